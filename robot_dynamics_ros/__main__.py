@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Command line: ``python -m robot_dynamics_ros COMMAND``."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+
+from robot_dynamics_ros.errors import RobotDynamicsError
+
+#: Commands and what each does; the module of the same name below ``apps`` holds it.
+COMMANDS = {
+    'demo': 'run both arms under every law over ROS 2, record, and report',
+    'scene': 'run scenes of the constraint-stabilization law and compare f with its design',
+    'simulate': 'run the simulator node of an arm',
+    'control': 'run the controller node of an arm',
+    'send': 'send a trajectory to the controller of an arm',
+    'record': 'record a run to an mcap bag',
+    'monitor': 'watch whether the model explains the efforts of a running arm',
+    'emulate': 'run an arm behind the topics, units and habits of a driver',
+    'commission': 'check a driver profile against an arm, without commanding anything',
+    'derive': 'print the equations of motion of a robot as formulas',
+    'compare': 'compare all formulations on a robot, or two recordings of a program',
+    'analyze': 'analyze recordings: tracking, torque residual, energy, rates, report',
+    'replay': 'run the control loop on a recording, and compare its efforts',
+    'identify': 'identify inertia and friction from bags, and correct the URDF',
+    'excite': 'design a motion from which a robot can be identified well',
+    'identify_demo': 'close the loop: wrong model, excite, record, identify, track better',
+    'design_gains': 'design the gains of a constraint program, with poles and margins',
+    'check_model': 'print mass, inertia and consistency of every link, and what is wrong',
+}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; return its exit code, 2 for wrong input."""
+    arguments = sys.argv[1:] if argv is None else list(argv)
+    parser = argparse.ArgumentParser(
+        prog='python -m robot_dynamics_ros',
+        description='Computed torque and constraint stabilization with cross-checked dynamics.',
+    )
+    commands = parser.add_subparsers(dest='command', metavar='COMMAND', required=True)
+    chosen = next((word for word in arguments if not word.startswith('-')), None)
+    for name, summary in COMMANDS.items():
+        command = commands.add_parser(name, help=summary, description=summary)
+        if name == chosen:
+            module = import_module(f'robot_dynamics_ros.apps.{name}')
+            module.add_arguments(command)
+    args = parser.parse_args(arguments)
+    try:
+        return int(module.run(args))
+    except RobotDynamicsError as error:
+        print(f'error: {error}', file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        return 130
+
+
+if __name__ == '__main__':
+    sys.exit(main())

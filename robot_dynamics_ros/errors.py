@@ -1,0 +1,191 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every error of the package, on one page.
+
+One base class, so that a node or a command line needs a single ``except``. Each child carries its
+data, builds its message from it, says what would be right, and is also of the built-in kind that a
+caller would expect (``ValueError``, ``KeyError``, ``TimeoutError``, ...).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+
+class RobotDynamicsError(Exception):
+    """Base of all errors raised on purpose by this package."""
+
+    def __str__(self) -> str:
+        # KeyError would print the repr of its argument.
+        return str(self.args[0]) if self.args else type(self).__name__
+
+
+class UnknownNameError(RobotDynamicsError, KeyError):
+    """A name is not among those that exist.
+
+    Args:
+        kind: What is looked up, singular ('formulation', 'frame').
+        name: The name that was asked for.
+        known: The names that exist.
+    """
+
+    def __init__(self, kind: str, name: object, known: Iterable[str]) -> None:
+        self.kind, self.name, self.known = kind, name, tuple(sorted(known))
+        listed = ', '.join(self.known) or 'none'
+        super().__init__(f'unknown {kind} {name!r}; known: {listed}')
+
+
+class DescriptionError(RobotDynamicsError, ValueError):
+    """A robot description (URDF, xacro) cannot be used.
+
+    Args:
+        culprit: The element at fault, such as "joint 'j2'".
+        problem: What is wrong with it.
+        remedy: What would be right.
+    """
+
+    def __init__(self, culprit: str, problem: str, remedy: str) -> None:
+        self.culprit, self.problem, self.remedy = culprit, problem, remedy
+        super().__init__(f'{culprit}: {problem}; {remedy}')
+
+
+FaultHandler = Callable[[DescriptionError], None]
+
+
+def raise_fault(fault: DescriptionError) -> None:
+    """Stop at the first fault; a handler that returns instead lets a reader find them all."""
+    raise fault
+
+
+class ModelError(DescriptionError):
+    """A description is well formed but no valid mechanical model (mass, inertia, limits)."""
+
+
+class MechanismError(DescriptionError):
+    """A closed-loop mechanism is declared wrongly or cannot be assembled."""
+
+
+class ProgramError(DescriptionError):
+    """A constraint program cannot be used: unknown key, dimension, gains, reach or rank."""
+
+
+class TrajectoryError(DescriptionError):
+    """A trajectory or its message breaks a rule; the problem says which."""
+
+
+class ConfigurationError(DescriptionError):
+    """A configuration file or command line argument has a wrong value."""
+
+
+class RecordingError(DescriptionError):
+    """A bag cannot be read, or does not hold what is needed."""
+
+
+class SceneError(RobotDynamicsError, RuntimeError):
+    """A run of several nodes failed.
+
+    Args:
+        culprit: The node, or what else failed.
+        problem: What happened.
+        detail: Its last words, or what to do.
+    """
+
+    def __init__(self, culprit: str, problem: str, detail: str) -> None:
+        self.culprit, self.problem, self.detail = culprit, problem, detail
+        super().__init__(f'{culprit} {problem}; {detail}')
+
+
+class ShapeError(RobotDynamicsError, ValueError):
+    """An array has the wrong shape.
+
+    Args:
+        argument: Name of the argument.
+        shape: The shape that was given.
+        expected: The shape that would be right, in words or as a tuple.
+    """
+
+    def __init__(self, argument: str, shape: tuple[int, ...], expected: object) -> None:
+        self.argument, self.shape, self.expected = argument, shape, expected
+        super().__init__(f'{argument} has shape {shape}; expected {expected}')
+
+
+class NonFiniteError(RobotDynamicsError, ValueError):
+    """A quantity that must be finite is NaN or infinite."""
+
+    def __init__(self, quantity: str, value: object) -> None:
+        self.quantity, self.value = quantity, value
+        super().__init__(f'{quantity} is not finite: {value}')
+
+
+class ParameterError(RobotDynamicsError, ValueError):
+    """A parameter value is refused.
+
+    Args:
+        name: Name of the parameter.
+        value: The value that was refused.
+        reason: Why, and what would be right.
+    """
+
+    def __init__(self, name: str, value: object, reason: str) -> None:
+        self.name, self.value, self.reason = name, value, reason
+        super().__init__(f'parameter {name} = {value!r} refused: {reason}')
+
+
+class SingularityError(RobotDynamicsError, ArithmeticError):
+    """A matrix that must be inverted is (nearly) singular.
+
+    Args:
+        quantity: The matrix, such as 'Phi_phi of loop main'.
+        measure: Its smallest singular value or determinant.
+        threshold: The smallest value accepted.
+        hint: Where it happens or what to do.
+    """
+
+    def __init__(self, quantity: str, measure: float, threshold: float, hint: str = '') -> None:
+        self.quantity, self.measure, self.threshold = quantity, measure, threshold
+        self.hint = hint
+        tail = f'; {hint}' if hint else ''
+        super().__init__(f'{quantity} is singular: {measure:.3g} is below {threshold:.3g}{tail}')
+
+
+class UnreachableError(RobotDynamicsError, ValueError):
+    """A target pose or path leaves the reach or the joint limits of the arm."""
+
+    def __init__(self, target: str, reason: str) -> None:
+        self.target, self.reason = target, reason
+        super().__init__(f'{target} cannot be reached: {reason}')
+
+
+class MissingDependencyError(RobotDynamicsError, ImportError):
+    """An optional package is needed for what was asked, and is not installed.
+
+    Args:
+        module: The module that could not be imported.
+        purpose: What needs it.
+        remedy: How to install it, or what to use instead.
+    """
+
+    def __init__(self, module: str, purpose: str, remedy: str) -> None:
+        self.module, self.purpose, self.remedy = module, purpose, remedy
+        super().__init__(f'{purpose} needs {module}, which is not installed; {remedy}')
+
+
+class PeerTimeoutError(RobotDynamicsError, TimeoutError):
+    """Another process did not answer in time.
+
+    Args:
+        peer: The missing peer (node, topic, service).
+        awaited: What was awaited from it.
+        seconds: How long was waited, in s.
+    """
+
+    def __init__(self, peer: str, awaited: str, seconds: float) -> None:
+        self.peer, self.awaited, self.seconds = peer, awaited, seconds
+        super().__init__(f'{peer}: no {awaited} within {seconds:g} s')
+
+
+class DivergenceError(RobotDynamicsError, ArithmeticError):
+    """A simulation left the range of finite numbers."""
+
+    def __init__(self, what: str, time: float) -> None:
+        self.what, self.time = what, time
+        super().__init__(f'{what} diverged at t = {time:.6g} s')

@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Formatting, lint, types and licence lines, by the tools and settings of pyproject.toml."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+FOLDERS = ('robot_dynamics_ros', 'test', 'benchmark', 'launch', 'config', 'urdf', 'worlds')
+LICENSED = ('.py', '.yaml', '.yml', '.xacro', '.urdf', '.sdf', '.rviz', '.sh')
+
+
+@pytest.mark.parametrize(
+    'arguments',
+    [('ruff', 'check', '.'), ('ruff', 'format', '--check', '.'), ('mypy',)],
+    ids=['ruff check', 'ruff format', 'mypy'],
+)
+def test_tool_finds_nothing(arguments):
+    run = subprocess.run(
+        [sys.executable, '-m', *arguments], cwd=ROOT, capture_output=True, text=True
+    )
+    assert run.returncode == 0, run.stdout + run.stderr
+
+
+def source_files() -> list[str]:
+    found = [ROOT / 'setup.py']
+    for folder in FOLDERS:
+        found += [path for path in (ROOT / folder).rglob('*') if path.suffix in LICENSED]
+    return sorted(path.relative_to(ROOT).as_posix() for path in found)
+
+
+@pytest.mark.parametrize('file', source_files())
+def test_file_starts_with_its_licence(file):
+    head = (ROOT / file).read_text(encoding='utf-8').splitlines()[:2]
+    assert any('SPDX-License-Identifier: Apache-2.0' in line for line in head), head
+    if file.endswith('.py'):
+        assert 'SPDX' in head[0]
