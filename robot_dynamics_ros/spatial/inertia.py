@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Inertia of rigid bodies: shift, rotation, composition, physical consistency."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from robot_dynamics_ros.spatial.scalar import Array, Scalar
+
+
+@dataclass(frozen=True)
+class RigidBodyInertia:
+    """Mass (kg), centre of mass (3,) in m, tensor (3, 3) about it in kg m^2, all in one frame."""
+
+    mass: Scalar
+    com: Array
+    inertia: Array
+
+    def seen_from(self, R_AB: Array, p_AB: Array) -> RigidBodyInertia:
+        """Return the same body described in frame A, given the pose of its frame B in A."""
+        return RigidBodyInertia(
+            self.mass, p_AB + R_AB @ self.com, rotate_inertia(R_AB, self.inertia)
+        )
+
+
+def point_mass_inertia(mass: Scalar, p: Array) -> Array:
+    r"""Return the inertia about the origin of a point mass at p.
+
+    :math:`m\,(p^Tp\,\mathbf 1_3 - p\,p^T)`
+
+    Args:
+        mass: kg.
+        p: Position, shape (3,), m.
+
+    Returns:
+        New array, shape (3, 3), kg m^2.
+
+    Source: newton-euler-lagrange, section 2 (parallel axes).
+    """
+    return mass * ((p @ p) * np.eye(3, dtype=int) - np.outer(p, p))
+
+
+def shift_inertia(inertia_C: Array, mass: Scalar, p_C: Array) -> Array:
+    r"""Return the tensor about another point, axes parallel.
+
+    :math:`{}^AI = {}^CI + m\,(P_C^TP_C\,\mathbf 1_3 - P_CP_C^T)`
+
+    Args:
+        inertia_C: Tensor about the centre of mass, shape (3, 3), kg m^2.
+        mass: kg.
+        p_C: Centre of mass from the new point, in the tensor's axes, shape (3,), m.
+
+    Source: newton-euler-lagrange, section 2; one of the two points must be the centre of mass
+    (erratum N19).
+    """
+    return inertia_C + point_mass_inertia(mass, p_C)
+
+
+def rotate_inertia(R_AB: Array, inertia_B: Array) -> Array:
+    r"""Return the tensor about the same point in other axes, :math:`R\,I\,R^T`.
+
+    Source: newton-euler-lagrange, section 2 (erratum N20).
+    """
+    return R_AB @ inertia_B @ R_AB.T
+
+
+def combine(parts: Iterable[RigidBodyInertia]) -> RigidBodyInertia:
+    """Return the inertia of bodies fixed together, all given in one frame."""
+    bodies = list(parts)
+    if len(bodies) == 1:
+        return bodies[0]
+    mass = sum(body.mass for body in bodies)
+    com = sum((body.mass * body.com for body in bodies), np.zeros(3)) / mass
+    inertia = sum(
+        (shift_inertia(body.inertia, body.mass, body.com - com) for body in bodies),
+        np.zeros((3, 3)),
+    )
+    return RigidBodyInertia(mass, com, inertia)
+
+
+def inconsistency(inertia: Array, tolerance: float = 1e-9) -> str:
+    """Say what keeps a tensor about the centre of mass from being that of a real body.
+
+    Args:
+        inertia: Symmetric tensor, shape (3, 3), kg m^2.
+        tolerance: Allowed relative excess of the triangle inequality, for rounded files.
+
+    Returns:
+        An empty string if the tensor is physical.
+    """
+    moments = np.linalg.eigvalsh(inertia)
+    listed = ', '.join(f'{moment:.6g}' for moment in moments)
+    if not moments[0] > 0.0:
+        return f'is not positive definite (principal moments {listed})'
+    if moments[2] > (moments[0] + moments[1]) * (1.0 + tolerance):
+        return f'breaks the triangle inequality (principal moments {listed})'
+    return ''

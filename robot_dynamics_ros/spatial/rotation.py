@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rotations: elementary, axis-angle, roll-pitch-yaw, logarithm, exponential."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from robot_dynamics_ros.spatial.scalar import (
+    Array,
+    Scalar,
+    cos,
+    cross_matrix,
+    identity,
+    sin,
+)
+
+_SNAP = 4.0 * np.finfo(float).eps
+
+
+def rotation_about(axis: Array, angle: Scalar) -> Array:
+    r"""Return the rotation by an angle about a unit axis.
+
+    :math:`C(\alpha) = E + (1-\cos\alpha)\langle k\rangle\langle k\rangle
+    + \sin\alpha\langle k\rangle`
+
+    Args:
+        axis: Unit axis k, shape (3,).
+        angle: Angle in rad; a number or a symbol.
+
+    Returns:
+        New array, shape (3, 3): maps components in the turned frame to the fixed one.
+
+    Source: Zaremba 1990, (1.1).
+    """
+    K = cross_matrix(axis)
+    return identity(3, K.dtype) + (K @ K) * (1 - cos(angle)) + K * sin(angle)
+
+
+def rotation_from_rpy(roll: float, pitch: float, yaw: float) -> Array:
+    r"""Return :math:`R_z(yaw) R_y(pitch) R_x(roll)`, the URDF's fixed-axis convention.
+
+    Entries that differ from -1, 0 or 1 by rounding only are set to it, so that quarter turns
+    written with 16 digits are exact and fold away in generated code.
+
+    Args:
+        roll: Turn about x, rad.
+        pitch: Turn about y, rad.
+        yaw: Turn about z, rad.
+
+    Returns:
+        New array, shape (3, 3): maps child components to parent components.
+    """
+    cr, sr = math.cos(roll), math.sin(roll)
+    cp, sp = math.cos(pitch), math.sin(pitch)
+    cy, sy = math.cos(yaw), math.sin(yaw)
+    R = np.array(
+        [
+            [cy * cp, cy * sp * sr - sy * cr, cy * sp * cr + sy * sr],
+            [sy * cp, sy * sp * sr + cy * cr, sy * sp * cr - cy * sr],
+            [-sp, cp * sr, cp * cr],
+        ]
+    )
+    nearest = np.round(R)
+    return np.where(np.abs(R - nearest) < _SNAP, nearest, R) + 0.0
+
+
+def rotation_vector(R: Array) -> Array:
+    r"""Return the rotation vector :math:`\log(R)^\vee`, of length in [0, pi] rad.
+
+    Args:
+        R: Rotation matrix, shape (3, 3).
+
+    Returns:
+        New array, shape (3,). At an angle of pi one of the two equal answers.
+    """
+    vee = 0.5 * np.array([R[2, 1] - R[1, 2], R[0, 2] - R[2, 0], R[1, 0] - R[0, 1]])
+    s = math.sqrt(vee @ vee)
+    c = 0.5 * (R[0, 0] + R[1, 1] + R[2, 2] - 1.0)
+    angle = math.atan2(s, c)
+    if angle < 1e-8:
+        return np.asarray(vee)
+    if math.pi - angle > 1e-6:
+        return np.asarray(vee * (angle / s))
+    # Near pi the symmetric part carries the axis: R + R^T = 2 (c E + (1 - c) k k^T).
+    kk = (0.5 * (R + R.T) - c * np.eye(3)) / (1.0 - c)
+    column = int(np.argmax(np.diag(kk)))
+    axis = kk[:, column] / math.sqrt(kk[column, column])
+    return np.asarray(angle * axis * (1.0 if vee @ axis >= 0.0 else -1.0))
+
+
+def rotation_from_vector(phi: Array) -> Array:
+    """Return the rotation by the angle ``|phi|`` (rad) about ``phi``, shape (3, 3)."""
+    angle = math.sqrt(float(phi @ phi))
+    if angle < 1e-12:
+        return np.eye(3) + cross_matrix(phi)
+    return rotation_about(phi / angle, angle)
+
+
+def right_jacobian_inverse(phi: Array) -> Array:
+    r"""Return :math:`J_r^{-1}(\varphi)`, with
+    :math:`\dot\varphi = J_r^{-1}(\varphi)\,\omega` for body-axes :math:`\omega`.
+
+    :math:`J_r^{-1}=E+\tfrac12\langle\varphi\rangle
+    +\Big(\tfrac1{\theta^2}-\tfrac{1+\cos\theta}{2\theta\sin\theta}\Big)\langle\varphi\rangle^2`,
+    :math:`\theta=|\varphi|<\pi`.
+
+    Args:
+        phi: Rotation vector, shape (3,), rad.
+
+    Returns:
+        New array, shape (3, 3).
+
+    Source: constraint-stabilization, section 2.1 (full pose).
+    """  # noqa: D205
+    K = cross_matrix(phi)
+    return np.eye(3) + 0.5 * K + log_curvature(math.sqrt(float(phi @ phi))) * (K @ K)
+
+
+def log_curvature(theta: float) -> float:
+    r"""Return :math:`1/\theta^2 - (1+\cos\theta)/(2\theta\sin\theta)`; 1/12 at 0.
+
+    Args:
+        theta: Angle in [0, pi), rad.
+    """
+    if theta < 1e-2:
+        t2 = theta * theta
+        return 1.0 / 12.0 + t2 / 720.0 + t2 * t2 / 30240.0
+    return 1.0 / theta**2 - (1.0 + math.cos(theta)) / (2.0 * theta * math.sin(theta))

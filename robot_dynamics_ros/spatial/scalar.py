@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Elementary functions and arrays over scalars that may be numbers or symbols.
+
+A scalar is a float, a complex number, an ``mpmath.mpf``, a SymPy expression, or any object with
+``+ - * /`` and the methods ``cos()``, ``sin()``, ``sqrt()``, ``tanh()`` (a traced scalar). Arrays
+of other scalars than floats and complex numbers have dtype object.
+"""
+
+from __future__ import annotations
+
+import cmath
+import math
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Scalar = Any
+Array = NDArray[Any]
+
+
+def _elementary(name: str) -> Callable[[Scalar], Scalar]:
+    """Make a function of one scalar that finds its own implementation by the scalar's type."""
+    real, complex_ = getattr(math, name), getattr(cmath, name)
+
+    def function(x: Scalar) -> Scalar:
+        if isinstance(x, (float, int)):
+            return real(x)
+        if isinstance(x, complex):
+            return complex_(x)
+        own = getattr(x, name, None)
+        if own is not None:
+            return own()
+        return getattr(import_module(type(x).__module__.partition('.')[0]), name)(x)
+
+    function.__name__ = name
+    function.__doc__ = f'Return {name}(x) of a number or symbol x.'
+    return function
+
+
+cos = _elementary('cos')
+sin = _elementary('sin')
+sqrt = _elementary('sqrt')
+tanh = _elementary('tanh')
+
+
+def common_dtype(*arrays: Any) -> np.dtype[Any]:
+    """Return the dtype that holds all arguments: float64, complex128 or object."""
+    found = np.result_type(np.float64, *(np.asarray(array).dtype for array in arrays))
+    return found if found.kind in 'fc' else np.dtype(object)
+
+
+def zeros(shape: int | tuple[int, ...], dtype: Any) -> Array:
+    """Return a new array of zeros; exact integer zeros if dtype is object.
+
+    An integer 0 vanishes from symbolic sums and products, a float 0.0 may linger.
+    """
+    return np.zeros(shape, dtype=dtype)
+
+
+def identity(size: int, dtype: Any) -> Array:
+    """Return a new identity matrix, shape (size, size), with exact entries."""
+    return np.eye(size, dtype=int).astype(dtype)
+
+
+def cross(a: Sequence[Scalar] | Array, b: Sequence[Scalar] | Array) -> Array:
+    """Return the cross product a x b of two 3-vectors as a new array, shape (3,)."""
+    a0, a1, a2 = a
+    b0, b1, b2 = b
+    return np.array([a1 * b2 - a2 * b1, a2 * b0 - a0 * b2, a0 * b1 - a1 * b0])
+
+
+def cross_matrix(a: Sequence[Scalar] | Array) -> Array:
+    """Return the skew matrix of a, ``cross_matrix(a) @ b == cross(a, b)``, shape (3, 3)."""
+    a0, a1, a2 = a
+    return np.array([[0, -a2, a1], [a2, 0, -a0], [-a1, a0, 0]])
+
+
+def solve_positive_definite(matrix: Array, right: Array) -> Array:
+    r"""Solve ``matrix @ x = right`` for a symmetric positive definite matrix.
+
+    Works on symbols: the factorization :math:`L D L^T` needs no pivoting and no square root.
+
+    Args:
+        matrix: Symmetric positive definite, shape (n, n).
+        right: Right-hand side(s), shape (n,) or (n, k).
+
+    Returns:
+        New array of the shape of right.
+    """
+    if matrix.dtype.kind == 'f' and right.dtype.kind == 'f':
+        return np.asarray(np.linalg.solve(matrix, right))
+    n = len(matrix)
+    L = identity(n, object)
+    D: list[Scalar] = [0] * n
+    for j in range(n):
+        D[j] = matrix[j, j] - sum((L[j, k] * L[j, k] * D[k] for k in range(j)), 0)
+        for i in range(j + 1, n):
+            s = sum((L[i, k] * L[j, k] * D[k] for k in range(j)), 0)
+            L[i, j] = (matrix[i, j] - s) / D[j]
+    x = np.array(right, dtype=object)
+    for i in range(n):
+        for k in range(i):
+            x[i] = x[i] - L[i, k] * x[k]
+    for i in range(n):
+        x[i] = x[i] / D[i]
+    for i in reversed(range(n)):
+        for k in range(i + 1, n):
+            x[i] = x[i] - L[k, i] * x[k]
+    return x

@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Shift, rotation and composition of inertia against sums over points of mass."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import sympy
+
+from robot_dynamics_ros.spatial.inertia import (
+    RigidBodyInertia,
+    combine,
+    inconsistency,
+    point_mass_inertia,
+    rotate_inertia,
+    shift_inertia,
+)
+from robot_dynamics_ros.spatial.rotation import rotation_about, rotation_from_rpy
+
+ROUNDING = 1e-14
+
+
+class Cloud:
+    """Points of mass: what an inertia is by definition."""
+
+    def __init__(self, rng, size=12):
+        self.weights = rng.uniform(0.1, 1.0, size)
+        self.points = rng.normal(scale=0.3, size=(size, 3))
+
+    def tensor(self, about):
+        arms = self.points - about
+        products = np.einsum('k,ki,kj->ij', self.weights, arms, arms)
+        return np.trace(products) * np.eye(3) - products
+
+    def body(self) -> RigidBodyInertia:
+        centre = self.weights @ self.points / self.weights.sum()
+        return RigidBodyInertia(self.weights.sum(), centre, self.tensor(centre))
+
+
+def test_a_point_of_mass_resists_by_the_square_of_its_distance():
+    """m (p^T p E - p p^T)."""
+    I = point_mass_inertia(2.0, np.array([0.0, 3.0, 0.0]))
+    assert np.array_equal(I, np.diag([18.0, 0.0, 18.0]))
+
+
+def test_shifting_gives_the_tensor_about_the_other_point(rng):
+    """Parallel axes: A_I = C_I + m (P^T P E - P P^T), P from the new point to the centre."""
+    cloud, point = Cloud(rng), np.array([0.4, -0.7, 0.2])
+    body = cloud.body()
+    shifted = shift_inertia(body.inertia, body.mass, body.com - point)
+    assert np.allclose(shifted, cloud.tensor(point), atol=ROUNDING)
+
+
+def test_rotating_gives_the_tensor_in_the_other_axes(rng):
+    """0_I = R b_I R^T; moments and kinetic energy stay."""
+    cloud, R = Cloud(rng), rotation_from_rpy(0.5, -1.0, 2.0)
+    before = cloud.tensor(np.zeros(3))
+    cloud.points = cloud.points @ R.T
+    after = rotate_inertia(R, before)
+    assert np.allclose(after, cloud.tensor(np.zeros(3)), atol=ROUNDING)
+    assert np.allclose(np.linalg.eigvalsh(after), np.linalg.eigvalsh(before), atol=ROUNDING)
+    w = rng.normal(size=3)
+    assert (R @ w) @ after @ (R @ w) == pytest.approx(w @ before @ w, rel=1e-13)
+
+
+def test_seen_from_another_frame_the_body_is_turned_and_displaced(rng):
+    cloud, R, p = Cloud(rng), rotation_from_rpy(-0.2, 0.6, 1.1), np.array([0.3, 0.1, -0.5])
+    seen = cloud.body().seen_from(R, p)
+    cloud.points = cloud.points @ R.T + p
+    expected = cloud.body()
+    assert seen.mass == expected.mass
+    assert np.allclose(seen.com, expected.com, atol=ROUNDING)
+    assert np.allclose(seen.inertia, expected.inertia, atol=ROUNDING)
+
+
+def test_bodies_fixed_together_are_the_body_of_all_their_points(rng):
+    clouds = [Cloud(rng) for _ in range(3)]
+    together = combine(cloud.body() for cloud in clouds)
+    everything = Cloud(rng)
+    everything.points = np.vstack([cloud.points for cloud in clouds])
+    everything.weights = np.concatenate([cloud.weights for cloud in clouds])
+    expected = everything.body()
+    assert together.mass == pytest.approx(expected.mass, rel=1e-14)
+    assert np.allclose(together.com, expected.com, atol=ROUNDING)
+    assert np.allclose(together.inertia, expected.inertia, atol=ROUNDING)
+
+
+def test_one_body_alone_stays_as_it_is(rng):
+    body = Cloud(rng).body()
+    assert combine([body]) is body
+
+
+def test_inertia_runs_on_symbols():
+    m, d, q = sympy.symbols('m d q', positive=True)
+    R = rotation_about(np.array([0, 0, 1]), q)
+    bob = RigidBodyInertia(m, np.array([d, 0, 0]), np.zeros((3, 3), dtype=object))
+    seen = bob.seen_from(R, np.zeros(3, dtype=object))
+    about_axis = shift_inertia(seen.inertia, m, seen.com)[2, 2]
+    assert sympy.simplify(about_axis - m * d**2) == 0
+
+
+def test_every_cloud_of_points_is_a_real_body(rng):
+    for _ in range(50):
+        assert inconsistency(Cloud(rng).body().inertia) == ''
+
+
+@pytest.mark.parametrize(
+    ('moments', 'complaint'),
+    [
+        ((1.0, 1.0, 1.0), ''),
+        ((1.0, 2.0, 3.0), ''),  # a plate
+        ((1.0, 2.0, 3.0 * (1 + 5e-10)), ''),  # a plate, rounded in a file
+        ((1.0, 2.0, 3.0 * (1 + 2e-9)), 'breaks the triangle inequality'),
+        ((1.0, 2.0, 3.3), 'breaks the triangle inequality (principal moments 1, 2, 3.3)'),
+        ((0.0, 1.0, 1.0), 'is not positive definite'),
+        ((-1e-9, 1.0, 1.0), 'is not positive definite'),
+    ],
+)
+def test_what_no_real_body_has_is_said_in_words(moments, complaint):
+    R = np.eye(3)
+    assert inconsistency(R @ np.diag(moments) @ R.T).startswith(complaint)
+    assert bool(inconsistency(np.diag(moments))) == bool(complaint)

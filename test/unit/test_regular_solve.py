@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Linear equations over numbers and symbols have the solution that numpy and SymPy find."""
+
+from __future__ import annotations
+
+import mpmath as mp
+import numpy as np
+import pytest
+import sympy as sp
+
+from robot_dynamics_ros.spatial.differentiation import Dual, jacobian
+from robot_dynamics_ros.spatial.regular_solve import determinant, real_values, solve
+
+
+@pytest.mark.parametrize('shape', [(4,), (4, 3)])
+@pytest.mark.parametrize('dtype', [float, complex, object])
+def test_solution_satisfies_the_equations(rng, shape, dtype):
+    matrix, right = rng.normal(size=(4, 4)).astype(dtype), rng.normal(size=shape).astype(dtype)
+    x = solve(matrix, right)
+    assert x.shape == shape
+    # Condition of a random matrix of four rows, below 1e3, times rounding.
+    np.testing.assert_allclose((matrix @ x).astype(complex), right.astype(complex), atol=1e-12)
+
+
+def test_pivot_of_zero_is_avoided_by_elimination():
+    matrix = np.array([[0, 1, 2], [1, 0, 3], [4, 5, 0]], dtype=object)
+    right = np.array([mp.mpf(8), mp.mpf(10), mp.mpf(14)], dtype=object)
+    # The condition of the matrix, about 20, times rounding.
+    np.testing.assert_allclose(solve(matrix, right).astype(float), [1.0, 2.0, 3.0], rtol=1e-14)
+
+
+def test_symbols_are_divided_by_the_determinant_alone():
+    """An entry that is zero where the result is used must not become a divisor."""
+    a, b, c, d, e, f = symbols = sp.symbols('a b c d e f')
+    x = solve(np.array([[a, b], [c, d]], dtype=object), np.array([e, f], dtype=object))
+    for found, expected in zip(x, [(e * d - b * f), (a * f - e * c)], strict=True):
+        assert sp.simplify(found - expected / (a * d - b * c)) == 0
+    values = dict(zip(symbols, (0, 2, 3, 4, 5, 6), strict=True))
+    assert [entry.subs(values) for entry in x] == [sp.Rational(-4, 3), sp.Rational(5, 2)]
+
+
+@pytest.mark.parametrize('n', [1, 2, 3, 5])
+def test_determinant_equals_numpy(rng, n):
+    matrix = rng.normal(size=(n, n))
+    assert determinant(matrix.astype(object)) == pytest.approx(np.linalg.det(matrix), rel=1e-12)
+
+
+def test_derivative_goes_through_the_solution(rng):
+    """The derivative of A^-1 b by b is A^-1, in dual numbers."""
+    matrix, right = rng.normal(size=(3, 3)), rng.normal(size=3).astype(object)
+    found = jacobian(lambda b: solve(matrix.astype(object), b), right)
+    np.testing.assert_allclose(found.astype(float), np.linalg.inv(matrix), rtol=1e-11)
+
+
+def test_real_values_are_those_of_numbers_and_none_of_symbols():
+    mixed = np.array(
+        [2, 1.5 + 3j, mp.mpf('0.25'), Dual(4.0, 1.0), sp.Rational(1, 2)], dtype=object
+    )
+    assert real_values(mixed).tolist() == [2.0, 1.5, 0.25, 4.0, 0.5]
+    assert real_values(np.array([1, sp.Symbol('x')], dtype=object)) is None

@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rotations keep the axioms of their group and agree with SciPy."""
+
+from __future__ import annotations
+
+import math
+
+import mpmath
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from oracles import complex_step_along
+from scipy.linalg import expm
+from scipy.spatial.transform import Rotation
+
+from robot_dynamics_ros.spatial.rotation import (
+    log_curvature,
+    right_jacobian_inverse,
+    rotation_about,
+    rotation_from_rpy,
+    rotation_from_vector,
+    rotation_vector,
+)
+from robot_dynamics_ros.spatial.scalar import cross, cross_matrix
+
+ROUNDING = 4e-16
+angles = st.floats(-10.0, 10.0)
+vectors = st.tuples(*[st.floats(-3.0, 3.0)] * 3).map(np.array)
+
+
+def directions():
+    return vectors.filter(lambda x: np.linalg.norm(x) > 0.1).map(lambda x: x / np.linalg.norm(x))
+
+
+def is_rotation(R) -> bool:
+    return np.allclose(R @ R.T, np.eye(3), atol=1e-14) and np.linalg.det(R) > 0
+
+
+@given(directions(), angles)
+def test_rotation_about_an_axis_is_the_exponential_of_its_cross_matrix(axis, angle):
+    """C(alpha) = E + (1 - cos) <k><k> + sin <k> (Zaremba 1.1) = exp(alpha <k>)."""
+    R = rotation_about(axis, angle)
+    assert is_rotation(R)
+    assert np.allclose(R, expm(angle * cross_matrix(axis)), atol=1e-13)
+    assert np.allclose(R @ axis, axis, atol=1e-14)
+
+
+@given(directions(), angles, angles)
+def test_turns_about_one_axis_add_up(axis, first, second):
+    both = rotation_about(axis, first) @ rotation_about(axis, second)
+    assert np.allclose(both, rotation_about(axis, first + second), atol=1e-14)
+
+
+def test_a_positive_turn_about_z_takes_x_to_y():
+    R = rotation_about(np.array([0.0, 0.0, 1.0]), math.pi / 2)
+    assert np.allclose(R @ [1, 0, 0], [0, 1, 0], atol=ROUNDING)
+
+
+@given(angles, angles, angles)
+def test_roll_pitch_yaw_are_scipys_fixed_axes_xyz(roll, pitch, yaw):
+    expected = Rotation.from_euler('xyz', [roll, pitch, yaw]).as_matrix()
+    assert np.allclose(rotation_from_rpy(roll, pitch, yaw), expected, atol=1e-15)
+
+
+@pytest.mark.parametrize('quarters', [(1, 0, 0), (0, 1, 0), (0, 0, 1), (1, -1, 2), (2, 2, 2)])
+def test_quarter_turns_are_exact(quarters):
+    R = rotation_from_rpy(*(k * math.pi / 2 for k in quarters))
+    assert set(np.unique(R)) <= {-1.0, 0.0, 1.0}
+    assert not np.signbit(R[R == 0.0]).any()
+
+
+def test_an_angle_that_is_only_nearly_a_quarter_turn_is_not_rounded():
+    assert rotation_from_rpy(0.0, 0.0, math.pi / 2 - 1e-12)[0, 0] == pytest.approx(1e-12, rel=1e-3)
+
+
+@given(directions(), st.floats(0.0, math.pi - 1e-7))
+def test_the_logarithm_undoes_the_exponential(axis, angle):
+    phi = rotation_vector(rotation_from_vector(angle * axis))
+    # Down to 1e-6 from half a turn its sine divides, which costs as many digits.
+    assert np.allclose(phi, angle * axis, atol=1e-9)
+
+
+@given(vectors)
+def test_the_exponential_undoes_the_logarithm(phi):
+    R = rotation_from_vector(phi)
+    again = rotation_from_vector(rotation_vector(R))
+    assert np.allclose(again, R, atol=1e-9)
+    assert np.linalg.norm(rotation_vector(R)) <= math.pi + 1e-15
+
+
+@pytest.mark.parametrize('gap', [0.0, 1e-15, 1e-12, 1e-9, 1e-7, 9.9e-7, 1.01e-6, 1e-4])
+def test_near_half_a_turn_the_logarithm_keeps_axis_and_angle(gap, rng):
+    for _ in range(20):
+        axis = rng.normal(size=3)
+        axis /= np.linalg.norm(axis)
+        phi = rotation_vector(rotation_about(axis, math.pi - gap))
+        assert np.linalg.norm(phi) == pytest.approx(math.pi - gap, abs=1e-9)
+        # At half a turn both directions are right.
+        assert abs(phi @ axis) == pytest.approx(math.pi - gap, abs=1e-9)
+        if gap >= 1e-9:
+            assert phi @ axis > 0
+
+
+@pytest.mark.parametrize('axis', np.eye(3))
+def test_half_turns_about_the_coordinate_axes_are_found(axis):
+    phi = rotation_vector(2 * np.outer(axis, axis) - np.eye(3))
+    assert np.allclose(np.abs(phi), math.pi * axis, atol=1e-15)
+
+
+@pytest.mark.parametrize('angle', [0.0, 1e-300, 1e-16, 1e-12, 1e-9, 1e-8, 1.1e-8, 1e-5])
+def test_small_turns_keep_their_relative_accuracy(angle):
+    phi = angle * np.array([0.6, 0.0, -0.8])
+    found = rotation_vector(rotation_from_vector(phi))
+    assert np.allclose(found, phi, rtol=1e-7, atol=0.0)
+
+
+@given(directions(), st.floats(0.0, 3.1))
+def test_the_logarithm_is_scipys(axis, angle):
+    R = rotation_about(axis, angle)
+    assert np.allclose(rotation_vector(R), Rotation.from_matrix(R).as_rotvec(), atol=1e-9)
+
+
+@pytest.mark.parametrize('size', [1e-6, 1e-3, 0.5, 2.0, 3.0])
+def test_the_inverse_right_jacobian_turns_angular_velocity_into_the_rate_of_the_logarithm(
+    size, rng
+):
+    """phi' = Jr^-1(phi) w, checked by the derivative of exp: R^T R' = <w>."""
+    phi, dphi = rng.normal(size=3), rng.normal(size=3)
+    phi *= size / np.linalg.norm(phi)
+
+    def rotation(x):
+        angle = np.sqrt(x @ x)
+        return rotation_about(x / angle, complex(angle))
+
+    rate = complex_step_along(rotation, phi, dphi)
+    spin = rotation_from_vector(phi).T @ rate
+    w = np.array([spin[2, 1], spin[0, 2], spin[1, 0]])
+    # Dividing by the size costs digits of the derivative.
+    assert np.allclose(right_jacobian_inverse(phi) @ w, dphi, atol=1e-9)
+
+
+@pytest.mark.parametrize('theta', [1e-8, 1e-4, 9.99e-3, 1.001e-2, 0.1, 1.0, 3.0])
+def test_log_curvature_is_its_formula_in_high_precision(theta):
+    """1/t^2 - (1 + cos t) / (2 t sin t), and 1/12 at 0."""
+    with mpmath.workdps(60):
+        t = mpmath.mpf(theta)
+        exact = 1 / t**2 - (1 + mpmath.cos(t)) / (2 * t * mpmath.sin(t))
+    # Above 1e-2 two terms of 1e4 cancel to 1/12.
+    assert log_curvature(theta) == pytest.approx(float(exact), rel=2e-11)
+    assert log_curvature(0.0) == 1.0 / 12.0
+
+
+@given(vectors, vectors)
+def test_the_cross_matrix_is_the_cross_product(a, b):
+    assert np.array_equal(cross(a, b), np.cross(a, b))
+    assert np.allclose(cross_matrix(a) @ b, np.cross(a, b), atol=1e-14)
+    assert np.array_equal(cross_matrix(a), -cross_matrix(a).T)

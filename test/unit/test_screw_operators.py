@@ -1,0 +1,237 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The 6x6 operators of the screw recursion: their axioms, and what they mean for points."""
+
+from __future__ import annotations
+
+import mpmath
+import numpy as np
+import pinocchio as pin
+import pytest
+import sympy
+from oracles import complex_step_along
+
+from robot_dynamics_ros.errors import ShapeError
+from robot_dynamics_ros.spatial.screw import (
+    axis_vector,
+    bracket,
+    exchange_matrix,
+    inverse_transform,
+    mises_matrix,
+    wrench_transform,
+)
+
+# A dozen products of numbers of order one.
+ROUNDING = 1e-14
+
+
+def random_rotation(rng):
+    Q, R = np.linalg.qr(rng.normal(size=(3, 3)))
+    Q = Q * np.sign(np.diag(R))
+    return Q * np.sign(np.linalg.det(Q))
+
+
+def random_pose(rng):
+    return random_rotation(rng), rng.normal(size=3)
+
+
+def skew(a):
+    """Return the matrix whose columns are a x e_i."""
+    return np.cross(a, np.eye(3)).T
+
+
+def turned(axis, angle):
+    """Return the rotation about a unit axis, component by component: k k^T + cos + sin."""
+    c, s = np.cos(angle), np.sin(angle)
+    return np.outer(axis, axis) * (1 - c) + c * np.eye(3) + s * skew(axis)
+
+
+def same(found, expected):
+    np.testing.assert_allclose(found, expected, rtol=ROUNDING, atol=ROUNDING)
+
+
+def test_a_wrench_transform_turns_the_force_and_shifts_its_moment(rng):
+    R, p = random_pose(rng)
+    F, M = rng.normal(size=(2, 3))
+    moved = wrench_transform(R, p) @ np.concatenate([F, M])
+    same(moved[:3], R @ F)
+    same(moved[3:], R @ M + np.cross(p, R @ F))
+
+
+def test_the_transpose_takes_a_motion_the_other_way(rng):
+    R, p = random_pose(rng)
+    v, w = rng.normal(size=(2, 3))
+    seen = wrench_transform(R, p).T @ np.concatenate([v, w])
+    same(seen[:3], R.T @ (v + np.cross(w, p)))
+    same(seen[3:], R.T @ w)
+
+
+def test_transforms_are_those_of_pinocchio(rng):
+    R, p = random_pose(rng)
+    placement = pin.SE3(R, p)
+    same(wrench_transform(R, p), placement.toDualActionMatrix())
+    same(wrench_transform(R, p).T, placement.inverse().action)
+
+
+def test_power_is_the_same_in_both_frames(rng):
+    L = wrench_transform(*random_pose(rng))
+    W, V = rng.normal(size=(2, 6))
+    same((L @ W) @ V, W @ (L.T @ V))
+
+
+def test_transforms_compose_and_invert(rng):
+    (R1, p1), (R2, p2) = random_pose(rng), random_pose(rng)
+    both = wrench_transform(R1 @ R2, p1 + R1 @ p2)
+    same(wrench_transform(R1, p1) @ wrench_transform(R2, p2), both)
+    L = wrench_transform(R1, p1)
+    same(inverse_transform(L) @ L, np.eye(6))
+    same(inverse_transform(L), wrench_transform(R1.T, -R1.T @ p1))
+
+
+def test_the_bracket_of_a_3_vector_is_the_cross_product(rng):
+    a, b = rng.normal(size=(2, 3))
+    same(bracket(a) @ b, np.cross(a, b))
+
+
+def test_the_bracket_of_a_motion_has_the_linear_part_in_the_corner(rng):
+    a = rng.normal(size=6)
+    expected = np.block([[skew(a[3:]), np.zeros((3, 3))], [skew(a[:3]), skew(a[3:])]])
+    same(bracket(a), expected)
+
+
+def test_brackets_keep_the_identities_1_7(rng):
+    a, b = rng.normal(size=(2, 6))
+    L = wrench_transform(*random_pose(rng))
+    same(bracket(a).T @ b, -bracket(b).T @ a)
+    same(bracket(a).T @ a, np.zeros(6))
+    commutator = bracket(a) @ bracket(b) - bracket(b) @ bracket(a)
+    same(commutator, -bracket(bracket(a).T @ b))
+    same(bracket(L.T @ a), inverse_transform(L) @ bracket(a) @ L)
+
+
+def test_the_exchange_matrix_swaps_the_halves_and_turns_motions_into_wrenches(rng):
+    G, (a, c) = exchange_matrix(), rng.normal(size=(2, 6))
+    L = wrench_transform(*random_pose(rng))
+    same(G @ a, [*a[3:], *a[:3]])
+    same(G @ G, np.eye(6))
+    same(G @ L.T @ a, inverse_transform(L) @ G @ a)
+    same(G @ L.T @ G, inverse_transform(L))
+    same(G @ bracket(c).T @ a, -bracket(c) @ G @ a)
+
+
+@pytest.mark.parametrize('prismatic', [False, True])
+def test_a_transform_moves_with_its_joint_by_1_13_and_1_20(rng, prismatic):
+    R, p = random_pose(rng)
+    axis = rng.normal(size=3)
+    axis = axis / np.linalg.norm(axis)
+    f = np.concatenate([axis, np.zeros(3)] if prismatic else [np.zeros(3), axis])
+
+    def L(q):
+        if prismatic:
+            return wrench_transform(R, p + R @ axis * q)
+        return wrench_transform(R @ turned(axis, q), p)
+
+    q = 0.7
+    same(complex_step_along(L, q, 1.0), L(q) @ bracket(f))
+    inward = complex_step_along(lambda x: inverse_transform(L(x)), q, 1.0)
+    same(inward, -bracket(f) @ inverse_transform(L(q)))
+
+
+def test_a_moving_transform_has_the_rate_L_phi(rng):
+    R, p = random_pose(rng)
+    axis, u = rng.normal(size=(2, 3))
+    axis = axis / np.linalg.norm(axis)
+
+    def pose(t):
+        return R @ turned(axis, 1.3 * t), p + u * t + np.sin(t) * np.ones(3)
+
+    t = 0.4
+    C = pose(t)[0]
+    V = np.concatenate([C.T @ (u + np.cos(t)), 1.3 * axis])
+    rate = complex_step_along(lambda x: wrench_transform(*pose(x)), t, 1.0)
+    same(rate, wrench_transform(*pose(t)) @ bracket(V))
+
+
+def test_axis_vectors_hold_the_six_axis_numbers_as_special_cases():
+    for number in range(1, 7):
+        axis = np.eye(3)[(number - 1) % 3]
+        expected = np.zeros(6)
+        expected[number - 1] = 1
+        same(axis_vector(axis, prismatic=number <= 3), expected)
+
+
+@pytest.fixture
+def particles(rng):
+    """Return a body made of points: masses in kg, positions in m."""
+    return rng.uniform(0.1, 1, size=20), rng.normal(size=(20, 3))
+
+
+@pytest.fixture
+def mises(particles):
+    m, r = particles
+    com = m @ r / m.sum()
+    J_c = sum(mi * (s @ s * np.eye(3) - np.outer(s, s)) for mi, s in zip(m, r - com, strict=True))
+    return mises_matrix(m.sum(), com, J_c)
+
+
+def test_the_mises_matrix_2_2_gives_the_kinetic_energy_of_every_particle(rng, particles, mises):
+    v, w = rng.normal(size=(2, 3))
+    energy = sum(
+        mi / 2 * np.sum((v + np.cross(w, ri)) ** 2) for mi, ri in zip(*particles, strict=True)
+    )
+    V = np.concatenate([v, w])
+    assert V @ mises @ V / 2 == pytest.approx(energy, rel=1e-13)
+
+
+def test_the_mises_matrix_is_symmetric_and_positive_definite(mises):
+    same(mises, mises.T)
+    assert np.linalg.eigvalsh(mises).min() > 0
+
+
+def test_the_mises_matrix_gives_the_gravity_wrench_2_4(rng, particles, mises):
+    fall = rng.normal(size=3)
+    force = sum(mi * fall for mi in particles[0])
+    moment = sum(mi * np.cross(ri, fall) for mi, ri in zip(*particles, strict=True))
+    found = mises @ np.concatenate([fall, np.zeros(3)])
+    np.testing.assert_allclose(found, [*force, *moment], rtol=1e-12, atol=1e-13)
+
+
+def test_the_operators_run_over_symbols_and_keep_exact_zeros():
+    a = np.array(sympy.symbols('a:6'), dtype=object)
+    m = sympy.Symbol('m')
+    for matrix in (
+        bracket(a),
+        wrench_transform(np.eye(3, dtype=int).astype(object), a[:3]),
+        mises_matrix(m, a[:3], np.diag(a[3:])),
+    ):
+        assert matrix.dtype == object
+        zeros = [entry for entry in matrix.flat if entry == 0]
+        assert zeros
+        assert all(isinstance(entry, (int, sympy.Integer)) for entry in zeros)
+    assert all(sympy.expand(entry) == 0 for entry in bracket(a).T @ a)
+    assert axis_vector(a[:3], prismatic=True).tolist() == [*a[:3], 0, 0, 0]
+
+
+@pytest.mark.parametrize('convert', [complex, mpmath.mpf])
+def test_the_operators_run_over_complex_and_high_precision_numbers(rng, convert):
+    R, p = random_pose(rng)
+    special = [np.array([convert(x) for x in y.flat]).reshape(y.shape) for y in (R, p)]
+    found = wrench_transform(*special)
+    assert found.dtype == special[0].dtype
+    same(found.astype(complex), wrench_transform(R, p))
+
+
+def test_a_bracket_of_another_length_is_refused_with_its_shape():
+    with pytest.raises(ShapeError, match=r'a has shape \(4,\); expected \(3,\) or \(6,\)'):
+        bracket(np.zeros(4))
+
+
+def test_no_operator_changes_or_shares_its_arguments(rng):
+    R, p = random_pose(rng)
+    a, J = rng.normal(size=6), np.diag([1.0, 2.0, 3.0])
+    for array in (R, p, a, J):
+        array.setflags(write=False)
+    L = wrench_transform(R, p)
+    L.setflags(write=False)
+    for result in (L, bracket(a), inverse_transform(L), mises_matrix(2.0, p, J)):
+        assert not any(np.shares_memory(result, x) for x in (R, p, a, J))
+    assert not np.shares_memory(inverse_transform(L), L)
