@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The robot as written in its file."""

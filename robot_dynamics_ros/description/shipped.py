@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The files that ship with the package: robots, configuration, worlds."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from robot_dynamics_ros.errors import DescriptionError, UnknownNameError
+
+PACKAGE = 'robot_dynamics_ros'
+
+#: Robots that ship with the package, by name, and their files below the share directory.
+ROBOTS = {
+    'scara': 'urdf/scara.urdf.xacro',
+    'four_dof': 'urdf/four_dof.urdf.xacro',
+}
+
+#: Closed-loop mechanisms that ship with the package: spanning tree and mechanism file.
+MECHANISMS = {
+    'parallelogram': ('urdf/parallelogram.urdf.xacro', 'config/parallelogram_loops.yaml'),
+    'four_bar': ('urdf/four_bar.urdf.xacro', 'config/four_bar_loops.yaml'),
+    'welding_arm': ('urdf/welding_arm.urdf.xacro', 'config/welding_arm_loops.yaml'),
+}
+
+
+def share_directory() -> Path:
+    """Return the directory that holds urdf, config, launch and worlds.
+
+    It is the source tree where there is one, else ``share/robot_dynamics_ros`` of the install
+    prefix or of a prefix in ``AMENT_PREFIX_PATH``.
+
+    Raises:
+        DescriptionError: The package's files are not installed.
+    """
+    here = Path(__file__).resolve()
+    prefixes = [*here.parents, *map(Path, os.environ.get('AMENT_PREFIX_PATH', '').split(':'))]
+    candidates = [here.parents[2], *(prefix / 'share' / PACKAGE for prefix in prefixes)]
+    for folder in candidates:
+        if (folder / 'urdf' / 'scara.urdf.xacro').is_file():
+            return folder
+    raise DescriptionError(
+        f'package {PACKAGE}', 'its urdf folder is not installed', 'build it with colcon'
+    )
+
+
+def shipped_robot(name: str) -> Path:
+    """Return the path of the xacro file of a shipped robot, or of a mechanism's spanning tree.
+
+    Raises:
+        UnknownNameError: No robot of that name ships; lists those that do.
+    """
+    files = ROBOTS | {mechanism: tree for mechanism, (tree, _) in MECHANISMS.items()}
+    if name not in files:
+        raise UnknownNameError('robot', name, files)
+    return share_directory() / files[name]
+
+
+def shipped_mechanism(name: str) -> tuple[Path, Path]:
+    """Return the paths of a shipped mechanism's xacro file and mechanism file.
+
+    Raises:
+        UnknownNameError: No mechanism of that name ships; lists those that do.
+    """
+    if name not in MECHANISMS:
+        raise UnknownNameError('mechanism', name, MECHANISMS)
+    urdf, loops = MECHANISMS[name]
+    return share_directory() / urdf, share_directory() / loops

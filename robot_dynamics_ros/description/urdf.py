@@ -1,0 +1,260 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Read URDF text and xacro files into a :class:`RobotDescription`; parse only, judge nothing."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from xml.etree import ElementTree
+
+from robot_dynamics_ros.description.robot_description import (
+    Inertial,
+    Joint,
+    Limit,
+    Link,
+    Pose,
+    RobotDescription,
+    Vector,
+)
+from robot_dynamics_ros.errors import (
+    DescriptionError,
+    FaultHandler,
+    MissingDependencyError,
+    raise_fault,
+)
+
+Element = ElementTree.Element
+
+
+def read_description(
+    path_or_xml: str | os.PathLike[str],
+    mappings: Mapping[str, str] | None = None,
+    on_fault: FaultHandler = raise_fault,
+) -> RobotDescription:
+    """Read a robot from URDF text, a URDF file or a xacro file.
+
+    Args:
+        path_or_xml: URDF text (starts with ``<``), or the path of a ``.urdf`` or ``.xacro`` file.
+        mappings: Values of the xacro file's arguments, such as ``{'limits_profile': 'wide'}``.
+        on_fault: See :func:`parse_urdf`.
+
+    Returns:
+        The description as written.
+
+    Raises:
+        DescriptionError: The file is missing or malformed; names the element and the remedy.
+        MissingDependencyError: A xacro file was given and xacro is not installed.
+    """
+    return parse_urdf(_urdf_text(path_or_xml, mappings or {}), on_fault)
+
+
+def _urdf_text(path_or_xml: str | os.PathLike[str], mappings: Mapping[str, str]) -> str:
+    text = os.fspath(path_or_xml)
+    if text.lstrip('\ufeff \t\r\n').startswith('<'):
+        return text.lstrip('\ufeff \t\r\n')
+    path = Path(text)
+    if not path.is_file():
+        raise DescriptionError(
+            f'robot description {text!r}', 'no such file', 'give a path or the URDF text itself'
+        )
+    if path.suffix == '.xacro':
+        return _expand_xacro(path, mappings)
+    try:
+        return path.read_text(encoding='utf-8-sig')
+    except UnicodeDecodeError as error:
+        raise DescriptionError(
+            f'robot description {text!r}',
+            f'is not UTF-8 text ({error.reason})',
+            'save it as UTF-8',
+        ) from error
+
+
+def _expand_xacro(path: Path, mappings: Mapping[str, str]) -> str:
+    try:
+        import xacro
+    except ImportError as error:
+        raise MissingDependencyError(
+            'xacro', f'{path.name}', "install it (pip 'xacro', apt 'ros-<distro>-xacro')"
+        ) from error
+    try:
+        document = xacro.process_file(str(path), mappings=dict(mappings))
+    except Exception as error:  # xacro raises a dozen kinds, ExpatError and its own among them
+        raise DescriptionError(
+            f'xacro file {path.name}',
+            ' '.join(str(error).split()),
+            'correct the file or its arguments',
+        ) from error
+    return str(document.toprettyxml(indent='  '))
+
+
+def parse_urdf(xml: str, on_fault: FaultHandler = raise_fault) -> RobotDescription:
+    """Parse URDF text.
+
+    Args:
+        xml: The text of one ``<robot>`` element.
+        on_fault: Called with every fault of an element. As given it raises. If it returns, the
+            reading goes on with NaN for a bad number, an empty name for a missing one, and
+            without the second of two elements of one name: for a report of all faults at once.
+
+    Returns:
+        The description as written.
+
+    Raises:
+        DescriptionError: Malformed XML, missing elements or attributes, numbers that are none.
+    """
+    try:
+        root = ElementTree.fromstring(xml.encode('utf-8'))
+    except ElementTree.ParseError as error:
+        raise DescriptionError(
+            'robot description', f'malformed XML ({error})', 'one <robot> element is expected'
+        ) from error
+    if root.tag != 'robot':
+        raise DescriptionError(
+            'robot description', f'root element is <{root.tag}>', 'it must be <robot>'
+        )
+    return _Reader(on_fault).robot(root, xml)
+
+
+class _Reader:
+    """Reads elements; tells every fault to one handler."""
+
+    def __init__(self, on_fault: FaultHandler) -> None:
+        self._on_fault = on_fault
+
+    def _fault(self, culprit: str, problem: str, remedy: str) -> None:
+        self._on_fault(DescriptionError(culprit, problem, remedy))
+
+    def robot(self, root: Element, xml: str) -> RobotDescription:
+        links = [self._link(element) for element in root.findall('link')]
+        joints = [self._joint(element) for element in root.findall('joint')]
+        for kind, parts in (('link', links), ('joint', joints)):
+            self._refuse_duplicates(kind, [part.name for part in parts])
+        first_links = {link.name: link for link in reversed(links)}
+        first_joints = {joint.name: joint for joint in reversed(joints)}
+        return RobotDescription(
+            root.get('name', ''),
+            tuple(link for link in links if link is first_links[link.name]),
+            tuple(joint for joint in joints if joint is first_joints[joint.name]),
+            xml,
+        )
+
+    def _refuse_duplicates(self, kind: str, names: list[str]) -> None:
+        for name in dict.fromkeys(names):
+            if name and names.count(name) > 1:
+                self._fault(
+                    f'{kind} {name!r}',
+                    'declared more than once',
+                    f'every {kind} needs its own name',
+                )
+
+    def _name(self, element: Element) -> str:
+        name = element.get('name', '')
+        if not name:
+            self._fault(
+                f'<{element.tag}>', 'has no name', 'every link and joint needs a name attribute'
+            )
+        return name
+
+    def _number(
+        self, element: Element, key: str, culprit: str, default: float | None = None
+    ) -> float:
+        text = element.get(key)
+        if text is not None:
+            return self._finite(text, f'{culprit} <{element.tag} {key}>')
+        if default is not None:
+            return default
+        self._fault(culprit, f'<{element.tag}> has no {key!r}', f'give {key}="<number>"')
+        return math.nan
+
+    def _finite(self, text: str, culprit: str) -> float:
+        try:
+            value = float(text)
+        except ValueError:
+            value = math.nan
+        if math.isfinite(value):
+            return value
+        self._fault(culprit, f'{text!r} is not a finite number', 'give one number')
+        return math.nan
+
+    def _vector(self, element: Element, key: str, culprit: str, default: Vector) -> Vector:
+        text = element.get(key)
+        if text is None:
+            return default
+        culprit = f'{culprit} <{element.tag} {key}>'
+        parts = text.split()
+        if len(parts) != 3:
+            self._fault(culprit, f'{text!r} has {len(parts)} numbers', 'give three')
+            return (math.nan, math.nan, math.nan)
+        x, y, z = (self._finite(part, culprit) for part in parts)
+        return (x, y, z)
+
+    def _pose(self, parent: Element, culprit: str) -> Pose:
+        element = parent.find('origin')
+        if element is None:
+            return Pose()
+        zero = (0.0, 0.0, 0.0)
+        return Pose(
+            self._vector(element, 'xyz', culprit, zero),
+            self._vector(element, 'rpy', culprit, zero),
+        )
+
+    def _link(self, element: Element) -> Link:
+        name, inertial = self._name(element), element.find('inertial')
+        if inertial is None:
+            return Link(name)
+        culprit = f'link {name!r}'
+        mass, inertia = inertial.find('mass'), inertial.find('inertia')
+        for tag, found in (('mass', mass), ('inertia', inertia)):
+            if found is None:
+                self._fault(
+                    culprit,
+                    f'<inertial> has no <{tag}>',
+                    'give <mass value> and <inertia ixx ... izz>',
+                )
+        keys = ('ixx', 'ixy', 'ixz', 'iyy', 'iyz', 'izz')
+        values = (
+            math.nan if inertia is None else self._number(inertia, key, culprit) for key in keys
+        )
+        kilograms = math.nan if mass is None else self._number(mass, 'value', culprit)
+        return Link(name, Inertial(kilograms, self._pose(inertial, culprit), *values))
+
+    def _joint(self, element: Element) -> Joint:
+        name = self._name(element)
+        culprit = f'joint {name!r}'
+        if element.find('mimic') is not None:
+            self._fault(
+                culprit,
+                'is a mimic joint, whose effort has no equation of its own',
+                'make it fixed, or declare the coupling as a loop or a constraint',
+            )
+        ends = {}
+        for tag in ('parent', 'child'):
+            found = element.find(tag)
+            ends[tag] = '' if found is None else found.get('link', '')
+            if found is None:
+                self._fault(culprit, f'has no <{tag}>', 'give <parent link> and <child link>')
+        axis, limit = element.find('axis'), element.find('limit')
+        dynamics = element.find('dynamics')
+        friction = dict.fromkeys(('damping', 'friction', 'armature'), 0.0)
+        if dynamics is not None:
+            friction = {key: self._number(dynamics, key, culprit, 0.0) for key in friction}
+        x_axis = (1.0, 0.0, 0.0)
+        return Joint(
+            name=name,
+            kind=element.get('type', ''),
+            parent=ends['parent'],
+            child=ends['child'],
+            origin=self._pose(element, culprit),
+            axis=x_axis if axis is None else self._vector(axis, 'xyz', culprit, x_axis),
+            limit=None if limit is None else self._limit(limit, culprit),
+            **friction,
+        )
+
+    def _limit(self, element: Element, culprit: str) -> Limit:
+        values = {
+            key: self._number(element, key, culprit) if element.get(key) is not None else None
+            for key in ('lower', 'upper', 'velocity', 'effort')
+        }
+        return Limit(**values)

@@ -1,0 +1,7 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The mathematics' view of a robot: frozen arrays, parents first."""
+
+from robot_dynamics_ros.model.mechanism import Mechanism, TreeState, load_mechanism
+from robot_dynamics_ros.model.robot_tree import BodyFrame, RobotTree, load_robot
+
+__all__ = ['BodyFrame', 'Mechanism', 'RobotTree', 'TreeState', 'load_mechanism', 'load_robot']

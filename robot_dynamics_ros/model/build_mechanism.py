@@ -1,0 +1,296 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From a URDF and a mechanism file to a mechanism: names, counts, assembly, choice of rows."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from robot_dynamics_ros.description.robot_description import RobotDescription
+from robot_dynamics_ros.description.urdf import read_description
+from robot_dynamics_ros.errors import MechanismError, SingularityError
+from robot_dynamics_ros.model.assembly import CLOSED, LoopEquations, close, independent_rows
+from robot_dynamics_ros.model.build import MOVING
+from robot_dynamics_ros.model.loops import is_flipped
+from robot_dynamics_ros.model.mechanism import Mechanism
+from robot_dynamics_ros.model.mechanism_file import MechanismFile, read_mechanism_file
+from robot_dynamics_ros.model.robot_tree import RobotTree, load_robot
+from robot_dynamics_ros.spatial.scalar import Array
+
+_FAR_FROM_GUESS = 0.6  # rad: beyond this the guess does not say which branch is meant
+_RANK_TOLERANCE = 1e-9  # of scaled equations, of order 1 where independent, 1e-16 where not
+
+
+def build_mechanism(
+    urdf: str | os.PathLike[str],
+    loops_yaml: str | os.PathLike[str],
+    gravity: Any,
+    effort_limit: float | Mapping[str, float] | None,
+    mappings: Mapping[str, str] | None,
+) -> Mechanism:
+    """Read, check and assemble; see :func:`load_mechanism` for arguments and errors."""
+    file = read_mechanism_file(loops_yaml)
+    tree = _load_tree(read_description(urdf, mappings), file, gravity, effort_limit)
+    _check_names(tree, file)
+    coordinates = tuple(tree.joint_index(name) for name in file.coordinates)
+    equations = LoopEquations(tree, file.loops, coordinates)
+    _check_counts(equations, file)
+    closed_form = _closed_form(equations, file)
+    q = _guess(equations, file)
+    if closed_form is None:
+        q = _assembled(equations, q, file)
+    else:
+        _check_closed_form(equations, closed_form, q)
+        q = closed_form[0] @ q[list(coordinates)] + closed_form[1]
+    equations = _with_rows(equations, q)
+    q.setflags(write=False)
+    mechanism = Mechanism(
+        equations=equations,
+        actuator_names=tuple(actuator.name for actuator in file.actuators),
+        drive=_drive(tree, file),
+        effort_limit=_effort_limits(tree, file),
+        assembled=q,
+        closed_form=closed_form,
+        singular_below=file.singular_below,
+    )
+    _check_drive(mechanism)
+    return mechanism
+
+
+def _load_tree(
+    description: RobotDescription,
+    file: MechanismFile,
+    gravity: Any,
+    effort_limit: float | Mapping[str, float] | None,
+) -> RobotTree:
+    """Load the tree; joints need an effort limit only where an actuator takes it over, else 0."""
+    driven = {
+        name
+        for actuator in file.actuators
+        if len(actuator.rate) == 1 and actuator.effort_limit is None
+        for name in actuator.rate
+    }
+    limits: dict[str, float] = {}
+    passive = []
+    if isinstance(effort_limit, Mapping):
+        limits.update(effort_limit)
+    for joint in description.joints:
+        given = joint.limit is not None and joint.limit.effort
+        if joint.kind not in MOVING or given or joint.name in limits:
+            continue
+        if joint.name not in driven:
+            passive.append(joint.name)
+            limits[joint.name] = 1.0  # a stand-in until the tree is built
+        elif isinstance(effort_limit, (int, float)):
+            limits[joint.name] = effort_limit
+    tree = load_robot(description.xml, gravity, effort_limit=limits)
+    undriven = np.isin(tree.joint_names, passive)
+    return tree.with_changes(effort_limit=np.where(undriven, 0.0, tree.effort_limit))
+
+
+def _check_names(tree: RobotTree, file: MechanismFile) -> None:
+    _known('coordinates', file.coordinates, tree.joint_names, 'joint')
+    for loop in file.loops:
+        culprit = f'loop {loop.name!r}'
+        _known(culprit, (loop.first, loop.second), tree.frames, 'frame')
+        if not loop.joints(tree):
+            raise MechanismError(
+                culprit,
+                f'no joint lies between {loop.first!r} and {loop.second!r}',
+                'its frames must be on different bodies',
+            )
+    for actuator in file.actuators:
+        _known(f'actuator {actuator.name!r}', actuator.rate, tree.joint_names, 'joint')
+    dependent = [name for name in tree.joint_names if name not in file.coordinates]
+    _known('assembly at', file.at, file.coordinates, 'coordinate')
+    _known('assembly guess', file.guess, dependent, 'dependent joint')
+    _known('closed_form', file.closed_form, dependent, 'dependent joint')
+    for name, form in file.closed_form.items():
+        _known(f'closed_form {name!r}', form.rate, file.coordinates, 'coordinate')
+    for name in dependent if file.closed_form else ():
+        if name not in file.closed_form:
+            raise MechanismError(
+                'closed_form', f'joint {name!r} is missing', 'give all dependent joints, or none'
+            )
+
+
+def _known(culprit: str, names: Iterable[str], known: Iterable[str], kind: str) -> None:
+    for name in names:
+        if name not in known:
+            raise MechanismError(
+                culprit, f'{name!r} is no {kind}', f'known: {", ".join(known) or "none"}'
+            )
+
+
+def _check_counts(equations: LoopEquations, file: MechanismFile) -> None:
+    tree = equations.tree
+    if len(file.actuators) != len(file.coordinates):
+        raise MechanismError(
+            'actuators',
+            f'{len(file.actuators)} for {len(file.coordinates)} coordinates',
+            'give one actuator for each coordinate',
+        )
+    inside = {i for loop in file.loops for i in loop.joints(tree)}
+    for i in equations.dependent:
+        if i not in inside:
+            raise MechanismError(
+                f'joint {tree.joint_names[i]!r}',
+                'is no coordinate and in no loop, so nothing determines it',
+                'add it to the coordinates, or fix it in the URDF',
+            )
+    rows = sum(len(loop.rows) for loop in file.loops)
+    if rows < len(equations.dependent):
+        raise _too_few(equations, f'{rows}')
+
+
+def _too_few(equations: LoopEquations, found: str) -> MechanismError:
+    names = ', '.join(equations.tree.joint_names[i] for i in equations.dependent)
+    return MechanismError(
+        'coordinates',
+        f'not enough: the loops give {found} of the {len(equations.dependent)} equations that '
+        f'the dependent joints need ({names})',
+        'declare more coordinates, or more axes in the loops',
+    )
+
+
+def _guess(equations: LoopEquations, file: MechanismFile) -> Array:
+    values = {**file.at, **file.guess}
+    return np.array([float(values.get(name, 0.0)) for name in equations.tree.joint_names])
+
+
+def _assembled(equations: LoopEquations, q: Array, file: MechanismFile) -> Array:
+    """Return the root of the loop equations next to the guess."""
+    if not equations.dependent:
+        return q
+    closed = close(equations, q)
+    rank = _rank(equations.scaled(closed.q)[1])
+    if rank > len(equations.dependent):
+        raise MechanismError(
+            'coordinates',
+            f'{len(file.coordinates)} are too many: the loops leave '
+            f'{equations.tree.n - rank} degrees of freedom',
+            'declare as many coordinates as there are degrees of freedom',
+        )
+    if closed.gap > CLOSED:
+        culprit = 'loop ' + ', '.join(repr(loop.name) for loop in file.loops)
+        raise MechanismError(
+            culprit,
+            f'cannot be assembled from the guess: a gap of {closed.gap * equations.length:.3g} m '
+            'or rad is left',
+            'check the lengths, the frames and assembly: at, guess',
+        )
+    for loop in file.loops:
+        if is_flipped(equations.tree, loop, closed.q):
+            raise MechanismError(
+                f'loop {loop.name!r}',
+                'closes from the guess with its frames half a turn apart',
+                'give another guess: the axes of both frames must agree',
+            )
+    names = [equations.tree.joint_names[i] for i in equations.dependent]
+    found = closed.q[list(equations.dependent)]
+    listed = ', '.join(f'{name}: {value:.4f}' for name, value in zip(names, found, strict=True))
+    for i, name in zip(equations.dependent, names, strict=True):
+        allowed = _FAR_FROM_GUESS * (equations.length if equations.tree.prismatic[i] else 1.0)
+        if abs(closed.q[i] - q[i]) > allowed:
+            raise MechanismError(
+                'assembly guess',
+                f'{name} = {q[i]:.4g} is far from the root found, {closed.q[i]:.4g}',
+                f'if that branch is meant, declare guess: {{{listed}}}',
+            )
+    return closed.q
+
+
+def _rank(matrix: Array) -> int:
+    return int(np.linalg.matrix_rank(matrix, tol=_RANK_TOLERANCE)) if matrix.size else 0
+
+
+def _with_rows(equations: LoopEquations, q: Array) -> LoopEquations:
+    """Choose the equations that determine the dependent joints; the others follow from them."""
+    count = len(equations.dependent)
+    if not count:
+        return replace(equations, rows=())
+    J = equations.scaled(q)[1]
+    rank = _rank(J)
+    elsewhere = q + np.random.default_rng(0).uniform(-0.05, 0.05, len(q))
+    if rank < count and _rank(equations.scaled(elsewhere)[1]) == rank:
+        raise _too_few(equations, f'{rank} independent')
+    P = J[:, list(equations.dependent)]
+    chosen = replace(equations, rows=independent_rows(P, count))
+    if chosen.regularity(q) < _RANK_TOLERANCE:
+        loops = ', '.join(repr(loop.name) for loop in equations.loops)
+        raise SingularityError(
+            f'Phi_phi of loop {loops}',
+            chosen.regularity(q),
+            _RANK_TOLERANCE,
+            'declare the assembly elsewhere, or other coordinates',
+        )
+    return chosen
+
+
+def _closed_form(equations: LoopEquations, file: MechanismFile) -> tuple[Array, Array] | None:
+    """Return slope (n, N) and offset (n,) of the declared closed form; integers stay integers."""
+    if not file.closed_form:
+        return None
+    names = equations.tree.joint_names
+    slope: list[list[float]] = [[int(name == u) for u in file.coordinates] for name in names]
+    offset: list[float] = [0] * len(names)
+    for name, form in file.closed_form.items():
+        slope[names.index(name)] = [form.rate.get(u, 0) for u in file.coordinates]
+        offset[names.index(name)] = form.offset
+    return np.array(slope), np.array(offset)
+
+
+def _check_closed_form(
+    equations: LoopEquations, closed_form: tuple[Array, Array], q: Array
+) -> None:
+    """Refuse a closed form that does not close the loops at some of eight configurations."""
+    rng = np.random.default_rng(0)
+    u = q[list(equations.coordinates)]
+    for shift in [0.0 * u, *rng.uniform(-1.0, 1.0, size=(7, len(u)))]:
+        gap = equations.gap(closed_form[0] @ (u + shift) + closed_form[1])
+        if gap > CLOSED:
+            at = ', '.join(f'{value:.4g}' for value in u + shift)
+            raise MechanismError(
+                'closed_form',
+                f'leaves a gap of {gap * equations.length:.3g} m or rad at u = ({at})',
+                'correct it, or leave it out: the loops are then solved by iteration',
+            )
+
+
+def _drive(tree: RobotTree, file: MechanismFile) -> Array:
+    return np.array(
+        [[actuator.rate.get(name, 0) for name in tree.joint_names] for actuator in file.actuators]
+    )
+
+
+def _effort_limits(tree: RobotTree, file: MechanismFile) -> Array:
+    """Return the limit of each drive: its own, or that of the one joint it turns."""
+    limits = []
+    for actuator in file.actuators:
+        limit = actuator.effort_limit
+        if limit is None and len(actuator.rate) == 1:
+            [(name, factor)] = actuator.rate.items()
+            limit = float(tree.effort_limit[tree.joint_index(name)]) / abs(factor)
+        if limit is None or not (limit > 0.0 and math.isfinite(limit)):
+            raise MechanismError(
+                f'actuator {actuator.name!r}', 'has no effort limit', 'give effort_limit > 0'
+            )
+        limits.append(limit)
+    return np.array(limits)
+
+
+def _check_drive(mechanism: Mechanism) -> None:
+    """Refuse drives whose rates do not determine the rates of the coordinates."""
+    still = np.zeros(mechanism.n)
+    A = mechanism.tree_state_at(mechanism.assembled, still, still).A
+    if mechanism.drive_regularity(A) < _RANK_TOLERANCE:
+        raise MechanismError(
+            'actuators',
+            'leave a motion undriven: their rates depend on each other',
+            'each actuator must drive another combination of joint rates',
+        )

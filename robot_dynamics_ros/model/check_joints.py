@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Axis, limits and friction of every moving joint: figures, faults and suspicions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from robot_dynamics_ros.description.robot_description import Joint, Limit
+from robot_dynamics_ros.errors import DescriptionError
+from robot_dynamics_ros.model.findings import Finding, error, warning
+from robot_dynamics_ros.model.limits import EffortLimit, checked_limit, unit_axis
+
+MOST_TURNS = 3.0  # either way; 180 for a revolute joint was meant in degrees
+FULL_TURN = 2.0 * math.pi
+
+
+@dataclass(frozen=True)
+class JointReport:
+    """The figures of one moving joint.
+
+    Attributes:
+        name: The joint.
+        kind: 'revolute', 'continuous' or 'prismatic'.
+        lower, upper: Position limits, rad or m; infinite if continuous.
+        velocity: Limit, rad/s or m/s; infinite where the file is silent.
+        effort: Limit, N m or N; None where neither file nor caller gives one.
+        damping: Viscous friction, N m s/rad or N s/m.
+        friction: Coulomb friction, N m or N.
+        armature: Reflected inertia of the drive, kg m^2 or kg.
+    """
+
+    name: str
+    kind: str
+    lower: float
+    upper: float
+    velocity: float
+    effort: float | None
+    damping: float
+    friction: float
+    armature: float
+
+
+def check_joint(joint: Joint, effort_limit: EffortLimit) -> tuple[JointReport, list[Finding]]:
+    """Return the figures of a moving joint and what is wrong or suspicious with it."""
+    faults: list[DescriptionError] = []
+    limit = checked_limit(joint, effort_limit, faults.append)
+    if all(map(math.isfinite, joint.axis)):
+        unit_axis(joint, faults.append)
+    report = JointReport(
+        joint.name,
+        joint.kind,
+        math.nan if limit.lower is None else limit.lower,
+        math.nan if limit.upper is None else limit.upper,
+        math.inf if limit.velocity is None else limit.velocity,
+        limit.effort,
+        joint.damping,
+        joint.friction,
+        joint.armature,
+    )
+    return report, [*map(error, faults), *_suspicions(joint, limit)]
+
+
+def _suspicions(joint: Joint, limit: Limit) -> Iterator[Finding]:
+    culprit = f'joint {joint.name!r}'
+    length = math.hypot(*joint.axis)
+    if length > 1e-6 and abs(length - 1.0) > 1e-6:
+        yield warning(
+            culprit, f'the axis has length {length:.6g}', 'it is scaled to 1; write it so'
+        )
+    if joint.kind == 'revolute' and limit.lower is not None and limit.upper is not None:
+        widest = max(abs(limit.lower), abs(limit.upper))
+        if widest > MOST_TURNS * FULL_TURN:
+            yield warning(culprit, f'turns as far as {widest:g} rad', 'limits are in rad')
+    if max(abs(angle) for angle in joint.origin.rpy) > FULL_TURN:
+        yield warning(culprit, f'rpy {joint.origin.rpy} exceeds a turn', 'angles are in rad')
+    if limit.velocity is not None and math.isinf(limit.velocity):
+        yield warning(culprit, 'has no velocity limit', 'give <limit velocity> > 0')
+    if joint.damping == 0.0 and joint.friction == 0.0:
+        yield warning(
+            culprit,
+            'has neither damping nor friction, which every drive has',
+            'give <dynamics damping friction>; identify them from a recording',
+        )

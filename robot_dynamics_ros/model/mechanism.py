@@ -1,0 +1,303 @@
+# SPDX-License-Identifier: Apache-2.0
+r"""A closed-loop mechanism: a spanning tree, loops that it leaves open, drives.
+
+The independent joint variables are the generalized coordinates u, N of them. Every joint of the
+tree follows them,
+
+.. math:: \dot\theta_i = \sum_j A_{ij}\dot u_j, \qquad
+          \ddot\theta_i = \sum_j A_{ij}\ddot u_j + \gamma_i,
+
+and for the dependent joints, determined by the loop equations :math:`\Phi(u,\varphi) = 0`,
+
+.. math:: A_\varphi = -\Phi_\varphi^{-1}\Phi_u, \qquad
+          \gamma_\varphi = -\Phi_\varphi^{-1}\,\ddot\Phi\big|_{\ddot\theta = 0} .
+
+Drive a moves at :math:`\sigma_a = \sum_j B_{aj}\dot u_j`, a declared combination of joint rates.
+
+The mechanism file is described in ``mechanism_file`` and in docs/mechanisms.md.
+
+Source: kane-recursion, section 4.1; Ma, Xu, Li 1988, section 3, for the parallelogram.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from robot_dynamics_ros.errors import (
+    MechanismError,
+    NonFiniteError,
+    ShapeError,
+    SingularityError,
+)
+from robot_dynamics_ros.model.assembly import LoopEquations, assemble
+from robot_dynamics_ros.model.robot_tree import STANDARD_GRAVITY, RobotTree
+from robot_dynamics_ros.spatial.regular_solve import real_values, solve
+from robot_dynamics_ros.spatial.scalar import Array, common_dtype, zeros
+
+#: Newton steps that carry a root from 16 digits to those of any other number.
+_POLISHING = 6
+
+
+class TreeState(NamedTuple):
+    """Motion of the spanning tree that the loops allow, and its dependence on the coordinates.
+
+    Attributes:
+        q: Joint positions, shape (n,), rad or m.
+        v: Joint velocities, shape (n,), rad/s or m/s.
+        a: Joint accelerations, shape (n,), rad/s^2 or m/s^2.
+        A: Joint rates by coordinate rates, shape (n, N).
+        gamma: Joint accelerations at zero acceleration of the coordinates, shape (n,).
+    """
+
+    q: Array
+    v: Array
+    a: Array
+    A: Array
+    gamma: Array
+
+
+@dataclass(frozen=True, eq=False)
+class Mechanism:
+    """A mechanism with N degrees of freedom whose spanning tree has n joints.
+
+    Attributes:
+        equations: The loops, with the tree and the rows that determine the dependent joints.
+        actuator_names: Names of the N drives, in the order of efforts.
+        drive: Drive rates by joint rates, shape (N, n).
+        effort_limit: Of each drive, shape (N,), N m or N.
+        assembled: Tree positions on the declared branch, shape (n,), rad or m.
+        closed_form: Slope (n, N) and offset (n,) of the joint positions, where they are linear
+            functions of u; None if they are found by Newton's method.
+        singular_below: Smallest regularity of the loops that is accepted.
+    """
+
+    equations: LoopEquations
+    actuator_names: tuple[str, ...]
+    drive: Array
+    effort_limit: Array
+    assembled: Array
+    closed_form: tuple[Array, Array] | None
+    singular_below: float
+
+    @property
+    def tree(self) -> RobotTree:
+        """The spanning tree."""
+        return self.equations.tree
+
+    @property
+    def name(self) -> str:
+        """The robot's name."""
+        return self.tree.name
+
+    @property
+    def n(self) -> int:
+        """Number of degrees of freedom, of coordinates and of drives."""
+        return len(self.equations.coordinates)
+
+    @property
+    def coordinate_names(self) -> tuple[str, ...]:
+        """Names of the joints whose variables are the coordinates u."""
+        return tuple(self.tree.joint_names[i] for i in self.equations.coordinates)
+
+    def with_tree(self, tree: RobotTree) -> Mechanism:
+        """Return the same mechanism with another tree: other masses, gravity, symbols.
+
+        The tree must have the same joints; with other lengths give it the same branch.
+        """
+        return replace(self, equations=replace(self.equations, tree=tree))
+
+    def positions(self, u: Array, near: Array | None = None) -> Array:
+        """Return the joint positions of the tree at which the loops are closed.
+
+        Args:
+            u: Coordinates, shape (N,), rad or m. Numbers of any kind; symbols only if the
+                mechanism has a closed form.
+            near: Joint positions, shape (n,), with closed loops, from which the branch is
+                continued, such as the last ones of a motion; the declared assembly if None.
+
+        Returns:
+            New array, shape (n,), rad or m.
+
+        Raises:
+            ShapeError: u has not the shape (N,).
+            NonFiniteError: u is not finite.
+            MechanismError: The loops cannot be closed at u.
+            SingularityError: They close only where they do not determine the dependent joints.
+
+        Cost: some 20 evaluations of the loop equations; none with a closed form.
+        """
+        u = np.asarray(u)
+        if u.shape != (self.n,):
+            raise ShapeError('u', u.shape, (self.n,))
+        if u.dtype.kind in 'fc' and not np.all(np.isfinite(u)):
+            raise NonFiniteError('u', u)
+        if self.closed_form is not None:
+            slope, offset = self.closed_form
+            return slope @ u + offset
+        if not self.equations.dependent:
+            return self._scattered(u, zeros(self.tree.n, u.dtype))
+        numbers = real_values(u)
+        if numbers is None:
+            raise MechanismError(
+                f'mechanism {self.name!r}',
+                'its loops cannot be solved for symbols',
+                'declare a closed_form, or give joint positions to tree_state_at',
+            )
+        known = self.assembled if near is None else np.asarray(near, dtype=float)
+        q = assemble(self.equations, numbers, known, self.singular_below)
+        return q if u.dtype.kind in 'fiu' else self._polished(self._scattered(u, q))
+
+    def tree_state(self, u: Array, ud: Array, udd: Array, near: Array | None = None) -> TreeState:
+        """Return the motion of the tree that belongs to a motion of the coordinates.
+
+        Args:
+            u: Coordinates, shape (N,), rad or m.
+            ud: Their rates, shape (N,), rad/s or m/s.
+            udd: Their accelerations, shape (N,), rad/s^2 or m/s^2.
+            near: See ``positions``.
+
+        Returns:
+            New arrays, see :class:`TreeState`.
+
+        Raises:
+            ShapeError: An argument has not the shape (N,).
+            NonFiniteError: u is not finite.
+            MechanismError: The loops cannot be closed at u.
+            SingularityError: The loops are (nearly) singular at u.
+        """
+        return self.tree_state_at(self.positions(u, near), ud, udd)
+
+    def tree_state_at(self, q: Array, ud: Array, udd: Array) -> TreeState:
+        """Return the motion of the tree at joint positions that close the loops.
+
+        Args:
+            q: Joint positions, shape (n,), rad or m; numbers or symbols.
+            ud: Coordinate rates, shape (N,), rad/s or m/s.
+            udd: Coordinate accelerations, shape (N,), rad/s^2 or m/s^2.
+
+        Returns:
+            New arrays, see :class:`TreeState`.
+
+        Raises:
+            ShapeError: ud or udd has not the shape (N,).
+            SingularityError: The loops are (nearly) singular at q.
+
+        Source: kane-recursion, section 4.1.
+        """
+        for name, value in (('ud', ud), ('udd', udd)):
+            if np.shape(value) != (self.n,):
+                raise ShapeError(name, np.shape(value), (self.n,))
+        self._refuse_singular(q)
+        if self.closed_form is not None or not self.equations.dependent:
+            A = self._unit_rates() if self.closed_form is None else self.closed_form[0]
+            v, gamma = A @ ud, zeros(self.tree.n, common_dtype(q, ud))
+            return TreeState(q, v, A @ udd, A, gamma)
+        A = self._rates(q)
+        v = A @ ud
+        gamma = zeros(self.tree.n, common_dtype(q, ud))
+        rows, dependent = self._used()
+        motion = self.equations.motion(q, v)
+        gamma[dependent] = -solve(motion.J[rows][:, dependent], motion.drift[rows])
+        return TreeState(q, v, A @ udd + gamma, A, gamma)
+
+    def actuator_matrix(self, A: Array) -> Array:
+        """Return B, drive rates by coordinate rates, shape (N, N), from A of a tree state."""
+        return self.drive @ A
+
+    def drive_regularity(self, A: Array) -> float:
+        """Return how well the drives control the coordinates: 0 where a motion is left alone.
+
+        The smallest singular value of B, each drive's rate in units of its largest factor.
+        """
+        size = np.max(np.abs(self.drive), axis=1, keepdims=True)
+        return float(np.linalg.svd(self.actuator_matrix(A) / size, compute_uv=False)[-1])
+
+    @property
+    def drives_coordinates(self) -> bool:
+        """Whether each drive turns exactly its own coordinate, so that B is the identity."""
+        return bool(np.array_equal(self.drive, self._unit_rates().T))
+
+    def _unit_rates(self) -> Array:
+        """Return A of a mechanism whose dependent joints stand still; exact integers."""
+        A = np.zeros((self.tree.n, self.n), dtype=int)
+        A[list(self.equations.coordinates), range(self.n)] = 1
+        return A
+
+    def _used(self) -> tuple[list[int], list[int]]:
+        rows = self.equations.rows
+        return list(rows or ()), list(self.equations.dependent)
+
+    def _rates(self, q: Array) -> Array:
+        r"""Return A, from :math:`A_\varphi = -\Phi_\varphi^{-1}\Phi_u`."""
+        rows, dependent = self._used()
+        J = self.equations.motion(q, 0 * q).J[rows]
+        A = self._unit_rates().astype(J.dtype)
+        A[dependent] = -solve(J[:, dependent], J[:, list(self.equations.coordinates)])
+        return A
+
+    def _scattered(self, u: Array, q: Array) -> Array:
+        """Return tree positions with the independent ones set to u."""
+        out = q.astype(common_dtype(u, q))
+        out[list(self.equations.coordinates)] = u
+        return out
+
+    def _polished(self, q: Array) -> Array:
+        """Return the root to all digits of q's own kind of number (complex, mpmath, dual)."""
+        rows, dependent = self._used()
+        for _ in range(_POLISHING):
+            motion = self.equations.motion(q, 0 * q)
+            step = solve(motion.J[rows][:, dependent], motion.residual[rows])
+            q[dependent] = q[dependent] - step
+        return q
+
+    def _refuse_singular(self, q: Array) -> None:
+        numbers = real_values(np.asarray(q))
+        if numbers is None or not self.equations.dependent:
+            return
+        regularity = self.equations.regularity(numbers)
+        if not regularity >= self.singular_below:
+            loops = ', '.join(repr(loop.name) for loop in self.equations.loops)
+            raise SingularityError(
+                f'Phi_phi of loop {loops}',
+                regularity,
+                self.singular_below,
+                'the dependent joints are not determined here',
+            )
+
+
+def load_mechanism(
+    urdf: str | os.PathLike[str],
+    loops_yaml: str | os.PathLike[str],
+    gravity: Any = STANDARD_GRAVITY,
+    *,
+    effort_limit: float | Mapping[str, float] | None = None,
+    mappings: Mapping[str, str] | None = None,
+) -> Mechanism:
+    """Load a closed-loop mechanism: the URDF of a spanning tree and a file of its loops.
+
+    Args:
+        urdf: URDF text, or the path of a ``.urdf`` or ``.xacro`` file.
+        loops_yaml: Mechanism file, path or text; see ``mechanism_file``.
+        gravity: Free-fall acceleration in the base frame, shape (3,), m/s^2.
+        effort_limit: Limit in N m or N of driven joints where the URDF gives none or 0: one
+            number, or a number by joint name. Joints without a drive need none.
+        mappings: Arguments of a xacro file.
+
+    Returns:
+        The mechanism, assembled once on its declared branch.
+
+    Raises:
+        DescriptionError: The URDF is malformed or no tree.
+        ModelError: A mass, inertia, axis or limit of it is not usable.
+        MechanismError: The mechanism file has a wrong key, name or number of equations or
+            coordinates, or the mechanism cannot be assembled; names the culprit.
+        SingularityError: The declared assembly is singular.
+    """
+    from robot_dynamics_ros.model.build_mechanism import build_mechanism
+
+    return build_mechanism(urdf, loops_yaml, gravity, effort_limit, mappings)

@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A rigid load fixed to a frame of the robot."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from robot_dynamics_ros.errors import ModelError, ShapeError
+from robot_dynamics_ros.model.robot_tree import RobotTree
+from robot_dynamics_ros.spatial.inertia import RigidBodyInertia, combine, inconsistency
+from robot_dynamics_ros.spatial.scalar import Array
+
+
+@dataclass(frozen=True, eq=False)
+class Payload:
+    """What the robot carries.
+
+    Attributes:
+        mass: kg.
+        com: Centre of mass in the frame, shape (3,), m.
+        inertia: Tensor about the centre of mass in the frame's axes, shape (3, 3), kg m^2; zero
+            for a point mass.
+        frame: Name of the link that carries it.
+    """
+
+    mass: float
+    com: Array = field(default_factory=lambda: np.zeros(3))
+    inertia: Array = field(default_factory=lambda: np.zeros((3, 3)))
+    frame: str = 'tool'
+
+
+def with_payload(tree: RobotTree, payload: Payload) -> RobotTree:
+    """Return the robot with a payload lumped into the body that carries it.
+
+    Args:
+        tree: The robot.
+        payload: The load.
+
+    Returns:
+        New tree; mass, com and inertia of one body differ.
+
+    Raises:
+        UnknownNameError: The frame does not exist.
+        ShapeError: com or inertia has a wrong shape.
+        ModelError: The load is not physical, or fixed to the base, where it has no effect.
+    """
+    _check(payload)
+    frame = tree.frame(payload.frame)
+    body = frame.body
+    if body < 0:
+        raise ModelError(
+            f'payload on {payload.frame!r}', 'is on the base', 'choose a frame that moves'
+        )
+    load = RigidBodyInertia(payload.mass, np.asarray(payload.com), np.asarray(payload.inertia))
+    whole = combine(
+        [
+            RigidBodyInertia(tree.mass[body], tree.com[body], tree.inertia[body]),
+            load.seen_from(frame.R_BF, frame.p_BF),
+        ]
+    )
+    mass, com, inertia = tree.mass.copy(), tree.com.copy(), tree.inertia.copy()
+    mass[body], com[body], inertia[body] = whole.mass, whole.com, whole.inertia
+    return tree.with_changes(mass=mass, com=com, inertia=inertia)
+
+
+def _check(payload: Payload) -> None:
+    culprit = f'payload on {payload.frame!r}'
+    for name, value, shape in (
+        ('com', payload.com, (3,)),
+        ('inertia', payload.inertia, (3, 3)),
+    ):
+        if np.shape(value) != shape:
+            raise ShapeError(f'{name} of the {culprit}', np.shape(value), shape)
+        if not np.isfinite(value).all():
+            raise ModelError(culprit, f'{name} is not finite', 'give finite numbers')
+    if not 0.0 < payload.mass < np.inf:
+        raise ModelError(culprit, f'mass {payload.mass:g} kg', 'the mass must be positive')
+    inertia = np.asarray(payload.inertia)
+    if not np.array_equal(inertia, inertia.T):
+        raise ModelError(culprit, 'inertia is not symmetric', 'give a symmetric tensor')
+    problem = inconsistency(inertia) if inertia.any() else ''
+    if problem:
+        raise ModelError(
+            culprit,
+            f'inertia {problem}',
+            'a real body has positive principal moments, each at most the sum of the others',
+        )

@@ -1,0 +1,196 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A load as an argument of the dynamics: its effort, its way in, and what the loop makes of it.
+
+Oracle: Pinocchio with the load as one more body in its own model.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pinocchio
+import pytest
+from samples import sample
+
+from robot_dynamics_ros.control.carried_load import CarriedLoad
+from robot_dynamics_ros.control.loop import ControlLoop
+from robot_dynamics_ros.control.loop_settings import LoopSettings
+from robot_dynamics_ros.control.registry import LAWS, make_law
+from robot_dynamics_ros.errors import ConfigurationError, ModelError, UnknownNameError
+from robot_dynamics_ros.model.payload import Payload
+from robot_dynamics_ros.symbolic.kernel import compile_kernel
+
+INERTIA = np.array([[0.02, 0.003, 0.001], [0.003, 0.03, -0.002], [0.001, -0.002, 0.025]])
+LOAD = Payload(2.5, np.array([0.03, -0.02, 0.08]), INERTIA, 'tool')
+POINT = Payload(1.0, np.array([0.0, 0.05, 0.0]), np.zeros((3, 3)), 'tool')
+ROBOTS = ('scara', 'four_dof')
+
+
+def pinocchio_model(name: str, *payloads: Payload):
+    """Return Pinocchio's model of a sample with loads appended at their frames."""
+    model = pinocchio.buildModelFromXML(sample(name).xml)
+    for payload in payloads:
+        frame = model.frames[model.getFrameId(payload.frame)]
+        body = pinocchio.Inertia(payload.mass, payload.com, payload.inertia)
+        model.appendBodyToJoint(frame.parentJoint, body, frame.placement)
+    return model
+
+
+def expected(model, q, v, a):
+    return pinocchio.rnea(model, model.createData(), q, v, a)
+
+
+def loaded(name: str):
+    tree = sample(name).tree
+    load = CarriedLoad(tree)
+    return tree, load, load.kernels(compile_kernel(tree))
+
+
+@pytest.mark.parametrize('payload', [LOAD, POINT])
+@pytest.mark.parametrize('name', ROBOTS)
+def test_inverse_dynamics_and_gravity_are_those_of_the_robot_with_the_load(name, payload, rng):
+    _, load, kernels = loaded(name)
+    load.change(payload, 0.0, 0.0)
+    model, out = pinocchio_model(name, payload), np.zeros(4)
+    for _ in range(20):
+        q, v, a = rng.uniform(-1.0, 1.0, (3, 4))
+        kernels.inverse_dynamics(q, v, a, out)
+        np.testing.assert_allclose(out, expected(model, q, v, a), atol=1e-11)  # rounding of 40
+        kernels.gravity_forces(q, out)
+        np.testing.assert_allclose(out, expected(model, q, 0 * q, 0 * q), atol=1e-11)
+
+
+@pytest.mark.parametrize('name', ROBOTS)
+def test_without_a_load_the_kernels_are_those_of_the_robot_to_the_last_bit(name, rng):
+    tree, load, kernels = loaded(name)
+    bare, out, alone = compile_kernel(tree), np.zeros(4), np.zeros(4)
+    load.change(LOAD, 0.0, 0.0)
+    load.change(None, 0.0, 0.0)
+    assert not load.carrying
+    q, v, a = rng.uniform(-1.0, 1.0, (3, 4))
+    kernels.inverse_dynamics(q, v, a, out)
+    bare.inverse_dynamics(q, v, a, alone)
+    np.testing.assert_array_equal(out, alone)
+
+
+def test_a_load_may_be_on_any_frame_that_moves(rng):
+    tree, load, kernels = loaded('four_dof')
+    link = tree.link_names[1]
+    elsewhere = Payload(3.0, np.array([0.1, 0.0, 0.02]), np.diag([0.01, 0.02, 0.02]), link)
+    load.change(elsewhere, 0.0, 0.0)
+    q, v, a = rng.uniform(-1.0, 1.0, (3, 4))
+    out = np.zeros(4)
+    kernels.inverse_dynamics(q, v, a, out)
+    model = pinocchio_model('four_dof', elsewhere)
+    np.testing.assert_allclose(out, expected(model, q, v, a), atol=1e-11)
+
+
+def test_on_the_way_the_efforts_are_a_mixture_of_both_by_a_cubic(rng):
+    """Inverse dynamics is linear in mass, first moment and inertia about the origin."""
+    _, load, kernels = loaded('four_dof')
+    load.change(LOAD, 0.0, 0.0)
+    load.change(POINT, 10.0, 2.0)
+    q, v, a = rng.uniform(-1.0, 1.0, (3, 4))
+    old, new = (expected(pinocchio_model('four_dof', x), q, v, a) for x in (LOAD, POINT))
+    out = np.zeros(4)
+    for t, share in ((9.0, 0.0), (10.0, 0.0), (10.5, 0.15625), (11.0, 0.5), (12.0, 1.0)):
+        load.advance(t)
+        kernels.inverse_dynamics(q, v, a, out)
+        np.testing.assert_allclose(out, old + share * (new - old), atol=1e-11)
+    assert not load.changing
+
+
+def test_a_change_that_comes_during_another_begins_where_that_is(rng):
+    _, load, kernels = loaded('four_dof')
+    load.change(LOAD, 0.0, 1.0)
+    load.advance(0.4)
+    q, v, a = rng.uniform(-1.0, 1.0, (3, 4))
+    before, after = np.zeros(4), np.zeros(4)
+    kernels.inverse_dynamics(q, v, a, before)
+    load.change(None, 0.4, 1.0)
+    kernels.inverse_dynamics(q, v, a, after)
+    np.testing.assert_allclose(after, before, atol=1e-13)
+    load.advance(1.4)
+    assert not load.carrying
+
+
+def test_after_a_jump_of_time_a_change_goes_on():
+    _, load, _ = loaded('four_dof')
+    load.change(LOAD, 100.0, 1.0)
+    load.advance(100.5)
+    load.restart(3.0)
+    load.advance(3.9)
+    assert load.changing
+    load.advance(4.0)
+    assert not load.changing
+
+
+@pytest.mark.parametrize(
+    ('payload', 'error', 'text'),
+    [
+        (Payload(-1.0), ModelError, 'mass must be positive'),
+        (Payload(1.0, np.zeros(3), np.diag([1.0, 0.1, 0.1])), ModelError, 'real body'),
+        (Payload(1.0, frame='hand'), UnknownNameError, "unknown frame 'hand'"),
+    ],
+)
+def test_what_is_not_physical_is_refused_and_nothing_changes(payload, error, text):
+    _, load, _ = loaded('scara')
+    load.change(POINT, 0.0, 0.0)
+    with pytest.raises(error, match=text):
+        load.change(payload, 0.0, 0.0)
+    assert load.payload is POINT
+    with pytest.raises(error, match=text):
+        load.check(payload)
+
+
+# In the loop -----------------------------------------------------------------------------------
+
+PERIOD_NS = 1_000_000
+PLACE = np.array([0.2, -1.0, -0.4, 0.6])
+
+
+def run_loop(law: str, changes, *, rate=0.0, steps=1500, duration=0.3):
+    """Return the efforts of a loop at rest; changes: payload by step."""
+    tree, load, kernels = loaded('four_dof')
+    settings = LoopSettings(activation_ramp_s=0.0, effort_rate_limit=rate)
+    loop = ControlLoop(tree, kernels, make_law(law, tree, kernels), settings, load=load)
+    stamp, efforts = 0, []
+    for k in range(steps):
+        stamp += PERIOD_NS
+        loop.observe(stamp, PLACE, np.zeros(4))
+        if k == 0:
+            loop.start()
+        if k in changes:
+            loop.carry(changes[k], duration)
+        loop.tick()
+        efforts.append(loop.effort.copy())
+    return np.array(efforts)
+
+
+@pytest.mark.parametrize('law', sorted(LAWS))
+def test_a_payload_comes_in_without_a_step_and_is_held_in_the_end(law):
+    efforts = run_loop(law, {200: LOAD, 900: None})
+    model, still = pinocchio_model('four_dof', LOAD), np.zeros(4)
+    with_load = expected(model, PLACE, still, still)
+    bare = expected(pinocchio_model('four_dof'), PLACE, still, still)
+    np.testing.assert_allclose(efforts[199], bare, atol=1e-9)
+    np.testing.assert_allclose(efforts[700], with_load, atol=1e-9)
+    np.testing.assert_allclose(efforts[-1], bare, atol=1e-9)
+    # A cubic of 0.3 s is steepest in its middle: 1.5 / 0.3 s.
+    fastest = np.abs(with_load - bare) * 1.5 / 0.3 * 1e-3
+    assert (np.abs(np.diff(efforts, axis=0)) <= fastest * 1.0001 + 1e-9).all()
+
+
+def test_a_change_at_once_is_held_back_by_the_rate_limit():
+    efforts = run_loop('computed_torque', {200: LOAD}, rate=100.0, duration=0.0)
+    steps = np.abs(np.diff(efforts, axis=0))
+    assert steps.max() == pytest.approx(0.1, rel=1e-9)  # 100 N m/s for 1 ms: it did come to that
+    free = run_loop('computed_torque', {200: LOAD}, duration=0.0)
+    assert np.abs(np.diff(free, axis=0)).max() > 1.0  # without the limit it is a step
+
+
+def test_a_loop_without_a_load_refuses_one():
+    tree = sample('four_dof').tree
+    kernels = compile_kernel(tree)
+    loop = ControlLoop(tree, kernels, make_law('computed_torque', tree, kernels))
+    with pytest.raises(ConfigurationError, match='the loop has no load'):
+        loop.carry(LOAD)

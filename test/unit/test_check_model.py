@@ -1,0 +1,268 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The check of a model: figures against closed forms, suspicions, agreement with the loader."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import re
+from importlib import metadata
+
+import numpy as np
+import pytest
+from samples import SAMPLES, sample
+from urdf_text import joint, link, robot
+
+from robot_dynamics_ros.apps import check_model as command
+from robot_dynamics_ros.description.shipped import ROBOTS, shipped_robot
+from robot_dynamics_ros.dynamics.statics import largest_gravity_forces
+from robot_dynamics_ros.errors import ConfigurationError, RobotDynamicsError
+from robot_dynamics_ros.model import load_robot
+from robot_dynamics_ros.model.check import check_model
+from robot_dynamics_ros.spatial import solids
+
+FRICTION = '<dynamics damping="0.1" friction="0.2"/>'
+BOX = solids.cuboid(2.0, 0.1, 0.2, 0.4)
+
+
+def arm(tensor=BOX.inertia, mass=2.0, com=(0.0, 0.0, 0.2), **of_joint) -> str:
+    """Return a two-link arm of 0.4 m; link 'upper' and joint 'shoulder' as given."""
+    return robot(
+        'arm',
+        link('base'),
+        link('upper', mass, com, tensor),
+        link('lower', 2.0, (0, 0, 0.2), BOX.inertia),
+        joint(
+            'shoulder', 'base', 'upper', **({'axis': (1, 0, 0), 'dynamics': FRICTION} | of_joint)
+        ),
+        joint('elbow', 'upper', 'lower', xyz=(0, 0, 0.4), axis=(1, 0, 0), dynamics=FRICTION),
+    )
+
+
+def warnings_of(text: str) -> list[str]:
+    check = check_model(text)
+    assert check.errors == ()
+    return [str(finding) for finding in check.warnings]
+
+
+def test_a_sound_arm_has_no_findings():
+    assert check_model(arm()).findings == ()
+
+
+@pytest.mark.parametrize('name', ROBOTS)
+def test_the_shipped_robots_have_no_findings(name):
+    assert check_model(shipped_robot(name)).findings == ()
+
+
+def test_the_figures_of_a_box_are_those_of_a_box():
+    """Principal moments, margin, pseudo-inertia, equivalent box: closed forms of a cuboid."""
+    a, b, c = 0.1, 0.2, 0.4
+    report = check_model(arm()).links[0]
+    squares = np.array([a * a, b * b, c * c])
+    moments = 2.0 / 12 * np.array([a * a + b * b, a * a + c * c, b * b + c * c])
+    assert report.name == 'upper'
+    assert report.moved_by == 'shoulder'
+    assert np.allclose(report.principal_moments, moments, rtol=1e-14)
+    assert np.allclose(np.abs(report.principal_axes), np.eye(3)[:, ::-1], atol=1e-14)
+    assert report.triangle_margin == pytest.approx(2 * a * a / (b * b + c * c), rel=1e-12)
+    assert np.allclose(np.sort(report.equivalent_box), [a, b, c], rtol=1e-12)
+    # Second moments about the link's origin; z and the mass are coupled by the centre at 0.2 m.
+    coupled = np.array([[2.0 * (c * c / 12 + 0.2**2), 2.0 * 0.2], [2.0 * 0.2, 2.0]])
+    expected = [2.0 * squares[0] / 12, 2.0 * squares[1] / 12, *np.linalg.eigvalsh(coupled)]
+    assert np.allclose(report.pseudo_inertia_eigenvalues, np.sort(expected), rtol=1e-12)
+
+
+def test_the_least_density_of_an_ellipsoid_is_its_own():
+    ball = solids.ellipsoid(2.0, 0.1, 0.15, 0.2)
+    volume = 4 / 3 * math.pi * 0.1 * 0.15 * 0.2
+    report = check_model(arm(ball.inertia)).links[0]
+    assert report.least_density == pytest.approx(2.0 / volume, rel=1e-12)
+
+
+def test_the_least_density_is_below_the_density_of_any_other_solid():
+    density = 2.0 / (0.1 * 0.2 * 0.4)
+    assert check_model(arm()).links[0].least_density < density
+
+
+def test_figures_do_not_depend_on_the_axes_in_which_the_tensor_is_written():
+    turned = arm().replace('rpy="0.0 0.0 0.0"/><mass', 'rpy="0.3 -0.5 1.1"/><mass', 1)
+    plain, other = check_model(arm()).links[0], check_model(turned).links[0]
+    assert np.allclose(plain.principal_moments, other.principal_moments, rtol=1e-12)
+    assert not np.allclose(plain.principal_axes, other.principal_axes, atol=0.1)
+
+
+@pytest.mark.parametrize(
+    ('text', 'complaint'),
+    [
+        (arm(com=(0, 0, 200.0)), "link 'upper': the centre of mass is 200 m off"),
+        (arm(BOX.inertia * 1e4), "link 'upper': the inertia is that of a box of"),
+        (arm(np.eye(3), 1.0), "link 'upper': the inertia is that of a box of 2.45 x 2.45"),
+        (arm(BOX.inertia * 1e-4), "link 'upper': only a body of .* lead has"),
+        (arm(BOX.inertia * 1e-4, 2e-4), "link 'upper': mass 0.0002 kg is below a gram"),
+        (arm(rpy=(0, 0, 90.0)), r"joint 'shoulder': rpy \(0.0, 0.0, 90.0\) exceeds a turn"),
+        (arm(limits=(-180.0, 180.0)), "joint 'shoulder': turns as far as 180 rad"),
+        (arm(axis=(2, 0, 0)), "joint 'shoulder': the axis has length 2"),
+        (arm(velocity=0.0), "joint 'shoulder': has no velocity limit"),
+        (arm(dynamics=''), "joint 'shoulder': has neither damping nor friction"),
+    ],
+)
+def test_a_suspicion_is_told_with_its_reason(text, complaint):
+    found = warnings_of(text)
+    assert len(found) == 1
+    assert re.match(complaint, found[0])
+
+
+def test_a_tensor_turned_by_degrees_is_suspicious():
+    text = arm().replace('rpy="0.0 0.0 0.0"/><mass', 'rpy="0.0 0.0 90.0"/><mass', 1)
+    assert "link 'upper': rpy (0.0, 0.0, 90.0) exceeds a turn" in warnings_of(text)[0]
+
+
+def test_faults_of_links_that_do_not_move_are_warnings():
+    heavy = arm().replace('<link name="base"/>', link('base', -3.0, inertia=np.eye(3)))
+    assert load_robot(heavy).n == 2
+    found = warnings_of(heavy)
+    assert found == ["link 'base': mass -3 kg; the mass must be positive "
+                     '(not used: the link does not move)']  # fmt: skip
+
+
+def test_frames_written_with_zeros_are_told():
+    zeros = link('tool', 0.0, inertia=np.zeros((3, 3)))
+    text = arm().replace('</robot>', zeros + joint('weld', 'lower', 'tool', 'fixed') + '</robot>')
+    assert load_robot(text).n == 2
+    assert "link 'tool': has an <inertial> of mass 0 and inertia 0" in warnings_of(text)[0]
+
+
+def test_an_effort_limit_may_be_supplied():
+    text = arm(effort=0.0)
+    assert len(check_model(text).errors) == 1
+    supplied = check_model(text, effort_limit=5.0)
+    assert supplied.errors == ()
+    assert supplied.joints[0].effort == 5.0
+
+
+@pytest.mark.parametrize('name', SAMPLES)
+def test_the_moving_mass_is_that_of_the_tree(name):
+    check = check_model(sample(name).xml)
+    assert check.moving_mass == pytest.approx(sample(name).tree.mass.sum(), rel=1e-14)
+
+
+def world_files():
+    files = sorted(set(metadata.files('example-robot-data')), key=str)
+    return {str(file).split('robots/')[-1]: file for file in files if file.suffix == '.urdf'}
+
+
+@pytest.mark.parametrize('name', world_files())
+def test_errors_are_found_exactly_where_the_loader_refuses(name):
+    path = world_files()[name].locate()
+    check = check_model(path, effort_limit=1.0)
+    try:
+        load_robot(path, effort_limit=1.0)
+        refusal = None
+    except RobotDynamicsError as error:
+        refusal = str(error)
+    assert bool(refusal) == bool(check.errors)
+    if refusal:
+        assert refusal in [str(finding) for finding in check.errors]
+    json.dumps(check.as_dict(), allow_nan=False)
+
+
+def test_known_flaws_of_published_models_are_seen():
+    """The first UR files gave the wrists the inertia of discs of 1 m."""
+    path = world_files()['ur_description/urdf/ur5_robot.urdf'].locate()
+    culprits = [f.culprit for f in check_model(path).warnings if 'box of 1.04' in f.problem]
+    assert culprits == ["link 'wrist_1_link'", "link 'wrist_2_link'", "link 'wrist_3_link'"]
+
+
+# ---- what gravity needs -------------------------------------------------------------------------
+
+
+def test_the_largest_gravity_effort_of_a_pendulum_is_its_weight_times_its_arm():
+    text = robot('p', link('b'), link('a', 3.0, (0, 0, -0.5), np.eye(3) * 0.01),
+                 joint('j', 'b', 'a', axis=(0, 1, 0)))  # fmt: skip
+    largest = largest_gravity_forces(load_robot(text))
+    # The largest of 500 random angles is within a few thousandths of the top.
+    assert largest[0] <= 3.0 * 9.81 * 0.5
+    assert largest[0] == pytest.approx(3.0 * 9.81 * 0.5, rel=1e-3)
+
+
+def test_the_largest_gravity_efforts_of_the_four_joint_arm_are_the_tabulated_ones():
+    largest = largest_gravity_forces(sample('four_dof').tree)
+    assert np.allclose(largest, [0, 7.5, 2.4, 0.27], atol=[1e-12, 0.6, 0.3, 0.02])
+
+
+# ---- the command --------------------------------------------------------------------------------
+
+
+def run(*words) -> int:
+    parser = argparse.ArgumentParser()
+    command.add_arguments(parser)
+    return command.run(parser.parse_args([str(word) for word in words]))
+
+
+@pytest.fixture
+def file_of(tmp_path):
+    def write(text):
+        path = tmp_path / 'arm.urdf'
+        path.write_text(text)
+        return path
+
+    return write
+
+
+def test_the_command_prints_figures_and_ends_well_for_a_sound_robot(capsys):
+    assert run('scara') == 0
+    out = capsys.readouterr().out
+    assert 'scara: 4 moving joints, 11.97 kg in motion' in out
+    assert 'nothing is wrong' in out
+    assert '6.25' in out
+
+
+def test_the_command_names_every_fault_and_ends_with_1(capsys, file_of):
+    assert run(file_of(arm(mass=-1.0, effort=0.0))) == 1
+    out = capsys.readouterr().out
+    assert "error link 'upper': mass -1 kg; the mass must be positive" in out
+    assert "error joint 'shoulder': effort limit is 0" in out
+
+
+def test_the_command_reports_an_unreadable_file(capsys, tmp_path):
+    assert run(tmp_path / 'none.urdf') == 1
+    assert 'no such file' in capsys.readouterr().out
+
+
+def test_warnings_count_only_if_asked(file_of):
+    path = file_of(arm(dynamics=''))
+    assert run(path) == 0
+    assert run(path, '--strict') == 1
+
+
+def test_the_command_sees_an_arm_too_weak_for_its_own_weight(capsys, file_of):
+    path = file_of(arm(effort=3.0))
+    run(path)
+    assert "warning joint 'shoulder': gravity alone needs" in capsys.readouterr().out
+    run(path, '--gravity', 0, 0, 0)
+    assert 'gravity alone' not in capsys.readouterr().out
+
+
+def test_the_command_writes_its_result_as_json(tmp_path, file_of):
+    target = tmp_path / 'check.json'
+    run(file_of(arm(effort=3.0)), '--json', target)
+    found = json.loads(target.read_text())
+    assert found['robot'] == 'arm'
+    assert [entry['name'] for entry in found['links']] == ['upper', 'lower']
+    assert found['largest_gravity_effort']['shoulder'] > 3.0
+    assert found['findings'][0]['severity'] == 'warning'
+    assert 'gravity alone needs' in found['findings'][0]['problem']
+
+
+def test_the_command_passes_arguments_to_xacro(capsys):
+    assert run('four_dof', 'limits_profile:=wide', 'prefix:=left_') == 0
+    assert 'left_joint1' in capsys.readouterr().out
+    with pytest.raises(ConfigurationError, match="'wide': sets nothing; write NAME:=VALUE"):
+        run('four_dof', 'wide')
+
+
+def test_the_effort_limit_of_the_command_fills_what_the_file_leaves_out(file_of):
+    path = file_of(arm(effort=0.0))
+    assert run(path) == 1
+    assert run(path, '--effort-limit', 50) == 0

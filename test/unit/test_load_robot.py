@@ -1,0 +1,203 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From a file to a tree: order, lumping, defaults, and the robots that ship."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from samples import sample, serial_arms
+from urdf_text import joint, link, robot
+
+from robot_dynamics_ros.description.shipped import ROBOTS, share_directory, shipped_robot
+from robot_dynamics_ros.errors import DescriptionError, ShapeError, UnknownNameError
+from robot_dynamics_ros.model import load_robot
+
+I = np.diag([0.02, 0.03, 0.04])
+
+
+def test_parents_come_first_whatever_the_order_of_the_file():
+    text = robot(
+        'shuffled',
+        link('hand', 1.0, (0, 0, 0), I),
+        link('arm', 2.0, (0, 0, 0), I),
+        link('base'),
+        joint('wrist', 'arm', 'hand'),
+        joint('shoulder', 'base', 'arm'),
+    )
+    tree = load_robot(text)
+    assert tree.joint_names == ('shoulder', 'wrist')
+    assert tree.link_names == ('arm', 'hand')
+    assert tree.parent == (-1, 0)
+    assert tree.base_link == 'base'
+
+
+def test_links_on_fixed_joints_are_lumped_into_the_body_that_carries_them():
+    tree = sample('branched').tree
+    torso = tree.link_names.index('torso')
+    assert tree.mass[torso] == pytest.approx(9.0 + 2.5)
+    assert tree.frames['battery'].body == torso
+    assert np.allclose(tree.frames['battery'].p_BF, [-0.1, 0.05, 0.2])
+    assert tree.frames['pedestal'].body == -1
+    assert tree.frames['right_hand'].body == tree.link_names.index('right_lower')
+
+
+def test_a_fixed_link_that_is_written_with_zeros_alone_is_a_frame():
+    zeros = link('flange', 0.0, (0, 0, 0), np.zeros((3, 3)))
+    text = robot(
+        'r',
+        link('base'),
+        link('arm', 2.0, (0.1, 0, 0), I),
+        zeros,
+        joint('j', 'base', 'arm'),
+        joint('weld', 'arm', 'flange', 'fixed', (0.4, 0, 0)),
+    )
+    tree = load_robot(text)
+    assert tree.mass.tolist() == [2.0]
+    assert np.allclose(tree.frames['flange'].p_BF, [0.4, 0, 0])
+
+
+def test_a_continuous_joint_has_no_position_limits():
+    tree = sample('branched').tree
+    neck = tree.joint_index('neck')
+    assert tree.position_lower[neck] == -np.inf
+    assert tree.position_upper[neck] == np.inf
+
+
+def test_what_the_file_leaves_out_is_the_default_of_the_format():
+    text = (
+        '<robot name="r"><link name="base"/><link name="arm"><inertial><mass value="1"/>'
+        '<inertia ixx="1" ixy="0" ixz="0" iyy="1" iyz="0" izz="1"/></inertial></link>'
+        '<joint name="j" type="revolute"><parent link="base"/><child link="arm"/>'
+        '<limit upper="1" effort="2"/></joint></robot>'
+    )
+    tree = load_robot(text)
+    assert tree.axis.tolist() == [[1, 0, 0]]
+    assert tree.p_PJ.tolist() == [[0, 0, 0]]
+    assert np.array_equal(tree.R_PJ[0], np.eye(3))
+    assert tree.position_lower.tolist() == [0.0]
+    assert tree.velocity_limit.tolist() == [np.inf]
+    assert tree.gravity.tolist() == [0.0, 0.0, -9.81]
+    for term in (tree.damping, tree.dry_friction, tree.armature):
+        assert term.tolist() == [0.0]
+
+
+def test_an_axis_is_scaled_to_length_one():
+    text = robot('r', link('b'), link('a', 1.0, inertia=I), joint('j', 'b', 'a', axis=(0, 3, 4)))
+    assert np.allclose(load_robot(text).axis, [[0, 0.6, 0.8]], atol=1e-16)
+
+
+def test_a_tensor_is_turned_from_the_axes_of_its_origin_into_those_of_the_link():
+    quarter = np.pi / 2
+    text = robot(
+        'r', link('b'), link('a', 1.0, inertia=I, rpy=(0, 0, quarter)), joint('j', 'b', 'a')
+    )
+    assert np.allclose(load_robot(text).inertia[0], np.diag([0.03, 0.02, 0.04]), atol=1e-17)
+
+
+def test_the_arrays_of_a_tree_are_frozen():
+    tree = load_robot(sample('scara').xml)
+    for name in ('mass', 'com', 'inertia', 'axis', 'R_PJ', 'p_PJ', 'gravity', 'effort_limit'):
+        with pytest.raises(ValueError, match='read-only'):
+            getattr(tree, name)[...] = 0.0
+    with pytest.raises(ValueError, match='read-only'):
+        tree.frames['tool'].p_BF[...] = 0.0
+    with pytest.raises(AttributeError):
+        tree.name = 'other'
+
+
+def test_loading_does_not_freeze_the_callers_gravity():
+    gravity = np.array([0.0, 0.0, -1.6])
+    load_robot(sample('scara').xml, gravity)
+    gravity[2] = -9.8
+
+
+def test_text_file_and_xacro_give_the_same_robot(tmp_path):
+    text = sample('scara').xml
+    (tmp_path / 'arm.urdf').write_text(text)
+    for source in (text, '\n  ' + text, tmp_path / 'arm.urdf', str(tmp_path / 'arm.urdf')):
+        assert np.array_equal(load_robot(source).com, sample('scara').tree.com)
+    assert np.array_equal(load_robot(shipped_robot('scara')).com, sample('scara').tree.com)
+
+
+def test_names_are_looked_up_or_refused_with_the_known_ones():
+    tree = sample('scara').tree
+    assert tree.joint_index('joint3') == 2
+    with pytest.raises(UnknownNameError, match="unknown joint 'j3'; known: joint1, joint2"):
+        tree.joint_index('j3')
+    with pytest.raises(UnknownNameError, match="unknown frame 'j3'; known: "):
+        tree.frame('j3')
+
+
+def test_gravity_and_other_attributes_can_be_replaced_in_a_copy():
+    tree = sample('scara').tree
+    moon = tree.with_gravity((0, 0, -1.62))
+    assert moon.gravity.tolist() == [0, 0, -1.62]
+    assert tree.gravity.tolist() == [0, 0, -9.81]
+    assert tree.with_changes(name='other').name == 'other'
+    with pytest.raises(ShapeError, match='gravity has shape'):
+        tree.with_gravity((1, 2))
+
+
+def test_the_path_of_a_body_leads_from_the_base_to_it():
+    tree = sample('branched').tree
+    names = [tree.joint_names[i] for i in tree.path(tree.link_names.index('right_lower'))]
+    assert names == ['waist', 'right_shoulder', 'right_elbow']
+    assert tree.path(-1) == ()
+
+
+def test_a_well_known_arm_loads_as_its_makers_wrote_it():
+    tree = serial_arms()['ur5_robot'].tree
+    assert tree.n == 6
+    assert tree.joint_names[0] == 'shoulder_pan_joint'
+    assert 'tool0' in tree.frames
+
+
+# ---- the robots that ship -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize('name', ROBOTS)
+def test_a_shipped_robot_loads_with_limits_friction_and_a_tool(name):
+    tree = load_robot(shipped_robot(name))
+    assert 'tool' in tree.frames
+    assert (tree.effort_limit > 0).all()
+    assert np.isfinite(tree.velocity_limit).all()
+    assert (tree.position_lower < tree.position_upper).all()
+    for term in (tree.damping, tree.dry_friction, tree.armature):
+        assert (term > 0).all()
+
+
+def test_the_scara_has_the_masses_and_lengths_of_its_table():
+    tree = sample('scara').tree
+    assert tree.prismatic == (False, False, True, False)
+    assert tree.mass.tolist() == [6.25, 3.85, 1.15, 0.72]
+    assert tree.p_PJ[:, 0].tolist() == [0.0, 0.325, 0.275, 0.0]
+    assert tree.p_PJ[0, 2] == 0.4
+    assert np.array_equal(tree.R_PJ[2], np.diag([1.0, -1.0, -1.0]))
+    for tensor in tree.inertia:
+        assert np.abs(tensor[np.triu_indices(3, 1)]).min() > 1e-5
+
+
+def test_the_limits_profile_of_the_four_joint_arm_can_be_chosen():
+    paper = load_robot(shipped_robot('four_dof'), mappings={'limits_profile': 'paper'})
+    wide = load_robot(shipped_robot('four_dof'), mappings={'limits_profile': 'wide'})
+    assert np.allclose(paper.position_upper[1:], [-np.pi / 4, np.pi / 6, np.pi / 2])
+    assert np.allclose(wide.position_lower[1:], [-np.pi, -3 * np.pi / 4, -np.pi / 2])
+    with pytest.raises(DescriptionError, match='xacro file four_dof.urdf.xacro'):
+        load_robot(shipped_robot('four_dof'), mappings={'limits_profile': 'huge'})
+
+
+@pytest.mark.parametrize('name', ROBOTS)
+def test_a_prefix_renames_all_links_and_joints(name):
+    tree = load_robot(shipped_robot(name), mappings={'prefix': 'left_'})
+    assert all(word.startswith('left_') for word in (*tree.joint_names, *tree.frames))
+    assert np.array_equal(tree.mass, load_robot(shipped_robot(name)).mass)
+
+
+def test_an_unknown_robot_is_refused_with_the_known_ones():
+    with pytest.raises(UnknownNameError, match="unknown robot 'puma'; known: .*scara"):
+        shipped_robot('puma')
+
+
+def test_the_share_directory_holds_the_robots():
+    for file in ROBOTS.values():
+        assert (share_directory() / file).is_file()

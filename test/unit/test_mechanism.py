@@ -1,0 +1,600 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Loops close as declared, rates follow from positions, wrong declarations are refused by name."""
+
+from __future__ import annotations
+
+import math
+
+import linkages
+import mpmath as mp
+import numpy as np
+import pytest
+from urdf_text import joint, robot
+
+from robot_dynamics_ros.description.shipped import MECHANISMS, shipped_mechanism
+from robot_dynamics_ros.errors import (
+    MechanismError,
+    ModelError,
+    NonFiniteError,
+    ShapeError,
+    SingularityError,
+    UnknownNameError,
+)
+from robot_dynamics_ros.model import load_mechanism
+from robot_dynamics_ros.model.kinematics import frame_pose
+from robot_dynamics_ros.model.loops import loop_motion
+from robot_dynamics_ros.spatial.differentiation import jacobian
+
+LINKAGES = {
+    'scotch_yoke': lambda: linkages.scotch_yoke(0.2),
+    'quick_return': lambda: linkages.quick_return(0.2, 0.5),
+    'slider_crank': lambda: linkages.slider_crank(0.2, 0.6),
+    'ball_linkage': linkages.ball_linkage,
+    'welded_chain': lambda: linkages.welded_chain(0.55, 0.27, 0.50, 0.21),
+    'cardan': lambda: linkages.cardan(0.5),
+    'pointer': linkages.pointer,
+    'two_wrists': linkages.two_wrists,
+    'spin_lock': linkages.spin_lock,
+    **{name: lambda name=name: shipped_mechanism(name) for name in MECHANISMS},
+}
+FOUR_BAR = 'four_bar'
+STEP = 1e-30  # of complex differentiation: its error is below every rounding
+
+
+@pytest.fixture(scope='module')
+def mechanisms():
+    return {name: load_mechanism(*make()) for name, make in LINKAGES.items()}
+
+
+def four_bar(loops: str, **mappings: str):
+    """Load the four-bar with another mechanism file."""
+    return load_mechanism(shipped_mechanism(FOUR_BAR)[0], loops, mappings=mappings)
+
+
+def near(mechanism, rng):
+    """Return coordinates around the assembly."""
+    u = mechanism.assembled[list(mechanism.equations.coordinates)]
+    return u + rng.uniform(-0.4, 0.4, mechanism.n)
+
+
+# ---- positions ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize('name', LINKAGES)
+def test_frames_of_a_loop_meet_in_the_declared_components(mechanisms, name, rng):
+    mechanism = mechanisms[name]
+    q = mechanism.positions(near(mechanism, rng))
+    for loop in mechanism.equations.loops:
+        (R_1, p_1), (R_2, p_2) = (
+            frame_pose(mechanism.tree, q, frame) for frame in (loop.first, loop.second)
+        )
+        gap, turn = R_1.T @ (p_2 - p_1), R_1.T @ R_2
+        for axis in loop.position:
+            # Newton's method ends at rounding of the positions, which are below 1 m.
+            assert abs(gap['xyz'.index(axis)]) < 1e-15 * 8
+        if len(loop.rotation) == 3:
+            np.testing.assert_allclose(turn, np.eye(3), atol=1e-14)
+        if len(loop.rotation) == 2:
+            free = ({'x', 'y', 'z'} - set(loop.rotation)).pop()
+            assert turn['xyz'.index(free), 'xyz'.index(free)] == pytest.approx(1.0, abs=1e-15 * 8)
+
+
+def test_scotch_yoke_moves_as_the_cosine(mechanisms):
+    mechanism = mechanisms['scotch_yoke']
+    state = mechanism.tree_state(np.array([0.9]), np.array([1.3]), np.array([-0.4]))
+    yoke = mechanism.tree.joint_index('yoke_joint')
+    assert state.q[yoke] == pytest.approx(0.2 * math.cos(0.9), abs=1e-15)
+    assert state.A[yoke, 0] == pytest.approx(-0.2 * math.sin(0.9), abs=1e-15)
+    assert state.gamma[yoke] == pytest.approx(-0.2 * math.cos(0.9) * 1.3**2, abs=1e-15)
+    assert state.a[yoke] == pytest.approx(state.A[yoke, 0] * -0.4 + state.gamma[yoke], abs=1e-15)
+
+
+def test_slider_crank_has_the_textbook_stroke(mechanisms):
+    mechanism = mechanisms['slider_crank']
+    for angle in (0.3, 1.0, 2.4):
+        stroke = 0.2 * math.cos(angle) + math.sqrt(0.6**2 - (0.2 * math.sin(angle)) ** 2)
+        q = mechanism.positions(np.array([angle]))
+        assert q[mechanism.tree.joint_index('piston_joint')] == pytest.approx(stroke, abs=1e-14)
+
+
+def test_rocker_of_the_quick_return_points_at_the_crank_pin(mechanisms):
+    mechanism = mechanisms['quick_return']
+    for angle in np.linspace(0.0, 6.0, 7):
+        q = mechanism.positions(np.array([angle]))
+        pin = 0.2 * math.cos(angle), 0.5 + 0.2 * math.sin(angle)
+        assert q[mechanism.tree.joint_index('rocker_joint')] == pytest.approx(
+            math.atan2(pin[1], pin[0]), abs=1e-14
+        )
+
+
+def test_cardan_shaft_turns_by_the_textbook_angle(mechanisms):
+    mechanism = mechanisms['cardan']
+    output = mechanism.tree.joint_index('output_joint')
+    for angle in (0.3, 0.9, -1.2):
+        q = mechanism.positions(np.array([angle]))
+        assert math.tan(q[output]) == pytest.approx(math.tan(angle) * math.cos(0.5), rel=1e-13)
+
+
+def test_frames_half_a_turn_apart_are_no_assembly():
+    urdf, loops = linkages.cardan(0.5)
+    turned = loops.replace('cross_joint: 0.5', f'cross_joint: {0.5 - math.pi}')
+    with pytest.raises(MechanismError, match="loop 'fork': closes .* half a turn apart"):
+        load_mechanism(urdf, turned)
+
+
+def test_posture_behind_a_forbidden_zone_is_found_on_the_declared_branch():
+    """On the straight way there the loop is torn; the two roots beyond differ in their branch."""
+    mechanism = four_bar(str(shipped_mechanism(FOUR_BAR)[1]), l2p='0.42')
+    with pytest.raises(MechanismError, match='cannot be assembled'):
+        mechanism.positions(np.array([math.pi / 2, 0.0]))
+    q = mechanism.positions(np.array([math.pi, 0.0]))
+    assert mechanism.equations.gap(q) < 1e-14
+    branch = mechanism.equations.branch
+    assert branch(q) == branch(mechanism.assembled)
+
+
+def test_crank_may_turn_fully_and_keeps_the_branch(mechanisms):
+    mechanism = mechanisms[FOUR_BAR]
+    branch = mechanism.equations.branch(mechanism.assembled)
+    q = mechanism.assembled
+    for angle in np.linspace(0.0, 2.0 * math.pi, 13):
+        q = mechanism.positions(np.array([0.3, angle]), near=q)
+        assert mechanism.equations.branch(q) == branch
+    once, again = mechanism.positions(np.array([0.3, 0.0])), q
+    # After a full turn the dependent joints are back, or whole turns away.
+    turns = (again - once)[[1, 3]] / (2.0 * math.pi)
+    np.testing.assert_allclose(turns, np.round(turns), atol=1e-12)
+
+
+def test_guess_declares_the_branch():
+    text = shipped_mechanism(FOUR_BAR)[1].read_text()
+    crossed = text.replace('{upper_arm_joint: 0.0, rod_joint: 0.0}', '{upper_arm_joint: %s}')
+    plain = four_bar(text)
+    # The other root, from the law of cosines: the rod and the rear end mirrored at J2' J2.
+    J2, J2p = np.array([0.55, 0.0]), np.array([0.0, -0.21])
+    line = (J2 - J2p) / np.linalg.norm(J2 - J2p)
+    q = plain.assembled
+    rear = -np.array([-math.sin(q[1]), math.cos(q[1])])
+    mirrored = 2.0 * line * (line @ rear) - rear
+    theta2 = math.atan2(mirrored[0], -mirrored[1])
+    rod = (J2 + 0.27 * mirrored - J2p) / 0.50
+    theta2p = math.atan2(rod[1], rod[0])
+    guess = crossed % f'{theta2:.2f}, rod_joint: {theta2p:.2f}'
+    other = four_bar(guess)
+    assert other.assembled[1] == pytest.approx(theta2, abs=1e-12)
+    assert other.equations.branch(other.assembled) == -plain.equations.branch(q)
+
+
+def test_xacro_arguments_make_the_four_bar_a_parallelogram():
+    mechanism = four_bar(str(shipped_mechanism(FOUR_BAR)[1]), l2p='0.55', l3p='0.21')
+    u = np.array([0.4, -0.3])
+    np.testing.assert_allclose(
+        mechanism.positions(u), [0.4, -0.7, -0.3, 0.7], atol=1e-15, rtol=1e-14
+    )
+
+
+def test_shipped_limits_keep_away_from_singular_configurations(mechanisms):
+    for name in MECHANISMS:
+        mechanism = mechanisms[name]
+        tree, at = mechanism.tree, list(mechanism.equations.coordinates)
+        linkage = [at.index(tree.joint_index(j)) for j in ('lower_arm_joint', 'crank_joint')]
+        u = np.zeros(mechanism.n)
+        for t in np.linspace(
+            tree.position_lower[at][linkage[0]], tree.position_upper[at][linkage[0]], 5
+        ):
+            for tp in np.linspace(
+                tree.position_lower[at][linkage[1]], tree.position_upper[at][linkage[1]], 5
+            ):
+                u[linkage] = t, tp
+                q = mechanism.positions(u)
+                assert mechanism.equations.regularity(q) > 0.05
+                assert np.all((tree.position_lower <= q) & (q <= tree.position_upper))
+
+
+# ---- loop equations -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize('name', LINKAGES)
+def test_jacobian_and_drift_are_the_derivatives_of_the_residual(mechanisms, name, rng):
+    r""":math:`\Phi_q` and :math:`\ddot\Phi` at any state, also where the loops are torn."""
+    mechanism = mechanisms[name]
+    q, v = rng.normal(size=(2, mechanism.tree.n))
+    for loop in mechanism.equations.loops:
+        found = loop_motion(mechanism.tree, loop, q, v)
+        ahead = [loop_motion(mechanism.tree, loop, q + 1j * STEP * e, v) for e in np.eye(len(q))]
+        J = np.transpose([motion.residual.imag / STEP for motion in ahead])
+        np.testing.assert_allclose(found.J, J, atol=1e-14)
+        along = loop_motion(mechanism.tree, loop, q + 1j * STEP * v, v).J @ v
+        np.testing.assert_allclose(found.drift, along.imag / STEP, atol=1e-13)
+
+
+# ---- rates --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize('name', LINKAGES)
+def test_A_is_the_derivative_of_the_positions(mechanisms, name, rng):
+    r""":math:`A = \partial\theta/\partial u`, by complex steps through the loop solver."""
+    mechanism = mechanisms[name]
+    u, still = near(mechanism, rng), np.zeros(mechanism.n)
+    expected = [mechanism.positions(u + 1j * STEP * e).imag / STEP for e in np.eye(mechanism.n)]
+    A = mechanism.tree_state(u, still, still).A
+    np.testing.assert_allclose(A, np.transpose(expected), atol=1e-14, rtol=1e-13)
+
+
+@pytest.mark.parametrize('name', LINKAGES)
+def test_gamma_is_the_rate_of_A_times_the_rates(mechanisms, name, rng):
+    r""":math:`\gamma = \dot A\dot u`, by a complex step along the motion."""
+    mechanism = mechanisms[name]
+    u, ud, still = near(mechanism, rng), rng.normal(size=mechanism.n), np.zeros(mechanism.n)
+    ahead = mechanism.tree_state(u + 1j * STEP * ud, ud, still)
+    expected = (ahead.A @ ud).imag / STEP
+    state = mechanism.tree_state(u, ud, still)
+    np.testing.assert_allclose(state.gamma, expected, atol=1e-13, rtol=1e-12)
+    np.testing.assert_allclose(state.v, state.A @ ud, atol=1e-15)
+    np.testing.assert_allclose(state.a, state.gamma, atol=1e-15)
+
+
+def test_arguments_are_left_unchanged_and_results_are_new(mechanisms):
+    mechanism = mechanisms['parallelogram']
+    u, ud, udd = np.array([0.1, 0.2]), np.array([1.0, 2.0]), np.array([3.0, 4.0])
+    first = mechanism.tree_state(u, ud, udd)
+    first.q[:] = first.v[:] = first.a[:] = 7.0
+    assert u.tolist() == [0.1, 0.2]
+    assert ud.tolist() == [1.0, 2.0]
+    assert udd.tolist() == [3.0, 4.0]
+    assert mechanism.tree_state(u, ud, udd).q.tolist() == pytest.approx([0.1, 0.1, 0.2, -0.1])
+
+
+def test_what_carries_a_whole_loop_leaves_it_alone(rng):
+    """The welding arm's waist has no part in the loop, to the last bit; Newton finds its root."""
+    urdf, loops = shipped_mechanism('welding_arm')
+    closed = load_mechanism(urdf, loops)
+    solved = load_mechanism(urdf, loops.read_text().split('closed_form:')[0])
+    u, ud, udd = near(solved, rng), rng.normal(size=5), rng.normal(size=5)
+    state = solved.tree_state(u, ud, udd)
+    dependent = list(solved.equations.dependent)
+    assert np.all(state.A[dependent][:, [0, 3, 4]] == 0.0)
+    other = np.array([1.0, 0, 0, 0, 0])
+    turned = solved.tree_state(u + other, ud - other, udd)
+    np.testing.assert_array_equal(turned.gamma[dependent], state.gamma[dependent])
+    expected = closed.tree_state(u, ud, udd)
+    for found, right in zip(state, expected, strict=True):
+        np.testing.assert_allclose(found, right, atol=1e-14)
+
+
+# ---- other numbers ------------------------------------------------------------------------------
+
+
+def test_loops_close_to_forty_digits_over_mpmath(mechanisms):
+    mechanism = mechanisms[FOUR_BAR]
+    with mp.workdps(50):
+        u = np.array([mp.mpf('0.3'), mp.mpf('-0.2')], dtype=object)
+        q = mechanism.positions(u)
+        th, th2, thp, th2p = q
+        # Spec 4.3, with the lengths as the doubles that the model holds.
+        l1, l1p, l2p, l3p = (mp.mpf(x) for x in (0.55, 0.21, 0.50, 0.27))
+        f2, f2p = th + th2, thp + th2p
+        x = l1p * mp.sin(thp) + l2p * mp.cos(f2p) - l3p * mp.sin(f2) - l1 * mp.cos(th)
+        y = -l1p * mp.cos(thp) + l2p * mp.sin(f2p) + l3p * mp.cos(f2) - l1 * mp.sin(th)
+        assert abs(x) < mp.mpf(10) ** -40
+        assert abs(y) < mp.mpf(10) ** -40
+
+
+def test_jacobian_of_dual_numbers_goes_through_the_loops(mechanisms):
+    mechanism = mechanisms[FOUR_BAR]
+    u, still = np.array([0.3, -0.2]), np.zeros(2)
+    exact = mechanism.tree_state(u, still, still).A
+    dual = jacobian(mechanism.positions, u.astype(object))
+    np.testing.assert_allclose(dual.astype(float), exact, atol=1e-14)
+
+
+def test_rates_of_a_general_loop_can_be_had_in_symbols(mechanisms):
+    sp = pytest.importorskip('sympy')
+    mechanism = mechanisms[FOUR_BAR]
+    u, still = np.array([0.3, -0.2]), np.zeros(2)
+    q = np.array(sp.symbols('t1 t2 t1p t2p'), dtype=object)
+    A = mechanism.tree_state_at(q, still, still).A
+    numeric = mechanism.tree_state(u, still, still)
+    # Joints 1 and 1' are the coordinates themselves.
+    assert A[[0, 2]].tolist() == [[1, 0], [0, 1]]
+    values = sp.lambdify(list(q), A[[1, 3]].ravel().tolist(), cse=True)(*numeric.q)
+    # One column of the loop's Jacobian has a first entry that is zero wherever the loop is closed.
+    np.testing.assert_allclose(values, numeric.A[[1, 3]].ravel(), atol=1e-12)
+
+
+# ---- what is chosen and reported ----------------------------------------------------------------
+
+
+def test_dependent_equations_are_found_and_left_out(mechanisms):
+    assert len(mechanisms['slider_crank'].equations.rows) == 2
+    assert sum(len(loop.rows) for loop in mechanisms['slider_crank'].equations.loops) == 5
+    assert len(mechanisms['welded_chain'].equations.rows) == 3
+
+
+def test_welded_chain_moves_as_the_pinned_four_bar(mechanisms, rng):
+    pinned, welded = mechanisms[FOUR_BAR], mechanisms['welded_chain']
+    t, tp = rng.uniform(-0.4, 0.4, 2)
+    theta1, theta2, theta1p, theta2p = pinned.positions(np.array([t, tp]))
+    chain = welded.positions(np.array([t, -tp]))  # its last joint turns the base, not the crank
+    rear_pin = (theta1p + theta2p) - (theta1 + theta2)
+    expected = [theta1, theta2, rear_pin, theta1p - (theta1 + theta2 + rear_pin), -tp]
+    np.testing.assert_allclose(chain, expected, atol=1e-13)
+
+
+def test_joints_without_a_drive_need_no_effort_limit(mechanisms):
+    mechanism = mechanisms['parallelogram']
+    assert mechanism.actuator_names == mechanism.coordinate_names
+    assert mechanism.effort_limit.tolist() == [250.0, 250.0]
+    assert mechanism.tree.effort_limit.tolist() == [250.0, 0.0, 250.0, 0.0]
+
+
+def test_mechanism_without_loops_is_an_open_arm_with_drives():
+    urdf = robot(
+        'belt_arm',
+        '<link name="base"/>',
+        linkages.bar('one'),
+        linkages.bar('two'),
+        joint('j1', 'base', 'one'),
+        joint('j2', 'one', 'two', xyz=(0.4, 0, 0), effort=0.0),
+    )
+    mechanism = load_mechanism(
+        urdf,
+        'coordinates: [j1, j2]\n'
+        'actuators:\n'
+        '  direct: {rate: {j1: 1}}\n'
+        '  belt: {rate: {j1: 1, j2: 1}, effort_limit: 30}\n',
+    )
+    state = mechanism.tree_state(np.array([0.1, 0.2]), np.ones(2), np.ones(2))
+    np.testing.assert_array_equal(mechanism.actuator_matrix(state.A), [[1, 0], [1, 1]])
+    assert mechanism.effort_limit.tolist() == [100.0, 30.0]
+    assert state.q.tolist() == [0.1, 0.2]
+
+
+def test_gear_ratio_scales_the_limit_of_the_joint_it_drives():
+    mechanism = four_bar(
+        'loops: {pin: {frames: [arm_pin, rod_pin], position: xy}}\n'
+        'coordinates: [lower_arm_joint, crank_joint]\n'
+        'actuators: {a: {rate: {lower_arm_joint: 50}}, b: {rate: {crank_joint: 1}}}\n'
+    )
+    assert mechanism.effort_limit.tolist() == [5.0, 250.0]
+
+
+def test_effort_limit_argument_supplies_what_the_file_lacks():
+    urdf, loops = linkages.scotch_yoke(0.2)
+    urdf = urdf.replace('effort="100.0"', 'effort="0.0"')
+    with pytest.raises(ModelError, match="joint 'crank_joint': effort limit is 0"):
+        load_mechanism(urdf, loops)
+    assert load_mechanism(urdf, loops, effort_limit=4.0).effort_limit.tolist() == [4.0]
+    named = load_mechanism(urdf, loops, effort_limit={'crank_joint': 3.0})
+    assert named.effort_limit.tolist() == [3.0]
+
+
+def test_shipped_mechanism_lists_the_names_that_exist():
+    with pytest.raises(UnknownNameError, match="'delta'; known: four_bar, parallelogram"):
+        shipped_mechanism('delta')
+
+
+# ---- where there is no answer -------------------------------------------------------------------
+
+
+def test_flat_parallelogram_is_singular_and_named(mechanisms):
+    for offset in (0.0, 1e-6, 1e-4):
+        with pytest.raises(SingularityError, match="Phi_phi of loop 'pin' is singular"):
+            mechanisms['parallelogram'].tree_state(
+                np.array([math.pi / 2 - 0.2 - offset, -0.2]), np.zeros(2), np.zeros(2)
+            )
+
+
+def test_flat_parallelogram_is_singular_also_without_its_closed_form():
+    mechanism = four_bar(str(shipped_mechanism(FOUR_BAR)[1]), l2p='0.55', l3p='0.21')
+    with pytest.raises(SingularityError, match='Phi_phi'):
+        mechanism.tree_state(np.array([math.pi / 2 - 0.2, -0.2]), np.zeros(2), np.zeros(2))
+
+
+def test_stretched_loop_is_singular_and_beyond_it_cannot_be_assembled():
+    mechanism = four_bar(str(shipped_mechanism(FOUR_BAR)[1]), l2p='0.42')
+    # J2 and J2' are l2' + l3' = 0.69 m apart where theta_1 - theta_1' = delta.
+    s = (0.69**2 - 0.55**2 - 0.21**2) / (2 * 0.55 * 0.21)
+    delta = math.asin(s)
+    assert mechanism.positions(np.array([delta - 0.02, 0.0])).shape == (4,)
+    with pytest.raises(SingularityError, match='Phi_phi'):
+        mechanism.tree_state(np.array([delta - 1e-9, 0.0]), np.zeros(2), np.zeros(2))
+    with pytest.raises(
+        MechanismError, match=r"loop 'pin': cannot be assembled at lower_arm_joint"
+    ):
+        mechanism.positions(np.array([delta + 0.1, 0.0]))
+
+
+def test_threshold_of_singularity_can_be_declared():
+    text = shipped_mechanism('parallelogram')[1].read_text() + '\nsingular_below: 0.5\n'
+    mechanism = load_mechanism(shipped_mechanism('parallelogram')[0], text)
+    with pytest.raises(SingularityError, match='below 0.5'):
+        mechanism.tree_state(np.array([1.0, -0.2]), np.zeros(2), np.zeros(2))
+
+
+def test_wrong_shapes_and_values_are_refused(mechanisms):
+    mechanism = mechanisms[FOUR_BAR]
+    with pytest.raises(ShapeError, match=r'u has shape \(3,\)'):
+        mechanism.positions(np.zeros(3))
+    with pytest.raises(ShapeError, match=r'udd has shape \(4,\)'):
+        mechanism.tree_state(np.zeros(2), np.zeros(2), np.zeros(4))
+    with pytest.raises(NonFiniteError, match='u is not finite'):
+        mechanism.positions(np.array([0.0, math.nan]))
+
+
+def test_symbols_need_a_closed_form(mechanisms):
+    sp = pytest.importorskip('sympy')
+    u = np.array(sp.symbols('theta_1 theta_1p'), dtype=object)
+    q = mechanisms['parallelogram'].positions(u)
+    assert q.tolist() == [u[0], u[1] - u[0], u[1], u[0] - u[1]]
+    with pytest.raises(
+        MechanismError, match='cannot be solved for symbols; declare a closed_form'
+    ):
+        mechanisms[FOUR_BAR].positions(u)
+
+
+# ---- wrong declarations -------------------------------------------------------------------------
+
+PIN = 'loops: {pin: {frames: [arm_pin, rod_pin], position: xy}}\n'
+U = 'coordinates: [lower_arm_joint, crank_joint]\n'
+
+REFUSED = {
+    'no file': ('nowhere.yaml', "mechanism file 'nowhere.yaml': no such file"),
+    'syntax': ('loops: [\n', 'malformed YAML'),
+    'no mapping': ('- a\n- b\n', 'mechanism file: is .* it must be a mapping'),
+    'unknown key': (PIN + U + 'loop: {}\n', "unknown key 'loop'; known keys: loops, coordinates"),
+    'key twice': (PIN + U + U, "key 'coordinates': is given twice"),
+    'key no text': (PIN + U + '1: 2\n', 'key 1: is not a name'),
+    'no coordinates': (PIN, "has no 'coordinates'"),
+    'coordinates no list': (
+        PIN + 'coordinates: crank_joint\n',
+        'coordinates: is .* list of names',
+    ),
+    'coordinate twice': (
+        PIN + 'coordinates: [crank_joint, crank_joint]\n',
+        "coordinates: 'crank_joint' is named twice",
+    ),
+    'unknown joint': (
+        PIN + 'coordinates: [lower_arm_joint, elbow]\n',
+        "coordinates: 'elbow' is no joint; known: lower_arm_joint, upper_arm_joint",
+    ),
+    'unknown loop key': (
+        'loops: {pin: {frames: [arm_pin, rod_pin], axes: xy}}\n' + U,
+        "loop 'pin': unknown key 'axes'; known keys: frames, position, rotation",
+    ),
+    'unknown frame': (
+        'loops: {pin: {frames: [arm_pin, rod_tip]}}\n' + U,
+        "loop 'pin': 'rod_tip' is no frame; known: .*rod_pin",
+    ),
+    'three frames': (
+        'loops: {pin: {frames: [arm_pin, rod_pin, tool]}}\n' + U,
+        "loop 'pin': has 3 frames; give the two that meet",
+    ),
+    'frames of one body': (
+        'loops: {pin: {frames: [arm_pin, tool]}}\n' + U,
+        "loop 'pin': no joint lies between 'arm_pin' and 'tool'",
+    ),
+    'no equation': (
+        'loops: {pin: {frames: [arm_pin, rod_pin], position: none}}\n' + U,
+        "loop 'pin': has no equation",
+    ),
+    'wrong axes': (
+        'loops: {pin: {frames: [arm_pin, rod_pin], position: xx}}\n' + U,
+        "loop 'pin' position: 'xx' is no choice of axes",
+    ),
+    'too few equations': (
+        'loops: {pin: {frames: [arm_pin, rod_pin], position: x}}\n' + U,
+        'coordinates: not enough: the loops give 1 of the 2 equations that the dependent joints '
+        r'need \(upper_arm_joint, rod_joint\)',
+    ),
+    'too few independent equations': (
+        'loops: {pin: {frames: [arm_pin, rod_pin], position: xz}}\n' + U,
+        'not enough: the loops give 1 independent of the 2 equations',
+    ),
+    'not enough coordinates': (
+        PIN + 'coordinates: [crank_joint]\n',
+        'coordinates: not enough: the loops give 2 of the 3 equations',
+    ),
+    'too many coordinates': (
+        PIN + 'coordinates: [lower_arm_joint, crank_joint, rod_joint]\n'
+        'actuators: {a: {rate: {lower_arm_joint: 1}}, b: {rate: {crank_joint: 1}},\n'
+        '            c: {rate: {rod_joint: 1}, effort_limit: 1}}\n',
+        'coordinates: 3 are too many: the loops leave 2 degrees of freedom',
+    ),
+    'passive coordinate without limit': (
+        PIN + 'coordinates: [lower_arm_joint, rod_joint]\n',
+        "joint 'rod_joint': effort limit is 0",
+    ),
+    'joint in no loop': (
+        'loops: {pin: {frames: [frame0, rod_pin], position: xy}}\n'
+        'coordinates: [lower_arm_joint]\n',
+        "joint 'upper_arm_joint': is no coordinate and in no loop",
+    ),
+    'too many actuators': (
+        PIN + U + 'actuators: {a: {rate: {crank_joint: 1}}}\n',
+        'actuators: 1 for 2 coordinates',
+    ),
+    'actuator of an unknown joint': (
+        PIN + U + 'actuators: {a: {rate: {elbow: 1}}, b: {rate: {crank_joint: 1}}}\n',
+        "actuator 'a': 'elbow' is no joint",
+    ),
+    'actuator of nothing': (
+        PIN + U + 'actuators: {a: {rate: {crank_joint: 0}}, b: {rate: {crank_joint: 1}}}\n',
+        "actuator 'a': drives nothing",
+    ),
+    'unknown actuator key': (
+        PIN + U + 'actuators: {a: {drives: crank_joint}}\n',
+        "actuator 'a': unknown key 'drives'; known keys: rate, effort_limit",
+    ),
+    'actuators that fight': (
+        PIN + U + 'actuators: {a: {rate: {crank_joint: 1}}, b: {rate: {crank_joint: 2}}}\n',
+        'actuators: leave a motion undriven',
+    ),
+    'actuator of two joints without limit': (
+        PIN + U + 'actuators: {a: {rate: {lower_arm_joint: 1}},\n'
+        '            b: {rate: {lower_arm_joint: 1, upper_arm_joint: 1}}}\n',
+        "actuator 'b': has no effort limit",
+    ),
+    'negative limit': (
+        PIN + U + 'actuators: {a: {rate: {crank_joint: 1}, effort_limit: -3}}\n',
+        "actuator 'a' effort_limit: is -3",
+    ),
+    'rate no number': (
+        PIN + U + 'actuators: {a: {rate: {crank_joint: fast}}}\n',
+        "actuator 'a' rate 'crank_joint': 'fast' is not a finite number",
+    ),
+    'rate true': (
+        PIN + U + 'actuators: {a: {rate: {crank_joint: true}}}\n',
+        'True is not a finite number',
+    ),
+    'unknown assembly key': (
+        PIN + U + 'assembly: {start: {}}\n',
+        "assembly: unknown key 'start'; known keys: at, guess",
+    ),
+    'guess of a coordinate': (
+        PIN + U + 'assembly: {guess: {crank_joint: 0}}\n',
+        "assembly guess: 'crank_joint' is no dependent joint",
+    ),
+    'guess infinite': (
+        PIN + U + 'assembly: {guess: {rod_joint: .inf}}\n',
+        "assembly guess 'rod_joint': inf is not a finite number",
+    ),
+    'guess far away': (
+        PIN + U + 'assembly: {guess: {rod_joint: 1.2, upper_arm_joint: 1}}\n',
+        r'assembly guess: .* is far from the root found.*declare guess: \{upper_arm_joint: ',
+    ),
+    'unassemblable': (
+        PIN + U + 'assembly: {at: {lower_arm_joint: 1.5707963}}\n',
+        "loop 'pin': cannot be assembled from the guess: a gap of",
+    ),
+    'closed form of another mechanism': (
+        PIN + U + 'closed_form:\n'
+        '  upper_arm_joint: {rate: {crank_joint: 1, lower_arm_joint: -1}}\n'
+        '  rod_joint: {rate: {lower_arm_joint: 1, crank_joint: -1}}\n',
+        'closed_form: leaves a gap of 0.0',
+    ),
+    'closed form in part': (
+        PIN + U + 'closed_form: {rod_joint: {rate: {crank_joint: -1}}}\n',
+        "closed_form: joint 'upper_arm_joint' is missing",
+    ),
+    'closed form of a dependent joint by another': (
+        PIN + U + 'closed_form: {rod_joint: {rate: {upper_arm_joint: -1}}}\n',
+        "closed_form 'rod_joint': 'upper_arm_joint' is no coordinate",
+    ),
+    'threshold zero': (PIN + U + 'singular_below: 0\n', 'singular_below: is 0; it must be'),
+}
+
+
+@pytest.mark.parametrize('case', REFUSED)
+def test_wrong_declaration_is_refused_with_its_culprit(case):
+    text, message = REFUSED[case]
+    lengths = {'l2p': '0.40', 'l3p': '0.15'} if case == 'unassemblable' else {}
+    with pytest.raises((MechanismError, ModelError), match=message):
+        four_bar(text, **lengths)
+
+
+def test_singular_assembly_is_refused():
+    text = PIN + U + 'assembly: {at: {lower_arm_joint: 1.5707963267948966}, guess: {%s}}\n'
+    guess = 'upper_arm_joint: -1.5707963267948966, rod_joint: 1.5707963267948966'
+    with pytest.raises(SingularityError, match='declare the assembly elsewhere'):
+        four_bar(text % guess, l2p='0.55', l3p='0.21')

@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Write URDF text, number for number, so that any parser can read the robots of the tests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+
+def numbers(values: Iterable[float]) -> str:
+    """Return numbers that read back exactly."""
+    return ' '.join(repr(float(value)) for value in values)
+
+
+def link(name, mass=None, com=(0, 0, 0), inertia=None, rpy=(0, 0, 0)) -> str:
+    """Return a link; massless without a mass, inertia 3x3 about the centre of mass."""
+    if mass is None:
+        return f'<link name="{name}"/>'
+    I = np.asarray(inertia, dtype=float)
+    entries = {'ixx': (0, 0), 'ixy': (0, 1), 'ixz': (0, 2)}
+    entries |= {'iyy': (1, 1), 'iyz': (1, 2), 'izz': (2, 2)}
+    tensor = ' '.join(f'{key}="{float(I[at])!r}"' for key, at in entries.items())
+    return (
+        f'<link name="{name}"><inertial>'
+        f'<origin xyz="{numbers(com)}" rpy="{numbers(rpy)}"/>'
+        f'<mass value="{float(mass)!r}"/><inertia {tensor}/></inertial></link>'
+    )
+
+
+def joint(
+    name,
+    parent,
+    child,
+    kind='revolute',
+    xyz=(0, 0, 0),
+    rpy=(0, 0, 0),
+    axis=(0, 0, 1),
+    limits=(-3.0, 3.0),
+    velocity=10.0,
+    effort=100.0,
+    dynamics='',
+) -> str:
+    """Return a joint; ``dynamics`` is the text of that element, if any."""
+    text = (
+        f'<joint name="{name}" type="{kind}"><parent link="{parent}"/><child link="{child}"/>'
+        f'<origin xyz="{numbers(xyz)}" rpy="{numbers(rpy)}"/>'
+    )
+    if kind != 'fixed':
+        ends = f'lower="{limits[0]!r}" upper="{limits[1]!r}" ' if kind != 'continuous' else ''
+        text += (
+            f'<axis xyz="{numbers(axis)}"/>'
+            f'<limit {ends}velocity="{velocity!r}" effort="{effort!r}"/>{dynamics}'
+        )
+    return text + '</joint>'
+
+
+def robot(name: str, *elements: str) -> str:
+    """Return the text of a robot."""
+    return '\n'.join([f'<robot name="{name}">', *elements, '</robot>'])
+
+
+def symmetric(ixx, iyy, izz, ixy=0.0, ixz=0.0, iyz=0.0) -> np.ndarray:
+    """Return a symmetric tensor from its elements, in the order of the tables."""
+    return np.array([[ixx, ixy, ixz], [ixy, iyy, iyz], [ixz, iyz, izz]])
