@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Energy, momentum and power of a tree, from the motion of its bodies; numbers or symbols."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from robot_dynamics_ros.dynamics.formulation import Wrenches
+from robot_dynamics_ros.model.kinematics import body_poses, frame_motion
+from robot_dynamics_ros.model.robot_tree import BodyFrame, RobotTree
+from robot_dynamics_ros.spatial.inertia import rotate_inertia
+from robot_dynamics_ros.spatial.scalar import (
+    Array,
+    Scalar,
+    common_dtype,
+    cross,
+    identity,
+    zeros,
+)
+
+
+class BodyMotion(NamedTuple):
+    """Motion of one body in base axes.
+
+    Attributes:
+        mass: kg.
+        inertia: Tensor about the centre of mass, shape (3, 3), kg m^2.
+        p_C: Centre of mass, shape (3,), m.
+        v_C: Its velocity, shape (3,), m/s.
+        w: Angular velocity, shape (3,), rad/s.
+    """
+
+    mass: Scalar
+    inertia: Array
+    p_C: Array
+    v_C: Array
+    w: Array
+
+
+def body_motions(tree: RobotTree, q: Array, v: Array) -> list[BodyMotion]:
+    """Return the motion of every body, in the order of the tree.
+
+    Args:
+        tree: The robot.
+        q: Joint positions, shape (n,), rad or m.
+        v: Joint velocities, shape (n,), rad/s or m/s.
+    """
+    dtype = common_dtype(q, v, tree.R_PJ, tree.p_PJ)
+    poses = body_poses(tree, q)
+    w: list[Array] = []
+    v_O: list[Array] = []
+    motions: list[BodyMotion] = []
+    for i, (R, p) in enumerate(poses):
+        parent, z = tree.parent[i], R @ tree.axis[i]
+        if parent < 0:
+            w_i, v_i = zeros(3, dtype), zeros(3, dtype)
+        else:
+            w_i, v_i = w[parent], v_O[parent] + cross(w[parent], p - poses[parent].p_WF)
+        if tree.prismatic[i]:
+            v_i = v_i + z * v[i]
+        else:
+            w_i = w_i + z * v[i]
+        w.append(w_i)
+        v_O.append(v_i)
+        arm, inertia = R @ tree.com[i], rotate_inertia(R, tree.inertia[i])
+        motions.append(BodyMotion(tree.mass[i], inertia, p + arm, v_i + cross(w_i, arm), w_i))
+    return motions
+
+
+def kinetic_energy(tree: RobotTree, q: Array, v: Array) -> Scalar:
+    r"""Return :math:`K = \sum_i \tfrac12 m_i v_C^Tv_C + \tfrac12\omega^T R I R^T\omega`, J.
+
+    The velocities of the centres of mass are vectors; added as numbers, as one of the sources
+    prints, they are right for stretched arms only (erratum S1).
+
+    Source: newton-euler-lagrange, section 4.1.
+    """
+    twice = sum(
+        body.mass * (body.v_C @ body.v_C) + body.w @ body.inertia @ body.w
+        for body in body_motions(tree, q, v)
+    )
+    return twice / 2
+
+
+def potential_energy(tree: RobotTree, q: Array) -> Scalar:
+    r"""Return :math:`U = -\sum_i m_i g^T p_{C_i}`, J; zero for all mass at the base origin.
+
+    Source: newton-euler-lagrange, section 4.1.
+    """
+    poses = body_poses(tree, q)
+    return -sum(
+        tree.mass[i] * (tree.gravity @ (p + R @ tree.com[i])) for i, (R, p) in enumerate(poses)
+    )
+
+
+def total_energy(tree: RobotTree, q: Array, v: Array) -> Scalar:
+    """Return kinetic plus potential energy, J; constant in free motion."""
+    return kinetic_energy(tree, q, v) + potential_energy(tree, q)
+
+
+def centre_of_mass(tree: RobotTree, q: Array) -> Array:
+    """Return the centre of mass of all moving bodies in the base, shape (3,), m."""
+    poses = body_poses(tree, q)
+    moments = [tree.mass[i] * (p + R @ tree.com[i]) for i, (R, p) in enumerate(poses)]
+    return sum(moments[1:], moments[0]) / tree.mass.sum()
+
+
+def momentum(tree: RobotTree, q: Array, v: Array) -> Array:
+    """Return linear momentum (kg m/s) and angular momentum about the base origin (kg m^2/s).
+
+    Returns:
+        New array, shape (6,), base axes, linear part first.
+    """
+    total = zeros(6, common_dtype(q, v, tree.R_PJ, tree.p_PJ, tree.mass, tree.com, tree.inertia))
+    for body in body_motions(tree, q, v):
+        linear = body.mass * body.v_C
+        total[:3] = total[:3] + linear
+        total[3:] = total[3:] + body.inertia @ body.w + cross(body.p_C, linear)
+    return total
+
+
+def power(
+    tree: RobotTree, q: Array, v: Array, tau: Array, wrenches: Wrenches | None = None
+) -> Scalar:
+    r"""Return the power that drives and environment feed in, W.
+
+    .. math:: \frac{d}{dt}(K + U) = v^T\tau + \sum_i V_i^T F_i
+
+    Args:
+        tree: The robot.
+        q: Joint positions, shape (n,), rad or m.
+        v: Joint velocities, shape (n,), rad/s or m/s.
+        tau: Joint efforts without friction and armature, shape (n,), N m or N.
+        wrenches: As in :class:`~robot_dynamics_ros.dynamics.formulation.Formulation`.
+
+    Source: newton-euler-lagrange, section 4.3.
+    """
+    total = v @ tau
+    if wrenches is None:
+        return total
+    if isinstance(wrenches, Mapping):
+        loads = [(tree.frame(name), wrench) for name, wrench in wrenches.items()]
+    else:
+        E, none = identity(3, wrenches.dtype), zeros(3, wrenches.dtype)
+        loads = [(BodyFrame(i, E, none), wrench) for i, wrench in enumerate(wrenches)]
+    for frame, wrench in loads:
+        motion = frame_motion(tree, q, v, frame)
+        velocity = motion.J @ v
+        total = total + wrench[:3] @ (motion.R_WF.T @ velocity[:3])
+        total = total + wrench[3:] @ (motion.R_WF.T @ velocity[3:])
+    return total

@@ -1,0 +1,242 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The contract that every formulation of the dynamics keeps."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+
+from robot_dynamics_ros.errors import ShapeError
+from robot_dynamics_ros.model.robot_tree import RobotTree
+from robot_dynamics_ros.spatial.differentiation import jacobian
+from robot_dynamics_ros.spatial.scalar import (
+    Array,
+    common_dtype,
+    cross,
+    identity,
+    solve_positive_definite,
+    zeros,
+)
+
+Wrenches = Array | Mapping[str, Array]
+
+
+class InverseDynamicsDerivatives(NamedTuple):
+    """Derivatives of ``tau = M(q) a + b(q, v)``, each of shape (n, n), row = effort.
+
+    Attributes:
+        dtau_dq: By the positions, N m/rad (revolute rows and columns).
+        dtau_dv: By the velocities, N m s/rad.
+        M: By the accelerations: the mass matrix, kg m^2.
+    """
+
+    dtau_dq: Array
+    dtau_dv: Array
+    M: Array
+
+
+class StateSpace(NamedTuple):
+    """Linear state space ``d(dx)/dt = A dx + B dtau`` about a state, with ``x = [q; v]``.
+
+    Attributes:
+        A: Shape (2n, 2n).
+        B: Shape (2n, n).
+    """
+
+    A: Array
+    B: Array
+
+
+class Formulation(ABC):
+    r"""Rigid-body dynamics of one robot.
+
+    .. math:: M(q)\,a + c(q, v) + g(q) = \tau + \sum_i J_i^T F_i
+
+    One method is abstract; the others follow from it by identities, and a formulation overrides
+    those that its paper obtains in another way. Joint friction and drive inertia are not included
+    (see ``joint_terms``). All methods take arrays of shape (n,) over numbers or symbols, leave
+    them unchanged, and return new arrays.
+
+    ``wrenches`` are applied by the environment to the robot: an array of shape (n, 6), row i the
+    ``[F; M]`` on body i in body axes about the body's origin; or a mapping from frame name to the
+    ``[F; M]`` of shape (6,) in that frame's axes about its origin.
+
+    Attributes:
+        name: Its key in the registry.
+        numbers_only: Whether it calls a library that computes on floats, and runs on no symbols.
+
+    Validity: fixed base, rigid bodies, open tree of one-degree-of-freedom joints.
+    """
+
+    name: ClassVar[str]
+    numbers_only: ClassVar[bool] = False
+
+    def __init__(self, tree: RobotTree) -> None:
+        self.tree = tree
+
+    @abstractmethod
+    def inverse_dynamics(
+        self, q: Array, v: Array, a: Array, wrenches: Wrenches | None = None
+    ) -> Array:
+        """Return the joint efforts of a motion, ``tau = M a + c + g - J^T F``.
+
+        Args:
+            q: Joint positions, shape (n,), rad or m.
+            v: Joint velocities, shape (n,), rad/s or m/s.
+            a: Joint accelerations, shape (n,), rad/s^2 or m/s^2.
+            wrenches: Wrenches on the bodies, see the class; none if None.
+
+        Returns:
+            New array, shape (n,), N m or N.
+
+        Raises:
+            ShapeError: An argument has not the shape (n,).
+            UnknownNameError: A wrench names no frame of the robot.
+        """
+
+    def mass_matrix(self, q: Array) -> Array:
+        """Return M(q), shape (n, n): column j is ``ID(q, 0, e_j) - ID(q, 0, 0)``."""
+        n, dtype = self.tree.n, self._dtype(q)
+        still, unit = zeros(n, dtype), identity(n, dtype)
+        g = self.inverse_dynamics(q, still, still)
+        M = zeros((n, n), dtype)
+        for j in range(n):
+            M[:, j] = self.inverse_dynamics(q, still, unit[j]) - g
+        return M
+
+    def gravity_forces(self, q: Array) -> Array:
+        """Return g(q), shape (n,): inverse dynamics at rest."""
+        still = zeros(self.tree.n, self._dtype(q))
+        return self.inverse_dynamics(q, still, still)
+
+    def bias_forces(self, q: Array, v: Array, wrenches: Wrenches | None = None) -> Array:
+        """Return c(q, v) + g(q) - J^T F, shape (n,): inverse dynamics at zero acceleration."""
+        return self.inverse_dynamics(q, v, zeros(self.tree.n, self._dtype(q, v)), wrenches)
+
+    def coriolis_matrix(self, q: Array, v: Array) -> Array:
+        r"""Return the Christoffel matrix C(q, v), shape (n, n), with ``C v = c``.
+
+        c is a quadratic form in v whose symmetric coefficients are the Christoffel symbols, so
+        the polarization :math:`C_{\cdot j} = \tfrac12[c(v + e_j) - c(v) - c(e_j)]` is exact and
+        :math:`\dot M - 2C` is skew-symmetric.
+        """
+        n, dtype = self.tree.n, self._dtype(q, v)
+        still, unit = zeros(n, dtype), identity(n, dtype)
+        g = self.gravity_forces(q)
+
+        def c(speed: Array) -> Array:
+            return self.inverse_dynamics(q, speed, still) - g
+
+        c_v = c(v)
+        C = zeros((n, n), dtype)
+        for j in range(n):
+            C[:, j] = (c(v + unit[j]) - c_v - c(unit[j])) / 2
+        return C
+
+    def forward_dynamics(
+        self, q: Array, v: Array, tau: Array, wrenches: Wrenches | None = None
+    ) -> Array:
+        """Return the joint accelerations ``a = M^-1 (tau - c - g + J^T F)``, shape (n,)."""
+        self._check(tau=tau)
+        return solve_positive_definite(self.mass_matrix(q), tau - self.bias_forces(q, v, wrenches))
+
+    def derivatives(
+        self, q: Array, v: Array, a: Array, wrenches: Wrenches | None = None
+    ) -> InverseDynamicsDerivatives:
+        """Return the exact derivatives of inverse dynamics by q, v and a.
+
+        The recursion is run on complex or dual numbers, see ``spatial.differentiation``; a
+        formulation whose paper gives derivatives in closed form overrides this.
+
+        Args:
+            q: Joint positions, shape (n,), rad or m.
+            v: Joint velocities, shape (n,), rad/s or m/s.
+            a: Joint accelerations, shape (n,), rad/s^2 or m/s^2.
+            wrenches: Wrenches on the bodies, see the class, constant in the axes they are given
+                in (they turn with the body); none if None.
+
+        Returns:
+            New arrays, see :class:`InverseDynamicsDerivatives`.
+
+        Raises:
+            ShapeError: An argument has not the shape (n,).
+            UnknownNameError: A wrench names no frame of the robot.
+
+        Cost: 2 n inverse dynamics over complex numbers and a mass matrix.
+        """
+        self._check(q=q, v=v, a=a)
+        return InverseDynamicsDerivatives(
+            jacobian(lambda x: self.inverse_dynamics(x, v, a, wrenches), q),
+            jacobian(lambda x: self.inverse_dynamics(q, x, a, wrenches), v),
+            self.mass_matrix(q),
+        )
+
+    def linearize(
+        self, q: Array, v: Array, tau: Array, wrenches: Wrenches | None = None
+    ) -> StateSpace:
+        r"""Return the exact linear state space about a state, for controller design.
+
+        .. math::
+            A = \begin{pmatrix}0 & E\\
+            -M^{-1}\,\partial\tau/\partial q & -M^{-1}\,\partial\tau/\partial v\end{pmatrix},
+            \qquad B = \begin{pmatrix}0\\ M^{-1}\end{pmatrix}
+
+        with the derivatives of inverse dynamics at :math:`a = a(q, v, \tau)`. The state need not
+        be an equilibrium: then the model describes the difference from the motion through it.
+
+        Args:
+            q: Joint positions, shape (n,), rad or m.
+            v: Joint velocities, shape (n,), rad/s or m/s.
+            tau: Joint efforts, shape (n,), N m or N.
+            wrenches: As for ``derivatives``.
+
+        Returns:
+            New arrays, see :class:`StateSpace`.
+
+        Validity: rigid bodies alone, in continuous time; friction and armature are not included.
+
+        Source: Zaremba 1990, (4.1), solved for the acceleration.
+        """
+        self._check(q=q, v=v, tau=tau)
+        a = self.forward_dynamics(q, v, tau, wrenches)
+        dtau_dq, dtau_dv, M = self.derivatives(q, v, a, wrenches)
+        n, one = self.tree.n, identity(self.tree.n, M.dtype)
+        right = np.hstack([-dtau_dq, -dtau_dv, one])
+        lower = solve_positive_definite(M, right)
+        upper = np.hstack([zeros((n, n), M.dtype), one, zeros((n, n), M.dtype)])
+        rows = np.vstack([upper, lower])
+        return StateSpace(rows[:, : 2 * n], rows[:, 2 * n :])
+
+    def _dtype(self, *arrays: Array) -> object:
+        tree = self.tree
+        return common_dtype(*arrays, tree.mass, tree.com, tree.inertia, tree.p_PJ, tree.gravity)
+
+    def _check(self, **arguments: Array) -> None:
+        for name, value in arguments.items():
+            shape = getattr(value, 'shape', ())
+            if shape != (self.tree.n,):
+                raise ShapeError(name, shape, (self.tree.n,))
+
+    def _body_wrenches(self, wrenches: Wrenches | None) -> Array | None:
+        """Return wrenches as rows per body, body axes, about the body origins."""
+        if wrenches is None:
+            return None
+        n = self.tree.n
+        if not isinstance(wrenches, Mapping):
+            if wrenches.shape != (n, 6):
+                raise ShapeError('wrenches', wrenches.shape, (n, 6))
+            return wrenches
+        rows = zeros((n, 6), common_dtype(*wrenches.values(), self.tree.p_PJ))
+        for name, wrench in wrenches.items():
+            frame = self.tree.frame(name)
+            if wrench.shape != (6,):
+                raise ShapeError(f'wrench on {name!r}', wrench.shape, (6,))
+            if frame.body >= 0:
+                force = frame.R_BF @ wrench[:3]
+                moment = frame.R_BF @ wrench[3:] + cross(frame.p_BF, force)
+                rows[frame.body, :3] = rows[frame.body, :3] + force
+                rows[frame.body, 3:] = rows[frame.body, 3:] + moment
+        return rows

@@ -1,0 +1,236 @@
+# SPDX-License-Identifier: Apache-2.0
+r"""Kane's equation as one forward sweep over the links, without a backward pass.
+
+Generalized speeds are the joint rates. Link i carries, in its own axes, its motion
+:math:`\omega_i,\dot\omega_i,\dot v_i` and, for every speed j that moves it, the partial
+velocities :math:`\omega_{i,j}=\partial\omega_i/\partial\dot\theta_j` and
+:math:`v_{i,j}=\partial v_i/\partial\dot\theta_j`. What link i contributes to the effort of joint j
+is then a sum of dot products in the axes of link i (j), and the effort is the sum over the links
+(k): joint reactions never appear.
+
+Source: Ma, Xu, Li, "A recursive algorithm of robot dynamics based on Kane's dynamical equation",
+Journal of Beijing University of Iron and Steel Technology 10(2), 1988; equations (a) to (k) and
+(6). Its letters are kept: ``l`` from joint to joint, ``d`` from joint to centre of mass, ``k`` the
+joint axis. With the errata K5 (source of the partial velocities is :math:`A_{ij}k`, which is
+:math:`\delta_{ij}k` on an open chain only), K6 (the base has the acceleration :math:`-g`), K10
+(in (f) the rotation comes before the cross product) and K11 (``l`` and ``d`` are vectors).
+Extended from revolute chains along z to trees, prismatic joints, any unit axis.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import ClassVar, NamedTuple
+
+from robot_dynamics_ros.dynamics.formulation import Formulation, Wrenches
+from robot_dynamics_ros.model.robot_tree import RobotTree
+from robot_dynamics_ros.spatial.scalar import Array, Scalar, cross, zeros
+
+#: Row i says how the rate of joint i depends on the generalized speeds: ``{j: A_ij}``.
+Rates = Sequence[Mapping[int, Scalar]]
+
+
+class Partials(NamedTuple):
+    """Partial velocities of a link by the number of the speed, shape (3,) each, link axes.
+
+    Attributes:
+        w: Partial angular velocities; rad/s (or 1/m) per unit of speed.
+        v: Partial velocities of the origin of the link frame.
+    """
+
+    w: dict[int, Array]
+    v: dict[int, Array]
+
+
+class LinkMotion(NamedTuple):
+    """Angular velocity, angular acceleration, acceleration of the origin less g; link axes."""
+
+    w: Array
+    dw: Array
+    dv: Array
+
+
+class Kane(Formulation):
+    """Kane's recursion for open trees; closed loops are in ``kane_loops``.
+
+    Cost: the sweep is over all pairs of a link and a speed that moves it, O(n^2): for a chain of
+    n revolute joints ``18 n^2 + 99 n`` multiplications beside the placement of the frames, more
+    than Newton-Euler's ``138 n - 24`` for every n. What it saves is the backward pass, the
+    inverse rotations and the cutting of loops, not arithmetic (erratum K7).
+    """
+
+    name: ClassVar[str] = 'kane'
+
+    def __init__(self, tree: RobotTree) -> None:
+        super().__init__(tree)
+        self._rates: Rates = tuple({i: 1} for i in range(tree.n))
+
+    def inverse_dynamics(
+        self, q: Array, v: Array, a: Array, wrenches: Wrenches | None = None
+    ) -> Array:
+        r"""Return the joint efforts of a motion, :math:`\tau_j = \sum_i M_i^{(j)}`.
+
+        Source: [Ma, Xu, Li], (k), and (6) with external loads. See the contract for arguments.
+        """
+        return self.contributions(q, v, a, wrenches).sum(axis=0)
+
+    def contributions(
+        self, q: Array, v: Array, a: Array, wrenches: Wrenches | None = None
+    ) -> Array:
+        r"""Return what each link contributes to each effort.
+
+        :math:`M_i^{(j)} = (m_i\dot v_{ci}-F_i)\cdot v_{ci,j} + (N_i-M_i)\cdot\omega_{i,j}`
+
+        Args:
+            q: Joint positions, shape (n,), rad or m.
+            v: Joint velocities, shape (n,), rad/s or m/s.
+            a: Joint accelerations, shape (n,), rad/s^2 or m/s^2.
+            wrenches: Wrenches on the bodies, see the contract; none if None.
+
+        Returns:
+            New array, shape (n, n): row link, column joint; N m or N. Zero where the joint does
+            not move the link.
+
+        Raises:
+            ShapeError: An argument has not the shape (n,).
+            UnknownNameError: A wrench names no frame of the robot.
+
+        Source: [Ma, Xu, Li], (j).
+        """
+        self._check(q=q, v=v, a=a)
+        external = self._body_wrenches(wrenches)
+        dtype = self._dtype(q, v, a) if external is None else self._dtype(q, v, a, external)
+        shape = (self.tree.n, self.tree.n)
+        return link_contributions(self.tree, q, v, a, external, self._rates, zeros(shape, dtype))
+
+    def mass_matrix(self, q: Array) -> Array:
+        r"""Return M(q) from the partial velocities alone, shape (n, n), kg m^2, kg m or kg.
+
+        :math:`M_{jk}=\sum_i[m_i\,v_{ci,j}\cdot v_{ci,k}+\omega_{i,j}\cdot I_i\omega_{i,k}]`
+
+        Source: the inertia part of [Ma, Xu, Li] (j) (extension).
+        """
+        self._check(q=q)
+        n = self.tree.n
+        return mass_from_partials(self.tree, q, self._rates, zeros((n, n), self._dtype(q)))
+
+
+def link_contributions(
+    tree: RobotTree,
+    q: Array,
+    v: Array,
+    a: Array,
+    external: Array | None,
+    rates: Rates,
+    out: Array,
+) -> Array:
+    r"""Sweep once from the base to the tips; write and return :math:`M_i^{(j)}`.
+
+    Args:
+        tree: The robot, or the spanning tree of a mechanism; n joints.
+        q: Joint positions, shape (n,), rad or m.
+        v: Joint velocities, shape (n,); of a mechanism those that its loops allow.
+        a: Joint accelerations, shape (n,), likewise.
+        external: ``[F; M]`` on each body about its origin, body axes, shape (n, 6), or None.
+        rates: How the rate of each joint depends on the N generalized speeds.
+        out: Array of zeros, shape (n, N), of the dtype of the result.
+
+    Returns:
+        out: row link i, column speed j.
+
+    Source: [Ma, Xu, Li], (a) to (j).
+    """
+    dtype = out.dtype
+    rest = LinkMotion(zeros(3, dtype), zeros(3, dtype), -tree.gravity)
+    motions: list[LinkMotion] = []
+    partials: list[Partials] = []
+    for i, p in enumerate(tree.parent):
+        R_PB, l = tree.placement(i, q[i])
+        R = R_PB.T
+        w, dw, dv = move_link(tree, i, R, l, motions[p] if p >= 0 else rest, v[i], a[i])
+        w_i, v_i = _partials(tree, i, R, l, partials[p] if p >= 0 else Partials({}, {}), rates[i])
+        motions.append(LinkMotion(w, dw, dv))
+        partials.append(Partials(w_i, v_i))
+        d, I = tree.com[i], tree.inertia[i]
+        dv_c = dv + cross(dw, d) + cross(w, cross(w, d))  # (h)
+        force = tree.mass[i] * dv_c
+        moment = I @ dw + cross(w, I @ w)  # (i)
+        if external is not None:
+            F = external[i, :3]
+            force = force - F
+            moment = moment - (external[i, 3:] - cross(d, F))  # about the centre of mass
+        for j, w_ij in w_i.items():
+            v_cij = v_i[j] + cross(w_ij, d)
+            out[i, j] = force @ v_cij + moment @ w_ij  # (j)
+    return out
+
+
+def mass_from_partials(tree: RobotTree, q: Array, rates: Rates, out: Array) -> Array:
+    """Write the mass matrix in the N generalized speeds into zeros of shape (N, N); return it."""
+    partials: list[Partials] = []
+    for i, p in enumerate(tree.parent):
+        R_PB, l = tree.placement(i, q[i])
+        w_i, v_i = _partials(
+            tree, i, R_PB.T, l, partials[p] if p >= 0 else Partials({}, {}), rates[i]
+        )
+        partials.append(Partials(w_i, v_i))
+        d, I = tree.com[i], tree.inertia[i]
+        v_ci = {j: v_i[j] + cross(w_ij, d) for j, w_ij in w_i.items()}
+        for k in w_i:
+            momentum, spin = tree.mass[i] * v_ci[k], I @ w_i[k]
+            for j in w_i:
+                if j <= k:
+                    out[j, k] = out[j, k] + v_ci[j] @ momentum + w_i[j] @ spin
+    for k in range(len(out)):
+        out[k, :k] = out[:k, k]
+    return out
+
+
+def move_link(
+    tree: RobotTree, i: int, R: Array, l: Array, parent: LinkMotion, v_i: Scalar, a_i: Scalar
+) -> LinkMotion:
+    """Return the motion of link i from that of its parent.
+
+    Args:
+        tree: The robot.
+        i: The link, moved by joint i.
+        R: Rotation from parent to link components, shape (3, 3).
+        l: Origin of the link frame in the parent's, shape (3,), m.
+        parent: Motion of the parent, in its own axes.
+        v_i: Rate of the joint, rad/s or m/s.
+        a_i: Its acceleration, rad/s^2 or m/s^2.
+
+    Source: [Ma, Xu, Li], (a), (f), (g); (f) with erratum K10; prismatic joints: extension.
+    """
+    k = tree.axis[i]
+    w, dw = R @ parent.w, R @ parent.dw
+    dv = R @ (parent.dv + cross(parent.dw, l) + cross(parent.w, cross(parent.w, l)))
+    if tree.prismatic[i]:
+        return LinkMotion(w, dw, dv + 2 * cross(w, v_i * k) + a_i * k)
+    return LinkMotion(w + v_i * k, dw + cross(w, v_i * k) + a_i * k, dv)
+
+
+def _partials(
+    tree: RobotTree,
+    i: int,
+    R: Array,
+    l: Array,
+    parent: Partials,
+    rates: Mapping[int, Scalar],
+) -> Partials:
+    r"""Return the partial velocities of link i from those of its parent, numeric recursion.
+
+    :math:`\omega_{i,j}=R_i\omega_{i-1,j}+A_{ij}k`,
+    :math:`v_{i,j}=R_i(\omega_{i-1,j}\times l_{i-1}+v_{i-1,j})` for a revolute joint; a prismatic
+    joint has its source :math:`A_{ij}k` in :math:`v_{i,j}`.
+
+    Source: [Ma, Xu, Li], section 1, with erratum K5.
+    """
+    w = {j: R @ w_j for j, w_j in parent.w.items()}
+    v = {j: R @ (cross(w_j, l) + parent.v[j]) for j, w_j in parent.w.items()}
+    driven, other = (v, w) if tree.prismatic[i] else (w, v)
+    for j, A_ij in rates.items():
+        source = A_ij * tree.axis[i]
+        driven[j] = driven[j] + source if j in driven else source
+        other.setdefault(j, zeros(3, tree.axis.dtype))
+    return Partials(w, v)

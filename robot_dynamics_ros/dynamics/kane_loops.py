@@ -1,0 +1,275 @@
+# SPDX-License-Identifier: Apache-2.0
+r"""Kane's recursion on closed loops, without cutting them.
+
+The rates of all joints follow from those of the independent coordinates,
+:math:`\dot\theta_i=\sum_jA_{ij}\dot u_j`, :math:`\ddot\theta_i=\sum_jA_{ij}\ddot u_j+\gamma_i`.
+The sweep of ``kane`` runs over the links with these rates and with the sources :math:`A_{ij}k` in
+the partial velocities; pin forces do no work on such motions and never appear. What the sum (k)
+gives are the generalized forces of the coordinates; drives that turn
+:math:`\sigma=B\dot u` supply them with the efforts :math:`\tau = B^{-T}\sum_iM_i^{(\cdot)}`.
+
+Source: Ma, Xu, Li 1988, sections 1 and 3; kane-recursion, section 4.1. With the errata K5 (the
+numeric partial velocities of the paper have the source :math:`\delta_{ij}k`, wrong on a loop), K8
+(the placement of the drives, B) and K9 (a link reached by two paths counts once).
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+
+from robot_dynamics_ros.dynamics.formulation import (
+    Formulation,
+    InverseDynamicsDerivatives,
+    StateSpace,
+    Wrenches,
+)
+from robot_dynamics_ros.dynamics.kane import Rates, link_contributions, mass_from_partials
+from robot_dynamics_ros.dynamics.pin_forces import PinForce, pin_forces
+from robot_dynamics_ros.errors import ShapeError, SingularityError
+from robot_dynamics_ros.model.mechanism import Mechanism, TreeState
+from robot_dynamics_ros.spatial.differentiation import jacobian
+from robot_dynamics_ros.spatial.regular_solve import real_values, solve
+from robot_dynamics_ros.spatial.scalar import (
+    Array,
+    common_dtype,
+    identity,
+    solve_positive_definite,
+    zeros,
+)
+
+_DRIVE_SINGULAR_BELOW = 1e-6
+
+
+class KaneMechanism(Formulation):
+    r"""Dynamics of a closed-loop mechanism in its independent coordinates u, N of them.
+
+    .. math:: M(u)\,\ddot u + c(u, \dot u) + g(u) = B^T\tau + \sum_i J_i^T F_i
+
+    ``mass_matrix``, ``bias_forces``, ``gravity_forces`` and ``coriolis_matrix`` are the terms of
+    this equation, forces of the coordinates; ``inverse_dynamics`` and ``forward_dynamics`` take
+    and return the efforts :math:`\tau` of the drives. With one drive on each coordinate, B is the
+    identity and nothing is to be told apart. All arrays q, v, a of the contract are u and its
+    derivatives here, of shape (N,). Row i of ``wrenches`` belongs to body i of the tree, (n, 6).
+
+    Validity: loops of rigid bodies away from singular configurations; as many drives as degrees
+    of freedom. Symbols need a mechanism with a closed form, or a tree state of your own.
+    Cost: one sweep over n links and N coordinates, after the loops are solved.
+    """
+
+    name: ClassVar[str] = 'kane'
+
+    def __init__(self, mechanism: Mechanism) -> None:
+        super().__init__(mechanism.tree)
+        self.mechanism = mechanism
+
+    def tree_state(self, u: Array, ud: Array, udd: Array) -> TreeState:
+        """Return the motion of all joints that belongs to a motion of the coordinates.
+
+        See :meth:`Mechanism.tree_state` for arguments and errors.
+        """
+        return self.mechanism.tree_state(u, ud, udd)
+
+    def inverse_dynamics(
+        self, q: Array, v: Array, a: Array, wrenches: Wrenches | None = None
+    ) -> Array:
+        r"""Return the efforts of the drives, :math:`\tau = B^{-T}\sum_iM_i`, shape (N,).
+
+        Args:
+            q: Coordinates u, shape (N,), rad or m.
+            v: Their rates, shape (N,), rad/s or m/s.
+            a: Their accelerations, shape (N,), rad/s^2 or m/s^2.
+            wrenches: Wrenches on the bodies, see the class; none if None.
+
+        Returns:
+            New array, N m or N, in the order of ``Mechanism.actuator_names``.
+
+        Raises:
+            ShapeError: An argument has not the shape (N,).
+            MechanismError: The loops cannot be closed at u.
+            SingularityError: The loops, or B, are (nearly) singular at u.
+            UnknownNameError: A wrench names no frame of the robot.
+
+        Source: [Ma, Xu, Li], (k), with erratum K8.
+        """
+        self._check(q=q, v=v, a=a)
+        state = self.tree_state(q, v, a)
+        return self._efforts(state, self.contributions_at(state, wrenches).sum(axis=0))
+
+    def contributions(
+        self, u: Array, ud: Array, udd: Array, wrenches: Wrenches | None = None
+    ) -> Array:
+        """Return what each link contributes to the force of each coordinate, shape (n, N).
+
+        The columns add up to the generalized forces, before the placement of the drives.
+        Arguments and errors as for ``inverse_dynamics``.
+
+        Source: [Ma, Xu, Li], (j).
+        """
+        return self.contributions_at(self.tree_state(u, ud, udd), wrenches)
+
+    def contributions_at(self, state: TreeState, wrenches: Wrenches | None = None) -> Array:
+        """Return the same at a state of the tree that the loops allow, numbers or symbols."""
+        external = self._body_wrenches(wrenches)
+        given = (state.q, state.v, state.a, state.A)
+        dtype = self._dtype(*given) if external is None else self._dtype(*given, external)
+        out = zeros((self.tree.n, self.mechanism.n), dtype)
+        rates = self._rates(state.A)
+        return link_contributions(self.tree, state.q, state.v, state.a, external, rates, out)
+
+    def mass_matrix(self, q: Array) -> Array:
+        """Return M(u) from the partial velocities, shape (N, N)."""
+        return self._mass_matrix_at(self._still(q))
+
+    def gravity_forces(self, q: Array) -> Array:
+        """Return g(u), forces of the coordinates, shape (N,)."""
+        return self.contributions_at(self._still(q)).sum(axis=0)
+
+    def bias_forces(self, q: Array, v: Array, wrenches: Wrenches | None = None) -> Array:
+        """Return c(u, ud) + g(u) - J^T F, forces of the coordinates, shape (N,)."""
+        self._check(q=q, v=v)
+        return self.contributions(q, v, zeros(self.mechanism.n, common_dtype(q, v)), wrenches).sum(
+            axis=0
+        )
+
+    def coriolis_matrix(self, q: Array, v: Array) -> Array:
+        """Return the Christoffel matrix C(u, ud), shape (N, N); see the contract."""
+        self._check(q=q, v=v)
+        positions, still = self.mechanism.positions(q), zeros(len(v), common_dtype(v))
+        unit = identity(len(v), common_dtype(v))
+
+        def force(speed: Array) -> Array:
+            state = self.mechanism.tree_state_at(positions, speed, still)
+            return self.contributions_at(state).sum(axis=0)
+
+        g = force(still)
+        columns = [(force(v + e) - force(v) - force(e) + g) / 2 for e in unit]
+        return np.array(columns).T
+
+    def forward_dynamics(
+        self, q: Array, v: Array, tau: Array, wrenches: Wrenches | None = None
+    ) -> Array:
+        """Return the accelerations of the coordinates under the efforts of the drives, (N,)."""
+        self._check(q=q, v=v, tau=tau)
+        state = self.tree_state(q, v, zeros(len(q), common_dtype(q, v)))
+        bias = self.contributions_at(state, wrenches).sum(axis=0)
+        force = self.mechanism.actuator_matrix(state.A).T @ tau
+        return solve_positive_definite(self._mass_matrix_at(state), force - bias)
+
+    def derivatives(
+        self, q: Array, v: Array, a: Array, wrenches: Wrenches | None = None
+    ) -> InverseDynamicsDerivatives:
+        r"""Return the derivatives of the drive efforts by u, its rates and its accelerations.
+
+        See the contract; the last one is :math:`B^{-T}M`, which is symmetric only if B is the
+        identity.
+        """
+        self._check(q=q, v=v, a=a)
+        state = self._still(q)
+        return InverseDynamicsDerivatives(
+            jacobian(lambda x: self.inverse_dynamics(x, v, a, wrenches), q),
+            jacobian(lambda x: self.inverse_dynamics(q, x, a, wrenches), v),
+            self._efforts(state, self._mass_matrix_at(state)),
+        )
+
+    def linearize(
+        self, q: Array, v: Array, tau: Array, wrenches: Wrenches | None = None
+    ) -> StateSpace:
+        """Return the linear state space with x = [u; ud] and the drive efforts as input."""
+        a = self.forward_dynamics(q, v, tau, wrenches)
+        dtau_dq, dtau_dv, dtau_da = self.derivatives(q, v, a, wrenches)
+        n, one = self.mechanism.n, identity(self.mechanism.n, dtau_da.dtype)
+        lower = solve(dtau_da, np.hstack([-dtau_dq, -dtau_dv, one]))
+        upper = np.hstack([zeros((n, n), one.dtype), one, zeros((n, n), one.dtype)])
+        rows = np.vstack([upper, lower])
+        return StateSpace(rows[:, : 2 * n], rows[:, 2 * n :])
+
+    def project(self, u: Array, efforts: Array) -> Array:
+        r"""Return the drive efforts of the same power as efforts at all joints of the tree.
+
+        :math:`\tau = B^{-T}A^T\tau_{tree}`: how joint friction, armature or a spring at any pin
+        (``joint_terms``) reaches the drives.
+
+        Args:
+            u: Coordinates, shape (N,), rad or m.
+            efforts: Efforts at the joints of the tree, shape (n,), N m or N.
+
+        Returns:
+            New array, shape (N,), N m or N.
+        """
+        if np.shape(efforts) != (self.tree.n,):
+            raise ShapeError('efforts', np.shape(efforts), (self.tree.n,))
+        state = self._still(u)
+        return self._efforts(state, state.A.T @ efforts)
+
+    def loop_forces(
+        self, u: Array, ud: Array, udd: Array, wrenches: Wrenches | None = None
+    ) -> dict[str, PinForce]:
+        """Return the force in the joint of each loop, by the loop's name.
+
+        See :class:`PinForce`; arguments and errors as for ``inverse_dynamics``.
+        """
+        return self._pin_forces(u, ud, udd, wrenches)[0]
+
+    def joint_forces(
+        self, u: Array, ud: Array, udd: Array, wrenches: Wrenches | None = None
+    ) -> Array:
+        """Return the wrench by which each joint of the tree holds its link, drive included.
+
+        Returns:
+            New array, shape (n, 6): row i is ``[F; M]`` exerted at joint i by the parent on link
+            i, in the axes of link i, about its origin; N, N m. NaN in components that rigid-body
+            mechanics does not determine, see :class:`PinForce`.
+        """
+        return self._pin_forces(u, ud, udd, wrenches)[1]
+
+    def _pin_forces(
+        self, u: Array, ud: Array, udd: Array, wrenches: Wrenches | None
+    ) -> tuple[dict[str, PinForce], Array]:
+        self._check(q=u, v=ud, a=udd)
+        state = self.tree_state(u, ud, udd)
+        tau = self._efforts(state, self.contributions_at(state, wrenches).sum(axis=0))
+        driven = self.mechanism.drive.T @ tau
+        return pin_forces(self.mechanism.equations, state, driven, self._body_wrenches(wrenches))
+
+    def _still(self, u: Array) -> TreeState:
+        self._check(q=u)
+        still = zeros(len(u), common_dtype(u))
+        return self.tree_state(u, still, still)
+
+    def _mass_matrix_at(self, state: TreeState) -> Array:
+        out = zeros((self.mechanism.n, self.mechanism.n), self._dtype(state.q, state.A))
+        return mass_from_partials(self.tree, state.q, self._rates(state.A), out)
+
+    def _rates(self, A: Array) -> Rates:
+        """Return the sources of the partial velocities: of an independent joint its own."""
+        own = {i: j for j, i in enumerate(self.mechanism.equations.coordinates)}
+        everything = range(self.mechanism.n)
+        return tuple(
+            {own[i]: 1} if i in own else {j: A[i, j] for j in everything}
+            for i in range(self.tree.n)
+        )
+
+    def _efforts(self, state: TreeState, forces: Array) -> Array:
+        """Return the drive efforts that amount to forces of the coordinates, shape as forces."""
+        if self.mechanism.drives_coordinates:
+            return forces
+        rates = real_values(state.A)
+        if rates is not None:
+            measure = self.mechanism.drive_regularity(rates)
+            if not measure >= _DRIVE_SINGULAR_BELOW:
+                raise SingularityError(
+                    f'actuator matrix B of {self.mechanism.name!r}',
+                    measure,
+                    _DRIVE_SINGULAR_BELOW,
+                    'the drives do not control every motion here',
+                )
+        B = self.mechanism.actuator_matrix(state.A)
+        return solve(B.T.astype(common_dtype(B, forces)), forces)
+
+    def _check(self, **arguments: Array) -> None:
+        for name, value in arguments.items():
+            shape = getattr(value, 'shape', ())
+            if shape != (self.mechanism.n,):
+                raise ShapeError(name, shape, (self.mechanism.n,))

@@ -1,0 +1,214 @@
+# SPDX-License-Identifier: Apache-2.0
+r"""Lagrange's equations in matrix form, and Hamilton's: every term of the dynamics by itself.
+
+.. math:: M(q)\,a + C(q, v)\,v + B\,v + G(q) = \tau + J^T F
+
+Source: course notes "Dynamics" [N], section 4 of the rebuilt text. Where the notes err: N8 and N9
+(the last index of a Christoffel symbol is the row of C), N10 (the separated matrices depend on q
+alone and are not the C and B of the equation above), N13 (the rotation in M is that of the link),
+N21 (the canonical equations lack the forces). Extended from a chain to a tree.
+"""
+
+from __future__ import annotations
+
+from itertools import combinations
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from robot_dynamics_ros.dynamics.energy import potential_energy
+from robot_dynamics_ros.dynamics.formulation import Formulation, Wrenches
+from robot_dynamics_ros.dynamics.link_jacobians import (
+    LinkJacobians,
+    link_jacobians,
+    point_jacobian,
+)
+from robot_dynamics_ros.model.kinematics import body_poses
+from robot_dynamics_ros.spatial.scalar import Array, Scalar, solve_positive_definite, zeros
+
+
+class SeparatedForm(NamedTuple):
+    r"""Velocity forces as ``centrifugal @ v**2 + coriolis @ products``, matrices of q alone.
+
+    Attributes:
+        centrifugal: Shape (n, n), :math:`c_{jji}` in row i, column j.
+        coriolis: Shape (n, n (n - 1) / 2), :math:`2 c_{jki}` in row i, column (j, k), j < k.
+        pairs: The pair (j, k) of each column of ``coriolis``: the product ``v[j] * v[k]``.
+    """
+
+    centrifugal: Array
+    coriolis: Array
+    pairs: tuple[tuple[int, int], ...]
+
+    def forces(self, v: Array) -> Array:
+        """Return the centrifugal and Coriolis forces ``C v`` at velocities v, shape (n,)."""
+        products = np.array([v[j] * v[k] for j, k in self.pairs], dtype=v.dtype)
+        return self.centrifugal @ (v * v) + self.coriolis @ products
+
+
+class Lagrange(Formulation):
+    """The equations of motion by the Jacobians of the links and their derivatives.
+
+    Cost: O(n^4) for C of a chain; meant for insight, derivation and checking, not for a tick.
+    """
+
+    name: ClassVar[str] = 'lagrange'
+
+    def inverse_dynamics(
+        self, q: Array, v: Array, a: Array, wrenches: Wrenches | None = None
+    ) -> Array:
+        """Return the joint efforts of a motion; see the contract."""
+        self._check(q=q, v=v, a=a)
+        return self.mass_matrix(q) @ a + self.bias_forces(q, v, wrenches)
+
+    def bias_forces(self, q: Array, v: Array, wrenches: Wrenches | None = None) -> Array:
+        """Return ``C v + G - J^T F``, shape (n,)."""
+        bias = self.coriolis_matrix(q, v) @ v + self.gravity_forces(q)
+        rows = self._body_wrenches(wrenches)
+        return bias if rows is None else bias - self._joint_forces(q, rows)
+
+    def mass_matrix(self, q: Array) -> Array:
+        r"""Return :math:`M = \sum_i m_i J_P^TJ_P + J_O^T\,R_i I_i R_i^T J_O`, shape (n, n).
+
+        Source: [N] 4.2, with erratum N13.
+        """
+        self._check(q=q)
+        M = zeros((self.tree.n, self.tree.n), self._dtype(q))
+        for link in link_jacobians(self.tree, q):
+            _add(M, link, link.mass_matrix())
+        return M
+
+    def mass_matrix_derivatives(self, q: Array) -> Array:
+        """Return the derivatives of M, shape (n, n, n); ``[k]`` is the derivative by q[k].
+
+        Source: differentiation of [N] 4.2 by the rule of ``link_jacobians``.
+        """
+        self._check(q=q)
+        n = self.tree.n
+        dM = zeros((n, n, n), self._dtype(q))
+        for link in link_jacobians(self.tree, q):
+            for s, k in enumerate(link.path):
+                _add(dM[k], link, link.mass_matrix_derivative(s))
+        return dM
+
+    def christoffel_symbols(self, q: Array) -> Array:
+        r"""Return :math:`c_{jki}`, shape (n, n, n), indexed ``[j, k, i]``; symmetric in j and k.
+
+        .. math:: c_{jki} = \tfrac12\Big(\frac{\partial m_{ik}}{\partial q_j}
+            + \frac{\partial m_{ij}}{\partial q_k} - \frac{\partial m_{kj}}{\partial q_i}\Big)
+
+        Source: [N] 4.2.
+        """
+        dM = self.mass_matrix_derivatives(q)
+        return (dM.transpose(0, 2, 1) + dM.transpose(2, 0, 1) - dM.transpose(2, 1, 0)) / 2
+
+    def coriolis_matrix(self, q: Array, v: Array) -> Array:
+        r"""Return :math:`C_{ij} = \sum_k c_{kji} v_k`, shape (n, n): the last index is the row.
+
+        Source: [N] 4.2, corrected by errata N8 (the notes print other last indices in the inner
+        rows) and N9 (not the transpose).
+        """
+        self._check(q=q, v=v)
+        n, c = self.tree.n, self.christoffel_symbols(q)
+        C = zeros((n, n), self._dtype(q, v))
+        for k in range(n):
+            C = C + c[k].T * v[k]
+        return C
+
+    def separated_form(self, q: Array) -> SeparatedForm:
+        """Return the centrifugal and the Coriolis matrix.
+
+        Source: [N] 4.2 ("V"), where they are called C and B as well (erratum N10).
+        """
+        n, c = self.tree.n, self.christoffel_symbols(q)
+        pairs = tuple(combinations(range(n), 2))
+        centrifugal = zeros((n, n), c.dtype)
+        coriolis = zeros((n, len(pairs)), c.dtype)
+        for j in range(n):
+            centrifugal[:, j] = c[j, j]
+        for column, (j, k) in enumerate(pairs):
+            coriolis[:, column] = 2 * c[j, k]
+        return SeparatedForm(centrifugal, coriolis, pairs)
+
+    def gravity_forces(self, q: Array) -> Array:
+        r"""Return :math:`G = \partial U/\partial q = -\sum_i m_i J_P^T g`, shape (n,).
+
+        Source: [N] 4.2.
+        """
+        self._check(q=q)
+        G = zeros(self.tree.n, self._dtype(q))
+        for link in link_jacobians(self.tree, q):
+            share = link.mass * (link.J_P.T @ self.tree.gravity)
+            for column, j in enumerate(link.path):
+                G[j] = G[j] - share[column]
+        return G
+
+    def viscous_matrix(self) -> Array:
+        """Return B, the diagonal matrix of the robot's viscous coefficients, shape (n, n).
+
+        It is not part of ``inverse_dynamics``: friction is a separate term (``joint_terms``).
+        """
+        return np.diag(self.tree.damping)
+
+    def momentum(self, q: Array, v: Array) -> Array:
+        r"""Return the generalized momentum :math:`p = \partial L/\partial v = M v`, shape (n,)."""
+        self._check(q=q, v=v)
+        return self.mass_matrix(q) @ v
+
+    def hamiltonian(self, q: Array, p: Array) -> Scalar:
+        r"""Return :math:`H = \tfrac12 p^T M^{-1} p + U`, the energy of the arm, J.
+
+        Args:
+            q: Joint positions, shape (n,), rad or m.
+            p: Generalized momentum, shape (n,), kg m^2/s or kg m/s.
+
+        Source: [N] 4.4; U is zero at the base origin.
+        """
+        self._check(q=q, p=p)
+        return p @ solve_positive_definite(self.mass_matrix(q), p) / 2 + potential_energy(
+            self.tree, q
+        )
+
+    def hamilton_equations(
+        self, q: Array, p: Array, tau: Array, damping: Array | None = None
+    ) -> tuple[Array, Array]:
+        r"""Return the canonical equations of motion with their forces.
+
+        .. math:: \dot q = M^{-1}p,\qquad
+            \dot p_i = \tfrac12\dot q^T\frac{\partial M}{\partial q_i}\dot q - g_i
+            + \tau_i - b_i\dot q_i
+
+        Args:
+            q: Joint positions, shape (n,), rad or m.
+            p: Generalized momentum, shape (n,), kg m^2/s or kg m/s.
+            tau: Joint efforts, shape (n,), N m or N.
+            damping: Viscous coefficients b, shape (n,), N m s/rad or N s/m; none if None.
+
+        Returns:
+            New arrays: the rates of q and of p, each of shape (n,).
+
+        Source: [N] 4.4; the notes print the equations without forces (erratum N21).
+        """
+        self._check(q=q, p=p, tau=tau)
+        dq = solve_positive_definite(self.mass_matrix(q), p)
+        quadratic = np.array([dq @ dM @ dq for dM in self.mass_matrix_derivatives(q)]) / 2
+        dp = quadratic - self.gravity_forces(q) + tau
+        return dq, dp if damping is None else dp - damping * dq
+
+    def _joint_forces(self, q: Array, rows: Array) -> Array:
+        """Return the joint efforts ``J^T F`` that wrenches on the bodies are worth, (n,)."""
+        dtype, poses = self._dtype(q, rows), body_poses(self.tree, q)
+        efforts = zeros(self.tree.n, dtype)
+        for i, (R, p) in enumerate(poses):
+            path = self.tree.path(i)
+            J_P, J_O = point_jacobian(self.tree, poses, path, p, dtype)
+            share = J_P.T @ (R @ rows[i, :3]) + J_O.T @ (R @ rows[i, 3:])
+            for column, j in enumerate(path):
+                efforts[j] = efforts[j] + share[column]
+        return efforts
+
+
+def _add(total: Any, link: LinkJacobians, share: Array) -> None:
+    """Add a link's (k, k) share to the rows and columns of its joints, in place."""
+    at = np.ix_(link.path, link.path)
+    total[at] = total[at] + share

@@ -1,0 +1,189 @@
+# SPDX-License-Identifier: Apache-2.0
+r"""Forces in the joints of a mechanism, on request: they take no part in its dynamics.
+
+The joints of the spanning tree need :math:`\tau_{tree}` for a motion; the drives supply
+:math:`D^T\tau` of it, the loops the rest,
+
+.. math:: \Phi_\varphi^T\lambda = \tau_{tree,\varphi} - (D^T\tau)_\varphi .
+
+With the loops' forces known, each link is a free body, from the tips to the base.
+
+A mechanism whose loop equations depend on each other (a planar loop of pins in space) is
+statically indeterminate: some components depend on the elasticity and the play of the parts.
+Those are reported as NaN, never as a number.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from robot_dynamics_ros.dynamics.kane import LinkMotion, move_link
+from robot_dynamics_ros.model.assembly import LoopEquations
+from robot_dynamics_ros.model.kinematics import FramePose, body_poses
+from robot_dynamics_ros.model.loops import Loop, rotation_gradient
+from robot_dynamics_ros.model.mechanism import TreeState
+from robot_dynamics_ros.model.robot_tree import RobotTree
+from robot_dynamics_ros.spatial.scalar import Array, cross
+
+_DEPENDENT_BELOW = 1e-9  # of scaled loop equations, of order 1 where independent
+
+
+class PinForce(NamedTuple):
+    """What the first link of a loop exerts on the second, at the origin of the second frame.
+
+    Attributes:
+        wrench: ``[F; M]`` in the axes of the first frame, about the origin of the second, shape
+            (6,), N and N m. Zero in components that the loop leaves free; NaN in those that
+            rigid-body mechanics does not determine.
+        determinate: Which components are determined, shape (6,).
+    """
+
+    wrench: Array
+    determinate: Array
+
+
+class _Multipliers(NamedTuple):
+    """Multipliers of all loop equations, and those combinations that change no motion, columns."""
+
+    value: Array
+    free: Array
+
+
+def pin_forces(
+    equations: LoopEquations, state: TreeState, driven: Array, external: Array | None
+) -> tuple[dict[str, PinForce], Array]:
+    r"""Return the forces of the loops by name, and the wrench of each tree joint on its link.
+
+    Args:
+        equations: The loops and their tree, n joints; numbers.
+        state: Its motion.
+        driven: Efforts of the drives at the joints of the tree, :math:`D^T\tau`, shape (n,).
+        external: ``[F; M]`` on each body about its origin, body axes, shape (n, 6), or None.
+
+    Returns:
+        The forces, and a new array of shape (n, 6), ``[F; M]`` by the parent on link i at its
+        origin, link axes; N, N m; NaN where undetermined.
+    """
+    tree, poses = equations.tree, body_poses(equations.tree, state.q)
+    needed = _inertial(tree, state)
+    if external is not None:
+        needed = needed - external
+    efforts = _along_axes(tree, _inward(tree, state.q, needed))
+    multipliers = _multipliers(equations, state.q, efforts - driven)
+    held = _inward(tree, state.q, needed - _on_links(equations, poses, multipliers.value))
+    unknown = np.zeros((tree.n, 6), dtype=bool)
+    for k in range(multipliers.free.shape[1]):
+        row = _inward(tree, state.q, _on_links(equations, poses, multipliers.free[:, k]))
+        unknown |= np.abs(row) > _DEPENDENT_BELOW
+    return _by_loop(equations, poses, multipliers), np.where(unknown, np.nan, held)
+
+
+def _inertial(tree: RobotTree, state: TreeState) -> Array:
+    """Return the ``[F; M]`` about its origin that each link's motion and weight take."""
+    motions: list[LinkMotion] = []
+    rows = np.empty((tree.n, 6))
+    for i, p in enumerate(tree.parent):
+        R_PB, l = tree.placement(i, state.q[i])
+        rest = LinkMotion(np.zeros(3), np.zeros(3), -tree.gravity)
+        motion = move_link(
+            tree, i, R_PB.T, l, motions[p] if p >= 0 else rest, state.v[i], state.a[i]
+        )
+        motions.append(motion)
+        w, dw, dv = motion
+        d, I = tree.com[i], tree.inertia[i]
+        rows[i, :3] = tree.mass[i] * (dv + cross(dw, d) + cross(w, cross(w, d)))
+        rows[i, 3:] = I @ dw + cross(w, I @ w) + cross(d, rows[i, :3])
+    return rows
+
+
+def _inward(tree: RobotTree, q: Array, needed: Array) -> Array:
+    """Return what the parent must exert on each link if every link needs the given wrench."""
+    held = np.array(needed, dtype=float)
+    for i in reversed(range(tree.n)):
+        p = tree.parent[i]
+        if p >= 0:
+            R_PB, l = tree.placement(i, q[i])
+            force = R_PB @ held[i, :3]
+            held[p, :3] += force
+            held[p, 3:] += R_PB @ held[i, 3:] + cross(l, force)
+    return held
+
+
+def _along_axes(tree: RobotTree, held: Array) -> Array:
+    slides = np.array(tree.prismatic)[:, None]
+    return np.sum(np.where(slides, held[:, :3], held[:, 3:]) * tree.axis, axis=1)
+
+
+def _multipliers(equations: LoopEquations, q: Array, needed: Array) -> _Multipliers:
+    """Return the multipliers that supply the efforts, those of redundant equations zero."""
+    J, rows = equations.motion(q, 0.0 * q).J, list(equations.rows or ())
+    dependent = list(equations.dependent)
+    value = np.zeros(len(J))
+    if rows:
+        value[rows] = np.linalg.solve(J[rows][:, dependent].T, needed[dependent])
+    scaled = equations.scaled(q)[1]
+    U, sizes, _ = np.linalg.svd(scaled[:, dependent])
+    rank = int(np.sum(sizes > _DEPENDENT_BELOW))
+    return _Multipliers(value, equations.scale[:, None] * U[:, rank:])
+
+
+def _slices(loops: tuple[Loop, ...]) -> list[slice]:
+    ends = np.cumsum([0, *(len(loop.rows) for loop in loops)])
+    return [slice(int(a), int(b)) for a, b in zip(ends[:-1], ends[1:], strict=True)]
+
+
+def _frames(tree: RobotTree, loop: Loop, poses: list[FramePose]) -> tuple[FramePose, FramePose]:
+    """Return the two frames of a loop in the base."""
+
+    def pose(name: str) -> FramePose:
+        F = tree.frame(name)
+        if F.body < 0:
+            return FramePose(F.R_BF, F.p_BF)
+        R, p = poses[F.body]
+        return FramePose(R @ F.R_BF, p + R @ F.p_BF)
+
+    return pose(loop.first), pose(loop.second)
+
+
+def _wrench(tree: RobotTree, loop: Loop, poses: list[FramePose], multipliers: Array) -> Array:
+    """Return the ``[F; M]`` on the second link at its frame, in the axes of the first."""
+    one, two = _frames(tree, loop, poses)
+    count = len(loop.position)
+    wrench = np.zeros(6)
+    wrench[list(loop.rows[:count])] = multipliers[:count]
+    if loop.rotation:
+        wrench[3:] = rotation_gradient(loop, one.R_WF.T @ two.R_WF).T @ multipliers[count:]
+    return wrench
+
+
+def _on_links(equations: LoopEquations, poses: list[FramePose], multipliers: Array) -> Array:
+    """Return the loops' ``[F; M]`` on every link, about its origin in its axes, (n, 6)."""
+    tree = equations.tree
+    rows = np.zeros((tree.n, 6))
+    for loop, part in zip(equations.loops, _slices(equations.loops), strict=True):
+        wrench = _wrench(tree, loop, poses, multipliers[part])
+        one, two = _frames(tree, loop, poses)
+        force, moment = one.R_WF @ wrench[:3], one.R_WF @ wrench[3:]
+        for frame, sign in ((loop.first, -1.0), (loop.second, 1.0)):
+            body = tree.frame(frame).body
+            if body >= 0:
+                R, p = poses[body]
+                about = moment + cross(two.p_WF - p, force)
+                rows[body] += sign * np.concatenate([R.T @ force, R.T @ about])
+    return rows
+
+
+def _by_loop(
+    equations: LoopEquations, poses: list[FramePose], multipliers: _Multipliers
+) -> dict[str, PinForce]:
+    found = {}
+    for loop, part in zip(equations.loops, _slices(equations.loops), strict=True):
+        wrench = _wrench(equations.tree, loop, poses, multipliers.value[part])
+        determinate = np.ones(6, dtype=bool)
+        for column in multipliers.free[part].T:
+            free = _wrench(equations.tree, loop, poses, column)
+            determinate &= np.abs(free) < _DEPENDENT_BELOW
+        found[loop.name] = PinForce(np.where(determinate, wrench, np.nan), determinate)
+    return found

@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pinocchio behind the same contract: the oracle, and the only importer of it."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+
+from robot_dynamics_ros.dynamics.formulation import (
+    Formulation,
+    InverseDynamicsDerivatives,
+    Wrenches,
+)
+from robot_dynamics_ros.errors import MissingDependencyError
+from robot_dynamics_ros.model.robot_tree import RobotTree
+from robot_dynamics_ros.spatial.scalar import Array
+
+
+class PinocchioReference(Formulation):
+    """Rigid-body algorithms of the Pinocchio library on the same tree.
+
+    The model is built from the tree's arrays, so that a continuous joint keeps its single
+    coordinate. ``model`` and ``data`` are Pinocchio's own. Several of its algorithms take the
+    bodies of a subtree to have successive numbers (silently: its mass matrix is wrong otherwise),
+    so the joints stand there depth first.
+
+    Attributes:
+        library: The module, for calls that bypass the contract.
+        order: Index in the tree of each joint of the model, without the universe.
+
+    Validity: numbers only.
+    """
+
+    name: ClassVar[str] = 'pinocchio'
+    numbers_only: ClassVar[bool] = True
+
+    def __init__(self, tree: RobotTree) -> None:
+        super().__init__(tree)
+        try:
+            import pinocchio
+        except ImportError as error:
+            raise MissingDependencyError(
+                'pinocchio',
+                "formulation 'pinocchio'",
+                "install it (pip 'pin', apt 'ros-<distro>-pinocchio'), or choose another one",
+            ) from error
+        self.library: Any = pinocchio
+        self.order = np.array(sorted(range(tree.n), key=tree.path))
+        self._place = np.argsort(self.order)
+        self.model: Any = self._build()
+        self.data: Any = self.model.createData()
+
+    def _build(self) -> Any:
+        pin, tree = self.library, self.tree
+        model = pin.Model()
+        model.gravity.linear = np.array(tree.gravity, dtype=float)
+        for i in self.order:
+            kind = (
+                pin.JointModelPrismaticUnaligned
+                if tree.prismatic[i]
+                else (pin.JointModelRevoluteUnaligned)
+            )
+            parent = 0 if tree.parent[i] < 0 else int(self._place[tree.parent[i]]) + 1
+            placement = pin.SE3(np.array(tree.R_PJ[i]), np.array(tree.p_PJ[i]))
+            axis = np.array(tree.axis[i])
+            joint = model.addJoint(parent, kind(axis), placement, tree.joint_names[i])
+            body = pin.Inertia(tree.mass[i], np.array(tree.com[i]), np.array(tree.inertia[i]))
+            model.appendBodyToJoint(joint, body, pin.SE3.Identity())
+        return model
+
+    def inverse_dynamics(
+        self, q: Array, v: Array, a: Array, wrenches: Wrenches | None = None
+    ) -> Array:
+        """Return the joint efforts of a motion; see the contract."""
+        given = self._arguments(q=q, v=v, a=a)
+        return self._vector(self.library.rnea(*given, *self._forces(wrenches)))
+
+    def mass_matrix(self, q: Array) -> Array:
+        """Return M(q), shape (n, n); the library fills the upper triangle only."""
+        return self._symmetric(self.library.crba(*self._arguments(q=q)))
+
+    def gravity_forces(self, q: Array) -> Array:
+        """Return g(q), shape (n,)."""
+        return self._vector(self.library.computeGeneralizedGravity(*self._arguments(q=q)))
+
+    def coriolis_matrix(self, q: Array, v: Array) -> Array:
+        """Return a matrix C(q, v) with ``C v = c``, shape (n, n)."""
+        return self._matrix(self.library.computeCoriolisMatrix(*self._arguments(q=q, v=v)))
+
+    def derivatives(
+        self, q: Array, v: Array, a: Array, wrenches: Wrenches | None = None
+    ) -> InverseDynamicsDerivatives:
+        """Return the derivatives of inverse dynamics by the library's analytic recursion."""
+        given = self._arguments(q=q, v=v, a=a)
+        dq, dv, da = self.library.computeRNEADerivatives(*given, *self._forces(wrenches))
+        return InverseDynamicsDerivatives(self._matrix(dq), self._matrix(dv), self._symmetric(da))
+
+    def _arguments(self, **arrays: Array) -> tuple[Any, ...]:
+        """Return model, data and the checked arrays in the model's order."""
+        self._check(**arrays)
+        return (self.model, self.data, *(array[self.order] for array in arrays.values()))
+
+    def _forces(self, wrenches: Wrenches | None) -> tuple[Any, ...]:
+        """Return nothing, or the wrenches as the library's vector, the universe first."""
+        rows = self._body_wrenches(wrenches)
+        if rows is None:
+            return ()
+        forces = self.library.StdVec_Force()
+        forces.append(self.library.Force.Zero())
+        for row in rows[self.order]:
+            forces.append(self.library.Force(np.array(row, dtype=float)))
+        return (forces,)
+
+    def _vector(self, values: Array) -> Array:
+        """Return a copy of the library's vector in the order of the tree."""
+        return np.asarray(values[self._place])
+
+    def _matrix(self, values: Array) -> Array:
+        return np.asarray(values[np.ix_(self._place, self._place)])
+
+    def _symmetric(self, values: Array) -> Array:
+        upper = np.triu(values)
+        return self._matrix(upper + np.triu(upper, 1).T)

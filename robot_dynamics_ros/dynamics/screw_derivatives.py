@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: Apache-2.0
+r"""Theorems 1 to 3 of Zaremba 1990: derivatives of any order by cross products alone.
+
+The indices may come in any order and may repeat; an index that the quantity does not depend on
+gives exactly zero. Each theorem is stated for the chain; on a tree, "between i and k" means on
+the path from i to k.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from robot_dynamics_ros.dynamics.screw_geometry import ScrewGeometry, ScrewModel
+from robot_dynamics_ros.errors import UnknownNameError
+from robot_dynamics_ros.spatial.scalar import Array, zeros
+from robot_dynamics_ros.spatial.screw import bracket
+
+
+def l_derivative(x: ScrewGeometry, k: int, i: int, indices: Sequence[int] = ()) -> Array:
+    r"""Return a derivative of :math:`l_k^i`, column i of the body Jacobian of body k.
+
+    For sorted indices :math:`t_1\le\dots\le t_p`, all in :math:`[i+1, k]`,
+
+    .. math::
+        (l_k^i)^{t_1\dots t_p} = \langle l_k^{t_p}\rangle^T\cdots\langle l_k^{t_1}\rangle^T l_k^i
+
+    with the smallest index next to :math:`l_k^i`; zero if *some* index is outside.
+
+    Args:
+        x: The robot at a position.
+        k: Body in whose axes the column is written.
+        i: Joint of the column; -1 for the gravity column :math:`l_k^0`.
+        indices: Joints to differentiate by, none or several, in any order.
+
+    Returns:
+        New array, shape (6,).
+
+    Raises:
+        UnknownNameError: An index is no joint of the robot.
+
+    Source: Zaremba 1990, theorem 1, (1.14) to (1.16); range by erratum Z8, superscripts by Z6.
+    """
+    model = x.model
+    _check(model, k, *indices, *([i] if i != -1 else []))
+    if not _carries(model, i, k) or not all(_between(model, i, t, k) for t in indices):
+        return zeros(6, x.dtype)
+    column = x.l[k, i] if i >= 0 else x.l0[k]
+    for t in sorted(indices):
+        column = bracket(x.l[k, t]).T @ column
+    return column.copy()
+
+
+def g_derivative(x: ScrewGeometry, k: int, i: int, indices: Sequence[int] = ()) -> Array:
+    r"""Return a derivative of :math:`g_k^i`, the axis of joint i as seen from body k.
+
+    For sorted indices :math:`t_1\le\dots\le t_p`, all in :math:`[k+1, i-1]`,
+
+    .. math::
+        (g_k^i)^{t_1\dots t_p} =
+        (-1)^p\langle g_k^{t_1}\rangle^T\cdots\langle g_k^{t_p}\rangle^T g_k^i
+
+    with the largest index next to :math:`g_k^i`; zero if some index is outside. An index equal to
+    k is outside, though the formula would not vanish there: the axis moves with k (erratum Z10).
+
+    Args:
+        x: The robot at a position.
+        k: Body in whose axes the vector is written.
+        i: The joint.
+        indices: Joints to differentiate by, none or several, in any order.
+
+    Returns:
+        New array, shape (6,).
+
+    Raises:
+        UnknownNameError: An index is no joint of the robot.
+
+    Source: Zaremba 1990, theorem 2, (1.22) and (1.23), errata Z6 and Z10.
+    """
+    model = x.model
+    _check(model, k, i, *indices)
+    if not model.carries[k, i] or not all(_between(model, k, t, i) and t != i for t in indices):
+        return zeros(6, x.dtype)
+    vector = x.g[k, i]
+    for t in sorted(indices, reverse=True):
+        vector = -bracket(x.g[k, t]).T @ vector
+    return vector.copy()
+
+
+def composite_inertia_derivative(x: ScrewGeometry, i: int, indices: Sequence[int] = ()) -> Array:
+    r"""Return a derivative of :math:`\Theta_i^{i*}`, the inertia of all that joint i carries.
+
+    For sorted indices :math:`i<t_1\le\dots\le t_p`, starting from :math:`\Theta_i^{t_p*}`, apply
+
+    .. math:: M \mapsto \langle g_i^{t}\rangle M + M\langle g_i^{t}\rangle^T
+
+    for :math:`t = t_p, t_{p-1}, \dots, t_1`. Zero if some index is not beyond i, or if two indices
+    lie on different branches: no body moves with both.
+
+    Args:
+        x: The robot at a position.
+        i: The joint, and the body in whose frame the inertia is written.
+        indices: Joints to differentiate by, none or several, in any order.
+
+    Returns:
+        New array, shape (6, 6), symmetric.
+
+    Raises:
+        UnknownNameError: An index is no joint of the robot.
+
+    Source: Zaremba 1990, theorem 3, (2.11) and (2.13); range by erratum Z15.
+    """
+    model, outward = x.model, sorted(indices)
+    _check(model, i, *indices)
+    path = [i, *outward]
+    on_one_path = all(model.carries[s, t] for s, t in zip(path, outward, strict=False))
+    if not on_one_path or i in outward:
+        return zeros((6, 6), x.dtype)
+    Theta = x.composite_seen[i, path[-1]]
+    for t in reversed(outward):
+        half = bracket(x.g[i, t]) @ Theta
+        Theta = half + half.T
+    return Theta.copy()
+
+
+def _carries(model: ScrewModel, i: int, k: int) -> bool:
+    return i == -1 or bool(model.carries[i, k])
+
+
+def _between(model: ScrewModel, i: int, t: int, k: int) -> bool:
+    """Say whether i < t <= k on the path from i to k."""
+    return t != i and _carries(model, i, t) and bool(model.carries[t, k])
+
+
+def _check(model: ScrewModel, *joints: int) -> None:
+    known = range(model.tree.n)
+    for index in joints:
+        if index not in known:
+            raise UnknownNameError('joint number', index, map(str, known))

@@ -1,0 +1,207 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Independent answers: other libraries that read the URDF text themselves, and derivatives.
+
+Nothing here uses the package under test.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from xml.etree import ElementTree
+
+import mujoco
+import numpy as np
+import pinocchio as pin
+
+
+class PinocchioOracle:
+    """Pinocchio's own model of the URDF text; arrays in the order of ``joint_names``."""
+
+    def __init__(self, xml: str, gravity: Sequence[float], joint_names: Sequence[str]) -> None:
+        self.model = pin.buildModelFromXML(xml)
+        self.model.gravity.linear = np.array(gravity, dtype=float)
+        self.data = self.model.createData()
+        assert self.model.nv == len(joint_names), 'the two readers see different joints'
+        self.joints = [self.model.joints[self.model.getJointId(name)] for name in joint_names]
+        self.dofs = np.array([joint.idx_v for joint in self.joints])
+
+    def configuration(self, q: np.ndarray) -> np.ndarray:
+        """Return q in Pinocchio's layout: a continuous joint is its cosine and sine there."""
+        out = np.zeros(self.model.nq)
+        for joint, angle in zip(self.joints, q, strict=True):
+            if joint.nq == 2:
+                out[joint.idx_q : joint.idx_q + 2] = np.cos(angle), np.sin(angle)
+            else:
+                out[joint.idx_q] = angle
+        return out
+
+    def _in(self, v: np.ndarray) -> np.ndarray:
+        out = np.zeros(self.model.nv)
+        out[self.dofs] = v
+        return out
+
+    def inverse_dynamics(
+        self, q, v, a, wrenches: Mapping[str, np.ndarray] | None = None
+    ) -> np.ndarray:
+        """Return tau; wrenches by link name, ``[F; M]`` in that link's axes about its origin."""
+        tau = pin.rnea(
+            self.model, self.data, self.configuration(q), self._in(v), self._in(a)
+        ).copy()
+        for name, wrench in (wrenches or {}).items():
+            J = pin.computeFrameJacobian(
+                self.model, self.data, self.configuration(q), self._frame(name), pin.LOCAL
+            )
+            tau -= J.T @ wrench
+        return tau[self.dofs]
+
+    def mass_matrix(self, q) -> np.ndarray:
+        """Return M."""
+        upper = np.triu(pin.crba(self.model, self.data, self.configuration(q)))
+        M = upper + np.triu(upper, 1).T
+        return M[np.ix_(self.dofs, self.dofs)]
+
+    def gravity_forces(self, q) -> np.ndarray:
+        """Return g."""
+        g = pin.computeGeneralizedGravity(self.model, self.data, self.configuration(q))
+        return g[self.dofs].copy()
+
+    def coriolis_matrix(self, q, v) -> np.ndarray:
+        """Return a C with the right ``C v``."""
+        C = pin.computeCoriolisMatrix(self.model, self.data, self.configuration(q), self._in(v))
+        return C[np.ix_(self.dofs, self.dofs)]
+
+    def forward_dynamics(self, q, v, tau) -> np.ndarray:
+        """Return a, by the articulated-body algorithm."""
+        a = pin.aba(self.model, self.data, self.configuration(q), self._in(v), self._in(tau))
+        return a[self.dofs].copy()
+
+    def derivatives(self, q, v, a) -> tuple[np.ndarray, np.ndarray]:
+        """Return the derivatives of inverse dynamics by q and by v."""
+        dq, dv, _ = pin.computeRNEADerivatives(
+            self.model, self.data, self.configuration(q), self._in(v), self._in(a)
+        )
+        at = np.ix_(self.dofs, self.dofs)
+        return dq[at], dv[at]
+
+    def energies(self, q, v) -> tuple[float, float]:
+        """Return kinetic and potential energy; the latter up to the reference of the base."""
+        configuration = self.configuration(q)
+        kinetic = pin.computeKineticEnergy(self.model, self.data, configuration, self._in(v))
+        return kinetic, pin.computePotentialEnergy(self.model, self.data, configuration)
+
+    def _frame(self, name: str) -> int:
+        index = self.model.getFrameId(name, pin.FrameType.BODY)
+        assert index < self.model.nframes, f'no link {name}'
+        return index
+
+    def frame_pose(self, name: str, q) -> tuple[np.ndarray, np.ndarray]:
+        """Return rotation and origin of a link in the base."""
+        pin.framesForwardKinematics(self.model, self.data, self.configuration(q))
+        pose = self.data.oMf[self._frame(name)]
+        return pose.rotation.copy(), pose.translation.copy()
+
+    def frame_jacobian(self, name: str, q) -> np.ndarray:
+        """Return the Jacobian of a link in base axes, linear rows first."""
+        J = pin.computeFrameJacobian(
+            self.model,
+            self.data,
+            self.configuration(q),
+            self._frame(name),
+            pin.LOCAL_WORLD_ALIGNED,
+        )
+        return J[:, self.dofs].copy()
+
+    def frame_drift(self, name: str, q, v) -> np.ndarray:
+        """Return the classical acceleration of a link at zero joint acceleration, base axes."""
+        still = np.zeros(self.model.nv)
+        pin.forwardKinematics(self.model, self.data, self.configuration(q), self._in(v), still)
+        found = pin.getFrameClassicalAcceleration(
+            self.model, self.data, self._frame(name), pin.LOCAL_WORLD_ALIGNED
+        )
+        return np.concatenate([found.linear, found.angular])
+
+
+class MujocoOracle:
+    """MuJoCo's own model of the URDF text, without limits, friction and contacts."""
+
+    def __init__(self, xml: str, gravity: Sequence[float], joint_names: Sequence[str]) -> None:
+        root = ElementTree.fromstring(xml)
+        for element in root.iter():
+            for tag in ('visual', 'collision', 'dynamics', 'gazebo', 'transmission'):
+                for found in element.findall(tag):
+                    element.remove(found)
+        self.model = mujoco.MjModel.from_xml_string(ElementTree.tostring(root, encoding='unicode'))
+        self.model.opt.gravity[:] = gravity
+        self.model.opt.disableflags |= int(mujoco.mjtDisableBit.mjDSBL_CONSTRAINT)
+        self.data = mujoco.MjData(self.model)
+        assert self.model.nv == len(joint_names), 'the two readers see different joints'
+        joints = [self.model.joint(name) for name in joint_names]
+        self.q_at = np.array([joint.qposadr[0] for joint in joints])
+        self.v_at = np.array([joint.dofadr[0] for joint in joints])
+
+    def _set(self, q, v) -> None:
+        self.data.qpos[self.q_at] = q
+        self.data.qvel[self.v_at] = v
+
+    def inverse_dynamics(self, q, v, a) -> np.ndarray:
+        """Return tau."""
+        self._set(q, v)
+        self.data.qacc[self.v_at] = a
+        mujoco.mj_inverse(self.model, self.data)
+        return self.data.qfrc_inverse[self.v_at].copy()
+
+    def forward_dynamics(self, q, v, tau) -> np.ndarray:
+        """Return a."""
+        self._set(q, v)
+        self.data.qfrc_applied[self.v_at] = tau
+        mujoco.mj_forward(self.model, self.data)
+        return self.data.qacc[self.v_at].copy()
+
+
+def complex_step(f: Callable[[np.ndarray], np.ndarray], x: np.ndarray) -> np.ndarray:
+    """Return the Jacobian ``df_i/dx_j`` of an analytic function, exact to rounding.
+
+    The imaginary part of f(x + i h e_j) / h has an error of order h^2, and no difference is taken:
+    h may be so small that the error is nothing (Squire and Trapp, 1998).
+    """
+    h = 1e-100
+    columns = []
+    for j in range(len(x)):
+        z = np.array(x, dtype=complex)
+        z[j] += 1j * h
+        columns.append(np.imag(f(z)) / h)
+    return np.stack(columns, axis=-1)
+
+
+def complex_step_along(f: Callable[[np.ndarray], np.ndarray], x, direction) -> np.ndarray:
+    """Return the derivative of an analytic function along a direction, exact to rounding."""
+    h = 1e-100
+    return np.imag(f(np.asarray(x) + 1j * h * np.asarray(direction))) / h
+
+
+def central_difference(
+    f: Callable[[np.ndarray], np.ndarray], x: np.ndarray, h: float = 1e-3
+) -> np.ndarray:
+    """Return the Jacobian ``df_i/dx_j`` by the central difference of fourth order.
+
+    Error about h^4 plus rounding / h: 1e-11 of the size of f for lengths and angles near 1.
+    """
+    columns = []
+    for j in range(len(x)):
+        step = np.zeros(len(x))
+        step[j] = h
+        near = np.asarray(f(x + step)) - np.asarray(f(x - step))
+        far = np.asarray(f(x + 2 * step)) - np.asarray(f(x - 2 * step))
+        columns.append((8 * near - far) / (12 * h))
+    return np.stack(columns, axis=-1)
+
+
+def relative_error(found: np.ndarray, expected: np.ndarray, floor: float = 1e-3) -> float:
+    """Return the largest difference, relative to the largest entry expected.
+
+    Below the floor the difference is judged absolutely, so that rounding around an exact zero
+    does not count as an error.
+    """
+    found, expected = np.asarray(found), np.asarray(expected)
+    assert found.shape == expected.shape, f'shape {found.shape}, expected {expected.shape}'
+    return float(np.max(np.abs(found - expected)) / max(floor, np.max(np.abs(expected))))

@@ -1,0 +1,287 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The robots that the tests share, each as URDF text that other libraries can read as well."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache, cached_property
+from importlib import metadata
+from xml.etree import ElementTree
+
+import numpy as np
+from urdf_text import joint, link, robot, symmetric
+
+from robot_dynamics_ros.description.shipped import shipped_robot
+from robot_dynamics_ros.model import RobotTree, load_robot
+
+G = 9.81
+DOWN_Z = (0.0, 0.0, -G)
+DOWN_Y = (0.0, -G, 0.0)
+QUARTER = math.pi / 2
+MOVING = ('revolute', 'continuous', 'prismatic')
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A robot as text, and the gravity it is examined in (m/s^2)."""
+
+    name: str
+    xml: str
+    gravity: tuple[float, float, float] = DOWN_Z
+
+    @cached_property
+    def tree(self) -> RobotTree:
+        """The robot as this package reads it; joints whose file gives no effort get 1."""
+        return load_robot(self.xml, self.gravity, effort_limit=1.0)
+
+
+def random_state(tree: RobotTree, rng: np.random.Generator) -> tuple[np.ndarray, ...]:
+    """Return q within the joint limits (one turn if endless), v and a of a brisk motion."""
+    lower = np.maximum(tree.position_lower, -math.pi)
+    upper = np.minimum(tree.position_upper, math.pi)
+    return rng.uniform(lower, upper), rng.normal(size=tree.n), rng.normal(size=tree.n)
+
+
+# ---- textbook arms: numbers by the names of the formulas they are compared with ----------------
+
+# RP arm: l1 from axis 1 to its centre of mass. Link 2 in its modified Denavit-Hartenberg frame,
+# z along the slide, so its moment about the axis parallel to z0 is the yy element.
+RP = {'m1': 4.2, 'l1': 0.23, 'Izz1': 0.061, 'm2': 1.9, 'Iyy2': 0.0162, 'Izz2': 0.0039}
+# PRR arm: slide along y0, q2 from x0; a2 from axis 2 to axis 3, l from axis to centre of mass.
+PRR = {'m1': 8.0, 'm2': 3.1, 'l2': 0.21, 'Izz2': 0.047, 'a2': 0.45, 'm3': 1.7, 'l3': 0.16}
+PRR['Izz3'] = 0.019
+# Planar 2R arm: centres of mass off the link lines.
+TWO_R = {'L1': 0.5, 'm1': 3.4, 'x1': 0.24, 'y1': 0.03, 'Izz1': 0.083}
+TWO_R |= {'m2': 2.1, 'x2': 0.19, 'y2': -0.02, 'Izz2': 0.031}
+
+
+@cache
+def rp() -> Sample:
+    """Return the RP arm: joint 2 slides along (cos theta1, sin theta1, 0); q2 is d2."""
+    I1 = symmetric(0.021, 0.055, RP['Izz1'], 0.003, -0.002, 0.004)
+    I2 = symmetric(0.0149, RP['Iyy2'], RP['Izz2'], 0.0007, -0.0005, 0.0004)
+    text = robot(
+        'rp',
+        link('base'),
+        link('link1', RP['m1'], (0, -RP['l1'], 0), I1),
+        link('link2', RP['m2'], (0, 0, 0), I2),
+        joint('joint1', 'base', 'link1', rpy=(0, 0, QUARTER)),
+        joint('joint2', 'link1', 'link2', 'prismatic', rpy=(QUARTER, 0, 0), limits=(0.1, 0.9)),
+    )
+    return Sample('rp', text, DOWN_Y)
+
+
+@cache
+def prr() -> Sample:
+    """Return the PRR arm in modified Denavit-Hartenberg frames; z1 = y0, z2 = z3 = z0."""
+    I1 = symmetric(0.09, 0.11, 0.07, 0.01, -0.008, 0.006)
+    I2 = symmetric(0.012, 0.041, PRR['Izz2'], 0.002, -0.001, 0.0015)
+    I3 = symmetric(0.005, 0.0165, PRR['Izz3'], -0.001, 0.0006, 0.0008)
+    text = robot(
+        'prr',
+        link('base'),
+        link('link1', PRR['m1'], (0.02, 0.01, -0.03), I1),
+        link('link2', PRR['m2'], (PRR['l2'], 0, 0), I2),
+        link('link3', PRR['m3'], (PRR['l3'], 0, 0), I3),
+        joint('joint1', 'base', 'link1', 'prismatic', rpy=(-QUARTER, 0, 0), limits=(-0.5, 0.8)),
+        joint('joint2', 'link1', 'link2', rpy=(QUARTER, 0, 0)),
+        joint('joint3', 'link2', 'link3', xyz=(PRR['a2'], 0, 0)),
+    )
+    return Sample('prr', text, DOWN_Y)
+
+
+@cache
+def planar_2r() -> Sample:
+    """Return the planar 2R arm, gravity along -y0."""
+    I1 = symmetric(0.014, 0.076, TWO_R['Izz1'], 0.004, -0.003, 0.002)
+    I2 = symmetric(0.006, 0.028, TWO_R['Izz2'], -0.001, 0.002, 0.0009)
+    text = robot(
+        'planar_2r',
+        link('base'),
+        link('link1', TWO_R['m1'], (TWO_R['x1'], TWO_R['y1'], 0), I1),
+        link('link2', TWO_R['m2'], (TWO_R['x2'], TWO_R['y2'], 0), I2),
+        joint('joint1', 'base', 'link1'),
+        joint('joint2', 'link1', 'link2', xyz=(TWO_R['L1'], 0, 0)),
+    )
+    return Sample('planar_2r', text, DOWN_Y)
+
+
+@cache
+def rrpr() -> Sample:
+    """Return a spatial RRPR arm with twisted axes: no term of the dynamics vanishes on it."""
+    text = robot(
+        'rrpr',
+        link('base'),
+        link('l1', 3.7, (0.06, -0.04, 0.09), symmetric(0.061, 0.052, 0.043, 0.006, -0.009, 0.007)),
+        link('l2', 2.9, (0.14, 0.05, -0.03), symmetric(0.019, 0.058, 0.064, -0.005, 0.008, 0.004)),
+        link('l3', 1.8, (0.02, -0.03, 0.11), symmetric(0.027, 0.025, 0.011, 0.003, -0.004, 0.002)),
+        link(
+            'l4', 0.9, (0.05, 0.02, 0.04), symmetric(0.006, 0.0055, 0.004, -0.0007, 0.0009, 5e-4)
+        ),
+        link('tool'),
+        joint('j1', 'base', 'l1', xyz=(0.03, -0.02, 0.31), rpy=(0.2, -0.3, 0.4)),
+        joint('j2', 'l1', 'l2', xyz=(0.11, 0.07, 0.16), rpy=(-1.1, 0.5, 0.3)),
+        joint('j3', 'l2', 'l3', 'prismatic', (0.31, -0.05, 0.04), (0.7, 0.9, -0.6)),
+        joint('j4', 'l3', 'l4', xyz=(0.05, 0.02, 0.12), rpy=(-0.4, 1.2, 0.8)),
+        joint('flange', 'l4', 'tool', 'fixed', (0.02, 0.03, 0.08), (0.1, 0.2, 0.3)),
+    )
+    return Sample('rrpr', text)
+
+
+@cache
+def branched() -> Sample:
+    """Return a torso with two arms; fixed links with mass at the base, between and at the end."""
+
+    def tensor(scale):
+        return scale * symmetric(0.9, 1.1, 0.7, 0.08, -0.05, 0.06)
+
+    turn = (0.3, -0.2, 0.5)
+    text = robot(
+        'branched',
+        link('floor'),
+        link('pedestal', 30.0, (0, 0, 0.3), tensor(2.0)),
+        link('torso', 9.0, (0.01, 0.02, 0.25), tensor(0.3)),
+        link('battery', 2.5, (0.04, 0, 0.02), tensor(0.01), turn),
+        link('left_upper', 2.2, (0.02, 0.11, 0.03), tensor(0.02)),
+        link('left_bracket'),
+        link('left_lower', 1.4, (0.09, 0.01, -0.02), tensor(0.012), turn),
+        link('left_camera', 0.3, (0.01, 0.02, 0.03), tensor(0.0004)),
+        link('right_upper', 2.2, (0.02, -0.12, 0.01), tensor(0.021)),
+        link('right_lower', 1.3, (0.1, -0.02, 0.03), tensor(0.011)),
+        link('right_hand'),
+        link('head', 1.1, (0.03, 0.0, 0.07), tensor(0.004)),
+        joint('anchor', 'floor', 'pedestal', 'fixed', (0.4, -0.3, 0.1), (0.1, 0.05, 0.7)),
+        joint('waist', 'pedestal', 'torso', xyz=(0.02, 0, 0.6), axis=(0, 0, 1)),
+        joint('strap', 'torso', 'battery', 'fixed', (-0.1, 0.05, 0.2), (0.2, -0.4, 0.6)),
+        joint('left_shoulder', 'torso', 'left_upper', xyz=(0, 0.2, 0.4), axis=(0, 0.6, 0.8)),
+        joint('weld', 'left_upper', 'left_bracket', 'fixed', (0.02, 0.25, 0), (0.4, 0.1, -0.3)),
+        joint('left_slide', 'left_bracket', 'left_lower', 'prismatic', axis=(0.48, 0.6, 0.64)),
+        joint('screw', 'left_lower', 'left_camera', 'fixed', (0.2, 0.01, 0), (0.5, 0.5, 0.1)),
+        joint('right_shoulder', 'torso', 'right_upper', xyz=(0, -0.2, 0.4), axis=(0, -0.6, 0.8)),
+        joint('right_elbow', 'right_upper', 'right_lower', 'continuous', (0.05, -0.25, 0.01),
+              (-0.2, 0.3, 0.1), (1, 0, 0)),
+        joint('wrist', 'right_lower', 'right_hand', 'fixed', (0.22, 0, 0.01), (0.3, 0, 0.2)),
+        joint('neck', 'torso', 'head', 'continuous', (0.01, 0, 0.5), (0.1, 0.1, 0), (0, 0.8, 0.6)),
+    )  # fmt: skip
+    return Sample('branched', text)
+
+
+# ---- random trees -------------------------------------------------------------------------------
+
+
+def _random_inertia(rng: np.random.Generator, mass: float) -> np.ndarray:
+    """Return a physical tensor: from a positive second moment of mass, (tr J) E - J."""
+    A = rng.normal(scale=0.1, size=(3, 3))
+    J = mass * (A @ A.T + 1e-3 * np.eye(3))
+    return np.trace(J) * np.eye(3) - J
+
+
+def random_tree(rng: np.random.Generator, n: int, branching: float = 0.0) -> Sample:
+    """Return a tree of n joints with random axes, origins, inertias and about 30 % sliders.
+
+    Args:
+        rng: The generator.
+        n: Number of moving joints.
+        branching: Probability that a body hangs on any earlier one instead of on the last.
+    """
+    elements = [link('base')]
+    for i in range(n):
+        mass = rng.uniform(0.5, 5.0)
+        parent = i - 1
+        if i and rng.random() < branching:
+            parent = int(rng.integers(0, i))
+        axis = rng.normal(size=3)
+        kind = 'prismatic' if rng.random() < 0.3 else 'revolute'
+        com, rpy = rng.uniform(-0.2, 0.2, 3), rng.uniform(-3, 3, 3)
+        elements += [
+            link(f'link{i}', mass, com, _random_inertia(rng, mass), rpy),
+            joint(
+                f'joint{i}',
+                'base' if parent < 0 else f'link{parent}',
+                f'link{i}',
+                kind,
+                rng.uniform(-0.4, 0.4, 3),
+                rng.uniform(-3, 3, 3),
+                axis / np.linalg.norm(axis),
+            ),
+        ]
+    kind = 'tree' if branching else 'chain'
+    return Sample(f'random_{kind}_{n}', robot(f'random_{kind}_{n}', *elements))
+
+
+# ---- arms of the world --------------------------------------------------------------------------
+
+
+def _as_serial_arm(path) -> str | None:
+    """Return the text of a fixed-base serial arm, or None if the file is something else.
+
+    Shapes are left out, and mimic joints, which this package refuses, are fixed. Both readers,
+    this package and the oracle, get the same text.
+    """
+    root = ElementTree.fromstring(path.read_bytes())
+    for element in root.findall('link'):
+        for tag in ('visual', 'collision'):
+            for shape in element.findall(tag):
+                element.remove(shape)
+    joints = root.findall('joint')
+    for element in joints:
+        if element.find('mimic') is not None:
+            element.remove(element.find('mimic'))
+            element.set('type', 'fixed')
+    moving = [element for element in joints if element.get('type') in MOVING]
+    above = {element.find('child').get('link'): element for element in joints}
+    chain = [_moving_ancestor(element, above) for element in moving] == [None, *moving[:-1]]
+    return ElementTree.tostring(root, encoding='unicode') if chain and len(moving) > 4 else None
+
+
+def _moving_ancestor(element, above):
+    """Return the next moving joint towards the base, or None."""
+    while (element := above.get(element.find('parent').get('link'))) is not None:
+        if element.get('type') in MOVING:
+            return element
+    return None
+
+
+@cache
+def serial_arms() -> dict[str, Sample]:
+    """Return the serial fixed-base arms of the package example-robot-data, by file name.
+
+    Only its files are used: its Python module would need viewers. One arm is left out, because
+    this package refuses it (a zero inertia tensor on 'wrist_left_ft_link'): talos_left_arm.
+    """
+    found = {}
+    for file in metadata.files('example-robot-data') or ():
+        if file.suffix == '.urdf' and file.stem not in (*found, 'talos_left_arm'):
+            text = _as_serial_arm(file.locate())
+            if text is not None:
+                found[file.stem] = Sample(file.stem, text)
+    return dict(sorted(found.items()))
+
+
+# ---- all of them --------------------------------------------------------------------------------
+
+
+@cache
+def shipped(name: str, **mappings: str) -> Sample:
+    """Return a robot that ships with the package, its xacro file expanded."""
+    return Sample(name, load_robot(shipped_robot(name), mappings=mappings).xml)
+
+
+SAMPLES: dict[str, Callable[[], Sample]] = {
+    'scara': lambda: shipped('scara'),
+    'four_dof': lambda: shipped('four_dof'),
+    'rp': rp,
+    'prr': prr,
+    'planar_2r': planar_2r,
+    'rrpr': rrpr,
+    'branched': branched,
+    'random_chain_7': cache(lambda: random_tree(np.random.default_rng(7), 7)),
+    'random_tree_7': cache(lambda: random_tree(np.random.default_rng(8), 7, branching=0.5)),
+}
+
+
+def sample(name: str) -> Sample:
+    """Return a robot of ``SAMPLES`` by its name."""
+    return SAMPLES[name]()

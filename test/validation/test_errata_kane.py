@@ -1,0 +1,390 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Errata K1 to K12 of Ma, Xu, Li 1988: the text as printed fails, ours holds.
+
+The truth is Euler and Lagrange's equation from the positions of the centres of mass, the free
+bodies of the four-bar, or Pinocchio. K4 and K11 concern shapes and letters only.
+"""
+
+from __future__ import annotations
+
+import math
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import sympy as sp
+from counting import counted, products_of
+from four_bar_oracle import GENERAL, NUMBERS, FreeBodies, published_contributions, published_terms
+from oracles import PinocchioOracle
+from samples import random_state, sample
+from urdf_text import joint, link, robot, symmetric
+
+from robot_dynamics_ros.description.shipped import shipped_mechanism
+from robot_dynamics_ros.dynamics import kane, make_formulation
+from robot_dynamics_ros.dynamics.kane import LinkMotion, link_contributions
+from robot_dynamics_ros.model import load_mechanism, load_robot
+
+ROUNDING = {'rtol': 1e-12, 'atol': 1e-12}  # of sums of terms of a few hundred N m
+P = NUMBERS
+
+
+@pytest.fixture(scope='module')
+def parallelogram():
+    return make_formulation('kane', load_mechanism(*shipped_mechanism('parallelogram')))
+
+
+@pytest.fixture(scope='module')
+def four_bar():
+    return make_formulation('kane', load_mechanism(*shipped_mechanism('four_bar')))
+
+
+def states(rng, count=20):
+    """Return brisk motions of the linkage inside its limits."""
+    return [
+        (rng.uniform(-0.6, 0.6, 2), 3 * rng.normal(size=2), 8 * rng.normal(size=2))
+        for _ in range(count)
+    ]
+
+
+@pytest.fixture(scope='module')
+def lagrange():
+    """Return the letters and the two torques of Euler and Lagrange's equation, by SymPy."""
+    p = SimpleNamespace(**{name: sp.Symbol(name) for name in vars(NUMBERS)})
+    t = sp.Symbol('t')
+    q = [sp.Function(name)(t) for name in ('theta', 'thetap')]
+    th, thp = q
+    e1, e1p = sp.Matrix([sp.cos(th), sp.sin(th)]), sp.Matrix([sp.sin(thp), -sp.cos(thp)])
+    e2, e2p = sp.Matrix([-sp.sin(thp), sp.cos(thp)]), e1  # L2 turns with theta', L2' with theta
+    bodies = [
+        (p.m1, p.d1 * e1, p.I1z, th),
+        (p.m2, p.l1 * e1 + p.d2 * e2, p.I2z, thp),
+        (p.m1p, p.d1p * e1p, p.I1pz, thp),
+        (p.m2p, p.l1p * e1p + p.d2p * e2p, p.I2pz, th),
+    ]
+    L = 0
+    for m, r, I, angle in bodies:
+        v = r.diff(t)
+        L += m * v.dot(v) / 2 + I * angle.diff(t) ** 2 / 2 - m * p.g * r[0]
+    torques = [sp.expand(L.diff(x.diff(t)).diff(t) - L.diff(x)) for x in q]
+    return p, q, torques, t
+
+
+def difference(lagrange, published):
+    """Return published minus true torques, simplified, with the letters for rates."""
+    _, q, torques, t = lagrange
+    return [
+        sp.simplify(sp.expand_trig(sp.expand(a - b)))
+        for a, b in zip(published, torques, strict=True)
+    ]
+
+
+def section_3_5(lagrange, bracket_1p=None):
+    """Return the torques of section 3.5, with another reading of the bracket of IM_1' if given."""
+    p, q, _, t = lagrange
+    u, ud, udd = q, [x.diff(t) for x in q], [x.diff(t, 2) for x in q]
+    gm, im, cm = published_terms(p, u, ud, udd, sp.sin, sp.cos)
+    torques = [gm[j] + im[j] + cm[j] for j in (0, 1)]
+    if bracket_1p is not None:
+        ours = p.m2 * p.l1 * p.d2 * sp.sin(q[1] - q[0]) + p.m2p * p.l1p * p.d2p * sp.sin(
+            q[0] - q[1]
+        )
+        torques[1] += (ours + bracket_1p(p, *q)) * udd[0]
+    return torques
+
+
+def test_k1_section_3_5_is_lagrange_identically(lagrange):
+    assert difference(lagrange, section_3_5(lagrange)) == [0, 0]
+
+
+@pytest.mark.parametrize(
+    'bracket',
+    [
+        lambda p, t, tp: (
+            -p.m2p * p.l1p * p.d2p * sp.sin(t - tp) + p.m2 * p.l1 * p.d2 * sp.sin(t - tp)
+        ),
+        lambda p, t, tp: (
+            -p.m2 * p.l1 * p.d2 * sp.sin(tp - t) + p.m2p * p.l1p * p.d2p * sp.sin(tp - t)
+        ),
+    ],
+)
+def test_k2_two_readings_of_the_bracket_are_right(lagrange, bracket):
+    assert difference(lagrange, section_3_5(lagrange, bracket)) == [0, 0]
+
+
+def test_k2_mixed_readings_of_the_bracket_are_wrong_by_the_stated_terms(lagrange):
+    p, (t, tp), _, time = lagrange
+    a, b, s = p.m2 * p.l1 * p.d2, p.m2p * p.l1p * p.d2p, sp.sin
+    acceleration = t.diff(time, 2)
+
+    def flipped_rod(p, t, tp):
+        return -b * s(tp - t) + a * s(t - tp)
+
+    def flipped_arm(p, t, tp):
+        return -a * s(t - tp) + b * s(tp - t)
+
+    # Of the second reading the arm's argument is flipped.
+    for bracket, wrong_by in ((flipped_rod, 2 * b), (flipped_arm, -2 * a)):
+        first, second = difference(lagrange, section_3_5(lagrange, bracket))
+        assert first == 0
+        assert sp.simplify(sp.expand_trig(second - wrong_by * s(t - tp) * acceleration)) == 0
+
+
+def test_k2_mixed_reading_costs_newton_metres(parallelogram, rng):
+    worst = 0.0
+    for u, ud, udd in states(rng):
+        wrong = 2 * P.m2p * P.l1p * P.d2p * math.sin(u[0] - u[1]) * udd[0]
+        bodies = FreeBodies(P, u, ud, udd).torques
+        np.testing.assert_allclose(parallelogram.inverse_dynamics(u, ud, udd), bodies, **ROUNDING)
+        worst = max(worst, abs(wrong))
+    assert worst > 1.0
+
+
+def test_k3_with_the_other_subscript_order_link_2_is_wrong(parallelogram, rng):
+    """The terms printed with a minus need sin(theta' - theta)."""
+    worst = 0.0
+    for u, ud, udd in states(rng):
+        ours = parallelogram.contributions(u, ud, udd)[1]
+        right = np.array(published_contributions(P, u, ud, udd)[1], dtype=float)
+        np.testing.assert_allclose(ours, right, **ROUNDING)
+        as_printed = -P.m2 * P.l1 * P.d2 * math.sin(u[0] - u[1]) * udd[::-1]
+        read_right = -P.m2 * P.l1 * P.d2 * math.sin(u[1] - u[0]) * udd[::-1]
+        wrong_by = as_printed - read_right
+        np.testing.assert_allclose(
+            wrong_by, -2 * P.m2 * P.l1 * P.d2 * math.sin(u[0] - u[1]) * udd[::-1], **ROUNDING
+        )
+        worst = max(worst, np.max(np.abs(wrong_by)))
+    assert worst > 10.0
+
+
+def test_k4_and_k11_all_quantities_of_the_sweep_are_vectors_of_three(parallelogram, monkeypatch):
+    """Not the columns of eight of the note after (k), nor scalars l and d."""
+    shapes = set()
+    move, partials = kane.move_link, kane._partials
+
+    def moving(tree, i, R, l, *rest):
+        motion = move(tree, i, R, l, *rest)
+        shapes.update(x.shape for x in (l, *motion))
+        return motion
+
+    def carrying(*arguments):
+        found = partials(*arguments)
+        shapes.update(x.shape for x in (*found.w.values(), *found.v.values()))
+        return found
+
+    monkeypatch.setattr(kane, 'move_link', moving)
+    monkeypatch.setattr(kane, '_partials', carrying)
+    parallelogram.inverse_dynamics(np.zeros(2), np.ones(2), np.ones(2))
+    assert shapes == {(3,)}
+
+
+@pytest.mark.parametrize(('name', 'numbers'), [('parallelogram', P), ('four_bar', GENERAL)])
+def test_k5_literal_numeric_partial_velocities_fail_on_a_loop(request, name, numbers, rng):
+    """With the unit source delta_ij k the passive joints would stand still."""
+    model = request.getfixturevalue(name)
+    literal = ({0: 1}, {}, {1: 1}, {})
+    worst = 0.0
+    for u, ud, udd in states(rng):
+        state = model.tree_state(u, ud, udd)
+        torques = link_contributions(
+            model.tree, state.q, state.v, state.a, None, literal, np.zeros((4, 2))
+        ).sum(axis=0)
+        truth = FreeBodies(numbers, u, ud, udd).torques
+        np.testing.assert_allclose(model.inverse_dynamics(u, ud, udd), truth, **ROUNDING)
+        worst = max(worst, np.max(np.abs(torques - truth)))
+    assert worst > 40.0
+
+
+def test_k5_link_2_would_turn_with_the_first_motor(parallelogram):
+    """Omega_(2,1) is zero on the parallelogram; on the open chain it is k."""
+    u, still = np.array([0.2, -0.1]), np.zeros(2)
+    state = parallelogram.tree_state(u, still, still)
+    turning = state.A[0] + state.A[1]  # rates of L2 by (theta_1, theta_1')
+    assert turning.tolist() == [0.0, 1.0]
+
+
+def test_k6_base_acceleration_is_minus_g(parallelogram):
+    """At rest the torques are the slope of the height of the masses; with +g they turn round."""
+    tree = parallelogram.tree
+    np.testing.assert_array_equal(-tree.gravity, [0.0, 0.0, P.g])
+    x0_up = tree.R_PJ[0].T @ -tree.gravity  # of {0}, where theta_1 = 0
+    np.testing.assert_array_equal(x0_up, [P.g, 0.0, 0.0])
+    u, still = np.array([0.4, -0.3]), np.zeros(2)
+
+    def potential(t, tp):
+        return P.g * (
+            (P.m1 * P.d1 + P.m2 * P.l1 + P.m2p * P.d2p) * math.cos(t)
+            + (P.m1p * P.d1p + P.m2p * P.l1p - P.m2 * P.d2) * math.sin(tp)
+        )
+
+    h = 1e-5
+    slope = [
+        (potential(u[0] + h, u[1]) - potential(u[0] - h, u[1])) / (2 * h),
+        (potential(u[0], u[1] + h) - potential(u[0], u[1] - h)) / (2 * h),
+    ]
+    found = parallelogram.inverse_dynamics(u, still, still)
+    np.testing.assert_allclose(found, slope, rtol=1e-8)  # h^2/6 and rounding / h
+    upward = parallelogram.mechanism.with_tree(tree.with_gravity(-tree.gravity))
+    np.testing.assert_allclose(
+        make_formulation('kane', upward).inverse_dynamics(u, still, still), -found, **ROUNDING
+    )
+
+
+def chain_of_counted_numbers(n, rng):
+    """Return a chain of n revolute joints along z with dense numbers that count products."""
+    elements = [link('base')]
+    for i in range(n):
+        inertia = symmetric(1.0, 1.1, 0.9, 0.1, 0.05, 0.02)
+        parent = f'link{i - 1}' if i else 'base'
+        elements += [
+            link(f'link{i}', 1.0, (0.1, 0.2, 0.3), inertia),
+            joint(f'joint{i}', parent, f'link{i}', xyz=rng.normal(size=3), rpy=rng.normal(size=3)),
+        ]
+    tree = load_robot(robot('chain', *elements))
+    names = ('R_PJ', 'p_PJ', 'mass', 'com', 'inertia', 'gravity')
+    dense = {name: counted(getattr(tree, name)) for name in names}
+    return tree.with_changes(axis=tree.axis.astype(int).astype(object), **dense)
+
+
+def products(name, n, rng):
+    """Return the multiplications of an inverse dynamics, the placement of frames left out."""
+    tree = chain_of_counted_numbers(n, rng)
+    q, v, a = (counted(rng.normal(size=n)) for _ in range(3))
+    formulation = make_formulation(name, tree)
+    placing = products_of(lambda: [tree.placement(i, q[i]) for i in range(n)])
+    return products_of(lambda: formulation.inverse_dynamics(q, v, a)) - placing
+
+
+def test_k7_one_sweep_costs_more_multiplications_than_newton_euler(rng):
+    """The claim of the conclusion is wrong for every n: the sweep is quadratic."""
+    sizes = np.arange(1, 21)
+    kanes = np.array([products('kane', n, rng) for n in sizes])
+    newton_eulers = np.array([products('newton_euler', n, rng) for n in sizes])
+    np.testing.assert_array_equal(newton_eulers, 138 * sizes - 24)
+    np.testing.assert_array_equal(kanes, 18 * sizes**2 + 99 * sizes)
+    assert np.all(kanes > newton_eulers)
+    # 36 multiplications for every pair of a link and a joint below it, as counted from (b) to (j).
+    assert set(np.diff(kanes, 2)) == {36}
+
+
+def test_k8_sum_k_is_not_the_torque_of_a_motor_placed_elsewhere(parallelogram, rng):
+    """With the second motor at J2, the base motor must supply what the paper does not say."""
+    urdf, loops = shipped_mechanism('parallelogram')
+    placed = make_formulation(
+        'kane',
+        load_mechanism(
+            urdf,
+            loops.read_text() + 'actuators:\n  base: {rate: {lower_arm_joint: 1}}\n'
+            '  elbow: {rate: {upper_arm_joint: 1}, effort_limit: 250}\n',
+        ),
+    )
+    worst = 0.0
+    for u, ud, udd in states(rng):
+        sum_k = parallelogram.contributions(u, ud, udd).sum(axis=0)
+        tau = placed.inverse_dynamics(u, ud, udd)
+        bodies = FreeBodies(P, u, ud, udd, motor_at_elbow=True)
+        np.testing.assert_allclose(tau, bodies.torques, **ROUNDING)
+        np.testing.assert_allclose(tau, [sum_k[0] + sum_k[1], sum_k[1]], **ROUNDING)
+        worst = max(worst, np.max(np.abs(tau - sum_k)))
+    assert worst > 30.0
+
+
+def left_tree(p):
+    """Return the same linkage as a tree along the left path: L2 hangs on the rod at J3'."""
+    quarter = math.pi / 2
+
+    def bar(name, mass, x, z):
+        return link(name, mass, (x, 0, 0), symmetric(z, z, z))
+
+    urdf = robot(
+        'left_path',
+        link('world'),
+        link('frame0'),
+        bar('L1', p.m1, p.d1, p.I1z),
+        bar('L1p', p.m1p, p.d1p, p.I1pz),
+        bar('L2p', p.m2p, p.d2p, p.I2pz),
+        # Frame of L3' at J3'; the centre of mass of L2 is l3' + d2 from it.
+        bar('L2', p.m2, p.l3p + p.d2, p.I2z),
+        link('J2_of_L1'),
+        link('J2_of_L2'),
+        joint('frame', 'world', 'frame0', 'fixed', rpy=(-quarter, -quarter, 0)),
+        joint('theta1', 'frame0', 'L1'),
+        joint('theta1p', 'frame0', 'L1p', rpy=(0, 0, -quarter)),
+        joint('theta2p', 'L1p', 'L2p', xyz=(p.l1p, 0, 0), rpy=(0, 0, quarter), effort=0.0),
+        joint('theta3p', 'L2p', 'L2', xyz=(p.l2p, 0, 0), rpy=(0, 0, quarter), effort=0.0),
+        joint('end1', 'L1', 'J2_of_L1', 'fixed', xyz=(p.l1, 0, 0)),
+        joint('end2', 'L2', 'J2_of_L2', 'fixed', xyz=(p.l3p, 0, 0)),
+    )
+    loops = (
+        'loops: {J2: {frames: [J2_of_L1, J2_of_L2], position: xy}}\n'
+        'coordinates: [theta1, theta1p]\n'
+    )
+    return make_formulation('kane', load_mechanism(urdf, loops))
+
+
+@pytest.mark.parametrize(('name', 'numbers'), [('parallelogram', P), ('four_bar', GENERAL)])
+def test_k9_shared_link_counts_once_on_either_path(request, name, numbers, rng):
+    right, left = request.getfixturevalue(name), left_tree(numbers)
+    shared_left = left.tree.link_names.index('L2')
+    shared_right = right.tree.link_names.index('upper_arm')
+    worst = 0.0
+    for u, ud, udd in states(rng, 10):
+        by_right = right.contributions(u, ud, udd)
+        by_left = left.contributions(u, ud, udd)
+        np.testing.assert_allclose(
+            by_left[shared_left], by_right[shared_right], rtol=1e-11, atol=1e-11
+        )
+        truth = FreeBodies(numbers, u, ud, udd).torques
+        np.testing.assert_allclose(by_left.sum(axis=0), truth, rtol=1e-11, atol=1e-11)
+        twice = by_right.sum(axis=0) + by_left[shared_left]
+        worst = max(worst, np.max(np.abs(twice - truth)))
+    assert worst > 40.0
+
+
+def test_k10_cross_product_before_the_rotation_is_wrong_in_space_only(parallelogram, monkeypatch):
+    """(f) read as R (omega x theta' k): unseen on the paper's planar example, wrong elsewhere."""
+    rng = np.random.default_rng(10)
+    arm = sample('rrpr')
+    q, v, a = random_state(arm.tree, rng)
+    [(u, ud, udd)] = states(rng, 1)
+    truth = PinocchioOracle(arm.xml, arm.gravity, arm.tree.joint_names).inverse_dynamics(q, v, a)
+    planar = parallelogram.inverse_dynamics(u, ud, udd)
+    spatial = make_formulation('kane', arm.tree)
+    np.testing.assert_allclose(spatial.inverse_dynamics(q, v, a), truth, **ROUNDING)
+    right = kane.move_link
+
+    def misread(tree, i, R, l, parent, v_i, a_i):
+        w, dw, dv = right(tree, i, R, l, parent, v_i, a_i)
+        if tree.prismatic[i]:
+            return LinkMotion(w, dw, dv)
+        k = v_i * tree.axis[i]
+        return LinkMotion(w, dw - np.cross(R @ parent.w, k) + R @ np.cross(parent.w, k), dv)
+
+    monkeypatch.setattr(kane, 'move_link', misread)
+    np.testing.assert_allclose(parallelogram.inverse_dynamics(u, ud, udd), planar, **ROUNDING)
+    assert np.max(np.abs(spatial.inverse_dynamics(q, v, a) - truth)) > 0.1
+
+
+def test_k12_friction_and_rotor_inertia_are_not_in_the_sum(rng):
+    """The welding arm has both; the sum (k) is that of rigid links, as for Pinocchio."""
+    model = make_formulation('kane', load_mechanism(*shipped_mechanism('welding_arm')))
+    tree = model.tree
+    assert np.max(tree.damping) > 0.0
+    assert np.max(tree.armature) > 0.0
+    bare = tree.with_changes(
+        damping=0 * tree.damping, dry_friction=0 * tree.dry_friction, armature=0 * tree.armature
+    )
+    other = make_formulation('kane', model.mechanism.with_tree(bare))
+    u, ud, udd = 0.3 * rng.normal(size=(3, 5))
+    np.testing.assert_array_equal(
+        other.inverse_dynamics(u, ud, udd), model.inverse_dynamics(u, ud, udd)
+    )
+
+
+def test_k12_prismatic_joints_need_their_own_lines(rng):
+    """Our extension: the slide enters v and v_(i,j), and brings the Coriolis term 2 w x s k."""
+    arm = sample('rrpr')
+    q, v, a = random_state(arm.tree, rng)
+    truth = PinocchioOracle(arm.xml, arm.gravity, arm.tree.joint_names).inverse_dynamics(q, v, a)
+    np.testing.assert_allclose(
+        make_formulation('kane', arm.tree).inverse_dynamics(q, v, a), truth, **ROUNDING
+    )

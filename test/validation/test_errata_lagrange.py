@@ -1,0 +1,332 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Errata N6 to N22 of the course notes: the printed form or misreading fails, ours holds.
+
+N14 (mass of joints) is words alone and has nothing to compute.
+"""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from oracles import PinocchioOracle, complex_step, complex_step_along
+from samples import DOWN_Y, PRR, QUARTER, RP, Sample, random_state, sample
+from scipy.integrate import simpson, solve_ivp
+from urdf_text import joint, link, robot
+
+from robot_dynamics_ros.dynamics import make_formulation
+from robot_dynamics_ros.dynamics.energy import kinetic_energy, total_energy
+from robot_dynamics_ros.dynamics.lagrange import Lagrange
+from robot_dynamics_ros.spatial.inertia import rotate_inertia, shift_inertia
+from robot_dynamics_ros.spatial.rotation import rotation_from_rpy
+from robot_dynamics_ros.spatial.scalar import cross
+
+NOTHING = 1e-12  # rounding of efforts up to 100 N m
+ARMS = ('scara', 'prr', 'rrpr')
+MASS, LENGTH = 1.7, 0.6
+
+
+def pendulum() -> Sample:
+    """Return a point-like bob on a massless rod, hanging along -y0 at q = 0."""
+    bob = 1e-9 * np.eye(3)
+    text = robot(
+        'pendulum',
+        link('base'),
+        link('rod', MASS, (0, -LENGTH, 0), bob),
+        joint('hinge', 'base', 'rod'),
+    )
+    return Sample('pendulum', text, DOWN_Y)
+
+
+def states(name, number=18):
+    rng = np.random.default_rng(18)
+    return [random_state(sample(name).tree, rng) for _ in range(number)]
+
+
+def oracle_of(name) -> PinocchioOracle:
+    arm = sample(name)
+    return PinocchioOracle(arm.xml, arm.gravity, arm.tree.joint_names)
+
+
+def symbols_of(name, q):
+    """Return c[j, k, i] by their definition; derivatives by complex step of our M."""
+    dM = complex_step(make_formulation('newton_euler', sample(name).tree).mass_matrix, q)
+    n = len(q)
+    c = np.zeros((n, n, n))
+    for j, k, i in itertools.product(range(n), repeat=3):
+        c[j, k, i] = 0.5 * (dM[i, k, j] + dM[i, j, k] - dM[k, j, i])
+    return c
+
+
+def test_n6_lagranges_equation_of_a_free_pendulum_is_not_zero_with_k_alone():
+    tree = pendulum().tree
+    q, v, still = np.array([0.7]), np.array([1.1]), np.zeros(1)
+    a = make_formulation('newton_euler', tree).forward_dynamics(q, v, still)
+    # d/dt dK/dv - dK/dq along the free motion
+    momentum_rate = complex_step_along(
+        lambda x: kinetic_slope(tree, x[:1], x[1:]),
+        np.concatenate([q, v]),
+        np.concatenate([v, a]),
+    )
+    slope = complex_step(lambda x: kinetic_energy(tree, x, v), q)
+    Q = momentum_rate - slope
+    # The bob's own moment, 1e-9 kg m^2, is what the formula leaves out.
+    assert Q[0] == pytest.approx(-MASS * 9.81 * LENGTH * np.sin(0.7), rel=1e-8)
+    assert Q[0] < -6.0  # printed: 0
+
+
+def kinetic_slope(tree, q, v):
+    """Return dK/dv of a one-joint arm, exact because K is quadratic in v."""
+    one = np.ones(1)
+    faster = kinetic_energy(tree, q, v + one)
+    slower = kinetic_energy(tree, q, v - one)
+    return (faster - slower) / 2
+
+
+def test_n7_friction_joins_the_equation_on_the_right_side_of_l():
+    """L = T - U stays, and the energy falls by what the friction takes."""
+    tree = sample('rrpr').tree
+    model, b = Lagrange(tree), np.array([0.4, 0.3, 2.0, 0.1])
+    for q, v, _ in states('rrpr', 3):
+        a = model.forward_dynamics(q, v, -b * v)
+        growth = complex_step_along(
+            lambda x: total_energy(tree, x[:4], x[4:]),
+            np.concatenate([q, v]),
+            np.concatenate([v, a]),
+        )
+        assert growth == pytest.approx(-v @ (b * v), rel=1e-11)
+
+
+@pytest.mark.parametrize('name', ARMS)
+def test_n8_the_generic_row_of_c_with_last_index_1_fails(name):
+    """Row i of C as printed: all columns but the last take c_kj1 instead of c_kji."""
+    oracle, n = oracle_of(name), sample(name).tree.n
+    worst_printed = worst_correct = 0.0
+    for q, v, _ in states(name):
+        c = symbols_of(name, q)
+        correct = np.einsum('kji,k->ij', c, v)
+        printed = correct.copy()
+        for i, j in itertools.product(range(1, n - 1), range(n - 1)):
+            printed[i, j] = c[:, j, 0] @ v
+        truth = oracle.coriolis_matrix(q, v) @ v
+        worst_printed = max(worst_printed, np.abs(printed @ v - truth).max())
+        worst_correct = max(worst_correct, np.abs(correct @ v - truth).max())
+        ours = Lagrange(sample(name).tree).coriolis_matrix(q, v)
+        assert np.abs(ours - correct).max() < NOTHING
+    assert worst_correct < NOTHING
+    assert worst_printed > 0.3
+
+
+@pytest.mark.parametrize('name', ARMS)
+def test_n9_the_last_index_as_column_fails(name):
+    oracle, model = oracle_of(name), Lagrange(sample(name).tree)
+    worst = 0.0
+    for q, v, _ in states(name):
+        C, truth = model.coriolis_matrix(q, v), oracle.coriolis_matrix(q, v) @ v
+        assert np.abs(C @ v - truth).max() < NOTHING
+        worst = max(worst, np.abs(C.T @ v - truth).max())
+    assert worst > 0.3
+
+
+@pytest.mark.parametrize('name', ARMS)
+def test_n10_the_separated_matrices_depend_on_q_alone_and_are_other_c_and_b(name):
+    oracle, tree = oracle_of(name), sample(name).tree
+    model, worst = Lagrange(tree), 0.0
+    for q, v, _ in states(name):
+        form, truth = model.separated_form(q), oracle.coriolis_matrix(q, v) @ v
+        assert form.centrifugal.shape == (tree.n, tree.n)
+        assert form.coriolis.shape == (tree.n, tree.n * (tree.n - 1) // 2)
+        assert np.abs(form.forces(v) - truth).max() < NOTHING
+        worst = max(worst, np.abs(form.centrifugal @ v - truth).max())
+    assert worst > 0.3
+    assert np.array_equal(model.viscous_matrix(), np.diag(tree.damping))
+
+
+def test_n11_another_c_with_the_right_product_is_not_skew():
+    """RP arm: the counterexample of the rebuilt text, entry by entry."""
+    model = Lagrange(sample('rp').tree)
+    for q, v, _ in states('rp', 5):
+        k, (dt1, dd2) = RP['m2'] * q[1], v
+        other = np.array([[2 * k * dd2, 0], [-k * dt1, 0]])
+        C = model.coriolis_matrix(q, v)
+        assert np.abs(other @ v - C @ v).max() < NOTHING
+        rate = complex_step_along(model.mass_matrix, q, v)
+        assert np.abs((rate - 2 * C) + (rate - 2 * C).T).max() < NOTHING
+        symmetric = ((rate - 2 * other) + (rate - 2 * other).T) / 2
+        expected = np.array([[-2 * k * dd2, k * dt1], [k * dt1, 0]])
+        assert np.abs(symmetric - expected).max() < NOTHING
+        assert np.abs(symmetric).max() > 0.01
+        assert abs(v @ (rate - 2 * other) @ v) < NOTHING
+
+
+def test_n12_a_mass_matrix_may_be_singular_if_a_joint_moves_no_mass():
+    """RP arm with point masses on axis 1: kinetic energy is not negative, M not definite."""
+    tree = sample('rp').tree
+    on_axis = tree.with_changes(com=np.zeros((2, 3)), inertia=np.zeros((2, 3, 3)))
+    M = Lagrange(on_axis).mass_matrix(np.array([0.4, 0.0]))
+    assert abs(M[0, 0]) < 1e-15
+    assert M[1, 1] == pytest.approx(RP['m2'])
+    assert np.linalg.eigvalsh(M)[0] < 1e-15
+
+
+def test_n13_the_rotation_in_m_is_that_of_the_link():
+    """The printed R has lost its index; the base's (identity) or the last link's is wrong."""
+    tree, oracle = sample('rrpr').tree, oracle_of('rrpr')
+    worst = {'identity': 0.0, 'last': 0.0}
+    for q, _, _ in states('rrpr'):
+        truth = oracle.mass_matrix(q)
+        rotations = [oracle.frame_pose(name, q)[0] for name in tree.link_names]
+        readings = {'own': rotations, 'identity': [np.eye(3)] * 4, 'last': [rotations[-1]] * 4}
+        for reading, R in readings.items():
+            M = np.zeros((4, 4))
+            for i, name in enumerate(tree.link_names):
+                J = oracle.frame_jacobian(name, q)
+                arm = rotations[i] @ tree.com[i]
+                J_P = J[:3] + np.cross(J[3:].T, arm).T
+                M += tree.mass[i] * J_P.T @ J_P
+                M += J[3:].T @ R[i] @ tree.inertia[i] @ R[i].T @ J[3:]
+            error = np.abs(M - truth).max()
+            if reading == 'own':
+                assert error < 1e-13
+            else:
+                worst[reading] = max(worst[reading], error)
+    assert min(worst.values()) > 0.01  # kg m^2
+
+
+def test_n15_the_zz_moment_of_the_slide_frame_is_not_the_one_about_the_vertical():
+    """RP arm: z2 is the slide, so the moment that turns with joint 1 is yy of that frame."""
+    model = make_formulation('newton_euler', sample('rp').tree)
+    q = np.array([0.3, 0.5])
+    common = RP['m1'] * RP['l1'] ** 2 + RP['Izz1'] + RP['m2'] * q[1] ** 2
+    M = model.mass_matrix(q)
+    assert M[0, 0] == pytest.approx(common + RP['Iyy2'], rel=1e-14)
+    assert common + RP['Izz2'] - M[0, 0] == pytest.approx(0.0039 - 0.0162, rel=1e-12)
+
+
+def test_n16_the_printed_prr_entries_hold_if_q2_is_zero_across_the_slide():
+    """PRR arm as printed; counting q2 from the slide instead turns cosines into sines."""
+    model, p = make_formulation('newton_euler', sample('prr').tree), PRR
+    worst = 0.0
+    for q, _, _ in states('prr'):
+        M = model.mass_matrix(q)
+
+        def printed(q2, q3=q[2]):
+            c2, s2, c3, s3 = np.cos(q2), np.sin(q2), np.cos(q3), np.sin(q3)
+            l2, a2, l3, m2, m3 = (p[key] for key in ('l2', 'a2', 'l3', 'm2', 'm3'))
+            M12 = m2 * l2 * c2 + m3 * (l3 * c2 * c3 + a2 * c2 - l3 * s2 * s3)
+            M13 = -m3 * (l3 * s2 * s3 - l3 * c2 * c3)
+            M22 = p['Izz2'] + m2 * l2**2 + p['Izz3'] + m3 * (a2**2 + l3**2 + 2 * a2 * l3 * c3)
+            M23, M33 = p['Izz3'] + m3 * (l3**2 + a2 * l3 * c3), p['Izz3'] + m3 * l3**2
+            M11 = p['m1'] + m2 + m3
+            return np.array([[M11, M12, M13], [M12, M22, M23], [M13, M23, M33]])
+
+        assert np.abs(printed(q[1]) - M).max() < NOTHING
+        worst = max(worst, np.abs(printed(q[1] - QUARTER) - M).max())
+    assert worst > 0.5
+
+
+def test_n17_the_cross_product_is_a_vector_of_the_printed_length(rng):
+    a, b = rng.normal(size=3), rng.normal(size=3)
+    angle = np.arccos(a @ b / np.linalg.norm(a) / np.linalg.norm(b))
+    length = np.linalg.norm(a) * np.linalg.norm(b) * np.sin(angle)
+    found = cross(a, b)
+    assert found.shape == (3,)
+    assert np.linalg.norm(found) == pytest.approx(length, rel=1e-14)
+    # The memory rule: a, b written twice, three sliding determinants between the outer columns.
+    twice = np.array([[*a, *a], [*b, *b]])
+    sliding = [np.linalg.det(twice[:, i : i + 2]) for i in (1, 2, 3)]
+    assert np.allclose(found, sliding, atol=1e-15)
+
+
+def test_n18_the_jacobian_determinant_takes_x_and_y():
+    """Polar coordinates: the area element is r; with the second function lost it is not."""
+
+    def to_plane(rf):
+        return np.array([rf[0] * np.cos(rf[1]), rf[0] * np.sin(rf[1])])
+
+    at = np.array([1.7, 0.6])
+    J = complex_step(to_plane, at)
+    assert np.linalg.det(J) == pytest.approx(1.7, rel=1e-14)
+    as_printed = np.array([J[0], [0.0, 1.0]])  # d(x, v)/d(u, v)
+    assert np.linalg.det(as_printed) == pytest.approx(np.cos(0.6), rel=1e-14)
+
+
+def test_n19_the_parallel_axis_rule_needs_the_centre_of_mass_as_one_point(rng):
+    points, weights = rng.normal(size=(20, 3)), rng.uniform(0.1, 1.0, 20)
+    mass, centre = weights.sum(), weights @ points / weights.sum()
+
+    def tensor_about(point):
+        arms = points - point
+        return sum(
+            w * (r @ r * np.eye(3) - np.outer(r, r)) for w, r in zip(weights, arms, strict=True)
+        )
+
+    P, Q = rng.normal(size=3), rng.normal(size=3)
+    from_centre = shift_inertia(tensor_about(centre), mass, centre - P)
+    assert np.abs(from_centre - tensor_about(P)).max() < 1e-13
+    between_others = shift_inertia(tensor_about(Q), mass, Q - P)
+    assert np.abs(between_others - tensor_about(P)).max() > 1.0
+
+
+def test_n20_a_tensor_turns_with_the_rotation_on_the_left(rng):
+    R = rotation_from_rpy(0.3, -0.8, 1.2)
+    w = rng.normal(size=3)
+    body = np.diag([0.2, 0.5, 0.6])
+    space = rotate_inertia(R, body)
+    assert (R @ w) @ space @ (R @ w) == pytest.approx(w @ body @ w, rel=1e-14)
+    assert np.allclose(np.linalg.eigvalsh(space), [0.2, 0.5, 0.6], atol=1e-15)
+    turned_back = R.T @ body @ R
+    assert abs((R @ w) @ turned_back @ (R @ w) - w @ body @ w) > 0.01
+
+
+def test_n21_the_canonical_equations_need_the_forces():
+    tree = sample('rrpr').tree
+    model, rng = Lagrange(tree), np.random.default_rng(4)
+    b = np.array([0.4, 0.3, 2.0, 0.1])
+    for q, v, _ in states('rrpr', 5):
+        tau, p = rng.normal(size=4), model.momentum(q, v)
+        a = model.forward_dynamics(q, v, tau - b * v)
+        truth = model.mass_matrix(q) @ a + complex_step_along(model.mass_matrix, q, v) @ v
+        dq, dp = model.hamilton_equations(q, p, tau, b)
+        assert np.abs(dq - v).max() < NOTHING
+        assert np.abs(dp - truth).max() < NOTHING
+        _, printed = model.hamilton_equations(q, p, np.zeros(4))
+        assert np.abs(printed - truth).max() > 0.1
+
+
+def test_n21_the_energy_of_particles_at_the_centres_of_mass_misses_the_rotation():
+    tree, oracle = sample('rrpr').tree, oracle_of('rrpr')
+    points = tree.with_changes(inertia=np.zeros((4, 3, 3)))
+    for q, v, _ in states('rrpr', 3):
+        truth, _ = oracle.energies(q, v)
+        assert kinetic_energy(tree, q, v) == pytest.approx(truth, rel=1e-13)
+        assert kinetic_energy(points, q, v) < 0.99 * truth
+
+
+def test_n22_the_action_is_stationary_but_not_the_least():
+    """A pendulum watched for longer than half a swing: some nearby paths have less action."""
+    tree, T = pendulum().tree, 2.0  # s; half a swing takes 0.78 s
+    model, times = Lagrange(tree), np.linspace(0.0, 2.0, 2001)
+
+    def field(_, x):
+        return np.concatenate(model.hamilton_equations(x[:1], x[1:], np.zeros(1)))
+
+    path = solve_ivp(field, (0.0, T), [0.5, 0.0], rtol=1e-12, atol=1e-12, dense_output=True).sol
+    motion = np.array([path(t) for t in times])
+    angle, inertia = motion[:, 0], MASS * LENGTH**2
+    rate = motion[:, 1] / inertia
+
+    def action(size, waves):
+        bump = size * np.sin(waves * np.pi * times / T)
+        dbump = size * waves * np.pi / T * np.cos(waves * np.pi * times / T)
+        kinetic = 0.5 * inertia * (rate + dbump) ** 2
+        potential = -MASS * 9.81 * LENGTH * np.cos(angle + bump)
+        return simpson(kinetic - potential, x=times)
+
+    true_path = action(0.0, 1)
+    for waves, sign in ((1, -1), (5, +1)):
+        both = [action(size, waves) - true_path for size in (1e-3, -1e-3)]
+        # Stationary: the change is of second order, so equal for both directions.
+        assert both[0] == pytest.approx(both[1], rel=0.05)
+        assert np.sign(both[0]) == sign

@@ -1,0 +1,232 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Motion and load of sections, against frames and held joints of Pinocchio's own models."""
+
+from __future__ import annotations
+
+import numpy as np
+import pinocchio as pin
+import pytest
+from oracles import PinocchioOracle, relative_error
+from samples import SAMPLES, random_state, sample
+from urdf_text import joint, link, robot, symmetric
+
+from robot_dynamics_ros.dynamics.registry import make_formulation
+from robot_dynamics_ros.errors import UnknownNameError
+from robot_dynamics_ros.model import load_robot
+from robot_dynamics_ros.model.robot_tree import BodyFrame
+from robot_dynamics_ros.spatial.inertia import RigidBodyInertia
+
+# Both sides round a few hundred operations.
+ROUNDING = 1e-13
+SLANTED = (2.3, -4.1, -8.6)
+
+
+def library_state(oracle, q, v, a):
+    """Return a state in the layout of Pinocchio."""
+    moving = np.zeros((2, oracle.model.nv))
+    moving[:, oracle.dofs] = v, a
+    return oracle.configuration(q), *moving
+
+
+# ---- motion -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize('name', SAMPLES)
+def test_the_motion_of_every_link_is_that_of_its_frame_in_pinocchio(name):
+    tree = sample(name).tree
+    state = random_state(tree, np.random.default_rng(1))
+    screw = make_formulation('screw', tree)
+    oracle = PinocchioOracle(sample(name).xml, SLANTED, tree.joint_names)
+    model, data = oracle.model, oracle.data
+    pin.forwardKinematics(model, data, *library_state(oracle, *state))
+    pin.updateFramePlacements(model, data)
+    for frame in tree.frames:
+        index = model.getFrameId(frame, pin.FrameType.BODY)
+        aligned = pin.LOCAL_WORLD_ALIGNED
+        V = pin.getFrameVelocity(model, data, index, aligned).vector
+        a = pin.getFrameClassicalAcceleration(model, data, index, aligned).vector
+        found = screw.section_motion(*state, frame)
+        assert relative_error(found.R_WF, data.oMf[index].rotation) < ROUNDING
+        assert relative_error(found.p_WF, data.oMf[index].translation) < ROUNDING
+        assert relative_error(found.velocity, V) < ROUNDING
+        assert relative_error(found.acceleration, a) < ROUNDING
+
+
+def test_the_motion_of_any_frame_in_a_link_is_that_of_pinocchio():
+    tree, rng = sample('random_tree_7').tree, np.random.default_rng(2)
+    state = random_state(tree, rng)
+    oracle = PinocchioOracle(sample('random_tree_7').xml, SLANTED, tree.joint_names)
+    model = oracle.model
+    placements = [pin.SE3(pin.exp3(u), p) for u, p in rng.normal(size=(tree.n, 2, 3))]
+    for k, placement in enumerate(placements):
+        at = model.getJointId(tree.joint_names[k])
+        model.addFrame(pin.Frame(f'section{k}', at, 0, placement, pin.FrameType.OP_FRAME))
+    data = model.createData()
+    pin.forwardKinematics(model, data, *library_state(oracle, *state))
+    pin.updateFramePlacements(model, data)
+    screw = make_formulation('screw', tree)
+    for k, placement in enumerate(placements):
+        section = BodyFrame(k, placement.rotation, placement.translation)
+        found = screw.section_motion(*state, section)
+        index = model.getFrameId(f'section{k}')
+        aligned = pin.LOCAL_WORLD_ALIGNED
+        V = pin.getFrameVelocity(model, data, index, aligned).vector
+        a = pin.getFrameClassicalAcceleration(model, data, index, aligned).vector
+        assert relative_error(found.p_WF, data.oMf[index].translation) < ROUNDING
+        assert relative_error(found.velocity, V) < ROUNDING
+        assert relative_error(found.acceleration, a) < ROUNDING
+
+
+def test_a_section_of_the_base_stands_still():
+    tree = sample('branched').tree
+    state = random_state(tree, np.random.default_rng(3))
+    found = make_formulation('screw', tree).section_motion(*state, 'pedestal')
+    assert np.array_equal(found.p_WF, tree.frames['pedestal'].p_BF)
+    assert not found.velocity.any()
+    assert not found.acceleration.any()
+
+
+# ---- loads --------------------------------------------------------------------------------------
+
+CUT_XYZ, CUT_RPY = (0.21, -0.06, 0.09), (0.5, -0.8, 1.1)
+TIP = {'mass': 0.8, 'com': (0.07, 0.02, -0.03)}
+TIP_INERTIA = symmetric(0.004, 0.005, 0.003, 0.0006, -0.0004, 0.0005)
+
+
+def arm_with_a_cut(kind: str) -> str:
+    """Return an arm whose second link has a proximal and a distal piece.
+
+    They are joined by a joint of the given kind: 'fixed' is the arm itself, 'revolute' the same
+    arm cut there, its pieces joined by a joint to be held still. A body hangs on each piece.
+    """
+
+    def tensor(scale):
+        return scale * symmetric(0.05, 0.06, 0.04, 0.006, -0.008, 0.004)
+
+    return robot(
+        'arm',
+        link('base'),
+        link('l1', 3.0, (0.05, -0.04, 0.08), tensor(1.0)),
+        link('l2', 2.0, (0.1, 0.03, -0.02), tensor(0.6)),
+        link('tip', TIP['mass'], TIP['com'], TIP_INERTIA),
+        link('l3', 1.2, (0.03, 0.05, 0.06), tensor(0.3)),
+        link('l4', 0.7, (0.02, 0.01, 0.09), tensor(0.15)),
+        link('tool'),
+        link('side', 0.9, (-0.04, 0.06, 0.02), tensor(0.2)),
+        link('hook', 0.5, (0.03, -0.05, 0.01), tensor(0.1)),
+        joint('j1', 'base', 'l1', xyz=(0.02, 0.01, 0.3), rpy=(0.2, -0.3, 0.1)),
+        joint('j2', 'l1', 'l2', xyz=(0.1, 0.04, 0.2), rpy=(-1.2, 0.4, 0.3), axis=(0, 0.6, 0.8)),
+        joint('cut', 'l2', 'tip', kind, CUT_XYZ, CUT_RPY),
+        joint('j3', 'tip', 'l3', 'prismatic', (0.15, 0.02, 0.05), (0.3, 1.0, -0.4)),
+        joint('j4', 'l3', 'l4', xyz=(0.04, 0.01, 0.1), rpy=(0.9, 0.2, 0.6), axis=(1, 0, 0)),
+        joint('mount', 'l4', 'tool', 'fixed', (0.02, 0.03, 0.12), (0.2, 0.1, 0.4)),
+        joint('j5', 'l2', 'side', xyz=(0.05, -0.1, 0.03), rpy=(0.1, 0.5, 0.9)),
+        joint('j6', 'tip', 'hook', xyz=(0.06, 0.08, -0.05), rpy=(-0.6, 0.2, 0.3)),
+    )
+
+
+class CutArm:
+    """The arm as one piece for the recursion, and cut for the oracle."""
+
+    def __init__(self) -> None:
+        rng = np.random.default_rng(7)
+        self.tree = load_robot(arm_with_a_cut('fixed'), SLANTED)
+        self.screw = make_formulation('screw', self.tree)
+        self.state = random_state(self.tree, rng)
+        names = [*self.tree.joint_names, 'cut']
+        self.oracle = PinocchioOracle(arm_with_a_cut('revolute'), SLANTED, names)
+        # The piece beyond the cut, from the frame of the cut to that of the link.
+        R, r = pin.rpy.rpyToMatrix(*CUT_RPY), np.array(TIP['com'])
+        self.piece = RigidBodyInertia(TIP['mass'], CUT_XYZ + R @ r, R @ TIP_INERTIA @ R.T)
+        self.wrenches = {name: rng.normal(scale=10, size=6) for name in ('tip', 'tool', 'hook')}
+
+    def joint_load(self, name, state, wrenches=None):
+        """Return what the oracle's joint transmits, with the cut held still."""
+        held = [np.append(array, 0.0) for array in state]
+        model, data = self.oracle.model, self.oracle.data
+        forces = pin.StdVec_Force([pin.Force.Zero()] * model.njoints)
+        for link_name, wrench in (wrenches or {}).items():
+            frame = model.frames[model.getFrameId(link_name, pin.FrameType.BODY)]
+            forces[frame.parentJoint] += frame.placement.act(pin.Force(wrench))
+        pin.rnea(model, data, *library_state(self.oracle, *held), forces)
+        return data.f[model.getJointId(name)].vector.copy()
+
+
+@pytest.fixture(scope='module')
+def arm():
+    return CutArm()
+
+
+@pytest.mark.parametrize('loaded', [False, True])
+def test_the_load_of_a_cut_through_a_link_is_that_of_a_joint_held_there(arm, loaded):
+    wrenches = arm.wrenches if loaded else None
+    found = arm.screw.section_load(
+        *arm.state, 'tip', arm.piece, wrenches=wrenches, carried=('j3', 'j6')
+    )
+    q = arm.state[0]
+    still = np.zeros_like(q)
+    dynamic = arm.joint_load('cut', arm.state, wrenches)
+    static = arm.joint_load('cut', (q, still, still), wrenches)
+    assert relative_error(found.dynamic, dynamic) < ROUNDING
+    assert relative_error(found.static, static) < ROUNDING
+    assert relative_error(found.inertial, dynamic - static) < ROUNDING
+    assert relative_error(dynamic, static) > 0.01, 'the motion must matter'
+
+
+def test_a_section_may_be_any_frame_of_the_link(arm):
+    placement = pin.SE3(pin.rpy.rpyToMatrix(*CUT_RPY), np.array(CUT_XYZ))
+    section = BodyFrame(1, placement.rotation, placement.translation)
+    by_name = arm.screw.section_load(*arm.state, 'tip', arm.piece)
+    assert relative_error(arm.screw.section_load(*arm.state, section, arm.piece).dynamic,
+                          by_name.dynamic) < ROUNDING  # fmt: skip
+
+
+def test_without_a_distal_piece_the_load_is_the_joint_wrench_seen_from_the_section(arm):
+    W = arm.screw.joint_wrenches(*arm.state)
+    at_origin = BodyFrame(1, np.eye(3), np.zeros(3))
+    assert relative_error(arm.screw.section_load(*arm.state, at_origin).dynamic, W[1]) < ROUNDING
+    expected = arm.joint_load('j2', arm.state)
+    assert relative_error(W[1], expected) < ROUNDING
+    placement = pin.SE3(pin.rpy.rpyToMatrix(*CUT_RPY), np.array(CUT_XYZ))
+    seen = placement.actInv(pin.Force(expected)).vector
+    assert relative_error(arm.screw.section_load(*arm.state, 'tip').dynamic, seen) < ROUNDING
+
+
+def test_a_massless_piece_carries_what_hangs_on_it_and_no_more(arm):
+    nothing = RigidBodyInertia(0.0, np.zeros(3), np.zeros((3, 3)))
+    at_tool = arm.screw.section_load(*arm.state, 'tool', nothing, wrenches=arm.wrenches)
+    # The wrench of the environment at the tool, held against.
+    assert relative_error(at_tool.dynamic, -arm.wrenches['tool']) < ROUNDING
+
+
+def test_the_foundation_carries_the_weight_of_the_robot():
+    tree = sample('branched').tree.with_gravity(SLANTED)
+    oracle = PinocchioOracle(sample('branched').xml, SLANTED, tree.joint_names)
+    state = random_state(tree, np.random.default_rng(8))
+    found = make_formulation('screw', tree).section_load(*state, 'floor')
+    force = -tree.mass.sum() * np.array(SLANTED)
+    com = pin.centerOfMass(oracle.model, oracle.data, oracle.configuration(state[0]))
+    expected = np.concatenate([force, np.cross(com, force)])
+    assert relative_error(found.static, expected) < ROUNDING
+
+
+def test_the_foundation_carries_the_rate_of_momentum():
+    tree = sample('branched').tree.with_gravity(SLANTED)
+    oracle = PinocchioOracle(sample('branched').xml, SLANTED, tree.joint_names)
+    state = random_state(tree, np.random.default_rng(9))
+    found = make_formulation('screw', tree).section_load(*state, 'floor')
+    model, data = oracle.model, oracle.data
+    pin.computeCentroidalMomentumTimeVariation(model, data, *library_state(oracle, *state))
+    # The pedestal is part of the base: it neither moves nor belongs to the tree.
+    force = data.dhg.linear
+    moment = data.dhg.angular + np.cross(data.com[0], force)
+    assert relative_error(found.inertial, np.concatenate([force, moment])) < ROUNDING
+
+
+def test_unknown_sections_and_joints_are_refused_by_name(arm):
+    with pytest.raises(UnknownNameError, match="unknown frame 'elbow'; known: base, hook"):
+        arm.screw.section_motion(*arm.state, 'elbow')
+    with pytest.raises(UnknownNameError, match='unknown body of a section 9; known: -1, 0'):
+        arm.screw.section_load(*arm.state, BodyFrame(9, np.eye(3), np.zeros(3)))
+    with pytest.raises(UnknownNameError, match="joint on the cut link 'j4'; known: j3, j5, j6"):
+        arm.screw.section_load(*arm.state, 'tip', arm.piece, carried=('j4',))

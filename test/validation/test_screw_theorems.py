@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Theorems 1 to 3 and the derivatives of the mass matrix, against the plain product rule."""
+
+from __future__ import annotations
+
+from itertools import combinations_with_replacement, permutations, product
+
+import numpy as np
+import pytest
+from joint_transforms import JointTransforms
+from oracles import complex_step
+from samples import random_state, random_tree, sample
+
+from robot_dynamics_ros.dynamics.registry import make_formulation
+from robot_dynamics_ros.dynamics.screw_derivatives import (
+    composite_inertia_derivative,
+    g_derivative,
+    l_derivative,
+)
+from robot_dynamics_ros.dynamics.screw_forces import gravity_derivatives
+from robot_dynamics_ros.dynamics.screw_mass_matrix import mass_matrix_second_derivatives
+from robot_dynamics_ros.errors import UnknownNameError
+
+# Products of up to ten 6x6 matrices with entries of order one to ten (kg, m).
+ROUNDING = 1e-12
+
+
+@pytest.fixture(params=['chain', 'tree'])
+def case(request):
+    """Return a robot's geometry and the oracle of the same position; branches in the tree."""
+    rng = np.random.default_rng(11)
+    tree = random_tree(rng, 5, branching=0.8 if request.param == 'tree' else 0.0).tree
+    q, _, _ = random_state(tree, rng)
+    return make_formulation('screw', tree).geometry(q), JointTransforms(tree, q)
+
+
+def index_tuples(n):
+    """Return all sorted tuples of order 1 to 3: most of them are out of range somewhere."""
+    return [t for p in (1, 2, 3) for t in combinations_with_replacement(range(n), p)]
+
+
+def close(found, expected):
+    np.testing.assert_allclose(found, expected, rtol=0, atol=ROUNDING)
+
+
+def test_the_oracle_itself_is_the_derivative_of_the_definition(case):
+    x, oracle = case
+    tree = oracle.tree
+    for i in range(tree.n):
+        for t in range(tree.n):
+            step = np.zeros(tree.n)
+            step[t] = h = 1e-6
+            ahead = JointTransforms(tree, oracle.q + step).composite(i, [])
+            behind = JointTransforms(tree, oracle.q - step).composite(i, [])
+            # A central difference: h^2 times a third derivative, plus rounding / h.
+            slope = (ahead - behind) / (2 * h)
+            np.testing.assert_allclose(oracle.composite(i, [t]), slope, rtol=0, atol=1e-8)
+
+
+def test_the_vectors_are_those_of_the_definition_1_5(case):
+    x, oracle = case
+    for k, i in product(range(oracle.tree.n), repeat=2):
+        close(x.l[k, i], oracle.l(k, i, []))
+        close(x.g[k, i], oracle.g(k, i, []))
+    for k in range(oracle.tree.n):
+        close(x.l0[k], oracle.l(k, -1, []))
+
+
+def test_g_0_is_the_space_jacobian_column_and_l_n_the_body_jacobian_column(case):
+    x, oracle = case
+    tree, root = oracle.tree, 0
+    for i in (i for i in range(tree.n) if oracle.path(root, i) is not None):
+        motion = oracle.wrench_transform(root, i, []) if i != root else np.eye(6)
+        close(motion.T @ x.g[root, i], x.l[i, i])
+
+
+def test_composite_inertias_are_the_sums_2_10(case):
+    x, oracle = case
+    for (i, s), Theta in x.composite_seen.items():
+        L = oracle.wrench_transform(i, s, []) if i != s else np.eye(6)
+        close(Theta, L @ oracle.composite(s, []) @ L.T)
+
+
+def test_theorem_1_gives_every_derivative_of_l_up_to_order_3(case):
+    x, oracle = case
+    for k, i in product(range(oracle.tree.n), range(-1, oracle.tree.n)):
+        for by in index_tuples(oracle.tree.n):
+            close(l_derivative(x, k, i, by), oracle.l(k, i, by))
+
+
+def test_theorem_2_gives_every_derivative_of_g_up_to_order_3(case):
+    x, oracle = case
+    for k, i in product(range(oracle.tree.n), repeat=2):
+        for by in index_tuples(oracle.tree.n):
+            close(g_derivative(x, k, i, by), oracle.g(k, i, by))
+
+
+def test_theorem_3_gives_every_derivative_of_the_composite_inertia_up_to_order_3(case):
+    x, oracle = case
+    for i in range(oracle.tree.n):
+        for by in index_tuples(oracle.tree.n):
+            close(composite_inertia_derivative(x, i, by), oracle.composite(i, by))
+
+
+def test_unsorted_indices_give_the_same_derivative(case):
+    x, oracle = case
+    n = oracle.tree.n
+    for by in combinations_with_replacement(range(n), 3):
+        for order in permutations(by):
+            assert np.array_equal(l_derivative(x, n - 1, 0, order), l_derivative(x, n - 1, 0, by))
+            assert np.array_equal(g_derivative(x, 0, n - 1, order), g_derivative(x, 0, n - 1, by))
+            sorted_, shuffled = (composite_inertia_derivative(x, 0, t) for t in (by, order))
+            assert np.array_equal(sorted_, shuffled)
+
+
+def test_a_derivative_out_of_range_is_exactly_zero(case):
+    x, oracle = case
+    tree, outside = oracle.tree, 0
+    for k, i in product(range(tree.n), repeat=2):
+        inner, outer = oracle.path(i, k), oracle.path(k, i)
+        for t in range(tree.n):
+            if inner is None or t not in inner:
+                assert not l_derivative(x, k, i, [t, t]).any()
+                outside += 1
+            if outer is None or t not in outer[:-1]:
+                assert not g_derivative(x, k, i, [t]).any()
+        if k not in (inner or []) and oracle.path(i, k) is None:
+            assert not composite_inertia_derivative(x, i, [k]).any()
+        assert not composite_inertia_derivative(x, i, [i, i]).any()
+    assert outside > tree.n**2
+
+
+def test_no_index_gives_the_vector_itself_as_a_copy(case):
+    x, _ = case
+    for found, kept in (
+        (l_derivative(x, 2, 0), x.l[2, 0]),
+        (g_derivative(x, 0, 2), x.g[0, 2]),
+        (composite_inertia_derivative(x, 1), x.composite[1]),
+    ):
+        assert np.array_equal(found, kept)
+        assert not np.shares_memory(found, kept)
+
+
+@pytest.mark.parametrize('index', [-1, 5])
+def test_an_index_of_no_joint_is_refused(case, index):
+    x, _ = case
+    for ask in (
+        lambda: l_derivative(x, 4, 0, [index]),
+        lambda: g_derivative(x, 0, 4, [index]),
+        lambda: composite_inertia_derivative(x, 0, [index]),
+        lambda: l_derivative(x, index, 0),
+    ):
+        with pytest.raises(UnknownNameError, match=rf'unknown joint number {index}; known: 0, 1'):
+            ask()
+
+
+@pytest.mark.parametrize('name', ['scara', 'rrpr', 'branched', 'random_tree_7'])
+def test_the_derivatives_of_the_mass_matrix_are_those_of_its_definition_2_6(name):
+    tree = sample(name).tree
+    q, _, _ = random_state(tree, np.random.default_rng(12))
+    screw, oracle = make_formulation('screw', tree), JointTransforms(tree, q)
+    close(screw.mass_matrix(q), oracle.mass_matrix())
+    found = screw.mass_matrix_derivatives(q)
+    for s in range(tree.n):
+        close(found[:, :, s], oracle.mass_matrix([s]))
+
+
+@pytest.mark.parametrize('name', ['rrpr', 'random_tree_7'])
+def test_the_second_derivatives_of_the_mass_matrix_are_exact(name):
+    tree = sample(name).tree
+    q, _, _ = random_state(tree, np.random.default_rng(13))
+    screw = make_formulation('screw', tree)
+    found = mass_matrix_second_derivatives(screw.geometry(q))
+    close(found, complex_step(screw.mass_matrix_derivatives, q))
+    s, t = tree.n - 1, 1
+    close(found[:, :, s, t], JointTransforms(tree, q).mass_matrix([s, t]))
+    assert abs(found).max() > 1
+
+
+def test_the_gradient_of_gravity_is_symmetric_and_exact():
+    tree = sample('random_tree_7').tree.with_gravity((1.2, -3.4, -8.1))
+    q, _, _ = random_state(tree, np.random.default_rng(14))
+    screw = make_formulation('screw', tree)
+    found = gravity_derivatives(screw.geometry(q))
+    close(found, found.T)
+    close(found, -complex_step(screw.gravity_forces, q))
