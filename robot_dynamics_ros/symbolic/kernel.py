@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Dynamics and kinematics of one robot as calls that write into given arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from robot_dynamics_ros.errors import ParameterError, UnknownNameError
+from robot_dynamics_ros.model.mechanism import Mechanism
+from robot_dynamics_ros.model.robot_tree import RobotTree
+from robot_dynamics_ros.spatial.scalar import Array
+from robot_dynamics_ros.symbolic.arguments import Arguments
+from robot_dynamics_ros.symbolic.backends import Backend, make_backend
+from robot_dynamics_ros.symbolic.outputs import Subject, known_output
+
+Kernel = Callable[..., None]
+
+
+class KernelSet:
+    """Callables on float64 arrays; the last arguments are results, written in place.
+
+    Shapes are (n,) unless given. The results may share memory with the inputs. Lists, slices and
+    other real numbers are accepted too, at the cost of a conversion.
+
+    Attributes:
+        inverse_dynamics: ``(q, v, a, tau)``.
+        gravity_forces: ``(q, g)``.
+        bias_forces: ``(q, v, b)``: centrifugal, Coriolis and gravity forces.
+        mass_matrix: ``(q, M)``, M of shape (n, n).
+        forward_dynamics: ``(q, v, tau, a)``.
+        energies: ``(q, v, E)``, E of shape (2,): kinetic and potential energy, J.
+        frame_motion: ``(q, v, R, p, J, drift)`` of the frame, base axes, linear rows first;
+            shapes (3, 3), (3,), (6, n) and (6,).
+        derivatives: ``(q, v, a, dq, dv, M)``: the derivatives of inverse dynamics by q, v and a,
+            each of shape (n, n).
+        kind: How the kernels run: 'machine code', 'python' or 'formulation'.
+
+    Only the outputs that were asked for exist.
+    """
+
+    inverse_dynamics: Kernel
+    gravity_forces: Kernel
+    bias_forces: Kernel
+    mass_matrix: Kernel
+    forward_dynamics: Kernel
+    energies: Kernel
+    frame_motion: Kernel
+    derivatives: Kernel
+
+    def __init__(self, backend: Backend, arguments: Mapping[str, Arguments]) -> None:
+        self.kind = backend.kind
+        self._backend, self._arguments = backend, dict(arguments)
+        for name, expected in arguments.items():
+            setattr(self, name, backend.kernel(expected))
+
+    def batch(self, name: str, *inputs: Any) -> Any:
+        """Compute an output for many states, in parallel.
+
+        Args:
+            name: Of the output.
+            inputs: Its inputs, each of shape (N, n).
+
+        Returns:
+            New array with a row for every state: shape (N, n) for inverse dynamics; a tuple of
+            arrays if the output has several results.
+
+        Raises:
+            UnknownNameError: The output was not asked for.
+            ShapeError: An input has the wrong shape.
+        """
+        if name not in self._arguments:
+            raise UnknownNameError('kernel', name, self._arguments)
+        expected = self._arguments[name]
+        results: tuple[Array, ...] = self._backend.batch(expected, expected.rows(inputs))
+        return results[0] if len(results) == 1 else results
+
+    def __getattr__(self, name: str) -> Any:
+        known = ', '.join(self.__dict__.get('_arguments', ()))
+        raise AttributeError(f'no kernel {name!r} was asked for; there are: {known}')
+
+
+def compile_kernel(
+    tree: RobotTree | Mechanism,
+    formulation: str = 'newton_euler',
+    outputs: tuple[str, ...] = ('inverse_dynamics', 'gravity_forces'),
+    frame: str = 'tool',
+) -> KernelSet:
+    """Return the kernels of a robot, compiled or taken from the cache.
+
+    The formulation is run once on recording scalars with the robot's constants folded in; what is
+    left is compiled by LLVM for this processor and kept on disk. Without llvmlite the same code
+    runs in Python; the log says so once.
+
+    Args:
+        tree: The robot. A mechanism with a closed form has kernels too, by formulation 'kane':
+            its n coordinates take the place of the joints', its drives' efforts that of ``tau``.
+        formulation: Name of the formulation. 'pinocchio' computes on numbers only and is called
+            as it is.
+        outputs: What to compute, see :class:`KernelSet`.
+        frame: Frame whose motion ``frame_motion`` gives.
+
+    Raises:
+        UnknownNameError: There is no such formulation, output or frame; lists those that exist.
+        ParameterError: The robot's constants are symbols, or the formulation has no loops.
+        MechanismError: The mechanism has no closed form.
+    """
+    for name in outputs:
+        known_output(name)
+    subject = Subject(tree, formulation, frame)
+    if subject.tree.mass.dtype == object:
+        raise ParameterError('tree', tree.name, 'kernels need a robot of numbers, not of symbols')
+    if 'frame_motion' in outputs:
+        subject.tree.frame(frame)
+    backend = make_backend(subject, tuple(dict.fromkeys(outputs)))
+    return KernelSet(backend, {name: Arguments.of_output(name, tree.n) for name in outputs})

@@ -1,0 +1,209 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A robot whose numbers are names: every constant that is not zero becomes a symbol."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from robot_dynamics_ros.model.robot_tree import RobotTree
+from robot_dynamics_ros.spatial.rotation import rotation_about
+from robot_dynamics_ros.spatial.scalar import Array
+from robot_dynamics_ros.symbolic.trig_polynomial import Algebra
+
+_AXES = 'xyz'
+
+#: Relative to the largest number of its kind, what is below is rounding of a zero.
+_NOTHING = 1e-12
+
+#: More fixed angles than these are not named.
+MOST_ANGLES = 2
+
+#: So near to a quarter turn a fixed angle is meant to be one: files give it with few digits.
+_QUARTER = 1e-6
+
+
+class Parameter(NamedTuple):
+    """A named constant of a robot.
+
+    Attributes:
+        name: Its name, also as a Python variable: 'Ixx2'.
+        latex: Its name in LaTeX.
+        value: Its value in the robot, SI units.
+        meaning: In words.
+    """
+
+    name: str
+    latex: str
+    value: float
+    meaning: str
+
+
+class NamedRobot(NamedTuple):
+    """A robot in symbols.
+
+    Attributes:
+        tree: The robot, its constants scalars of ``algebra`` or exact whole numbers.
+        algebra: Angles and symbols.
+        q: Joint coordinates, shape (n,): angles and slides ``q1``, ``q2``, ...
+        v: Joint speeds ``v1``, ``v2``, ..., shape (n,).
+        parameters: The named constants.
+    """
+
+    tree: RobotTree
+    algebra: Algebra
+    q: Array
+    v: Array
+    parameters: tuple[Parameter, ...]
+
+
+def name_constants(tree: RobotTree) -> NamedRobot:
+    """Return a robot of numbers as a robot of names; zeros and quarter turns stay exact.
+
+    Joints and bodies are numbered from 1. ``x2`` is a coordinate of the origin of joint 2 in its
+    parent body, ``xC2`` of the centre of mass of body 2 in its own frame, ``Ixy2`` an element of
+    its tensor about the centre of mass, ``roll2`` a fixed angle of joint 2 that is no multiple of
+    a quarter turn. Axes stay numbers. So do fixed angles where there are more than
+    ``MOST_ANGLES``: formulas in many angles are longer than anyone reads.
+    """
+    naming = _Naming(tree)
+    numbers = range(1, tree.n + 1)
+    slides = {f'q{i}' for i in numbers if tree.prismatic[i - 1]}
+    coordinates, speeds = [f'q{i}' for i in numbers], [f'v{i}' for i in numbers]
+    algebra = Algebra(
+        [name for name in coordinates if name not in slides] + naming.angles,
+        naming.symbols + [name for name in coordinates if name in slides] + speeds,
+    )
+    q = [algebra.symbol(name) if name in slides else algebra.angle(name) for name in coordinates]
+    return NamedRobot(
+        naming.robot(algebra),
+        algebra,
+        np.array(q, dtype=object),
+        np.array([algebra.symbol(name) for name in speeds], dtype=object),
+        tuple(naming.parameters.values()),
+    )
+
+
+class _Naming:
+    """Names the constants of a robot, then puts symbols in their place."""
+
+    def __init__(self, tree: RobotTree) -> None:
+        self._tree = tree
+        self.parameters: dict[str, Parameter] = {}
+        self.angles: list[str] = []
+        self._gravity = self._named_gravity()
+        self._arrays = {
+            'mass': self._array(tree.mass, ('m{i}', 'm_{{{i}}}', 'mass of {link}, kg')),
+            'com': self._array(
+                tree.com, ('{a}C{i}', '{a}_{{C{i}}}', 'centre of mass of {link}, m')
+            ),
+            'inertia': self._array(
+                tree.inertia,
+                ('I{a}{i}', 'I_{{{a}{i}}}', 'inertia of {link} about its centre of mass, kg m^2'),
+            ),
+            'p_PJ': self._array(tree.p_PJ, ('{a}{i}', '{a}_{{{i}}}', 'origin of {joint}, m')),
+        }
+        self._turns = [self._fixed_angles(i, R) for i, R in enumerate(tree.R_PJ)]
+        angles = [p for turns in self._turns for p in turns if isinstance(p, Parameter)]
+        if len(angles) <= MOST_ANGLES:
+            self.angles = [angle.name for angle in angles]
+            self.parameters |= {angle.name: angle for angle in angles}
+
+    @property
+    def symbols(self) -> list[str]:
+        """Names of the parameters that are no angles."""
+        return [name for name in self.parameters if name not in self.angles]
+
+    def robot(self, algebra: Algebra) -> RobotTree:
+        """Return the robot in the symbols of an algebra."""
+
+        def symbols(entries: Array) -> Array:
+            out = np.array(entries, dtype=object)
+            for index, entry in np.ndenumerate(entries):
+                out[index] = algebra.symbol(entry) if isinstance(entry, str) else entry
+            return out
+
+        sign = np.sign(self._tree.gravity).astype(int) if self._gravity.count('g') else 1
+        return self._tree.with_changes(
+            **{name: symbols(entries) for name, entries in self._arrays.items()},
+            R_PJ=np.array([self._rotation(i, algebra) for i in range(self._tree.n)]),
+            axis=_exact(self._tree.axis),
+            gravity=sign * symbols(np.array(self._gravity, dtype=object)),
+        )
+
+    def _array(self, values: Array, templates: tuple[str, str, str]) -> Array:
+        """Return an array of names and exact zeros for an array of numbers by body."""
+        entries = np.zeros(values.shape, dtype=object)
+        floor = _NOTHING * np.max(np.abs(values), initial=0.0)
+        for index, value in np.ndenumerate(values):
+            i, *place = index
+            if abs(value) > floor:
+                a = ''.join(_AXES[k] for k in sorted(place))
+                words = {'a': a, 'i': i + 1}
+                words |= {'link': self._tree.link_names[i], 'joint': self._tree.joint_names[i]}
+                name, latex, meaning = (template.format(**words) for template in templates)
+                entries[index] = self._named(name, latex, float(value), meaning)
+        return entries
+
+    def _named(self, name: str, latex: str, value: float, meaning: str) -> str:
+        self.parameters[name] = Parameter(name, latex, value, meaning)
+        return name
+
+    def _named_gravity(self) -> list[Any]:
+        gravity = self._tree.gravity
+        along = [k for k in range(3) if gravity[k] != 0.0]
+        entries: list[Any] = [0, 0, 0]
+        for k in along:
+            if len(along) == 1:
+                name, latex, value = 'g', 'g', abs(float(gravity[k]))
+            else:
+                name, latex, value = f'g{_AXES[k]}', f'g_{{{_AXES[k]}}}', float(gravity[k])
+            entries[k] = self._named(name, latex, value, 'gravity, m/s^2')
+        return entries
+
+    def _fixed_angles(self, i: int, R: Array) -> list[int | Parameter]:
+        """Return roll, pitch and yaw of a joint frame: quarter turns, or what to call them."""
+        found: list[int | Parameter] = []
+        for name, angle in zip(('roll', 'pitch', 'yaw'), _roll_pitch_yaw(R), strict=True):
+            quarters = angle / (math.pi / 2)
+            if abs(quarters - round(quarters)) < _QUARTER:
+                found.append(round(quarters))
+            else:
+                words = f'{name} of the frame of {self._tree.joint_names[i]}, rad'
+                latex = rf'\mathrm{{{name}}}_{{{i + 1}}}'
+                found.append(Parameter(f'{name}{i + 1}', latex, angle, words))
+        return found
+
+    def _rotation(self, i: int, algebra: Algebra) -> Array:
+        """Return the rotation of a joint frame, shape (3, 3), dtype object."""
+        R: Array = np.eye(3, dtype=int).astype(object)
+        for axis, turn in zip(np.eye(3, dtype=int), self._turns[i], strict=True):
+            if isinstance(turn, int):
+                angle = algebra.quarter_turns(turn)
+            elif turn.name in self.angles:
+                angle = algebra.angle(turn.name)
+            else:
+                return _exact(self._tree.R_PJ[i])
+            R = rotation_about(axis, angle) @ R
+        return R
+
+
+def _exact(values: Array) -> Array:
+    """Return numbers as fractions: short ones where they are meant, else as they are."""
+    out = np.array(values, dtype=object)
+    for index, value in np.ndenumerate(values):
+        short = Fraction(float(value)).limit_denominator(1000)
+        out[index] = short if abs(float(short) - value) < 1e-15 else Fraction(float(value))
+    return out
+
+
+def _roll_pitch_yaw(R: Array) -> tuple[float, float, float]:
+    """Return fixed-axis angles of a rotation, rad."""
+    pitch = math.asin(max(-1.0, min(1.0, -float(R[2, 0]))))
+    if abs(abs(R[2, 0]) - 1.0) < _NOTHING:
+        # Roll and yaw turn about the same axis: all of it is roll.
+        return math.atan2(-R[1, 2], R[1, 1]), pitch, 0.0
+    return math.atan2(R[2, 1], R[2, 2]), pitch, math.atan2(R[1, 0], R[0, 0])

@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How many operations a formulation takes for a robot, before and after folding."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from robot_dynamics_ros.errors import ParameterError
+from robot_dynamics_ros.model.robot_tree import RobotTree
+from robot_dynamics_ros.spatial.scalar import Array
+from robot_dynamics_ros.symbolic.outputs import Subject, known_output
+from robot_dynamics_ros.symbolic.program import trace_program
+
+
+class Operations(NamedTuple):
+    """Numbers of operations.
+
+    Attributes:
+        multiplications: Products of two numbers.
+        additions: Sums and differences.
+        divisions: Quotients, and square roots.
+        trigonometric: Sines and cosines, counted one by one.
+    """
+
+    multiplications: int
+    additions: int
+    divisions: int
+    trigonometric: int
+
+    @property
+    def total(self) -> int:
+        """All of them; a change of sign counts for nothing."""
+        return sum(self)
+
+    @classmethod
+    def of(cls, counts: Mapping[str, int]) -> Operations:
+        """Sort counts by the names of operations in a trace."""
+        return cls(
+            counts.get('mul', 0),
+            counts.get('add', 0) + counts.get('sub', 0),
+            counts.get('div', 0) + counts.get('sqrt', 0),
+            counts.get('sin', 0) + counts.get('cos', 0),
+        )
+
+
+class OperationCounts(NamedTuple):
+    """Operations of the recursion as it is written, and of the code it leaves for one robot."""
+
+    before: Operations
+    after: Operations
+
+
+def operation_counts(
+    tree: RobotTree, formulation: str, output: str = 'inverse_dynamics'
+) -> OperationCounts:
+    """Count the operations of a formulation on a robot.
+
+    Before folding, every operation is counted that the recursion executes on numbers of the robot
+    or of its state, with dense products of matrices, nothing skipped, and the rotations of the
+    joints made anew. After folding, those of the generated code.
+
+    Args:
+        tree: The robot.
+        formulation: Name of the formulation; one that runs on symbols.
+        output: What is computed, a key of ``OUTPUTS``; not 'derivatives', which only traced code
+            computes.
+
+    Raises:
+        UnknownNameError: There is no such formulation or output; lists those that exist.
+        ParameterError: The formulation computes in a library, where nothing can be counted.
+    """
+    subject = Subject(tree, formulation, tree.link_names[-1])
+    if subject.formulation.numbers_only:
+        raise ParameterError('formulation', formulation, 'its operations are out of sight')
+    if output == 'derivatives':
+        raise ParameterError('output', output, 'only traced code computes it; count another one')
+    after = Operations.of(trace_program(output, subject).operations())
+    return OperationCounts(_executed(tree, formulation, output), after)
+
+
+def placement_operations(tree: RobotTree) -> Operations:
+    """Count the operations that make the rotations and origins of all joints once."""
+    tally: Counter[str] = Counter()
+    counted, (q,) = _counted_robot(tree, tally), _counted_states(tree, tally, 1)
+    for i in range(tree.n):
+        counted.placement(i, q[i])
+    return Operations.of(tally)
+
+
+def _executed(tree: RobotTree, formulation: str, output: str) -> Operations:
+    tally: Counter[str] = Counter()
+    subject = Subject(_counted_robot(tree, tally), formulation, tree.link_names[-1])
+    kind = known_output(output)
+    inputs = _counted_states(tree, tally, len(kind.inputs))
+    tally.clear()
+    kind.compute(subject, *inputs)
+    return Operations.of(tally)
+
+
+def _counted_robot(tree: RobotTree, tally: Counter[str]) -> RobotTree:
+    constants = ('axis', 'R_PJ', 'p_PJ', 'mass', 'com', 'inertia', 'gravity')
+    return tree.with_changes(**{name: _counted(getattr(tree, name), tally) for name in constants})
+
+
+def _counted_states(tree: RobotTree, tally: Counter[str], count: int) -> list[Array]:
+    return [_counted(np.linspace(0.1, 0.9, tree.n), tally) for _ in range(count)]
+
+
+def _counted(values: Array, tally: Counter[str]) -> Array:
+    array = np.array(values, dtype=object)
+    for index, value in np.ndenumerate(values):
+        array[index] = Counted(float(value), tally)
+    return array
+
+
+class Counted:
+    """A number that notes the operations done on it.
+
+    Args:
+        value: The number.
+        tally: Where the operations are noted, by name.
+    """
+
+    __slots__ = ('tally', 'value')
+
+    def __init__(self, value: float, tally: Counter[str]) -> None:
+        self.value, self.tally = value, tally
+
+    def __add__(self, other: Any) -> Any:
+        return self._with('add', other, lambda x, y: x + y)
+
+    def __sub__(self, other: Any) -> Any:
+        return self._with('sub', other, lambda x, y: x - y)
+
+    def __rsub__(self, other: Any) -> Any:
+        return self._with('sub', other, lambda x, y: y - x)
+
+    def __mul__(self, other: Any) -> Any:
+        return self._with('mul', other, lambda x, y: x * y)
+
+    def __truediv__(self, other: Any) -> Any:
+        return self._with('div', other, lambda x, y: x / y)
+
+    def __rtruediv__(self, other: Any) -> Any:
+        return self._with('div', other, lambda x, y: y / x)
+
+    __radd__, __rmul__ = __add__, __mul__
+
+    def __neg__(self) -> Counted:
+        return Counted(-self.value, self.tally)
+
+    def __pow__(self, exponent: int) -> Counted:
+        result = self
+        for _ in range(exponent - 1):
+            result = result * self
+        return result
+
+    def cos(self) -> Counted:
+        """Return the cosine."""
+        return self._noted('cos', math.cos(self.value))
+
+    def sin(self) -> Counted:
+        """Return the sine."""
+        return self._noted('sin', math.sin(self.value))
+
+    def sqrt(self) -> Counted:
+        """Return the square root."""
+        return self._noted('sqrt', math.sqrt(self.value))
+
+    def _with(self, operation: str, other: Any, function: Callable[[float, float], float]) -> Any:
+        if isinstance(other, Counted):
+            other = other.value
+        elif not isinstance(other, (int, float)):
+            return NotImplemented  # arrays are left to numpy
+        return self._noted(operation, function(self.value, other))
+
+    def _noted(self, operation: str, value: float) -> Counted:
+        self.tally[operation] += 1
+        return Counted(value, self.tally)

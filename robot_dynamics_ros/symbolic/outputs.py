@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a kernel can compute: arguments, results, and the formulas over numbers or symbols."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from robot_dynamics_ros.dynamics.energy import potential_energy
+from robot_dynamics_ros.dynamics.formulation import Formulation
+from robot_dynamics_ros.dynamics.kane_loops import KaneMechanism
+from robot_dynamics_ros.dynamics.registry import make_formulation
+from robot_dynamics_ros.errors import ParameterError, UnknownNameError
+from robot_dynamics_ros.model.kinematics import frame_motion
+from robot_dynamics_ros.model.mechanism import Mechanism
+from robot_dynamics_ros.model.robot_tree import BodyFrame, RobotTree
+from robot_dynamics_ros.spatial.scalar import Array, solve_positive_definite
+from robot_dynamics_ros.symbolic.differentiate import jacobian
+
+
+class Subject:
+    """The robot, formulation and frame that kernels are made for.
+
+    Args:
+        robot: A tree; or a mechanism, whose n coordinates take the place of joint coordinates and
+            whose joints must follow them linearly.
+        formulation: Name of the formulation; 'kane' for a mechanism.
+        frame: Name of the frame whose motion may be asked for.
+
+    Raises:
+        UnknownNameError: There is no such formulation; lists those that exist.
+        ParameterError: The formulation has no closed loops.
+    """
+
+    def __init__(self, robot: RobotTree | Mechanism, formulation: str, frame: str) -> None:
+        self.n, self.formulation_name, self.frame_name = robot.n, formulation, frame
+        self.mechanism = robot if isinstance(robot, Mechanism) else None
+        self.tree = robot.tree if isinstance(robot, Mechanism) else robot
+        self.formulation = self._formulation(self.tree)
+        # Without gravity the mass matrix is free of terms that cancel in number only.
+        self.weightless = self._formulation(self.tree.with_gravity((0.0, 0.0, 0.0)))
+
+    def _formulation(self, tree: RobotTree) -> Formulation:
+        if self.mechanism is None:
+            return make_formulation(self.formulation_name, tree)
+        if self.formulation_name != KaneMechanism.name:
+            raise ParameterError(
+                'formulation', self.formulation_name, f"closed loops need '{KaneMechanism.name}'"
+            )
+        return KaneMechanism(self.mechanism.with_tree(tree))
+
+    @property
+    def frame(self) -> BodyFrame:
+        """The frame; looked up late, since only ``frame_motion`` needs it."""
+        return self.tree.frame(self.frame_name)
+
+    def joint_positions(self, q: Array) -> Array:
+        """Return the positions of all joints of the tree at coordinates q."""
+        return q if self.mechanism is None else self.mechanism.positions(q)
+
+    def joint_rates(self) -> Array:
+        """Return the rates of all joints by those of the coordinates, exact numbers."""
+        if self.mechanism is None or self.mechanism.closed_form is None:
+            return np.eye(self.tree.n, dtype=int)
+        return self.mechanism.closed_form[0]
+
+
+@dataclass(frozen=True)
+class Output:
+    """One kind of kernel.
+
+    Attributes:
+        inputs: Names of the arguments, each of shape (n,).
+        results: Names and shapes of the results; ``'n'`` stands for the number of coordinates.
+        compute: Formulas, ``(subject, *inputs) -> results``.
+    """
+
+    inputs: tuple[str, ...]
+    results: tuple[tuple[str, tuple[int | str, ...]], ...]
+    compute: Callable[..., tuple[Array, ...]]
+
+    def shapes(self, n: int) -> tuple[tuple[int, ...], ...]:
+        """Return the shapes of the results for a robot of n coordinates."""
+        return tuple(
+            tuple(n if size == 'n' else int(size) for size in shape) for _, shape in self.results
+        )
+
+
+def _mass_matrix(subject: Subject, q: Array) -> Array:
+    """Return M from its lower triangle, so that it is exactly symmetric."""
+    M = subject.weightless.mass_matrix(q)
+    for i in range(len(M)):
+        M[i, i + 1 :] = M[i + 1 :, i]
+    return M
+
+
+def _forward_dynamics(subject: Subject, q: Array, v: Array, tau: Array) -> Array:
+    if subject.mechanism is not None:  # its drives may not be its coordinates
+        return subject.formulation.forward_dynamics(q, v, tau)
+    M, bias = _mass_matrix(subject, q), subject.formulation.bias_forces(q, v)
+    return solve_positive_definite(M, tau - bias)
+
+
+def _energies(subject: Subject, q: Array, v: Array) -> Array:
+    r"""Return :math:`\tfrac12 v^T(Mv)` and U; ``M v`` is the effort that accelerates by v."""
+    if subject.mechanism is None:
+        momentum = subject.weightless.inverse_dynamics(q, 0 * v, v)
+    else:
+        momentum = subject.weightless.mass_matrix(q) @ v
+    potential = potential_energy(subject.tree, subject.joint_positions(q))
+    return np.array([(v @ momentum) / 2, potential])
+
+
+def _frame_motion(subject: Subject, q: Array, v: Array) -> tuple[Array, ...]:
+    A = subject.joint_rates()
+    R, p, J, drift = frame_motion(subject.tree, subject.joint_positions(q), A @ v, subject.frame)
+    return R, p, J @ A, drift
+
+
+def _derivatives(subject: Subject, q: Array, v: Array, a: Array) -> tuple[Array, ...]:
+    if q.dtype != object:
+        return tuple(subject.formulation.derivatives(q, v, a))
+    tau = subject.formulation.inverse_dynamics(q, v, a)
+    by_a = _mass_matrix(subject, q) if subject.mechanism is None else jacobian(tau, a)
+    return jacobian(tau, q), jacobian(tau, v), by_a
+
+
+OUTPUTS: dict[str, Output] = {
+    'inverse_dynamics': Output(
+        ('q', 'v', 'a'),
+        (('tau', ('n',)),),
+        lambda s, q, v, a: (s.formulation.inverse_dynamics(q, v, a),),
+    ),
+    'gravity_forces': Output(
+        ('q',), (('g', ('n',)),), lambda s, q: (s.formulation.gravity_forces(q),)
+    ),
+    'bias_forces': Output(
+        ('q', 'v'), (('b', ('n',)),), lambda s, q, v: (s.formulation.bias_forces(q, v),)
+    ),
+    'mass_matrix': Output(('q',), (('M', ('n', 'n')),), lambda s, q: (_mass_matrix(s, q),)),
+    'forward_dynamics': Output(
+        ('q', 'v', 'tau'),
+        (('a', ('n',)),),
+        lambda s, q, v, tau: (_forward_dynamics(s, q, v, tau),),
+    ),
+    'energies': Output(('q', 'v'), (('E', (2,)),), lambda s, q, v: (_energies(s, q, v),)),
+    'frame_motion': Output(
+        ('q', 'v'),
+        (('R', (3, 3)), ('p', (3,)), ('J', (6, 'n')), ('drift', (6,))),
+        _frame_motion,
+    ),
+    'derivatives': Output(
+        ('q', 'v', 'a'),
+        (('dq', ('n', 'n')), ('dv', ('n', 'n')), ('M', ('n', 'n'))),
+        _derivatives,
+    ),
+}
+
+
+def known_output(name: str) -> Output:
+    """Return the description of an output.
+
+    Raises:
+        UnknownNameError: There is no such output; lists those that exist.
+    """
+    if name not in OUTPUTS:
+        raise UnknownNameError('kernel output', name, OUTPUTS)
+    return OUTPUTS[name]

@@ -1,0 +1,453 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Kernels give what their formulation gives, in every way they can run."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import subprocess
+import sys
+import tracemalloc
+from itertools import repeat
+from pathlib import Path
+
+import numpy as np
+import pytest
+from oracles import PinocchioOracle
+from samples import random_state, sample
+
+from robot_dynamics_ros.description.shipped import share_directory
+from robot_dynamics_ros.dynamics.energy import kinetic_energy, potential_energy
+from robot_dynamics_ros.dynamics.kane_loops import KaneMechanism
+from robot_dynamics_ros.dynamics.registry import FORMULATIONS, make_formulation
+from robot_dynamics_ros.errors import (
+    MechanismError,
+    ParameterError,
+    ShapeError,
+    UnknownNameError,
+)
+from robot_dynamics_ros.model.kinematics import frame_motion
+from robot_dynamics_ros.model.mechanism import load_mechanism
+from robot_dynamics_ros.symbolic.arguments import Arguments
+from robot_dynamics_ros.symbolic.backends import PythonBackend
+from robot_dynamics_ros.symbolic.kernel import KernelSet, compile_kernel
+from robot_dynamics_ros.symbolic.outputs import OUTPUTS, Subject
+
+TRACED = [name for name, kind in FORMULATIONS.items() if not kind.numbers_only]
+ROBOTS = ('scara', 'rrpr', 'branched')
+FRAME = {'scara': 'tool', 'rrpr': 'tool', 'branched': 'right_hand'}
+STATES = 5
+
+# Reordered and contracted sums differ by rounding: 1e-12 of the largest entry is some thousand
+# units in the last place; forward dynamics divides by a mass matrix of condition up to 1e3.
+TOLERANCE = 1e-12
+ILL_CONDITIONED = 1e-9
+
+
+def close(found, expected, tolerance=TOLERANCE):
+    size = max(1.0, np.max(np.abs(expected), initial=0.0))
+    assert np.max(np.abs(found - expected), initial=0.0) <= tolerance * size
+
+
+def states(tree, rng):
+    drawn = [random_state(tree, rng) for _ in range(STATES)]
+    q, v, a = (np.array([state[k] for state in drawn]) for k in range(3))
+    return {'q': q, 'v': v, 'a': a, 'tau': rng.normal(size=q.shape)}
+
+
+def call(kernels, name, n, *inputs):
+    """Return the results of a kernel for one state, written into arrays of its own."""
+    results = [np.full(shape, np.nan) for shape in OUTPUTS[name].shapes(n)]
+    getattr(kernels, name)(*inputs, *results)
+    return results
+
+
+def interpreted(name, model, frame, q, v, x):
+    """Return the results of an output by the formulation's own methods."""
+    tree = model.tree
+    return {
+        'inverse_dynamics': lambda: [model.inverse_dynamics(q, v, x)],
+        'gravity_forces': lambda: [model.gravity_forces(q)],
+        'bias_forces': lambda: [model.bias_forces(q, v)],
+        'mass_matrix': lambda: [model.mass_matrix(q)],
+        'forward_dynamics': lambda: [model.forward_dynamics(q, v, x)],
+        'energies': lambda: [np.array([kinetic_energy(tree, q, v), potential_energy(tree, q)])],
+        'frame_motion': lambda: list(frame_motion(tree, q, v, frame)),
+        'derivatives': lambda: list(model.derivatives(q, v, x)),
+    }[name]()
+
+
+@pytest.fixture(scope='module')
+def compiled():
+    """Return the kernels of a robot by a formulation, with all outputs, made once."""
+    made = {}
+
+    def get(robot, formulation='newton_euler') -> KernelSet:
+        key = robot, formulation
+        if key not in made:
+            tree = sample(robot).tree
+            made[key] = compile_kernel(tree, formulation, tuple(OUTPUTS), FRAME[robot])
+        return made[key]
+
+    return get
+
+
+@pytest.mark.parametrize('name', OUTPUTS)
+@pytest.mark.parametrize('formulation', TRACED)
+@pytest.mark.parametrize('robot', ROBOTS[:2])
+def test_compiled_equals_interpreted(compiled, robot, formulation, name, rng):
+    tree, kernels = sample(robot).tree, compiled(robot, formulation)
+    assert kernels.kind == 'machine code'
+    model, given = make_formulation(formulation, tree), states(tree, rng)
+    inputs = [given[x] for x in OUTPUTS[name].inputs]
+    last = given['tau' if name == 'forward_dynamics' else 'a']
+    for k in range(STATES):
+        found = call(kernels, name, tree.n, *(x[k] for x in inputs))
+        expected = interpreted(name, model, FRAME[robot], given['q'][k], given['v'][k], last[k])
+        for one, other in zip(found, expected, strict=True):
+            close(one, other, ILL_CONDITIONED if name == 'forward_dynamics' else TOLERANCE)
+
+
+@pytest.mark.parametrize('robot', ROBOTS)
+def test_kernels_agree_with_pinocchio(compiled, robot, rng):
+    """Every output against the library's own model of the URDF text."""
+    one, kernels = sample(robot), compiled(robot)
+    tree = one.tree
+    oracle = PinocchioOracle(one.xml, one.gravity, tree.joint_names)
+    given = states(tree, rng)
+    for q, v, a, tau in zip(*(given[x] for x in ('q', 'v', 'a', 'tau')), strict=True):
+        n = tree.n
+        close(call(kernels, 'inverse_dynamics', n, q, v, a)[0], oracle.inverse_dynamics(q, v, a))
+        close(call(kernels, 'gravity_forces', n, q)[0], oracle.gravity_forces(q))
+        M, b = oracle.mass_matrix(q), oracle.inverse_dynamics(q, v, np.zeros(n))
+        close(call(kernels, 'mass_matrix', n, q)[0], M)
+        close(call(kernels, 'bias_forces', n, q, v)[0], b)
+        found = call(kernels, 'forward_dynamics', n, q, v, tau)[0]
+        close(found, oracle.forward_dynamics(q, v, tau), ILL_CONDITIONED)
+        kinetic = call(kernels, 'energies', n, q, v)[0][0]
+        close(kinetic, oracle.energies(q, v)[0])
+        R, p, J, drift = call(kernels, 'frame_motion', n, q, v)
+        R_expected, p_expected = oracle.frame_pose(FRAME[robot], q)
+        close(R, R_expected)
+        close(p, p_expected)
+        close(J, oracle.frame_jacobian(FRAME[robot], q))
+        close(drift, oracle.frame_drift(FRAME[robot], q, v))
+        dq, dv, da = call(kernels, 'derivatives', n, q, v, a)
+        for matrix, expected in zip((dq, dv), oracle.derivatives(q, v, a), strict=True):
+            close(matrix, expected)
+        close(da, M)
+
+
+def test_potential_energy_differs_from_pinocchio_by_a_constant(compiled, rng):
+    one, kernels = sample('branched'), compiled('branched')
+    oracle = PinocchioOracle(one.xml, one.gravity, one.tree.joint_names)
+    given = states(one.tree, rng)
+    gaps = [
+        call(kernels, 'energies', one.tree.n, q, v)[0][1] - oracle.energies(q, v)[1]
+        for q, v in zip(given['q'], given['v'], strict=True)
+    ]
+    # Fixed links with mass at the base count for the oracle only: 30 kg, some 100 J.
+    assert np.ptp(gaps) < 1e-11
+
+
+@pytest.mark.parametrize('name', OUTPUTS)
+@pytest.mark.parametrize('count', [1, 7, 8, 9, 5000])
+def test_batch_equals_single_calls(compiled, name, count, rng):
+    kernels, n = compiled('rrpr'), 4
+    inputs = [rng.normal(size=(count, n)) for _ in OUTPUTS[name].inputs]
+    found = kernels.batch(name, *inputs)
+    found = found if isinstance(found, tuple) else (found,)
+    for row in {0, count // 2, count - 1, count - count % 8 - 1} - {-1}:
+        expected = call(kernels, name, n, *(x[row] for x in inputs))
+        for one, other in zip(found, expected, strict=True):
+            assert one.shape == (count, *other.shape)
+            close(one[row], other, ILL_CONDITIONED if name == 'forward_dynamics' else TOLERANCE)
+
+
+def test_batch_of_no_states_is_empty(compiled):
+    empty = np.zeros((0, 4))
+    assert compiled('scara').batch('inverse_dynamics', empty, empty, empty).shape == (0, 4)
+
+
+def test_batch_takes_slices_and_whole_numbers(compiled):
+    q = np.arange(80).reshape(20, 4)[::2]
+    expected = compiled('scara').batch('mass_matrix', np.array(q, dtype=float))
+    assert np.array_equal(compiled('scara').batch('mass_matrix', q), expected)
+
+
+@pytest.mark.parametrize('scale', [1e-9, 1.0, 1e3, 5e5, 1e6, 1e15])
+def test_batch_knows_the_sine_of_any_angle(compiled, scale, rng):
+    """Reduction by the machine code up to 2^19 rad, by the C library beyond."""
+    q = scale * rng.uniform(-1, 1, size=(64, 4))
+    R, p, _, _ = compiled('scara').batch('frame_motion', q, np.zeros((64, 4)))
+    angle = q[:, 0]
+    # The second joint's origin carries the sine and cosine of the sum of two angles.
+    for row in range(64):
+        c, s = math.cos(angle[row]), math.sin(angle[row])
+        c2, s2 = math.cos(q[row, 1]), math.sin(q[row, 1])
+        x = 0.325 * c + 0.275 * (c * c2 - s * s2)
+        y = 0.325 * s + 0.275 * (s * c2 + c * s2)
+        # Sines within 1e-16 and half a unit in the last place, lengths below 1 m.
+        assert p[row, :2] == pytest.approx([x, y], rel=0, abs=5e-16)
+
+
+def test_batch_passes_not_a_number_on(compiled):
+    q = np.zeros((16, 4))
+    q[3, 1], q[9, 1] = np.nan, np.inf
+    M = compiled('scara').batch('mass_matrix', q)
+    assert list(np.nonzero(np.isnan(M[:, 0, 0]))[0]) == [3, 9]
+
+
+@pytest.mark.parametrize('name', OUTPUTS)
+def test_generated_python_equals_machine_code(compiled, name, rng):
+    tree, kernels = sample('rrpr').tree, compiled('rrpr')
+    python = PythonBackend(Subject(tree, 'newton_euler', 'tool'), tuple(OUTPUTS))
+    expected = Arguments.of_output(name, tree.n)
+    inputs = [rng.normal(size=(11, tree.n)) for _ in OUTPUTS[name].inputs]
+    fast = kernels.batch(name, *inputs)
+    tolerance = ILL_CONDITIONED if name == 'forward_dynamics' else TOLERANCE
+    for one, other in zip(
+        python.batch(expected, inputs),
+        fast if isinstance(fast, tuple) else (fast,),
+        strict=True,
+    ):
+        close(one, other, tolerance)
+    results = [np.zeros(shape) for shape in expected.shapes]
+    python.kernel(expected)(*(x[4] for x in inputs), *results)
+    single = call(kernels, name, tree.n, *(x[4] for x in inputs))
+    for one, other in zip(results, single, strict=True):
+        close(one, other, tolerance)
+
+
+def allocated(kernel, *arrays):
+    """Return the bytes that 1000 calls hold at most, and the blocks that they leave behind."""
+    for _ in repeat(None, 10):
+        kernel(*arrays)
+    blocks = sys.getallocatedblocks()
+    for _ in repeat(None, 1000):
+        kernel(*arrays)
+    blocks = sys.getallocatedblocks() - blocks
+    tracemalloc.start()
+    try:
+        held, _ = tracemalloc.get_traced_memory()
+        tracemalloc.reset_peak()
+        for _ in repeat(None, 1000):
+            kernel(*arrays)
+        return tracemalloc.get_traced_memory()[1] - held, blocks
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_call_allocates_nothing(compiled, rng):
+    tree = sample('scara').tree
+    arrays = [*rng.normal(size=(3, 4)), np.zeros(4)]
+    held, blocks = allocated(compiled('scara').inverse_dynamics, *arrays)
+    # The iterator of the loop itself takes one small block.
+    assert held <= 64
+    assert blocks <= 1
+    reference = compile_kernel(tree, 'pinocchio').inverse_dynamics
+    assert allocated(reference, *arrays)[0] > 64, 'the measure sees no allocation'
+
+
+def test_results_may_share_memory_with_inputs(compiled, rng):
+    kernels, (q, v, a) = compiled('scara'), rng.normal(size=(3, 4))
+    expected = call(kernels, 'inverse_dynamics', 4, q, v, a)[0]
+    kernels.inverse_dynamics(q, v, a, a)
+    assert np.array_equal(a, expected)
+
+
+def test_inputs_stay_as_they_are(compiled, rng):
+    given = rng.normal(size=(3, 4))
+    copies = given.copy()
+    call(compiled('scara'), 'derivatives', 4, *given)
+    assert np.array_equal(given, copies)
+
+
+class TestUnusualArguments:
+    """What is clear is converted, what is not is refused, nothing is read or written wrongly."""
+
+    @pytest.fixture
+    def kernel(self, compiled):
+        return compiled('scara').inverse_dynamics
+
+    @pytest.fixture
+    def expected(self, compiled):
+        return call(compiled('scara'), 'inverse_dynamics', 4, *np.arange(12.0).reshape(3, 4))[0]
+
+    def test_lists_slices_and_whole_numbers_are_converted(self, kernel, expected):
+        wide, tau = np.zeros((4, 3)), np.zeros(4)
+        wide[:, 1] = [4, 5, 6, 7]
+        kernel([0.0, 1.0, 2.0, 3.0], wide[:, 1], np.arange(8, 12), tau)
+        assert np.array_equal(tau, expected)
+
+    def test_a_result_may_be_a_slice(self, kernel, expected):
+        wide = np.zeros((4, 3))
+        kernel(*np.arange(12.0).reshape(3, 4), wide[:, 1])
+        assert np.array_equal(wide[:, 1], expected)
+        assert not wide[:, [0, 2]].any()
+
+    def test_other_floats_are_converted(self, kernel, expected):
+        tau = np.zeros(4, dtype=np.float32)
+        kernel(*np.arange(12, dtype='>f8').reshape(3, 4), tau)
+        assert tau == pytest.approx(expected, rel=1e-6)  # single precision
+
+    @pytest.mark.parametrize('position', range(4))
+    @pytest.mark.parametrize('shape', [(), (3,), (5,), (1, 4), (4, 1)])
+    def test_a_wrong_shape_is_refused_by_name(self, kernel, position, shape):
+        arrays = [np.zeros(4) for _ in range(4)]
+        arrays[position] = np.zeros(shape)
+        with pytest.raises(ShapeError) as caught:
+            kernel(*arrays)
+        assert caught.value.argument == ('q', 'v', 'a', 'tau')[position]
+        assert caught.value.expected == (4,)
+
+    def test_a_wrong_number_of_arrays_is_refused(self, kernel):
+        with pytest.raises(TypeError, match=r'inverse_dynamics\(q, v, a, tau\) takes 4 arrays'):
+            kernel(np.zeros(4))
+
+    @pytest.mark.parametrize('bad', [None, 3.0, 'q', [1j, 0, 0, 0], object()])
+    def test_what_is_no_array_of_real_numbers_is_refused(self, kernel, bad):
+        good = np.zeros(4)
+        with pytest.raises((ShapeError, ParameterError)):
+            kernel(good, bad, good, good.copy())
+
+    @pytest.mark.parametrize('bad', [[0.0] * 4, np.zeros(4, dtype=int), (0, 0, 0, 0)])
+    def test_a_result_that_cannot_hold_numbers_is_refused(self, kernel, bad):
+        good = np.zeros(4)
+        with pytest.raises(ParameterError, match='tau'):
+            kernel(good, good, good, bad)
+
+    def test_a_read_only_result_is_refused_and_a_read_only_input_taken(self, kernel):
+        frozen = np.zeros(4)
+        frozen.setflags(write=False)
+        kernel(frozen, frozen, frozen, np.zeros(4))
+        with pytest.raises(ParameterError, match='can be written'):
+            kernel(np.zeros(4), np.zeros(4), np.zeros(4), frozen)
+        assert not frozen.any()
+
+    def test_batch_names_the_input_of_the_wrong_shape(self, compiled):
+        kernels = compiled('scara')
+        with pytest.raises(ShapeError, match='q has shape'):
+            kernels.batch('gravity_forces', np.zeros(4))
+        with pytest.raises(ShapeError, match='v has shape'):
+            kernels.batch('bias_forces', np.zeros((3, 4)), np.zeros((4, 4)))
+        with pytest.raises(TypeError, match='takes q, v'):
+            kernels.batch('bias_forces', np.zeros((3, 4)))
+
+
+def test_unknown_names_are_refused_with_those_that_exist():
+    tree = sample('scara').tree
+    with pytest.raises(UnknownNameError, match="kernel output 'torque'; known: bias_forces"):
+        compile_kernel(tree, outputs=('torque',))
+    with pytest.raises(UnknownNameError, match="formulation 'newton'"):
+        compile_kernel(tree, 'newton')
+    with pytest.raises(UnknownNameError, match="frame 'gripper'"):
+        compile_kernel(tree, outputs=('frame_motion',), frame='gripper')
+
+
+def test_only_outputs_asked_for_exist():
+    kernels = compile_kernel(sample('scara').tree, outputs=('gravity_forces',))
+    assert not hasattr(kernels, 'mass_matrix')
+    with pytest.raises(AttributeError, match="'mass_matrix' was asked for; there are: gravity"):
+        kernels.mass_matrix(np.zeros(4), np.zeros((4, 4)))
+    with pytest.raises(UnknownNameError, match='known: gravity_forces'):
+        kernels.batch('mass_matrix', np.zeros((1, 4)))
+
+
+def test_a_robot_of_symbols_has_no_kernels():
+    tree = sample('scara').tree
+    with pytest.raises(ParameterError, match='not of symbols'):
+        compile_kernel(tree.with_changes(mass=tree.mass.astype(object)))
+
+
+def test_pinocchio_is_called_as_it_is(rng):
+    kernels = compile_kernel(
+        sample('scara').tree, 'pinocchio', ('inverse_dynamics', 'derivatives')
+    )
+    assert kernels.kind == 'formulation'
+    q, v, a = rng.normal(size=(3, 6, 4))
+    batch = kernels.batch('inverse_dynamics', q, v, a)
+    assert np.array_equal(batch[2], call(kernels, 'inverse_dynamics', 4, q[2], v[2], a[2])[0])
+
+
+@pytest.fixture(scope='module', params=['parallelogram', 'welding_arm'])
+def mechanism(request):
+    files = share_directory()
+    return load_mechanism(
+        files / 'urdf' / f'{request.param}.urdf.xacro',
+        files / 'config' / f'{request.param}_loops.yaml',
+    )
+
+
+@pytest.mark.parametrize('elbow_drive', [False, True])
+def test_kernels_of_a_mechanism_equal_the_interpreted_recursion(mechanism, elbow_drive, rng):
+    """Also where a drive turns a dependent joint, so that efforts are no coordinate forces."""
+    if elbow_drive:
+        drive = mechanism.drive.copy()
+        crank = mechanism.tree.joint_index('crank_joint')
+        drive[:, mechanism.tree.joint_index('upper_arm_joint')] += drive[:, crank]
+        drive[:, crank] = 0.0
+        mechanism = dataclasses.replace(mechanism, drive=drive)
+    n, model = mechanism.n, KaneMechanism(mechanism)
+    kernels = compile_kernel(mechanism, 'kane', tuple(OUTPUTS))
+    for _ in range(STATES):
+        u, ud, x = rng.uniform(-0.4, 0.4, n), rng.normal(size=n), rng.normal(size=n)
+        state = mechanism.tree_state(u, ud, np.zeros(n))
+        tree_motion = frame_motion(mechanism.tree, state.q, state.v, 'tool')
+        energy = kinetic_energy(mechanism.tree, state.q, state.v)
+        expected = {
+            'inverse_dynamics': [model.inverse_dynamics(u, ud, x)],
+            'gravity_forces': [model.gravity_forces(u)],
+            'bias_forces': [model.bias_forces(u, ud)],
+            'mass_matrix': [model.mass_matrix(u)],
+            'forward_dynamics': [model.forward_dynamics(u, ud, x)],
+            'energies': [np.array([energy, potential_energy(mechanism.tree, state.q)])],
+            'frame_motion': [*tree_motion[:2], tree_motion.J @ state.A, tree_motion.drift],
+            'derivatives': list(model.derivatives(u, ud, x)),
+        }
+        for name, output in OUTPUTS.items():
+            inputs = (u, ud, x)[: len(output.inputs)]
+            for one, other in zip(call(kernels, name, n, *inputs), expected[name], strict=True):
+                close(one, other, ILL_CONDITIONED if name == 'forward_dynamics' else TOLERANCE)
+
+
+def test_a_mechanism_is_refused_where_it_has_no_kernels(mechanism):
+    with pytest.raises(ParameterError, match="closed loops need 'kane'"):
+        compile_kernel(mechanism, 'newton_euler')
+    with pytest.raises(MechanismError, match='cannot be solved for symbols'):
+        compile_kernel(dataclasses.replace(mechanism, closed_form=None), 'kane')
+
+
+WITHOUT_COMPILER = """
+import sys
+sys.modules['llvmlite'] = None
+import numpy as np
+from robot_dynamics_ros.description.shipped import shipped_robot
+from robot_dynamics_ros.dynamics.registry import make_formulation
+from robot_dynamics_ros.errors import ShapeError
+from robot_dynamics_ros.model import load_robot
+from robot_dynamics_ros.symbolic.kernel import compile_kernel
+tree = load_robot(shipped_robot('scara'))
+kernels = [compile_kernel(tree) for _ in range(3)][0]
+q, v, a = np.random.default_rng(0).normal(size=(3, 4))
+tau = np.zeros(4)
+kernels.inverse_dynamics(q, v, a, tau)
+expected = make_formulation('newton_euler', tree).inverse_dynamics(q, v, a)
+assert np.max(np.abs(tau - expected)) < 1e-13, (tau, expected)
+assert np.allclose(kernels.batch('inverse_dynamics', q[None], v[None], a[None])[0], tau)
+try:
+    kernels.gravity_forces(np.zeros(3), tau)
+except ShapeError:
+    print(kernels.kind)
+"""
+
+
+def test_without_llvmlite_the_generated_python_runs_and_says_so_once():
+    command = [sys.executable, '-c', WITHOUT_COMPILER]
+    root = str(Path(__file__).resolve().parents[2])
+    done = subprocess.run(command, cwd=root, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == 'python\n'
+    (line,) = done.stderr.splitlines()
+    assert 'about 70 times slower per call' in line
+    assert 'llvmlite' in line

@@ -1,0 +1,255 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Generated code on disk: found again, made anew when broken, shared by processes."""
+
+from __future__ import annotations
+
+import logging
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from samples import sample
+
+from robot_dynamics_ros.dynamics.registry import make_formulation
+from robot_dynamics_ros.symbolic import cache, generated
+from robot_dynamics_ros.symbolic.backends import PythonBackend
+from robot_dynamics_ros.symbolic.fingerprint import fingerprint
+from robot_dynamics_ros.symbolic.kernel import compile_kernel
+from robot_dynamics_ros.symbolic.native.code import machine
+from robot_dynamics_ros.symbolic.outputs import Subject
+
+ROOT = Path(__file__).resolve().parents[2]
+
+# What a process of its own does: get kernels, check a result, say how they run and whether the
+# code that writes LLVM instructions was loaded, which a warm start has no use for.
+PROGRAM = """
+import sys
+import numpy as np
+from robot_dynamics_ros.description.shipped import shipped_robot
+from robot_dynamics_ros.model import load_robot
+tree = load_robot(shipped_robot('scara'))
+from robot_dynamics_ros.symbolic.kernel import compile_kernel
+kernels = compile_kernel(tree)
+tau = np.zeros(4)
+kernels.inverse_dynamics(np.zeros(4), np.zeros(4), np.zeros(4), tau)
+assert abs(tau[2] + (1.15 + 0.72) * 9.81) < 1e-12, tau
+print(kernels.kind, 'robot_dynamics_ros.symbolic.native.arithmetic' in sys.modules, sep=';')
+"""
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    monkeypatch.setenv(cache.LOCATION, str(tmp_path / 'kernels'))
+    return tmp_path / 'kernels'
+
+
+@pytest.fixture
+def compilations(monkeypatch):
+    """Count how often the recursion is traced."""
+    traced, original = [], generated.trace_program
+
+    def counting(name, subject):
+        traced.append(name)
+        return original(name, subject)
+
+    monkeypatch.setattr(generated, 'trace_program', counting)
+    return traced
+
+
+def start_process(place):
+    environment = {**os.environ, cache.LOCATION: str(place), 'PYTHONPATH': str(ROOT)}
+    command = [sys.executable, '-c', PROGRAM]
+    return subprocess.Popen(
+        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+
+
+def finish(process):
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 0, err
+    assert err == ''
+    kind, built = out.strip().split(';')
+    return kind, built == 'True'
+
+
+def gravity(kernels):
+    g = np.zeros(4)
+    kernels.gravity_forces(np.zeros(4), g)
+    return g
+
+
+def test_source_and_binary_are_kept_and_found_again(place, compilations):
+    tree = sample('scara').tree
+    compile_kernel(tree)
+    names = sorted(file.name for file in place.iterdir())
+    assert [name.rpartition('.')[2] for name in sorted(names, key=lambda n: n[-1])] == ['o', 'py']
+    assert all(name.startswith('scara-newton_euler-') for name in names)
+    assert len(compilations) == 2
+    compile_kernel(tree)
+    assert len(compilations) == 2
+
+
+def test_the_source_kept_is_readable_python_of_the_same_kernels(place):
+    tree = sample('scara').tree
+    compile_kernel(tree)
+    (source,) = place.glob('*.py')
+    text = source.read_text()
+    assert "Dynamics of robot 'scara', from newton_euler." in text
+    assert 'def inverse_dynamics(q, v, a, tau):' in text
+
+
+@pytest.mark.parametrize(
+    'damage',
+    [
+        lambda content: b'',
+        lambda content: content[: len(content) // 2],
+        lambda content: content + b'x',
+        lambda content: content[:-1] + bytes([content[-1] ^ 1]),
+        lambda content: b'\x00garbage\xff' * 100,
+        lambda content: b'raise SystemExit\n',
+    ],
+)
+@pytest.mark.parametrize('ending', ['o', 'py'])
+def test_a_broken_file_is_made_anew(place, compilations, damage, ending):
+    tree, outputs = sample('scara').tree, ('inverse_dynamics', 'gravity_forces')
+
+    def build():
+        if ending == 'o':
+            return gravity(compile_kernel(tree, outputs=outputs))
+        PythonBackend(Subject(tree, 'newton_euler', 'tool'), outputs)
+        return None
+
+    expected = build()
+    (file,) = place.glob(f'*.{ending}')
+    whole = file.read_bytes()
+    file.write_bytes(damage(whole))
+    compilations.clear()
+    found = build()
+    assert len(compilations) == 2
+    assert file.read_bytes() == whole
+    assert np.array_equal(found, expected)
+
+
+def test_a_directory_in_place_of_a_file_does_not_stop_it(place, compilations, caplog):
+    compile_kernel(sample('scara').tree)
+    (file,) = place.glob('*.o')
+    file.unlink()
+    (file / 'in the way').mkdir(parents=True)
+    with caplog.at_level(logging.WARNING):
+        kernels = compile_kernel(sample('scara').tree)
+    assert gravity(kernels)[2] != 0
+    assert 'the next start takes longer' in caplog.text
+
+
+def test_a_cache_that_cannot_be_written_costs_time_only(tmp_path, monkeypatch, caplog):
+    occupied = tmp_path / 'file'
+    occupied.write_text('not a directory')
+    monkeypatch.setenv(cache.LOCATION, str(occupied))
+    with caplog.at_level(logging.WARNING):
+        kernels = compile_kernel(sample('scara').tree)
+    assert kernels.kind == 'machine code'
+    assert 'generated code is not kept' in caplog.text
+
+
+def test_the_cache_moves_with_the_environment(tmp_path, monkeypatch):
+    monkeypatch.delenv(cache.LOCATION)
+    monkeypatch.setenv('XDG_CACHE_HOME', str(tmp_path / 'xdg'))
+    assert cache.cache_directory() == tmp_path / 'xdg' / 'robot_dynamics_ros'
+    monkeypatch.delenv('XDG_CACHE_HOME')
+    monkeypatch.setenv('HOME', str(tmp_path))
+    assert cache.cache_directory() == tmp_path / '.cache' / 'robot_dynamics_ros'
+    monkeypatch.setenv(cache.LOCATION, '~/elsewhere')
+    assert cache.cache_directory() == tmp_path / 'elsewhere'
+
+
+def test_old_files_are_forgotten(place, monkeypatch):
+    monkeypatch.setattr(cache, '_KEPT', 3)
+    for k in range(5):
+        cache.store(f'{k}.py', b'x')
+        os.utime(place / f'{k}.py', (k, k))
+    cache.store('5.py', b'x')
+    assert sorted(file.name for file in place.iterdir()) == ['3.py', '4.py', '5.py']
+
+
+def test_several_processes_at_once_share_an_empty_cache(place):
+    processes = [start_process(place) for _ in range(4)]
+    assert {finish(process)[0] for process in processes} == {'machine code'}
+    # Whoever came last left whole files; no temporary ones remain.
+    assert sorted(file.suffix for file in place.iterdir()) == ['.o', '.py']
+    assert all(cache.load(file.name) is not None for file in place.iterdir())
+
+
+def test_several_processes_at_once_repair_a_broken_cache(place):
+    compile_kernel(sample('scara').tree)
+    for file in place.iterdir():
+        file.write_bytes(file.read_bytes()[:1000])
+    processes = [start_process(place) for _ in range(3)]
+    assert {finish(process)[0] for process in processes} == {'machine code'}
+    assert all(cache.load(file.name) is not None for file in place.iterdir())
+
+
+def test_a_warm_start_compiles_nothing(place):
+    assert finish(start_process(place)) == ('machine code', True)
+    assert finish(start_process(place)) == ('machine code', False)
+
+
+class TestFingerprint:
+    """The name changes with everything that generated code depends on, and only with that."""
+
+    OUTPUTS = ('inverse_dynamics',)
+
+    def of(self, tree, formulation='newton_euler', outputs=OUTPUTS, machine='', frame='tool'):
+        return fingerprint(Subject(tree, formulation, frame), outputs, machine)
+
+    @pytest.mark.parametrize(
+        'name', ['axis', 'R_PJ', 'p_PJ', 'mass', 'com', 'inertia', 'gravity', 'parent']
+    )
+    def test_it_changes_with_every_constant_of_the_robot(self, name):
+        tree = sample('scara').tree
+        changed = np.array(getattr(tree, name))
+        if name == 'parent':
+            other = tree.with_changes(parent=(-1, 0, 1, 1))
+        else:
+            changed = changed.copy()
+            changed.flat[-1] = np.nextafter(changed.flat[-1], np.inf)
+            other = tree.with_changes(**{name: changed})
+        assert self.of(other) != self.of(tree)
+
+    def test_it_does_not_change_with_limits_and_names(self):
+        tree = sample('scara').tree
+        other = tree.with_changes(effort_limit=2 * tree.effort_limit, xml='')
+        assert self.of(other) == self.of(tree)
+
+    def test_it_changes_with_formulation_outputs_machine_and_frame(self):
+        tree = sample('scara').tree
+        motion = ('frame_motion',)
+        names = {
+            self.of(tree),
+            self.of(tree, 'kane'),
+            self.of(tree, outputs=('mass_matrix',)),
+            self.of(tree, machine=machine()),
+            self.of(tree, outputs=motion),
+            self.of(tree, outputs=motion, frame='link1'),
+        }
+        assert len(names) == 6
+
+    def test_it_changes_with_the_sources(self, monkeypatch):
+        from robot_dynamics_ros.symbolic import fingerprint as module
+
+        before = self.of(sample('scara').tree)
+        monkeypatch.setattr(module, 'source_digest', lambda: b'other sources')
+        assert self.of(sample('scara').tree) != before
+
+
+def test_a_robot_with_another_payload_gets_its_own_code(place, rng):
+    tree = sample('scara').tree
+    heavier = tree.with_changes(mass=tree.mass + [0, 0, 0, 1.0])
+    q, v, a = rng.normal(size=(3, 4))
+    for robot in (tree, heavier, tree):
+        tau = np.zeros(4)
+        compile_kernel(robot).inverse_dynamics(q, v, a, tau)
+        expected = make_formulation('newton_euler', robot).inverse_dynamics(q, v, a)
+        assert tau == pytest.approx(expected, rel=1e-12, abs=1e-13)  # rounding of 80 operations
