@@ -1,0 +1,193 @@
+# SPDX-License-Identifier: Apache-2.0
+r"""Inverse kinematics of the four-joint arm, all branches.
+
+From a wrist at (r, z) in the plane of the arm (:math:`\rho^2 = r^2 + z^2`) and the pitch
+:math:`\phi`:
+
+.. math::
+
+   \kappa &= \frac{\rho^2 - a_2^2 - a_3^2}{2 a_2 a_3}, \qquad
+   \theta_3 = \operatorname{atan2}(\sigma\sqrt{1 - \kappa^2},\ \kappa), \quad \sigma = \pm1 \\
+   \theta_2 &= \operatorname{atan2}(-z, r) - \operatorname{atan2}(a_3 s_3,\ a_2 + a_3 c_3),
+   \qquad \theta_4 = \phi - \theta_2 - \theta_3
+
+Source: Wu et al. 2009, (3) to (17), replaced: the paper's route loses terms and squares (errata F4
+to F11) and finds one solution of two (full pose) or four (position and pitch).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from robot_dynamics_ros.errors import UnreachableError
+from robot_dynamics_ros.kinematics.four_dof_geometry import FOUR_DOF, FourDofGeometry
+from robot_dynamics_ros.kinematics.solution import Solution, elbow_sine, violations, wrap
+from robot_dynamics_ros.spatial.scalar import Array
+
+#: Sine of the elbow angle below which the arm counts as stretched or folded.
+ELBOW_SINGULAR = 1e-6
+#: Distance from the waist axis, as a part of the reach, below which the waist counts as free.
+SHOULDER_SINGULAR = 1e-9
+
+
+def inverse_pose(
+    R: Array,
+    p: Array | Sequence[float],
+    geometry: FourDofGeometry = FOUR_DOF,
+    *,
+    tolerance: float = 1e-9,
+) -> list[Solution]:
+    """Return the solutions for a full pose of the wrist (frame 4), at most two.
+
+    Branches are named 'front' or 'back' (the wrist before or behind the waist axis, as the waist
+    looks) and 'up' or 'down' (the elbow above or below the line from shoulder to wrist).
+
+    Args:
+        R: Rotation of frame 4 in the base, shape (3, 3); columns n, o, a.
+        p: Wrist position, shape (3,), m.
+        geometry: The arm.
+        tolerance: For the feasibility of the pose, and for the cosine of theta3 beyond [-1, 1].
+
+    Returns:
+        The solutions with their status; also those outside the joint limits.
+
+    Raises:
+        UnreachableError: R is no rotation, the wrist axis is not horizontal, the position is not
+            in the plane of the arm, or it is out of reach.
+
+    Source: four-dof-arm, section 3.1; errata F4 to F11.
+    """
+    R = np.asarray(R, dtype=float)
+    p = np.asarray(p, dtype=float)
+    if not (
+        np.abs(R.T @ R - np.eye(3)).max() <= tolerance
+        and np.linalg.det(R) > 0.0
+        and np.isfinite(p).all()
+    ):
+        raise UnreachableError('wrist pose', 'R is no rotation matrix or p is not finite')
+    n_z, o_z, (a_x, a_y, a_z) = float(R[2, 0]), float(R[2, 1]), R[:, 2].tolist()
+    if abs(a_z) > tolerance:
+        raise UnreachableError(
+            'wrist pose', f'four joints keep the wrist axis horizontal; here a_z = {a_z:.6g}'
+        )
+    t1 = math.atan2(-a_x, a_y)
+    c1, s1 = math.cos(t1), math.sin(t1)
+    off = -s1 * p[0] + c1 * p[1]
+    if abs(off) > tolerance:
+        raise UnreachableError(
+            'wrist pose', f'the position is {off:.6g} m off the plane across the wrist axis'
+        )
+    r, z = float(c1 * p[0] + s1 * p[1]), float(p[2]) - float(geometry.height)
+    phi = math.atan2(-n_z, -o_z)
+    return _planar(t1, r, z, phi, geometry, tolerance, f'wrist at {_text(p)}', r)
+
+
+def inverse(
+    p: Array | Sequence[float],
+    pitch: float,
+    geometry: FourDofGeometry = FOUR_DOF,
+    *,
+    point: str = 'wrist',
+    current: Array | Sequence[float] | None = None,
+    tolerance: float = 1e-9,
+) -> list[Solution]:
+    """Return the solutions for the position of a point of the hand and its pitch, at most four.
+
+    Args:
+        p: Position in the base, shape (3,), m.
+        pitch: phi = theta2 + theta3 + theta4, rad.
+        geometry: The arm.
+        point: 'wrist' (origin of frame 4) or 'tool' (the geometry's tool point).
+        current: Gives theta1 where it is free (point on the waist axis), and theta2 where it is
+            (wrist on the shoulder axis).
+        tolerance: How far the cosine of theta3 may leave [-1, 1] and be clamped.
+
+    Returns:
+        The solutions with their status, see :func:`inverse`; also those outside the joint limits.
+
+    Raises:
+        UnreachableError: No branch reaches the position, or an argument is not finite.
+
+    Source: four-dof-arm, section 3.2; erratum F11.
+    """
+    x, y, z = (float(value) for value in p)
+    if not all(map(math.isfinite, (x, y, z, pitch))):
+        raise UnreachableError('target', 'it is not finite')
+    t_x, t_y, t_z = map(float, geometry.tool) if point == 'tool' else (0.0, 0.0, 0.0)
+    what = f'{point} at {_text((x, y, z))}'
+    horizontal = x * x + y * y - t_z * t_z
+    if horizontal < 0.0:
+        raise UnreachableError(what, f'closer than {abs(t_z):.6g} m to the waist axis')
+    c, s = math.cos(pitch), math.sin(pitch)
+    found: list[Solution] = []
+    reasons: list[str] = []
+    reach = float(geometry.a2) + float(geometry.a3)
+    free = math.sqrt(horizontal) < SHOULDER_SINGULAR * reach
+    for eta in (1.0, -1.0):
+        r_t = eta * math.sqrt(horizontal)
+        t1 = math.atan2(y, x) - math.atan2(t_z, r_t)
+        if free and t_z == 0.0:
+            t1 = 0.0 if current is None else float(current[0])
+        # From the point back to the wrist, in the plane of the arm: n and o turned by the pitch.
+        r, z_w = r_t - (c * t_x - s * t_y), z - float(geometry.height) + s * t_x + c * t_y
+        try:
+            found += _planar(t1, r, z_w, pitch, geometry, tolerance, what, r_t, current)
+        except UnreachableError as refusal:
+            reasons.append(refusal.reason)
+        if free:
+            break
+    if not found:
+        raise UnreachableError(what, ', '.join(dict.fromkeys(reasons)))
+    return found
+
+
+def _planar(
+    t1: float,
+    r: float,
+    z: float,
+    phi: float,
+    geometry: FourDofGeometry,
+    tolerance: float,
+    what: str,
+    lever: float,
+    current: Array | Sequence[float] | None = None,
+) -> list[Solution]:
+    """Return the elbow branches of the two-link arm in its plane.
+
+    ``lever`` is the signed distance of the point of interest from the waist axis, which the waist
+    moves; ``what`` names the target in errors.
+    """
+    a2, a3 = float(geometry.a2), float(geometry.a3)
+    reach = a2 + a3
+    rho = math.sqrt(r * r + z * z)
+    kappa = (rho * rho - a2 * a2 - a3 * a3) / (2.0 * a2 * a3)
+    if abs(kappa) > 1.0 + tolerance:
+        raise UnreachableError(
+            what,
+            f'the wrist would be {rho:.6g} m from the shoulder; '
+            f'reach is {abs(a2 - a3):.6g} to {reach:.6g} m',
+        )
+    sine = elbow_sine(kappa)
+    singular = (('elbow',) if sine < ELBOW_SINGULAR else ()) + (
+        ('shoulder',) if abs(lever) < SHOULDER_SINGULAR * reach else ()
+    )
+    side = 'back' if r < 0.0 else 'front'
+    found = []
+    for sigma in (1.0, -1.0) if sine > 0.0 else (1.0,):
+        t3 = math.atan2(sigma * sine, kappa)
+        t2 = math.atan2(-z, r) - math.atan2(a3 * sigma * sine, a2 + a3 * kappa)
+        if rho < SHOULDER_SINGULAR * reach:
+            t2 = 0.0 if current is None else float(current[1])
+        q = np.array([wrap(t1), wrap(t2), t3, wrap(phi - t2 - t3)])
+        # A positive theta3 bends the forearm clockwise as seen with r to the right and z up.
+        height = 'up' if (sigma > 0.0) == (r >= 0.0) else 'down'
+        limits = violations(q, geometry.lower, geometry.upper)
+        found.append(Solution(q, f'{side}_{height}', singular, limits))
+    return found
+
+
+def _text(p: Sequence[float] | Array) -> str:
+    return '({:.6g}, {:.6g}, {:.6g})'.format(*p)

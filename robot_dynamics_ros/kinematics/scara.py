@@ -1,0 +1,246 @@
+# SPDX-License-Identifier: Apache-2.0
+r"""Closed kinematics of the SCARA: joints R R P R, z3 and z4 pointing down.
+
+With :math:`\psi = \theta_1 + \theta_2 - \theta_4` (the yaw of the tool):
+
+.. math::
+
+   {}^0_4T = \begin{pmatrix} c_\psi & s_\psi & 0 & L_1 c_1 + L_2 c_{12} \\
+   s_\psi & -c_\psi & 0 & L_1 s_1 + L_2 s_{12} \\ 0 & 0 & -1 & -d_3 \\ 0 & 0 & 0 & 1
+   \end{pmatrix}
+
+Source: Cui 2013, (3), (4), checked by multiplication and differentiation (S11: correct).
+Forward kinematics, Jacobian and drift run over numbers or symbols.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from robot_dynamics_ros.errors import ModelError, UnreachableError
+from robot_dynamics_ros.kinematics.solution import Solution, elbow_sine, violations, wrap
+from robot_dynamics_ros.model.kinematics import FramePose
+from robot_dynamics_ros.model.robot_tree import RobotTree
+from robot_dynamics_ros.spatial.scalar import Array, Scalar, cos, sin
+
+Axes = Literal['base', 'tool']
+
+#: Sine of the elbow angle below which the arm counts as stretched or folded.
+ELBOW_SINGULAR = 1e-6
+
+
+@dataclass(frozen=True)
+class ScaraGeometry:
+    """Lengths and joint limits of a SCARA.
+
+    Attributes:
+        L1: Axis 1 to axis 2, m.
+        L2: Axis 2 to axis 3, m.
+        height: Height of frame {0} in the frame that poses refer to, m; 0 gives the paper's.
+        lower, upper: Joint limits, rad, rad, m, rad.
+    """
+
+    L1: Scalar = 0.325
+    L2: Scalar = 0.275
+    height: Scalar = 0.0
+    lower: tuple[float, ...] = (-2.30, -2.53, 0.0, -6.28)
+    upper: tuple[float, ...] = (2.30, 2.53, 0.25, 6.28)
+
+    @classmethod
+    def from_tree(cls, tree: RobotTree, frame: str = 'tool') -> ScaraGeometry:
+        """Return the geometry of a robot, poses referring to its root link.
+
+        Raises:
+            ModelError: The robot is not built like this SCARA, or the frame is not at frame {4}.
+            UnknownNameError: There is no such frame.
+        """
+        tool = tree.frame(frame)
+        lengths = [tree.p_PJ[0, 2], tree.p_PJ[1, 0], tree.p_PJ[2, 0]] if tree.n == 4 else [0.0] * 3
+        height, L1, L2 = map(float, lengths)
+        origins = np.array([[0, 0, height], [L1, 0, 0], [L2, 0, 0], [0, 0, 0]])
+        down, up = np.diag([1.0, -1.0, -1.0]), np.eye(3)
+        if not (
+            tree.prismatic == (False, False, True, False)
+            and tree.parent == (-1, 0, 1, 2)
+            and tool.body == 3
+            and np.allclose(tree.p_PJ, origins)
+            and np.allclose(tree.R_PJ, np.array([up, up, down, up]))
+            and np.allclose(tree.axis, [0.0, 0.0, 1.0])
+            and np.allclose(tool.R_BF, up)
+            and np.allclose(tool.p_BF, 0.0)
+        ):
+            raise ModelError(
+                f'robot {tree.name!r}',
+                'does not have the frames of the SCARA R R P R',
+                'use kinematics.numeric for other robots',
+            )
+        lower, upper = tree.position_lower.tolist(), tree.position_upper.tolist()
+        return cls(L1, L2, height, tuple(lower), tuple(upper))
+
+
+SCARA = ScaraGeometry()
+
+
+def forward(q: Array | Sequence[Scalar], geometry: ScaraGeometry = SCARA) -> FramePose:
+    """Return the pose of the tool (frame {4}).
+
+    Args:
+        q: theta1, theta2 (rad), d3 (m), theta4 (rad).
+        geometry: The arm.
+
+    Returns:
+        New arrays ``R`` (3, 3), mapping tool to base components, and ``p`` (3,), m.
+
+    Source: Cui 2013, (3).
+    """
+    t1, t2, d3, t4 = q
+    L1, L2 = geometry.L1, geometry.L2
+    c, s = cos(t1 + t2 - t4), sin(t1 + t2 - t4)
+    R = np.array([[c, s, 0], [s, -c, 0], [0, 0, -1]])
+    x = L1 * cos(t1) + L2 * cos(t1 + t2)
+    y = L1 * sin(t1) + L2 * sin(t1 + t2)
+    return FramePose(R, np.array([x, y, geometry.height - d3]))
+
+
+def jacobian(
+    q: Array | Sequence[Scalar], geometry: ScaraGeometry = SCARA, *, frame: Axes = 'base'
+) -> Array:
+    r"""Return the Jacobian of the tool, linear rows first, shape (6, 4).
+
+    The determinant of rows 1, 2, 3, 6 in base axes is :math:`L_1 L_2 \sin\theta_2`.
+
+    Args:
+        q: theta1, theta2 (rad), d3 (m), theta4 (rad).
+        geometry: The arm.
+        frame: Axes of the velocities, 'base' or 'tool'; the point is the tool's origin in both.
+
+    Source: Cui 2013, (4).
+    """
+    t1, t2, _, t4 = q
+    x2, y2 = geometry.L2 * cos(t1 + t2), geometry.L2 * sin(t1 + t2)
+    x, y = geometry.L1 * cos(t1) + x2, geometry.L1 * sin(t1) + y2
+    J = np.array(
+        [
+            [-y, -y2, 0, 0],
+            [x, x2, 0, 0],
+            [0, 0, -1, 0],
+            [0, 0, 0, 0],
+            [0, 0, 0, 0],
+            [1, 1, 0, -1],
+        ]
+    )
+    return J if frame == 'base' else _to_tool(q, geometry, J)
+
+
+def drift(
+    q: Array | Sequence[Scalar],
+    v: Array | Sequence[Scalar],
+    geometry: ScaraGeometry = SCARA,
+    *,
+    frame: Axes = 'base',
+) -> Array:
+    r"""Return the tool's acceleration at zero joint acceleration, :math:`\dot J v`, shape (6,).
+
+    :math:`-(L_1 c_1\dot\theta_1^2 + L_2 c_{12} W^2,\ L_1 s_1\dot\theta_1^2 + L_2 s_{12} W^2,
+    0, 0, 0, 0)`, :math:`W = \dot\theta_1 + \dot\theta_2`.
+
+    Args:
+        q: Joint positions, rad, rad, m, rad.
+        v: Joint velocities, rad/s, rad/s, m/s, rad/s.
+        geometry: The arm.
+        frame: Axes in which the (classical) acceleration is written, 'base' or 'tool'.
+    """
+    t1, t2, _, _ = q
+    w1, W = v[0] * v[0], (v[0] + v[1]) * (v[0] + v[1])
+    x = geometry.L1 * cos(t1) * w1 + geometry.L2 * cos(t1 + t2) * W
+    y = geometry.L1 * sin(t1) * w1 + geometry.L2 * sin(t1 + t2) * W
+    bias = np.array([-x, -y, 0, 0, 0, 0])
+    return bias if frame == 'base' else _to_tool(q, geometry, bias)
+
+
+def _to_tool(q: Array | Sequence[Scalar], geometry: ScaraGeometry, rows: Array) -> Array:
+    R = forward(q, geometry).R_WF
+    return np.concatenate([R.T @ rows[:3], R.T @ rows[3:]])
+
+
+def inverse(
+    position: Array | Sequence[float],
+    yaw: float,
+    geometry: ScaraGeometry = SCARA,
+    *,
+    current: Array | Sequence[float] | None = None,
+    tolerance: float = 1e-9,
+) -> list[Solution]:
+    """Return the solutions for a tool position and yaw: 'right' (theta2 >= 0) and 'left'.
+
+    'right' is the posture of a right arm: the elbow lies to the right of the line from axis 1 to
+    the tool. Where the branches meet (stretched or folded) only one is returned, marked singular.
+
+    Args:
+        position: Tool position, shape (3,), m.
+        yaw: psi = theta1 + theta2 - theta4, rad: the angle of the tool's x axis from base x.
+        geometry: The arm.
+        current: Gives theta1 where it is free (tool on axis 1, possible only if L1 = L2).
+        tolerance: How far the cosine of theta2 may leave [-1, 1] and be clamped.
+
+    Returns:
+        One or two solutions, with their status; also those outside the joint limits.
+
+    Raises:
+        UnreachableError: The position is out of reach, or an argument is not finite.
+    """
+    x, y, z = (float(value) for value in position)
+    if not all(map(math.isfinite, (x, y, z, yaw))):
+        raise UnreachableError('tool target', 'it is not finite')
+    L1, L2 = float(geometry.L1), float(geometry.L2)
+    r2 = x * x + y * y
+    kappa = (r2 - L1 * L1 - L2 * L2) / (2.0 * L1 * L2)
+    if abs(kappa) > 1.0 + tolerance:
+        raise UnreachableError(
+            f'tool position ({x:.6g}, {y:.6g}, {z:.6g})',
+            f'{math.sqrt(r2):.6g} m from axis 1; reach is {abs(L1 - L2):.6g} to {L1 + L2:.6g} m',
+        )
+    sine = elbow_sine(kappa)
+    free = math.sqrt(r2) < tolerance * (L1 + L2)
+    singular = (('elbow',) if sine < ELBOW_SINGULAR else ()) + (('shoulder',) if free else ())
+    found = []
+    for branch, s2 in (('right', sine), ('left', -sine)):
+        t2 = math.atan2(s2, kappa)
+        bearing = math.atan2(y, x) - math.atan2(L2 * s2, L1 + L2 * kappa)
+        t1 = wrap(bearing) if not free else float(current[0]) if current is not None else 0.0
+        q = np.array([t1, t2, float(geometry.height) - z, wrap(t1 + t2 - yaw)])
+        limits = violations(q, geometry.lower, geometry.upper)
+        found.append(Solution(q, branch, singular, limits))
+    return found[:1] if sine == 0.0 else found
+
+
+def inverse_pose(
+    R: Array,
+    position: Array | Sequence[float],
+    geometry: ScaraGeometry = SCARA,
+    *,
+    current: Array | Sequence[float] | None = None,
+    tolerance: float = 1e-9,
+) -> list[Solution]:
+    """Return the solutions for a full pose, whose tool axis must point straight down.
+
+    Args:
+        R: Rotation of the tool in the base, shape (3, 3).
+        position: As in :func:`inverse`.
+        geometry: The arm.
+        current: As in :func:`inverse`.
+        tolerance: Also for the direction of the axis and the orthogonality of R.
+
+    Raises:
+        UnreachableError: The axis does not point down, R is no rotation, or as :func:`inverse`.
+    """
+    yaw = math.atan2(float(R[1, 0]), float(R[0, 0]))
+    c, s = math.cos(yaw), math.sin(yaw)
+    if not np.abs(R - [[c, s, 0.0], [s, -c, 0.0], [0.0, 0.0, -1.0]]).max() <= tolerance:
+        raise UnreachableError('tool pose', 'a SCARA keeps its tool axis pointing straight down')
+    return inverse(position, yaw, geometry, current=current, tolerance=tolerance)

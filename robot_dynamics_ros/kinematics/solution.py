@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What an inverse kinematics answers: joint positions, their branch, whether they can be used."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from robot_dynamics_ros.errors import UnreachableError
+from robot_dynamics_ros.spatial.scalar import Array
+
+#: What a few operations on lengths leave of an exact 0.
+ROUNDING = 16.0 * float(np.finfo(float).eps)
+
+Status = Literal['ok', 'singular', 'outside_limits']
+
+
+@dataclass(frozen=True, eq=False)
+class Solution:
+    """One branch of an inverse kinematics.
+
+    Attributes:
+        q: Joint positions, shape (n,), rad or m; angles in (-pi, pi].
+        branch: Its name, such as 'left' or 'front_up'.
+        singular: Names of the singularities it is at (or nearly): there a joint is free or the
+            angles are accurate to about 1e-8 only.
+        violations: What leaves the joint limits, one sentence per joint.
+    """
+
+    q: Array
+    branch: str
+    singular: tuple[str, ...] = ()
+    violations: tuple[str, ...] = ()
+
+    @property
+    def within_limits(self) -> bool:
+        """Whether all joints are inside their limits."""
+        return not self.violations
+
+    @property
+    def status(self) -> Status:
+        """The most serious remark: 'outside_limits', 'singular', or 'ok'."""
+        if self.violations:
+            return 'outside_limits'
+        return 'singular' if self.singular else 'ok'
+
+
+def wrap(angle: float) -> float:
+    """Return the angle in (-pi, pi], rad."""
+    turned = math.remainder(angle, 2.0 * math.pi)
+    return math.pi if turned == -math.pi else turned
+
+
+def elbow_sine(cosine: float) -> float:
+    """Return the sine, not negative, of an elbow angle; 0 for a cosine within rounding of 1."""
+    square = (1.0 - cosine) * (1.0 + cosine)
+    return math.sqrt(square) if square > ROUNDING else 0.0
+
+
+def violations(q: Array, lower: Sequence[float], upper: Sequence[float]) -> tuple[str, ...]:
+    """Say which joints leave their limits by more than rounding (1e-9)."""
+    return tuple(
+        f'joint {i + 1} at {x:.6g} is outside {low:.6g} to {high:.6g}'
+        for i, (x, low, high) in enumerate(zip(q.tolist(), lower, upper, strict=True))
+        if not low - 1e-9 <= x <= high + 1e-9
+    )
+
+
+def nearest(
+    solutions: Sequence[Solution],
+    current: Array,
+    *,
+    weights: Array | None = None,
+    keep_branch: str | None = None,
+    revolute: Sequence[bool] | None = None,
+    limits: tuple[Array, Array] | None = None,
+) -> Solution:
+    r"""Return the usable solution nearest to a configuration.
+
+    Solutions outside the limits are passed over. The distance is
+    :math:`\sum_i w_i (q_i - q_{now,i})^2`.
+
+    Args:
+        solutions: What an inverse kinematics returned.
+        current: Where the joints are, shape (n,), rad or m.
+        weights: w, shape (n,); ones if None.
+        keep_branch: Branch to stay on as long as its solution is usable and marked singular,
+            where two branches meet and the nearest may flicker.
+        revolute: Which joints turn; with ``limits``, those are first brought within half a turn
+            of ``current`` by whole turns, if that stays inside their limits.
+        limits: Lower and upper joint limits, each shape (n,).
+
+    Raises:
+        UnreachableError: No solution is within the limits; says what each violates.
+    """
+    if revolute is not None and limits is not None:
+        solutions = [_unwound(each, current, revolute, limits) for each in solutions]
+    usable = [solution for solution in solutions if solution.within_limits]
+    if not usable:
+        reasons = '; '.join(f'{s.branch}: {", ".join(s.violations)}' for s in solutions)
+        raise UnreachableError('target', f'every solution leaves the limits ({reasons})')
+    for solution in usable:
+        if solution.branch == keep_branch and solution.singular:
+            return solution
+    w = np.ones(len(current)) if weights is None else weights
+    return min(usable, key=lambda solution: float(w @ (solution.q - current) ** 2))
+
+
+def _unwound(
+    solution: Solution, current: Array, revolute: Sequence[bool], limits: tuple[Array, Array]
+) -> Solution:
+    q, (lower, upper) = solution.q.copy(), limits
+    for i, turns in enumerate(revolute):
+        if turns:
+            other = q[i] + 2.0 * math.pi * round((current[i] - q[i]) / (2.0 * math.pi))
+            if lower[i] <= other <= upper[i]:
+                q[i] = other
+    return Solution(
+        q, solution.branch, solution.singular, violations(q, lower.tolist(), upper.tolist())
+    )

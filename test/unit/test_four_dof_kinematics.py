@@ -1,0 +1,322 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Closed kinematics of the four-joint arm: the acceptance checks of its specification."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import sympy
+from oracles import PinocchioOracle, complex_step, complex_step_along
+from samples import sample, shipped
+
+from robot_dynamics_ros.errors import ModelError, UnreachableError
+from robot_dynamics_ros.kinematics import four_dof
+from robot_dynamics_ros.kinematics.four_dof import FOUR_DOF, FOUR_DOF_WIDE, FourDofGeometry
+from robot_dynamics_ros.kinematics.solution import nearest
+
+ROBOT = sample('four_dof')
+ON_TREE = FourDofGeometry.from_tree(ROBOT.tree)
+EXAMPLE = np.array([0.3, -1.1, -0.4, 0.6])
+A2, A3 = 0.30, 0.25
+
+
+def random_q(rng, geometry=FOUR_DOF):
+    return rng.uniform(geometry.lower, geometry.upper)
+
+
+def denavit_hartenberg(a, alpha, d, theta):
+    """Wu 2009, (1): Trans_z(d) Rot_z(theta) Trans_x(a) Rot_x(alpha) (erratum F2)."""
+    ca, sa, c, s = np.cos(alpha), np.sin(alpha), np.cos(theta), np.sin(theta)
+    return np.array(
+        [
+            [c, -ca * s, sa * s, a * c],
+            [s, ca * c, -sa * c, a * s],
+            [0, sa, ca, d],
+            [0, 0, 0, 1],
+        ]
+    )
+
+
+def chain(q):
+    rows = [(0, -math.pi / 2, 0), (A2, 0, 0), (A3, 0, 0), (0, 0, 0)]
+    T = np.eye(4)
+    for row, theta in zip(rows, q, strict=True):
+        T = T @ denavit_hartenberg(*row, theta)
+    return T
+
+
+# ---- forward ------------------------------------------------------------------------------------
+
+
+def test_forward_is_the_denavit_hartenberg_product_and_the_chain_of_joint_frames(rng):
+    """Acceptance 1; the joint frames are those of the URDF, read by Pinocchio."""
+    oracle = PinocchioOracle(ROBOT.xml, ROBOT.gravity, ROBOT.tree.joint_names)
+    for _ in range(20):
+        q = random_q(rng)
+        R, p = four_dof.forward(q)
+        T = chain(q)
+        np.testing.assert_allclose(R, T[:3, :3], atol=1e-15)
+        np.testing.assert_allclose(p, T[:3, 3], atol=1e-15)
+        R_link, p_link = oracle.frame_pose('link4', q)
+        np.testing.assert_allclose(R, R_link, atol=1e-15)
+        np.testing.assert_allclose(p + [0.0, 0.0, 0.2], p_link, atol=1e-15)
+
+
+def test_the_tool_point_is_that_of_pinocchio(rng):
+    oracle = PinocchioOracle(ROBOT.xml, ROBOT.gravity, ROBOT.tree.joint_names)
+    q = random_q(rng)
+    found = four_dof.forward(q, ON_TREE, point='tool')
+    np.testing.assert_allclose(found.p_WF, oracle.frame_pose('tool', q)[1], atol=1e-15)
+
+
+def test_the_default_geometries_are_those_of_the_shipped_robot():
+    assert replace(ON_TREE, height=0.0) == FOUR_DOF
+    wide = FourDofGeometry.from_tree(shipped('four_dof', limits_profile='wide').tree)
+    assert replace(wide, height=0.0) == FOUR_DOF_WIDE
+
+
+def test_worked_numbers():
+    """Section 8 of the specification, ten digits."""
+    R, p = four_dof.forward(EXAMPLE)
+    expected = [
+        [0.5938466847, 0.7483407797, -0.2955202067],
+        [0.1836983063, 0.2314889302, 0.9553364891],
+        [0.7833269096, -0.6216099683, 0.0],
+    ]
+    np.testing.assert_allclose(R, expected, atol=5e-11)
+    np.testing.assert_allclose(p, [0.1468955353, 0.0454401140, 0.5167359547], atol=5e-11)
+    J = [
+        [0.0, 0.2007614176, 0.1411606183, 0.0],
+        [0.0, 0.5003538771, 0.2063339037, 0.0],
+        [0.1537631368, 0.0, 0.0, 0.0],
+        [0.7833269096, 0.0, 0.0, 0.0],
+        [-0.6216099683, 0.0, 0.0, 0.0],
+        [0.0, 1.0, 1.0, 1.0],
+    ]
+    np.testing.assert_allclose(four_dof.jacobian(EXAMPLE, frame='tool'), J, atol=5e-11)
+    solutions = four_dof.inverse(p, -0.9)
+    inside = [(0.3, -1.4631478012, 0.4, 0.1631478012), (0.3, -1.1, -0.4, 0.6)]
+    outside = [
+        (-2.8415926536, -2.0415926536, 0.4, 0.7415926536),
+        (-2.8415926536, -1.6784448524, -0.4, 1.1784448524),
+    ]
+    np.testing.assert_allclose([s.q for s in solutions], [*inside, *outside], atol=5e-11)
+    assert [s.within_limits for s in solutions] == [True, True, False, False]
+    pose = four_dof.inverse_pose(R, p)
+    np.testing.assert_allclose([s.q for s in pose], inside, atol=5e-11)
+
+
+# ---- differential kinematics --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize('point', ['wrist', 'tool'])
+@pytest.mark.parametrize('frame', ['base', 'tool'])
+def test_jacobian_and_drift_are_those_of_pinocchio(frame, point, rng):
+    """Acceptance 4."""
+    oracle = PinocchioOracle(ROBOT.xml, ROBOT.gravity, ROBOT.tree.joint_names)
+    link = {'wrist': 'link4', 'tool': 'tool'}[point]
+    for _ in range(10):
+        q, v = random_q(rng), rng.normal(size=4)
+        R, _ = oracle.frame_pose(link, q)
+        turn = np.kron(np.eye(2), R.T if frame == 'tool' else np.eye(3))
+        J, bias = oracle.frame_jacobian(link, q), oracle.frame_drift(link, q, v)
+        found = four_dof.jacobian(q, ON_TREE, frame=frame, point=point)
+        np.testing.assert_allclose(found, turn @ J, atol=1e-15)
+        found = four_dof.drift(q, v, ON_TREE, frame=frame, point=point)
+        # Accelerations up to 10 m/s^2.
+        np.testing.assert_allclose(found, turn @ bias, atol=1e-14)
+
+
+def test_the_jacobian_in_base_axes_is_the_printed_matrix(rng):
+    q = random_q(rng)
+    t1, t2, t3, _ = q
+    c1, s1 = math.cos(t1), math.sin(t1)
+    x3, y3 = A3 * math.cos(t2 + t3), A3 * math.sin(t2 + t3)
+    r, z = A2 * math.cos(t2) + x3, -A2 * math.sin(t2) - y3
+    printed = [
+        [-s1 * r, c1 * z, -c1 * y3, 0],
+        [c1 * r, s1 * z, -s1 * y3, 0],
+        [0, -r, -x3, 0],
+        [0, -s1, -s1, -s1],
+        [0, c1, c1, c1],
+        [1, 0, 0, 0],
+    ]
+    np.testing.assert_allclose(four_dof.jacobian(q), printed, atol=1e-15)
+
+
+@pytest.mark.parametrize('point', ['wrist', 'tool'])
+def test_linear_jacobian_and_drift_are_derivatives(point, rng):
+    q, v = random_q(rng), rng.normal(size=4)
+    J = complex_step(lambda x: four_dof.forward(x, point=point).p_WF, q)
+    np.testing.assert_allclose(four_dof.jacobian(q, point=point)[:3], J, atol=1e-15)
+    rate = complex_step_along(lambda x: four_dof.jacobian(x, point=point), q, v)
+    np.testing.assert_allclose(four_dof.drift(q, v, point=point), rate @ v, atol=1e-14)
+
+
+def test_the_determinant_of_position_and_pitch_is_that_of_the_formula(rng):
+    """Acceptance 5: det Gamma = a2 a3 s3 r, zero at both singularities."""
+    for _ in range(10):
+        q = random_q(rng)
+        r = A2 * math.cos(q[1]) + A3 * math.cos(q[1] + q[2])
+        determinant = np.linalg.det(four_dof.task_jacobian(q).astype(float))
+        assert determinant == pytest.approx(A2 * A3 * math.sin(q[2]) * r, rel=1e-11, abs=1e-17)
+
+
+def test_forward_jacobian_and_drift_run_over_symbols():
+    q, v = sympy.symbols('t1:5'), sympy.symbols('w1:5')
+    values = np.array([*EXAMPLE, 1.0, -2.0, 0.3, 0.7])
+    numbers = dict(zip((*q, *v), values.tolist(), strict=True))
+    for symbolic, numeric in (
+        (four_dof.forward(q, point='tool').p_WF, four_dof.forward(EXAMPLE, point='tool').p_WF),
+        (four_dof.jacobian(q, point='tool'), four_dof.jacobian(EXAMPLE, point='tool')),
+        (four_dof.drift(q, v, point='tool'), four_dof.drift(EXAMPLE, values[4:], point='tool')),
+    ):
+        found = [float(sympy.sympify(x).subs(numbers)) for x in symbolic.ravel()]
+        np.testing.assert_allclose(found, numeric.ravel().astype(float), atol=1e-14)
+
+
+# ---- inverse ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize('geometry', [FOUR_DOF, FOUR_DOF_WIDE])
+def test_every_branch_reproduces_the_pose_and_one_is_the_configuration(geometry, rng):
+    """Acceptance 2."""
+    for _ in range(300):
+        q = random_q(rng, geometry)
+        R, p = four_dof.forward(q)
+        for solutions in (
+            four_dof.inverse_pose(R, p, geometry),
+            four_dof.inverse(p, q[1] + q[2] + q[3], geometry),
+        ):
+            for s in solutions:
+                found = four_dof.forward(s.q)
+                np.testing.assert_allclose(found.p_WF, p, atol=1e-12)
+                assert np.sin(s.q[1:].sum() - q[1:].sum()) == pytest.approx(0.0, abs=1e-12)
+            # Near s3 = 0 the angles are the square root of rounding.
+            atol = 1e-9 if abs(math.sin(q[2])) > 1e-3 else 1e-6
+            own = [s for s in solutions if np.abs(s.q - q).max() < atol]
+            assert len(own) == 1
+            assert own[0].within_limits
+        for s in four_dof.inverse_pose(R, p, geometry):
+            np.testing.assert_allclose(four_dof.forward(s.q).R_WF, R, atol=1e-12)
+
+
+@pytest.mark.parametrize('tool', [(0.0, 0.12, 0.0), (0.05, 0.12, 0.03)])
+def test_a_tool_point_at_a_pitch_is_reached_by_every_branch(tool, rng):
+    geometry = replace(FOUR_DOF_WIDE, tool=tool, height=0.2)
+    for _ in range(200):
+        q = random_q(rng, geometry)
+        p = four_dof.forward(q, geometry, point='tool').p_WF
+        solutions = four_dof.inverse(p, q[1:].sum(), geometry, point='tool')
+        assert 2 <= len(solutions) <= 4
+        for s in solutions:
+            found = four_dof.forward(s.q, geometry, point='tool').p_WF
+            np.testing.assert_allclose(found, p, atol=1e-12)
+        assert min(np.abs(s.q - q).max() for s in solutions) < 1e-6
+
+
+def test_up_and_down_say_where_the_elbow_is_and_front_and_back_where_the_wrist_is(rng):
+    for _ in range(100):
+        q = random_q(rng, FOUR_DOF_WIDE)
+        for s in four_dof.inverse(four_dof.forward(q).p_WF, 0.0):
+            elbow = np.array([A2 * math.cos(s.q[1]), -A2 * math.sin(s.q[1])])
+            r = elbow[0] + A3 * math.cos(s.q[1] + s.q[2])
+            z = elbow[1] - A3 * math.sin(s.q[1] + s.q[2])
+            assert s.branch.startswith('front' if r >= 0 else 'back')
+            # Height of the elbow above the line from the shoulder to the wrist, at the elbow.
+            above = elbow[1] - elbow[0] * z / r
+            if abs(r) > 1e-3 and abs(above) > 1e-6:
+                assert s.branch.endswith('up' if above > 0 else 'down')
+
+
+def test_inside_the_limits_of_the_paper_half_of_the_configurations_lean_back(rng):
+    """Section 3.2: keeping only the front shoulder branch would lose 54 % of them."""
+    q = rng.uniform(FOUR_DOF.lower, FOUR_DOF.upper, size=(20000, 4))
+    r = A2 * np.cos(q[:, 1]) + A3 * np.cos(q[:, 1] + q[:, 2])
+    # Standard deviation of a share of 20000 is 0.35 %.
+    assert np.mean(r < 0) == pytest.approx(0.54, abs=0.015)
+
+
+def test_the_wrist_of_the_paper_profile_stays_in_a_thin_shell_above_the_shoulder(rng):
+    """Section 5: rho from sqrt(a2^2 + a3^2 + sqrt2 a2 a3) to a2 + a3, z > 0."""
+    wrists = np.array([four_dof.forward(random_q(rng)).p_WF for _ in range(2000)])
+    rho = np.linalg.norm(wrists, axis=1)
+    assert rho.min() >= math.sqrt(A2**2 + A3**2 + math.sqrt(2) * A2 * A3) - 1e-12
+    assert rho.max() <= A2 + A3 + 1e-12
+    assert wrists[:, 2].min() > 0.0
+
+
+def test_stretched_gives_one_solution_per_shoulder_branch_marked_singular():
+    q = np.array([0.3, -1.1, 0.0, 0.6])
+    R, p = four_dof.forward(q)
+    (solution,) = four_dof.inverse_pose(R, p * (1 - 1e-16), FOUR_DOF)
+    np.testing.assert_allclose(solution.q, q, atol=1e-7)
+    assert solution.singular == ('elbow',)
+    assert solution.status == 'singular'
+
+
+def test_on_the_waist_axis_the_waist_keeps_its_angle_and_is_marked():
+    p = [0.0, 0.0, 0.52]
+    solutions = four_dof.inverse(p, -0.9, current=[0.4, -1.0, 0.2, 0.1])
+    assert [s.q[0] for s in solutions] == [0.4, 0.4]
+    assert all('shoulder' in s.singular for s in solutions)
+    for s in solutions:
+        np.testing.assert_allclose(four_dof.forward(s.q).p_WF, p, atol=1e-12)
+
+
+def test_folded_onto_the_shoulder_axis_the_shoulder_keeps_its_angle():
+    equal = replace(FOUR_DOF, a2=0.3, a3=0.3, tool=(0.0, 0.0, 0.0))
+    (solution,) = four_dof.inverse([0, 0, 0], 0.2, equal, current=[0.1, -0.7, 0.0, 0.0])
+    np.testing.assert_allclose(solution.q[:2], [0.1, -0.7])
+    assert set(solution.singular) == {'elbow', 'shoulder'}
+
+
+def test_what_cannot_be_reached_is_said_with_the_reason():
+    """Acceptance 3."""
+    R, p = four_dof.forward(EXAMPLE)
+    small = replace(FOUR_DOF, a3=0.1)
+    roll = np.array([[0.0, 0, 1], [0, 1, 0], [-1, 0, 0]])
+    for call, reason in (
+        (lambda: four_dof.inverse_pose(R, 1.1 * p), 'from the shoulder; reach is 0.05 to 0.55 m'),
+        (lambda: four_dof.inverse([0.1, 0.1, 0.0], 0.0, small), 'reach is 0.2 to 0.4 m'),
+        (lambda: four_dof.inverse_pose(R, p + 0.01 * R[:, 2]), 'm off the plane'),
+        (lambda: four_dof.inverse_pose(R @ roll, p), 'keep the wrist axis horizontal'),
+        (lambda: four_dof.inverse_pose(1.01 * R, p), 'no rotation matrix'),
+        (lambda: four_dof.inverse_pose(R @ np.diag([1, 1, -1]), p), 'no rotation matrix'),
+        (lambda: four_dof.inverse([math.nan, 0, 0], 0.0), 'not finite'),
+    ):
+        with pytest.raises(UnreachableError) as caught:
+            call()
+        assert reason in str(caught.value)
+    aside = replace(FOUR_DOF, tool=(0.0, 0.12, 0.05))
+    with pytest.raises(UnreachableError, match='closer than 0.05 m to the waist axis'):
+        four_dof.inverse([0.02, 0.0, 0.4], 0.0, aside, point='tool')
+
+
+def test_the_branch_is_held_where_the_elbow_is_stretched():
+    """Section 3.4: the nearest in the limits, but no flicker while theta3 is about 0."""
+    near = four_dof.inverse(four_dof.forward([0.3, -1.1, 1e-8, 0.6]).p_WF, -0.5)
+    branches = {s.branch for s in near if s.within_limits}
+    for branch in branches:
+        chosen = nearest(near, np.array([0.3, -1.1, 0.0, 0.6]), keep_branch=branch)
+        assert chosen.branch == branch
+    far = four_dof.inverse(four_dof.forward(EXAMPLE).p_WF, -0.9)
+    assert nearest(far, EXAMPLE, keep_branch='front_up').branch == 'front_down'
+    weights = np.array([1.0, 1.0, 0.0, 1.0])
+    assert nearest(far, np.array([0.3, -1.4, -0.4, 0.2]), weights=weights).branch == 'front_up'
+
+
+def test_both_elbow_branches_are_often_within_the_limits(rng):
+    """Section 3.4: for about 58 % of the poses within the limits."""
+    both = []
+    for _ in range(2000):
+        solutions = four_dof.inverse_pose(*four_dof.forward(random_q(rng)))
+        both.append(sum(s.within_limits for s in solutions) == 2)
+    # Standard deviation of a share of 2000 is 1.1 %.
+    assert np.mean(both) == pytest.approx(0.58, abs=0.04)
+
+
+def test_another_robot_is_refused():
+    with pytest.raises(ModelError, match="robot 'scara'"):
+        FourDofGeometry.from_tree(sample('scara').tree)

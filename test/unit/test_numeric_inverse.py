@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Damped least squares with restarts: it finds what exists and says what it did not find."""
+
+import math
+
+import numpy as np
+import pytest
+from oracles import PinocchioOracle
+from samples import random_tree, sample, shipped
+
+from robot_dynamics_ros.errors import (
+    NonFiniteError,
+    ParameterError,
+    ShapeError,
+    UnknownNameError,
+)
+from robot_dynamics_ros.kinematics.numeric import inverse_kinematics
+
+ARM = shipped('four_dof', limits_profile='wide')
+
+
+@pytest.mark.parametrize('seed', [0, 3, 5])
+def test_poses_of_a_six_joint_robot_are_found(seed, rng):
+    robot = random_tree(np.random.default_rng(seed), 6)
+    oracle = PinocchioOracle(robot.xml, robot.gravity, robot.tree.joint_names)
+    for _ in range(5):
+        R, p = oracle.frame_pose('link5', rng.uniform(-1.5, 1.5, 6))
+        found = inverse_kinematics(robot.tree, p, R, frame='link5')
+        assert found.converged
+        R_found, p_found = oracle.frame_pose('link5', found.q)
+        # Its tolerance is 1e-10 on distance and angle.
+        np.testing.assert_allclose(p_found, p, atol=1.1e-10)
+        np.testing.assert_allclose(R_found, R, atol=1.1e-10)
+        assert (found.q >= robot.tree.position_lower).all()
+        assert (found.q <= robot.tree.position_upper).all()
+
+
+def test_full_poses_that_a_four_joint_arm_can_take_are_found(rng):
+    oracle = PinocchioOracle(ARM.xml, ARM.gravity, ARM.tree.joint_names)
+    for _ in range(5):
+        R, p = oracle.frame_pose('tool', rng.uniform(ARM.tree.position_lower + 0.2,
+                                                     ARM.tree.position_upper - 0.2))  # fmt: skip
+        found = inverse_kinematics(ARM.tree, p, R)
+        assert found.status == 'converged'
+        np.testing.assert_allclose(oracle.frame_pose('tool', found.q)[1], p, atol=1.1e-10)
+
+
+def test_a_position_alone_leaves_the_rotation_free():
+    found = inverse_kinematics(ARM.tree, [0.3, 0.1, 0.4])
+    assert found.converged
+    assert found.rotation_error == 0.0
+
+
+def test_a_good_start_converges_quadratically_at_the_first_attempt():
+    q = np.array([0.2, -1.2, 0.8, 0.1])
+    oracle = PinocchioOracle(ARM.xml, ARM.gravity, ARM.tree.joint_names)
+    R, p = oracle.frame_pose('tool', q)
+    found = inverse_kinematics(ARM.tree, p, R, start=q + 0.05)
+    assert found.attempts == 1
+    assert found.iterations <= 8
+    np.testing.assert_allclose(found.q, q, atol=1e-8)
+
+
+def test_out_of_reach_is_a_status_with_the_distance_left():
+    found = inverse_kinematics(ARM.tree, [2.0, 0.0, 0.2], restarts=3)
+    assert not found.converged
+    assert found.status in ('at_limits', 'not_converged')
+    # Reach 0.3 + 0.25 + 0.12 from the shoulder at height 0.2.
+    assert found.position_error == pytest.approx(2.0 - 0.67, abs=1e-3)
+    assert found.attempts == 4
+
+
+def test_a_target_beyond_a_limit_ends_at_the_limit():
+    tree = sample('scara').tree
+    found = inverse_kinematics(tree, [0.4, 0.1, 0.05], restarts=2)
+    assert found.status == 'at_limits'
+    assert found.q[2] == 0.25
+    assert found.position_error == pytest.approx(0.1, abs=1e-6)
+
+
+def test_the_answer_is_the_same_every_time():
+    target = ([0.3, 0.1, 0.4], np.eye(3))
+    first, again = (inverse_kinematics(ARM.tree, *target, restarts=3) for _ in range(2))
+    np.testing.assert_array_equal(first.q, again.q)
+    other = inverse_kinematics(ARM.tree, *target, restarts=3, seed=1)
+    assert other.attempts == first.attempts
+
+
+def test_wrong_arguments_are_refused():
+    tree = ARM.tree
+    for error, arguments in (
+        (ShapeError, {'position': [0.0, 0.0]}),
+        (ShapeError, {'position': [0.0] * 3, 'R': np.eye(2)}),
+        (ShapeError, {'position': [0.0] * 3, 'start': np.zeros(3)}),
+        (NonFiniteError, {'position': [0.0, math.nan, 0.0]}),
+        (ParameterError, {'position': [0.0] * 3, 'tolerance': 0.0}),
+        (UnknownNameError, {'position': [0.0] * 3, 'frame': 'hand'}),
+    ):
+        with pytest.raises(error):
+            inverse_kinematics(tree, **arguments)
