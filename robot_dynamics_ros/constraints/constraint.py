@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The contract of a constraint f(q, t) = 0."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+
+from robot_dynamics_ros.constraints.jet import Jet, given
+from robot_dynamics_ros.constraints.motion import Motion
+from robot_dynamics_ros.constraints.signals import Signal
+from robot_dynamics_ros.errors import ShapeError
+from robot_dynamics_ros.model.robot_tree import RobotTree
+from robot_dynamics_ros.spatial.scalar import Array, Scalar
+
+
+class Evaluation(NamedTuple):
+    r"""A constraint at one state and time.
+
+    Attributes:
+        f: Value :math:`f(q, t)`, shape (m,); the goal is 0.
+        f_dot: Rate :math:`\dot f = \Gamma\dot q + f_t`, shape (m,).
+        Gamma: Jacobian :math:`\Gamma = \partial f/\partial q`, shape (m, n).
+        beta: Drift :math:`\beta = \dot\Gamma\dot q + (\partial f/\partial t)^{\cdot}
+            = f_{qq}[\dot q,\dot q] + 2 f_{qt}\dot q + f_{tt}`, shape (m,), so that
+            :math:`\ddot f = \Gamma\ddot q + \beta`.
+
+    Source: constraint-stabilization, section 1; errata C3, C4.
+    """
+
+    f: Array
+    f_dot: Array
+    Gamma: Array
+    beta: Array
+
+
+class Constraint(ABC):
+    """A condition f(q, t) = 0 of m rows on a robot, twice continuously differentiable.
+
+    What a kind has to say is :meth:`residual`: the condition as an expression in the robot's
+    points, axes and joints and in the quantities given in time. Value, rate, Jacobian and drift
+    follow, over numbers (``evaluate``) and over symbols (the compiled tick).
+
+    Args:
+        tree: The robot.
+        name: The constraint's name in its program.
+        rows: What each row of f measures, with its unit: 'height (m)'.
+        signals: The quantities given in time that the residual needs.
+    """
+
+    kind: ClassVar[str]
+
+    def __init__(
+        self, tree: RobotTree, name: str, rows: Sequence[str], signals: Sequence[Signal] = ()
+    ) -> None:
+        self.tree, self.name = tree, name
+        self.rows, self.signals = tuple(rows), tuple(signals)
+
+    @property
+    def m(self) -> int:
+        """Number of rows."""
+        return len(self.rows)
+
+    @property
+    def horizon(self) -> float:
+        """Time until which the signals must be watched to have seen all of them, s."""
+        return max((signal.horizon for signal in self.signals), default=0.0)
+
+    @abstractmethod
+    def residual(self, motion: Motion, given: Sequence[Jet]) -> Jet:
+        """Return f as a jet of shape (m,).
+
+        Args:
+            motion: The robot's points, axes and joints.
+            given: The jets of ``signals``, in their order.
+        """
+
+    def evaluate(self, q: Array, v: Array, t: Scalar) -> Evaluation:
+        """Return value, rate, Jacobian and drift; new arrays.
+
+        Args:
+            q: Joint positions, shape (n,), rad or m; numbers or symbols.
+            v: Joint velocities, shape (n,), rad/s or m/s.
+            t: Time on the program's clock, s; a number.
+
+        Raises:
+            ShapeError: q or v has not the shape (n,).
+        """
+        n = self.tree.n
+        for label, value in (('q', q), ('v', v)):
+            if np.shape(value) != (n,):
+                raise ShapeError(label, np.shape(value), (n,))
+        jets = [given(*signal.at(t), n) for signal in self.signals]
+        f = self.residual(Motion(self.tree, np.asarray(q), np.asarray(v)), jets)
+        return Evaluation(f.value, f.rate, f.J, f.drift)

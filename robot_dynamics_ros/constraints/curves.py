@@ -1,0 +1,216 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Curves as functions of a parameter: line, circle, Lissajous figure."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+
+import numpy as np
+
+from robot_dynamics_ros.errors import ParameterError, ShapeError
+from robot_dynamics_ros.spatial.scalar import Array, Scalar, cos, sin
+
+Point = list[Scalar]
+
+
+class Curve(ABC):
+    """A twice continuously differentiable curve p(s) with s from 0 to ``length``.
+
+    Attributes:
+        size: Number of components of p.
+        length: Where s ends, in the unit of s; infinite for a curve without end.
+        formula: Whether ``at`` is one formula in s, free of cases, and so runs over symbols.
+    """
+
+    size: int
+    length: float
+    formula: bool = True
+
+    @property
+    def lap(self) -> float:
+        """The parameter after which everything has been seen once."""
+        return self.length
+
+    @abstractmethod
+    def at(self, s: Scalar) -> tuple[Point, Point, Point]:
+        """Return p, dp/ds and d2p/ds2, each a list of ``size`` numbers."""
+
+
+class Line(Curve):
+    """A straight line from one point to another; s is the length covered.
+
+    Raises:
+        ParameterError: The two points coincide.
+    """
+
+    def __init__(self, start: Sequence[float], end: Sequence[float]) -> None:
+        self.start = numbers('from', start)
+        step = np.array(numbers('to', end, len(self.start))) - self.start
+        self.size, self.length = len(self.start), math.sqrt(float(step @ step))
+        if not self.length > 0.0:
+            raise ParameterError('to', list(end), 'must differ from the start of the line')
+        self.direction = (step / self.length).tolist()
+        self._rest = [0.0] * self.size
+
+    def at(self, s: Scalar) -> tuple[Point, Point, Point]:
+        """Return p, dp/ds and d2p/ds2."""
+        point = [a + s * d for a, d in zip(self.start, self.direction, strict=True)]
+        return point, self.direction, self._rest
+
+
+class Linear(Curve):
+    """A value that grows for ever, p = start + rate * s; s is time, s. A lap is ten seconds."""
+
+    length = math.inf
+
+    def __init__(self, start: Sequence[float], rate: Sequence[float]) -> None:
+        self.start = numbers('from', start)
+        self.rate = numbers('rate', rate, len(self.start))
+        self.size = len(self.start)
+        self._rest = [0.0] * self.size
+
+    @property
+    def lap(self) -> float:
+        """Ten seconds."""
+        return 10.0
+
+    def at(self, s: Scalar) -> tuple[Point, Point, Point]:
+        """Return p, dp/ds and d2p/ds2."""
+        point = [a + s * d for a, d in zip(self.start, self.rate, strict=True)]
+        return point, self.rate, self._rest
+
+
+class Circle(Curve):
+    """A circle in space; s is the length covered.
+
+    Args:
+        center: m, shape (3,).
+        radius: m.
+        normal: The circle is run anticlockwise seen against this direction, shape (3,).
+        toward: The circle starts from its centre in this direction (its part across the
+            normal), shape (3,).
+        laps: How often it is run; infinite by default.
+
+    Raises:
+        ParameterError: The radius is not positive, or ``toward`` is along the normal.
+    """
+
+    size = 3
+
+    def __init__(
+        self,
+        center: Sequence[float],
+        radius: float,
+        normal: Sequence[float] = (0.0, 0.0, 1.0),
+        toward: Sequence[float] | None = None,
+        laps: float = math.inf,
+    ) -> None:
+        if not 0.0 < radius < math.inf:
+            raise ParameterError('radius', radius, 'must be positive and finite')
+        if not laps > 0.0:
+            raise ParameterError('laps', laps, 'must be positive')
+        self.center, self.radius = numbers('center', center, 3), float(radius)
+        self.length = 2.0 * math.pi * self.radius * float(laps)
+        n = unit('normal', normal)
+        e = np.array(numbers('toward', toward, 3)) if toward is not None else across(n)
+        e = unit('toward', e - n * (n @ e))
+        self._e, self._g = (self.radius * e).tolist(), (self.radius * np.cross(n, e)).tolist()
+
+    @property
+    def lap(self) -> float:
+        """The circumference, m, or the length if that is shorter."""
+        return min(self.length, 2.0 * math.pi * self.radius)
+
+    def at(self, s: Scalar) -> tuple[Point, Point, Point]:
+        """Return p, dp/ds and d2p/ds2."""
+        k = 1.0 / self.radius
+        c, d = cos(s * k), sin(s * k)
+        out = [c * e + d * g for e, g in zip(self._e, self._g, strict=True)]
+        along = [k * (c * g - d * e) for e, g in zip(self._e, self._g, strict=True)]
+        point = [m + r for m, r in zip(self.center, out, strict=True)]
+        return point, along, [-k * k * r for r in out]
+
+
+class Lissajous(Curve):
+    r"""Sinusoids :math:`p_i = c_i + A_i\sin(2\pi\nu_i s + \varphi_i)`; s is time, s.
+
+    Args:
+        center: :math:`c`, shape (k,).
+        amplitude: :math:`A`, shape (k,).
+        frequency: :math:`\nu`, shape (k,), Hz.
+        phase: :math:`\varphi`, shape (k,), rad; 0 by default.
+        duration: Where s ends, s; infinite by default.
+    """
+
+    def __init__(
+        self,
+        center: Sequence[float],
+        amplitude: Sequence[float],
+        frequency: Sequence[float],
+        phase: Sequence[float] | None = None,
+        duration: float = math.inf,
+    ) -> None:
+        self.center = numbers('center', center)
+        self.size, self.length = len(self.center), float(duration)
+        amplitude = numbers('amplitude', amplitude, self.size)
+        nu = numbers('frequency', frequency, self.size)
+        phase = numbers('phase', phase or [0.0] * self.size, self.size)
+        omega = [2.0 * math.pi * x for x in nu]
+        self._rows = list(zip(self.center, amplitude, omega, phase, strict=True))
+        moving = [abs(x) for x, a in zip(nu, amplitude, strict=True) if x and a]
+        self._lap = 1.0 / min(moving) if moving else 1.0
+
+    @property
+    def lap(self) -> float:
+        """One turn of the slowest component, s; an exact period if the others are multiples."""
+        return min(self._lap, self.length)
+
+    def at(self, s: Scalar) -> tuple[Point, Point, Point]:
+        """Return p, dp/ds and d2p/ds2."""
+        point, along, bend = [], [], []
+        for c, A, w, phase in self._rows:
+            sine, cosine = A * sin(w * s + phase), A * cos(w * s + phase)
+            point.append(c + sine)
+            along.append(w * cosine)
+            bend.append(-w * w * sine)
+        return point, along, bend
+
+
+def unit(name: str, direction: Sequence[float] | Array) -> Array:
+    """Return a direction of shape (3,) as a unit vector.
+
+    Raises:
+        ParameterError: It has no length.
+    """
+    array = np.array(numbers(name, direction, 3))
+    length = math.sqrt(float(array @ array))
+    if length < 1e-9:
+        raise ParameterError(name, list(direction), 'must be a direction, not zero')
+    return array / length
+
+
+def across(direction: Array) -> Array:
+    """Return a unit vector across a direction of shape (3,): along the base's x if it can be."""
+    e = np.eye(3)[0] if abs(direction[0]) < 0.9 else np.eye(3)[1]
+    e = e - direction * (direction @ e)
+    return e / math.sqrt(float(e @ e))
+
+
+def numbers(name: str, value: Sequence[float] | Array, size: int | None = None) -> list[float]:
+    """Return finite numbers as a list, of a given length if one is given.
+
+    Raises:
+        ParameterError: Something is not a finite number.
+        ShapeError: It is no list, or has another length.
+    """
+    try:
+        array = np.array(value, dtype=float)
+    except (TypeError, ValueError):
+        raise ParameterError(name, value, 'must be a list of numbers') from None
+    if array.ndim != 1 or array.size == 0 or (size is not None and array.size != size):
+        raise ShapeError(name, array.shape, f'({size},)' if size else 'a list of numbers')
+    if not np.all(np.isfinite(array)):
+        raise ParameterError(name, value, 'must be finite')
+    return array.tolist()

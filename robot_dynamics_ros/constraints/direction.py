@@ -1,0 +1,222 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where the tool points: its pitch, or one of its axes against a direction."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+import numpy as np
+
+from robot_dynamics_ros.constraints.angle import angle_per_sine, signed_angle
+from robot_dynamics_ros.constraints.constraint import Constraint
+from robot_dynamics_ros.constraints.curves import unit
+from robot_dynamics_ros.constraints.jet import (
+    Jet,
+    compose,
+    cross,
+    dot,
+    norm,
+    scale,
+    stack,
+)
+from robot_dynamics_ros.constraints.motion import Motion
+from robot_dynamics_ros.constraints.moving_frame import MovingFrame
+from robot_dynamics_ros.constraints.reading import moving_frame, signal
+from robot_dynamics_ros.constraints.section import Section, text, vector3
+from robot_dynamics_ros.constraints.signals import Signal
+from robot_dynamics_ros.errors import ParameterError, ShapeError
+from robot_dynamics_ros.model.robot_tree import RobotTree
+from robot_dynamics_ros.spatial.scalar import cos, sin
+
+
+class Pitch(Constraint):
+    r"""The tool's angle about its hinge axis, signed and without a branch in sight of the target.
+
+    With the hinge axis h, the approach axis u, both fixed in the link, and the vertical d, the
+    pitch :math:`\phi` is 0 where the approach axis points straight down and grows about h:
+
+    .. math:: \phi = \operatorname{atan2}\big(-d\cdot(u\times h),\,-d\cdot u\big), \qquad
+              f = \phi - \phi_d(t)\ \text{within}\ (-\pi, \pi)
+
+    For the four-joint arm (h = z, u = y of its wrist) it is
+    :math:`\theta_2+\theta_3+\theta_4`.
+
+    Args:
+        tree: The robot.
+        name: The constraint's name.
+        frame: The link.
+        angle: Signal :math:`\phi_d` of size 1, rad.
+        hinge: h in the link's frame, shape (3,).
+        approach: u in the link's frame, across h, shape (3,).
+        up: The vertical d in base axes, shape (3,).
+
+    Raises:
+        UnknownNameError: The robot has no such frame.
+        ShapeError: The angle is not one number.
+        ParameterError: A direction is zero, or the approach axis is not across the hinge.
+
+    Validity: the hinge axis is not vertical.
+
+    Source: four-dof-arm, section 4 (square task).
+    """
+
+    kind: ClassVar[str] = 'pitch'
+
+    def __init__(
+        self,
+        tree: RobotTree,
+        name: str,
+        frame: str,
+        angle: Signal,
+        hinge: Sequence[float] = (0.0, 0.0, 1.0),
+        approach: Sequence[float] = (0.0, 1.0, 0.0),
+        up: Sequence[float] = (0.0, 0.0, 1.0),
+    ) -> None:
+        tree.frame(frame)
+        if angle.size != 1:
+            raise ShapeError('angle', (angle.size,), '(1,)')
+        h, u = unit('hinge', hinge), unit('approach', approach)
+        if abs(h @ u) > 1e-9:
+            raise ParameterError('approach', list(approach), 'must be across the hinge axis')
+        self.frame = frame
+        self._u, self._x, self._down = u, np.cross(u, h), -unit('up', up)
+        super().__init__(tree, name, [f'{frame} pitch (rad)'], (angle,))
+
+    @classmethod
+    def read(cls, tree: RobotTree, name: str, section: Section) -> Constraint:
+        """Read frame, angle, hinge, approach, up."""
+        return cls(
+            tree,
+            name,
+            section.take('frame', text),
+            section.take('angle', signal),
+            section.take('hinge', vector3, [0.0, 0.0, 1.0]),
+            section.take('approach', vector3, [0.0, 1.0, 0.0]),
+            section.take('up', vector3, [0.0, 0.0, 1.0]),
+        )
+
+    def residual(self, motion: Motion, given: Sequence[Jet]) -> Jet:
+        """Return pitch minus target, rad."""
+        down = motion.fixed(self._down)
+        s = dot(down, motion.axis(self.frame, self._x))
+        c = dot(down, motion.axis(self.frame, self._u))
+        return _angle_between(s, c, given[0])
+
+
+def _angle_between(s: Jet, c: Jet, target: Jet) -> Jet:
+    """Return atan2(s, c) minus a target angle, all jets of shape (1,)."""
+    length = norm(stack([s, c]))
+    x = length.value[0]
+    inverse = compose(length, 1 / x, -1 / (x * x), 2 / (x * x * x))
+    s, c = scale(inverse, s), scale(inverse, c)
+    a = target.value[0]
+    sine, cosine = sin(a), cos(a)
+    sd = compose(target, sine, cosine, -sine)
+    cd = compose(target, cosine, -sine, -cosine)
+    return signed_angle(scale(s, cd) - scale(c, sd), scale(c, cd) + scale(s, sd))
+
+
+class AxisAngle(Constraint):
+    r"""The angle between an axis of the tool and a direction: :math:`f=\angle(u,d(t))-\alpha(t)`.
+
+    Args:
+        tree: The robot.
+        name: The constraint's name.
+        frame: The link.
+        angle: Signal :math:`\alpha` of size 1, rad, inside (0, pi).
+        reference: Its z is the direction d.
+        axis: The axis u in the link's frame, shape (3,).
+
+    Raises:
+        UnknownNameError: The robot has no such frame.
+        ShapeError: The angle is not one number.
+
+    Validity: away from 0 and pi, where the angle has no derivative; to align an axis with a
+        direction use :class:`AxisAlignment`.
+    """
+
+    kind: ClassVar[str] = 'axis_angle'
+
+    def __init__(
+        self,
+        tree: RobotTree,
+        name: str,
+        frame: str,
+        angle: Signal,
+        reference: MovingFrame,
+        axis: Sequence[float] = (0.0, 0.0, 1.0),
+    ) -> None:
+        tree.frame(frame)
+        if angle.size != 1:
+            raise ShapeError('angle', (angle.size,), '(1,)')
+        self.frame, self.axis, self.reference = frame, unit('axis', axis), reference
+        super().__init__(tree, name, [f'{frame} angle (rad)'], (angle, *reference.signals))
+
+    @classmethod
+    def read(cls, tree: RobotTree, name: str, section: Section) -> Constraint:
+        """Read frame, axis, angle, reference."""
+        return cls(
+            tree,
+            name,
+            section.take('frame', text),
+            section.take('angle', signal),
+            section.take('reference', moving_frame),
+            section.take('axis', vector3, [0.0, 0.0, 1.0]),
+        )
+
+    def residual(self, motion: Motion, given: Sequence[Jet]) -> Jet:
+        """Return angle minus target, rad."""
+        u = motion.axis(self.frame, self.axis)
+        d = self.reference.jets(motion, given[1], given[2]).axes[2]
+        return scale(angle_per_sine(dot(u, d)), norm(cross(u, d))) - given[0]
+
+
+class AxisAlignment(Constraint):
+    r"""An axis of the tool along a direction: :math:`f = (e_1(t)\cdot u,\ e_2(t)\cdot u)`.
+
+    The rows are the sines of the deviation across the direction :math:`e_3`. The opposite
+    direction is a solution too; the law stays with the one it starts near.
+
+    Args:
+        tree: The robot.
+        name: The constraint's name.
+        frame: The link.
+        reference: Its z is the direction.
+        axis: The axis u in the link's frame, shape (3,).
+
+    Raises:
+        UnknownNameError: The robot has no such frame.
+    """
+
+    kind: ClassVar[str] = 'axis_alignment'
+
+    def __init__(
+        self,
+        tree: RobotTree,
+        name: str,
+        frame: str,
+        reference: MovingFrame,
+        axis: Sequence[float] = (0.0, 0.0, 1.0),
+    ) -> None:
+        tree.frame(frame)
+        self.frame, self.axis, self.reference = frame, unit('axis', axis), reference
+        rows = [f'{frame} tilt about {axis} (sine)' for axis in 'yx']
+        super().__init__(tree, name, rows, reference.signals)
+
+    @classmethod
+    def read(cls, tree: RobotTree, name: str, section: Section) -> Constraint:
+        """Read frame, axis, reference."""
+        return cls(
+            tree,
+            name,
+            section.take('frame', text),
+            section.take('reference', moving_frame),
+            section.take('axis', vector3, [0.0, 0.0, 1.0]),
+        )
+
+    def residual(self, motion: Motion, given: Sequence[Jet]) -> Jet:
+        """Return the components of the axis across the direction."""
+        u = motion.axis(self.frame, self.axis)
+        e1, e2, _ = self.reference.jets(motion, *given).axes
+        return stack([dot(e1, u), dot(e2, u)])

@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Two points: a given distance apart, or in one place (a loop that was cut)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from robot_dynamics_ros.constraints.constraint import Constraint
+from robot_dynamics_ros.constraints.jet import Jet, norm, stack
+from robot_dynamics_ros.constraints.motion import Motion
+from robot_dynamics_ros.constraints.point import AXES
+from robot_dynamics_ros.constraints.reading import signal
+from robot_dynamics_ros.constraints.section import Section, text, vector3
+from robot_dynamics_ros.constraints.signals import Constant, Signal
+from robot_dynamics_ros.errors import ParameterError, ShapeError
+from robot_dynamics_ros.model.robot_tree import RobotTree
+
+ORIGIN = (0.0, 0.0, 0.0)
+
+
+class Distance(Constraint):
+    r"""Two points keep a distance: :math:`f = |p_1 - p_2| - \ell(t)`, m.
+
+    Args:
+        tree: The robot.
+        name: The constraint's name.
+        frame: The link that carries the first point.
+        length: Signal of size 1, m.
+        point: The first point in its link's frame, m, shape (3,).
+        other_frame: The link that carries the second point; None if it is given in space.
+        other_point: The second point in its link's frame, m, shape (3,).
+        other_position: Signal of size 3, m, base axes, if there is no second link.
+
+    Raises:
+        UnknownNameError: The robot has no such frame.
+        ShapeError: A signal has the wrong size.
+        ParameterError: Not exactly one of other_frame and other_position is given.
+
+    Validity: where the points coincide the distance has no direction; its Jacobian is zero there.
+    """
+
+    kind: ClassVar[str] = 'distance'
+
+    def __init__(
+        self,
+        tree: RobotTree,
+        name: str,
+        frame: str,
+        length: Signal,
+        point: Sequence[float] = ORIGIN,
+        other_frame: str | None = None,
+        other_point: Sequence[float] = ORIGIN,
+        other_position: Signal | None = None,
+    ) -> None:
+        tree.frame(frame)
+        if (other_frame is None) == (other_position is None):
+            raise ParameterError('other_frame', other_frame, 'give it or other_position, not both')
+        if other_frame is not None:
+            tree.frame(other_frame)
+        self.frame, self.point = frame, tuple(point)
+        self.other_frame, self.other_point = other_frame, tuple(other_point)
+        position = other_position or Constant(ORIGIN)
+        for label, given, size in (('length', length, 1), ('other_position', position, 3)):
+            if given.size != size:
+                raise ShapeError(label, (given.size,), f'({size},)')
+        super().__init__(tree, name, [f'{frame} distance (m)'], (length, position))
+
+    @classmethod
+    def read(cls, tree: RobotTree, name: str, section: Section) -> Constraint:
+        """Read frame, point, length, and other_frame with other_point or other_position."""
+        return cls(
+            tree,
+            name,
+            section.take('frame', text),
+            section.take('length', signal),
+            section.take('point', vector3, list(ORIGIN)),
+            section.maybe('other_frame', text),
+            section.take('other_point', vector3, list(ORIGIN)),
+            section.maybe('other_position', signal),
+        )
+
+    def residual(self, motion: Motion, given: Sequence[Jet]) -> Jet:
+        """Return distance minus length, m."""
+        other = given[1]
+        if self.other_frame is not None:
+            other = motion.point(self.other_frame, self.other_point)
+        return norm(motion.point(self.frame, self.point) - other) - given[0]
+
+
+class Coincidence(Constraint):
+    r"""Two points of the robot are in one place: :math:`f = p_1 - p_2`, m, base axes.
+
+    The joint of a closed loop that was cut. Give the axes across which the loop is open: a planar
+    loop that lies in the x-z plane is closed by 'xz'; its third row would be redundant.
+
+    Args:
+        tree: The robot.
+        name: The constraint's name.
+        frame, point: The first point, m, shape (3,), in its link's frame.
+        other_frame, other_point: The second.
+        axes: The rows that are held: letters out of 'xyz'.
+
+    Raises:
+        UnknownNameError: The robot has no such frame.
+        ParameterError: The axes are not out of 'xyz'.
+    """
+
+    kind: ClassVar[str] = 'coincidence'
+
+    def __init__(
+        self,
+        tree: RobotTree,
+        name: str,
+        frame: str,
+        other_frame: str,
+        point: Sequence[float] = ORIGIN,
+        other_point: Sequence[float] = ORIGIN,
+        axes: str = AXES,
+    ) -> None:
+        tree.frame(frame)
+        tree.frame(other_frame)
+        if not axes or len(set(axes)) != len(axes) or not set(axes) <= set(AXES):
+            raise ParameterError('axes', axes, "must be different letters out of 'xyz'")
+        self.frame, self.point = frame, tuple(point)
+        self.other_frame, self.other_point = other_frame, tuple(other_point)
+        self.axes = axes
+        rows = [f'{frame} from {other_frame} {axis} (m)' for axis in axes]
+        super().__init__(tree, name, rows)
+
+    @classmethod
+    def read(cls, tree: RobotTree, name: str, section: Section) -> Constraint:
+        """Read frame, point, other_frame, other_point, axes."""
+        return cls(
+            tree,
+            name,
+            section.take('frame', text),
+            section.take('other_frame', text),
+            section.take('point', vector3, list(ORIGIN)),
+            section.take('other_point', vector3, list(ORIGIN)),
+            section.take('axes', text, AXES),
+        )
+
+    def residual(self, motion: Motion, given: Sequence[Jet]) -> Jet:
+        """Return the gap between the points, m."""
+        gap = motion.point(self.frame, self.point)
+        gap = gap - motion.point(self.other_frame, self.other_point)
+        chosen = [AXES.index(axis) for axis in self.axes]
+        return stack([gap[i : i + 1] for i in chosen])

@@ -1,0 +1,206 @@
+# SPDX-License-Identifier: Apache-2.0
+r"""The designed decay :math:`\ddot f+\Gamma_1\dot f+\Gamma_0f=0`: gains, stability, solution.
+
+Source: constraint-stabilization, sections 3.1 (m > n) and 3.2, (3.5).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from robot_dynamics_ros.errors import ParameterError, ShapeError
+from robot_dynamics_ros.spatial.scalar import Array
+
+
+def gains_from_frequency(natural_frequency: Array, damping_ratio: Array) -> tuple[Array, Array]:
+    r"""Return :math:`\Gamma_0=\omega_0^2`, :math:`\Gamma_1=2\zeta\omega_0` as diagonal matrices.
+
+    Args:
+        natural_frequency: :math:`\omega_0` per row, shape (m,), rad/s.
+        damping_ratio: :math:`\zeta` per row, shape (m,).
+
+    Returns:
+        New arrays G0, 1/s^2, and G1, 1/s, each of shape (m, m).
+    """
+    w, zeta = np.asarray(natural_frequency, dtype=float), np.asarray(damping_ratio, dtype=float)
+    return np.diag(w**2), np.diag(2.0 * zeta * w)
+
+
+def state_matrix(G0: Array, G1: Array) -> Array:
+    r"""Return the matrix of :math:`(f,\dot f)` under (3.5), shape (2m, 2m)."""
+    m = len(G0)
+    return np.block([[np.zeros((m, m)), np.eye(m)], [-G0, -G1]])
+
+
+def roots(G0: Array, G1: Array) -> Array:
+    r"""Return the 2m roots of :math:`\det(s^2E+s\Gamma_1+\Gamma_0)=0`, rightmost first, 1/s."""
+    found = np.linalg.eigvals(state_matrix(G0, G1))
+    return found[np.argsort(-found.real)]
+
+
+def stabilizing(G0: Array, G1: Array) -> bool:
+    """Return whether all roots of (3.5) have a negative real part (beyond rounding)."""
+    found = roots(G0, G1)
+    return bool(found[0].real < -1e-9 * np.abs(found).max())
+
+
+def projected_gains(
+    G0: Array, G1: Array, M: Array, weights: Array | None = None
+) -> tuple[Array, Array]:
+    r"""Return the gains of the error that is left when there are more conditions than joints.
+
+    For consistent conditions :math:`f=M(q-q_p(t))` the joint error obeys
+
+    .. math:: \ddot e+M^+\Gamma_1M\,\dot e+M^+\Gamma_0M\,e=0,\qquad
+              M^+=(M^TWM)^{-1}M^TW,
+
+    and stability of (3.5) is *not* sufficient for its stability.
+
+    Args:
+        G0: Gain, shape (m, m), 1/s^2.
+        G1: Gain, shape (m, m), 1/s.
+        M: Jacobian of rank n, shape (m, n).
+        weights: Row weights, shape (m,) or (m, m); ones if None.
+
+    Returns:
+        New arrays :math:`M^+\Gamma_0M` and :math:`M^+\Gamma_1M`, each of shape (n, n).
+
+    Source: constraint-stabilization, section 3.1; erratum C8.
+    """
+    W = np.eye(len(M)) if weights is None else np.asarray(weights, dtype=float)
+    W = np.diag(W) if W.ndim == 1 else W
+    left = np.linalg.solve(M.T @ W @ M, M.T @ W)
+    return left @ G0 @ M, left @ G1 @ M
+
+
+def proved_stable(G0: Array, G1: Array, weights: Array | None = None) -> bool:
+    r"""Return whether the projected error is stable for *every* Jacobian of full column rank.
+
+    It is if :math:`W\Gamma_0` and :math:`W\Gamma_1` are symmetric positive definite.
+    """
+    W = np.eye(len(G0)) if weights is None else np.asarray(weights, dtype=float)
+    W = np.diag(W) if W.ndim == 1 else W
+    return all(_positive_definite(W @ G) for G in (G0, G1))
+
+
+def exact_error(G0: Array, G1: Array, f0: Array, f_dot0: Array, times: Array) -> Array:
+    r"""Return the exact solution f(t) of (3.5).
+
+    .. math:: \begin{pmatrix}f\\\dot f\end{pmatrix}(t)
+        = \exp\begin{pmatrix}0&E\\-\Gamma_0&-\Gamma_1\end{pmatrix}^{t}
+          \begin{pmatrix}f\\\dot f\end{pmatrix}(0)
+
+    Args:
+        G0: Gain, shape (m, m), 1/s^2.
+        G1: Gain, shape (m, m), 1/s.
+        f0: Value at time 0, shape (m,).
+        f_dot0: Rate at time 0, shape (m,).
+        times: Instants, increasing, shape (k,), s.
+
+    Returns:
+        New array, shape (k, m).
+    """
+    from scipy.linalg import expm  # late: it takes longer to load than a controller to start
+
+    S, state = state_matrix(G0, G1), np.concatenate([f0, f_dot0])
+    rows, last, step, advance = [], 0.0, 0.0, np.eye(len(S))
+    for t in times:
+        if abs(t - last - step) > 1e-12 * abs(step):  # even steps share one exponential
+            step = t - last
+            advance = expm(S * step)
+        state, last = advance @ state, t
+        rows.append(state[: len(f0)])
+    return np.array(rows)
+
+
+def sampled_radius(G0: Array, G1: Array, period: float, hold: str) -> float:
+    r"""Return the spectral radius of (3.5) closed once per period, by a law that looks ahead.
+
+    State :math:`(f_k, \dot f_k, a_{k-1})`; the law computes
+    :math:`a_k = -\Gamma_1\hat{\dot f} - \Gamma_0\hat f` from the state half a period ahead
+    (``zero_order``), or from the velocity half a period ahead of the plant's (``semi_implicit``),
+    or from the state as it is (``continuous``; then the plant counts as one that holds).
+
+    Args:
+        G0: Gain, shape (m, m), 1/s^2.
+        G1: Gain, shape (m, m), 1/s.
+        period: Time h between two commands, s.
+        hold: 'semi_implicit', 'zero_order' or 'continuous'.
+
+    Returns:
+        Largest modulus of the eigenvalues; the loop is stable below 1.
+    """
+    m, h = len(G0), period
+    E, zero = np.eye(m), np.zeros((m, m))
+    ahead = 0.5 * h if hold == 'zero_order' else 0.0
+    lead = 0.0 if hold == 'continuous' else 0.5 * h
+    feedback = -np.hstack([G0, ahead * G0 + G1, 0.5 * ahead**2 * G0 + lead * G1])
+    next_rate = np.hstack([zero, E, zero]) + h * feedback
+    if hold == 'semi_implicit':
+        next_value = np.hstack([E, zero, zero]) + h * next_rate
+    else:
+        next_value = np.hstack([E, h * E, zero]) + 0.5 * h * h * feedback
+    step = np.vstack([next_value, next_rate, feedback])
+    return float(np.abs(np.linalg.eigvals(step)).max())
+
+
+class DecayComparison(NamedTuple):
+    """How a measured f(t) compares with the designed decay.
+
+    Attributes:
+        exact: The designed decay at the instants, shape (k, m).
+        deviation: Largest difference over rows at each instant, shape (k,).
+        worst: Largest deviation of all, in the unit of f.
+        relative: The same in parts of the initial error's largest row; NaN if it starts at 0.
+        floor: Largest deviation over the last quarter of the instants: what sampling, friction
+            or a wrong model leave.
+    """
+
+    exact: Array
+    deviation: Array
+    worst: float
+    relative: float
+    floor: float
+
+
+def compare_with_design(
+    times: Array, f: Array, f_dot0: Array, G0: Array, G1: Array
+) -> DecayComparison:
+    """Compare a measured constraint value with the exact solution of (3.5) from its start.
+
+    Args:
+        times: Instants, increasing, shape (k,), s; the first is the start.
+        f: Measured value, shape (k, m).
+        f_dot0: Rate at the first instant, shape (m,).
+        G0: Gain, shape (m, m), 1/s^2.
+        G1: Gain, shape (m, m), 1/s.
+
+    Returns:
+        See :class:`DecayComparison`.
+
+    Raises:
+        ShapeError: The shapes do not fit.
+        ParameterError: There is no instant.
+    """
+    times, f = np.asarray(times, dtype=float), np.asarray(f, dtype=float)
+    if f.ndim != 2 or f.shape != (len(times), len(G0)):
+        raise ShapeError('f', f.shape, f'({len(times)}, {len(G0)})')
+    if len(times) == 0:
+        raise ParameterError('times', [], 'give at least one instant')
+    exact = exact_error(G0, G1, f[0], f_dot0, times - times[0])
+    deviation = np.abs(f - exact).max(axis=1)
+    start, worst = float(np.abs(f[0]).max()), float(deviation.max())
+    return DecayComparison(
+        exact,
+        deviation,
+        worst,
+        worst / start if start > 0.0 else float('nan'),
+        float(deviation[-max(1, len(times) // 4) :].max()),
+    )
+
+
+def _positive_definite(matrix: Array) -> bool:
+    symmetric = np.allclose(matrix, matrix.T, rtol=1e-9, atol=0.0)
+    return symmetric and bool(np.linalg.eigvalsh((matrix + matrix.T) / 2.0)[0] > 0.0)

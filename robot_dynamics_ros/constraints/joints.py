@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Conditions on the joints themselves: a joint program, linear couplings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
+
+import numpy as np
+
+from robot_dynamics_ros.constraints.constraint import Constraint
+from robot_dynamics_ros.constraints.jet import Jet
+from robot_dynamics_ros.constraints.motion import Motion
+from robot_dynamics_ros.constraints.reading import signal
+from robot_dynamics_ros.constraints.section import Section, mappings, names
+from robot_dynamics_ros.constraints.signals import Followed, Signal
+from robot_dynamics_ros.errors import ParameterError, ShapeError
+from robot_dynamics_ros.model.robot_tree import RobotTree
+
+#: What stands in a program file for the joint reference given to the law.
+FOLLOW = 'reference'
+
+
+class JointProgram(Constraint):
+    r"""Some or all joints follow a program: :math:`f = q - q_p(t)`, :math:`\Gamma = E`.
+
+    With all joints the control law becomes computed torque.
+
+    Attributes:
+        joints: Indices of the joints.
+
+    Args:
+        tree: The robot.
+        name: The constraint's name.
+        position: Signal :math:`q_p`, one component per joint, rad or m.
+        joints: Names of the joints, in the signal's order; all if None.
+
+    Raises:
+        UnknownNameError: The robot has no such joint.
+        ShapeError: The signal has another number of components.
+    """
+
+    kind: ClassVar[str] = 'joint_program'
+
+    def __init__(
+        self,
+        tree: RobotTree,
+        name: str,
+        position: Signal,
+        joints: Sequence[str] | None = None,
+    ) -> None:
+        names = list(tree.joint_names) if joints is None else list(joints)
+        chosen = [tree.joint_index(joint) for joint in names]
+        self.joints = tuple(chosen)
+        if position.size != len(chosen):
+            raise ShapeError('position', (position.size,), f'{len(chosen)} numbers, one per joint')
+        self._rows = np.eye(tree.n)[chosen]
+        units = ['m' if tree.prismatic[i] else 'rad' for i in chosen]
+        rows = [f'{joint} ({unit})' for joint, unit in zip(names, units, strict=True)]
+        super().__init__(tree, name, rows, (position,))
+
+    @classmethod
+    def read(cls, tree: RobotTree, name: str, section: Section) -> Constraint:
+        """Read position, a signal or 'reference' (see :meth:`following`), and joints."""
+        joints = section.maybe('joints', names)
+        if section.take('position', lambda _, value: value == FOLLOW, False):
+            return cls.following(tree, name, joints)
+        return cls(tree, name, section.take('position', signal), joints)
+
+    @classmethod
+    def following(
+        cls, tree: RobotTree, name: str, joints: Sequence[str] | None = None
+    ) -> JointProgram:
+        """Return a program that follows the joint reference which the law is given each tick."""
+        names = tree.joint_names if joints is None else joints
+        lower, upper = np.maximum(tree.position_lower, -3.0), np.minimum(tree.position_upper, 3.0)
+        middle = 0.5 * (lower + upper)
+        rest = [float(middle[tree.joint_index(joint)]) for joint in names]
+        return cls(tree, name, Followed(rest), joints)
+
+    def residual(self, motion: Motion, given: Sequence[Jet]) -> Jet:
+        """Return positions minus program, rad or m."""
+        return motion.joints(self._rows) - given[0]
+
+
+class JointCoupling(Constraint):
+    r"""Linear combinations of the joints have given values: :math:`f = Cq - x(t)`.
+
+    Such as equal angles of two joints, or the pitch of a planar chain as a sum of angles.
+
+    Args:
+        tree: The robot.
+        name: The constraint's name.
+        coefficients: One mapping from joint name to number per row; joints not named count 0.
+        value: Signal :math:`x`, one component per row.
+
+    Raises:
+        UnknownNameError: The robot has no such joint.
+        ParameterError: A row couples no joint.
+        ShapeError: The value has another number of components.
+    """
+
+    kind: ClassVar[str] = 'joint_coupling'
+
+    def __init__(
+        self,
+        tree: RobotTree,
+        name: str,
+        coefficients: Sequence[Mapping[str, float]],
+        value: Signal,
+    ) -> None:
+        C = np.zeros((len(coefficients), tree.n))
+        for i, row in enumerate(coefficients):
+            for joint, number in row.items():
+                C[i, tree.joint_index(joint)] = float(number)
+            if not np.any(C[i]):
+                raise ParameterError(f'coefficients row {i}', dict(row), 'must couple a joint')
+        if value.size != len(C):
+            raise ShapeError('value', (value.size,), f'{len(C)} numbers, one per row')
+        self._C = C
+        rows = [' '.join(f'{c:+g}*{joint}' for joint, c in row.items()) for row in coefficients]
+        super().__init__(tree, name, rows, (value,))
+
+    @classmethod
+    def read(cls, tree: RobotTree, name: str, section: Section) -> Constraint:
+        """Read coefficients (one mapping or a list of them) and value."""
+        coefficients = section.take('coefficients', mappings)
+        return cls(tree, name, coefficients, section.take('value', signal))
+
+    def residual(self, motion: Motion, given: Sequence[Jet]) -> Jet:
+        """Return the combinations minus their values."""
+        return motion.joints(self._C) - given[0]

@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A point of the robot: on a timed path, on a plane, on a line, fixed or moving."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from robot_dynamics_ros.constraints.constraint import Constraint
+from robot_dynamics_ros.constraints.jet import Jet, dot, stack
+from robot_dynamics_ros.constraints.motion import Motion
+from robot_dynamics_ros.constraints.moving_frame import MovingFrame
+from robot_dynamics_ros.constraints.reading import moving_frame, signal
+from robot_dynamics_ros.constraints.section import Section, text, vector3
+from robot_dynamics_ros.constraints.signals import Constant, Signal
+from robot_dynamics_ros.errors import ParameterError, ShapeError
+from robot_dynamics_ros.model.robot_tree import RobotTree
+
+AXES = 'xyz'
+
+
+class Point(Constraint):
+    r"""Coordinates of a point of the robot, seen from a frame that may move, follow a target.
+
+    .. math:: f_i = e_i(t)\cdot\big(p(q) - o(t)\big) - x_i(t)
+
+    With one axis it is a plane :math:`n(t)\cdot p - d(t)`, with two a line, with three a timed
+    path.
+
+    Args:
+        tree: The robot.
+        name: The constraint's name.
+        frame: The link that carries the point.
+        point: The point in that link's frame, m, shape (3,).
+        axes: The coordinates that are held: letters out of 'xyz', such as 'xy'.
+        target: Signal :math:`x`, m: one component per axis, or all three to choose from.
+        reference: The frame whose axes and origin count; the base if None.
+
+    Raises:
+        UnknownNameError: The robot has no such frame.
+        ParameterError: The axes are not out of 'xyz'.
+        ShapeError: The target has another number of components.
+
+    Source: constraint-stabilization, section 2.1, with
+        :math:`(\partial f/\partial t)^{\cdot}=\ddot Se+\dot S\dot e-\dot S\dot p_d-S\ddot p_d`.
+    """
+
+    kind: ClassVar[str] = 'point'
+
+    def __init__(
+        self,
+        tree: RobotTree,
+        name: str,
+        frame: str,
+        target: Signal,
+        axes: str = AXES,
+        point: Sequence[float] = (0.0, 0.0, 0.0),
+        reference: MovingFrame | None = None,
+    ) -> None:
+        tree.frame(frame)
+        if not axes or len(set(axes)) != len(axes) or not set(axes) <= set(AXES):
+            raise ParameterError('axes', axes, "must be different letters out of 'xyz'")
+        if target.size not in (len(axes), 3):
+            raise ShapeError(
+                'target', (target.size,), f'{len(axes)} components, one per axis, or 3'
+            )
+        self.frame, self.point, self.axes = frame, tuple(point), axes
+        self.reference = reference
+        moving = reference.signals if reference else ()
+        rows = [f'{frame} {axis} (m)' for axis in axes]
+        super().__init__(tree, name, rows, (target, *moving))
+
+    @classmethod
+    def read(cls, tree: RobotTree, name: str, section: Section) -> Constraint:
+        """Read frame, point, axes, target, reference."""
+        return cls(
+            tree,
+            name,
+            section.take('frame', text),
+            section.take('target', signal),
+            section.take('axes', text, AXES),
+            section.take('point', vector3, [0.0, 0.0, 0.0]),
+            section.maybe('reference', moving_frame),
+        )
+
+    def residual(self, motion: Motion, given: Sequence[Jet]) -> Jet:
+        """Return the coordinates minus their targets, m."""
+        p, target = motion.point(self.frame, self.point), given[0]
+        chosen = [AXES.index(axis) for axis in self.axes]
+        if len(target.value) > len(chosen):
+            target = stack([target[i : i + 1] for i in chosen])
+        if self.reference is None:
+            coordinates = stack([p[i : i + 1] for i in chosen])
+        else:
+            seen = self.reference.jets(motion, given[1], given[2])
+            arm = p - seen.origin
+            coordinates = stack([dot(seen.axes[i], arm) for i in chosen])
+        return coordinates - target
+
+
+class Plane(Point):
+    r"""A point on a plane that may move and turn: :math:`f = n(t)\cdot(p - o(t)) - d(t)`, m.
+
+    Args:
+        tree: The robot.
+        name: The constraint's name.
+        frame: The link that carries the point.
+        plane: Its z is the normal n, its origin is on the plane.
+        distance: Signal d of size 1, m; 0 if None.
+        point: The point in the link's frame, m, shape (3,).
+
+    Raises:
+        UnknownNameError: The robot has no such frame.
+        ShapeError: The distance is not one number.
+    """
+
+    kind: ClassVar[str] = 'plane'
+
+    def __init__(
+        self,
+        tree: RobotTree,
+        name: str,
+        frame: str,
+        plane: MovingFrame,
+        distance: Signal | None = None,
+        point: Sequence[float] = (0.0, 0.0, 0.0),
+    ) -> None:
+        super().__init__(tree, name, frame, distance or Constant([0.0]), 'z', point, plane)
+        self.rows = (f'{frame} above the plane (m)',)
+
+    @classmethod
+    def read(cls, tree: RobotTree, name: str, section: Section) -> Constraint:
+        """Read frame, point, plane, distance."""
+        return cls(
+            tree,
+            name,
+            section.take('frame', text),
+            section.take('plane', moving_frame),
+            section.maybe('distance', signal),
+            section.take('point', vector3, [0.0, 0.0, 0.0]),
+        )
+
+
+class StraightLine(Point):
+    r"""A point on a straight line that may move and turn: its two coordinates across it, m.
+
+    Args:
+        tree: The robot.
+        name: The constraint's name.
+        frame: The link that carries the point.
+        line: Its z is the line.
+        point: The point in the link's frame, m, shape (3,).
+
+    Raises:
+        UnknownNameError: The robot has no such frame.
+    """
+
+    kind: ClassVar[str] = 'line'
+
+    def __init__(
+        self,
+        tree: RobotTree,
+        name: str,
+        frame: str,
+        line: MovingFrame,
+        point: Sequence[float] = (0.0, 0.0, 0.0),
+    ) -> None:
+        super().__init__(tree, name, frame, Constant([0.0, 0.0]), 'xy', point, line)
+        self.rows = tuple(f'{frame} off the line, {axis} (m)' for axis in 'xy')
+
+    @classmethod
+    def read(cls, tree: RobotTree, name: str, section: Section) -> Constraint:
+        """Read frame, point, line."""
+        return cls(
+            tree,
+            name,
+            section.take('frame', text),
+            section.take('line', moving_frame),
+            section.take('point', vector3, [0.0, 0.0, 0.0]),
+        )

@@ -1,0 +1,291 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Programs from YAML; ``docs/programs.md`` describes the format."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from robot_dynamics_ros.constraints import section as read
+from robot_dynamics_ros.constraints.constraint import Constraint
+from robot_dynamics_ros.constraints.error_dynamics import proved_stable
+from robot_dynamics_ros.constraints.gain_reading import (
+    block_diagonal,
+    constraint_gains,
+    matrix_gains,
+    per_row,
+    require_stabilizing,
+)
+from robot_dynamics_ros.constraints.null_space import NullSpaceTask
+from robot_dynamics_ros.constraints.program import Program, Start
+from robot_dynamics_ros.constraints.registry import make_constraint
+from robot_dynamics_ros.constraints.rehearsal import rehearse
+from robot_dynamics_ros.constraints.section import Section, blaming
+from robot_dynamics_ros.constraints.stack import Stack
+from robot_dynamics_ros.constraints.task_inverse import Singularity
+from robot_dynamics_ros.description.shipped import share_directory
+from robot_dynamics_ros.errors import ProgramError
+from robot_dynamics_ros.model.robot_tree import RobotTree
+from robot_dynamics_ros.spatial.scalar import Array
+
+Source = str | os.PathLike[str] | Mapping[str, Any]
+
+
+def load_program(
+    source: Source, tree: RobotTree, *, home: Array | None = None, check: bool = True
+) -> Program:
+    """Load a program for a robot, and refuse what cannot be held.
+
+    Args:
+        source: A mapping; YAML text; the path of a YAML file; or the name of a shipped program,
+            with or without ``.yaml``.
+        tree: The robot.
+        home: Configuration from which the start of the path is sought if the program gives none,
+            shape (n,), rad or m.
+        check: Whether to walk through the path (reach, rank, limits) before accepting it.
+
+    Raises:
+        ProgramError: Unknown frame, joint, kind or key; wrong dimension; gains that do not
+            stabilize; an inconsistent start; a path out of reach, singular or outside the joint
+            limits. Names the culprit and what would be right.
+
+    Cost: about 0.5 s with ``check``.
+    """
+    program = _program(Section('program', _mapping(source)), tree)
+    if not check:
+        return program
+    rehearse(program, home)
+    return program
+
+
+def shipped_programs() -> dict[str, Path]:
+    """Return the programs that ship with the package, by name."""
+    folder = share_directory() / 'config' / 'programs'
+    return {path.stem: path for path in sorted(folder.glob('*.yaml'))}
+
+
+def _mapping(source: Source) -> Any:
+    if isinstance(source, Mapping):
+        return source
+    text = os.fspath(source)
+    if '\n' not in text and ':' not in text.replace(':\\', ''):
+        text = _path(text).read_text(encoding='utf-8')
+    import yaml
+
+    try:
+        return yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        problem = ' '.join(str(error).split())
+        raise ProgramError('program', f'is no YAML: {problem}', 'correct it') from error
+
+
+def _path(text: str) -> Path:
+    path = Path(text).expanduser()
+    if path.is_file():
+        return path
+    shipped = shipped_programs()
+    if path.stem in shipped and path.parent == Path():
+        return shipped[path.stem]
+    raise ProgramError(
+        f'program {text!r}',
+        'is no file',
+        f'give a path, or one of those that ship: {", ".join(shipped)}',
+    )
+
+
+def _program(section: Section, tree: RobotTree) -> Program:
+    name = section.take('name', read.text, 'program')
+    section.place = f'program {name!r}'
+    description = section.take('description', lambda _, text: str(text).strip(), '')
+    parts = section.take('constraints', lambda place, value: _constraints(place, value, tree))
+    stack = Stack([part.constraint for part in parts], name)
+    gains = section.maybe('gains', lambda place, value: _full_gains(place, value, stack.m))
+    G0, G1 = gains or (
+        block_diagonal([p.G0 for p in parts]),
+        block_diagonal([p.G1 for p in parts]),
+    )
+    default: tuple[str, Array | None] = ('euclidean', None)
+    inverse, metric = section.take('inverse', lambda p, value: _inverse(p, value, tree), default)
+    singularity, refuse_below = section.take(
+        'singularity', _singularity, (Singularity(0.01), 1e-3)
+    )
+    with blaming(section.place):
+        program = Program(
+            name=name,
+            stack=stack,
+            G0=G0,
+            G1=G1,
+            weights=np.concatenate([part.weights for part in parts]),
+            inverse=inverse,
+            metric=metric,
+            null_space=section.maybe('null_space', lambda p, value: _null_space(p, value, tree)),
+            singularity=singularity,
+            blend=section.take('blend', read.not_negative, 0.0),
+            passive=section.take('passive', lambda p, value: _joints(p, value, tree), ()),
+            mechanical=_mechanical(parts),
+            start=section.maybe('start', lambda place, value: _start(place, value, tree)),
+            refuse_below=refuse_below,
+            description=description,
+        )
+    section.close()
+    require_stabilizing(program)
+    return replace(program, remarks=tuple(_remarks(program)))
+
+
+class _Part:
+    """A constraint of a program file with its gains and weights."""
+
+    def __init__(
+        self, constraint: Constraint, G0: Array, G1: Array, weights: Array, mechanical: bool
+    ) -> None:
+        self.constraint, self.G0, self.G1 = constraint, G0, G1
+        self.weights, self.mechanical = weights, mechanical
+
+
+def _constraints(place: str, value: Any, tree: RobotTree) -> list[_Part]:
+    if not isinstance(value, list) or not value:
+        raise ProgramError(place, f'is {value!r}', 'give a list of constraints')
+    parts = [_constraint(f'{place}, entry {i}', entry, tree) for i, entry in enumerate(value)]
+    names = [part.constraint.name for part in parts]
+    for name in names:
+        if names.count(name) > 1:
+            raise ProgramError(place, f'two are named {name!r}', 'give different names')
+    return parts
+
+
+def _constraint(place: str, value: Any, tree: RobotTree) -> _Part:
+    section = Section(place, value)
+    kind = section.take('kind', read.text)
+    name = section.take('name', read.text, kind)
+    section.place = f'constraint {name!r}'
+    with blaming(section.place):
+        constraint = make_constraint(kind, tree, name, section)
+    m = constraint.m
+    weights = section.take('weight', lambda p, x: per_row(p, x, m, read.positive), np.ones(m))
+    G0, G1 = constraint_gains(section, m)
+    mechanical = section.take('mechanical', read.switch, False)
+    section.close()
+    return _Part(constraint, G0, G1, weights, mechanical)
+
+
+def _mechanical(parts: list[_Part]) -> tuple[int, ...]:
+    """Return the indices of the rows that the mechanism itself holds."""
+    flags = [part.mechanical for part in parts for _ in range(part.constraint.m)]
+    return tuple(i for i, flag in enumerate(flags) if flag)
+
+
+def _joints(place: str, value: Any, tree: RobotTree) -> tuple[int, ...]:
+    with blaming(place):
+        return tuple(tree.joint_index(joint) for joint in read.names(place, value))
+
+
+def _full_gains(place: str, value: Any, m: int) -> tuple[Array, Array]:
+    section = Section(place, value)
+    gains = matrix_gains(section, m)
+    section.close()
+    return gains
+
+
+def _inverse(place: str, value: Any, tree: RobotTree) -> tuple[str, Array | None]:
+    if not isinstance(value, dict):
+        return read.text(place, value), None
+    section = Section(place, value)
+    metric = section.take('metric', lambda p, x: _per_joint(p, x, tree, read.positive))
+    section.close()
+    return 'euclidean', metric
+
+
+def _singularity(place: str, value: Any) -> tuple[Singularity, float]:
+    section = Section(place, value)
+    threshold = section.take('threshold', read.positive, 0.01)
+    singularity = Singularity(threshold, section.take('damping', read.positive, threshold))
+    refuse_below = section.take('refuse_below', read.not_negative, 1e-3)
+    section.close()
+    return singularity, refuse_below
+
+
+def _null_space(place: str, value: Any, tree: RobotTree) -> NullSpaceTask:
+    section = Section(place, value)
+
+    def each(p: str, x: Any) -> Array:
+        return _per_joint(p, x, tree, read.not_negative)
+
+    zero = np.zeros(tree.n)
+    damping = section.take('damping', each, zero)
+    stiffness = section.take('stiffness', each, zero)
+    if 'natural_frequency' in section:
+        w = section.take('natural_frequency', each)
+        damping = 2.0 * section.take('damping_ratio', each, np.ones(tree.n)) * w
+        stiffness = w**2
+    margin = section.take('limit_margin', read.positive, 0.1)
+    if margin > 0.5:
+        raise ProgramError(f'{place}, limit_margin', f'is {margin:g}', 'give at most 0.5')
+    task = NullSpaceTask.of(
+        tree,
+        damping,
+        stiffness,
+        section.maybe('posture', lambda p, x: _per_joint(p, x, tree, read.number)),
+        section.take('limit_gain', each, zero),
+        margin,
+    )
+    section.close()
+    return task
+
+
+def _start(place: str, value: Any, tree: RobotTree) -> Start:
+    section = Section(place, value)
+    start = Start(
+        section.take('position', lambda p, x: _per_joint(p, x, tree, read.number)),
+        section.take('tolerance', read.positive, 1e-3),
+    )
+    section.close()
+    return start
+
+
+def _per_joint(place: str, value: Any, tree: RobotTree, check: Any) -> Array:
+    """Return one number per joint from one for all, a list, or a mapping from joint name."""
+    if isinstance(value, dict):
+        with blaming(place):
+            for joint in value:
+                tree.joint_index(joint)
+        missing = [joint for joint in tree.joint_names if joint not in value]
+        if missing:
+            raise ProgramError(place, f'has nothing for {", ".join(missing)}', 'name every joint')
+        value = [value[joint] for joint in tree.joint_names]
+    if not isinstance(value, list):
+        return np.full(tree.n, check(place, value))
+    if len(value) != tree.n:
+        raise ProgramError(place, f'has {len(value)} numbers', f'give {tree.n}, one per joint')
+    return np.array([check(place, x) for x in value])
+
+
+def _remarks(program: Program) -> list[str]:
+    remarks = []
+    if program.m < program.n and (program.null_space is None or program.null_space.empty):
+        remarks.append(
+            f'{program.m} conditions leave {program.n - program.m} of {program.n} joints free and '
+            'there is no null_space task: they keep their velocity and may drift into a limit'
+        )
+    elif program.m < program.n and program.null_space and not program.null_space.damping.all():
+        remarks.append('the null_space task does not damp every joint: free motion persists')
+    if program.m >= program.n and program.null_space is not None and not program.null_space.empty:
+        remarks.append(
+            f'{program.m} conditions on {program.n} joints: the null_space task acts only where '
+            'the program is singular'
+        )
+    if not proved_stable(program.G0, program.G1, program.weights) and program.m > program.n:
+        remarks.append(
+            f'{program.m} conditions on {program.n} joints: stability of the projected error is '
+            'not proved for these gains, only checked along the path'
+        )
+    elif program.m > program.n:
+        remarks.append(
+            f'{program.m} conditions on {program.n} joints: the designed decay holds for the '
+            'projection only, to first order in the error'
+        )
+    return remarks

@@ -1,0 +1,193 @@
+# SPDX-License-Identifier: Apache-2.0
+r"""Reactions of constraints: multipliers, constraint force, and their derivatives.
+
+.. math:: A\ddot q + b = Q + \Gamma^TN,\qquad \Gamma\ddot q + \beta = 0
+
+:math:`\Gamma^TN` is the force exerted *by the constraint on the robot*; where a row of
+:math:`\Gamma` is a unit normal in metres its multiplier is in newtons.
+
+Source: constraint-stabilization, sections 2 and 7; errata C3, C11, C13.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from robot_dynamics_ros.errors import ShapeError, SingularityError
+from robot_dynamics_ros.spatial.scalar import Array
+
+#: Smallest singular value of the scaled Jacobian, relative to the largest, that is inverted.
+#: The matrix D has its square as condition: beyond 1e14 its inverse holds no digit.
+SMALLEST_RATIO = 1e-7
+
+
+def reactions(A: Array, b: Array, Q: Array, Gamma: Array, beta: Array) -> Array:
+    r"""Return the reactions of independent constraints.
+
+    .. math:: N = -D^{-1}\{\Gamma A^{-1}(Q-b)+\beta\},\qquad D = \Gamma A^{-1}\Gamma^T
+        \tag{2.19}
+
+    Args:
+        A: Mass matrix, shape (n, n).
+        b: Bias force, shape (n,), N m or N.
+        Q: Applied efforts, shape (n,), N m or N.
+        Gamma: Constraint Jacobian, shape (m, n).
+        beta: Drift, shape (m,); with :math:`\Gamma_1\dot f+\Gamma_0f` added the result contains
+            Baumgarte's stabilization.
+
+    Returns:
+        New array N, shape (m,).
+
+    Raises:
+        SingularityError: D is singular: the constraints depend on each other, or m > n
+            (erratum C11). Use :func:`constraint_force` then.
+        ShapeError: A shape does not fit.
+
+    Cost: D is never formed: the triangular factor of :math:`L^{-1}\Gamma^T`, :math:`A = LL^T`,
+        keeps the digits that squaring the condition number would lose.
+    """
+    L, X = _scaled(A, b, Q, Gamma, beta)
+    if X.shape[0] < X.shape[1]:
+        raise SingularityError(
+            'D = Gamma A^-1 Gamma^T', 0.0, SMALLEST_RATIO, 'more constraints than joints'
+        )
+    factor, R = np.linalg.qr(X)
+    sigma = np.linalg.svd(R, compute_uv=False)
+    if not sigma[-1] > SMALLEST_RATIO * sigma[0]:
+        ratio = float(sigma[-1] / sigma[0]) if sigma[0] > 0.0 else 0.0
+        raise SingularityError(
+            'D = Gamma A^-1 Gamma^T',
+            ratio,
+            SMALLEST_RATIO,
+            'the constraints depend on each other; use constraint_force',
+        )
+    free = factor.T @ np.linalg.solve(L, Q - b)
+    return -np.linalg.solve(R, free + np.linalg.solve(R.T, beta))
+
+
+def constraint_force(
+    A: Array, b: Array, Q: Array, Gamma: Array, beta: Array, tolerance: float = 1e-10
+) -> tuple[Array, Array]:
+    r"""Return the constraint force for constraints that may be redundant, by Udwadia and Kalaba.
+
+    .. math:: \Gamma^TN = A^{1/2}(\Gamma A^{-1/2})^{+}\big(-\beta-\Gamma A^{-1}(Q-b)\big)
+
+    Args:
+        A: Mass matrix, shape (n, n).
+        b: Bias force, shape (n,), N m or N.
+        Q: Applied efforts, shape (n,), N m or N.
+        Gamma: Constraint Jacobian, shape (m, n), of any rank.
+        beta: Drift, shape (m,); redundant rows must agree.
+        tolerance: Singular values below this part of the largest count as zero.
+
+    Returns:
+        New arrays: the force :math:`\Gamma^TN`, shape (n,), N m or N, which is unique; and the
+        reactions of smallest norm that exert it, shape (m,).
+
+    Raises:
+        ShapeError: A shape does not fit.
+
+    Validity: the constraints are consistent; otherwise the violation is smallest in the mean
+        square.
+    """
+    L, X = _scaled(A, b, Q, Gamma, beta)
+    U, sigma, Vt = np.linalg.svd(X, full_matrices=False)
+    keep = sigma > tolerance * sigma[0]
+    U, sigma, Vt = U[:, keep], sigma[keep], Vt[keep]
+    demand = -beta - X.T @ np.linalg.solve(L, Q - b)
+    along = (Vt @ demand) / sigma
+    return L @ (U @ along), Vt.T @ (along / sigma)
+
+
+class ReactionDerivatives(NamedTuple):
+    r"""Derivatives of the reactions N and of the constrained acceleration.
+
+    Attributes:
+        N_q: :math:`\partial N/\partial q`, shape (m, n).
+        N_v: :math:`\partial N/\partial\dot q`, shape (m, n).
+        N_Q: :math:`\partial N/\partial Q`, shape (m, n).
+        a_q: :math:`\partial\ddot q/\partial q`, shape (n, n).
+        a_v: :math:`\partial\ddot q/\partial\dot q`, shape (n, n).
+        a_Q: :math:`\partial\ddot q/\partial Q`, shape (n, n).
+    """
+
+    N_q: Array
+    N_v: Array
+    N_Q: Array
+    a_q: Array
+    a_v: Array
+    a_Q: Array
+
+
+def reaction_derivatives(
+    A: Array, B: Array, K: Array, Gamma: Array, C_q: Array, C_v: Array
+) -> ReactionDerivatives:
+    r"""Return the exact derivatives of (2.17), (2.19) at any state, also off the constraint.
+
+    .. math::
+        \partial N/\partial q &= D^{-1}(\Gamma A^{-1}K-C_q),\quad
+        \partial N/\partial\dot q = D^{-1}(\Gamma A^{-1}B-C_v),\quad
+        \partial N/\partial Q = -D^{-1}\Gamma A^{-1} \\
+        \Delta\ddot q &= A^{-1}\big[(E-\Gamma^TD^{-1}\Gamma A^{-1})
+        (\Delta Q-B\Delta\dot q-K\Delta q)-\Gamma^TD^{-1}(C_q\Delta q+C_v\Delta\dot q)\big]
+
+    Args:
+        A: Mass matrix, shape (n, n).
+        B: :math:`\partial b/\partial\dot q`, shape (n, n).
+        K: :math:`\partial b/\partial q+\frac{\partial A}{\partial q}\ddot q
+            -\frac{\partial\Gamma^T}{\partial q}N`, shape (n, n).
+        Gamma: Constraint Jacobian, shape (m, n), of rank m.
+        C_q: :math:`\partial(\Gamma\ddot q+\beta)/\partial q` at fixed :math:`\ddot q`, (m, n).
+        C_v: :math:`\partial\beta/\partial\dot q=2\dot\Gamma`, shape (m, n).
+
+    Returns:
+        New arrays, see :class:`ReactionDerivatives`.
+
+    Raises:
+        SingularityError: The constraints depend on each other.
+
+    Source: constraint-stabilization, section 7, (4.1); erratum C13.
+    """
+    L = np.linalg.cholesky(A)
+    factor, R = np.linalg.qr(np.linalg.solve(L, Gamma.T))
+    sigma = np.linalg.svd(R, compute_uv=False)
+    if len(Gamma) > len(A) or not sigma[-1] > SMALLEST_RATIO * sigma[0]:
+        raise SingularityError('D = Gamma A^-1 Gamma^T', float(sigma[-1]), SMALLEST_RATIO)
+
+    def multiplier(force: Array, drift: Array) -> Array:
+        """Return -D^-1 (Gamma A^-1 force + drift)."""
+        seen = factor.T @ np.linalg.solve(L, force)
+        return -np.linalg.solve(R, seen + np.linalg.solve(R.T, drift))
+
+    n, m = len(A), len(Gamma)
+    N_q, N_v = multiplier(-K, C_q), multiplier(-B, C_v)
+    N_Q = multiplier(np.eye(n), np.zeros((m, n)))
+
+    def acceleration(force: Array, reaction: Array) -> Array:
+        return np.linalg.solve(L.T, np.linalg.solve(L, force + Gamma.T @ reaction))
+
+    return ReactionDerivatives(
+        N_q,
+        N_v,
+        N_Q,
+        acceleration(-K, N_q),
+        acceleration(-B, N_v),
+        acceleration(np.eye(n), N_Q),
+    )
+
+
+def _scaled(A: Array, b: Array, Q: Array, Gamma: Array, beta: Array) -> tuple[Array, Array]:
+    r"""Return L and :math:`X = L^{-1}\Gamma^T`, so that :math:`D = X^TX`."""
+    m, n = Gamma.shape
+    for name, value, shape in (
+        ('A', A, (n, n)),
+        ('b', b, (n,)),
+        ('Q', Q, (n,)),
+        ('beta', beta, (m,)),
+    ):
+        if value.shape != shape:
+            raise ShapeError(name, value.shape, shape)
+    L = np.linalg.cholesky(A)
+    return L, np.linalg.solve(L, Gamma.T)

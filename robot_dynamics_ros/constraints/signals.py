@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Quantities given in time, with their first two derivatives: targets, moving frames, radii."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+
+from robot_dynamics_ros.constraints.curves import Curve, Point
+from robot_dynamics_ros.constraints.timing import Clock, Timing
+from robot_dynamics_ros.errors import ParameterError
+from robot_dynamics_ros.spatial.scalar import Scalar
+
+Sample = tuple[Point, Point, Point]
+
+
+class Signal(ABC):
+    """A quantity x(t) of ``size`` components, twice continuously differentiable.
+
+    It is evaluated in two steps: what must be decided by cases (has the motion started? which
+    piece?) is done in time and leaves a few numbers; what is left is a formula in them, which
+    the control tick has compiled together with the constraints.
+
+    Attributes:
+        size: Number of components.
+        count: How many numbers pass from the first step to the second; 0 if it never changes.
+        horizon: Time until which it must be watched to have seen all of it, s.
+    """
+
+    size: int
+    count: int
+    horizon: float = 0.0
+
+    @abstractmethod
+    def numbers(self, t: Scalar) -> Sequence[Scalar]:
+        """Return the numbers that describe the signal at a time t, s; ``count`` of them."""
+
+    @abstractmethod
+    def sample(self, numbers: Sequence[Scalar]) -> Sample:
+        """Return value and two time derivatives from the numbers; runs over symbols as well."""
+
+    def at(self, t: Scalar) -> Sample:
+        """Return the value and its first two time derivatives, each a list of ``size`` numbers."""
+        return self.sample(self.numbers(t))
+
+
+class Constant(Signal):
+    """A value that never changes."""
+
+    count = 0
+
+    def __init__(self, value: Sequence[float]) -> None:
+        numbers = [float(x) for x in value]
+        if not numbers or not all(math.isfinite(x) for x in numbers):
+            raise ParameterError('value', list(value), 'must be finite numbers')
+        self.size = len(numbers)
+        rest = [0.0] * self.size
+        self._sample = (numbers, rest, rest)
+
+    def numbers(self, t: Scalar) -> Sequence[Scalar]:
+        """Return nothing."""
+        return ()
+
+    def sample(self, numbers: Sequence[Scalar]) -> Sample:
+        """Return the value and zeros."""
+        return self._sample
+
+
+class Timed(Signal):
+    r"""A curve run by a timing.
+
+    .. math:: \dot x = p'\dot s, \qquad \ddot x = p''\dot s^2 + p'\ddot s
+
+    Args:
+        curve: Where.
+        timing: When.
+    """
+
+    def __init__(self, curve: Curve, timing: Timing | Clock) -> None:
+        self.curve, self.timing, self.size = curve, timing, curve.size
+        self.count = 3 if curve.formula else 3 * curve.size
+        self.horizon = min(timing.end, timing.start + timing.ramp + curve.lap / timing.rate)
+
+    def numbers(self, t: Scalar) -> Sequence[Scalar]:
+        """Return the parameter and its rates, or the whole sample of a curve made of pieces."""
+        rates = self.timing.at(t)
+        if self.curve.formula:
+            return rates
+        return [x for row in self._along(*rates) for x in row]
+
+    def sample(self, numbers: Sequence[Scalar]) -> Sample:
+        """Return value and two time derivatives."""
+        if self.curve.formula:
+            return self._along(*numbers)
+        k = self.size
+        return list(numbers[:k]), list(numbers[k : 2 * k]), list(numbers[2 * k :])
+
+    def _along(self, s: Scalar, ds: Scalar, dds: Scalar) -> Sample:
+        p, along, bend = self.curve.at(s)
+        ds2 = ds * ds
+        return (
+            p,
+            [ds * x for x in along],
+            [ds2 * y + dds * x for x, y in zip(along, bend, strict=True)],
+        )
+
+
+class Followed(Signal):
+    """A quantity that somebody else gives in time, such as the joint trajectory sent to the law.
+
+    Before it is given it rests at zero, or where it was made.
+
+    Args:
+        value: Where it rests, shape (k,).
+    """
+
+    def __init__(self, value: Sequence[float]) -> None:
+        self.size = len(value)
+        self.count = 3 * self.size
+        self._numbers = [*map(float, value), *([0.0] * (2 * self.size))]
+
+    def give(
+        self, value: Sequence[float], rate: Sequence[float], acceleration: Sequence[float]
+    ) -> None:
+        """Set the present value and its first two time derivatives, each of ``size`` numbers."""
+        k = self.size
+        self._numbers[:k], self._numbers[k : 2 * k] = value, rate
+        self._numbers[2 * k :] = acceleration
+
+    def numbers(self, t: Scalar) -> Sequence[Scalar]:
+        """Return what was given last."""
+        return self._numbers
+
+    def sample(self, numbers: Sequence[Scalar]) -> Sample:
+        """Return value and two time derivatives."""
+        k = self.size
+        return list(numbers[:k]), list(numbers[k : 2 * k]), list(numbers[2 * k :])

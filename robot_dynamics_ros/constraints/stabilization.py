@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: Apache-2.0
+r"""Zaremba's stabilizing control (3.1) as pure functions of given matrices.
+
+.. math:: \ddot q_c = \Gamma^{\#}u + P\,v,\quad u = -(\beta+\Gamma_1\dot f+\Gamma_0f), \qquad
+          Q_c = A\ddot q_c + b
+
+For :math:`m\le n` and full row rank the closed loop is
+:math:`\ddot f+\Gamma_1\dot f+\Gamma_0f=0` exactly, whatever v (3.5). For :math:`m>n` only its
+projection :math:`\Gamma^T(\ddot f+\Gamma_1\dot f+\Gamma_0f)=0` holds.
+
+Source: constraint-stabilization, section 3; errata C3-C5, C7, C8, C10.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from robot_dynamics_ros.constraints.task_inverse import Singularity, TaskInverse
+from robot_dynamics_ros.errors import NonFiniteError, ShapeError, UnknownNameError
+from robot_dynamics_ros.spatial.scalar import Array
+
+INVERSES = ('euclidean', 'inertia')
+
+
+class Stabilized(NamedTuple):
+    r"""The answer of :func:`stabilizing_effort`; unpacks as ``effort, acceleration, ...``.
+
+    Attributes:
+        effort: :math:`Q_c`, shape (n,), N m or N.
+        acceleration: :math:`\ddot q_c`, shape (n,), rad/s^2 or m/s^2.
+        sigma_min: Smallest singular value of Gamma.
+        condition: Largest by smallest singular value; infinite if Gamma is singular.
+        task_acceleration: :math:`u`, the acceleration of f that was asked for, shape (m,).
+        residual: :math:`\Gamma\ddot q_c - u`, shape (m,): zero unless damped, or m > n.
+        damped: Whether a direction was below the threshold, and (3.5) holds only nearly.
+    """
+
+    effort: Array
+    acceleration: Array
+    sigma_min: float
+    condition: float
+    task_acceleration: Array
+    residual: Array
+    damped: bool
+
+
+def stabilizing_effort(
+    A: Array,
+    b: Array,
+    Gamma: Array,
+    beta: Array,
+    f: Array,
+    f_dot: Array,
+    G0: Array,
+    G1: Array,
+    v: Array | None = None,
+    inverse: str = 'euclidean',
+    weights: Array | None = None,
+    *,
+    metric: Array | None = None,
+    singularity: Singularity | None = None,
+) -> Stabilized:
+    r"""Return the effort that makes f decay as designed, by the control law (3.1), (3.3).
+
+    Args:
+        A: Mass matrix, shape (n, n).
+        b: Bias force (velocity terms, gravity, external wrenches), shape (n,), N m or N.
+        Gamma: Constraint Jacobian, shape (m, n).
+        beta: Drift :math:`\dot\Gamma\dot q+(\partial f/\partial t)^{\cdot}`, shape (m,).
+        f: Constraint value, shape (m,).
+        f_dot: Its rate, shape (m,).
+        G0: Gain :math:`\Gamma_0`, shape (m, m), (m,) for a diagonal, or one number, 1/s^2.
+        G1: Gain :math:`\Gamma_1`, likewise, 1/s.
+        v: Free acceleration, projected into the null space, shape (n,); zero if None.
+        inverse: Joint metric: 'euclidean' (the paper) or 'inertia' (dynamically consistent).
+        weights: Row weights for m > n, shape (m,) or (m, m); ones if None.
+        metric: Another joint metric, shape (n,) or (n, n), instead of the one named by
+            ``inverse``; for arms that mix radians and metres.
+        singularity: What to do near rank loss; the default is exact above 1e-6.
+
+    Returns:
+        New arrays, see :class:`Stabilized`. Bounded at any Gamma, singular ones too.
+
+    Raises:
+        ShapeError: An argument has the wrong shape.
+        NonFiniteError: An argument is not finite.
+        UnknownNameError: There is no such inverse.
+        ParameterError: A metric or weight is not positive definite.
+
+    Validity: :math:`m\le n` with rank m along the program (errata C8, C9). For m > n see
+        ``error_dynamics.projected_gains``. For m >= n and full rank v has no effect.
+
+    Cost: one singular value decomposition, about 50 us; the control tick uses compiled code.
+    """
+    A, b, Gamma = (np.asarray(x, dtype=float) for x in (A, b, Gamma))
+    if Gamma.ndim != 2:
+        raise ShapeError('Gamma', Gamma.shape, '(m, n)')
+    m, n = Gamma.shape
+    v = np.zeros(n) if v is None else np.asarray(v, dtype=float)
+    beta, f, f_dot = (np.asarray(x, dtype=float) for x in (beta, f, f_dot))
+    _check(A=(A, (n, n)), b=(b, (n,)), v=(v, (n,)), Gamma=(Gamma, (m, n)))
+    _check(beta=(beta, (m,)), f=(f, (m,)), f_dot=(f_dot, (m,)))
+    if inverse not in INVERSES:
+        raise UnknownNameError('inverse', inverse, INVERSES)
+    if metric is None and inverse == 'inertia':
+        metric = A
+    u = task_acceleration(beta, f, f_dot, gain_matrix('G0', G0, m), gain_matrix('G1', G1, m))
+    solution = TaskInverse(Gamma, metric, weights, singularity)
+    a = solution.solve(u) + solution.project(v)
+    return Stabilized(
+        A @ a + b,
+        a,
+        solution.sigma_min,
+        solution.condition,
+        u,
+        Gamma @ a - u,
+        solution.damped,
+    )
+
+
+def task_acceleration(beta: Array, f: Array, f_dot: Array, G0: Array, G1: Array) -> Array:
+    r"""Return :math:`u=-(\beta+\Gamma_1\dot f+\Gamma_0f)`, new array of shape (m,)."""
+    return -(beta + G1 @ f_dot + G0 @ f)
+
+
+def gain_matrix(name: str, gain: Array | float, m: int) -> Array:
+    """Return a gain as a matrix of shape (m, m), from a number, a diagonal or a matrix.
+
+    Raises:
+        ShapeError: It is of another shape.
+        NonFiniteError: It is not finite.
+    """
+    gain = np.asarray(gain, dtype=float)
+    if not np.all(np.isfinite(gain)):
+        raise NonFiniteError(name, gain.tolist())
+    if gain.shape == ():
+        return float(gain) * np.eye(m)
+    if gain.shape == (m,):
+        return np.diag(gain)
+    if gain.shape != (m, m):
+        raise ShapeError(name, gain.shape, f'(), ({m},) or ({m}, {m})')
+    return gain
+
+
+def largest_scale(keep: Array, task: Array, limit: Array) -> float:
+    r"""Return the largest s in [0, 1] with :math:`|keep + s\,task| \le limit` in every joint.
+
+    Args:
+        keep: The part of the effort that is kept whole, such as gravity, shape (n,).
+        task: The part that is scaled, shape (n,).
+        limit: Effort limits, positive, shape (n,).
+
+    Returns:
+        s; 0 if ``keep`` alone reaches a limit in a joint whose task part goes further.
+    """
+    scale = 1.0
+    for kept, wanted, most in zip(keep.tolist(), task.tolist(), limit.tolist(), strict=True):
+        room = most - kept if wanted > 0.0 else most + kept
+        if wanted != 0.0 and abs(wanted) * scale > room:
+            scale = max(room, 0.0) / abs(wanted)
+    return scale
+
+
+def _check(**arguments: tuple[Array, tuple[int, ...]]) -> None:
+    for name, (value, shape) in arguments.items():
+        if value.shape != shape:
+            raise ShapeError(name, value.shape, shape)
+        if not np.all(np.isfinite(value)):
+            raise NonFiniteError(name, value.tolist())

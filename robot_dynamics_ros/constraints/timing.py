@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""When a path is where: its parameter as a twice continuously differentiable function of time."""
+
+from __future__ import annotations
+
+import math
+
+from robot_dynamics_ros.errors import ParameterError
+from robot_dynamics_ros.spatial.scalar import Scalar
+
+Rates = tuple[Scalar, Scalar, Scalar]
+
+
+def smooth_step(x: Scalar) -> Rates:
+    r"""Return :math:`10x^3 - 15x^4 + 6x^5` and its first two derivatives; 0 below 0, 1 above 1."""
+    if x <= 0:
+        return 0.0, 0.0, 0.0
+    if x >= 1:
+        return 1.0, 0.0, 0.0
+    y = 1 - x
+    return x * x * x * (10 + x * (6 * x - 15)), 30 * x * x * y * y, 60 * x * y * (1 - 2 * x)
+
+
+class Timing:
+    r"""A parameter that rests until a start, runs at a constant rate, and comes to rest again.
+
+    The rate rises by a quintic step :math:`r(x) = 10x^3-15x^4+6x^5` during the first ``ramp``
+    seconds, and falls in the same way; the parameter has therefore a continuous *third*
+    derivative. While the rate rises, :math:`s = \omega T(\tfrac52x^4-3x^5+x^6)`. A length that
+    the two ramps would exceed is run at the lower rate ``length / ramp``.
+
+    Args:
+        length: Where the parameter ends, in its own unit (m, rad, s); may be infinite.
+        rate: The constant rate, unit per second.
+        ramp: Time of speeding up and of slowing down, s.
+        start: Time of rest before, s.
+
+    Raises:
+        ParameterError: A number is out of its range.
+    """
+
+    def __init__(self, length: float, rate: float, ramp: float = 1.0, start: float = 0.0) -> None:
+        for name, value in (('length', length), ('rate', rate), ('ramp', ramp)):
+            if not value > 0.0 or (name != 'length' and not math.isfinite(value)):
+                raise ParameterError(name, value, 'must be positive and finite')
+        if not 0.0 <= start < math.inf:
+            raise ParameterError('start', start, 'must be finite and not negative')
+        self.length, self.ramp, self.start = float(length), float(ramp), float(start)
+        self.rate = min(float(rate), self.length / self.ramp)
+        self.duration = self.length / self.rate + self.ramp
+
+    @classmethod
+    def of_duration(
+        cls, length: float, duration: float, ramp: float | None = None, start: float = 0.0
+    ) -> Timing:
+        """Return the timing that covers a length in a time, by default with a ramp of a third."""
+        if not 0.0 < duration < math.inf:
+            raise ParameterError('duration', duration, 'must be positive and finite')
+        ramp = duration / 3.0 if ramp is None else ramp
+        if not 0.0 < ramp <= 0.5 * duration:
+            raise ParameterError('ramp', ramp, f'must be positive and at most {0.5 * duration:g}')
+        return cls(length, length / (duration - ramp), ramp, start)
+
+    @property
+    def end(self) -> float:
+        """The time from which the parameter rests for good, s; infinite if never."""
+        return self.start + self.duration
+
+    def at(self, t: Scalar) -> Rates:
+        """Return the parameter and its first two time derivatives at a time t, s."""
+        since = t - self.start
+        if 2 * since > self.duration:
+            s, ds, dds = self._rising(self.duration - since)
+            return self.length - s, ds, -dds
+        return self._rising(since)
+
+    def _rising(self, t: Scalar) -> Rates:
+        if t <= 0:
+            return 0.0, 0.0, 0.0
+        if t >= self.ramp:
+            return self.rate * (t - self.ramp / 2), self.rate, 0.0
+        x = t / self.ramp
+        r, dr, _ = smooth_step(x)
+        covered = x * x * x * x * (2.5 + x * (x - 3))
+        return self.rate * self.ramp * covered, self.rate * r, self.rate / self.ramp * dr
+
+
+class Clock:
+    """Time itself: the parameter is the time since a start, 0 before it.
+
+    For curves that rest at their own ends, such as timed waypoints.
+    """
+
+    rate, ramp = 1.0, 0.0
+
+    def __init__(self, duration: float, start: float = 0.0) -> None:
+        self.start, self.duration = float(start), float(duration)
+
+    @property
+    def end(self) -> float:
+        """The time at which the curve ends, s."""
+        return self.start + self.duration
+
+    def at(self, t: Scalar) -> Rates:
+        """Return the parameter and its first two time derivatives at a time t, s."""
+        since = t - self.start
+        return (since, 1.0, 0.0) if 0 < since < self.duration else self._rest(since)
+
+    def _rest(self, since: Scalar) -> Rates:
+        return (0.0, 0.0, 0.0) if since <= 0 else (self.duration, 0.0, 0.0)

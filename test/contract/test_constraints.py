@@ -1,0 +1,295 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every kind of constraint: Jacobian, rate and drift are the derivatives of its value.
+
+The oracle is the difference quotient in 40 digits (mpmath): the value is evaluated along an
+accelerated path q(s) = q + v s + a s^2/2 while the time runs on, so the total derivatives are
+differences of one function of s.
+"""
+
+import mpmath
+import numpy as np
+import pytest
+from oracles import PinocchioOracle, complex_step
+from samples import random_state, sample
+from scipy.spatial.transform import Rotation
+
+from robot_dynamics_ros.constraints.constraint import Evaluation
+from robot_dynamics_ros.constraints.linearization import second_derivatives
+from robot_dynamics_ros.constraints.registry import CONSTRAINTS, make_constraint
+from robot_dynamics_ros.constraints.stack import Stack
+from robot_dynamics_ros.errors import ProgramError, ShapeError, UnknownNameError
+
+ROBOTS = ['four_dof', 'rrpr', 'branched']
+TIME = 1.3  # within the ramps of all signals: nothing is at rest
+
+
+def moving(*center, amplitude=0.1):
+    """Return a signal of which no derivative vanishes at TIME."""
+    k = range(len(center))
+    figure = {
+        'center': list(center),
+        'amplitude': [amplitude] * len(center),
+        'frequency': [0.31 + 0.07 * i for i in k],
+        'phase': [0.4 + 0.5 * i for i in k],
+    }
+    return {'lissajous': figure, 'start': 0.2, 'ramp': 2.0}
+
+
+FRAME = {
+    'origin': moving(0.1, -0.2, 0.3),
+    'rpy': [0.3, -0.5, 0.8],
+    'turn': {'axis': [1.0, -2.0, 0.5], 'angle': moving(0.2, amplitude=0.7)},
+}
+
+
+def descriptions(tree):
+    """Return one truly rheonomic description of every kind, for any robot."""
+    names = list(tree.joint_names)
+    tip, other = list(tree.frames)[-1], tree.link_names[0]
+    point = [0.05, -0.03, 0.08]
+    on_tip = {'frame': tip, 'point': point}
+    return {
+        'axis_alignment': {'frame': tip, 'reference': FRAME, 'axis': [0.2, 1.0, -0.4]},
+        'axis_angle': {
+            'frame': tip,
+            'reference': FRAME,
+            'axis': [0.2, 1.0, -0.4],
+            'angle': moving(0.7),
+        },
+        'coincidence': {**on_tip, 'other_frame': other, 'other_point': [0.1, 0.2, 0.0]},
+        'cylinder': {**on_tip, 'cylinder': FRAME, 'radius': moving(0.2)},
+        'distance': {
+            **on_tip,
+            'other_frame': other,
+            'other_point': [0.1, 0.2, 0.0],
+            'length': moving(0.3),
+        },
+        'joint_coupling': {
+            'coefficients': [{names[0]: 1.5, names[-1]: -0.7}, {names[1]: 1.0}],
+            'value': moving(0.1, 0.2),
+        },
+        'joint_program': {'position': moving(*np.linspace(0.1, 0.5, tree.n))},
+        'line': {**on_tip, 'line': FRAME},
+        'orientation': {'frame': tip, 'target': FRAME},
+        'pitch': {
+            'frame': tip,
+            'angle': moving(0.3),
+            'hinge': [0.1, 0.2, 1.0],
+            'approach': [2.0, -1.0, 0.0],
+            'up': [0.1, 0.2, 1.0],
+        },
+        'plane': {**on_tip, 'plane': FRAME, 'distance': moving(0.05)},
+        'point': {**on_tip, 'axes': 'zx', 'target': moving(0.1, 0.2), 'reference': FRAME},
+        'pose': {**on_tip, 'target': FRAME},
+        'sphere': {**on_tip, 'sphere': FRAME, 'radius': moving(0.2)},
+    }
+
+
+@pytest.fixture(params=ROBOTS)
+def tree(request):
+    return sample(request.param).tree
+
+
+@pytest.fixture(params=[*CONSTRAINTS, 'stack'])
+def constraint(request, tree):
+    described = descriptions(tree)
+    assert set(described) == set(CONSTRAINTS), 'every kind must be examined'
+    if request.param != 'stack':
+        return make_constraint(request.param, tree, 'c', described[request.param])
+    kinds = ('plane', 'orientation', 'joint_coupling')
+    return Stack([make_constraint(kind, tree, kind, described[kind]) for kind in kinds])
+
+
+def in_many_digits(constraint, q, v, a):
+    """Return s -> f(q(s), TIME + s) along an accelerated path, over 40-digit numbers."""
+
+    def value(s):
+        path = [mpmath.mpf(x) + y * s + z * s * s / 2 for x, y, z in zip(q, v, a, strict=True)]
+        still = np.zeros(len(q), dtype=object)
+        found = constraint.evaluate(np.array(path, dtype=object), still, mpmath.mpf(TIME) + s)
+        return found.f
+
+    return value
+
+
+def test_rate_and_second_rate_are_differences_of_the_value_in_time(constraint, tree, rng):
+    q, v, a = random_state(tree, rng)
+    found = constraint.evaluate(q, v, TIME)
+    with mpmath.workdps(40):
+        f, h = in_many_digits(constraint, q, v, a), mpmath.mpf(10) ** -10
+        before, now, after = f(-h), f(mpmath.mpf(0)), f(h)
+        rate = ((after - before) / (2 * h)).astype(float)
+        second = ((after - 2 * now + before) / h**2).astype(float)
+        value = now.astype(float)
+    # Differences: h^2 = 1e-20. Doubles: 1e-15 of lengths and rates near 1, a few hundred
+    # operations, and up to 1/sin of an angle near half a turn in the rotation vectors.
+    np.testing.assert_allclose(found.f, value, rtol=0.0, atol=2e-14)
+    np.testing.assert_allclose(found.f_dot, rate, rtol=1e-12, atol=2e-12)
+    np.testing.assert_allclose(found.Gamma @ a + found.beta, second, rtol=1e-11, atol=2e-11)
+
+
+def given(described, t):
+    """Return a signal's value at a time: the Lissajous figure behind its smooth start."""
+    if not isinstance(described, dict):
+        return np.array(described, dtype=float)
+    figure, ramp = described['lissajous'], described['ramp']
+    x = (t - described['start']) / ramp
+    assert 0.0 < x < 1.0
+    s = ramp * (2.5 * x**4 - 3.0 * x**5 + x**6)
+    columns = (np.array(figure[key]) for key in ('center', 'amplitude', 'frequency', 'phase'))
+    center, amplitude, frequency, phase = columns
+    return center + amplitude * np.sin(2.0 * np.pi * frequency * s + phase)
+
+
+def frame_at(t):
+    """Return origin and axes (columns) of FRAME, by scipy's rotations."""
+    turn = FRAME['turn']
+    axis = np.array(turn['axis']) / np.linalg.norm(turn['axis'])
+    turned = Rotation.from_rotvec(given(turn['angle'], t) * axis)
+    return given(FRAME['origin'], t), (
+        turned * Rotation.from_euler('xyz', FRAME['rpy'])
+    ).as_matrix()
+
+
+def angle_between(a, b):
+    return np.arccos(a @ b / np.linalg.norm(a) / np.linalg.norm(b))
+
+
+@pytest.mark.parametrize('name', ROBOTS)
+def test_the_value_is_what_the_kind_says(name, rng):
+    """By Pinocchio's poses, scipy's rotations and the plain formula of every kind."""
+    robot = sample(name)
+    tree, t = robot.tree, TIME
+    oracle = PinocchioOracle(robot.xml, robot.gravity, tree.joint_names)
+    q, v, _ = random_state(tree, rng)
+    tip, other = list(tree.frames)[-1], tree.link_names[0]
+    (R, p), (R2, p2), (o, C) = oracle.frame_pose(tip, q), oracle.frame_pose(other, q), frame_at(t)
+    d = descriptions(tree)
+    point = p + R @ d['point']['point']
+    second = p2 + R2 @ d['distance']['other_point']
+    seen, axis = C.T @ (point - o), R @ d['axis_angle']['axis']
+    rotation = Rotation.from_matrix(C.T @ R).as_rotvec()
+    names, coupled = list(tree.joint_names), d['joint_coupling']['coefficients']
+    h = np.array(d['pitch']['hinge']) / np.linalg.norm(d['pitch']['hinge'])
+    u = np.array(d['pitch']['approach']) / np.linalg.norm(d['pitch']['approach'])
+    up = np.array(d['pitch']['up'])
+    pitch = np.arctan2(-up @ R @ np.cross(u, h), -up @ R @ u) - given(d['pitch']['angle'], t)
+    expected = {
+        'axis_alignment': (C.T @ axis)[:2] / np.linalg.norm(axis),
+        'axis_angle': angle_between(axis, C[:, 2]) - given(d['axis_angle']['angle'], t),
+        'coincidence': point - second,
+        'cylinder': np.hypot(*seen[:2]) - given(d['cylinder']['radius'], t),
+        'distance': np.linalg.norm(point - second) - given(d['distance']['length'], t),
+        'joint_coupling': [
+            sum(c * q[names.index(joint)] for joint, c in row.items()) for row in coupled
+        ]
+        - given(d['joint_coupling']['value'], t),
+        'joint_program': q - given(d['joint_program']['position'], t),
+        'line': seen[:2],
+        'orientation': rotation,
+        'pitch': (pitch + np.pi) % (2.0 * np.pi) - np.pi,
+        'plane': seen[2] - given(d['plane']['distance'], t),
+        'point': seen[[2, 0]] - given(d['point']['target'], t),
+        'pose': np.concatenate([point - o, rotation]),
+        'sphere': np.linalg.norm(point - o) - given(d['sphere']['radius'], t),
+    }
+    assert set(expected) == set(CONSTRAINTS)
+    for kind, value in expected.items():
+        found = make_constraint(kind, tree, kind, d[kind]).evaluate(q, v, t).f
+        # Lengths and angles near 1; the angle of near half a turn amplifies rounding.
+        np.testing.assert_allclose(found, np.ravel(value), atol=1e-13, err_msg=kind)
+
+
+def test_the_jacobian_is_the_derivative_by_the_joints(constraint, tree, rng):
+    q, v, _ = random_state(tree, rng)
+    expected = complex_step(lambda x: constraint.evaluate(x, v, TIME).f, q)
+    # The complex step is exact; both sides are rounded in the same few hundred operations.
+    np.testing.assert_allclose(
+        constraint.evaluate(q, v, TIME).Gamma, expected, rtol=1e-11, atol=1e-12
+    )
+
+
+def test_the_mixed_term_counts_twice(constraint, tree, rng):
+    """beta(v) - beta(0) = f_qq[v, v] + 2 f_qt v: its part odd in v is 4 f_qt v."""
+    q, v, _ = random_state(tree, rng)
+    still = np.zeros(tree.n)
+    odd = constraint.evaluate(q, v, TIME).beta - constraint.evaluate(q, -v, TIME).beta
+    h = 1e-5
+    later, earlier = (constraint.evaluate(q, still, TIME + s).Gamma @ v for s in (h, -h))
+    f_qt_v = (later - earlier) / (2 * h)
+    # Central difference: h^2 = 1e-10 of third derivatives near 10, rounding 1e-11.
+    np.testing.assert_allclose(odd, 4.0 * f_qt_v, rtol=1e-6, atol=2e-8)
+
+
+def test_most_kinds_examined_here_are_truly_rheonomic(rng):
+    """Where f_qt = 0 an error in the mixed term would stay invisible."""
+    tree = sample('rrpr').tree
+    q, v, _ = random_state(tree, rng)
+    rheonomic = set()
+    for kind, described in descriptions(tree).items():
+        c = make_constraint(kind, tree, kind, described)
+        if np.abs(c.evaluate(q, v, TIME).beta - c.evaluate(q, -v, TIME).beta).max() > 1e-3:
+            rheonomic.add(kind)
+    without = {'joint_program', 'joint_coupling', 'distance', 'coincidence', 'pitch'}
+    assert rheonomic == set(CONSTRAINTS) - without
+
+
+def test_second_derivatives_are_derivatives_of_jacobian_and_drift(constraint, tree, rng):
+    q, v, a = random_state(tree, rng)
+    N = rng.normal(size=constraint.m)
+    found = second_derivatives(constraint, q, v, TIME, N, a)
+
+    def by_difference(f, x, h=1e-6):
+        columns = [(f(x + h * e) - f(x - h * e)) / (2 * h) for e in np.eye(tree.n)]
+        return np.stack(columns, axis=-1)
+
+    hessian = by_difference(lambda x: constraint.evaluate(x, v, TIME).Gamma.T @ N, q)
+
+    def acceleration(x):
+        e = constraint.evaluate(x, v, TIME)
+        return e.Gamma @ a + e.beta
+
+    # Differences in double precision: h^2 + 1e-16 / h = 1e-10, of third derivatives up to 1e3.
+    np.testing.assert_allclose(found.hessian, hessian, rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(found.C_q, by_difference(acceleration, q), rtol=1e-6, atol=1e-6)
+    C_v = by_difference(lambda x: constraint.evaluate(q, x, TIME).beta, v)
+    np.testing.assert_allclose(found.C_v, C_v, rtol=1e-7, atol=1e-7)
+    np.testing.assert_allclose(found.hessian, found.hessian.T, rtol=1e-9, atol=1e-10)
+
+
+def test_arguments_are_left_unchanged_and_results_are_new(constraint, tree, rng):
+    q, v, _ = random_state(tree, rng)
+    before = q.copy(), v.copy()
+    first, second = (constraint.evaluate(q, v, TIME) for _ in range(2))
+    np.testing.assert_array_equal((q, v), before)
+    assert isinstance(first, Evaluation)
+    for x, y in zip(first, second, strict=True):
+        np.testing.assert_array_equal(x, y)
+        assert not np.shares_memory(x, q)
+    assert [x.shape for x in first] == [
+        (constraint.m,),
+        (constraint.m,),
+        (constraint.m, tree.n),
+        (constraint.m,),
+    ]
+
+
+def test_a_state_of_the_wrong_shape_is_refused(constraint, tree):
+    with pytest.raises(ShapeError, match=r'q has shape'):
+        constraint.evaluate(np.zeros(tree.n + 1), np.zeros(tree.n), 0.0)
+
+
+def test_every_kind_names_an_unknown_frame_or_joint(tree):
+    for kind, described in descriptions(tree).items():
+        if 'frame' in described:
+            with pytest.raises(ProgramError, match=r"unknown frame 'nowhere'; known: .*"):
+                make_constraint(kind, tree, kind, {**described, 'frame': 'nowhere'})
+    with pytest.raises(ProgramError, match=r"unknown joint 'elbow'; known: "):
+        make_constraint(
+            'joint_coupling', tree, 'c', {'coefficients': {'elbow': 1.0}, 'value': 0.0}
+        )
+
+
+def test_an_unknown_kind_lists_those_that_exist(tree):
+    with pytest.raises(UnknownNameError, match=r"constraint kind 'torus'; known: .*sphere"):
+        make_constraint('torus', tree, 'c', {})

@@ -1,0 +1,188 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The driven four-bar without the package: published formulas, geometry, free bodies.
+
+Angles, lengths and directions are those of Ma, Xu, Li 1988, section 3: x0 up, y0 forward, all axes
+along z0. A prime is written p. Links in the order L1, L2, L1', L2'.
+"""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import mpmath as mp
+import numpy as np
+
+# The project's numbers for the parallelogram, written out once more.
+NUMBERS = SimpleNamespace(
+    l1=0.55, l2p=0.55, l1p=0.21, l3p=0.21, d1=0.26, d2=0.31, d1p=0.09, d2p=0.27,
+    m1=14.0, m2=9.5, m1p=4.2, m2p=3.1, I1z=0.62, I2z=0.85, I1pz=0.041, I2pz=0.115, g=9.81,
+)  # fmt: skip
+GENERAL = SimpleNamespace(**{**vars(NUMBERS), 'l2p': 0.50, 'l3p': 0.27})
+
+
+def published_contributions(p, u, ud, udd, sin=np.sin, cos=np.cos):
+    """Return M_i of each link to theta_1 and theta_1', sections 3.3 and 3.4 with erratum K3."""
+    t, tp = u
+    w, wp = ud
+    a, ap = udd
+    s, c = sin(t - tp), cos(t - tp)
+    g = p.g
+    return [
+        [p.m1 * (-g * p.d1 * sin(t) + p.d1**2 * a) + p.I1z * a, 0],
+        [
+            p.m2
+            * (-g * p.l1 * sin(t) + p.l1**2 * a - p.l1 * p.d2 * c * wp**2 + p.l1 * p.d2 * s * ap),
+            p.m2
+            * (-g * p.d2 * cos(tp) + p.d2**2 * ap + p.l1 * p.d2 * c * w**2 + p.l1 * p.d2 * s * a)
+            + p.I2z * ap,
+        ],
+        [0, p.m1p * (g * p.d1p * cos(tp) + p.d1p**2 * ap) + p.I1pz * ap],
+        [
+            p.m2p
+            * (
+                -g * p.d2p * sin(t)
+                + p.d2p**2 * a
+                + p.l1p * p.d2p * c * wp**2
+                - p.l1p * p.d2p * s * ap
+            )
+            + p.I2pz * a,
+            p.m2p
+            * (
+                g * p.l1p * cos(tp)
+                + p.l1p**2 * ap
+                - p.l1p * p.d2p * c * w**2
+                - p.l1p * p.d2p * s * a
+            ),
+        ],
+    ]
+
+
+def published_terms(p, u, ud, udd, sin=np.sin, cos=np.cos):
+    """Return weight, inertia and centrifugal part of both torques, section 3.5, erratum K2."""
+    t, tp = u
+    w, wp = ud
+    a, ap = udd
+    bracket = p.m2 * p.l1 * p.d2 * sin(tp - t) + p.m2p * p.l1p * p.d2p * sin(t - tp)
+    gm = (
+        -p.g * (p.m1 * p.d1 + p.m2 * p.l1 + p.m2p * p.d2p) * sin(t),
+        p.g * (p.m1p * p.d1p + p.m2p * p.l1p - p.m2 * p.d2) * cos(tp),
+    )
+    im = (
+        (p.m1 * p.d1**2 + p.m2 * p.l1**2 + p.m2p * p.d2p**2) * a
+        + (p.I1z + p.I2pz) * a
+        - bracket * ap,
+        (p.m1p * p.d1p**2 + p.m2p * p.l1p**2 + p.m2 * p.d2**2) * ap
+        + (p.I1pz + p.I2z) * ap
+        - bracket * a,
+    )
+    cm = (
+        (-p.m2 * p.l1 * p.d2 + p.m2p * p.l1p * p.d2p) * cos(t - tp) * wp**2,
+        (-p.m2p * p.l1p * p.d2p + p.m2 * p.l1 * p.d2) * cos(t - tp) * w**2,
+    )
+    return gm, im, cm
+
+
+def published_torques(p, u, ud, udd):
+    """Return tau_1 and tau_1' of section 3.5."""
+    return np.sum(published_terms(p, u, ud, udd), axis=0)
+
+
+class FreeBodies:
+    """A motion of the four-bar of any lengths, and the forces in it, in 50 digits.
+
+    The coordinates move as ``u + ud t + udd t^2/2``. The loop is closed by intersecting two
+    circles; positions of the centres of mass are differentiated by mpmath; the four links are
+    free bodies with the five pin forces and the two torques as twelve unknowns. The second motor
+    is at the crank L1' or, if wanted, at J2 between the arms.
+    """
+
+    def __init__(self, p, u, ud, udd, *, motor_at_elbow: bool = False) -> None:
+        self.p, self._motor_at_elbow = p, motor_at_elbow
+        self._motion = [
+            tuple(mp.mpf(float(value)) for value in values)
+            for values in zip(u, ud, udd, strict=True)
+        ]
+        with mp.workdps(50):
+            self._solve()
+
+    def angles(self, t):
+        """Return theta_1, phi_2 = theta_1 + theta_2, theta_1', phi_2' = theta_1' + theta_2'."""
+        p = self.p
+        th, thp = (q + v * t + a * t * t / 2 for q, v, a in self._motion)
+        j2 = (p.l1 * mp.cos(th), p.l1 * mp.sin(th))
+        j2p = (p.l1p * mp.sin(thp), -p.l1p * mp.cos(thp))
+        dx, dy = j2[0] - j2p[0], j2[1] - j2p[1]
+        r2 = dx * dx + dy * dy
+        along = (r2 + p.l2p**2 - p.l3p**2) / (2 * r2)
+        across = mp.sqrt(mp.mpf(p.l2p) ** 2 / r2 - along**2)
+        # Of the two intersections the one on the rear side, to the right of J2' -> J2: y0 is
+        # forward, so it is at +y0 turned back.
+        rod = (along * dx + across * dy, along * dy - across * dx)
+        rear = (dx - rod[0], dy - rod[1])  # from J3' to J2, length l3'
+        return th, mp.atan2(-rear[0], rear[1]), thp, mp.atan2(rod[1], rod[0])
+
+    def points(self, t):
+        """Return the pins O, J2, J2', J3' and the four centres of mass, (x0, y0)."""
+        p = self.p
+        th, f2, thp, f2p = self.angles(t)
+        o = (mp.mpf(0), mp.mpf(0))
+        e1, e2 = (mp.cos(th), mp.sin(th)), (-mp.sin(f2), mp.cos(f2))
+        e1p, e2p = (mp.sin(thp), -mp.cos(thp)), (mp.cos(f2p), mp.sin(f2p))
+
+        def out(start, direction, length):
+            return start[0] + length * direction[0], start[1] + length * direction[1]
+
+        j2, j2p = out(o, e1, p.l1), out(o, e1p, p.l1p)
+        j3p = out(j2p, e2p, p.l2p)
+        coms = [out(o, e1, p.d1), out(j2, e2, p.d2), out(o, e1p, p.d1p), out(j2p, e2p, p.d2p)]
+        return {'o': o, 'j2': j2, 'j2p': j2p, 'j3p': j3p}, coms
+
+    def _solve(self) -> None:
+        p, zero = self.p, mp.mpf(0)
+        pins, coms = self.points(zero)
+        acc = [
+            [mp.diff(lambda t, i=i, k=k: self.points(t)[1][i][k], zero, 2) for k in (0, 1)]
+            for i in range(4)
+        ]
+        alpha = [mp.diff(lambda t, i=i: self.angles(t)[i], zero, 2) for i in range(4)]
+        masses, inertias = (p.m1, p.m2, p.m1p, p.m2p), (p.I1z, p.I2z, p.I1pz, p.I2pz)
+        # Pin, link it acts on with +, link with - (None: the base); columns 2 per pin.
+        joints = [('o', 0, None), ('o', 2, None), ('j2', 1, 0), ('j2p', 3, 2), ('j3p', 3, 1)]
+        A, b = mp.zeros(12), mp.zeros(12, 1)
+        for i in range(4):
+            b[3 * i] = masses[i] * (acc[i][0] + p.g)  # weight along -x0
+            b[3 * i + 1] = masses[i] * acc[i][1]
+            b[3 * i + 2] = inertias[i] * alpha[i]
+        for k, (pin, on, by) in enumerate(joints):
+            for link, sign in ((on, 1), (by, -1)):
+                if link is None:
+                    continue
+                arm = [pins[pin][c] - coms[link][c] for c in (0, 1)]
+                A[3 * link, 2 * k] = sign
+                A[3 * link + 1, 2 * k + 1] = sign
+                A[3 * link + 2, 2 * k] = -sign * arm[1]
+                A[3 * link + 2, 2 * k + 1] = sign * arm[0]
+        A[2, 10] = 1  # the first torque on L1, from the base
+        if self._motor_at_elbow:
+            A[5, 11], A[2, 11] = 1, -1  # the second on L2, from L1
+        else:
+            A[8, 11] = 1  # the second on L1', from the base
+        x = mp.lu_solve(A, b)
+        self.torques = np.array([float(x[10]), float(x[11])])
+        #: By pin: the force in (x0, y0) on L1, L1' (at O), L2 (at J2), L2' (at J2', at J3').
+        self.pin_forces = {
+            name: np.array([float(x[2 * k]), float(x[2 * k + 1])])
+            for k, name in enumerate(('o_l1', 'o_l1p', 'j2', 'j2p', 'j3p'))
+        }
+        th, f2, thp, f2p = (float(angle) for angle in self.angles(zero))
+        self.tree_angles = np.array([th, f2 - th, thp, f2p - thp])
+        self.tree_rates = np.array(
+            [float(mp.diff(lambda t, i=i: self._tree_angle(t, i), zero)) for i in range(4)]
+        )
+        self.tree_accelerations = np.array(
+            [float(mp.diff(lambda t, i=i: self._tree_angle(t, i), zero, 2)) for i in range(4)]
+        )
+
+    def _tree_angle(self, t, i):
+        angles = self.angles(t)
+        return angles[i] - (angles[i - 1] if i in (1, 3) else 0)

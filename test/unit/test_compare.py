@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The command that compares formulations."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from samples import sample
+
+from robot_dynamics_ros.__main__ import main
+from robot_dynamics_ros.apps import compare
+from robot_dynamics_ros.dynamics import registry
+from robot_dynamics_ros.dynamics.agreement import QUANTITIES, agreement
+from robot_dynamics_ros.dynamics.newton_euler import NewtonEuler
+from robot_dynamics_ros.dynamics.registry import FORMULATIONS
+
+TRACED = [name for name, kind in FORMULATIONS.items() if not kind.numbers_only]
+
+
+@pytest.fixture
+def fast(monkeypatch):
+    """Measure times badly but quickly: what they are is not under test."""
+    monkeypatch.setattr(compare, '_BLOCK', 0.0)
+    monkeypatch.setattr(compare, '_BLOCKS', 1)
+    monkeypatch.setattr(compare, '_BATCH', 16)
+
+
+def test_the_command_prints_tables_and_writes_the_numbers(fast, tmp_path, capsys):
+    file = tmp_path / 'scara.json'
+    assert main(['compare', 'scara', '--states', '3', '--json', str(file)]) == 0
+    printed = capsys.readouterr().out
+    assert 'one sweep (1988): 105 n + 18 n (n + 1) = 780' in printed
+    assert 'two passes:       135 n - 18 = 522' in printed
+    document = json.loads(file.read_text())
+    assert document['formulations'] == list(FORMULATIONS)
+    assert set(document['deviation']) == {'worst', *QUANTITIES}
+    # 1e-10 is what the project promises; double precision leaves a hundred-thousandth of it.
+    assert np.max(document['deviation']['worst']) < 1e-13
+    assert document['operations']['newton_euler']['after']['multiplications'] <= 45
+    claim = document['erratum_k7']
+    assert claim['kane_formula'] > claim['newton_euler_formula']
+    assert claim['kane_counted'] > claim['newton_euler_counted']
+    for name in TRACED:
+        times = document['nanoseconds'][name]
+        assert sorted(times) == ['batch', 'compiled', 'generated', 'interpreted']
+        assert all(value > 0 for value in times.values())
+    assert list(document['nanoseconds']['pinocchio']) == ['library']
+
+
+def test_a_missing_library_is_left_out_and_named(fast, monkeypatch, capsys):
+    import sys
+
+    monkeypatch.setitem(sys.modules, 'pinocchio', None)
+    assert main(['compare', 'scara', '--states', '1']) == 0
+    out, err = capsys.readouterr()
+    assert 'left out' in err
+    assert 'pinocchio' in err
+    assert 'pinocchio' not in out
+
+
+class WithoutCoriolis(NewtonEuler):
+    def inverse_dynamics(self, q, v, a, wrenches=None):
+        return super().inverse_dynamics(q, 0 * v, a, wrenches)
+
+
+def test_agreement_shows_which_quantity_is_wrong(monkeypatch):
+    monkeypatch.setitem(registry.FORMULATIONS, 'wrong', WithoutCoriolis)
+    found = agreement(sample('rrpr').tree, ['newton_euler', 'wrong', 'kane'], 3)
+    wrong = {q: matrix[0, 1] for q, matrix in found.deviation.items()}
+    assert wrong['M'] == 0
+    assert wrong['g'] == 0
+    for quantity in ('tau', 'C v', 'dtau/dq', 'dtau/dv'):
+        assert wrong[quantity] > 0.01
+    assert found.worst()[0, 2] < 1e-12
+    assert np.array_equal(found.worst(), found.worst().T)
+
+
+def test_the_same_seed_gives_the_same_states():
+    tree, names = sample('rrpr').tree, ['newton_euler', 'lagrange']
+    one, same, other = (agreement(tree, names, 2, seed) for seed in (1, 1, 2))
+    assert np.array_equal(one.worst(), same.worst())
+    assert not np.array_equal(one.worst(), other.worst())

@@ -1,0 +1,318 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The law constraint_stabilization: its effort, clock, limits, parts, loops, and refusals."""
+
+import tracemalloc
+
+import numpy as np
+import pytest
+from oracles import PinocchioOracle
+from samples import random_state, sample, shipped
+from scipy.integrate import solve_ivp
+
+from robot_dynamics_ros.constraints.program_file import load_program
+from robot_dynamics_ros.constraints.rehearsal import rehearse, starting_configuration
+from robot_dynamics_ros.constraints.stabilization import stabilizing_effort
+from robot_dynamics_ros.control.control_law import Reference
+from robot_dynamics_ros.control.registry import make_law
+from robot_dynamics_ros.description.shipped import share_directory
+from robot_dynamics_ros.errors import ParameterError, ProgramError
+from robot_dynamics_ros.model import load_robot
+
+NAME = 'constraint_stabilization'
+PROGRAMS = {'scara': 'scara_circle', 'four_dof': 'four_dof_moving_plane'}
+
+
+@pytest.fixture(params=PROGRAMS)
+def robot(request):
+    return shipped(request.param)
+
+
+def law_of(robot, **parameters):
+    return make_law(NAME, robot.tree, program=PROGRAMS[robot.tree.name], **parameters)
+
+
+def effort(law, t, q, v):
+    out = np.full(len(q), np.nan)
+    law.effort(t, q, v, Reference(len(q)), out)
+    return out
+
+
+def near_path(law, rng, t=0.0):
+    """Return a state a little off the program's start."""
+    q = starting_configuration(law.program)
+    return q + 0.01 * rng.normal(size=len(q)), 0.1 * rng.normal(size=len(q))
+
+
+def test_effort_is_3_1_plus_armature_and_friction(robot, rng):
+    law = law_of(robot, friction_velocity='measured')
+    program, tree = law.program, robot.tree
+    oracle = PinocchioOracle(robot.xml, robot.gravity, tree.joint_names)
+    for t in (0.0, 1.3, 2.7):
+        q, v = near_path(law, rng)
+        law.reset(10.0, q, v)
+        found = effort(law, 10.0 + t, q, v)
+        f, f_dot, Gamma, beta = program.stack.evaluate(q, v, t)
+        A, b = oracle.mass_matrix(q), oracle.coriolis_matrix(q, v) @ v + oracle.gravity_forces(q)
+        free = program.free_acceleration(q, v)
+        expected = stabilizing_effort(
+            A, b, Gamma, beta, f, f_dot, program.G0, program.G1, free,
+            singularity=program.singularity,
+        )  # fmt: skip
+        drives = tree.armature * expected.acceleration + tree.damping * v
+        drives += tree.dry_friction * np.tanh(v / 1e-3)
+        wanted = expected.effort + drives
+        assert law.scale == 1.0
+        np.testing.assert_allclose(found, wanted, atol=1e-11 * np.abs(wanted).max())
+        np.testing.assert_allclose(law.f, f, atol=1e-14)
+        np.testing.assert_allclose(law.acceleration, expected.acceleration, atol=1e-10)
+
+
+def test_without_a_program_it_is_computed_torque(rng):
+    tree = sample('rrpr').tree
+    options = {'friction': False, 'period': 0.002}
+    ours = make_law(NAME, tree, limit_effort=False, **options)
+    theirs = make_law('computed_torque', tree, **options)
+    reference, out, expected = Reference(4), np.zeros(4), np.zeros(4)
+    for _ in range(10):
+        q, v, _ = random_state(tree, rng)
+        for array in (reference.position, reference.velocity, reference.acceleration):
+            array[:] = rng.normal(size=4)
+        ours.effort(0.0, q, v, reference, out)
+        theirs.effort(0.0, q, v, reference, expected)
+        np.testing.assert_allclose(out, expected, rtol=0, atol=1e-12 * np.abs(expected).max())
+
+
+def test_the_clock_starts_at_reset_or_at_the_first_tick(robot, rng):
+    law = law_of(robot)
+    q, v = near_path(law, rng)
+    first = effort(law, 100.0, q, v)
+    later = effort(law, 101.6, q, v)
+    assert np.abs(later - first).max() > 1e-3, 'the program must have moved on'
+    law.reset(7.0, q, v)
+    np.testing.assert_allclose(effort(law, 7.0, q, v), first, atol=1e-12)
+    np.testing.assert_allclose(effort(law, 8.6, q, v), later, atol=1e-10)
+
+
+def test_a_blend_starts_without_a_demand_and_ends_on_the_program(robot):
+    """The target is led away from the measured f: no feedback at first, f = o(t) throughout."""
+    tree = robot.tree.with_changes(
+        armature=np.zeros(4), damping=np.zeros(4), dry_friction=np.zeros(4)
+    )
+    program = load_program(PROGRAMS[tree.name], tree)
+    object.__setattr__(program, 'blend', 1.0)
+    law = make_law(NAME, tree, program=program, limit_effort=False)
+    q, v = starting_configuration(program) + 0.05, np.full(4, 0.02)
+    law.reset(0.0, q, v)
+    parts = law.decompose(0.0, q, v, Reference(4))
+    np.testing.assert_allclose(parts['task'], 0.0, atol=1e-10)
+    assert np.abs(law.f).max() > 0.01
+    start = law.f.copy()
+    oracle, tau = PinocchioOracle(robot.xml, robot.gravity, tree.joint_names), np.zeros(4)
+
+    def rate(t, x):
+        law.effort(t, x[:4].copy(), x[4:].copy(), Reference(4), tau)
+        return np.concatenate([x[4:], oracle.forward_dynamics(x[:4], x[4:], tau)])
+
+    x = np.concatenate([q, v])
+    times = np.linspace(0.0, 1.5, 16)
+    found = solve_ivp(rate, (0, 1.5), x, 'DOP853', times, rtol=1e-10, atol=1e-12).y.T
+    pairs = zip(found, times, strict=True)
+    f = np.array([program.stack.evaluate(y[:4], y[4:], t).f for y, t in pairs])
+    assert np.all(np.abs(f) <= 1.3 * np.abs(start).max())
+    np.testing.assert_allclose(f[11:], 0.0, atol=1e-9)
+
+
+# ---- limits -------------------------------------------------------------------------------------
+
+
+def test_beyond_the_limits_the_acceleration_keeps_its_direction_and_gravity_stays(robot, rng):
+    law = law_of(robot)
+    limit = robot.tree.effort_limit
+    free = law_of(robot, limit_effort=False)
+    for distance in (0.1, 0.3, 0.6):
+        q, v = near_path(law, rng)
+        q = q + distance * np.array([1.0, -1.0, 0.1, 1.0])
+        for each in (law, free):
+            each.reset(0.0, q, v)
+        whole, found = effort(free, 0.0, q, v), effort(law, 0.0, q, v)
+        assert np.all(np.abs(found) <= limit)
+        if np.all(np.abs(whole) <= limit):
+            assert law.scale == 1.0
+            continue
+        assert 0.0 <= law.scale < 1.0
+        np.testing.assert_allclose(law.acceleration, law.scale * free.acceleration, atol=1e-9)
+        assert np.any(np.abs(found) >= limit * (1 - 1e-12)), 'no smaller than need be'
+    assert law.scale < 1.0, 'a case must meet the limits'
+
+
+def test_where_the_motion_alone_passes_a_limit_gravity_is_kept():
+    robot = shipped('scara')
+    tree = robot.tree.with_changes(effort_limit=np.array([5.0, 5.0, 40.0, 5.0]))
+    law = make_law(NAME, tree, program='scara_circle')
+    q, v = np.array([0.8, -1.4, 0.12, -0.6]), np.array([6.0, -7.0, 0.0, 3.0])
+    found = effort(law, 0.0, q, v)
+    gravity = PinocchioOracle(robot.xml, robot.gravity, tree.joint_names).gravity_forces(q)
+    assert np.all(np.abs(found) <= tree.effort_limit)
+    assert law.scale == 0.0
+    assert found[2] == pytest.approx(gravity[2], abs=1e-9)
+    # Even gravity beyond its limit leaves an effort within.
+    weak = robot.tree.with_changes(effort_limit=np.array([5.0, 5.0, 4.0, 5.0]))
+    found = effort(make_law(NAME, weak, program='scara_circle'), 0.0, q, v)
+    np.testing.assert_allclose(found[2], -4.0)
+
+
+def test_the_effort_stays_continuous_where_the_limits_begin_to_act(robot, rng):
+    law = law_of(robot)
+    q, v = near_path(law, rng)
+    direction = np.array([1.0, -1.0, 0.1, 1.0])
+    found = []
+    for s in np.linspace(0.0, 0.6, 601):
+        law.reset(0.0, q, v)
+        found.append(effort(law, 0.0, q + s * direction, v))
+    # Steps of 1 mrad at gains of 400 1/s^2 and inertias of 2 kg m^2.
+    assert np.abs(np.diff(found, axis=0)).max() < 8.0
+
+
+@pytest.mark.parametrize('limit_effort', [True, False])
+@pytest.mark.parametrize('hold', ['continuous', 'semi_implicit', 'zero_order'])
+def test_states_that_are_no_numbers_raise_nothing_and_leave_nothing(
+    robot, hold, limit_effort, rng
+):
+    law = law_of(robot, hold=hold, period=0.001, limit_effort=limit_effort)
+    q, v = near_path(law, rng)
+    good = effort(law, 0.0, q, v)
+    for bad in (np.nan, np.inf):
+        found = effort(law, 0.001, np.full(4, bad), v)
+        assert not np.all(np.isfinite(found))
+        assert np.all(np.isfinite(effort(law, 0.002, q, v))), 'the next good state is answered'
+    law.reset(0.0, q, v)
+    np.testing.assert_allclose(effort(law, 0.0, q, v), good, rtol=1e-12)
+
+
+# ---- what there is to see -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize('hold', ['continuous', 'semi_implicit', 'zero_order'])
+def test_the_parts_add_up_and_mean_what_they_say(robot, hold, rng):
+    law = law_of(robot, hold=hold, period=0.002)
+    q, v = near_path(law, rng)
+    law.reset(0.0, q, v)
+    for t in (0.0, 1.2):
+        for offset in (0.0, 0.5):
+            at = q + offset * np.array([1.0, -1.0, 0.1, 1.0])
+            found = effort(law, t, at, v)
+            parts = law.decompose(t, at, v, Reference(4))
+            assert set(parts) == {
+                'inertia', 'coriolis', 'gravity', 'friction', 'task', 'null_space', 'saturation',
+            }  # fmt: skip
+            largest = max(np.abs(part).max() for part in parts.values())
+            np.testing.assert_allclose(sum(parts.values()), found, atol=1e-12 * largest)
+            assert np.any(parts['saturation'] != 0.0) == (law.scale < 1.0)
+    A = np.linalg.inv(
+        PinocchioOracle(robot.xml, robot.gravity, robot.tree.joint_names).mass_matrix(
+            law._kernel.q if hold == 'zero_order' else at
+        )
+        + np.diag(robot.tree.armature)
+    )
+    scale = max(1.0, np.abs(A @ parts['null_space']).max())
+    np.testing.assert_allclose(law.Gamma @ A @ parts['null_space'], 0.0, atol=1e-6 * scale)
+    on, still = starting_configuration(law.program), law_of(robot)
+    still.reset(0.0, on, 0 * v)
+    parts = still.decompose(0.0, on, 0 * v, Reference(4))
+    np.testing.assert_allclose(parts['task'], 0.0, atol=1e-4)
+    np.testing.assert_allclose(parts['coriolis'], 0.0, atol=1e-12)
+
+
+def test_the_monitor_shows_the_last_tick(robot, rng):
+    law = law_of(robot)
+    q, v = near_path(law, rng)
+    effort(law, 1.4, q, v)
+    seen, (f, f_dot, Gamma, beta) = law.monitor(), law.program.stack.evaluate(q, v, 0.0)
+    np.testing.assert_allclose(seen.f, f, atol=1e-14)
+    np.testing.assert_allclose(seen.f_dot, f_dot, atol=1e-13)
+    sigma = np.linalg.svd(Gamma, compute_uv=False)
+    assert seen.sigma_min == pytest.approx(sigma[-1])
+    assert seen.condition == pytest.approx(sigma[0] / sigma[-1])
+    assert (seen.damped, seen.scale) == (False, 1.0)
+    A = PinocchioOracle(robot.xml, robot.gravity, robot.tree.joint_names).mass_matrix(q)
+    A = A + np.diag(robot.tree.armature)
+    u = -(beta + law.program.G1 @ f_dot + law.program.G0 @ f)
+    D = Gamma @ np.linalg.inv(A) @ Gamma.T
+    np.testing.assert_allclose(seen.multipliers, np.linalg.solve(D, u), rtol=1e-7, atol=1e-8)
+    before = seen.f.copy()
+    effort(law, 2.0, q + 0.1, v)
+    np.testing.assert_array_equal(seen.f, before)
+
+
+def test_a_tick_keeps_no_memory(robot, rng):
+    law = law_of(robot, hold='semi_implicit', period=0.001)
+    q, v = near_path(law, rng)
+    reference, out = Reference(4), np.zeros(4)
+
+    def run(first):
+        for k in range(1000):
+            law.effort(0.001 * (first + k), q, v, reference, out)
+
+    run(0)
+    tracemalloc.start()
+    run(1000)
+    before, _ = tracemalloc.get_traced_memory()
+    run(2000)
+    after, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    # One array kept per tick would be 100 kB; an array made and dropped shows in the peak.
+    assert after - before < 1000
+    assert peak - before < 20000
+
+
+# ---- parameters ---------------------------------------------------------------------------------
+
+
+def test_gains_that_the_period_cannot_carry_are_refused(robot):
+    law = law_of(robot)
+    for hold, period in (('zero_order', 0.2), ('semi_implicit', 0.2), ('continuous', 0.2)):
+        with pytest.raises(ParameterError, match='unstable at this period .* times per tick'):
+            law.set_parameters({'hold': hold, 'period': period})
+    law.set_parameters({'hold': 'zero_order', 'period': 0.01})
+
+
+def test_a_program_that_cannot_be_used_is_refused(robot):
+    with pytest.raises(ProgramError, match="'nowhere' is no file|is no file"):
+        make_law(NAME, robot.tree, program='nowhere')
+    bad = {'constraints': [{'kind': 'point', 'frame': 'hand', 'target': [0, 0, 0]}]}
+    with pytest.raises(ProgramError, match='unknown frame'):
+        make_law(NAME, robot.tree, program=bad)
+
+
+# ---- a loop that the mechanism holds ------------------------------------------------------------
+
+
+def four_bar():
+    return load_robot(share_directory() / 'urdf' / 'four_bar.urdf.xacro', effort_limit=1.0)
+
+
+def test_joints_without_a_drive_get_no_effort_and_still_move_as_commanded(rng):
+    """Accelerations of the closed linkage from the cut tree and its loop reaction (Pinocchio)."""
+    tree = four_bar()
+    law = make_law(NAME, tree, program='four_bar_loop', limit_effort=False)
+    path = rehearse(law.program, samples=40)
+    oracle = PinocchioOracle(tree.xml, tuple(tree.gravity), tree.joint_names)
+    driven = [tree.joint_index(name) for name in ('lower_arm_joint', 'crank_joint')]
+    for k in range(0, 40, 5):
+        t, q, v = path.times[k], path.q[k], path.v[k]
+        law.reset(0.0, q, v)
+        tau = effort(law, t, q, v)
+        passive = [i for i in range(4) if i not in driven]
+        np.testing.assert_array_equal(tau[passive], 0.0)
+        Gamma = law.program.stack.evaluate(q, v, t).Gamma[:2]
+        beta = law.program.stack.evaluate(q, v, t).beta[:2]
+        # Motion under the drives alone with the loop's reaction as an unknown.
+        A = oracle.mass_matrix(q)
+        b = oracle.coriolis_matrix(q, v) @ v + oracle.gravity_forces(q)
+        K = np.block([[A, -Gamma.T], [Gamma, np.zeros((2, 2))]])
+        a = np.linalg.solve(K, np.concatenate([tau - b, -beta]))[:4]
+        # The start of the rehearsal satisfies the loop to 1e-8 only, times G0 = 400.
+        np.testing.assert_allclose(a, law.acceleration, atol=1e-4)
+    parts = law.decompose(t, q, v, Reference(4))
+    np.testing.assert_allclose(sum(parts.values()), tau, atol=1e-10)
+    assert np.all(np.abs(parts['gravity'][driven]) > 1.0)

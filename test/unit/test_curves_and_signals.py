@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Curves, timings and signals: C2 in time, through their points, at their speed, refusals."""
+
+import math
+
+import mpmath
+import numpy as np
+import pytest
+
+from robot_dynamics_ros.constraints.blend import quintic_offset
+from robot_dynamics_ros.constraints.curves import Circle, Line, Linear, Lissajous
+from robot_dynamics_ros.constraints.reading import moving_frame, signal
+from robot_dynamics_ros.constraints.signals import Constant, Followed, Timed
+from robot_dynamics_ros.constraints.splines import Spline, Waypoints
+from robot_dynamics_ros.constraints.timing import Clock, Timing
+from robot_dynamics_ros.errors import ParameterError, ProgramError, ShapeError
+
+POINTS = [[0.0, 0.0, 0.0], [0.3, 0.1, 0.0], [0.4, 0.4, 0.2], [0.1, 0.5, 0.1]]
+
+
+def signals():
+    waypoints = Waypoints([0.0, 0.7, 1.5, 2.0], POINTS)
+    return {
+        'line': Timed(Line(POINTS[0], POINTS[2]), Timing.of_duration(0.6, 2.0, start=0.3)),
+        'circle': Timed(Circle(POINTS[1], 0.2, [1, 2, 3], laps=2), Timing(0.8 * math.pi, 0.9)),
+        'endless circle': Timed(Circle(POINTS[1], 0.2), Timing(math.inf, 0.5, 0.4, 0.2)),
+        'lissajous': Timed(
+            Lissajous([0.1, 0.2], [0.3, 0.1], [0.5, 1.0], [0.2, 0.0]), Timing(math.inf, 1.0)
+        ),
+        'linear': Timed(Linear([0.1], [0.5]), Timing(math.inf, 1.0, 0.5)),
+        'spline': Timed(Spline(POINTS), Timing(Spline(POINTS).length, 0.5, 0.3)),
+        'closed spline': Timed(Spline(POINTS, closed=True), Timing(math.inf, 0.9, 0.3)),
+        'waypoints': Timed(waypoints, Clock(waypoints.length, 0.25)),
+    }
+
+
+@pytest.fixture(params=signals())
+def moving(request):
+    return signals()[request.param]
+
+
+def test_rates_are_derivatives_of_the_value(moving):
+    """Differences in 30 digits, away from the knots of cubic splines."""
+    for t in (0.1, 0.37, 0.81, 1.33, 1.9, 2.6):
+        with mpmath.workdps(40):
+            h, T = mpmath.mpf(10) ** -12, mpmath.mpf(t)
+            before, now, after = (np.array(moving.at(T + s)[0]) for s in (-h, 0, h))
+            rate, bend = (after - before) / (2 * h), (after - 2 * now + before) / h**2
+        _, v, a = moving.at(t)
+        np.testing.assert_allclose(v, rate.astype(float), atol=1e-10)
+        np.testing.assert_allclose(a, bend.astype(float), atol=1e-8)
+
+
+def test_value_and_both_rates_are_continuous_everywhere(moving):
+    """C2: over a step of 1 us nothing changes by more than 1e-4 of the jerks met here."""
+    times = np.arange(0.0, 4.0, 1.3e-3)
+    for order, bound in ((0, 1e-5), (1, 1e-4), (2, 1e-3)):
+        left = np.array([moving.at(t)[order] for t in times])
+        right = np.array([moving.at(t + 1e-6)[order] for t in times])
+        assert np.abs(right - left).max() < bound
+
+
+def test_it_rests_before_its_start_and_after_its_end(moving):
+    for t in [-1.0, 0.0, *([moving.timing.end + 1e-9] if moving.timing.end < math.inf else [])]:
+        _, v, a = moving.at(t)
+        assert not np.any(v)
+        assert not np.any(a)
+    assert 0.0 < moving.horizon < 60.0
+
+
+def test_a_circle_has_its_radius_plane_speed_and_laps():
+    circle = signals()['circle']
+    normal = np.array([1.0, 2.0, 3.0]) / math.sqrt(14.0)
+    for t in np.linspace(0.0, circle.horizon, 50):
+        p = np.array(circle.at(t)[0]) - POINTS[1]
+        assert np.linalg.norm(p) == pytest.approx(0.2)
+        assert abs(p @ normal) < 1e-15
+    speed = np.linalg.norm(circle.at(1.4)[1])
+    assert speed == pytest.approx(0.9)
+    np.testing.assert_allclose(circle.at(circle.timing.end)[0], circle.at(0.0)[0], atol=1e-15)
+    turned = np.cross(circle.at(0.0)[0] - np.array(POINTS[1]), circle.at(0.5)[1])
+    assert turned @ normal > 0.0, 'anticlockwise about the normal'
+
+
+def test_splines_pass_through_their_points():
+    spline, closed = Spline(POINTS), Spline(POINTS, closed=True)
+    chords = np.linalg.norm(np.diff(POINTS, axis=0), axis=1)
+    for s, point in zip(np.concatenate([[0.0], np.cumsum(chords)]), POINTS, strict=True):
+        np.testing.assert_allclose(spline.at(s)[0], point, atol=1e-14)
+        np.testing.assert_allclose(closed.at(s + closed.lap)[0], point, atol=1e-13)
+    waypoints = Waypoints([0.0, 0.7, 1.5, 2.0], POINTS)
+    for t, point in zip([0.0, 0.7, 1.5, 2.0], POINTS, strict=True):
+        np.testing.assert_allclose(waypoints.at(t)[0], point, atol=1e-14)
+    for end in (0.0, 2.0):
+        np.testing.assert_allclose(waypoints.at(end)[1:], 0.0, atol=1e-12)
+
+
+def test_a_path_too_short_for_its_ramps_is_run_slower():
+    timing = Timing(0.1, rate=1.0, ramp=0.5)
+    assert timing.rate == pytest.approx(0.2)
+    assert timing.at(10.0)[0] == pytest.approx(0.1)
+    fastest = max(timing.at(t)[1] for t in np.linspace(0.0, 1.0, 101))
+    assert fastest == pytest.approx(0.2)
+    assert Timing.of_duration(3.0, 2.0).at(2.0)[0] == pytest.approx(3.0)
+
+
+def test_a_followed_signal_passes_on_what_it_is_given():
+    followed = Followed([1.0, 2.0])
+    assert followed.at(5.0) == ([1.0, 2.0], [0.0, 0.0], [0.0, 0.0])
+    followed.give([3.0, 4.0], [0.1, 0.2], [0.5, 0.6])
+    assert followed.at(0.0) == ([3.0, 4.0], [0.1, 0.2], [0.5, 0.6])
+
+
+def test_a_blend_leaves_the_error_as_it_is_and_ends_at_zero():
+    f, rate, T = np.array([0.3, -0.2]), np.array([1.0, 0.5]), 0.8
+    o, do, ddo = quintic_offset(f, rate, T, 0.0)
+    np.testing.assert_array_equal((o, do, ddo), (f, rate, 0 * f))
+    np.testing.assert_array_equal(quintic_offset(f, rate, T, 2.0), 0.0)
+    h = 1e-5
+    for t in (0.1, 0.4, 0.7999):
+        before, now, after = (np.array(quintic_offset(f, rate, T, t + s)) for s in (-h, 0, h))
+        np.testing.assert_allclose((after - before)[:2] / (2 * h), now[1:], atol=1e-7)
+    np.testing.assert_allclose(quintic_offset(f, rate, T, T - 1e-9), 0.0, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ('make', 'message'),
+    [
+        (lambda: Timing(1.0, -1.0), 'rate = -1.0 refused'),
+        (lambda: Timing(1.0, 1.0, 0.0), 'ramp = 0.0 refused'),
+        (lambda: Timing(1.0, 1.0, 1.0, -1.0), 'start = -1.0 refused'),
+        (lambda: Timing.of_duration(1.0, 2.0, 1.5), 'ramp = 1.5 refused: .* at most 1'),
+        (lambda: Line([0.0, 1.0], [0.0, 1.0]), 'must differ from the start'),
+        (lambda: Circle([0, 0, 0], 0.0), 'radius = 0.0 refused'),
+        (lambda: Circle([0, 0, 0], 1.0, [0, 0, 0]), 'normal .* must be a direction'),
+        (lambda: Circle([0, 0, 0], 1.0, [0, 0, 1], [0, 0, 2]), 'toward .* must be a direction'),
+        (lambda: Circle([0, 0, 0], 1.0, laps=0), 'laps = 0 refused'),
+        (lambda: Spline([[0.0, 0.0], [0.0, 0.0]]), 'neighbours must differ'),
+        (lambda: Spline([[0.0, 0.0], [0.0]]), 'rows of numbers of one length'),
+        (lambda: Waypoints([0.0, 1.0, 0.5], POINTS[:3]), 'strictly increasing'),
+        (lambda: Waypoints([0.5, 1.0], POINTS[:2]), 'must begin with 0'),
+        (lambda: Lissajous([0.0], [float('nan')], [1.0]), 'must be finite'),
+        (lambda: Constant([float('inf')]), 'must be finite'),
+    ],
+)
+def test_wrong_numbers_are_refused_by_name(make, message):
+    with pytest.raises(ParameterError, match=message):
+        make()
+
+
+def test_wrong_sizes_are_refused_by_name():
+    with pytest.raises(ShapeError, match=r'to has shape \(3,\); expected \(2,\)'):
+        Line([0.0, 1.0], [0.0, 1.0, 2.0])
+
+
+@pytest.mark.parametrize(
+    ('given', 'message'),
+    [
+        ({'spiral': {}}, 'has none of them; give one of circle, line, '),
+        ({'circle': {'center': [0, 0, 0]}, 'speed': 1}, "circle: 'radius' is missing"),
+        ({'circle': {'center': [0, 0], 'radius': 1}, 'speed': 1}, 'center: has 2 numbers'),
+        ({'circle': {'center': [0, 0, 0], 'radius': 1}}, 'give one of speed, duration'),
+        ({'circle': {'center': [0, 0, 0], 'radius': 1}, 'duration': 3}, 'no end; give laps'),
+        ({'line': {'from': [0], 'to': [1]}, 'speed': 1, 'sped': 2}, "key 'sped'; known: .*speed"),
+        ({'line': {'from': [0], 'to': [1]}, 'speed': 'fast'}, "speed: is 'fast'; give a finite"),
+        ({'line': {'from': [0], 'to': [1]}, 'speed': -1}, 'speed: is -1; must be positive'),
+        ('high', "is 'high'; give a finite number"),
+        ([], 'is empty'),
+        ({'spline': {'points': 3}, 'speed': 1}, 'points: is 3; give a list of rows'),
+        ({'spline': {'points': [[0], [1]], 'closed': 1}, 'speed': 1}, 'give true or false'),
+    ],
+)
+def test_a_signal_that_is_written_wrongly_is_refused_by_place(given, message):
+    with pytest.raises(ProgramError, match=message):
+        signal('target', given)
+
+
+def test_a_frame_that_is_written_wrongly_is_refused_by_place():
+    with pytest.raises(ProgramError, match='plane: has rpy and z; give one'):
+        moving_frame('plane', {'rpy': [0, 0, 1], 'z': [0, 0, 1]})
+    with pytest.raises(ProgramError, match='plane: origin has 2 components'):
+        moving_frame('plane', {'origin': [0, 1]})
+    with pytest.raises(ProgramError, match="turn: 'angle' is missing"):
+        moving_frame('plane', {'turn': {'axis': [0, 0, 1]}})
+    with pytest.raises(ProgramError, match=r'z is \[0.0, 0.0, 0.0\]; must be a direction'):
+        moving_frame('plane', {'z': [0, 0, 0]})

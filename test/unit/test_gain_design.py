@@ -1,0 +1,236 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Gains and margins against closed forms; the command that prints them."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+from samples import shipped
+from scipy.integrate import solve_ivp
+from scipy.linalg import solve_lyapunov
+
+from robot_dynamics_ros.__main__ import main
+from robot_dynamics_ros.constraints.error_dynamics import (
+    compare_with_design,
+    exact_error,
+    proved_stable,
+    roots,
+    sampled_radius,
+    stabilizing,
+)
+from robot_dynamics_ros.constraints.program_file import load_program
+from robot_dynamics_ros.constraints.rehearsal import rehearse
+from robot_dynamics_ros.control.gain_design import (
+    Gains,
+    frequency_for,
+    gains_from_poles,
+    largest_period,
+    lqr_gains,
+)
+from robot_dynamics_ros.control.loop_margins import loop_margins, program_margins
+from robot_dynamics_ros.dynamics.registry import make_formulation
+from robot_dynamics_ros.errors import ParameterError, ShapeError
+
+
+@pytest.fixture(scope='module', params=['scara_circle', 'four_dof_moving_plane'])
+def program_and_path(request):
+    robot = shipped('scara' if request.param == 'scara_circle' else 'four_dof')
+    program = load_program(request.param, robot.tree, check=False)
+    return program, rehearse(program, samples=60)
+
+
+# ---- poles, frequency, decay --------------------------------------------------------------------
+
+
+def test_placed_poles_are_the_roots_of_3_5():
+    pairs = [(-3.0, -5.0), (-4 + 2j, -4 - 2j)]
+    gains = gains_from_poles(pairs)
+    np.testing.assert_allclose(np.diag(gains.G0), [15.0, 20.0])
+    np.testing.assert_allclose(np.diag(gains.G1), [8.0, 8.0])
+    found = np.sort_complex(roots(*gains))
+    np.testing.assert_allclose(found, np.sort_complex([x for pair in pairs for x in pair]))
+    for pair in ((1.0, -5.0), (-1 + 1j, -1.0)):
+        with pytest.raises(ParameterError, match='poles of row 0'):
+            gains_from_poles([pair])
+
+
+@pytest.mark.parametrize('overshoot', [0.0, 0.05, 0.3])
+def test_settling_time_and_overshoot_are_those_of_the_response(overshoot):
+    w, zeta = frequency_for(0.7, overshoot)
+    G0, G1 = np.array([[w * w]]), np.array([[2 * zeta * w]])
+    times = np.linspace(0.0, 3.0, 3001)
+    f = exact_error(G0, G1, np.ones(1), np.zeros(1), times)[:, 0]
+    assert np.abs(f[times >= 0.7]).max() < 0.0201
+    assert -f.min() == pytest.approx(overshoot, abs=2e-4)
+    if overshoot == 0.0:
+        assert f[times < 0.695].min() > 0.02
+    for bad in ({'settling_time': 0.0}, {'settling_time': 1.0, 'overshoot': 1.0}):
+        with pytest.raises(ParameterError):
+            frequency_for(**bad)
+
+
+def test_the_exact_error_solves_3_5(rng):
+    root = rng.normal(size=(2, 3, 3))
+    G0, G1 = (x @ x.T + np.eye(3) for x in root)
+    f0, f_dot0, times = rng.normal(size=3), rng.normal(size=3), np.linspace(0, 2, 9)
+
+    def rate(t, x):
+        return np.concatenate([x[3:], -G1 @ x[3:] - G0 @ x[:3]])
+
+    start = np.concatenate([f0, f_dot0])
+    expected = solve_ivp(rate, (0, 2), start, 'DOP853', times, rtol=1e-12, atol=1e-13).y[:3].T
+    found = exact_error(G0, G1, f0, f_dot0, times)
+    np.testing.assert_allclose(found, expected, atol=1e-10)
+    disturbed = found + np.linspace(0.0, 1e-3, 9)[:, None]
+    comparison = compare_with_design(times + 5.0, disturbed, f_dot0, G0, G1)
+    assert comparison.worst == pytest.approx(1e-3)
+    assert comparison.relative == pytest.approx(1e-3 / np.abs(f0).max())
+    assert comparison.floor == pytest.approx(1e-3)
+    with pytest.raises(ShapeError, match='f has shape'):
+        compare_with_design(times, found[:, :2], f_dot0, G0, G1)
+    with pytest.raises(ParameterError, match='times'):
+        compare_with_design(times[:0], found[:0], f_dot0, G0, G1)
+
+
+def test_symmetric_positive_definite_gains_stabilize_any_projection(rng):
+    for _ in range(20):
+        root = rng.normal(size=(2, 5, 5))
+        G0, G1 = (x @ x.T + 0.1 * np.eye(5) for x in root)
+        assert stabilizing(G0, G1)
+        assert proved_stable(G0, G1)
+        M = rng.normal(size=(5, 3))
+        left = np.linalg.pinv(M)
+        S = np.block([[np.zeros((3, 3)), np.eye(3)], [-left @ G0 @ M, -left @ G1 @ M]])
+        assert np.linalg.eigvals(S).real.max() < 0.0
+    assert not proved_stable(np.array([[1.0, 10.0], [0.0, 1.0]]), 2.0 * np.eye(2))
+    assert not stabilizing(np.eye(2), np.zeros((2, 2))), 'an undamped mode does not decay'
+
+
+# ---- LQR ----------------------------------------------------------------------------------------
+
+
+def test_lqr_gains_are_optimal_for_their_cost(program_and_path, rng):
+    """The cost of a loop is a Lyapunov equation; any change of the gains makes it dearer."""
+    program, path = program_and_path
+    m = program.m
+    error, rate = np.full(m, 0.01), np.full(m, 0.15)
+    effort = 0.3 * program.tree.effort_limit
+    gains = lqr_gains(program, path, error, rate, effort)
+    assert stabilizing(*gains)
+    weights = []
+    for k in np.unique(np.linspace(0, 59, 21).round().astype(int)):
+        Gamma = program.stack.evaluate(path.q[k], path.v[k], path.times[k]).Gamma
+        A = make_formulation('pinocchio', program.tree).mass_matrix(path.q[k])
+        task = (A + np.diag(program.tree.armature)) @ np.linalg.pinv(Gamma) / effort[:, None]
+        weights.append(task.T @ task)
+    R, Q = np.mean(weights, axis=0), np.diag(np.concatenate([error**-2.0, rate**-2.0]))
+
+    def cost(G0, G1):
+        K = np.hstack([G0, G1])
+        S = np.block([[np.zeros((m, m)), np.eye(m)], [-G0, -G1]])
+        return np.trace(solve_lyapunov(S.T, -(Q + K.T @ R @ K)))
+
+    best = cost(*gains)
+    sizes = np.sqrt(np.diag(gains.G0)), np.sqrt(np.diag(gains.G1))
+    for _ in range(20):
+        change = [0.01 * np.outer(x, x) * rng.normal(size=(m, m)) for x in sizes]
+        other = gains.G0 + change[0], gains.G1 + change[1]
+        assert stabilizing(*other), 'only the cost of a stable loop is one'
+        assert cost(*other) > best
+
+
+def test_lqr_refuses_what_is_not_acceptable(program_and_path):
+    program, path = program_and_path
+    ones = np.ones(program.m)
+    with pytest.raises(ShapeError, match='error'):
+        lqr_gains(program, path, np.ones(7), ones, np.ones(4))
+    with pytest.raises(ParameterError, match='rate .* must be positive'):
+        lqr_gains(program, path, ones, 0 * ones, np.ones(4))
+
+
+# ---- sampling and margins -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize('hold', ['continuous', 'semi_implicit', 'zero_order'])
+def test_the_largest_period_is_where_the_sampled_error_stops_decaying(hold):
+    """The recursion itself, run for 2000 ticks a little below and above."""
+    gains = Gains(np.array([[100.0]]), np.array([[20.0]]))
+    limit = largest_period(gains, hold)
+    for period, decays in ((0.97 * limit, True), (1.03 * limit, False)):
+        f, f_dot, a, h = 1.0, 0.0, 0.0, period
+        for _ in range(2000):
+            ahead = 0.5 * h if hold == 'zero_order' else 0.0
+            lead = 0.0 if hold == 'continuous' else 0.5 * h
+            seen = f + ahead * f_dot + 0.5 * ahead**2 * a
+            a = -20.0 * (f_dot + lead * a) - 100.0 * seen
+            if hold == 'semi_implicit':
+                f_dot += h * a
+                f += h * f_dot
+            else:
+                f += h * f_dot + 0.5 * h * h * a
+                f_dot += h * a
+            if abs(f) > 1e6:
+                break
+        assert (abs(f) < 1e-3) == decays
+        assert (sampled_radius(*gains, period, hold) < 1.0) == decays
+
+
+def test_margins_of_a_double_integrator_are_the_closed_form():
+    """L = (g1 s + g0)/s^2: w_c^2 = (g1^2 + sqrt(g1^4 + 4 g0^2))/2, phase atan(g1 w_c/g0)."""
+    g0, g1 = 100.0, 14.0
+    A, B, K = np.array([[0.0, 1.0], [0.0, 0.0]]), np.array([[0.0], [1.0]]), np.array([[g0, g1]])
+    found = loop_margins(A, B, K, np.ones(1))
+    w = math.sqrt((g1**2 + math.sqrt(g1**4 + 4 * g0**2)) / 2)
+    phase = math.atan2(g1 * w, g0)
+    # Linear between frequencies 1 % apart.
+    assert found.phase[0] == pytest.approx(phase, rel=1e-4)
+    assert found.delay[0] == pytest.approx(phase / w, rel=1e-3)
+    assert found.gain[0] == math.inf
+    np.testing.assert_allclose(found.poles, np.roots([1, g1, g0]), atol=1e-9)
+    # |S - T| = |1 - L| / |1 + L| over a fine grid.
+    s = 1j * np.geomspace(0.1, 1e3, 100001)
+    L = (g1 * s + g0) / s**2
+    assert found.disk == pytest.approx(2.0 / np.abs((1 - L) / (1 + L)).max(), rel=1e-4)
+    # A delay of half the margin leaves the other half.
+    late = loop_margins(A, B, K, np.ones(1), delay=found.delay[0] / 2)
+    assert late.delay[0] == pytest.approx(found.delay[0] / 2, rel=1e-3)
+    assert 1.0 < late.gain[0] < 20.0
+    at_limit = loop_margins(A, B, late.gain[0] * K, np.ones(1), delay=found.delay[0] / 2)
+    assert math.sin(at_limit.phase[0]) == pytest.approx(0.0, abs=5e-3)
+
+
+def test_margins_along_a_program(program_and_path):
+    program, path = program_and_path
+    found = program_margins(program, path, 0)
+    # At rest the poles are the designed ones, and (m < n) those of the null-space task.
+    designed = roots(program.G0, program.G1)
+    for pole in designed:
+        assert np.abs(found.poles - pole).min() < 0.01 * abs(pole)
+    assert found.poles[0].real < -2.0
+    assert np.all(found.phase > np.radians(20.0))
+    assert 0.0 < found.disk <= 2.0
+    assert found.disk_gain > 1.0
+    later = program_margins(program, path, 0, delay=2e-3)
+    np.testing.assert_allclose(later.delay, found.delay - 2e-3, atol=4e-3)
+    assert later.disk < found.disk
+
+
+def test_the_command_prints_gains_margins_and_what_to_paste(tmp_path, capsys):
+    file = tmp_path / 'gains.json'
+    command = ['design_gains', 'scara', '--program', 'scara_circle', '--json', str(file)]
+    assert main([*command, '--method', 'poles', '--poles', '8', '6']) == 0
+    printed = capsys.readouterr().out
+    assert 'circle: tool x (m)' in printed
+    assert 'gains:\n  G0: [[100' in printed
+    document = json.loads(file.read_text())
+    np.testing.assert_allclose(document['G0'], 100.0 * np.eye(4))
+    np.testing.assert_allclose(document['G1'], 16.0 * np.eye(4))
+    assert len(document['margins']) == 5
+    for method in ('lqr --error 0.01', 'settling --settling-time 0.5',
+                   'frequency --natural-frequency 9 9 5 4'):  # fmt: skip
+        assert main([*command, '--method', *method.split()]) == 0
+    assert main([*command, '--method', 'frequency']) == 2
+    assert 'needs --natural-frequency' in capsys.readouterr().err
+    assert main([*command, '--method', 'lqr', '--error', '1', '2']) == 2
+    assert '--error: has 2 numbers; give one, or 4' in capsys.readouterr().err

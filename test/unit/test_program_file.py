@@ -1,0 +1,295 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Programs from YAML: what is read, what is refused and by which name, what is remarked."""
+
+import copy
+
+import numpy as np
+import pytest
+import yaml
+from samples import sample, shipped
+
+from robot_dynamics_ros.constraints.program_file import load_program, shipped_programs
+from robot_dynamics_ros.constraints.rehearsal import rehearse
+from robot_dynamics_ros.description.shipped import share_directory
+from robot_dynamics_ros.errors import ProgramError
+from robot_dynamics_ros.model import load_robot
+
+#: A program that is accepted, to be spoilt by the tests below.
+GOOD = {
+    'name': 'good',
+    'constraints': [
+        {
+            'name': 'wrist',
+            'kind': 'point',
+            'frame': 'link4',
+            'axes': 'xz',
+            'target': {'line': {'from': [0.2, 0.66], 'to': [0.2, 0.68]}, 'duration': 2.0},
+        },
+        {'name': 'pitch', 'kind': 'pitch', 'frame': 'tool', 'angle': -0.8, 'weight': 2.0},
+    ],
+    'null_space': {'damping': 4.0, 'stiffness': 4.0, 'posture': [0.0, -1.0, -0.5, 0.7]},
+    'singularity': {'threshold': 0.02},
+}
+
+
+@pytest.fixture(scope='module')
+def tree():
+    return shipped('four_dof', limits_profile='wide').tree
+
+
+def spoilt(path, value):
+    """Return GOOD with the entry at a path replaced, or removed if the value is None."""
+    program = copy.deepcopy(GOOD)
+    place = program
+    for key in path[:-1]:
+        place = place[key]
+    if value is None:
+        del place[path[-1]]
+    else:
+        place[path[-1]] = value
+    return program
+
+
+def test_a_good_program_is_read(tree):
+    program = load_program(GOOD, tree)
+    assert (program.name, program.m, program.n) == ('good', 3, 4)
+    np.testing.assert_allclose(program.G0, 100.0 * np.eye(3))
+    np.testing.assert_allclose(program.G1, 20.0 * np.eye(3))
+    np.testing.assert_allclose(program.weights, [1.0, 1.0, 2.0])
+    assert program.singularity.threshold == program.singularity.largest_damping == 0.02
+    assert program.remarks == ()
+    assert program.stack.rows[2] == 'pitch: tool pitch (rad)'
+
+
+def test_text_file_and_mapping_are_the_same(tree, tmp_path):
+    text = yaml.safe_dump(GOOD)
+    file = tmp_path / 'mine.yaml'
+    file.write_text(text)
+    q, v = np.array([0.1, -1.0, -0.4, 0.5]), np.full(4, 0.1)
+    expected = load_program(GOOD, tree).stack.evaluate(q, v, 0.7)
+    for source in (text, file, str(file)):
+        found = load_program(source, tree).stack.evaluate(q, v, 0.7)
+        for x, y in zip(found, expected, strict=True):
+            np.testing.assert_array_equal(x, y)
+
+
+@pytest.mark.parametrize(
+    ('path', 'value', 'message'),
+    [
+        (('constrants',), [], r"program 'good': unknown key 'constrants'; known: .*constraints"),
+        (('constraints',), [], r"program 'good', constraints: is \[\]; give a list"),
+        (('constraints',), None, "'constraints' is missing"),
+        (('constraints', 0, 'kind'), 'torus', "unknown constraint kind 'torus'; known: .*sphere"),
+        (('constraints', 0, 'kind'), None, "entry 0: 'kind' is missing"),
+        (('constraints', 0, 'frame'), 'hand', "constraint 'wrist': unknown frame 'hand'; known: "),
+        (('constraints', 0, 'axis'), 'z', "constraint 'wrist': unknown key 'axis'; known: .*axes"),
+        (('constraints', 0, 'axes'), 'xyz', 'target has 2 components; expected 3 components'),
+        (('constraints', 0, 'axes'), 'xx', "axes is 'xx'; must be different letters"),
+        (('constraints', 1, 'angle'), [0.1, 0.2], "constraint 'pitch': angle has 2 components"),
+        (('constraints', 1, 'name'), 'wrist', "two are named 'wrist'"),
+        (('constraints', 1, 'weight'), 0.0, "constraint 'pitch', weight: is 0.0; must be pos"),
+        (('constraints', 0, 'natural_frequency'), [1.0], 'has 1 numbers; give one, or 2'),
+        (('constraints', 0, 'damping_ratio'), -0.5, 'damping_ratio: is -0.5; must be positive'),
+        (('constraints', 1, 'mechanical'), 'yes', "is 'yes'; give true or false"),
+        (('inverse',), 'moore', "inverse is 'moore'; must be one of euclidean, inertia"),
+        (('inverse',), {'metric': [1, 1, 1]}, 'has 3 numbers; give 4, one per joint'),
+        (('null_space', 'posture'), {'joint9': 0}, "posture: unknown joint 'joint9'; known: "),
+        (('null_space', 'posture'), {'joint1': 0}, 'has nothing for joint2, joint3, joint4'),
+        (('null_space', 'damping'), -1.0, 'damping: is -1.0; must not be negative'),
+        (('null_space', 'limit_margin'), 0.9, 'limit_margin: is 0.9; give at most 0.5'),
+        (('singularity', 'threshold'), 0, 'threshold: is 0; must be positive'),
+        (('singularity', 'lambda'), 0.1, "unknown key 'lambda'; known: damping, refuse_below"),
+        (('blend',), -1.0, 'blend: is -1.0; must not be negative'),
+        (('gains',), {'G0': 1.0}, "gains: 'G1' is missing"),
+        (('gains',), {'G0': [[1.0]], 'G1': 1.0}, r'G0 has shape \(1, 1\); expected'),
+        (('start',), {'position': [0, 0]}, 'has 2 numbers; give 4'),
+        (('passive',), ['joint4'], 'needs as many rows of mechanical constraints; there are 0'),
+        (('passive',), ['joint9'], "passive: unknown joint 'joint9'; known: joint1"),
+    ],
+)
+def test_what_is_wrong_in_a_file_is_named(path, value, message, tree):
+    with pytest.raises(ProgramError, match=message):
+        load_program(spoilt(path, value), tree)
+
+
+def test_what_is_no_program_is_refused(tree, tmp_path):
+    with pytest.raises(ProgramError, match="'nowhere.yaml': is no file; give a path, or one of"):
+        load_program('nowhere.yaml', tree)
+    with pytest.raises(ProgramError, match='is no YAML'):
+        load_program('constraints: [\n', tree)
+    with pytest.raises(ProgramError, match=r"is \['a'\]; give a mapping"):
+        load_program('- a\n', tree)
+
+
+# ---- refused for what it would do ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ('gains', 'root'),
+    [
+        ({'G0': -25.0, 'G1': 10.0}, 'is at 2.071 1/s'),
+        ({'G0': 25.0, 'G1': -1.0}, r'is at 0\.5\+4\.975j 1/s'),
+        ({'G0': 25.0, 'G1': 0.0}, r'is at .*5j 1/s'),
+        ({'G0': [[1.0, 0.0], [0.0, -1.0]], 'G1': 2.0}, 'is at 0.4142 1/s'),
+    ],
+)
+def test_gains_that_do_not_stabilize_are_refused_with_the_root(gains, root, tree):
+    program = spoilt(('constraints', 0), {**GOOD['constraints'][0], **gains})
+    with pytest.raises(
+        ProgramError, match=f"gains of constraint 'wrist': do not stabilize: .*{root}"
+    ):
+        load_program(program, tree)
+    full = [[25.0, 0, 0], [0, 25.0, 0], [0, 0, 25.0]]
+    unstable = {'G0': full, 'G1': [[-1.0, 0, 0], [0, 5.0, 0], [0, 0, 5.0]]}
+    with pytest.raises(ProgramError, match='do not stabilize'):
+        load_program({**GOOD, 'gains': unstable}, tree)
+
+
+def test_full_gains_that_stabilize_only_together_are_accepted(tree):
+    """Coupled rows: no block by itself, but det(s^2 E + s G1 + G0) is stable."""
+    G0 = [[25.0, 30.0, 0.0], [-30.0, 25.0, 0.0], [0.0, 0.0, 25.0]]
+    G1 = [[20.0, 0.0, 0.0], [0.0, 20.0, 0.0], [0.0, 0.0, 10.0]]
+    program = load_program({**GOOD, 'gains': {'G0': G0, 'G1': G1}}, tree)
+    np.testing.assert_array_equal(program.G0, G0)
+
+
+def test_an_inconsistent_start_is_refused_with_the_row(tree):
+    q = rehearse(load_program(GOOD, tree)).q[0]
+    load_program({**GOOD, 'start': {'position': q.tolist()}}, tree)
+    start = {'position': (q + [0.0, 0.05, 0.0, 0.0]).tolist()}
+    row = r'start: is inconsistent: pitch: tool pitch \(rad\) is 0.05'
+    with pytest.raises(ProgramError, match=row):
+        load_program({**GOOD, 'start': start}, tree)
+    load_program({**GOOD, 'start': {**start, 'tolerance': 0.1}}, tree)
+
+
+def test_a_path_out_of_reach_is_refused_with_time_and_row(tree):
+    far = {'line': {'from': [0.2, 0.66], 'to': [0.6, 0.66]}, 'duration': 60.0}
+    row = r'wrist: link4 . \(m\): cannot be reached at t = [1-9]'
+    with pytest.raises(ProgramError, match=row):
+        load_program(spoilt(('constraints', 0, 'target'), far), tree)
+    with pytest.raises(ProgramError, match=r'cannot be reached at t = 0.000 s'):
+        load_program(spoilt(('constraints', 0, 'target'), [0.9, 0.9]), tree)
+
+
+def test_conditions_that_contradict_are_refused(tree):
+    twice = [*GOOD['constraints'], {'kind': 'pitch', 'frame': 'tool', 'angle': 0.3, 'name': 'b'}]
+    with pytest.raises(ProgramError, match='cannot be reached|conditions that contradict'):
+        load_program({**GOOD, 'constraints': twice}, tree)
+
+
+def test_a_path_through_a_singularity_is_refused_with_the_place(tree):
+    """The wrist circle of near_singular.yaml, 1 mm wider: through the stretched elbow."""
+    near = yaml.safe_load(shipped_programs()['near_singular'].read_text())
+    load_program(near, tree)
+    near['constraints'][0]['target']['circle']['radius'] = 0.10099
+    message = r'is singular at t = [23]\.\d+ s: the smallest singular value .* at q = \('
+    with pytest.raises(ProgramError, match=message):
+        load_program(near, tree)
+    near['singularity']['refuse_below'] = 0.0
+    load_program(near, tree)
+
+
+def test_dependent_rows_are_refused_as_singular(tree):
+    couple = {'kind': 'joint_coupling', 'value': 0.1}
+    rows = [
+        {**couple, 'name': 'a', 'coefficients': {'joint1': 1, 'joint2': 1}},
+        {**couple, 'name': 'b', 'coefficients': {'joint1': 1, 'joint2': 1}},
+    ]
+    with pytest.raises(ProgramError, match='is singular at t = 0.000 s'):
+        load_program({'constraints': rows}, tree)
+
+
+def test_a_path_that_leaves_a_joint_limit_is_refused_with_the_joint(tree):
+    move = {'waypoints': {'times': [0, 1], 'points': [[0, -1, -0.5, 0.7], [0, -1, -0.5, 1.7]]}}
+    program = {'constraints': [{'kind': 'joint_program', 'position': move}]}
+    with pytest.raises(ProgramError, match=r"joint 'joint4': is at 1\.\d+ at t = 0\.\d+ s; its"):
+        load_program(program, tree)
+    load_program(program, tree, check=False)
+
+
+def test_a_path_faster_than_a_joint_can_is_refused_with_the_joint(tree):
+    move = {'line': {'from': [0, -1, -0.5, 0.0], 'to': [0, -1, -0.5, 1.5]}, 'duration': 0.3}
+    program = {'constraints': [{'kind': 'joint_program', 'position': move}]}
+    with pytest.raises(ProgramError, match=r"joint 'joint4': moves at .* limit is 3.5; run the"):
+        load_program(program, tree)
+
+
+# ---- remarks ------------------------------------------------------------------------------------
+
+
+def test_a_free_null_space_is_remarked(tree):
+    (remark,) = load_program(spoilt(('null_space',), None), tree).remarks
+    assert '3 conditions leave 1 of 4 joints free and there is no null_space task' in remark
+    (remark,) = load_program(spoilt(('null_space', 'damping'), 0.0), tree).remarks
+    assert 'does not damp every joint' in remark
+
+
+def test_unproved_stability_with_more_conditions_than_joints_is_remarked(tree):
+    """Constant consistent conditions on the joints: proved with equal gains, else not."""
+    rows = [{f'joint{i}': 1.0} for i in (1, 2, 3, 4)] + [{'joint2': 1.0, 'joint3': 1.0}]
+    coupled = {
+        'kind': 'joint_coupling', 'coefficients': rows, 'value': [0.0, -1.0, -0.5, 0.7, -1.5],
+    }  # fmt: skip
+    proved = load_program({'constraints': [coupled]}, tree)
+    assert proved.proved
+    assert 'holds for the projection only' in proved.remarks[0]
+    G1 = (10.0 * np.eye(5) + np.diag([3.0] * 4, 1)).tolist()
+    unproved = load_program({'constraints': [{**coupled, 'G0': 25.0, 'G1': G1}]}, tree)
+    assert not unproved.proved
+    assert 'not proved for these gains' in unproved.remarks[0]
+
+
+# ---- shipped ------------------------------------------------------------------------------------
+
+
+def robot_of(name):
+    if name.endswith('_loop'):
+        file = share_directory() / 'urdf' / f'{name.removesuffix("_loop")}.urdf.xacro'
+        return load_robot(file, effort_limit=1.0)
+    robot = 'scara' if name.startswith('scara') else 'four_dof'
+    profile = {'limits_profile': 'wide'} if name == 'near_singular' else {}
+    return shipped(robot, **profile).tree
+
+
+@pytest.mark.parametrize('name', shipped_programs())
+def test_shipped_programs_are_accepted_by_name_without_remarks(name):
+    program = load_program(name, robot_of(name))
+    assert program.name == name
+    assert program.description
+    assert program.remarks == ()
+    path = rehearse(program)
+    # The path is a path: f = 0 and f_dot = 0 along it.
+    for t, q, v in zip(path.times[::20], path.q[::20], path.v[::20], strict=True):
+        found = program.stack.evaluate(q, v, t)
+        np.testing.assert_allclose(found.f, 0.0, atol=1e-7)
+        # The continuation damps directions below 1e-4 only; none is.
+        np.testing.assert_allclose(found.f_dot, 0.0, atol=1e-9)
+
+
+def test_the_programs_of_the_issue_are_shipped():
+    assert set(shipped_programs()) >= {
+        'scara_circle',
+        'four_dof_moving_plane',
+        'near_singular',
+        'four_bar_loop',
+    }
+
+
+def test_a_program_may_follow_the_joint_reference():
+    tree = sample('rrpr').tree
+    follow = {'kind': 'joint_program', 'position': 'reference', 'joints': ['j1', 'j3']}
+    program = load_program({'constraints': [follow]}, tree, check=False)
+    q, v = np.array([0.1, 0.2, 0.3, 0.4]), np.ones(4)
+    program.stack.signals[0].give([0.0, 0.1], [0.5, 0.5], [2.0, 3.0])
+    found = program.stack.evaluate(q, v, 7.0)
+    np.testing.assert_allclose(found.f, [0.1, 0.2])
+    np.testing.assert_allclose(found.f_dot, [0.5, 0.5])
+    np.testing.assert_allclose(found.beta, [-2.0, -3.0])
+
+
+def test_the_example_of_the_documentation_is_accepted():
+    text = (share_directory() / 'docs' / 'programs.md').read_text(encoding='utf-8')
+    example = text.split('```yaml')[1].split('```')[0]
+    program = load_program(example, shipped('scara').tree)
+    assert (program.name, program.m, program.remarks) == ('tray', 3, ())

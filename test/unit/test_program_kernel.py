@@ -1,0 +1,278 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The compiled program: equal to the pure functions everywhere, and free of branches."""
+
+import numpy as np
+import pytest
+from oracles import PinocchioOracle
+from samples import sample, shipped
+
+from robot_dynamics_ros.constraints import dense
+from robot_dynamics_ros.constraints.null_space import NullSpaceTask
+from robot_dynamics_ros.constraints.program import Program
+from robot_dynamics_ros.constraints.program_file import load_program, shipped_programs
+from robot_dynamics_ros.constraints.program_kernel import ProgramKernel
+from robot_dynamics_ros.constraints.registry import make_constraint
+from robot_dynamics_ros.constraints.stabilization import stabilizing_effort
+from robot_dynamics_ros.constraints.stack import Stack
+from robot_dynamics_ros.constraints.task_inverse import Singularity
+from robot_dynamics_ros.errors import ParameterError, ShapeError
+from robot_dynamics_ros.symbolic import native
+from robot_dynamics_ros.symbolic.function import compile_function
+
+PATH = {'lissajous': {'center': [0.2, 0.1, 0.6], 'amplitude': [0.1] * 3,
+                      'frequency': [0.3, 0.4, 0.5]}}  # fmt: skip
+ANGLE = {'linear': {'from': 0.1, 'rate': 0.5}}
+TURNING = {'origin': PATH, 'turn': {'axis': [1, 2, 0], 'angle': ANGLE}}
+SPLINE = {'spline': {'points': [[0.1], [0.3], [0.2]]}, 'speed': 0.1}
+CASES = {
+    'one row': ['plane'],
+    'three rows': ['point'],
+    'square': ['point', 'coupling'],
+    'six rows': ['pose'],
+    'seven rows': ['pose', 'coupling'],
+}
+
+
+def program_of(tree, kinds, inverse='euclidean', metric=None, threshold=1e-6, rng=None):
+    tip = 'tool'
+    described = {
+        'plane': ('plane', {'frame': tip, 'plane': TURNING}),
+        'point': ('point', {'frame': tip, 'point': [0.1, 0.0, 0.05], 'target': PATH}),
+        'pose': ('pose', {'frame': tip, 'target': TURNING}),
+        'coupling': (
+            'joint_coupling',
+            {
+                'coefficients': {tree.joint_names[1]: 1.0, tree.joint_names[3]: 2.0},
+                'value': SPLINE,
+            },
+        ),
+    }
+    parts = [make_constraint(described[k][0], tree, k, described[k][1]) for k in kinds]
+    stack = Stack(parts)
+    task = NullSpaceTask.of(tree, 3.0, 2.0, limit_gain=20.0, limit_margin=0.3)
+    return Program(
+        'p',
+        stack,
+        25.0 * np.eye(stack.m),
+        10.0 * np.eye(stack.m),
+        rng.uniform(0.5, 2.0, stack.m),
+        inverse,
+        metric,
+        task,
+        Singularity(threshold),
+    )
+
+
+def compare(program, robot, q, v, t):
+    """Return kernel and pure answer at a state, equal to rounding."""
+    kernel = ProgramKernel(program)
+    kernel.run(t, q, v)
+    expected = program.stack.evaluate(q, v, t)
+    for found, wanted in zip(
+        (kernel.f, kernel.f_dot, kernel.Gamma, kernel.beta), expected, strict=True
+    ):
+        scale = max(1.0, np.abs(wanted).max())
+        np.testing.assert_allclose(found, wanted, atol=1e-13 * scale)
+    oracle = PinocchioOracle(robot.xml, robot.gravity, robot.tree.joint_names)
+    A = oracle.mass_matrix(q) + np.diag(program.tree.armature)
+    pure = stabilizing_effort(
+        A, np.zeros(4), expected.Gamma, expected.beta, expected.f, expected.f_dot,
+        program.G0, program.G1, program.free_acceleration(q, v), program.inverse,
+        program.weights if program.m > program.n else None,
+        metric=program.metric, singularity=program.singularity,
+    )  # fmt: skip
+    return kernel, pure
+
+
+@pytest.mark.parametrize(
+    ('case', 'inverse', 'threshold'),
+    [
+        ('one row', 'euclidean', 1e-6),
+        ('one row', 'inertia', 3.0),
+        ('three rows', 'euclidean', 0.8),
+        ('three rows', 'inertia', 1e-6),
+        ('three rows', 'inertia', 0.8),
+        ('three rows', 'metric', 1e-6),
+        ('three rows', 'metric', 0.8),
+        ('square', 'euclidean', 1e-6),
+        ('square', 'inertia', 0.8),
+        ('six rows', 'euclidean', 0.8),
+        ('seven rows', 'inertia', 1e-6),
+    ],
+)
+def test_the_kernel_equals_the_pure_function(case, inverse, threshold, rng):
+    robot = sample('rrpr')
+    metric = np.array([1.0, 2.0, 9.0, 0.5]) if inverse == 'metric' else None
+    named = 'euclidean' if inverse == 'metric' else inverse
+    program = program_of(robot.tree, CASES[case], named, metric, threshold, rng)
+    q, v = np.array([0.3, -0.5, 0.2, 0.7]), rng.normal(size=4)
+    kernel, pure = compare(program, robot, q, v, 1.7)
+    assert pure.damped == (threshold > 0.1), 'the case must show what it is for'
+    # Two decompositions; the condition of the Jacobian and of the metric is up to 1e4.
+    scale = np.abs(pure.acceleration).max()
+    np.testing.assert_allclose(kernel.acceleration, pure.acceleration, atol=1e-10 * scale)
+    assert kernel.damped == pure.damped
+    assert kernel.sigma.min() == pytest.approx(pure.sigma_min, rel=1e-9)
+    assert kernel.sigma.max() / kernel.sigma.min() == pytest.approx(pure.condition, rel=1e-9)
+    solution = kernel.inverse()
+    again = solution.solve(kernel.u) + solution.project(kernel.free)
+    np.testing.assert_allclose(again, pure.acceleration, atol=1e-10 * scale)
+
+
+@pytest.mark.parametrize('inverse', ['euclidean', 'inertia'])
+def test_the_kernel_equals_the_pure_function_through_a_singularity(inverse, rng):
+    robot = shipped('four_dof')
+    described = {'frame': 'link4', 'target': [0.2, 0.05, 0.68]}
+    stack = Stack([make_constraint('point', robot.tree, 'wrist', described)])
+    program = Program(
+        'p', stack, 25.0 * np.eye(3), 10.0 * np.eye(3), np.ones(3), inverse,
+        null_space=NullSpaceTask.of(robot.tree, 4.0, 4.0), singularity=Singularity(0.02),
+    )  # fmt: skip
+    for theta3 in (-0.5, -0.1, -1e-2, -1e-4, -1e-7, -1e-9, 0.0, 1e-8, 1e-3):
+        q, v = np.array([0.2, -1.0, theta3, 0.5]), rng.normal(size=4)
+        kernel, pure = compare(program, robot, q, v, 0.0)
+        scale = np.abs(pure.acceleration).max()
+        # A direction of length 1e-9 is known to 1e-7 of its own length only.
+        np.testing.assert_allclose(kernel.acceleration, pure.acceleration, atol=1e-6 * scale)
+        assert abs(kernel.sigma.min() - pure.sigma_min) < 1e-15
+        assert kernel.damped == pure.damped
+
+
+def test_generated_python_gives_the_same_without_a_compiler(monkeypatch, rng):
+    robot = sample('rrpr')
+    program = program_of(robot.tree, ['point', 'coupling'], rng=rng)
+    compiled = ProgramKernel(program)
+    monkeypatch.setattr(
+        'robot_dynamics_ros.symbolic.native.layout.unsupported', lambda: 'as on other machines'
+    )
+    generated = ProgramKernel(program)
+    assert 'built-in' in str(compiled._function)
+    assert 'built-in' not in str(generated._function)
+    q, v = rng.normal(size=(2, 4))
+    for kernel in (compiled, generated):
+        kernel.run(0.9, q, v)
+    np.testing.assert_allclose(generated.acceleration, compiled.acceleration, rtol=1e-9)
+    np.testing.assert_allclose(generated.sigma, compiled.sigma, rtol=1e-12)
+    assert native.LANES > 0
+
+
+def test_states_that_are_no_numbers_give_answers_that_are_none(rng):
+    program = program_of(sample('rrpr').tree, ['point'], rng=rng)
+    kernel = ProgramKernel(program)
+    for bad in (np.nan, np.inf, 1e300):
+        kernel.run(0.0, np.full(4, bad), np.zeros(4))
+        assert not np.all(np.isfinite(kernel.acceleration)) or bad == 1e300
+    kernel.run(0.0, np.zeros(4), np.zeros(4))
+    assert np.all(np.isfinite(kernel.acceleration)), 'nothing is left behind'
+
+
+@pytest.mark.parametrize(('name', 'robot'), [('scara_circle', 'scara'),
+                                             ('four_dof_moving_plane', 'four_dof'),
+                                             ('near_singular', 'four_dof')])  # fmt: skip
+def test_shipped_programs_are_as_their_kernels(name, robot, rng):
+    robot = shipped(robot)
+    assert name in shipped_programs()
+    program = load_program(name, robot.tree, check=False)
+    q = np.array([0.4, -1.2, 0.1, 0.3])
+    kernel, pure = compare(program, robot, q, rng.normal(size=4), 2.3)
+    np.testing.assert_allclose(kernel.acceleration, pure.acceleration, rtol=1e-9, atol=1e-9)
+
+
+# ---- the parts ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(('k', 'm'), [(1, 1), (4, 1), (4, 2), (4, 3), (4, 4), (7, 6), (7, 7)])
+def test_jacobi_finds_the_singular_values_of_lapack(k, m, rng):
+    hard = [np.zeros((k, m)), np.eye(k)[:, :m], np.ones((k, m))]
+    nearly = rng.normal(size=(k, m))
+    nearly[:, -1] = nearly[:, 0] + 1e-13 * rng.normal(size=k)
+    graded = rng.normal(size=(k, m)) * 10.0 ** -np.arange(m)
+    for matrix in [*hard, nearly, graded, *rng.normal(size=(20, k, m))]:
+        B, V = (x.astype(float) for x in dense.singular_value_decomposition(matrix))
+        expected = np.linalg.svd(matrix, compute_uv=False)
+        size = max(expected[0], 1e-300)
+        found = np.sort(np.linalg.norm(B, axis=0))[::-1]
+        np.testing.assert_allclose(found, expected, atol=1e-14 * size)
+        np.testing.assert_allclose(V.T @ V, np.eye(m), atol=1e-14)
+        np.testing.assert_allclose(matrix @ V, B, atol=1e-14 * size)
+        gram = B.T @ B
+        np.testing.assert_allclose(gram, np.diag(np.diag(gram)), atol=1e-14 * size**2)
+
+
+def test_triangular_solves_and_factor_are_those_of_lapack(rng):
+    root = rng.normal(size=(5, 5))
+    A, right = root @ root.T + np.eye(5), rng.normal(size=(5, 2))
+    L = dense.cholesky(A).astype(float)
+    np.testing.assert_allclose(L, np.linalg.cholesky(A), atol=1e-14)
+    np.testing.assert_allclose(
+        dense.forward(L, right).astype(float), np.linalg.solve(L, right), atol=1e-13
+    )
+    np.testing.assert_allclose(
+        dense.backward(L, right).astype(float), np.linalg.solve(L.T, right), atol=1e-13
+    )
+    assert [dense.positive_part(x) for x in (-2.0, 0.0, 3.0)] == [0.0, 0.0, 3.0]
+    assert dense.squares(right) == pytest.approx(np.sum(right**2))
+
+
+def test_the_null_space_task_damps_returns_and_pushes_off_the_limits():
+    tree = shipped('four_dof').tree
+    task = NullSpaceTask.of(tree, damping=2.0, stiffness=3.0, limit_gain=50.0, limit_margin=0.1)
+    middle = 0.5 * (tree.position_lower + tree.position_upper)
+    v = np.array([0.1, -0.2, 0.3, 0.4])
+    np.testing.assert_allclose(task.acceleration(middle, v), -2.0 * v, atol=1e-14)
+    pull = task.pull(tree.position_upper)
+    np.testing.assert_allclose(pull, -50.0 - 3.0 * (tree.position_upper - middle))
+    pull = task.pull(tree.position_lower)
+    np.testing.assert_allclose(pull, 50.0 - 3.0 * (tree.position_lower - middle))
+    zone = 0.1 * (tree.position_upper - tree.position_lower)
+    np.testing.assert_allclose(
+        task.pull(tree.position_lower + 0.5 * zone)
+        + 3.0 * (tree.position_lower + 0.5 * zone - middle),
+        50.0 / 4.0,
+    )
+    np.testing.assert_allclose(task.settling_velocity(middle + 0.1, v), -0.15, atol=1e-12)
+    free = NullSpaceTask.of(tree)
+    assert free.empty
+    np.testing.assert_array_equal(free.settling_velocity(middle, v), v)
+
+
+def test_unlimited_joints_are_not_pushed():
+    tree = sample('branched').tree
+    endless = ~np.isfinite(tree.position_lower)
+    assert endless.any()
+    task = NullSpaceTask.of(tree, limit_gain=50.0)
+    np.testing.assert_array_equal(task.pull(np.full(tree.n, 40.0))[endless], 0.0)
+
+
+def test_any_function_is_compiled_or_its_misuse_named():
+    run = compile_function(
+        'twice', {'x': 2, 'y': 1}, {'z': (2,)}, lambda x, y: [2.0 * x + y[0].sin()]
+    )
+    z = np.zeros(2)
+    run(np.array([1.0, 2.0]), np.array([0.5]), z)
+    np.testing.assert_allclose(z, [2.0 + np.sin(0.5), 4.0 + np.sin(0.5)], rtol=1e-15)
+    run([1, 2], np.array([0.0]), z)
+    np.testing.assert_array_equal(z, [2.0, 4.0])
+    with pytest.raises(ShapeError, match=r'x has shape \(3,\)'):
+        run(np.zeros(3), np.zeros(1), z)
+    with pytest.raises(TypeError, match=r'twice\(x, y, z\) takes 3 arrays'):
+        run(np.zeros(2), z)
+    with pytest.raises(ShapeError, match='z has shape'):
+        compile_function('f', {'x': 1}, {'z': (3,)}, lambda x: [x])
+
+
+def test_a_program_of_the_wrong_sizes_is_refused(rng):
+    tree = sample('rrpr').tree
+    good = program_of(tree, ['point'], rng=rng)
+    ones, E = np.ones(3), np.eye(3)
+    with pytest.raises(ShapeError, match='G0'):
+        Program('p', good.stack, np.eye(2), E, ones)
+    with pytest.raises(ShapeError, match='weights'):
+        Program('p', good.stack, E, E, np.ones(2))
+    with pytest.raises(ParameterError, match='inverse'):
+        Program('p', good.stack, E, E, ones, 'moore')
+    with pytest.raises(ParameterError, match='give at least one, with different names'):
+        Stack([])
+    other = make_constraint('joint_program', shipped('scara').tree, 'x', {'position': [0] * 4})
+    with pytest.raises(ParameterError, match='all must be of one robot'):
+        Stack([*good.stack.constraints, other])

@@ -1,0 +1,303 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The stabilizing effort as a pure function: every case of the inverse, and its refusals."""
+
+import numpy as np
+import pytest
+from oracles import PinocchioOracle
+from samples import random_state, sample, shipped
+
+from robot_dynamics_ros.constraints.stabilization import (
+    gain_matrix,
+    largest_scale,
+    stabilizing_effort,
+)
+from robot_dynamics_ros.constraints.task_inverse import Singularity, TaskInverse
+from robot_dynamics_ros.errors import (
+    NonFiniteError,
+    ParameterError,
+    ShapeError,
+    SingularityError,
+    UnknownNameError,
+)
+from robot_dynamics_ros.model.kinematics import frame_motion
+
+
+def given(rng, m, n=4):
+    """Return A, b, Gamma, beta, f, f_dot, G0, G1, v of a random case."""
+    root = rng.normal(size=(n, n))
+    A = root @ root.T + 0.5 * np.eye(n)
+    gains = [x @ x.T + np.eye(m) for x in rng.normal(size=(2, m, m))]
+    vectors = rng.normal(size=(3, m))
+    return A, rng.normal(size=n), rng.normal(size=(m, n)), *vectors, *gains, rng.normal(size=n)
+
+
+@pytest.mark.parametrize('inverse', ['euclidean', 'inertia'])
+@pytest.mark.parametrize('m', [1, 2, 3, 4])
+def test_up_to_n_conditions_get_the_acceleration_of_3_5_exactly(m, inverse, rng):
+    A, b, Gamma, beta, f, f_dot, G0, G1, v = case = given(rng, m)
+    found = stabilizing_effort(*case, inverse)
+    second_rate = Gamma @ found.acceleration + beta
+    np.testing.assert_allclose(second_rate + G1 @ f_dot + G0 @ f, 0.0, atol=1e-11)
+    np.testing.assert_allclose(found.effort, A @ found.acceleration + b, atol=1e-12)
+    np.testing.assert_allclose(found.residual, 0.0, atol=1e-11)
+    assert not found.damped
+
+
+@pytest.mark.parametrize('m', [1, 2, 3])
+def test_effort_equals_the_formula_3_1(m, rng):
+    """Q_c = b - A {Gamma^+ [beta + G1 f_dot + G0 f] - (E - Gamma^+ Gamma) v}."""
+    A, b, Gamma, beta, f, f_dot, G0, G1, v = case = given(rng, m)
+    plus = Gamma.T @ np.linalg.inv(Gamma @ Gamma.T)
+    demand = beta + G1 @ f_dot + G0 @ f
+    expected = b - A @ (plus @ demand - (np.eye(4) - plus @ Gamma) @ v)
+    np.testing.assert_allclose(stabilizing_effort(*case).effort, expected, rtol=1e-11, atol=1e-11)
+
+
+@pytest.mark.parametrize('m', [1, 2, 3])
+def test_inertia_inverse_is_the_operational_space_form(m, rng):
+    """Task torque Gamma^T D^-1 u; the null-space torque causes no task acceleration."""
+    A, b, Gamma, beta, f, f_dot, G0, G1, v = case = given(rng, m)
+    D = Gamma @ np.linalg.inv(A) @ Gamma.T
+    u = -(beta + G1 @ f_dot + G0 @ f)
+    bar = np.linalg.inv(A) @ Gamma.T @ np.linalg.inv(D)
+    expected = b + Gamma.T @ np.linalg.solve(D, u) + (np.eye(4) - Gamma.T @ bar.T) @ A @ v
+    found = stabilizing_effort(*case, inverse='inertia')
+    np.testing.assert_allclose(found.effort, expected, rtol=1e-10, atol=1e-10)
+
+
+def test_with_gamma_unity_it_is_computed_torque(rng):
+    robot = sample('rrpr')
+    q, v, a = random_state(robot.tree, rng)
+    error, rate = rng.normal(size=(2, 4))
+    oracle = PinocchioOracle(robot.xml, robot.gravity, robot.tree.joint_names)
+    A, E = oracle.mass_matrix(q), np.eye(4)
+    b = oracle.coriolis_matrix(q, v) @ v + oracle.gravity_forces(q)
+    found = stabilizing_effort(A, b, E, -a, -error, -rate, 25.0 * E, 10.0 * E, rng.normal(size=4))
+    expected = oracle.inverse_dynamics(q, v, a + 10.0 * rate + 25.0 * error)
+    np.testing.assert_allclose(found.effort, expected, atol=1e-12 * np.abs(expected).max())
+    np.testing.assert_array_equal(found.acceleration, a + 10.0 * rate + 25.0 * error)
+
+
+@pytest.mark.parametrize('inverse', ['euclidean', 'inertia'])
+@pytest.mark.parametrize('m', [2, 4, 6])
+def test_what_the_free_acceleration_changes(m, inverse, rng):
+    """m < n: the joints but not the task; m >= n: nothing."""
+    *case, v = given(rng, m)
+    one, other = (stabilizing_effort(*case, x, inverse) for x in (v, np.zeros(4)))
+    Gamma, scale = case[2], np.abs(one.effort).max()
+    np.testing.assert_allclose(
+        Gamma @ one.acceleration, Gamma @ other.acceleration, atol=1e-12 * scale
+    )
+    if m < 4:
+        assert np.abs(one.effort - other.effort).max() > 0.01
+    else:
+        np.testing.assert_allclose(one.effort, other.effort, atol=1e-12 * scale)
+
+
+def test_more_conditions_than_joints_are_met_in_the_mean_square(rng):
+    A, b, Gamma, beta, f, f_dot, G0, G1, v = case = given(rng, 6)
+    demand = -(beta + G1 @ f_dot + G0 @ f)
+    found = stabilizing_effort(*case)
+    np.testing.assert_allclose(
+        found.acceleration, np.linalg.lstsq(Gamma, demand, rcond=None)[0], atol=1e-11
+    )
+    np.testing.assert_allclose(Gamma.T @ found.residual, 0.0, atol=1e-11)
+    assert np.abs(found.residual).max() > 0.1
+    W = np.array([1.0, 2.0, 0.5, 3.0, 1.0, 0.2])
+    weighted = stabilizing_effort(*case, weights=W)
+    np.testing.assert_allclose(Gamma.T @ (W * weighted.residual), 0.0, atol=1e-11)
+
+
+def test_a_joint_metric_makes_the_answer_independent_of_the_unit_of_a_joint(rng):
+    """A slider in millimetres: with the metric (or the inertia) the motion is the same."""
+    A, b, Gamma, beta, f, f_dot, G0, G1, v = given(rng, 2)
+    S = np.diag([1.0, 1.0, 1e3, 1.0])  # q_mm = S q
+    back = np.linalg.inv(S)
+    turned = back @ A @ back, back @ b, Gamma @ back, beta, f, f_dot, G0, G1, S @ v
+    for options, other in (
+        ({'inverse': 'inertia'}, {'inverse': 'inertia'}),
+        ({'metric': np.ones(4)}, {'metric': np.array([1.0, 1.0, 1e-6, 1.0])}),
+    ):
+        a = stabilizing_effort(A, b, Gamma, beta, f, f_dot, G0, G1, v, **options).acceleration
+        a_mm = stabilizing_effort(*turned, **other).acceleration
+        np.testing.assert_allclose(back @ a_mm, a, rtol=1e-8, atol=1e-9)
+    plain = stabilizing_effort(A, b, Gamma, beta, f, f_dot, G0, G1, v).acceleration
+    other = stabilizing_effort(*turned).acceleration
+    assert np.abs(back @ other - plain).max() > 0.01, 'the Euclidean inverse depends on the unit'
+
+
+# ---- singular Jacobians -------------------------------------------------------------------------
+
+
+def wrist_case(theta3):
+    """Return A, Gamma of the four-joint arm's wrist, and a radial task acceleration of 1 m/s^2."""
+    robot = shipped('four_dof')
+    q = np.array([0.2, -1.0, theta3, 0.5])
+    oracle = PinocchioOracle(robot.xml, robot.gravity, robot.tree.joint_names)
+    motion = frame_motion(robot.tree, q, np.zeros(4), 'link4')
+    out = motion.p_WF - [0.0, 0.0, 0.2]
+    return oracle.mass_matrix(q), motion.J[:3], out / np.linalg.norm(out)
+
+
+@pytest.mark.parametrize(
+    ('theta3', 'sigma', 'exact', 'inertia', 'damped', 'residual'),
+    [
+        (-0.5, 6.1e-2, 0.85, 0.85, 0.76, 0.10),
+        (-0.1, 1.2e-2, 4.2, 4.1, 1.2, 0.72),
+        (-0.01, 1.2e-3, 42.0, 41.0, 0.16, 1.00),
+        (-0.001, 1.2e-4, 424.0, 407.0, 0.016, 1.00),
+    ],
+)
+def test_torques_near_the_stretched_elbow(theta3, sigma, exact, inertia, damped, residual):
+    """The table of constraint-stabilization, section 4, to its two digits."""
+    A, Gamma, out = wrist_case(theta3)
+    zero = np.zeros(3)
+
+    def largest(**options):
+        found = stabilizing_effort(A, np.zeros(4), Gamma, -out, zero, zero, 1.0, 1.0, **options)
+        return np.abs(found.effort).max(), found
+
+    torque, found = largest()
+    assert found.sigma_min == pytest.approx(sigma, rel=0.05)
+    assert torque == pytest.approx(exact, rel=0.02)
+    assert largest(inverse='inertia')[0] == pytest.approx(inertia, rel=0.02)
+    # The table's inverse damps every direction alike.
+    alike = Gamma.T @ np.linalg.solve(Gamma @ Gamma.T + 0.02**2 * np.eye(3), out)
+    assert np.abs(A @ alike).max() == pytest.approx(damped, rel=0.05)
+    assert np.linalg.norm(Gamma @ alike - out) == pytest.approx(residual, rel=0.05)
+
+
+@pytest.mark.parametrize('inverse', ['euclidean', 'inertia'])
+def test_effort_is_bounded_at_and_through_a_singularity(inverse, rng):
+    """From bent to stretched to bent the other way, in steps down to 1e-17 rad."""
+    tiny = 10.0 ** -np.arange(1, 18)
+    angles = np.concatenate([-tiny, [0.0], tiny[::-1]])
+    singularity = Singularity(0.02)
+    largest = 0.0
+    for theta3 in angles:
+        A, Gamma, out = wrist_case(theta3)
+        found = stabilizing_effort(
+            A, np.zeros(4), Gamma, -out, np.zeros(3), np.zeros(3), 1.0, 1.0,
+            rng.normal(size=4), inverse, singularity=singularity,
+        )  # fmt: skip
+        assert np.all(np.isfinite(found.effort))
+        assert found.sigma_min <= 0.13
+        assert found.damped == (found.sigma_min < 0.02) or inverse == 'inertia'
+        largest = max(largest, np.abs(found.acceleration).max())
+    # |u| / threshold, and the free acceleration, whose metric is uneven by the condition of A.
+    assert largest < 1.0 / 0.02 + (10.0 if inverse == 'euclidean' else 100.0)
+
+
+def test_exactly_lost_rank_gives_a_bounded_answer_by_default(rng):
+    A, b, Gamma, *rest = given(rng, 3)
+    Gamma[2] = Gamma[0] - 2.0 * Gamma[1]
+    found = stabilizing_effort(A, b, Gamma, *rest)
+    assert np.all(np.isfinite(found.effort))
+    assert found.damped
+    assert found.sigma_min < 1e-15
+    assert found.condition > 1e14
+    nothing = stabilizing_effort(A, b, 0.0 * Gamma, *rest)
+    np.testing.assert_allclose(nothing.acceleration, rest[-1], atol=1e-12)
+    assert nothing.condition == np.inf
+
+
+def test_directions_above_the_threshold_stay_exact_and_the_others_follow_the_residual(rng):
+    U, _ = np.linalg.qr(rng.normal(size=(3, 3)))
+    V, _ = np.linalg.qr(rng.normal(size=(4, 4)))
+    sigma, threshold, damping = np.array([0.9, 0.4, 0.01]), 0.05, 0.03
+    Gamma = U @ np.diag(sigma) @ V[:3]
+    inverse = TaskInverse(Gamma, singularity=Singularity(threshold, damping))
+    u = rng.normal(size=3)
+    left = U.T @ (Gamma @ inverse.solve(u) - u)
+    square = damping**2 * (1.0 - (0.01 / threshold) ** 2)
+    expected = -square / (0.01**2 + square) * (U.T @ u)[2]
+    np.testing.assert_allclose(left, [0.0, 0.0, expected], atol=1e-13)
+
+
+def test_the_projector_does_not_leak_into_a_damped_task(rng):
+    _, Gamma, _ = wrist_case(-0.02)
+    inverse = TaskInverse(Gamma, singularity=Singularity(0.05))
+    assert inverse.damped
+    v = rng.normal(size=4)
+    np.testing.assert_allclose(Gamma @ inverse.project(v), 0.0, atol=1e-12)
+    leaking = v - inverse.solve(Gamma @ v)
+    assert np.abs(Gamma @ leaking).max() > 1e-4
+
+
+def test_the_inverse_is_continuous_across_the_threshold():
+    threshold = 0.02
+    answers = []
+    for sigma in (threshold * (1 - 1e-9), threshold * (1 + 1e-9)):
+        inverse = TaskInverse(np.array([[sigma, 0.0], [0.0, 1.0]]), None, None,
+                              Singularity(threshold))  # fmt: skip
+        answers.append(inverse.solve(np.ones(2)))
+    np.testing.assert_allclose(answers[0], answers[1], rtol=1e-7)
+
+
+def test_a_singular_jacobian_can_be_refused(rng):
+    Gamma = rng.normal(size=(2, 3))
+    TaskInverse(Gamma).require_full_rank()
+    Gamma[1] = 3.0 * Gamma[0]
+    with pytest.raises(SingularityError, match='Gamma is singular'):
+        TaskInverse(Gamma).require_full_rank()
+
+
+# ---- limits and refusals ------------------------------------------------------------------------
+
+
+def test_the_largest_scale_reaches_a_limit_and_passes_none(rng):
+    for _ in range(50):
+        limit = rng.uniform(1.0, 5.0, 4)
+        keep, task = limit * rng.uniform(-0.9, 0.9, 4), 10.0 * rng.normal(size=4)
+        s = largest_scale(keep, task, limit)
+        assert 0.0 <= s <= 1.0
+        assert np.all(np.abs(keep + s * task) <= limit * (1 + 1e-12))
+        assert s == 1.0 or np.any(np.abs(keep + s * task) >= limit * (1 - 1e-12))
+    ones = np.ones(2)
+    assert largest_scale(0 * ones, 0 * ones, ones) == 1.0
+    assert largest_scale(2 * ones, ones, ones) == 0.0
+    assert largest_scale(2 * ones, 0 * ones, ones) == 1.0
+    assert largest_scale(2 * ones, -0.5 * ones, ones) == 1.0
+
+
+def test_gains_may_be_numbers_diagonals_or_matrices():
+    np.testing.assert_array_equal(gain_matrix('G0', 3.0, 2), 3.0 * np.eye(2))
+    np.testing.assert_array_equal(gain_matrix('G0', [1.0, 2.0], 2), np.diag([1.0, 2.0]))
+    full = np.array([[1.0, 0.5], [0.0, 2.0]])
+    np.testing.assert_array_equal(gain_matrix('G0', full, 2), full)
+    with pytest.raises(ShapeError, match=r'G0 has shape \(3,\); expected'):
+        gain_matrix('G0', np.ones(3), 2)
+    with pytest.raises(NonFiniteError, match='G1'):
+        gain_matrix('G1', np.nan, 2)
+
+
+@pytest.mark.parametrize(
+    ('position', 'value', 'error', 'message'),
+    [
+        (0, np.eye(3), ShapeError, r'A has shape \(3, 3\); expected \(4, 4\)'),
+        (1, np.zeros(3), ShapeError, 'b has shape'),
+        (2, np.zeros(4), ShapeError, r'Gamma has shape \(4,\)'),
+        (3, np.zeros(3), ShapeError, 'beta has shape'),
+        (4, np.array([np.nan, 0.0]), NonFiniteError, 'f is not finite'),
+        (6, np.zeros((3, 3)), ShapeError, 'G0 has shape'),
+        (8, np.zeros(5), ShapeError, 'v has shape'),
+        (9, 'moore', UnknownNameError, 'unknown inverse .moore.; known: euclidean, inertia'),
+        (10, np.array([1.0, -1.0]), ParameterError, 'weights .* must be positive definite'),
+    ],
+)
+def test_a_wrong_argument_is_named(position, value, error, message, rng):
+    case = [*given(rng, 2), 'euclidean', None]
+    case[position] = value
+    with pytest.raises(error, match=message):
+        stabilizing_effort(*case)
+
+
+def test_a_metric_must_be_positive_definite_and_fit(rng):
+    case = given(rng, 2)
+    with pytest.raises(ParameterError, match='metric .* must be positive definite'):
+        stabilizing_effort(*case, metric=-np.ones(4))
+    with pytest.raises(ShapeError, match='metric'):
+        stabilizing_effort(*case, metric=np.ones(3))
+    for name in ('threshold', 'damping'):
+        with pytest.raises(ParameterError, match=f'{name} = .* must be positive'):
+            Singularity(**{name: 0.0})

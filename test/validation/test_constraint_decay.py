@@ -1,0 +1,340 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The closed loop in continuous time: f(t) is the exact solution of f'' + G1 f' + G0 f = 0.
+
+Plant: Pinocchio's articulated-body algorithm on the URDF text, integrated by an adaptive
+eighth-order Runge-Kutta method at 1e-12. Expected: the matrix exponential (scipy). The cases are
+those of constraint-stabilization, section 8.
+"""
+
+import numpy as np
+import pytest
+from oracles import PinocchioOracle
+from samples import random_tree, sample, shipped
+from scipy.integrate import solve_ivp
+from scipy.linalg import expm
+
+from robot_dynamics_ros.constraints.constraint import Constraint
+from robot_dynamics_ros.constraints.error_dynamics import stabilizing
+from robot_dynamics_ros.constraints.jet import given, stack
+from robot_dynamics_ros.constraints.motion import Motion
+from robot_dynamics_ros.constraints.null_space import NullSpaceTask
+from robot_dynamics_ros.constraints.program import Program
+from robot_dynamics_ros.constraints.program_file import load_program
+from robot_dynamics_ros.constraints.registry import make_constraint
+from robot_dynamics_ros.constraints.signals import Signal
+from robot_dynamics_ros.constraints.stack import Stack
+from robot_dynamics_ros.constraints.task_inverse import Singularity
+from robot_dynamics_ros.control.control_law import Reference
+from robot_dynamics_ros.control.registry import make_law
+
+# What the issue asks for; the integrator leaves about 1e-11 of 0.1 m.
+TOLERANCE = 1e-9
+DAMPED = {'damping': 4.0, 'stiffness': 4.0}
+
+
+def simulate(robot, program, q, v, times, law=None):
+    """Return states (k, n), rates (k, n) of the closed loop at the times."""
+    oracle = PinocchioOracle(robot.xml, robot.gravity, robot.tree.joint_names)
+    rigid = robot.tree.with_changes(
+        armature=np.zeros(robot.tree.n),
+        damping=np.zeros(robot.tree.n),
+        dry_friction=np.zeros(robot.tree.n),
+    )
+    law = law or make_law('constraint_stabilization', rigid, program=program, limit_effort=False)
+    n, reference = len(q), Reference(len(q))
+    tau = np.zeros(n)
+    law.reset(times[0], q, v)
+
+    def rate(t, x):
+        law.effort(t, x[:n].copy(), x[n:].copy(), reference, tau)
+        return np.concatenate([x[n:], oracle.forward_dynamics(x[:n], x[n:], tau)])
+
+    found = solve_ivp(
+        rate,
+        (times[0], times[-1]),
+        np.concatenate([q, v]),
+        method='DOP853',
+        t_eval=times,
+        rtol=1e-12,
+        atol=1e-13,
+    )
+    assert found.success
+    return found.y[:n].T, found.y[n:].T
+
+
+def deviation(program, q, v, times):
+    """Return the largest difference between f along a motion and the designed decay."""
+    found = [
+        program.stack.evaluate(x, y, t - times[0]) for x, y, t in zip(q, v, times, strict=True)
+    ]
+    m = program.m
+    S = np.block([[np.zeros((m, m)), np.eye(m)], [-program.G0, -program.G1]])
+    start = np.concatenate([found[0].f, found[0].f_dot])
+    exact = np.array([expm(S * (t - times[0])) @ start for t in times])[:, :m]
+    return np.abs(np.array([e.f for e in found]) - exact).max(), np.array([e.f for e in found])
+
+
+def positive_definite(rng, m, smallest=4.0):
+    A = rng.normal(size=(m, m))
+    return A @ A.T + smallest * np.eye(m)
+
+
+def program_of(tree, *described, G0=25.0, G1=10.0, null_space=None, inverse='euclidean'):
+    parts = [
+        make_constraint(each.pop('kind'), tree, f'c{k}', each) for k, each in enumerate(described)
+    ]
+    whole = Stack(parts)
+    G0 = G0 * np.eye(whole.m) if np.isscalar(G0) else G0
+    G1 = G1 * np.eye(whole.m) if np.isscalar(G1) else G1
+    task = NullSpaceTask.of(tree, **null_space) if null_space else None
+    return Program(
+        'p',
+        whole,
+        G0,
+        G1,
+        np.ones(whole.m),
+        inverse,
+        null_space=task,
+        singularity=Singularity(1e-6),
+    )
+
+
+def wave(center, amplitude, frequency=0.25, phase=0.3):
+    k = len(center)
+    return {
+        'lissajous': {
+            'center': list(center),
+            'amplitude': [amplitude] * k,
+            'frequency': [frequency] * k,
+            'phase': [phase + 0.7 * i for i in range(k)],
+        },
+        'ramp': 0.5,
+    }
+
+
+WRIST = (0.22, 0.05, 0.66)
+HOME = np.array([0.2, -1.0, -0.5, 0.6])
+SPEED = np.array([0.3, -0.2, 0.25, 0.4])
+TILTING = {
+    'origin': wave([0.2, 0.0, 0.6], 0.01),
+    'turn': {'axis': [1.0, 0.2, 0.0], 'angle': wave([0.1], 0.4)},
+}
+
+
+@pytest.mark.parametrize('inverse', ['euclidean', 'inertia'])
+@pytest.mark.parametrize(
+    'case', ['wrist, full gains', 'two coordinates', 'two coordinates, v = 0', 'rotating plane']
+)
+def test_four_dof_arm_follows_the_designed_decay(case, inverse, rng):
+    """m < n: three, two and one condition on four joints; what v does is not seen in f."""
+    robot = shipped('four_dof', limits_profile='wide')
+    point = {'kind': 'point', 'frame': 'link4'}
+    if case == 'wrist, full gains':
+        G0, G1 = positive_definite(rng, 3, 9.0), positive_definite(rng, 3, 6.0)
+        described, options = {**point, 'target': wave(WRIST, 0.03)}, {'G0': G0, 'G1': G1}
+    elif case == 'rotating plane':
+        described, options = {'kind': 'plane', 'frame': 'tool', 'plane': TILTING}, {}
+    else:
+        described, options = {**point, 'axes': 'xz', 'target': wave(WRIST[::2], 0.03)}, {}
+    null_space = None if case.endswith('v = 0') else DAMPED
+    program = program_of(robot.tree, described, null_space=null_space, inverse=inverse, **options)
+    times = np.linspace(0.0, 2.0, 81)
+    q, v = simulate(robot, program, HOME, SPEED, times)
+    worst, f = deviation(program, q, v, times)
+    assert np.abs(f[0]).max() > 5e-3, 'the case must begin with an error'
+    assert worst < TOLERANCE
+
+
+def test_a_joint_program_of_all_joints_follows_the_designed_decay(rng):
+    """m = n on an arm with a slider."""
+    robot = sample('rrpr')
+    target = wave([0.3, -0.5, 0.2, 0.8], 0.3)
+    G0, G1 = positive_definite(rng, 4, 9.0), positive_definite(rng, 4, 6.0)
+    program = program_of(robot.tree, {'kind': 'joint_program', 'position': target}, G0=G0, G1=G1)
+    times = np.linspace(0.0, 2.0, 41)
+    q, v = simulate(robot, program, np.zeros(4), rng.normal(size=4), times)
+    assert deviation(program, q, v, times)[0] < TOLERANCE
+
+
+def test_a_point_program_of_three_joints_follows_the_designed_decay():
+    """m = n = 3, nonlinear, turning and sliding joints."""
+    robot = random_tree(np.random.default_rng(21), 3)
+    assert any(robot.tree.prismatic)
+    tree, q0 = robot.tree, np.array([0.3, -0.4, 0.2])
+    tip = tree.link_names[-1]
+    point = [0.2, 0.1, 0.1]
+    at = Motion(tree, q0, np.zeros(3)).point(tip, point).value
+    described = {'kind': 'point', 'frame': tip, 'point': point, 'target': wave(at, 0.02)}
+    program = program_of(tree, described)
+    times = np.linspace(0.0, 2.0, 41)
+    q, v = simulate(robot, program, q0, np.array([0.1, 0.05, -0.1]), times)
+    smallest = min(
+        np.linalg.svd(program.stack.evaluate(x, x, 0.0).Gamma, compute_uv=False)[-1] for x in q
+    )
+    assert smallest > 0.02, 'the case must stay regular'
+    assert deviation(program, q, v, times)[0] < TOLERANCE
+
+
+@pytest.mark.parametrize(('robot', 'name'), [('scara', 'scara_circle'),
+                                             ('four_dof', 'four_dof_moving_plane')])  # fmt: skip
+def test_shipped_programs_follow_the_designed_decay(robot, name, rng):
+    robot = shipped(robot)
+    program = load_program(name, robot.tree)
+    start = {'scara': [0.6, -1.2, 0.1, 0.1], 'four_dof': [0.1, -1.2, -0.4, 0.8]}[robot.name]
+    times = np.linspace(0.0, 3.0, 61)
+    q, v = simulate(robot, program, np.array(start), 0.1 * rng.normal(size=4), times)
+    assert deviation(program, q, v, times)[0] < TOLERANCE
+
+
+# ---- more conditions than joints ----------------------------------------------------------------
+
+
+def six_linear_conditions(rng):
+    """Return C (6, 4) and the description of f = C (q - q_p(t)), consistent at all times.
+
+    The rows of C q_p are sums of sinusoids of one frequency, so each is one sinusoid.
+    """
+    C = rng.normal(size=(6, 4))
+    amplitude, phase = np.full(4, 0.3), 0.3 + 0.7 * np.arange(4)
+    phasor = C @ (amplitude * np.exp(1j * phase))
+    names = [f'j{i + 1}' for i in range(4)]
+    return C, {
+        'kind': 'joint_coupling',
+        'coefficients': [dict(zip(names, row, strict=True)) for row in C.tolist()],
+        'value': {
+            'lissajous': {
+                'center': [0.0] * 6,
+                'amplitude': np.abs(phasor).tolist(),
+                'frequency': [0.25] * 6,
+                'phase': np.angle(phasor).tolist(),
+            },
+            'ramp': 0.5,
+        },
+    }
+
+
+def test_six_linear_conditions_on_four_joints_decay_as_designed_with_scalar_gains(rng):
+    robot = sample('rrpr')
+    _, described = six_linear_conditions(rng)
+    program = program_of(robot.tree, described)
+    times = np.linspace(0.0, 2.0, 41)
+    q, v = simulate(robot, program, np.array([0.5, 0.2, 0.1, -0.4]), np.zeros(4), times)
+    assert deviation(program, q, v, times)[0] < TOLERANCE
+
+
+def test_six_linear_conditions_with_general_gains_decay_but_not_as_designed(rng):
+    """Symmetric positive definite gains: only the projection of (3.5) holds (erratum C8)."""
+    robot = sample('rrpr')
+    C, described = six_linear_conditions(rng)
+    G0, G1 = positive_definite(rng, 6, 9.0), positive_definite(rng, 6, 6.0)
+    program = program_of(robot.tree, described, G0=G0, G1=G1)
+    times = np.linspace(0.0, 12.0, 61)
+    q, v = simulate(robot, program, np.array([0.5, 0.2, 0.1, -0.4]), np.zeros(4), times)
+    worst, f = deviation(program, q, v, times)
+    assert worst > 0.05 * np.abs(f[0]).max()
+    assert np.abs(f[-1]).max() < 0.02 * np.abs(f[0]).max()
+    # The projected error equation, solved by itself.
+    left = np.linalg.pinv(C)
+    S = np.block([[np.zeros((4, 4)), np.eye(4)], [-left @ G0 @ C, -left @ G1 @ C]])
+    first = program.stack.evaluate(q[0], v[0], 0.0)
+    start = np.concatenate([left @ first.f, left @ first.f_dot])
+    exact = np.array([expm(S * t) @ start for t in times])[:, :4] @ C.T
+    np.testing.assert_allclose(f, exact, atol=TOLERANCE)
+
+
+class SeesPath(Constraint):
+    """The pose of a frame equals its pose on a joint path: six consistent conditions."""
+
+    kind = 'sees_path'
+
+    class Path(Signal):
+        size, count = 4, 12
+
+        def numbers(self, t):
+            w, A = 0.8, np.array([0.2, 0.1, 0.15, 0.2])
+            phase = np.arange(4)
+            return [
+                *(HOME + A * np.sin(w * t + phase)),
+                *(A * w * np.cos(w * t + phase)),
+                *(-A * w * w * np.sin(w * t + phase)),
+            ]
+
+        def sample(self, numbers):
+            return numbers[:4], numbers[4:8], numbers[8:]
+
+    def __init__(self, tree):
+        super().__init__(tree, 'path', [f'row {i}' for i in range(6)], [self.Path()])
+
+    def residual(self, motion, jets):
+        path = jets[0]
+        there = Motion(self.tree, path.value, path.rate)
+
+        def target(x):
+            return given(x.value, x.rate, x.J @ path.drift + x.drift, self.tree.n)
+
+        point = motion.point('link4') - target(there.point('link4'))
+        axis = motion.axis('link4', [0.6, 0.8, 0.0])
+        return stack([point, axis - target(there.axis('link4', [0.6, 0.8, 0.0]))])
+
+
+def test_six_nonlinear_consistent_conditions_decay_to_first_order():
+    """m > n nonlinear: it converges locally, not along (3.5)."""
+    robot = shipped('four_dof', limits_profile='wide')
+    whole = Stack([SeesPath(robot.tree)])
+    program = Program(
+        'p', whole, 25.0 * np.eye(6), 10.0 * np.eye(6), np.ones(6), singularity=Singularity(1e-6)
+    )
+    times = np.linspace(0.0, 4.0, 81)
+    q, v = simulate(robot, program, HOME + [0.3, -0.2, 0.2, 0.3], np.zeros(4), times)
+    worst, f = deviation(program, q, v, times)
+    assert worst > 1e-4, 'second-order terms must show'
+    assert np.abs(f[0]).max() > 0.1
+    assert np.abs(f[-1]).max() < 1e-5
+
+
+def test_the_counter_example_diverges_although_its_gains_stabilize():
+    """n = 1, m = 2: f = (e, -e); all roots of (3.5) are -1, the loop has one at +1.236."""
+    robot = random_tree(np.random.default_rng(3), 1)
+    joint = robot.tree.joint_names[0]
+    G0, G1 = np.array([[1.0, 10.0], [0.0, 1.0]]), 2.0 * np.eye(2)
+    described = {
+        'kind': 'joint_coupling',
+        'coefficients': [{joint: 1.0}, {joint: -1.0}],
+        'value': [0.3, -0.3],
+    }
+    program = program_of(robot.tree, described, G0=G0, G1=G1)
+    assert stabilizing(G0, G1)
+    times = np.linspace(0.0, 5.0, 51)
+    q, _ = simulate(robot, program, np.array([0.301]), np.zeros(1), times)
+    error = q[:, 0] - 0.3
+    # e'' + 2 e' - 4 e = 0, roots -1 +- sqrt(5).
+    up, down = -1.0 + np.sqrt(5.0), -1.0 - np.sqrt(5.0)
+    expected = 1e-3 * (up * np.exp(down * times) - down * np.exp(up * times)) / (up - down)
+    assert error[-1] > 100.0 * error[0]
+    np.testing.assert_allclose(error, expected, rtol=1e-7)
+
+
+# ---- what f does not show -----------------------------------------------------------------------
+
+
+def test_the_null_space_drifts_with_v_zero_and_not_with_a_posture():
+    """Erratum C10: f decays as designed either way, the free joints do not."""
+    robot = shipped('four_dof')
+    q0 = np.array([0.2, -1.0, -0.4, 0.6])
+    v0 = np.array([0.0, 0.0, 0.0, 0.8])
+    target = wave([0.2, 0.69], 0.01)  # about where the wrist is, well inside the limits
+    described = {'kind': 'point', 'frame': 'link4', 'axes': 'xz', 'target': target}
+    times = np.linspace(0.0, 3.0, 61)
+    limit = robot.tree.position_upper[3]
+    free = program_of(robot.tree, dict(described))
+    q, v = simulate(robot, free, q0, v0, times)
+    assert deviation(free, q, v, times)[0] < TOLERANCE
+    assert q[-1, 3] > limit + 0.5, 'joint 4 keeps its velocity and passes its limit'
+    assert v[-1, 3] == pytest.approx(0.8, abs=1e-6)
+    posture = {**DAMPED, 'posture': q0}
+    held = program_of(robot.tree, dict(described), null_space=posture)
+    q, v = simulate(robot, held, q0, v0, times)
+    assert deviation(held, q, v, times)[0] < TOLERANCE
+    assert np.all(q < robot.tree.position_upper)
+    assert np.all(q > robot.tree.position_lower)
+    assert abs(q[-1, 3] - q0[3]) < 0.1

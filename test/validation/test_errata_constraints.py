@@ -1,0 +1,274 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Errata C1 to C13 of Zaremba 1990, constraints and control: printed fails, corrected holds.
+
+C12 concerns letters only and has nothing to compute.
+"""
+
+import numpy as np
+import pytest
+from oracles import PinocchioOracle, central_difference
+from samples import random_state, sample, shipped
+from scipy.integrate import solve_ivp
+from scipy.linalg import sqrtm
+
+from robot_dynamics_ros.constraints.error_dynamics import projected_gains, roots, stabilizing
+from robot_dynamics_ros.constraints.program_file import load_program
+from robot_dynamics_ros.constraints.reactions import (
+    constraint_force,
+    reaction_derivatives,
+    reactions,
+)
+from robot_dynamics_ros.constraints.registry import make_constraint
+from robot_dynamics_ros.constraints.stabilization import stabilizing_effort
+from robot_dynamics_ros.constraints.task_inverse import TaskInverse
+from robot_dynamics_ros.errors import ProgramError, SingularityError
+from robot_dynamics_ros.model.kinematics import frame_motion
+from robot_dynamics_ros.spatial.rotation import right_jacobian_inverse, rotation_about
+from robot_dynamics_ros.spatial.screw import bracket
+
+TARGET = {'origin': [0.1, 0.2, 0.3], 'rpy': [0.4, -0.3, 0.6]}
+TILTING = {
+    'origin': {'lissajous': {'center': [0.2, 0.0, 0.6], 'amplitude': [0.0, 0.0, 0.02],
+                             'frequency': [0.0, 0.0, 0.24]}},
+    'turn': {'axis': [1.0, 0.2, 0.0],
+             'angle': {'lissajous': {'center': 0.1, 'amplitude': 0.4, 'frequency': 0.25}}},
+}  # fmt: skip
+
+
+def body_columns(tree, q, v, frame):
+    """Return l_n^i as columns (6, n), and the rotation: velocities in the axes of E_n."""
+    F = frame_motion(tree, q, v, frame)
+    return np.vstack([F.R_WF.T @ F.J[:3], F.R_WF.T @ F.J[3:]]), F.R_WF
+
+
+def matrices(robot, q, v):
+    """Return A and b from Pinocchio."""
+    oracle = PinocchioOracle(robot.xml, robot.gravity, robot.tree.joint_names)
+    A = oracle.mass_matrix(q)
+    return A, oracle.coriolis_matrix(q, v) @ v + oracle.gravity_forces(q)
+
+
+def test_c1_body_velocities_are_the_derivative_of_no_pose_parameters(rng):
+    tree = sample('random_chain_7').tree
+    frame = tree.link_names[-1]
+    pose = make_constraint('pose', tree, 'pose', {'frame': frame, 'target': TARGET})
+    printed, corrected = [], []
+    for _ in range(10):
+        q, v, _ = random_state(tree, rng)
+        found = pose.evaluate(q, v, 0.0)
+        if np.linalg.norm(found.f[3:]) > 2.9:
+            continue  # too near half a turn for a difference quotient
+        truth = central_difference(lambda x, v=v: pose.evaluate(x, v, 0.0).f, q, 1e-4)
+        columns, C = body_columns(tree, q, v, frame)
+        zero = np.zeros((3, 3))
+        diagonal = np.block([[C, zero], [zero, right_jacobian_inverse(found.f[3:])]])
+        corrected += [diagonal @ columns - truth, found.Gamma - truth]
+        printed.append(columns - truth)
+    assert np.abs(printed).max() > 0.5
+    # The quotient's own error, 1e-16 / h of third derivatives up to 1e3.
+    assert max(np.abs(x).max() for x in corrected) < 1e-7
+
+
+def test_c1_three_angles_need_the_matrix_b(rng):
+    """omega in body axes = B(theta) theta_dot, B = [C3^T C2^T e1, C3^T e2, e3]."""
+    e1, e2, e3 = np.eye(3)
+    theta, rate, h = rng.uniform(-1, 1, 3), rng.normal(size=3), 1e-6
+
+    def C(x):
+        return rotation_about(e1, x[0]) @ rotation_about(e2, x[1]) @ rotation_about(e3, x[2])
+
+    spin = C(theta).T @ (C(theta + h * rate) - C(theta - h * rate)) / (2 * h)
+    omega = np.array([spin[2, 1], spin[0, 2], spin[1, 0]])
+    C2, C3 = rotation_about(e2, theta[1]), rotation_about(e3, theta[2])
+    B = np.column_stack([C3.T @ C2.T @ e1, C3.T @ e2, e3])
+    np.testing.assert_allclose(B @ rate, omega, atol=1e-9)
+    assert np.abs(rate - omega).max() > 0.1
+
+
+def test_c2_columns_change_with_the_joints_behind_them(rng):
+    tree = sample('rrpr').tree
+    q, v, _ = random_state(tree, rng)
+    h = 1e-6
+    later, earlier = (body_columns(tree, q + s * v, v, 'tool')[0] for s in (h, -h))
+    truth, l = (later - earlier) / (2 * h), body_columns(tree, q, v, 'tool')[0]
+    n = tree.n
+    ours = np.zeros((6, n))
+    for i in range(n):
+        for s in range(i + 1, n):
+            ours[:, i] += bracket(l[:, s]).T @ l[:, i] * v[s]
+    printed = [bracket(l[:, s]).T @ l[:, s] for s in range(n)]
+    np.testing.assert_allclose(ours, truth, atol=1e-8)
+    np.testing.assert_allclose(printed, 0.0, atol=1e-15)
+    assert np.abs(truth).max() > 0.1
+
+
+def rotating_plane(tree):
+    return make_constraint('plane', tree, 'plane', {'frame': 'tool', 'plane': TILTING})
+
+
+def mixed_term(plane, q, v, t):
+    """Return f_qt v: the part of beta odd in v is 4 f_qt v (both signs taken)."""
+    return (plane.evaluate(q, v, t).beta - plane.evaluate(q, -v, t).beta) / 4.0
+
+
+def test_c3_the_time_derivative_is_total():
+    """With f_tt in place of f_tq v + f_tt the error of a rotating plane does not decay."""
+    robot = shipped('four_dof', limits_profile='wide')
+    tree = robot.tree
+    oracle = PinocchioOracle(robot.xml, robot.gravity, tree.joint_names)
+    plane = rotating_plane(tree)
+    q0, v0 = np.array([0.2, -1.0, -0.5, 0.6]), np.array([0.3, -0.2, 0.25, 0.4])
+    assert np.abs(mixed_term(plane, q0, v0, 2.3)).max() > 0.01
+
+    def closed_loop(dropped):
+        def rate(t, x):
+            q, v = x[:4], x[4:]
+            f, f_dot, Gamma, beta = plane.evaluate(q, v, t)
+            A = oracle.mass_matrix(q)
+            b = oracle.coriolis_matrix(q, v) @ v + oracle.gravity_forces(q)
+            beta = beta - dropped * mixed_term(plane, q, v, t)
+            free = -4.0 * v - 4.0 * (q - q0)
+            tau = stabilizing_effort(A, b, Gamma, beta, f, f_dot, 25.0, 10.0, free).effort
+            return np.concatenate([v, oracle.forward_dynamics(q, v, tau)])
+
+        times = np.linspace(0.0, 6.0, 121)
+        x = np.concatenate([q0, v0])
+        found = solve_ivp(rate, (0, 6), x, 'DOP853', times, rtol=1e-9, atol=1e-11).y.T
+        values = [plane.evaluate(x[:4], x[4:], t).f[0] for x, t in zip(found, times, strict=True)]
+        return np.abs(values[60:]).max()
+
+    # It stays in proportion to the tool's own motion, which the null-space damping keeps small.
+    assert closed_loop(1.0) > 2e-4
+    # exp(-5 t) (1 + 5 t) of 0.1 m after 3 s: 5e-7.
+    assert closed_loop(0.0) < 1e-6
+
+
+def test_c4_the_derivative_in_the_law_is_by_time():
+    """The sum in braces needs an m-vector; the derivative by q is an m x n matrix."""
+    tree = shipped('four_dof').tree
+    plane = rotating_plane(tree)
+    q, v = np.array([0.2, -1.0, -0.5, 0.6]), np.array([0.3, -0.2, 0.25, 0.4])
+    found = plane.evaluate(q, v, 1.0)
+    h = 1e-6
+    by_q = (plane.evaluate(q + h * v, v, 1.0 + h).Gamma - found.Gamma) / h
+    assert by_q.shape == (1, 4)
+    assert (found.beta + by_q).shape != found.beta.shape
+
+
+def test_c5_the_pseudo_inverse_closes_before_the_free_acceleration(rng):
+    Gamma, v = rng.normal(size=(2, 4)), rng.normal(size=4)
+    plus = np.linalg.pinv(Gamma)
+    free = (np.eye(4) - plus @ Gamma) @ v
+    with pytest.raises(ValueError, match='matmul'):
+        plus @ (rng.normal(size=2) - 0.0) @ np.eye(3)
+    with pytest.raises(ValueError, match='matmul'):
+        plus @ free
+    A, b = np.eye(4), np.zeros(4)
+    found = stabilizing_effort(A, b, Gamma, np.zeros(2), np.zeros(2), np.zeros(2), 1.0, 1.0, v)
+    np.testing.assert_allclose(found.effort, free, atol=1e-14)
+
+
+def test_c6_the_way_from_the_reactions_to_the_law_needs_p_plus_and_v(rng):
+    robot = sample('rrpr')
+    q, v, _ = random_state(robot.tree, rng)
+    A, b = matrices(robot, q, v)
+    Gamma, beta = rng.normal(size=(2, 4)), rng.normal(size=2)
+    D = Gamma @ np.linalg.inv(A) @ Gamma.T
+    P = Gamma.T @ np.linalg.solve(D, Gamma)
+    assert np.linalg.svd(P, compute_uv=False)[2] < 1e-12 * np.abs(P).max()
+    N = reactions(A, b, np.zeros(4), Gamma, beta)
+    plus = np.linalg.pinv(Gamma)
+    from_reactions = A @ (plus @ D @ plus.T) @ Gamma.T @ N
+    zero = np.zeros(2)
+
+    def law(free):
+        return stabilizing_effort(A, b, Gamma, beta, zero, zero, 0.0, 0.0, free).effort
+
+    scale = np.abs(from_reactions).max()
+    np.testing.assert_allclose(law(-np.linalg.solve(A, b)), from_reactions, atol=1e-11 * scale)
+    assert np.abs(law(np.zeros(4)) - from_reactions).max() > 0.1 * scale
+    # For m = n, P = A and the printed statement is exact: Q_c = Gamma^T N at Q = 0.
+    Gamma, beta = rng.normal(size=(4, 4)), rng.normal(size=4)
+    N, zero = reactions(A, b, np.zeros(4), Gamma, beta), np.zeros(4)
+    square = stabilizing_effort(A, b, Gamma, beta, zero, zero, 0.0, 0.0).effort
+    np.testing.assert_allclose(square, Gamma.T @ N, atol=1e-10 * np.abs(square).max())
+
+
+def test_c7_more_conditions_than_joints_need_the_left_inverse(rng):
+    Gamma, u = rng.normal(size=(6, 4)), rng.normal(size=6)
+    gram = np.linalg.svd(Gamma @ Gamma.T, compute_uv=False)
+    assert gram[4] < 1e-14 * gram[0], 'the printed inverse does not exist'
+    expected = np.linalg.lstsq(Gamma, u, rcond=None)[0]
+    inverse = TaskInverse(Gamma)
+    np.testing.assert_allclose(inverse.solve(u), expected, atol=1e-13)
+    np.testing.assert_allclose(inverse.matrix() @ Gamma, np.eye(4), atol=1e-13)
+    W = np.diag(rng.uniform(0.5, 2.0, 6))
+    weighted = np.linalg.solve(Gamma.T @ W @ Gamma, Gamma.T @ W)
+    np.testing.assert_allclose(TaskInverse(Gamma, weights=W).matrix(), weighted, atol=1e-12)
+
+
+def test_c8_stability_of_3_5_is_not_enough_for_more_conditions_than_joints():
+    G0, G1 = np.array([[1.0, 10.0], [0.0, 1.0]]), 2.0 * np.eye(2)
+    np.testing.assert_allclose(roots(G0, G1), -1.0, atol=1e-7)
+    projected = projected_gains(G0, G1, np.array([[1.0], [-1.0]]))
+    assert roots(*projected)[0] == pytest.approx(-1.0 + np.sqrt(5.0))
+    assert not stabilizing(*projected)
+    tree = sample('planar_2r').tree
+    coupling = {'kind': 'joint_coupling', 'value': [0.1, 0.2, -0.1, -0.2], 'name': 'twice'}
+    pairs = [{'joint1': 1}, {'joint2': 1}, {'joint1': -1}, {'joint2': -1}]
+    full0, full1 = np.kron(G0, np.eye(2)).tolist(), np.kron(G1, np.eye(2)).tolist()
+    program = {'constraints': [{**coupling, 'coefficients': pairs, 'G0': full0, 'G1': full1}]}
+    with pytest.raises(ProgramError, match='only the projected error decays'):
+        load_program(program, tree)
+
+
+def test_c9_a_small_error_does_not_ensure_full_rank():
+    """The stretched arm: f = 0 and f_dot = 0, and the wrist cannot move outward."""
+    tree = shipped('four_dof').tree
+    q, still = np.array([0.2, -1.0, 0.0, 0.5]), np.zeros(4)
+    wrist = frame_motion(tree, q, still, 'link4').p_WF.tolist()
+    described = {'kind': 'point', 'frame': 'link4', 'target': wrist}
+    point = make_constraint('point', tree, 'wrist', {k: described[k] for k in ('frame', 'target')})
+    found = point.evaluate(q, still, 0.0)
+    assert np.abs(found.f).max() < 1e-15
+    assert np.linalg.svd(found.Gamma, compute_uv=False)[-1] < 1e-12
+    program = {'constraints': [described], 'start': {'position': q.tolist()}}
+    with pytest.raises(ProgramError, match='is singular at t = 0.000 s'):
+        load_program(program, tree)
+
+
+def test_c10_without_v_the_free_joints_are_not_accelerated_whatever_they_do(rng):
+    """See test_constraint_decay for the drift into the limits."""
+    Gamma, zero = rng.normal(size=(2, 4)), np.zeros(2)
+    found = stabilizing_effort(
+        np.eye(4), np.zeros(4), Gamma, rng.normal(size=2), zero, zero, 9.0, 6.0
+    )
+    null_space = np.linalg.svd(Gamma)[2][2:]
+    np.testing.assert_allclose(null_space @ found.acceleration, 0.0, atol=1e-14)
+
+
+def test_c11_reactions_do_not_exist_for_more_constraints_than_joints(rng):
+    A = np.eye(3) + 0.1
+    Gamma, zero = rng.normal(size=(4, 3)), np.zeros(3)
+    D = Gamma @ np.linalg.inv(A) @ Gamma.T
+    assert np.linalg.svd(D, compute_uv=False)[-1] < 1e-14
+    with pytest.raises(SingularityError, match='more constraints than joints'):
+        reactions(A, zero, zero, Gamma, np.zeros(4))
+    # The force exists, in the form of Udwadia and Kalaba.
+    motion = rng.normal(size=3)
+    force, _ = constraint_force(A, zero, zero, Gamma, -Gamma @ motion)
+    root = np.real(sqrtm(A))
+    expected = root @ np.linalg.pinv(Gamma @ np.linalg.inv(root)) @ (Gamma @ motion)
+    np.testing.assert_allclose(force, expected, atol=1e-12)
+
+
+def test_c13_the_deviation_of_the_reactions_has_a_formula(rng):
+    """Shapes here; the numbers against differences stand in test_reactions."""
+    A, Gamma = np.eye(4), rng.normal(size=(2, 4))
+    found = reaction_derivatives(
+        A, np.eye(4), np.eye(4), Gamma, rng.normal(size=(2, 4)), rng.normal(size=(2, 4))
+    )
+    assert found.N_q.shape == found.N_v.shape == found.N_Q.shape == (2, 4)
+    Delta_Q = rng.normal(size=4)
+    assert (found.N_Q @ Delta_Q).shape == (2,), 'Delta Q is n x 1'
+    np.testing.assert_allclose(Gamma @ found.a_Q, 0.0, atol=1e-14)

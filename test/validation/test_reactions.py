@@ -1,0 +1,212 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reactions hold the constraint in Pinocchio's forward dynamics, and drift without Baumgarte."""
+
+import numpy as np
+import pytest
+from oracles import MujocoOracle, PinocchioOracle
+from samples import random_state, sample, shipped
+from scipy.linalg import sqrtm
+
+from robot_dynamics_ros.constraints.constrained_motion import simulate_constrained
+from robot_dynamics_ros.constraints.linearization import constrained_linearization
+from robot_dynamics_ros.constraints.reactions import constraint_force, reactions
+from robot_dynamics_ros.constraints.registry import make_constraint
+from robot_dynamics_ros.constraints.stack import Stack
+from robot_dynamics_ros.dynamics.registry import make_formulation
+from robot_dynamics_ros.errors import DivergenceError, ParameterError, SingularityError
+from robot_dynamics_ros.model import load_robot
+from robot_dynamics_ros.model.kinematics import frame_pose
+
+TILTING = {
+    'origin': {'lissajous': {'center': [0.2, 0.0, 0.6], 'amplitude': [0.01, 0.0, 0.02],
+                             'frequency': [0.3, 0.0, 0.24]}},
+    'turn': {'axis': [1.0, 0.2, 0.0],
+             'angle': {'lissajous': {'center': 0.1, 'amplitude': 0.4, 'frequency': 0.25}}},
+}  # fmt: skip
+TIME = 1.3
+
+
+def constraints_of(tree):
+    """Return two rows on the tool: a rotating plane and a sphere."""
+    plane = make_constraint('plane', tree, 'plane', {'frame': 'tool', 'plane': TILTING})
+    ball = {'frame': 'tool', 'radius': 0.6, 'sphere': {'origin': [0.1, 0.0, 0.1]}}
+    return Stack([plane, make_constraint('sphere', tree, 'ball', ball)])
+
+
+@pytest.fixture(params=['four_dof', 'rrpr'])
+def robot(request):
+    return sample(request.param)
+
+
+def state(robot, rng):
+    q, v, _ = random_state(robot.tree, rng)
+    oracle = PinocchioOracle(robot.xml, robot.gravity, robot.tree.joint_names)
+    A = oracle.mass_matrix(q)
+    b = oracle.coriolis_matrix(q, v) @ v + oracle.gravity_forces(q)
+    return oracle, q, v, A, b, rng.normal(size=robot.tree.n)
+
+
+def test_reactions_2_19_keep_the_acceleration_on_the_constraint_2_18(robot, rng):
+    oracle, q, v, A, b, Q = state(robot, rng)
+    _, _, Gamma, beta = constraints_of(robot.tree).evaluate(q, v, TIME)
+    N = reactions(A, b, Q, Gamma, beta)
+    for library in (oracle, MujocoOracle(robot.xml, robot.gravity, robot.tree.joint_names)):
+        a = library.forward_dynamics(q, v, Q + Gamma.T @ N)
+        # Rounding of the larger of the two terms, times the condition of A (up to 1e3).
+        np.testing.assert_allclose(Gamma @ a + beta, 0.0, atol=1e-11 * np.abs(a).max())
+
+
+def test_reactions_equal_the_force_of_udwadia_and_kalaba(robot, rng):
+    _, q, v, A, b, Q = state(robot, rng)
+    _, _, Gamma, beta = constraints_of(robot.tree).evaluate(q, v, TIME)
+    root = np.real(sqrtm(A))
+    free = np.linalg.solve(A, Q - b)
+    expected = root @ np.linalg.pinv(Gamma @ np.linalg.inv(root)) @ (-beta - Gamma @ free)
+    N = reactions(A, b, Q, Gamma, beta)
+    force, same = constraint_force(A, b, Q, Gamma, beta)
+    scale = np.abs(expected).max()
+    np.testing.assert_allclose(Gamma.T @ N, expected, atol=1e-11 * scale)
+    np.testing.assert_allclose(force, expected, atol=1e-11 * scale)
+    np.testing.assert_allclose(same, N, atol=1e-10 * np.abs(N).max())
+
+
+def test_redundant_constraints_have_a_force_but_no_unique_reactions(robot, rng):
+    _, q, v, A, b, Q = state(robot, rng)
+    _, _, Gamma, beta = constraints_of(robot.tree).evaluate(q, v, TIME)
+    twice, twice_beta = np.vstack([Gamma, 2.0 * Gamma[:1]]), np.append(beta, 2.0 * beta[0])
+    with pytest.raises(SingularityError, match='depend on each other; use constraint_force'):
+        reactions(A, b, Q, twice, twice_beta)
+    once, _ = constraint_force(A, b, Q, Gamma, beta)
+    force, N = constraint_force(A, b, Q, twice, twice_beta)
+    np.testing.assert_allclose(force, once, atol=1e-11 * np.abs(once).max())
+    np.testing.assert_allclose(twice.T @ N, force, atol=1e-11 * np.abs(once).max())
+
+
+def test_a_unit_normal_has_a_reaction_in_newtons():
+    """The SCARA's tool rests on a table: the table carries what the quill does not."""
+    robot = shipped('scara')
+    tree, n = robot.tree, 4
+    q, still = np.array([0.3, 0.8, 0.1, 0.2]), np.zeros(4)
+    table = {'frame': 'tool', 'plane': {'origin': [0, 0, 0.3]}}
+    plane = make_constraint('plane', tree, 'table', table)
+    _, _, Gamma, beta = plane.evaluate(q, still, 0.0)
+    model = make_formulation('newton_euler', tree)
+    A, b = model.mass_matrix(q), model.bias_forces(q, still)
+    N = reactions(A, b, np.zeros(n), Gamma, beta)
+    # Quill and tool, 1.15 and 0.72 kg, upwards on the robot.
+    np.testing.assert_allclose(N, [(1.15 + 0.72) * 9.81], rtol=1e-12)
+
+
+def test_derivatives_of_reactions_and_acceleration_are_differences_of_them(robot, rng):
+    """Section 7, at a state off the constraint and with a rotating plane."""
+    _, q, v, _, _, Q = state(robot, rng)
+    tree = robot.tree
+    model, held = make_formulation('newton_euler', tree), constraints_of(tree)
+
+    def respond(q, v, Q):
+        _, _, Gamma, beta = held.evaluate(q, v, TIME)
+        A, b = model.mass_matrix(q), model.bias_forces(q, v)
+        N = reactions(A, b, Q, Gamma, beta)
+        return np.concatenate([N, np.linalg.solve(A, Q - b + Gamma.T @ N)])
+
+    def difference(f, x, h=1e-5):
+        columns = []
+        for e in np.eye(len(x)):
+            near, far = f(x + h * e) - f(x - h * e), f(x + 2 * h * e) - f(x - 2 * h * e)
+            columns.append((8 * near - far) / (12 * h))
+        return np.stack(columns, axis=-1)
+
+    found = constrained_linearization(model, held, q, v, Q, TIME)
+    expected = (
+        difference(lambda x: respond(x, v, Q), q),
+        difference(lambda x: respond(q, x, Q), v),
+        difference(lambda x: respond(q, v, x), Q),
+    )
+    for wanted, N, a in zip(expected, found[:3], found[3:], strict=True):
+        # Differences of fourth order: 1e-16 / h = 1e-11, h^4 = 1e-20, of derivatives up to 1e4.
+        scale = np.abs(wanted).max()
+        np.testing.assert_allclose(np.vstack([N, a]), wanted, atol=3e-8 * scale)
+
+
+# ---- motion under constraints -------------------------------------------------------------------
+
+
+def loop_of_four_bars():
+    """Return tree, closing constraint and a closed state of the cut four-bar linkage."""
+    path = shipped_four_bar()
+    tree = load_robot(path, effort_limit=1.0)
+    loop = {'frame': 'arm_pin', 'other_frame': 'rod_pin', 'axes': 'xz'}
+    closed = make_constraint('coincidence', tree, 'loop', loop)
+    q, still = np.array([0.0, 0.0, 0.26, -0.4]), np.zeros(4)
+    for _ in range(20):  # Newton on the two passive joints
+        f, _, Gamma, _ = closed.evaluate(q, still, 0.0)
+        q[[1, 3]] -= np.linalg.solve(Gamma[:, [1, 3]], f)
+    return tree, closed, q
+
+
+def shipped_four_bar():
+    from robot_dynamics_ros.description.shipped import share_directory
+
+    return share_directory() / 'urdf' / 'four_bar.urdf.xacro'
+
+
+def consistent_velocity(constraint, q, drive):
+    Gamma = constraint.evaluate(q, np.zeros(4), 0.0).Gamma
+    null_space = np.linalg.svd(Gamma)[2][2:]
+    return null_space.T @ (null_space @ drive)
+
+
+def test_a_constraint_drifts_without_baumgarte_and_decays_with_it():
+    tree, closed, q = loop_of_four_bars()
+    model = make_formulation('newton_euler', tree.with_gravity((0, 0, 0)))
+    v = consistent_velocity(closed, q, np.array([7.0, 0.0, -5.0, 0.0]))
+
+    def no_effort(t, q, v):
+        return np.zeros(4)
+
+    options = {'duration': 1.0, 'step': 0.02}
+    without = simulate_constrained(model, closed, no_effort, q, v, **options)
+    stabilized = simulate_constrained(model, closed, no_effort, q, v, **options, G0=400.0, G1=40.0)
+    drift, rest = np.abs(without.f).max(axis=1), np.abs(stabilized.f).max(axis=1)
+    assert drift[-1] > 1e-4, 'truncation errors must show'
+    assert drift[-1] > 1.5 * drift[len(drift) // 2], 'and grow'
+    assert rest[-1] < 0.01 * drift[-1]
+    # An offset of the start persists without, and decays as e^-20t with.
+    off = q + np.array([0.0, 1e-3, 0.0, 0.0])
+    kept = simulate_constrained(model, closed, no_effort, off, 0 * v, 0.8, 0.02)
+    gone = simulate_constrained(model, closed, no_effort, off, 0 * v, 0.8, 0.02, G0=400.0, G1=40.0)
+    assert np.abs(kept.f[-1]).max() == pytest.approx(np.abs(kept.f[0]).max(), rel=0.01)
+    assert np.abs(gone.f[-1]).max() < 1e-6
+
+
+def test_ideal_constraints_do_no_work():
+    """Energy of the closed linkage in gravity is kept to the order of the integrator."""
+    tree, closed, q = loop_of_four_bars()
+    model = make_formulation('newton_euler', tree)
+    v = consistent_velocity(closed, q, np.array([0.6, 0.0, -0.4, 0.0]))
+
+    def energy(q, v):
+        kinetic = 0.5 * v @ model.mass_matrix(q) @ v
+        poses = [frame_pose(tree, q, name) for name in tree.link_names]
+        potential = [
+            -m * tree.gravity @ (pose.p_WF + pose.R_WF @ c)
+            for m, c, pose in zip(tree.mass, tree.com, poses, strict=True)
+        ]
+        return kinetic + sum(potential)
+
+    motion = simulate_constrained(
+        model, closed, lambda t, q, v: np.zeros(4), q, v, 0.5, 2e-3, G0=400.0, G1=40.0
+    )
+    levels = [energy(x, y) for x, y in zip(motion.q[::25], motion.v[::25], strict=True)]
+    # Fourth order at 2 ms over half a second: 1e-9 of 100 J.
+    np.testing.assert_allclose(levels, levels[0], atol=1e-6)
+    assert np.ptp(motion.q[:, 0]) > 0.1
+
+
+def test_a_motion_that_leaves_the_finite_numbers_is_reported():
+    tree, closed, q = loop_of_four_bars()
+    model = make_formulation('newton_euler', tree)
+    with pytest.raises(DivergenceError, match='constrained motion diverged at t = '):
+        simulate_constrained(model, closed, lambda t, q, v: np.full(4, np.inf), q, 0 * q, 0.1)
+    with pytest.raises(ParameterError, match='step'):
+        simulate_constrained(model, closed, lambda t, q, v: 0 * q, q, 0 * q, 1.0, 0.0)
