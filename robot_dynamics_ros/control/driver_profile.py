@@ -1,0 +1,259 @@
+# SPDX-License-Identifier: Apache-2.0
+r"""What stands between the model and a driver: names, units, signs, gears, what it does itself.
+
+With the driver's numbers x (position), y (velocity), c (command) and m (measured effort) of a
+joint, s its ``sign`` and e its ``effort_sign``:
+
+.. math::
+
+   q = s\,p\,(x - x_0), \qquad v = s\,w\,y, \qquad
+   c = \frac{\tau + \tau_0}{K}, \qquad \tau_{measured} = K_m m, \qquad
+   K = \begin{cases}e\,u & \text{effort at the joint}\\
+                   e\,u\,k_t\,N & \text{effort or current at the motor}\end{cases}
+
+p, w, u: rad or m, rad/s or m/s, N m or N or A (or parts of a rated torque) in one of the driver's
+units; :math:`x_0` ``position_zero``, :math:`\tau_0` ``effort_offset``, :math:`k_t`
+``torque_constant`` (1 where the unit is an effort), N ``gear_ratio``. :math:`K_m` is K with the
+unit of the measured efforts.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from robot_dynamics_ros.errors import ConfigurationError
+
+#: rad or m in one unit of position, and whether the unit is that of a joint that slides.
+POSITION_UNITS: dict[str, tuple[float, bool]] = {
+    'rad': (1.0, False),
+    'mrad': (1e-3, False),
+    'deg': (math.pi / 180.0, False),
+    'turn': (2.0 * math.pi, False),
+    'm': (1.0, True),
+    'mm': (1e-3, True),
+}
+#: The same of velocities; a second is the unit of time, except for rpm.
+VELOCITY_UNITS: dict[str, tuple[float, bool]] = {
+    **{f'{name}/s': unit for name, unit in POSITION_UNITS.items()},
+    'rpm': (2.0 * math.pi / 60.0, False),
+}
+#: N m or N at the joint in one unit of effort, and whether it is for a joint that slides.
+JOINT_EFFORT_UNITS: dict[str, tuple[float, bool]] = {
+    'N m': (1.0, False),
+    'mN m': (1e-3, False),
+    'N': (1.0, True),
+    'kN': (1e3, True),
+}
+#: N m or, with a ``torque_constant``, A or rated current at the motor; for either kind of joint.
+MOTOR_EFFORT_UNITS: dict[str, float] = {
+    'motor N m': 1.0,
+    'motor mN m': 1e-3,
+    'A': 1.0,
+    'mA': 1e-3,
+    'rated': 1.0,
+    'percent': 1e-2,
+    'permille': 1e-3,
+}
+#: Units that say nothing of the effort without a ``torque_constant``.
+NEED_CONSTANT = ('A', 'mA', 'rated', 'percent', 'permille')
+_EFFORT_UNITS = {**JOINT_EFFORT_UNITS, **dict.fromkeys(MOTOR_EFFORT_UNITS, (0.0, False))}
+
+COMMAND_FORMS = ('group', 'per_joint', 'joint_state')
+VELOCITY_SOURCES = ('message', 'differentiate')
+COMPENSATIONS = ('gravity', 'friction')
+#: What the effort of the driver's joint states is: nothing of use; all that the drive gives; that
+#: less what the driver compensates by itself.
+EFFORT_REPORTS = ('none', 'total', 'without_compensation')
+
+
+@dataclass(frozen=True)
+class JointProfile:
+    """One joint of a driver; a unit that is empty is SI.
+
+    Attributes:
+        joint: Name in the model; empty in a profile's defaults.
+        driver_name: Name in the driver's messages and topics; that of the model if empty.
+        sign: 1, or -1 if the driver counts positions against the model's axis.
+        effort_sign: 1, or -1 if it counts efforts against the model's axis; ``sign`` if 0.
+        position_unit: A key of ``POSITION_UNITS``, or rad or m in one unit of the driver.
+        velocity_unit: A key of ``VELOCITY_UNITS``, or a number; if empty, that of position per s.
+        position_zero: What the driver reads where the model's position is 0, its unit.
+        effort_unit: A key of ``JOINT_EFFORT_UNITS`` or ``MOTOR_EFFORT_UNITS``: of the commands.
+        measured_effort_unit: That of the joint states; ``effort_unit`` if empty.
+        torque_constant: Torque of the motor for 1 A, N m/A, or its rated torque, N m.
+        gear_ratio: Turn of the motor for one of the joint; rad/m where that slides.
+        effort_offset: Added to every effort before it is commanded, N m or N at the joint.
+        effort_limit: Largest magnitude, N m or N at the joint; that of the description if None.
+        effort_rate_limit: Largest change that the driver bears, N m/s or N/s; None for any.
+    """
+
+    joint: str = ''
+    driver_name: str = ''
+    sign: float = 1.0
+    effort_sign: float = 0.0
+    position_unit: str | float = ''
+    velocity_unit: str | float = ''
+    position_zero: float = 0.0
+    effort_unit: str = ''
+    measured_effort_unit: str = ''
+    torque_constant: float | None = None
+    gear_ratio: float = 1.0
+    effort_offset: float = 0.0
+    effort_limit: float | None = None
+    effort_rate_limit: float | None = None
+
+    def __post_init__(self) -> None:
+        place = f'joint {self.joint!r}' if self.joint else 'defaults'
+        _one_of(place, 'sign', self.sign, (1.0, -1.0))
+        _one_of(place, 'effort_sign', self.effort_sign, (0.0, 1.0, -1.0))
+        _known_unit(place, 'position_unit', self.position_unit, POSITION_UNITS)
+        _known_unit(place, 'velocity_unit', self.velocity_unit, VELOCITY_UNITS)
+        for name in ('effort_unit', 'measured_effort_unit'):
+            _known_unit(place, name, getattr(self, name), _EFFORT_UNITS)
+        for name in ('torque_constant', 'gear_ratio', 'effort_limit', 'effort_rate_limit'):
+            _positive(place, name, getattr(self, name))
+        for name in ('position_zero', 'effort_offset'):
+            _finite(place, name, getattr(self, name))
+
+    @property
+    def name(self) -> str:
+        """The driver's name of the joint."""
+        return self.driver_name or self.joint
+
+
+@dataclass(frozen=True)
+class CommandProfile:
+    """How efforts are sent.
+
+    Attributes:
+        topic: Name; of form per_joint with ``{joint}`` for the driver's name of the joint.
+        form: One of ``COMMAND_FORMS``: a Float64MultiArray for all, a Float64 for each, or a
+            JointState with names and efforts.
+    """
+
+    topic: str = 'effort_controller/commands'
+    form: str = 'group'
+
+    def __post_init__(self) -> None:
+        _one_of('command', 'form', self.form, COMMAND_FORMS)
+        per_joint = self.form == 'per_joint'
+        if not self.topic or ('{joint}' in self.topic) != per_joint:
+            wanted = 'have {joint} in it' if per_joint else 'be one name, without {joint}'
+            raise ConfigurationError(
+                'command, topic', f'is {self.topic!r}', f'of form {self.form} it must {wanted}'
+            )
+
+
+@dataclass(frozen=True)
+class StateProfile:
+    """How states come.
+
+    Attributes:
+        topic: Name of the joint states.
+        rate_hz: How often they come, Hz; one command answers each.
+        timeout_s: Age of the last one at which the stop action begins, s.
+        velocity: One of ``VELOCITY_SOURCES``.
+        cutoff_hz: Cut-off of the derivative filter, Hz; None if velocities come.
+        effort: One of ``EFFORT_REPORTS``.
+    """
+
+    topic: str = 'joint_states'
+    rate_hz: float = 1000.0
+    timeout_s: float = 0.05
+    velocity: str = 'message'
+    cutoff_hz: float | None = None
+    effort: str = 'none'
+
+    def __post_init__(self) -> None:
+        if not self.topic:
+            raise ConfigurationError('state, topic', 'is empty', 'name the topic of the states')
+        for name in ('rate_hz', 'timeout_s', 'cutoff_hz'):
+            _positive('state', name, getattr(self, name))
+        _one_of('state', 'velocity', self.velocity, VELOCITY_SOURCES)
+        _one_of('state', 'effort', self.effort, EFFORT_REPORTS)
+        if self.timeout_s * self.rate_hz < 2.0:
+            raise ConfigurationError(
+                'state, timeout_s',
+                f'{self.timeout_s:g} s is less than two periods of {self.rate_hz:g} Hz',
+                f'give at least {2.0 / self.rate_hz:g}',
+            )
+        if (self.velocity == 'differentiate') != (self.cutoff_hz is not None):
+            raise ConfigurationError(
+                'state, cutoff_hz',
+                f'is {self.cutoff_hz} with velocity: {self.velocity}',
+                'give it with velocity: differentiate, and only then',
+            )
+        if self.cutoff_hz is not None and self.cutoff_hz > 0.5 * self.rate_hz:
+            raise ConfigurationError(
+                'state, cutoff_hz',
+                f'{self.cutoff_hz:g} Hz is above half the rate of {self.rate_hz:g} Hz',
+                'positions at that rate tell nothing of faster motion',
+            )
+
+
+@dataclass(frozen=True)
+class DriverProfile:
+    """A driver, in numbers and names.
+
+    Attributes:
+        name: Its name.
+        summary: One sentence.
+        command, state: Topics and forms.
+        compensated_by_driver: Which of ``COMPENSATIONS`` the driver adds to every command.
+        payload_known_to_driver: Whether its gravity includes what the arm carries.
+        defaults: What holds for joints that do not say otherwise.
+        joints: In the order of the command; empty: those of the model in its order.
+    """
+
+    name: str
+    summary: str = ''
+    command: CommandProfile = field(default_factory=CommandProfile)
+    state: StateProfile = field(default_factory=StateProfile)
+    compensated_by_driver: tuple[str, ...] = ()
+    payload_known_to_driver: bool = True
+    defaults: JointProfile = field(default_factory=JointProfile)
+    joints: tuple[JointProfile, ...] = ()
+
+    def __post_init__(self) -> None:
+        for term in self.compensated_by_driver:
+            _one_of('driver', 'compensated_by_driver', term, COMPENSATIONS)
+        _each_once('compensated_by_driver', self.compensated_by_driver)
+        _each_once('joints', [joint.joint for joint in self.joints])
+        _each_once('joints, driver_name', [joint.name for joint in self.joints])
+
+
+def _each_once(place: str, names: tuple[str, ...] | list[str]) -> None:
+    for name in names:
+        if names.count(name) > 1:
+            raise ConfigurationError(place, f'{name!r} stands there twice', 'name it once')
+
+
+def _one_of(place: str, key: str, value: object, known: tuple[object, ...]) -> None:
+    if value not in known:
+        listed = ', '.join(str(x) for x in known)
+        raise ConfigurationError(f'{place}, {key}', f'is {value!r}', f'known: {listed}')
+
+
+def _known_unit(place: str, key: str, value: str | float, known: Mapping[str, object]) -> None:
+    if value == '' or (isinstance(value, str) and value in known):
+        return
+    number = not isinstance(value, (str, bool)) and known is not _EFFORT_UNITS
+    if not (number and math.isfinite(float(value)) and float(value) > 0.0):
+        also = '' if known is _EFFORT_UNITS else ', or the SI value of one unit'
+        raise ConfigurationError(
+            f'{place}, {key}', f'is {value!r}', f'known: {", ".join(known)}{also}'
+        )
+
+
+def _positive(place: str, key: str, value: float | None) -> None:
+    if value is not None:
+        _finite(place, key, value)
+        if not value > 0.0:
+            raise ConfigurationError(f'{place}, {key}', f'is {value:g}', 'must be positive')
+
+
+def _finite(place: str, key: str, value: float) -> None:
+    if not math.isfinite(value):
+        raise ConfigurationError(f'{place}, {key}', f'is {value}', 'give a finite number')

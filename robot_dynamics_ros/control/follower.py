@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the arm follows: a trajectory, one that waits for its start, or a position."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from robot_dynamics_ros.control.control_law import Reference
+from robot_dynamics_ros.control.sampling import ReferenceSampler
+from robot_dynamics_ros.control.trajectories.hold import Hold
+from robot_dynamics_ros.control.trajectories.spline import Knot
+from robot_dynamics_ros.control.trajectories.waypoints import Waypoints
+from robot_dynamics_ros.control.trajectory import Trajectory, check_limits
+from robot_dynamics_ros.errors import TrajectoryError
+from robot_dynamics_ros.model.robot_tree import RobotTree
+from robot_dynamics_ros.spatial.scalar import Array
+
+_SECOND_NS = 1_000_000_000
+# In which a hold brings the reference to rest from the velocity limit, or 1 rad/s or m/s, s.
+_BRAKING_S = 0.2
+
+
+class Follower:
+    """Gives the joint reference of every instant; time is that of the states, in ns.
+
+    Attributes:
+        reference: Of the last sample.
+        changes: How often something else was followed from then on; a trajectory that somebody
+            waits for is not followed any more once this has changed.
+
+    Args:
+        tree: Gives limits and names.
+    """
+
+    def __init__(self, tree: RobotTree) -> None:
+        self._tree = tree
+        self.reference = Reference(tree.n)
+        self.changes = 0
+        self._trajectory: Trajectory = Hold(self.reference.position)
+        self._start_ns = self._now_ns = 0
+        self._pending: tuple[int, list[Knot]] | None = None
+
+    def set_sampler(self, sampler: ReferenceSampler) -> None:
+        """Sample in another way from now on."""
+        self._sampler = sampler
+
+    def rest_at(self, q: Array, stamp_ns: int) -> None:
+        """Stay at a position, shape (n,), rad or m, whatever was followed."""
+        self._now_ns = stamp_ns
+        self._replace(Hold(q), stamp_ns)
+        self._trajectory.sample(0.0, self.reference)
+
+    def hold(self) -> None:
+        """Stop following: come to rest from the present reference and stay there."""
+        position, velocity = self.reference.position, self.reference.velocity
+        fastest = np.where(np.isfinite(self._tree.velocity_limit), self._tree.velocity_limit, 1.0)
+        speed = np.abs(velocity)
+        seconds = _BRAKING_S * min(1.0, float((speed / fastest).max()))
+        limit = np.where(velocity > 0.0, self._tree.position_upper, self._tree.position_lower)
+        # Braking evenly takes half of the distance that the speed would cover in that time.
+        room = np.maximum(np.sign(velocity) * (limit - position), 0.0)
+        in_time = np.divide(2.0 * room, speed, out=np.full_like(speed, np.inf), where=speed > 0.0)
+        seconds = min(seconds, float(in_time.min()))
+        if not seconds > 0.0:
+            self._replace(Hold(position), self._now_ns)
+            return
+        end = position + 0.5 * seconds * velocity
+        rest = Knot(seconds, end.tolist(), [0.0] * self._tree.n, None)
+        self._replace(Waypoints([rest], self.reference), self._now_ns)
+
+    def follow(
+        self,
+        times: Array,
+        position: Array,
+        velocity: Array | None,
+        acceleration: Array | None,
+        start_ns: int,
+        start_tolerance: float,
+    ) -> int:
+        """Replace what is followed by a trajectory; see ``ControlLoop.follow``."""
+        start = start_ns or self._now_ns
+        knots = [
+            Knot(
+                float(times[k]),
+                position[k].tolist(),
+                None if velocity is None else velocity[k].tolist(),
+                None if acceleration is None else acceleration[k].tolist(),
+            )
+            for k in range(len(times))
+        ]
+        if start + int(knots[-1].time * _SECOND_NS) < self._now_ns:
+            raise TrajectoryError(
+                'header.stamp',
+                f'the trajectory was over {(self._now_ns - start) / _SECOND_NS:.3f} s ago',
+                'use a stamp in the future, or 0 for now',
+            )
+        trajectory = self._waypoints(knots, start_tolerance)
+        check_limits(trajectory, self._tree)
+        if start > self._now_ns:
+            self._pending = (start, knots)
+            self.changes += 1
+        else:
+            self._replace(trajectory, start)
+        return start
+
+    @property
+    def progress(self) -> tuple[float, float]:
+        """Time since the start of what is followed, negative before, and its duration, s."""
+        if self._pending is not None:
+            start, knots = self._pending
+            return (self._now_ns - start) / _SECOND_NS, knots[-1].time
+        return self._elapsed(), self._trajectory.duration
+
+    @property
+    def moving(self) -> bool:
+        """Whether a trajectory is being followed or waits for its start."""
+        elapsed, duration = self.progress
+        return elapsed < duration
+
+    def sample(self, stamp_ns: int) -> None:
+        """Write the reference of a state's stamp, ns."""
+        self._now_ns = stamp_ns
+        if self._pending is not None and stamp_ns >= self._pending[0]:
+            start, knots = self._pending
+            self._trajectory = Waypoints(knots, self.reference, self._tree.joint_names)
+            self._start_ns, self._pending = start, None
+        self._sampler.sample(self._trajectory, self._elapsed(), self.reference)
+
+    def _elapsed(self) -> float:
+        return (self._now_ns - self._start_ns) / _SECOND_NS
+
+    def _replace(self, trajectory: Trajectory, start_ns: int) -> None:
+        self._trajectory, self._start_ns, self._pending = trajectory, start_ns, None
+        self.changes += 1
+
+    def _waypoints(self, knots: list[Knot], start_tolerance: float) -> Waypoints:
+        names = self._tree.joint_names
+        trajectory = Waypoints(knots, self.reference, names)
+        first = np.array(knots[0].position)
+        step = np.abs(first - self.reference.position)
+        worst = int(np.argmax(step))
+        if knots[0].time == 0.0 and step[worst] > start_tolerance:
+            raise TrajectoryError(
+                'point 0',
+                f'is at time 0 and {step[worst]:.4g} from where joint {names[worst]!r} shall be',
+                f'begin within {start_tolerance:g}, or give it time to get there',
+            )
+        return trajectory

@@ -1,0 +1,353 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The control loop without ROS: a state in, an effort out, the safe shell in between.
+
+The node feeds it from messages, a replay from a recording: the same object, the same commands.
+"""
+
+from __future__ import annotations
+
+import math
+from enum import Enum
+
+import numpy as np
+
+from robot_dynamics_ros.control.carried_load import CarriedLoad
+from robot_dynamics_ros.control.control_law import ControlLaw
+from robot_dynamics_ros.control.driver_share import DriverShare
+from robot_dynamics_ros.control.follower import Follower
+from robot_dynamics_ros.control.loop_settings import LoopSettings
+from robot_dynamics_ros.control.pd_gravity import joint_inertia
+from robot_dynamics_ros.control.safety import (
+    ActivationRamp,
+    EffortLimiter,
+    JointLimitGuard,
+    StateMonitor,
+    Verdict,
+    make_stop_action,
+)
+from robot_dynamics_ros.control.sampling import ReferenceSampler
+from robot_dynamics_ros.errors import (
+    ConfigurationError,
+)
+from robot_dynamics_ros.model.payload import Payload
+from robot_dynamics_ros.model.robot_tree import RobotTree
+from robot_dynamics_ros.spatial.scalar import Array
+from robot_dynamics_ros.symbolic.kernel import KernelSet
+
+_SECOND_NS = 1_000_000_000
+
+
+class Observation(Enum):
+    """What became of a measured state."""
+
+    #: New and believed: the loop may be run.
+    NEW = 'new'
+    #: The stamp has not advanced: already answered.
+    REPEATED = 'repeated'
+    #: Not believed (not finite, implausible, a jump); ``last_refusal`` says why.
+    REFUSED = 'refused'
+
+
+class ControlLoop:
+    """Reference, law, ramp, joint-limit guard and effort limiter of one robot.
+
+    Call ``observe`` for every state; ``start`` to begin where the arm is; then, for every
+    observation that is ``NEW``, ``tick``. ``stop`` gives the stop action's effort. Time is that
+    of the states, in ns.
+
+    Law, ramp and guard compute all that the motors shall give. Where the driver compensates
+    something by itself, its share is left to it at the end, and limit and rate apply to the rest.
+
+    Args:
+        tree: The robot without what it carries.
+        kernels: Its dynamics; with a load, those of the load.
+        law: Made with the same kernels.
+        settings: What surrounds the law.
+        driver: What the driver compensates by itself; None: nothing.
+        load: What the arm carries, if that may change.
+        follower: What gives the reference; one that follows trajectories if None.
+
+    Attributes:
+        tree, law, settings: As given.
+        q, v: Last believed state, shape (n,), rad or m and rad/s or m/s.
+        reference: Joint reference of the last tick.
+        effort: The last command, shape (n,), N m or N, less what the driver gives by itself;
+            finite and within the limits.
+        last_refusal: Why the last refused state was refused; empty if none was.
+    """
+
+    def __init__(
+        self,
+        tree: RobotTree,
+        kernels: KernelSet,
+        law: ControlLaw,
+        settings: LoopSettings | None = None,
+        *,
+        driver: DriverShare | None = None,
+        load: CarriedLoad | None = None,
+        follower: Follower | None = None,
+    ) -> None:
+        n = tree.n
+        self.tree, self.law, self._kernels = tree, law, kernels
+        self._driver, self._load = driver, load
+        self.q: Array = np.zeros(n)
+        self.v: Array = np.zeros(n)
+        self._follower = follower or Follower(tree)
+        self.reference = self._follower.reference
+        self.effort: Array = np.zeros(n)
+        self.last_refusal = ''
+        self._gravity, self._wanted, self._fallback = np.zeros(n), np.zeros(n), np.zeros(n)
+        self._still, self._limits = np.zeros(n), tree.effort_limit.tolist()
+        self._measured_effort = np.full(n, np.nan)
+        self._origin_ns: int | None = None
+        self._stamp_ns = 0
+        self._running = self._just_started = self._stopping = False
+        self.limiter = EffortLimiter(tree.effort_limit)
+        self.guard = self._make_guard(1.0)
+        self.change_settings(settings or LoopSettings())
+
+    # Settings -----------------------------------------------------------------------------------
+
+    def change_settings(self, settings: LoopSettings) -> None:
+        """Apply settings between two ticks.
+
+        Raises:
+            ParameterError, UnknownNameError: A setting is refused; nothing has changed then.
+        """
+        settings.check(self.tree)
+        previous = getattr(self, 'settings', None)
+        if previous == settings:
+            return
+        self._stop_action = make_stop_action(settings.stop_action, self.tree, self._kernels)
+        sampler = ReferenceSampler(self.tree.n, settings.hold, settings.period)
+        self._follower.set_sampler(sampler)
+        self.limiter.set_rate(settings.rates(self.tree.n))
+        if previous is None or previous.activation_ramp_s != settings.activation_ramp_s:
+            self._ramp = ActivationRamp(self.tree.n, settings.activation_ramp_s)
+        if previous is None or previous.state_timeout_s != settings.state_timeout_s:
+            self.monitor = StateMonitor(self.tree, settings.state_timeout_s)
+        if previous is None or previous.effort_scale != settings.effort_scale:
+            self.limiter.set_limit(settings.effort_scale * self.tree.effort_limit)
+            self._replace_guard(settings.effort_scale)
+        self.settings = settings
+
+    def change_law(self, law: ControlLaw, *, blend: bool = True) -> None:
+        """Switch to another law, or to other gains of the same one.
+
+        Args:
+            law: Made for the same robot.
+            blend: Whether it starts anew and is blended in from the last command; not needed for
+                a change of gains, which matters only where there is an error.
+        """
+        self.law = law
+        if self._running and blend:
+            t = self._time()
+            self.law.reset(t, self.q, self.v)
+            self._ramp.start(t, self.effort + self._share(self.v))
+
+    def carry(self, payload: Payload | None, duration: float = 0.0) -> None:
+        """Take over another payload, or none, without a step of the effort.
+
+        Args:
+            payload: What is carried from now on.
+            duration: Time over which the model goes over to it, s; at once while at rest.
+
+        Raises:
+            UnknownNameError: The payload's frame does not exist.
+            ModelError: The payload is not physical.
+            ConfigurationError: The loop was made without a load.
+        """
+        if self._load is None:
+            raise ConfigurationError('payload', 'the loop has no load', 'make it with one')
+        self._load.change(payload, self._time(), duration if self._running else 0.0)
+        self._replace_guard(self.settings.effort_scale)
+
+    def _replace_guard(self, effort_scale: float) -> None:
+        counted = self.guard.active
+        self.guard = self._make_guard(effort_scale)
+        self.guard.active = counted
+
+    def _make_guard(self, effort_scale: float) -> JointLimitGuard:
+        """Return a guard that brakes with half of the effort that may be commanded."""
+        loaded = self.tree if self._load is None else self._load.tree
+        inertia = joint_inertia(loaded, self._still)
+        return JointLimitGuard(self.tree, inertia, braking=0.5 * effort_scale)
+
+    # States -------------------------------------------------------------------------------------
+
+    def observe(self, stamp_ns: int, q: Array, v: Array) -> Observation:
+        """Take over a measured state if it is to be believed.
+
+        Args:
+            stamp_ns: Time of the state, ns.
+            q: Positions, shape (n,), rad or m; anything may be in it. Copied.
+            v: Velocities, shape (n,), rad/s or m/s; likewise.
+
+        Returns:
+            What became of it. After a jump of time or a gap the loop starts anew by itself.
+        """
+        if self._origin_ns is None:
+            self._origin_ns = stamp_ns
+        elapsed = (stamp_ns - self._origin_ns) / _SECOND_NS
+        verdict = self.monitor.accept(elapsed, q, v, arrival=elapsed)
+        if verdict is Verdict.NOT_NEWER:
+            return Observation.REPEATED
+        if not verdict.usable:
+            self.last_refusal = verdict.value
+            return Observation.REFUSED
+        self._stamp_ns = stamp_ns
+        self.q[:], self.v[:] = q, v
+        if verdict is Verdict.RESTARTED and self._running and not self._just_started:
+            self._begin()
+        self._just_started = False
+        return Observation.NEW
+
+    def start(self) -> None:
+        """Begin to control: hold the last believed position, ramp from the initial effort."""
+        self.monitor.forget()  # so that the present state is answered even if it comes again
+        self._running = self._just_started = True
+        self._begin()
+
+    def _begin(self) -> None:
+        t = self._time()
+        if self._load is not None:
+            self._load.restart(t)
+        self.law.reset(t, self.q, self.v)
+        self._kernels.gravity_forces(self.q, self._gravity)
+        share = self._share(self.v)
+        initial = {
+            'gravity': self._gravity,
+            'measured': self._measured_effort,
+            'zero': share,
+        }[self.settings.activation_effort]
+        if not np.isfinite(initial).all():
+            initial = self._gravity
+        self.limiter.reset(initial - share)
+        self._ramp.start(t, self.limiter.last + share)
+        self._stopping = False
+        self._follower.rest_at(self.q, self._stamp_ns)
+
+    def note_measured_effort(self, effort: Array) -> None:
+        """Remember what the motors give, shape (n,), for ``activation_effort`` 'measured'."""
+        self._measured_effort[:] = effort
+
+    # The tick -----------------------------------------------------------------------------------
+
+    def tick(self) -> None:
+        """Compute the command that answers the last believed state into ``effort``."""
+        t, dt = self._time(), self.monitor.dt or self.settings.period
+        if self._load is not None and self._load.changing:
+            self._load.advance(t)
+        self._follower.sample(self._stamp_ns)
+        q, v, wanted = self.q, self.v, self._wanted
+        self.law.effort(t, q, v, self.reference, wanted)
+        self._ramp.blend(t, wanted)
+        self._kernels.gravity_forces(q, self._gravity)
+        self.guard.confine(q, v, self._gravity, wanted)
+        fallback = None
+        if not math.isfinite(wanted.sum()):
+            fallback = self._fallback
+            self._write_stop(fallback, fresh=True)
+        if self._driver is not None:
+            self._leave_to_driver(wanted, v)
+        self.limiter.limit(wanted, dt, fallback, self.effort)
+
+    def decompose(self) -> dict[str, Array]:
+        """Return the law's efforts of the last tick by origin; allocates, not for the tick."""
+        return self.law.decompose(self._time(), self.q, self.v, self.reference)
+
+    def stop(self, *, final: bool = False) -> None:
+        """Compute the stop action's effort from the last believed state into ``effort``.
+
+        Args:
+            final: Whether it is the last command, which nobody will follow up: then no feedback
+                is used, and no rate limit holds it back from the safe value.
+        """
+        if not self._stopping:
+            self._stopping = True
+            self._stop_action.begin(self.q)
+        self._write_stop(self._wanted, fresh=False)
+        if final:
+            self.limiter.reset(self._wanted)
+        self.limiter.limit(self._wanted, self.settings.period, None, self.effort)
+
+    def _write_stop(self, out: Array, *, fresh: bool) -> None:
+        """Write what the driver is told by the stop action."""
+        self._stop_action.effort(self.q, self.v, fresh, out)
+        if self._driver is not None and self._stop_action.of_motors:
+            self._leave_to_driver(out, self.v if fresh else self._still)
+
+    def _share(self, v: Array) -> Array:
+        """Return what the driver gives by itself, shape (n,), N m or N."""
+        return self._still if self._driver is None else self._driver.update(self.q, v)
+
+    def _leave_to_driver(self, effort: Array, v: Array) -> None:
+        """Turn what the motors shall give, within their limits, into what the driver is told."""
+        share = self._share(v).tolist()
+        for i, (tau, limit) in enumerate(zip(effort.tolist(), self._limits, strict=True)):
+            if tau > limit or tau < -limit:
+                tau = limit if tau > 0.0 else -limit
+                self.limiter.saturated[i] += 1
+            effort[i] = tau - share[i]
+
+    # Trajectories -------------------------------------------------------------------------------
+
+    def follow(
+        self,
+        times: Array,
+        position: Array,
+        velocity: Array | None,
+        acceleration: Array | None,
+        start_ns: int = 0,
+    ) -> int:
+        """Replace what is followed by a trajectory.
+
+        Until it starts, and from its start to its first point, the motion goes on smoothly from
+        the present reference.
+
+        Args:
+            times: Times of the points from the start, shape (k,), s.
+            position: Shape (k, n), rad or m.
+            velocity: Shape (k, n), rad/s or m/s, or None.
+            acceleration: Shape (k, n), rad/s^2 or m/s^2, or None.
+            start_ns: Stamp of the start, ns; 0 for now.
+
+        Returns:
+            The stamp of the start, ns.
+
+        Raises:
+            TrajectoryError: It is over already, leaves the limits, begins with a step, or its
+                points break a rule; names the culprit.
+        """
+        tolerance = self.settings.start_tolerance
+        return self._follower.follow(times, position, velocity, acceleration, start_ns, tolerance)
+
+    def hold(self) -> None:
+        """Stop following: the reference comes to rest from where it is, and stays there."""
+        self._follower.hold()
+
+    def hold_here(self) -> None:
+        """Stop following and stay where the arm is, blended in from the last command."""
+        t = self._time()
+        self._follower.rest_at(self.q, self._stamp_ns)
+        self.law.reset(t, self.q, self.v)
+        self._ramp.start(t, self.effort + self._share(self.v))
+
+    @property
+    def moving(self) -> bool:
+        """Whether a trajectory is being followed or waits for its start."""
+        return self._follower.moving
+
+    @property
+    def progress(self) -> tuple[float, float]:
+        """Time since the start of what is followed, negative before, and its duration, s."""
+        return self._follower.progress
+
+    @property
+    def changes(self) -> int:
+        """How often something else was followed from then on."""
+        return self._follower.changes
+
+    def _time(self) -> float:
+        """Return the stamp of the last believed state on the loop's own clock, s."""
+        return (self._stamp_ns - (self._origin_ns or 0)) / _SECOND_NS

@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The safe shell around a law, in pure pieces; times are passed in, no clock is read.
+
+A tick of a node that composes them::
+
+    verdict = monitor.accept(stamp, q, v, arrival)  # is this state to be believed?
+    law.effort(t, q, v, reference, effort)          # or stop.effort(q, v, fresh, effort)
+    ramp.blend(t, effort)                           # after activation
+    guard.confine(q, v, gravity, effort)            # near the joint limits
+    limiter.limit(effort, dt, fallback, command)    # last of all: finite, within limit and rate
+"""
+
+from robot_dynamics_ros.control.safety.activation_ramp import ActivationRamp
+from robot_dynamics_ros.control.safety.effort_limiter import EffortLimiter
+from robot_dynamics_ros.control.safety.joint_limit_guard import JointLimitGuard
+from robot_dynamics_ros.control.safety.state_monitor import StateMonitor, Verdict
+from robot_dynamics_ros.control.safety.stop_action import (
+    STOP_ACTIONS,
+    StopAction,
+    make_stop_action,
+)
+
+__all__ = [
+    'STOP_ACTIONS',
+    'ActivationRamp',
+    'EffortLimiter',
+    'JointLimitGuard',
+    'StateMonitor',
+    'StopAction',
+    'Verdict',
+    'make_stop_action',
+]

@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the arm does when the law must not act: on timeout, deactivation, shutdown."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, ClassVar
+
+import numpy as np
+
+from robot_dynamics_ros.control import law_parameters as check
+from robot_dynamics_ros.control.pd_gravity import joint_inertia
+from robot_dynamics_ros.errors import UnknownNameError
+from robot_dynamics_ros.model.robot_tree import RobotTree
+from robot_dynamics_ros.spatial.scalar import Array
+from robot_dynamics_ros.symbolic.kernel import KernelSet, compile_kernel
+
+
+class StopAction(ABC):
+    """A declared, simple behaviour that needs little: at best a fresh state, at worst an old one.
+
+    Without a fresh state there is no velocity to rely on, so feedback is left out and what
+    remains is computed at the last known position.
+
+    Args:
+        tree: The robot.
+        kernels: With ``gravity_forces``; compiled from the tree if None.
+        natural_frequency: w0 of the feedback, one number or one per joint, rad/s.
+        damping_ratio: zeta of the feedback, likewise.
+
+    Raises:
+        ParameterError: A gain is refused.
+    """
+
+    name: ClassVar[str]
+    #: Whether the effort is all that the motors shall give, gravity included, or, if not, what a
+    #: driver that compensates something by itself is told.
+    of_motors: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        tree: RobotTree,
+        kernels: KernelSet | None = None,
+        natural_frequency: Any = 10.0,
+        damping_ratio: Any = 1.0,
+    ) -> None:
+        w = check.per_joint('natural_frequency', natural_frequency, tree.n)
+        zeta = check.per_joint('damping_ratio', damping_ratio, tree.n)
+        Kp, Kd = check.feedback_gains(w, zeta, 0.0)
+        inertia = joint_inertia(tree, check.middle_of_limits(tree))
+        self.stiffness, self.damping = inertia * Kp, inertia * Kd
+        self._gravity = (
+            kernels or compile_kernel(tree, outputs=('gravity_forces',))
+        ).gravity_forces
+        self._anchor: Array = np.zeros(tree.n)
+
+    def begin(self, q: Array) -> None:
+        """Start to act at a position, shape (n,), rad or m, the last one known; copied."""
+        self._anchor[:] = q
+
+    @abstractmethod
+    def effort(self, q: Array, v: Array, fresh: bool, out: Array) -> None:
+        """Write the efforts.
+
+        Args:
+            q: Last known positions, shape (n,), rad or m.
+            v: Last known velocities, shape (n,), rad/s or m/s; not used unless fresh.
+            fresh: Whether the state is recent enough for feedback.
+            out: Written, shape (n,), N m or N.
+        """
+
+
+class Zero(StopAction):
+    """No effort is commanded: for arms with brakes, or whose driver holds them."""
+
+    name = 'zero'
+    of_motors = False
+
+    def effort(self, q: Array, v: Array, fresh: bool, out: Array) -> None:
+        """Write zeros, see :class:`StopAction`."""
+        out.fill(0.0)
+
+
+class Gravity(StopAction):
+    """Balance gravity at the last known position; the arm coasts to rest by its own friction."""
+
+    name = 'gravity'
+
+    def effort(self, q: Array, v: Array, fresh: bool, out: Array) -> None:
+        """Write gravity, see :class:`StopAction`."""
+        self._gravity(q, out)
+
+
+class Damping(StopAction):
+    """Balance gravity and brake, ``g(q) - D v`` with ``D = 2 zeta w0 m``."""
+
+    name = 'damping'
+
+    def effort(self, q: Array, v: Array, fresh: bool, out: Array) -> None:
+        """Write gravity and damping, see :class:`StopAction`."""
+        self._gravity(q, out)
+        if fresh:
+            out -= self.damping * v
+
+
+class Hold(StopAction):
+    """Stay where it began: ``g(q) + K (q_0 - q) - D v``, ``K = w0^2 m``, ``D = 2 zeta w0 m``."""
+
+    name = 'hold'
+
+    def effort(self, q: Array, v: Array, fresh: bool, out: Array) -> None:
+        """Write gravity and feedback to the anchor, see :class:`StopAction`."""
+        self._gravity(q, out)
+        if fresh:
+            out += self.stiffness * (self._anchor - q) - self.damping * v
+
+
+STOP_ACTIONS: dict[str, type[StopAction]] = {
+    'damping': Damping,
+    'gravity': Gravity,
+    'hold': Hold,
+    'zero': Zero,
+}
+
+
+def make_stop_action(
+    name: str, tree: RobotTree, kernels: KernelSet | None = None, **gains: Any
+) -> StopAction:
+    """Return a stop action for a robot.
+
+    Args:
+        name: One of ``STOP_ACTIONS``.
+        tree: The robot.
+        kernels: With ``gravity_forces``; compiled from the tree if None.
+        gains: ``natural_frequency`` and ``damping_ratio``, see :class:`StopAction`.
+
+    Raises:
+        UnknownNameError: There is no such action; lists those that exist.
+        ParameterError: A gain is refused.
+    """
+    if name not in STOP_ACTIONS:
+        raise UnknownNameError('stop action', name, STOP_ACTIONS)
+    return STOP_ACTIONS[name](tree, kernels, **gains)

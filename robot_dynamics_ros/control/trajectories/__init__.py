@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Trajectories that keep the contract of ``control/trajectory.py``."""

@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The points of a trajectory message as arrays, whoever made the message."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from robot_dynamics_ros.errors import TrajectoryError
+from robot_dynamics_ros.spatial.scalar import Array
+
+
+def trajectory_arrays(
+    msg: Any, joints: Sequence[str]
+) -> tuple[Array, Array, Array | None, Array | None]:
+    """Return the points of a JointTrajectory in the order of the model.
+
+    Args:
+        msg: trajectory_msgs/JointTrajectory with at least one point.
+        joints: The model's joints; the message must name each exactly once.
+
+    Returns:
+        Times (k,) in s, positions (k, n), velocities (k, n) or None, accelerations (k, n) or None.
+
+    Raises:
+        TrajectoryError: Names are missing, unknown or repeated, or a point has a wrong size.
+    """
+    names = list(msg.joint_names)
+    _check_names(names, joints)
+    columns = [names.index(name) for name in joints]
+    times = np.array(
+        [p.time_from_start.sec + p.time_from_start.nanosec * 1e-9 for p in msg.points]
+    )
+    position = _rows(msg.points, 'positions', columns, required=True)
+    velocity = _rows(msg.points, 'velocities', columns, required=False)
+    acceleration = _rows(msg.points, 'accelerations', columns, required=False)
+    assert position is not None  # required
+    return times, position, velocity, acceleration
+
+
+def _check_names(names: Sequence[str], joints: Sequence[str]) -> None:
+    for name in names:
+        if name not in joints:
+            raise TrajectoryError(
+                f'joint {name!r}', 'is not controlled here', f'known: {", ".join(joints)}'
+            )
+        if names.count(name) > 1:
+            raise TrajectoryError(f'joint {name!r}', 'is named twice', 'name every joint once')
+    missing = [name for name in joints if name not in names]
+    if missing:
+        raise TrajectoryError(
+            f'joints {", ".join(missing)}', 'are missing', 'a trajectory must name every joint'
+        )
+
+
+def _rows(
+    points: Sequence[Any], field: str, columns: list[int], *, required: bool
+) -> Array | None:
+    sizes = [len(getattr(point, field)) for point in points]
+    if not required and not any(sizes):
+        return None
+    for index, size in enumerate(sizes):
+        if size != len(columns):
+            raise TrajectoryError(
+                f'point {index}', f'has {size} {field}', f'give {len(columns)}, one per joint'
+            )
+    return np.array([getattr(point, field) for point in points])[:, columns]

@@ -1,0 +1,218 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every law: feed-forward only at zero error, parts that add up, refusals that change nothing."""
+
+import tracemalloc
+
+import numpy as np
+import pytest
+from oracles import PinocchioOracle
+from samples import random_state, sample
+
+from robot_dynamics_ros.control.control_law import Reference
+from robot_dynamics_ros.control.registry import LAWS, make_law
+from robot_dynamics_ros.errors import ParameterError, UnknownNameError
+
+ROBOTS = ['scara', 'four_dof', 'rrpr']
+#: What each law may put out where the state equals the reference; all of it from an oracle.
+FEED_FORWARD = {
+    'computed_torque': {'inertia', 'coriolis', 'gravity', 'friction'},
+    'constraint_stabilization': {'inertia', 'coriolis', 'gravity', 'friction'},
+    'gravity_compensation': {'gravity'},
+    'pd_gravity': {'gravity'},
+}
+
+
+@pytest.fixture(params=LAWS)
+def name(request):
+    return request.param
+
+
+@pytest.fixture(params=ROBOTS)
+def robot(request):
+    return sample(request.param)
+
+
+def random_reference(tree, rng):
+    reference = Reference(tree.n)
+    state = random_state(tree, rng)
+    reference.position[:], reference.velocity[:], reference.acceleration[:] = state
+    return reference
+
+
+def effort(law, q, v, reference):
+    out = np.full(len(q), np.nan)
+    law.effort(0.0, q, v, reference, out)
+    return out
+
+
+def test_zero_error_gives_the_feed_forward_only(name, robot, rng):
+    tree = robot.tree
+    reference = random_reference(tree, rng)
+    q, v, a = reference.position, reference.velocity, reference.acceleration
+    oracle = PinocchioOracle(robot.xml, robot.gravity, tree.joint_names)
+    parts = {
+        'inertia': oracle.mass_matrix(q) @ a + tree.armature * a,
+        'coriolis': oracle.coriolis_matrix(q, v) @ v,
+        'gravity': oracle.gravity_forces(q),
+        'friction': tree.damping * v + tree.dry_friction * np.tanh(v / 1e-3),
+    }
+    expected = sum(parts[part] for part in FEED_FORWARD[name])
+    found = effort(make_law(name, tree), q.copy(), v.copy(), reference)
+    # Two libraries in double precision: 1e-15 of the largest torque, a hundred operations.
+    np.testing.assert_allclose(found, expected, atol=1e-12 * np.abs(expected).max())
+
+
+def test_the_parts_add_up_to_the_effort(name, robot, rng):
+    tree = robot.tree
+    law = make_law(name, tree)
+    for period in (0.0, 0.002):
+        if 'period' in law.parameters:
+            law.set_parameters({'period': period})
+        for _ in range(5):
+            q, v, _ = random_state(tree, rng)
+            reference = random_reference(tree, rng)
+            whole = effort(law, q, v, reference)
+            parts = law.decompose(0.0, q, v, reference)
+            assert all(part.shape == (tree.n,) for part in parts.values())
+            # Rounding of the largest part, which the sum may cancel.
+            largest = max(np.abs(part).max() for part in parts.values())
+            np.testing.assert_allclose(sum(parts.values()), whole, atol=1e-13 * largest)
+
+
+def test_the_arguments_are_left_unchanged(name, robot, rng):
+    tree = robot.tree
+    q, v, _ = random_state(tree, rng)
+    reference = random_reference(tree, rng)
+    arrays = [q, v, reference.position, reference.velocity, reference.acceleration]
+    copies = [array.copy() for array in arrays]
+    effort(make_law(name, tree), q, v, reference)
+    for array, copy in zip(arrays, copies, strict=True):
+        np.testing.assert_array_equal(array, copy)
+
+
+def test_an_unknown_parameter_is_refused_and_the_known_are_listed(name, robot):
+    with pytest.raises(ParameterError, match='no such parameter; it has ') as caught:
+        make_law(name, robot.tree, gain=3.0)
+    assert caught.value.name == 'gain'
+
+
+BAD = {
+    'natural_frequency': [-1.0, [1.0, 2.0], float('nan'), 'fast', [[1.0]], None],
+    'damping_ratio': [-0.1, float('inf'), 'critical'],
+    'damping': [-1.0, 'some', float('nan')],
+    'friction': [1, 'yes', None],
+    'friction_velocity': ['desired', None, 3],
+    'stiction_velocity': [0.0, -1e-3, float('nan'), 'small', True],
+    'period': [-1e-3, float('inf'), 'tick', None],
+    'hold': ['backward', 3, None],
+    'limit_effort': [1, 'yes', None],
+    'home': [[0.0], float('nan'), 'middle'],
+}
+
+
+def test_a_bad_value_is_refused_with_its_name_and_nothing_changes(name, robot, rng):
+    tree = robot.tree
+    law = make_law(name, tree)
+    q, v, _ = random_state(tree, rng)
+    reference = random_reference(tree, rng)
+    before, values = effort(law, q, v, reference), dict(law.parameters)
+    for parameter in values:
+        for value in BAD[parameter]:
+            # A good value in the same call must not slip in beside the bad one.
+            good = {k: 3.0 for k in ('natural_frequency', 'damping') if k in law.parameters}
+            with pytest.raises(ParameterError) as caught:
+                law.set_parameters({**good, parameter: value})
+            assert caught.value.name == parameter
+            assert parameter in str(caught.value)
+            assert law.parameters == values
+    np.testing.assert_array_equal(effort(law, q, v, reference), before)
+
+
+OTHER = {
+    'natural_frequency': [3.0, 4.0, 5.0, 6.0],
+    'damping_ratio': 0.4,
+    'damping': [0.5, 0.6, 0.7, 0.8],
+    'friction': False,
+    'friction_velocity': 'measured',
+    'stiction_velocity': 1.5,
+    'period': 0.01,
+    'hold': 'zero_order',
+    'limit_effort': False,
+    'home': [0.1, -0.4, 0.05, 0.3],
+}
+
+
+def test_every_parameter_is_kept_and_matters(name, robot, rng):
+    tree = robot.tree
+    q, v, _ = random_state(tree, rng)
+    reference = random_reference(tree, rng)
+    if name in ('computed_torque', 'constraint_stabilization'):
+        # Such that the sign of dry friction and its width show.
+        reference.velocity[:] = -0.7 * v
+    tree = tree.with_changes(dry_friction=np.full(4, 0.5), damping=np.full(4, 0.3))
+    base = {}
+    if name == 'constraint_stabilization':
+        # A hold matters over a period, scaling into the limits beyond them.
+        base = {'period': 0.002, 'hold': 'semi_implicit'}
+        tree = tree.with_changes(effort_limit=np.full(4, 30.0))
+    for parameter in make_law(name, tree).parameters:
+        law = make_law(name, tree, **base)
+        before = effort(law, q, v, reference)
+        law.set_parameters({parameter: OTHER[parameter]})
+        np.testing.assert_array_equal(law.parameters[parameter], OTHER[parameter])
+        only_refuses = (name, parameter) == ('pd_gravity', 'period')
+        assert np.array_equal(effort(law, q, v, reference), before) == only_refuses
+        again = make_law(name, tree, **{**base, parameter: OTHER[parameter]})
+        law.reset(0.0, q, v)  # a law may remember its last command
+        np.testing.assert_array_equal(effort(again, q, v, reference), effort(law, q, v, reference))
+
+
+def test_feedback_takes_energy_out_of_a_motion_away_from_a_reference_at_rest(name, robot, rng):
+    tree = robot.tree.with_changes(dry_friction=np.zeros(4), damping=np.zeros(4))
+    damped = {'damping': 0.7} if name == 'gravity_compensation' else {}
+    law = make_law(name, tree, **damped)
+    q, v, _ = random_state(tree, rng)
+    reference = Reference(tree.n)
+    reference.position[:] = q
+    moving, still = effort(law, q, v, reference), effort(law, q, 0 * v, reference)
+    coriolis = law.decompose(0.0, q, v, reference).get('coriolis', 0.0)
+    assert (moving - still - coriolis) @ v < 0.0
+
+
+def test_gains_change_without_a_jump_at_zero_error(name, robot, rng):
+    tree = robot.tree
+    law = make_law(name, tree)
+    reference = random_reference(tree, rng)
+    q, v = reference.position.copy(), reference.velocity.copy()
+    before = effort(law, q, v, reference)
+    if 'natural_frequency' in law.parameters:
+        law.set_parameters({'natural_frequency': 25.0, 'damping_ratio': 0.7})
+    np.testing.assert_array_equal(effort(law, q, v, reference), before)
+
+
+def test_the_law_itself_leaves_no_memory_behind(name, robot, rng):
+    tree = robot.tree
+    law = make_law(name, tree)
+    q, v, _ = random_state(tree, rng)
+    reference, out = random_reference(tree, rng), np.zeros(tree.n)
+
+    def run():
+        for _ in range(300):
+            law.effort(0.0, q, v, reference, out)
+
+    run()
+    tracemalloc.start()
+    run()
+    before, _ = tracemalloc.get_traced_memory()
+    run()
+    after, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    # A single array kept per tick would be 300 * 100 bytes.
+    assert after - before < 500
+
+
+def test_an_unknown_law_is_refused_and_the_known_are_listed(robot):
+    with pytest.raises(UnknownNameError) as caught:
+        make_law('sliding_mode', robot.tree)
+    assert caught.value.known == tuple(sorted(LAWS))
+    assert 'computed_torque' in str(caught.value)

@@ -1,0 +1,257 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The loop before a driver that compensates something itself, at part of its limits, and holding.
+
+Oracle of gravity: Pinocchio, built from the URDF text.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pinocchio
+import pytest
+from samples import sample
+
+from robot_dynamics_ros.control.driver_share import DriverShare
+from robot_dynamics_ros.control.loop import ControlLoop
+from robot_dynamics_ros.control.loop_settings import LoopSettings
+from robot_dynamics_ros.control.registry import make_law
+from robot_dynamics_ros.errors import ParameterError
+from robot_dynamics_ros.symbolic.kernel import compile_kernel
+
+PERIOD_NS = 1_000_000
+TREE = sample('four_dof').tree
+PLACE = np.array([0.2, -1.0, -0.4, 0.6])
+SPEED = np.array([0.3, -0.2, 0.4, 0.1])
+STILL = np.zeros(4)
+KERNELS = compile_kernel(TREE)
+
+
+def gravity(q=PLACE) -> np.ndarray:
+    model = pinocchio.buildModelFromXML(sample('four_dof').xml)
+    return pinocchio.computeGeneralizedGravity(model, model.createData(), q)
+
+
+def friction(v) -> np.ndarray:
+    return TREE.damping * v + TREE.dry_friction * np.tanh(v / 1e-3)
+
+
+class Run:
+    """A loop that is fed by hand."""
+
+    def __init__(self, law='computed_torque', terms=(), parameters=None, **settings) -> None:
+        driver = DriverShare(TREE, KERNELS.gravity_forces, terms) if terms else None
+        chosen = LoopSettings(**{'activation_ramp_s': 0.0, **settings})
+        made = make_law(law, TREE, KERNELS, **(parameters or {}))
+        self.loop = ControlLoop(TREE, KERNELS, made, chosen, driver=driver)
+        self.stamp, self.started = 0, False
+
+    def tick(self, q=PLACE, v=STILL) -> np.ndarray:
+        self.stamp += PERIOD_NS
+        self.loop.observe(self.stamp, q, v)
+        if not self.started:
+            self.loop.start()
+            self.started = True
+        self.loop.tick()
+        return self.loop.effort.copy()
+
+
+# What the driver does itself -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ('terms', 'share'),
+    [
+        (('gravity',), gravity()),
+        (('friction',), friction(SPEED)),
+        (('gravity', 'friction'), gravity() + friction(SPEED)),
+    ],
+)
+@pytest.mark.parametrize('law', ['computed_torque', 'pd_gravity', 'gravity_compensation'])
+def test_exactly_what_the_driver_compensates_is_subtracted_at_the_state_of_the_tick(
+    law, terms, share
+):
+    alone, shared = Run(law), Run(law, terms)
+    for run in (alone, shared):
+        run.tick()
+    # At rest first, then moving: what is subtracted is of the very tick.
+    found = shared.tick(PLACE, SPEED) - alone.tick(PLACE, SPEED)
+    np.testing.assert_allclose(found, -share, atol=1e-10)
+
+
+def test_activation_begins_with_what_the_motors_gave_less_the_share_of_the_driver():
+    for effort, expected in (('gravity', STILL), ('zero', STILL)):
+        run = Run(terms=('gravity',), activation_ramp_s=1.0, activation_effort=effort)
+        np.testing.assert_allclose(run.tick(), expected, atol=1e-12)
+    run = Run(terms=('gravity',), activation_ramp_s=1.0, activation_effort='measured')
+    run.loop.note_measured_effort(gravity() + 0.5)
+    np.testing.assert_allclose(run.tick(), 0.5, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ('action', 'expected'), [('zero', STILL), ('gravity', STILL), ('damping', STILL)]
+)
+def test_a_stop_leaves_gravity_to_a_driver_that_compensates_it(action, expected):
+    """Zero is what the driver is told, not what the motors give: it goes on holding the arm."""
+    run = Run(terms=('gravity',), stop_action=action)
+    run.tick()
+    for final in (False, True):
+        run.loop.stop(final=final)
+        np.testing.assert_allclose(run.loop.effort, expected, atol=1e-12)
+
+
+def test_a_stop_does_not_take_an_old_velocity_for_friction():
+    run = Run(terms=('friction',), stop_action='gravity')
+    run.tick(PLACE, SPEED)
+    run.loop.stop()
+    np.testing.assert_allclose(run.loop.effort, gravity(), atol=1e-10)
+
+
+def test_a_change_of_law_is_blended_in_what_the_motors_give():
+    run = Run(terms=('gravity',), activation_ramp_s=1.0)
+    away = PLACE + 0.05
+    run.tick()
+    for _ in range(1100):
+        pulling = run.tick(away)
+    assert np.abs(pulling).max() > 0.5
+    run.loop.change_law(make_law('gravity_compensation', TREE, KERNELS))
+    np.testing.assert_allclose(run.tick(away), pulling, atol=1e-4 * np.abs(pulling).max())
+
+
+def test_the_limit_is_on_what_the_motors_give_and_on_what_is_commanded():
+    far = PLACE + np.array([0.0, 0.25, 0.0, 0.0])  # far above the reference of the start
+    stiff = {'natural_frequency': 60.0}
+    run = Run('pd_gravity', ('gravity',), stiff)
+    run.tick()
+    effort = run.tick(far)[1]
+    g = gravity(far)[1]
+    assert effort + g == pytest.approx(-TREE.effort_limit[1], rel=1e-12)
+    assert abs(effort) < TREE.effort_limit[1]
+    assert run.loop.limiter.saturated[1] == 1
+
+
+def test_what_is_not_finite_falls_back_to_the_stop_action_less_the_share():
+    run = Run(terms=('gravity',), stop_action='gravity')
+    run.tick()
+    run.loop.law.effort = lambda t, q, v, reference, out: out.fill(np.nan)
+    np.testing.assert_allclose(run.tick(), STILL, atol=1e-12)
+    assert run.loop.limiter.non_finite.all()
+
+
+# Part of the limits ----------------------------------------------------------------------------
+
+
+def test_an_effort_scale_confines_the_commands_to_its_part_of_the_limits():
+    for side in (1.0, -1.0):
+        run = Run('pd_gravity', parameters={'natural_frequency': 60.0}, effort_scale=0.3)
+        run.tick()
+        found = run.tick(PLACE + side * np.array([0.3, 0.2, 0.3, 0.1]))
+        # Joint 4 is so light that 60 rad/s do not reach its limit.
+        np.testing.assert_allclose(found[:3], -side * 0.3 * TREE.effort_limit[:3], rtol=1e-12)
+        assert abs(found[3]) < 0.3 * TREE.effort_limit[3]
+
+
+def test_an_effort_scale_changes_while_running_and_goes_down_at_the_rate_limit():
+    settings = {'effort_rate_limit': 1000.0, 'effort_scale': 1.0}
+    run = Run('pd_gravity', parameters={'natural_frequency': 60.0}, **settings)
+    far = PLACE + np.array([0.0, 0.25, 0.0, 0.0])
+    run.tick()
+    for _ in range(200):
+        before = run.tick(far)[1]
+    assert before == pytest.approx(-TREE.effort_limit[1])
+    run.loop.change_settings(LoopSettings(activation_ramp_s=0.0, effort_rate_limit=1000.0,
+                                          effort_scale=0.3))  # fmt: skip
+    after = run.tick(far)[1]
+    assert after - before == pytest.approx(1.0)  # 1000 N m/s for 1 ms
+    for _ in range(200):
+        last = run.tick(far)[1]
+    assert last == pytest.approx(-0.3 * TREE.effort_limit[1])
+
+
+@pytest.mark.parametrize('scale', [0.0, -0.1, 1.1, float('nan')])
+def test_an_effort_scale_outside_of_0_to_1_is_refused(scale):
+    with pytest.raises(ParameterError, match='above 0, at most 1'):
+        Run(effort_scale=scale)
+
+
+# Holding ---------------------------------------------------------------------------------------
+
+
+def moving_run() -> Run:
+    run = Run()
+    run.tick()
+    goal = PLACE + 0.2
+    run.loop.follow(np.array([2.0]), goal[None], np.zeros((1, 4)), None)
+    for _ in range(1000):
+        run.tick()
+    return run
+
+
+def test_a_hold_brings_the_reference_to_rest_without_a_jump_of_its_velocity():
+    run = moving_run()
+    velocity = [run.loop.reference.velocity.copy()]
+    assert np.abs(velocity[0]).min() > 0.13
+    start = run.loop.reference.position.copy()
+    changes = run.loop.changes
+    run.loop.hold()
+    assert run.loop.changes == changes + 1
+    for _ in range(300):
+        run.tick()
+        velocity.append(run.loop.reference.velocity.copy())
+    assert not np.any(velocity[-1])
+    assert not run.loop.moving
+    # From 0.15 rad/s to 0 evenly, within 0.2 s of what the velocity limits would take.
+    assert np.abs(np.diff(velocity, axis=0)).max() < 0.03
+    moved = run.loop.reference.position - start
+    assert (moved > 0.0).all()
+    assert (moved < 0.15 * 0.2).all()
+
+
+def test_a_hold_at_rest_stays_where_it_is():
+    run = Run()
+    run.tick()
+    run.loop.hold()
+    run.tick()
+    np.testing.assert_array_equal(run.loop.reference.position, PLACE)
+
+
+def test_a_hold_near_a_joint_limit_does_not_leave_it():
+    run = Run()
+    place = np.array([0.0, -1.0, -0.4, TREE.position_upper[3] - 0.02])
+    run.tick(place)
+    goal = place.copy()
+    goal[3] = TREE.position_upper[3]
+    run.loop.follow(np.array([0.05]), goal[None], np.zeros((1, 4)), None)
+    for _ in range(40):
+        run.tick(place)
+    run.loop.hold()
+    for _ in range(300):
+        run.tick(place)
+        assert run.loop.reference.position[3] <= TREE.position_upper[3] + 1e-12
+
+
+def test_holding_here_takes_the_measured_position_and_blends():
+    run = Run(activation_ramp_s=0.5)
+    run.tick()
+    away = PLACE + 0.03
+    for _ in range(600):
+        before = run.tick(away)
+    run.loop.hold_here()
+    first = run.tick(away)
+    np.testing.assert_array_equal(run.loop.reference.position, away)
+    np.testing.assert_allclose(first, before, atol=1e-3 * np.abs(before).max())
+    for _ in range(600):
+        last = run.tick(away)
+    np.testing.assert_allclose(last, gravity(away), atol=1e-9)
+
+
+def test_progress_counts_from_the_start_of_a_trajectory_and_is_negative_before():
+    run = Run()
+    run.tick()
+    start = run.stamp + 500 * PERIOD_NS
+    run.loop.follow(np.array([1.0]), PLACE[None] + 0.1, np.zeros((1, 4)), None, start)
+    run.tick()
+    assert run.loop.progress == pytest.approx((-0.499, 1.0))
+    assert run.loop.moving
+    for _ in range(700):
+        run.tick()
+    assert run.loop.progress == pytest.approx((0.201, 1.0))

@@ -1,0 +1,285 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Driver profiles: what a file may say, every refusal, and numbers that go there and back."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from samples import sample
+
+from robot_dynamics_ros.control.driver_file import load_driver_profile, shipped_profiles
+from robot_dynamics_ros.control.driver_map import bind, effort_limits
+from robot_dynamics_ros.errors import ConfigurationError
+from robot_dynamics_ros.model import load_robot
+
+SCARA = sample('scara').tree
+JOINTS = SCARA.joint_names
+DEGREE = math.pi / 180.0
+
+
+def profile(**keys):
+    return load_driver_profile({'name': 'own', **keys})
+
+
+def joints(**changes):
+    """Return the four joints of the SCARA with changes to some, such as joint2={...}."""
+    return [{'joint': name, **changes.get(name, {})} for name in JOINTS]
+
+
+# Files -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize('name', sorted(shipped_profiles()))
+def test_every_shipped_profile_can_be_loaded_and_bound(name):
+    found = load_driver_profile(name)
+    assert found.name == name
+    assert found.summary.endswith('.')
+    driver = bind(found, SCARA)
+    assert sorted(driver.order) == [0, 1, 2, 3]
+    assert len(driver.command_topics) == 1
+    same = load_driver_profile(shipped_profiles()[name])  # by path
+    assert same == found
+
+
+def test_what_the_shipped_profiles_say_of_gravity_and_rates():
+    assert load_driver_profile('generic_ros2_control').compensated_by_driver == ()
+    assert load_driver_profile('ur').compensated_by_driver == ('gravity',)
+    assert load_driver_profile('ur').command.topic == 'forward_effort_controller/commands'
+    franka = bind(load_driver_profile('franka_like'), SCARA)
+    assert franka.profile.compensated_by_driver == ('gravity',)
+    np.testing.assert_array_equal(franka.rate_limit, 1000.0)  # N m/s
+
+
+def test_left_out_keys_have_the_values_that_the_template_writes():
+    state = profile().state
+    assert (state.topic, state.rate_hz, state.timeout_s) == ('joint_states', 1000.0, 0.05)
+    assert (state.velocity, state.effort) == ('message', 'none')
+    driver = bind(profile(), SCARA)
+    for values in (driver.position_scale, driver.velocity_scale, driver.effort_scale):
+        np.testing.assert_array_equal(values, 1.0)
+    assert driver.names == JOINTS
+
+
+def test_defaults_hold_for_joints_that_do_not_say_otherwise():
+    found = profile(
+        defaults={'sign': -1, 'effort_rate_limit': 500.0},
+        joints=joints(joint2={'sign': 1}),
+    )
+    driver = bind(found, SCARA)
+    np.testing.assert_array_equal(driver.position_scale, [-1.0, 1.0, -1.0, -1.0])
+    np.testing.assert_array_equal(driver.rate_limit, 500.0)
+
+
+def test_a_joint_may_be_given_by_its_name_alone():
+    driver = bind(profile(joints=['joint3', 'joint1', 'joint2', 'joint4']), SCARA)
+    np.testing.assert_array_equal(driver.order, [2, 0, 1, 3])
+
+
+REFUSALS = [
+    ({'nome': 1}, ["unknown key 'nome'", 'known: command, compensated_by_driver']),
+    ({'command': {'form': 'can'}}, ['command, form', "is 'can'", 'group, per_joint, joint_state']),
+    ({'command': {'form': 'per_joint'}}, ['command, topic', 'must have {joint} in it']),
+    ({'command': {'topic': '{joint}/c'}}, ['command, topic', 'without {joint}']),
+    ({'command': {'topic': ''}}, ['command, topic', 'give a text']),
+    ({'command': {'queue': 1}}, ['command', "unknown key 'queue'", 'known: form, topic']),
+    ({'command': 3}, ['command', 'is 3', 'give a mapping']),
+    ({'state': {'rate_hz': 0.0}}, ['state, rate_hz', 'must be positive']),
+    ({'state': {'rate_hz': math.nan}}, ['state, rate_hz', 'finite']),
+    ({'state': {'rate_hz': 'fast'}}, ['state, rate_hz', "is 'fast'", 'give a finite number']),
+    ({'state': {'timeout_s': -1.0}}, ['state, timeout_s', 'must be positive']),
+    ({'state': {'timeout_s': 0.001}}, ['state, timeout_s', 'less than two periods', '0.002']),
+    ({'state': {'velocity': 'guess'}}, ['state, velocity', 'known: message, differentiate']),
+    ({'state': {'velocity': 'differentiate'}}, ['state, cutoff_hz', 'is None']),
+    ({'state': {'cutoff_hz': 50.0}}, ['state, cutoff_hz', 'only then']),
+    (
+        {'state': {'velocity': 'differentiate', 'cutoff_hz': 600.0}},
+        ['state, cutoff_hz', 'above half the rate of 1000 Hz'],
+    ),
+    ({'state': {'effort': 'some'}}, ['state, effort', 'none, total, without_compensation']),
+    ({'compensated_by_driver': ['weight']}, ['compensated_by_driver', 'known: gravity, friction']),
+    ({'compensated_by_driver': ['gravity'] * 2}, ['compensated_by_driver', 'twice']),
+    ({'compensated_by_driver': 'gravity'}, ['compensated_by_driver', 'give a list']),
+    ({'payload_known_to_driver': 'yes'}, ['payload_known_to_driver', 'true or false']),
+    ({'defaults': {'joint': 'joint1'}}, ['defaults', "unknown key 'joint'"]),
+    ({'joints': {'joint1': {}}}, ['joints', 'give a list']),
+    ({'joints': [{}]}, ['joint 0', "'joint' is missing"]),
+    ({'joints': [{'joint': 'a'}, {'joint': 'a'}]}, ['joints', "'a' stands there twice"]),
+    (
+        {'joints': [{'joint': 'a', 'driver_name': 'x'}, {'joint': 'b', 'driver_name': 'x'}]},
+        ['driver_name', "'x' stands there twice"],
+    ),
+    ({'joints': [{'joint': 'a', 'sing': 1}]}, ["joint 'a'", "unknown key 'sing'"]),
+    ({'joints': [{'joint': 'a', 'sign': 2}]}, ["joint 'a', sign", 'is 2', 'known: 1.0, -1.0']),
+    ({'joints': [{'joint': 'a', 'sign': 0}]}, ["joint 'a', sign"]),
+    ({'defaults': {'effort_sign': 0.5}}, ['defaults, effort_sign']),
+    ({'defaults': {'position_unit': 'inch'}}, ['defaults, position_unit', 'rad, mrad, deg']),
+    ({'defaults': {'position_unit': -0.1}}, ['defaults, position_unit', 'SI value of one unit']),
+    ({'defaults': {'position_unit': True}}, ['defaults, position_unit']),
+    ({'defaults': {'velocity_unit': 'deg'}}, ['defaults, velocity_unit', 'deg/s', 'rpm']),
+    ({'defaults': {'effort_unit': 'V'}}, ['defaults, effort_unit', 'N m', 'permille']),
+    ({'defaults': {'effort_unit': 3.0}}, ['defaults, effort_unit', 'give a text']),
+    ({'defaults': {'measured_effort_unit': 'V'}}, ['defaults, measured_effort_unit']),
+    ({'defaults': {'torque_constant': 0.0}}, ['defaults, torque_constant', 'must be positive']),
+    ({'defaults': {'gear_ratio': -100.0}}, ['defaults, gear_ratio', 'must be positive']),
+    ({'defaults': {'effort_limit': math.inf}}, ['defaults, effort_limit', 'finite']),
+    ({'defaults': {'effort_rate_limit': 0.0}}, ['defaults, effort_rate_limit', 'positive']),
+    ({'defaults': {'position_zero': math.nan}}, ['defaults, position_zero', 'finite']),
+    ({'defaults': {'effort_offset': math.inf}}, ['defaults, effort_offset', 'finite']),
+]
+
+
+@pytest.mark.parametrize(('keys', 'texts'), REFUSALS)
+def test_a_wrong_profile_is_refused_by_the_name_of_the_culprit(keys, texts):
+    with pytest.raises(ConfigurationError) as refused:
+        profile(**keys)
+    for text in ('driver profile own', *texts):
+        assert text in str(refused.value)
+
+
+def test_a_profile_without_a_name_or_that_does_not_exist_is_refused():
+    with pytest.raises(ConfigurationError, match="'name' is missing"):
+        load_driver_profile({})
+    with pytest.raises(ConfigurationError, match='no such file; shipped: franka_like, generic'):
+        load_driver_profile('nobody')
+
+
+@pytest.mark.parametrize(
+    ('text', 'problem'),
+    [('- 1\n- 2\n', 'give a mapping'), ('name: [\n', 'is no YAML'), ('', 'give a mapping')],
+)
+def test_a_file_that_is_no_profile_is_refused(tmp_path, text, problem):
+    path = tmp_path / 'own.yaml'
+    path.write_text(text, encoding='utf-8')
+    with pytest.raises(ConfigurationError, match=problem) as refused:
+        load_driver_profile(path)
+    assert 'own.yaml' in str(refused.value)
+
+
+# A profile and a robot -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ('rows', 'texts'),
+    [
+        (['joint1', 'joint2'], ['names joint1, joint2', 'name each joint of', 'once: joint1']),
+        (joints()[:3] + [{'joint': 'elbow'}], ['elbow', 'joint1, joint2, joint3, joint4']),
+        (joints(joint3={'position_unit': 'deg'}), ["joint 'joint3'", 'slides', 'known: m, mm']),
+        (joints(joint1={'position_unit': 'mm'}), ["joint 'joint1'", 'turns', 'deg, turn']),
+        (joints(joint1={'velocity_unit': 'mm/s'}), ["joint 'joint1', velocity_unit", 'rpm']),
+        (joints(joint3={'effort_unit': 'N m'}), ["joint 'joint3', effort_unit", 'known: N, kN']),
+        (joints(joint1={'effort_unit': 'A'}), ["joint 'joint1'", 'without a torque_constant']),
+        (
+            joints(joint1={'measured_effort_unit': 'permille'}),
+            ["joint 'joint1', measured_effort_unit", 'its rated torque'],
+        ),
+        (joints(joint1={'gear_ratio': 100.0}), ["joint 'joint1', gear_ratio", 'has no effect']),
+        (joints(joint1={'torque_constant': 0.1}), ['torque_constant', 'has no effect']),
+        (
+            joints(joint1={'torque_constant': 0.1, 'effort_unit': 'motor N m'}),
+            ['torque_constant', 'has no effect'],
+        ),
+    ],
+)
+def test_a_profile_that_does_not_fit_the_robot_is_refused(rows, texts):
+    with pytest.raises(ConfigurationError) as refused:
+        bind(profile(joints=rows), SCARA)
+    for text in texts:
+        assert text in str(refused.value)
+
+
+FULL = joints(
+    joint1={
+        'driver_name': 'base', 'sign': -1, 'position_unit': 'deg', 'position_zero': 30.0,
+        'effort_unit': 'A', 'torque_constant': 0.05, 'gear_ratio': 120.0, 'effort_offset': 0.4,
+    },
+    joint2={'effort_sign': -1, 'velocity_unit': 'rpm', 'effort_unit': 'mN m'},
+    joint3={
+        'position_unit': 'mm', 'effort_unit': 'permille', 'torque_constant': 1.2,
+        'gear_ratio': 3000.0, 'measured_effort_unit': 'N',
+    },
+    joint4={'position_unit': 2e-5, 'effort_unit': 'motor N m', 'gear_ratio': 50.0},
+)  # fmt: skip
+
+
+def test_every_conversion_has_the_value_that_its_words_say():
+    driver = bind(profile(joints=FULL), SCARA)
+    x = np.array([75.0, 0.3, 120.0, 5000.0])
+    np.testing.assert_allclose(driver.position(x), [-math.pi / 4, 0.3, 0.12, 0.1], rtol=1e-15)
+    y = np.array([10.0, 60.0, 100.0, 5000.0])
+    expected = [-10.0 * DEGREE, 2.0 * math.pi, 0.1, 0.1]
+    np.testing.assert_allclose(driver.velocity(y), expected, rtol=1e-15)
+    # Joint 1: -(5.6 + 0.4) / (0.05 * 120); joint 2: against its axis, in mN m; joint 3: of the
+    # rated 1.2 N m times 3000 rad/m, 36 N are 10 permille; joint 4: behind the gear.
+    command = driver.command(np.array([5.6, 3.0, 36.0, 2.0]))
+    np.testing.assert_allclose(command, [-1.0, -3000.0, 10.0, 0.04], rtol=1e-14)
+    measured = driver.measured_effort(np.array([-1.0, -3000.0, 36.0, 0.04]))
+    np.testing.assert_allclose(measured, [6.0, 3.0, 36.0, 2.0], rtol=1e-14)
+    assert driver.names == ('base', 'joint2', 'joint3', 'joint4')
+
+
+numbers = st.lists(st.floats(-1e3, 1e3), min_size=4, max_size=4).map(np.array)
+
+
+@given(value=numbers)
+def test_every_conversion_goes_there_and_back(value):
+    driver = bind(profile(joints=FULL), SCARA)
+    pairs = [
+        (driver.position_reading, driver.position),
+        (driver.velocity_reading, driver.velocity),
+        (driver.effort_reading, driver.measured_effort),
+        (driver.command, driver.commanded_effort),
+    ]
+    for there, back in pairs:
+        # Sums with zeros and offsets of up to 30 lose digits of small numbers.
+        np.testing.assert_allclose(back(there(value)), value, rtol=1e-12, atol=1e-11)
+
+
+def test_the_order_of_a_command_is_that_of_the_profile():
+    rows = [FULL[2], FULL[0], FULL[3], FULL[1]]
+    driver = bind(profile(joints=rows), SCARA)
+    np.testing.assert_array_equal(driver.order, [2, 0, 3, 1])
+    assert driver.command_names == ('joint3', 'base', 'joint4', 'joint2')
+    per_joint = profile(
+        joints=rows, command={'form': 'per_joint', 'topic': 'drives/{joint}/current'}
+    )
+    assert bind(per_joint, SCARA).command_topics == (
+        'drives/joint3/current',
+        'drives/base/current',
+        'drives/joint4/current',
+        'drives/joint2/current',
+    )
+
+
+# Limits ----------------------------------------------------------------------------------------
+
+
+def without_limits() -> str:
+    return sample('scara').xml.replace('effort="45"', 'effort="0"')
+
+
+def test_effort_limits_of_listed_joints_replace_those_of_the_description():
+    rows = joints(joint1={'effort_limit': 12.0})
+    limits = effort_limits(profile(joints=rows))
+    tree = load_robot(sample('scara').xml, effort_limit=limits)
+    np.testing.assert_array_equal(tree.effort_limit[:2], [12.0, SCARA.effort_limit[1]])
+
+
+def test_one_limit_for_all_is_for_joints_to_which_the_description_gives_none():
+    assert without_limits() != sample('scara').xml
+    limits = effort_limits(profile(defaults={'effort_limit': 20.0}))
+    tree = load_robot(without_limits(), effort_limit=limits)
+    np.testing.assert_array_equal(tree.effort_limit[:2], [SCARA.effort_limit[0], 20.0])
+    assert effort_limits(profile()) is None
+
+
+def test_a_profile_is_a_value_that_is_checked_when_it_is_changed():
+    found = load_driver_profile('ur')
+    louder = replace(found, compensated_by_driver=('gravity', 'friction'))
+    assert louder != found
+    with pytest.raises(ConfigurationError):
+        replace(found, compensated_by_driver=('noise',))

@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Velocities from positions: their value, delay and noise by closed forms."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from robot_dynamics_ros.control.filtered_derivative import FilteredDerivative
+from robot_dynamics_ros.errors import ParameterError
+
+H = 1e-3  # s
+
+
+def run(derivative, position, count, start=0.0):
+    """Return the derivatives of a function of time, sampled every H, shape (count,)."""
+    times = start + H * np.arange(count)
+    return np.array([derivative.update(t, np.array([position(t)]))[0] for t in times])
+
+
+@pytest.mark.parametrize('cutoff', [5.0, 50.0, 400.0, math.inf])
+def test_a_constant_velocity_is_met_exactly_in_the_end(cutoff):
+    found = run(FilteredDerivative(1, cutoff), lambda t: 3.0 - 0.7 * t, 2000)
+    assert found[-1] == pytest.approx(-0.7, abs=1e-10)  # differences of 1e-3 of numbers of 3
+
+
+@pytest.mark.parametrize('cutoff', [20.0, 80.0, 400.0])
+def test_the_delay_is_that_of_the_formula(cutoff):
+    """Under a constant acceleration a the velocity is a t - a T once the filter has settled."""
+    derivative = FilteredDerivative(1, cutoff)
+    found = run(derivative, lambda t: 0.5 * 4.0 * t * t, 1000)
+    late = (4.0 * 999 * H - found[-1]) / 4.0
+    assert late == pytest.approx(derivative.delay(H), rel=1e-9)
+    rate = 2.0 * math.pi * cutoff
+    assert derivative.delay(H) == pytest.approx(1.0 / rate, abs=rate * H * H)
+
+
+def test_without_a_low_pass_it_is_the_bare_difference_half_a_step_late():
+    derivative = FilteredDerivative(1, math.inf)
+    found = run(derivative, math.sin, 100)
+    expected = (math.sin(99 * H) - math.sin(98 * H)) / H
+    assert found[-1] == pytest.approx(expected, rel=1e-12)
+    assert derivative.delay(H) == 0.5 * H
+
+
+def test_the_step_answer_is_that_of_a_first_order_low_pass():
+    derivative = FilteredDerivative(1, 10.0)
+    derivative.update(0.0, np.zeros(1))
+    rate = 2.0 * math.pi * 10.0
+    for k in range(1, 200):
+        found = derivative.update(k * H, np.array([k * H]))[0]
+        assert found == pytest.approx(1.0 - math.exp(-rate * k * H), rel=1e-9)
+
+
+def test_samples_need_not_be_even():
+    rng = np.random.default_rng(3)
+    times = np.cumsum(rng.uniform(0.2 * H, 3.0 * H, 3000))
+    derivative = FilteredDerivative(1, 30.0)
+    for t in times:
+        found = derivative.update(t, np.array([2.5 * t]))
+    assert found[0] == pytest.approx(2.5, rel=1e-9)
+
+
+def test_noise_of_encoder_steps_is_as_small_as_the_low_pass_makes_it():
+    r"""White noise of size s gives :math:`s\,\frac{1-\alpha}{h}\sqrt{2/(1+\alpha)}`.
+
+    That is the root of the sum of squares of the impulse answer.
+    """
+    derivative, rng = FilteredDerivative(1, 50.0), np.random.default_rng(1)
+    noise = 1e-5 * rng.normal(size=40000)
+    found = [derivative.update(k * H, noise[k : k + 1])[0] for k in range(len(noise))]
+    keep = math.exp(-2.0 * math.pi * 50.0 * H)
+    expected = 1e-5 * (1.0 - keep) / H * math.sqrt(2.0 / (1.0 + keep))
+    assert np.std(found[1000:]) == pytest.approx(expected, rel=0.03)  # of 39000 samples
+
+
+def test_a_repeated_time_changes_nothing_and_a_gap_or_jump_starts_anew():
+    derivative = FilteredDerivative(1, 50.0, longest_gap=0.01)
+    run(derivative, lambda t: t, 500)
+    before = derivative.value.copy()
+    np.testing.assert_array_equal(derivative.update(499 * H, np.array([99.0])), before)
+    assert derivative.update(0.6, np.array([5.0]))[0] == 0.0
+    assert derivative.update(0.601, np.array([5.001]))[0] > 0.0
+    assert derivative.update(0.1, np.array([0.0]))[0] == 0.0
+    derivative.update(0.101, np.array([0.1]))
+    derivative.reset()
+    assert derivative.update(0.102, np.array([3.0]))[0] == 0.0
+
+
+def test_a_sample_that_is_not_finite_is_left_out():
+    derivative = FilteredDerivative(2, 50.0)
+    for k in range(100):
+        derivative.update(k * H, np.full(2, k * H))
+    before = derivative.value.copy()
+    derivative.update(0.1, np.array([math.nan, 0.1]))
+    np.testing.assert_array_equal(derivative.value, before)
+    found = derivative.update(0.101, np.full(2, 0.101))
+    assert np.isfinite(found).all()
+
+
+@pytest.mark.parametrize('arguments', [(1, 0.0), (1, -5.0), (1, math.nan), (1, 10.0, 0.0)])
+def test_a_cutoff_or_gap_that_is_not_positive_is_refused(arguments):
+    with pytest.raises(ParameterError, match='must be positive'):
+        FilteredDerivative(*arguments)

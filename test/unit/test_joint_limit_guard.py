@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Braking before position limits: a joint pushed with all effort stops at the limit."""
+
+import math
+
+import numpy as np
+import pytest
+from samples import sample
+
+from robot_dynamics_ros.control.safety import JointLimitGuard
+from robot_dynamics_ros.errors import ParameterError
+
+INERTIA = np.array([2.0, 0.5, 3.4, 0.01])
+G = np.array([0.0, 0.0, -18.3, 0.0])
+STILL = np.zeros(4)
+
+
+@pytest.fixture
+def tree():
+    return sample('scara').tree
+
+
+def middle(tree):
+    return 0.5 * (tree.position_lower + tree.position_upper)
+
+
+def run(guard, tree, joint, push, q, w, seconds=3.0, h=1e-4):
+    """Integrate one joint of mass INERTIA under gravity and a constant push; return its path."""
+    position, velocity = middle(tree), np.zeros(4)
+    position[joint], velocity[joint] = q, w
+    path = []
+    for _ in range(int(seconds / h)):
+        effort = G.copy()
+        effort[joint] = push
+        guard.confine(position, velocity, G, effort)
+        acceleration = (effort[joint] - G[joint]) / INERTIA[joint]
+        velocity[joint] += h * acceleration
+        position[joint] += h * velocity[joint]
+        path.append((position[joint], velocity[joint], effort[joint]))
+    return np.array(path)
+
+
+@pytest.mark.parametrize('joint', range(4))
+@pytest.mark.parametrize('side', [-1.0, 1.0])
+def test_a_joint_pushed_with_all_effort_stops_at_its_limit(tree, joint, side):
+    guard = JointLimitGuard(tree, INERTIA)
+    limit = (tree.position_lower, tree.position_upper)[int(side > 0)][joint]
+    push = side * tree.effort_limit[joint]
+    path = run(guard, tree, joint, push, middle(tree)[joint], 0.0)
+    beyond = side * (path[:, 0] - limit)
+    # Integrated at 0.1 ms the braking curve is followed to a small part of the range.
+    span = tree.position_upper[joint] - tree.position_lower[joint]
+    assert beyond.max() < 1e-3 * span
+    assert abs(beyond[-1]) < 1e-3 * span
+    assert abs(path[-1, 1]) < 1e-3 * tree.velocity_limit[joint]
+    assert guard.active[joint] > 0
+
+
+def test_in_the_middle_a_moderate_effort_is_left_alone(tree):
+    guard = JointLimitGuard(tree, INERTIA)
+    effort = G + 0.3 * tree.effort_limit * [1, -1, 1, -1]
+    before = effort.copy()
+    assert not guard.confine(middle(tree), STILL, G, effort)
+    np.testing.assert_array_equal(effort, before)
+
+
+def test_an_effort_away_from_the_limit_is_left_alone(tree):
+    guard = JointLimitGuard(tree, INERTIA)
+    q = tree.position_upper - 1e-3
+    effort = G - 0.5 * tree.effort_limit
+    before = effort.copy()
+    assert not guard.confine(q, STILL, G, effort)
+    np.testing.assert_array_equal(effort, before)
+
+
+def test_holding_still_at_the_limit_is_allowed(tree):
+    guard = JointLimitGuard(tree, INERTIA)
+    for q in (tree.position_lower, tree.position_upper):
+        effort = G.copy()
+        assert not guard.confine(q, STILL, G, effort)
+
+
+def test_from_beyond_the_limit_the_joint_is_pushed_back_slowly(tree):
+    guard = JointLimitGuard(tree, INERTIA, braking=0.25)
+    upper = tree.position_upper[0]
+    path = run(guard, tree, 0, G[0], upper + 0.2, 1.0)
+    assert path[-1, 0] < upper
+    # One joint, exactly the guard's model: no harder and no faster than it may.
+    assert np.abs(path[:, 2]).max() <= 0.25 * tree.effort_limit[0] * (1 + 1e-12)
+    assert np.abs(path[path[:, 1] < 0, 1]).max() <= 0.05 * tree.velocity_limit[0] * (1 + 1e-9)
+
+
+def test_the_margin_moves_the_guarded_limit_inward(tree):
+    guard = JointLimitGuard(tree, INERTIA, margin=[0.1, 0.0, 0.01, 0.0])
+    path = run(guard, tree, 0, tree.effort_limit[0], 0.0, 0.0)
+    assert path[:, 0].max() == pytest.approx(tree.position_upper[0] - 0.1, abs=2e-3)
+
+
+def test_the_braking_curve_joins_with_one_slope():
+    """The two pieces of w_max meet at d = a_b / gamma^2 in value and slope."""
+    tree = sample('scara').tree
+    rate, brake = 25.0, 60.0
+    guard = JointLimitGuard(tree, INERTIA, rate=rate)
+    corner = brake / rate**2
+    # The bound at w = 0 is gamma * w_max.
+    below, above = (guard._bound(corner * s, 0.0, brake, 0.1) for s in (1 - 1e-9, 1 + 1e-9))
+    assert below == pytest.approx(brake, rel=1e-8)
+    assert above == pytest.approx(below, rel=1e-8)
+    slow, fast = (guard._bound(corner * s, 1e-3, brake, 0.1) for s in (1 - 1e-9, 1 + 1e-9))
+    assert slow == pytest.approx(fast, rel=1e-8)
+
+
+def test_a_joint_without_limits_is_left_alone():
+    tree = sample('branched').tree
+    neck = tree.joint_index('neck')
+    guard = JointLimitGuard(tree, np.ones(tree.n))
+    q, effort = np.zeros(tree.n), np.zeros(tree.n)
+    q[neck], effort[neck] = 1e5, 1e5
+    guard.confine(q, np.zeros(tree.n), np.zeros(tree.n), effort)
+    assert effort[neck] == 1e5
+
+
+def test_efforts_that_are_not_finite_do_not_break_the_guard(tree):
+    guard = JointLimitGuard(tree, INERTIA)
+    for value in (math.nan, math.inf, -math.inf, 1e300):
+        effort = np.full(4, value)
+        guard.confine(tree.position_upper, STILL, G, effort)
+        assert math.isnan(value) or np.isfinite(effort).all()
+
+
+def test_bad_settings_are_refused_by_name(tree):
+    for name, arguments in (
+        ('inertia', {'inertia': [1.0, 0.0, 1.0, 1.0]}),
+        ('limit_margin', {'margin': 0.2}),
+        ('limit_margin', {'margin': -0.01}),
+        ('limit_rate', {'rate': 0.0}),
+        ('limit_braking', {'braking': 1.5}),
+    ):
+        with pytest.raises(ParameterError) as caught:
+            JointLimitGuard(tree, **{'inertia': INERTIA, **arguments})
+        assert caught.value.name == name

@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Gains from frequency and damping, and the gains that a sampled loop cannot have."""
+
+import numpy as np
+import pytest
+from samples import sample
+
+from robot_dynamics_ros.control.law_parameters import feedback_gains, middle_of_limits
+from robot_dynamics_ros.control.registry import make_law
+from robot_dynamics_ros.errors import ParameterError
+
+
+def test_gains_are_those_of_the_formulas():
+    """Kp = w0^2, Kd = 2 zeta w0."""
+    Kp, Kd = feedback_gains([10.0, 0.0], [0.7, 1.0], 0.0)
+    np.testing.assert_allclose(Kp, [100.0, 0.0])
+    np.testing.assert_allclose(Kd, [14.0, 0.0])
+
+
+def largest_pole(w, zeta, h):
+    """Return the largest pole of the sampled error loop, of both kinds of plant."""
+    Kp, Kd = w * w, 2 * zeta * w
+    semi_implicit = [[1 - h * h * Kp, h - h * h * Kd], [-h * Kp, 1 - h * Kd]]
+    held = [[1 - h * h / 2 * Kp, h - h * h / 2 * Kd], [-h * Kp, 1 - h * Kd]]
+    return max(np.abs(np.linalg.eigvals(A)).max() for A in (semi_implicit, held))
+
+
+def test_gains_are_refused_exactly_where_a_pole_leaves_the_unit_circle(rng):
+    """x^2 + 4 zeta x < 4 and x < 4 zeta, x = w0 h."""
+    refused = 0
+    for _ in range(2000):
+        w, zeta, h = rng.uniform(1.0, 3000.0), rng.uniform(0.0, 3.0), 1e-3
+        pole = largest_pole(w, zeta, h)
+        if abs(pole - 1.0) < 1e-9:
+            continue
+        if pole > 1.0:
+            refused += 1
+            with pytest.raises(ParameterError, match=r'unstable at a period of 0\.001 s'):
+                feedback_gains([w], [zeta], h)
+        else:
+            feedback_gains([w], [zeta], h)
+    assert 100 < refused < 1900
+
+
+def test_a_law_refuses_a_period_that_its_gains_do_not_bear():
+    law = make_law('computed_torque', sample('scara').tree, natural_frequency=300.0)
+    with pytest.raises(ParameterError, match='joint 0 is unstable at a period of 0.01 s'):
+        law.set_parameters({'period': 0.01})
+    assert law.parameters['period'] == 0.0
+    law.set_parameters({'period': 0.001})
+
+
+def test_the_middle_of_the_limits_is_zero_for_endless_joints():
+    tree = sample('branched').tree
+    middle = middle_of_limits(tree)
+    assert middle[tree.joint_index('neck')] == 0.0
+    tree = sample('scara').tree
+    np.testing.assert_allclose(middle_of_limits(tree), [0.0, 0.0, 0.125, 0.0])

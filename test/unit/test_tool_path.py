@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The tool point is where the curve says, at the speed asked for, or the curve is refused."""
+
+import math
+
+import numpy as np
+import pytest
+from oracles import PinocchioOracle
+from samples import random_tree, shipped
+
+from robot_dynamics_ros.constraints.curves import Circle, Line, Lissajous
+from robot_dynamics_ros.control.control_law import Reference
+from robot_dynamics_ros.control.trajectories.tool_path import ToolPath, Undulating
+from robot_dynamics_ros.errors import DescriptionError, TrajectoryError
+from robot_dynamics_ros.kinematics.tool_task import FourDofTask, FrameTask, ScaraTask
+
+SCARA = shipped('scara')
+ARM = shipped('four_dof', limits_profile='wide')
+CENTRE = np.array([0.4, 0.0, 0.25])
+
+
+def scara_path(**changes):
+    circle = Undulating(Circle(CENTRE, 0.1, laps=1), [0, 0, 1], 0.05, 3)
+    arguments = {'speed': 0.4, 'ramp': 0.4, 'near': [0.3, 1.0, 0.1, 0.0], **changes}
+    return ToolPath(ScaraTask(SCARA.tree, yaw=0.3), circle, **arguments)
+
+
+def four_dof_path(**changes):
+    circle = Circle([0.3, 0.0, 0.45], 0.08, normal=[0.3, 0.2, 1.0], laps=1)
+    arguments = {'speed': 0.3, 'ramp': 0.4, 'near': [0.0, -1.5, 0.8, 0.3], **changes}
+    return ToolPath(FourDofTask(ARM.tree, pitch=-0.3), circle, **arguments)
+
+
+def oracle_of(robot):
+    return PinocchioOracle(robot.xml, robot.gravity, robot.tree.joint_names)
+
+
+def poses(robot, path, times, frame='tool'):
+    """Return the oracle's rotation and position of the tool at times."""
+    oracle, reference = oracle_of(robot), Reference(path.n)
+    found = []
+    for t in times:
+        path.sample(t, reference)
+        found.append(oracle.frame_pose(frame, reference.position))
+    return found
+
+
+def test_the_scara_draws_a_circle_at_constant_yaw_while_the_quill_moves():
+    lifts = []
+    path = scara_path()
+    for R, p in poses(SCARA, path, np.linspace(0.0, path.duration, 173)):
+        # The tolerance of the path between its knots.
+        assert math.hypot(p[0] - CENTRE[0], p[1] - CENTRE[1]) == pytest.approx(0.1, abs=1e-8)
+        assert math.atan2(R[1, 0], R[0, 0]) == pytest.approx(0.3, abs=1e-7)
+        lifts.append(p[2] - CENTRE[2])
+    assert min(lifts) >= -1e-8
+    assert max(lifts) == pytest.approx(0.05, abs=1e-4)
+
+
+def test_the_four_joint_arm_draws_a_tilted_circle_at_constant_pitch():
+    normal = np.array([0.3, 0.2, 1.0]) / math.sqrt(0.3**2 + 0.2**2 + 1.0)
+    path = four_dof_path()
+    for R, p in poses(ARM, path, np.linspace(0.0, path.duration, 173)):
+        out = p - [0.3, 0.0, 0.45]
+        assert out @ normal == pytest.approx(0.0, abs=2e-8)
+        assert math.sqrt(out @ out) == pytest.approx(0.08, abs=2e-8)
+        assert math.atan2(-R[2, 0], -R[2, 1]) == pytest.approx(-0.3, abs=1e-7)
+
+
+@pytest.mark.parametrize(('robot', 'make'), [(SCARA, scara_path), (ARM, four_dof_path)])
+def test_velocity_and_acceleration_of_the_joints_are_those_of_the_tool_point(robot, make):
+    path, h = make(), 1e-4
+    oracle, reference = oracle_of(robot), Reference(4)
+    for t in np.linspace(0.05, path.duration - 0.05, 61):
+        before, now, after = (p for _, p in poses(robot, path, (t - h, t, t + h)))
+        path.sample(t, reference)
+        q, v, a = reference.position, reference.velocity, reference.acceleration
+        J, drift = oracle.frame_jacobian('tool', q), oracle.frame_drift('tool', q, v)
+        # Differences of the oracle's positions: h^2 / 6 times a third derivative up to 60, and
+        # h^2 / 12 times a fourth up to 1000 plus rounding 4e-16 / h^2.
+        np.testing.assert_allclose((J @ v)[:3], (after - before) / (2 * h), atol=2e-7)
+        second = (after - 2 * now + before) / h**2
+        np.testing.assert_allclose((J @ a + drift)[:3], second, atol=2e-6)
+
+
+def test_between_the_ramps_the_tool_point_has_the_speed_asked_for():
+    path, reference = four_dof_path(), Reference(4)
+    for t in (0.4, 0.9, path.duration - 0.4):
+        path.sample(t, reference)
+        J = oracle_of(ARM).frame_jacobian('tool', reference.position)
+        # Knots have the exact velocity, between them the path is within 1e-8 m.
+        assert np.linalg.norm((J @ reference.velocity)[:3]) == pytest.approx(0.3, abs=1e-6)
+
+
+def test_the_branch_nearest_to_the_given_configuration_is_taken():
+    right, left = scara_path(), scara_path(near=[0.3, -1.0, 0.1, 0.0])
+    assert right.start[1] > 0.0 > left.start[1]
+
+
+def test_a_wide_tool_angle_is_followed_beyond_half_a_turn():
+    """theta4 = theta1 + theta2 - yaw leaves (-pi, pi], and its limits are +-6.28."""
+    curve = Line([0.45, -0.2, 0.25], [0.45, 0.2, 0.25])
+    path = ToolPath(ScaraTask(SCARA.tree, yaw=-2.6), curve, 0.2, 0.4, [0.3, 1.0, 0.1, 3.5])
+    angles = path.table(path.instants(0.01))[0][:, 3]
+    assert angles.min() < math.pi < angles.max()
+    assert np.abs(np.diff(angles)).max() < 0.1
+
+
+REFUSALS = {
+    'out of reach': (Line([0.7, 0, 0.25], [0.8, 0, 0.25]), 1.0, 'reach is 0.05 to 0.6'),
+    'below the quill': (Line([0.4, 0, 0.25], [0.4, 0, 0.1]), 0.5, 'joint 3 at 0.2'),
+    'too fast': (Line([0.4, 0, 0.25], [0.7, 0, 0.25]), 1.0, "'joint2' would move at 8"),
+    'singular': (Line([0.4, 0, 0.25], [0.6, 0, 0.25]), 0.5, 'Jacobian is singular'),
+    'endless': (Circle(CENTRE, 0.1), 1.0, 'is endless'),
+    'plane': (Lissajous([0.4, 0.0], [0.1, 0.1], [1.0, 2.0], duration=1.0), 1.0, 'not in space'),
+    'standing still': (Circle(CENTRE, 0.1, laps=1), 0.0, 'speed: is 0.0'),
+}
+
+
+@pytest.mark.parametrize('case', REFUSALS)
+def test_a_curve_that_cannot_be_followed_is_refused_before_anything_moves(case):
+    curve, speed, message = REFUSALS[case]
+    with pytest.raises(TrajectoryError) as caught:
+        ToolPath(ScaraTask(SCARA.tree), curve, speed, 0.3, [0.3, 1.0, 0.1, 0.0])
+    assert message in str(caught.value)
+
+
+@pytest.mark.parametrize('n', [3, 6])
+def test_a_frame_of_any_robot_with_three_or_six_joints_can_be_led(n):
+    robot = random_tree(np.random.default_rng(3), n)
+    frame, q = f'link{n - 1}', np.full(n, 0.3)
+    R, p = oracle_of(robot).frame_pose(frame, q)
+    tree = robot.tree.with_changes(velocity_limit=np.full(n, np.inf))
+    task = FrameTask(tree, None if n == 3 else R, frame)
+    path = ToolPath(task, Line(p, p + [0.03, -0.02, 0.01]), 0.1, 0.2, q)
+    for found_R, found_p in poses(robot, path, np.linspace(0.0, path.duration, 23), frame):
+        along = (found_p - p) @ [3, -2, 1] / 14
+        np.testing.assert_allclose(found_p - p, along * np.array([3, -2, 1]), atol=2e-8)
+        if n == 6:
+            np.testing.assert_allclose(found_R, R, atol=1e-7)
+
+
+def test_a_frame_is_not_led_by_too_many_or_too_few_joints():
+    with pytest.raises(DescriptionError, match='has 4 joints'):
+        FrameTask(SCARA.tree)

@@ -1,0 +1,230 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What each trajectory promises, and what it refuses."""
+
+import math
+
+import numpy as np
+import pytest
+from samples import sample
+
+from robot_dynamics_ros.control.control_law import Reference
+from robot_dynamics_ros.control.trajectories.chain import Chain
+from robot_dynamics_ros.control.trajectories.hold import Hold
+from robot_dynamics_ros.control.trajectories.quintic import Quintic
+from robot_dynamics_ros.control.trajectories.sine import Sine
+from robot_dynamics_ros.control.trajectories.spline import Knot
+from robot_dynamics_ros.control.trajectories.waypoints import Waypoints
+from robot_dynamics_ros.control.trajectory import check_limits
+from robot_dynamics_ros.errors import TrajectoryError
+
+NAMES = ('shoulder', 'elbow')
+
+
+def state(trajectory, t):
+    r = Reference(trajectory.n)
+    trajectory.sample(t, r)
+    return r.position, r.velocity, r.acceleration
+
+
+def peaks(trajectory):
+    rows = [state(trajectory, t) for t in np.linspace(0.0, trajectory.duration, 2001)]
+    return np.abs(np.array(rows)).max(axis=0)
+
+
+# ---- quintic ------------------------------------------------------------------------------------
+
+
+def test_quintic_reaches_goal_and_its_peaks_are_those_of_the_formulas():
+    """Peak velocity 15/8 Delta/T, peak acceleration 10/sqrt(3) Delta/T^2."""
+    trajectory = Quintic([0.0, 1.0], [2.0, 0.5], 1.6)
+    np.testing.assert_allclose(state(trajectory, 1.6)[0], [2.0, 0.5])
+    np.testing.assert_allclose(state(trajectory, 0.8)[0], [1.0, 0.75])
+    _, velocity, acceleration = peaks(trajectory)
+    # A parabola's maximum seen on 2001 points: 1e-6 relative.
+    np.testing.assert_allclose(velocity, 15 / 8 * np.array([2.0, 0.5]) / 1.6, rtol=1e-5)
+    expected = 10 / math.sqrt(3) * np.array([2.0, 0.5]) / 1.6**2
+    np.testing.assert_allclose(acceleration, expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize(('velocity', 'acceleration'), [([1.0, 9.0], 100.0), (50.0, [9.0, 2.0])])
+def test_quintic_within_bounds_touches_one_of_them(velocity, acceleration):
+    trajectory = Quintic.within([0.0, 0.0], [2.0, -1.0], velocity, acceleration)
+    _, v, a = peaks(trajectory)
+    use = np.concatenate([v / velocity, a / acceleration])
+    assert use.max() == pytest.approx(1.0, rel=1e-5)
+
+
+# ---- waypoints ----------------------------------------------------------------------------------
+
+
+def test_waypoints_with_positions_only_are_straight_lines():
+    trajectory = Waypoints([Knot(0.0, [0.0, 2.0]), Knot(2.0, [1.0, 0.0])])
+    position, velocity, acceleration = state(trajectory, 0.5)
+    np.testing.assert_allclose(position, [0.25, 1.5])
+    np.testing.assert_allclose(velocity, [0.5, -1.0])
+    np.testing.assert_array_equal(acceleration, 0.0)
+
+
+@pytest.mark.parametrize('derivatives', [1, 2])
+def test_waypoints_pass_through_all_that_is_given(derivatives, rng):
+    data = rng.normal(size=(4, derivatives + 1, 2))
+    data[-1, 1:] = 0.0
+    knots = [Knot(0.4 * k, *row.tolist()) for k, row in enumerate(data)]
+    trajectory = Waypoints(knots)
+    for k, row in enumerate(data):
+        for side in (-1e-12, 1e-12):
+            if 0 < k < 3:
+                found = state(trajectory, 0.4 * k + side)
+                for value, expected in zip(found, row, strict=False):
+                    # 1e-12 s times a rate of change up to 2e3.
+                    np.testing.assert_allclose(value, expected, atol=2e-9)
+
+
+def test_a_segment_is_as_smooth_as_the_data_of_both_its_ends_allow():
+    """Cubic where one end lacks an acceleration, line where one lacks a velocity."""
+    still = [0.0]
+    knots = [
+        Knot(0.0, [0.0], still, still),
+        Knot(1.0, [1.0], still, still),
+        Knot(2.0, [2.0], still),
+        Knot(3.0, [3.0]),
+    ]
+    trajectory = Waypoints(knots)
+    # The mid-point of unit steps: slope 15/8 of a quintic, 3/2 of a cubic, 1 of a line.
+    slopes = [state(trajectory, t)[1][0] for t in (0.5, 1.5, 2.5)]
+    np.testing.assert_allclose(slopes, [15 / 8, 3 / 2, 1.0])
+
+
+def test_waypoints_leave_from_the_given_start():
+    start = Reference(2)
+    start.position[:], start.velocity[:] = (0.3, -0.1), (1.0, 2.0)
+    trajectory = Waypoints([Knot(1.0, [1.0, 1.0], [0.0, 0.0])], start)
+    start.position[:] = 9.0
+    position, velocity, _ = state(trajectory, 0.0)
+    np.testing.assert_allclose(position, [0.3, -0.1])
+    np.testing.assert_allclose(velocity, [1.0, 2.0])
+    np.testing.assert_allclose(state(trajectory, 2.0)[0], [1.0, 1.0])
+
+
+def test_a_first_point_at_time_zero_replaces_the_start():
+    start = Reference(1)
+    trajectory = Waypoints([Knot(0.0, [0.5]), Knot(1.0, [1.0])], start)
+    assert state(trajectory, 0.0)[0] == 0.5
+
+
+def test_a_single_point_at_time_zero_is_held():
+    trajectory = Waypoints([Knot(0.0, [0.5, 0.1])])
+    assert trajectory.duration == 0.0
+    np.testing.assert_array_equal(state(trajectory, 0.3)[0], [0.5, 0.1])
+
+
+WRONG_POINTS = {
+    'no points': ([], 'has no points'),
+    'no start': ([Knot(0.5, [0.0, 0.0])], 'give the start'),
+    'time repeats': (
+        [Knot(0.0, [0.0, 0.0]), Knot(1.0, [1.0, 1.0]), Knot(1.0, [2.0, 2.0])],
+        'point 2: is at 1 s, point 1 at 1 s; times must increase strictly',
+    ),
+    'time falls': ([Knot(1.0, [0.0, 0.0]), Knot(0.5, [1.0, 1.0])], 'must increase strictly'),
+    'time negative': ([Knot(-0.1, [0.0, 0.0])], 'point 0: is at -0.1 s'),
+    'time not finite': ([Knot(math.nan, [0.0, 0.0])], 'point 0'),
+    'too few positions': ([Knot(0.0, [0.0])], 'position of point 0: has shape'),
+    'no positions': ([Knot(0.0, [])], 'point 0: has no positions'),
+    'too many velocities': ([Knot(0.0, [0.0, 0.0], [0.0] * 3)], 'velocity of point 0'),
+    'not finite': ([Knot(0.0, [0.0, math.inf])], 'position of point 0: is inf for joint elbow'),
+    'accelerations alone': ([Knot(0.0, [0.0, 0.0], None, [0.0, 0.0])], 'but no velocities'),
+    'moving at the end': (
+        [Knot(0.0, [0.0, 0.0], [0.0, 0.0]), Knot(1.0, [1.0, 1.0], [0.0, 0.2])],
+        'point 1: is the last and moves joint elbow at 0.2',
+    ),
+    'words': ([Knot(0.0, ['a', 'b'])], 'position of point 0'),
+}
+
+
+@pytest.mark.parametrize('case', WRONG_POINTS)
+def test_waypoints_that_break_a_rule_are_refused_by_name(case):
+    points, message = WRONG_POINTS[case]
+    with pytest.raises(TrajectoryError) as caught:
+        Waypoints(points, joint_names=NAMES)
+    assert message in str(caught.value)
+
+
+# ---- sine, hold, chain --------------------------------------------------------------------------
+
+
+def test_sine_follows_its_formula_after_the_ramp():
+    """sigma(t) = t - ramp / 2 once it runs at full speed."""
+    trajectory = Sine([0.1], [0.5], [0.8], [0.4], ramp=1.0)
+    omega = 2 * math.pi * 0.8
+    for t in (1.0, 2.3, 50.0):
+        angle = omega * (t - 0.5) + 0.4
+        position, velocity, acceleration = state(trajectory, t)
+        assert position[0] == pytest.approx(0.1 + 0.5 * math.sin(angle))
+        assert velocity[0] == pytest.approx(0.5 * omega * math.cos(angle))
+        assert acceleration[0] == pytest.approx(-0.5 * omega**2 * math.sin(angle))
+
+
+def test_hold_keeps_a_copy():
+    here = np.array([0.1, 0.2])
+    trajectory = Hold(here)
+    here += 1.0
+    np.testing.assert_array_equal(state(trajectory, 5.0)[0], [0.1, 0.2])
+
+
+def test_a_chain_runs_its_parts_in_order():
+    first, second = Quintic([0.0], [1.0], 2.0), Quintic([1.0], [3.0], 1.0)
+    chain = Chain([first, second])
+    assert chain.duration == 3.0
+    for t in (-1.0, 0.7, 1.99):
+        assert state(chain, t)[0] == state(first, t)[0]
+    for t in (2.0, 2.4, 9.0):
+        assert state(chain, t)[0] == state(second, t - 2.0)[0]
+
+
+REFUSALS = {
+    'chain of nothing': (lambda: Chain([]), 'has no parts'),
+    'endless part': (lambda: Chain([Sine([0.0], 1.0, 1.0), Hold([0.0])]), 'part 0: never ends'),
+    'gap': (lambda: Chain([Hold([0.0]), Hold([0.1])]), 'part 1: starts with joint 0 at 0.1'),
+    'joints': (lambda: Chain([Hold([0.0]), Hold([0.0, 0.0])]), 'part 1: has 2 joints'),
+    'quintic duration': (lambda: Quintic([0.0], [1.0], 0.0), 'duration: is 0.0'),
+    'quintic goal': (lambda: Quintic([0.0], [1.0, 2.0], 1.0), 'goal: has shape (2,)'),
+    'quintic nan': (lambda: Quintic([math.nan], [1.0], 1.0), 'start: is nan'),
+    'no way': (lambda: Quintic.within([1.0], [1.0], 1.0, 1.0), 'goal: is the start'),
+    'no speed': (lambda: Quintic.within([1.0], [2.0], 0.0, 1.0), 'velocity: is 0.0'),
+    'sine ramp': (lambda: Sine([0.0], 1.0, 1.0, ramp=0.0), 'ramp: is 0.0'),
+    'sine too short': (lambda: Sine([0.0], 1.0, 1.0, duration=1.5), 'duration: is 1.5'),
+    'sine amplitude': (lambda: Sine([0.0], [1.0, 2.0], 1.0), 'amplitude: has shape (2,)'),
+    'hold nothing': (lambda: Hold([]), 'position: has shape (0,)'),
+}
+
+
+@pytest.mark.parametrize('case', REFUSALS)
+def test_a_wrong_trajectory_is_refused_by_name(case):
+    make, message = REFUSALS[case]
+    with pytest.raises(TrajectoryError) as caught:
+        make()
+    assert message in str(caught.value)
+
+
+# ---- limits -------------------------------------------------------------------------------------
+
+
+def test_limits_of_the_robot_are_checked_along_the_whole_motion():
+    tree = sample('scara').tree
+    home = [0.0, 0.0, 0.1, 0.0]
+    check_limits(Quintic(home, [2.2, -2.4, 0.24, 6.0], 3.0), tree)
+    still = [0.0] * 4
+    # Starts and ends inside; the cubic between overshoots joint2.
+    over = Waypoints(
+        [Knot(0.0, home, still), Knot(1.0, [0, 2.5, 0.1, 0], [0, 4.0, 0, 0]), Knot(2, home, still)]
+    )
+    for trajectory, message in (
+        (Quintic(home, [2.4, 0.0, 0.1, 0.0], 3.0), "joint 'joint1': is at 2.3"),
+        (over, "joint 'joint2': is at 2.6"),
+        (Quintic(home, [2.0, 0.0, 0.1, 0.0], 0.2), "joint 'joint1': moves at "),
+        (Hold([0.0]), 'has 1 joints'),
+        (Sine(home, 0.05, 1.0), 'never ends'),
+    ):
+        with pytest.raises(TrajectoryError) as caught:
+            check_limits(trajectory, tree)
+        assert message in str(caught.value)

@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Fourier series and trajectories in files: round trip, and what is refused."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import yaml
+
+from robot_dynamics_ros.control.trajectories.fourier import Fourier
+from robot_dynamics_ros.control.trajectories.trajectory_file import (
+    read_trajectory,
+    trajectory_text,
+)
+from robot_dynamics_ros.errors import TrajectoryError
+
+NAMES = ('shoulder', 'elbow')
+# The sums of l s_l and of l^2 k_l vanish in every row.
+SINE = [[0.3, -0.3, 0.1], [0.1, 0.1, -0.1]]
+COSINE = [[0.4, 0.125, -0.1], [-0.5, 0.35, -0.1]]
+
+
+def motion():
+    return Fourier([0.2, -0.4], SINE, COSINE, period=4.0, periods=2)
+
+
+def test_a_fourier_series_is_the_sum_of_its_formula():
+    t = np.linspace(1e-6, 7.999, 100)
+    q, v, a = motion().table(t)
+    w = 2.0 * np.pi * np.arange(1, 4) / 4.0
+    angle = t[:, None] * w
+    sine, cosine = np.array(SINE).T, np.array(COSINE).T
+    np.testing.assert_allclose(
+        q, [0.2, -0.4] + np.sin(angle) @ sine + np.cos(angle) @ cosine, atol=1e-13
+    )
+    np.testing.assert_allclose(
+        v, (w * np.cos(angle)) @ sine - (w * np.sin(angle)) @ cosine, atol=1e-13
+    )
+    np.testing.assert_allclose(
+        a, -(w**2 * np.sin(angle)) @ sine - (w**2 * np.cos(angle)) @ cosine, atol=1e-12
+    )
+
+
+@pytest.mark.parametrize(
+    ('change', 'message'),
+    [
+        ({'sine': [[0.3, -0.3, 0.2], SINE[1]]}, 'joint 0: does not start with zero velocity'),
+        (
+            {'cosine': [COSINE[0], [0.1, 0.0, 0.0]]},
+            'does not start with zero acceleration',
+        ),
+        ({'sine': SINE[:1]}, 'sine: has shape'),
+        ({'cosine': [row[:2] for row in COSINE]}, 'cosine: has shape'),
+        ({'sine': [[np.nan] * 3, SINE[1]]}, 'sine: is not finite'),
+        ({'period': 0.0}, 'period'),
+        ({'periods': 0}, 'periods'),
+    ],
+)
+def test_a_series_that_cannot_be_followed_is_refused(change, message):
+    given = {'centre': [0.2, -0.4], 'sine': SINE, 'cosine': COSINE, 'period': 4.0} | change
+    with pytest.raises(TrajectoryError, match=message):
+        Fourier(**given)
+
+
+def test_a_file_gives_the_motion_again(tmp_path):
+    file = tmp_path / 'motion.yaml'
+    file.write_text(trajectory_text(motion(), NAMES, 0.02))
+    again = read_trajectory(file, NAMES)
+    assert again.duration == pytest.approx(8.0, abs=1e-9)
+    times = np.linspace(0.0, 8.0, 777)
+    # Quintics between points 20 ms apart that share position, velocity and acceleration: their
+    # error is (h/2)^6 / 720 times the sixth derivative of the motion, some 1e4.
+    np.testing.assert_allclose(again.table(times)[0], motion().table(times)[0], atol=1e-10)
+
+
+def test_a_file_has_the_fields_of_the_message(tmp_path):
+    message = yaml.safe_load(trajectory_text(motion(), NAMES, 0.02))
+    assert message['joint_names'] == list(NAMES)
+    assert message['points'][1]['time_from_start'] == {'sec': 0, 'nanosec': 20_000_000}
+    assert message['points'][-1]['time_from_start'] == {'sec': 8, 'nanosec': 0}
+    assert sorted(message['points'][0]) == [
+        'accelerations', 'positions', 'time_from_start', 'velocities',
+    ]  # fmt: skip
+
+
+def test_joints_are_matched_by_name(tmp_path):
+    file = tmp_path / 'motion.yaml'
+    file.write_text(trajectory_text(motion(), NAMES, 0.02))
+    swapped = read_trajectory(file, NAMES[::-1]).table(np.array([1.0]))
+    direct = read_trajectory(file, NAMES).table(np.array([1.0]))
+    for one, other in zip(swapped, direct, strict=True):
+        np.testing.assert_array_equal(one[:, ::-1], other)
+
+
+@pytest.mark.parametrize(
+    ('text', 'message'),
+    [
+        ('joint_names: [shoulder', 'cannot be read'),
+        ('hello', 'is no JointTrajectory'),
+        ('joint_names: [shoulder]\npoints: []', 'moves shoulder'),
+        ('joint_names: [shoulder, elbow]\npoints: [{positions: [1.0, 2.0]}]', 'time_from_start'),
+        (
+            'joint_names: [shoulder, elbow]\n'
+            'points: [{positions: [1.0], time_from_start: {sec: 0}}]',
+            'has a point of 1 numbers',
+        ),
+        (
+            'joint_names: [shoulder, elbow]\n'
+            'points: [{positions: [1.0, .nan], time_from_start: {sec: 0}}]',
+            'nan for joint elbow',
+        ),
+    ],
+)
+def test_a_file_that_is_no_trajectory_is_refused_with_its_reason(tmp_path, text, message):
+    file = tmp_path / 'motion.yaml'
+    file.write_text(text)
+    with pytest.raises(TrajectoryError, match=message):
+        read_trajectory(file, NAMES)
+
+
+def test_a_file_that_is_not_there_is_refused(tmp_path):
+    with pytest.raises(TrajectoryError, match=r"gone\.yaml': cannot be read"):
+        read_trajectory(tmp_path / 'gone.yaml', NAMES)
+
+
+def test_a_step_longer_than_the_motion_is_refused():
+    with pytest.raises(TrajectoryError, match='do not fit'):
+        trajectory_text(motion(), NAMES, 9.0)
