@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: Apache-2.0
+r"""What real drives add to an effort: their own compensation, torque ripple, cogging, stiction.
+
+.. math::
+
+   \tau = (\tau_c + \tau_{driver})\,(1 + r \sin N q) + c \sin(N q + 1)
+
+with the command :math:`\tau_c`, what the driver compensates by itself
+:math:`\tau_{driver} = g(q) + b v + \tau_d \tanh(v/v_s)` as far as it does, ripple r, cogging c and
+N periods per rad or m. Dry friction is larger at rest (Stribeck),
+:math:`\tau_d\,(1 + (s - 1)\,e^{-(v/v_b)^2})` with the breakaway factor s.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from robot_dynamics_ros.dynamics.joint_terms import JointTerms
+from robot_dynamics_ros.errors import ParameterError
+from robot_dynamics_ros.model.payload import Payload, with_payload
+from robot_dynamics_ros.model.robot_tree import RobotTree
+from robot_dynamics_ros.simulation.mujoco_plant import MujocoPlant
+from robot_dynamics_ros.simulation.plant import Plant
+from robot_dynamics_ros.spatial.scalar import Array
+from robot_dynamics_ros.symbolic.kernel import compile_kernel
+
+COMPENSATIONS = ('gravity', 'friction')
+_BREAKAWAY_VELOCITY = 0.01  # rad/s or m/s
+_COGGING_PHASE = 1.0  # rad, so that ripple and cogging do not fall together
+
+
+@dataclass(frozen=True, eq=False)
+class Drives:
+    """The drives of one robot; one number for all joints, or an array (n,).
+
+    Attributes:
+        ripple: r, part of the effort.
+        cogging: c, N m or N.
+        periods: N, per rad or m.
+        breakaway: s, at least 1.
+        compensates: Any of ``COMPENSATIONS``.
+        payload_known: Whether the driver's gravity includes the payload.
+    """
+
+    ripple: Any = 0.0
+    cogging: Any = 0.0
+    periods: Any = 20.0
+    breakaway: Any = 1.0
+    compensates: tuple[str, ...] = ()
+    payload_known: bool = True
+
+
+class DrivenPlant(Plant):
+    """A plant behind imperfect drives that may compensate something by themselves.
+
+    Attributes:
+        plant: The plant inside.
+        share: What the driver gave by itself during the last step, shape (n,), N m or N.
+
+    Args:
+        plant: The plant.
+        drives: Its drives.
+        model: The robot as the driver believes it is; the plant's own at the start if None.
+
+    Raises:
+        ParameterError: A value is refused.
+    """
+
+    def __init__(self, plant: MujocoPlant, drives: Drives, model: RobotTree | None = None) -> None:
+        super().__init__(plant.tree, plant.period)
+        self.plant = plant
+        self._drives, self._bare = drives, plant.tree if model is None else model
+        for term in drives.compensates:
+            if term not in COMPENSATIONS:
+                raise ParameterError('compensates', term, f'known: {", ".join(COMPENSATIONS)}')
+        self._ripple, self._cogging = self._positive('ripple'), self._positive('cogging')
+        self._periods = self._positive('periods')
+        self._breakaway = self._positive('breakaway')
+        if (self._breakaway < 1.0).any():
+            raise ParameterError('breakaway', drives.breakaway, 'is at least 1')
+        self._friction = JointTerms.of(self._bare, armature=False)
+        self._know(self._bare)
+        n = self.tree.n
+        self.share: Array = np.zeros(n)
+        self._q, self._v = np.zeros(n), np.zeros(n)
+
+    def reset(self, q: Array | None = None, v: Array | None = None) -> None:
+        """Return to time 0 at a given state; see the contract."""
+        self.plant.reset(q, v)
+        self.effort = np.zeros(self.tree.n)
+        self.share.fill(0.0)
+        self.steps = 0
+
+    def step(self, effort: Array) -> None:
+        """Advance by one period under a command; see the contract."""
+        q, v = self._q, self._v
+        wanted = self._checked('effort', effort)
+        self.plant.read(q, v)
+        self._compensate(q, v)
+        angle = self._periods * q
+        acting = (wanted + self.share) * (1.0 + self._ripple * np.sin(angle))
+        acting += self._cogging * np.sin(angle + _COGGING_PHASE)
+        if (self._breakaway > 1.0).any():
+            slow = np.exp(-np.square(v / _BREAKAWAY_VELOCITY))
+            level = self.plant.tree.dry_friction * (1.0 + (self._breakaway - 1.0) * slow)
+            self.plant.set_dry_friction(level)
+        self.plant.step(acting)
+        self.effort[:] = self.plant.effort
+        self.steps += 1
+
+    def read(self, q: Array, v: Array) -> None:
+        """Write the plant's state; see the contract."""
+        self.plant.read(q, v)
+
+    def set_payload(self, payload: Payload | None) -> None:
+        """Attach a payload in place of the present one; see the contract."""
+        self.plant.set_payload(payload)
+        self.tree = self.plant.tree
+        if self._drives.payload_known and payload is not None:
+            self._know(with_payload(self._bare, payload))
+        else:
+            self._know(self._bare)
+
+    def _know(self, model: RobotTree) -> None:
+        """Let the driver compensate the gravity of a model."""
+        self._gravity = None
+        if 'gravity' in self._drives.compensates:
+            self._gravity = compile_kernel(model, outputs=('gravity_forces',)).gravity_forces
+
+    def _compensate(self, q: Array, v: Array) -> None:
+        self.share.fill(0.0)
+        if self._gravity is not None:
+            self._gravity(q, self.share)
+        if 'friction' in self._drives.compensates:
+            self.share += self._friction.friction(v)
+
+    def _positive(self, name: str) -> Array:
+        given = getattr(self._drives, name)
+        value = np.asarray(given, dtype=float)
+        if value.shape not in ((), (1,), (self.tree.n,)):
+            raise ParameterError(name, given, f'give one value or {self.tree.n}, one per joint')
+        if not (np.isfinite(value) & (value >= 0.0)).all():
+            raise ParameterError(name, given, 'values are finite and not negative')
+        return np.broadcast_to(value, (self.tree.n,))

@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What lies between a robot and its controller: noise, encoder steps, delays."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+
+import numpy as np
+
+from robot_dynamics_ros.errors import ParameterError
+from robot_dynamics_ros.model.payload import Payload
+from robot_dynamics_ros.simulation.plant import Plant
+from robot_dynamics_ros.spatial.scalar import Array
+
+PerJoint = float | Array
+
+
+@dataclass(frozen=True, eq=False)
+class Imperfections:
+    """Measurement and transport of one robot; one number for all joints, or an array (n,).
+
+    The chain of a measurement: position and velocity, encoder steps, noise, delay.
+
+    Attributes:
+        position_resolution: Size of an encoder step, rad or m; 0 is exact.
+        velocity_from_encoder: Whether velocity is the difference of two encoder readings over the
+            period, as in many drives; else it is measured by itself.
+        position_noise: Standard deviation, rad or m.
+        velocity_noise: Standard deviation, rad/s or m/s.
+        measurement_delay: Periods by which the measured state is late.
+        command_delay: Periods by which an effort acts late; zero effort acts until then.
+        seed: Seed of the noise.
+    """
+
+    position_resolution: PerJoint = 0.0
+    velocity_from_encoder: bool = False
+    position_noise: PerJoint = 0.0
+    velocity_noise: PerJoint = 0.0
+    measurement_delay: int = 0
+    command_delay: int = 0
+    seed: int = 0
+
+    @property
+    def perfect(self) -> bool:
+        """Whether a plant would be seen and driven as it is."""
+        changing = (
+            self.position_resolution,
+            self.velocity_from_encoder,
+            self.position_noise,
+            self.velocity_noise,
+            self.measurement_delay,
+            self.command_delay,
+        )
+        return not any(np.any(value) for value in changing)
+
+
+class ImperfectPlant(Plant):
+    """A plant seen and driven through imperfections; itself a plant.
+
+    Attributes:
+        plant: The plant inside; its ``read`` gives the true state.
+
+    Args:
+        plant: The plant, at its initial state.
+        imperfections: What is between it and the controller.
+
+    Raises:
+        ParameterError: A value is negative or of a wrong length.
+    """
+
+    def __init__(self, plant: Plant, imperfections: Imperfections) -> None:
+        super().__init__(plant.tree, plant.period)
+        self.plant = plant
+        self._given = imperfections
+        self._step = self._per_joint('position_resolution')
+        self._noise = np.stack(
+            [self._per_joint('position_noise'), self._per_joint('velocity_noise')]
+        )
+        self._delays = [self._delay('measurement_delay'), self._delay('command_delay')]
+        self._state: Array = np.zeros((2, self.tree.n))
+        self._start()
+
+    def reset(self, q: Array | None = None, v: Array | None = None) -> None:
+        """Return to time 0 at a given state, with the same noise again; see the contract."""
+        self.plant.reset(q, v)
+        self.effort = np.zeros(self.tree.n)
+        self.steps = 0
+        self._start()
+
+    def step(self, effort: Array) -> None:
+        """Advance by one period under the effort that is due by now; see the contract."""
+        self._commands.append(np.array(self._checked('effort', effort)))
+        self.plant.step(self._commands.popleft())
+        self.steps += 1
+        self.effort[:] = self.plant.effort
+        self._measurements.append(self._measure())
+
+    def read(self, q: Array, v: Array) -> None:
+        """Write the measured state; the same one until the next step."""
+        q[:], v[:] = self._measurements[0]
+
+    def set_payload(self, payload: Payload | None) -> None:
+        """Attach a payload in place of the present one; see the contract."""
+        self.plant.set_payload(payload)
+        self.tree = self.plant.tree
+
+    def _start(self) -> None:
+        """Fill the delays: the first measurement was always there, and no effort was."""
+        self._rng = np.random.default_rng(self._given.seed)
+        self.plant.read(*self._state)
+        self._encoder = self._quantized(self._state[0])
+        late, slow = self._delays
+        first = self._measure(moved=False)
+        self._measurements = deque([first] * (late + 1), maxlen=late + 1)
+        self._commands = deque(np.zeros((slow, self.tree.n)))
+
+    def _measure(self, *, moved: bool = True) -> Array:
+        """Return position and velocity as the controller will see them, new array (2, n)."""
+        self.plant.read(*self._state)
+        encoder = self._quantized(self._state[0])
+        velocity = self._state[1]
+        if self._given.velocity_from_encoder and moved:
+            velocity = (encoder - self._encoder) / self.period
+        self._encoder = encoder
+        measured = np.stack([encoder, velocity])
+        if self._noise.any():
+            measured += self._noise * self._rng.standard_normal(measured.shape)
+        return measured
+
+    def _quantized(self, position: Array) -> Array:
+        """Return the position rounded to encoder steps."""
+        step = self._step
+        counts = np.round(np.divide(position, step, out=np.zeros_like(position), where=step > 0))
+        return np.where(step > 0, counts * step, position)
+
+    def _per_joint(self, name: str) -> Array:
+        given = getattr(self._given, name)
+        value = np.asarray(given, dtype=float)
+        if value.shape not in ((), (1,), (self.tree.n,)):
+            raise ParameterError(name, given, f'give one value or {self.tree.n}, one per joint')
+        if not (np.isfinite(value).all() and (value >= 0.0).all()):
+            raise ParameterError(name, given, 'values are finite and not negative')
+        return np.broadcast_to(value, (self.tree.n,))
+
+    def _delay(self, name: str) -> int:
+        value = getattr(self._given, name)
+        if value < 0:
+            raise ParameterError(name, value, 'a delay is a number of periods, 0 or more')
+        return int(value)

@@ -1,0 +1,301 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The MuJoCo plant moves as the equations say; a reader of its own checks how it was built."""
+
+from __future__ import annotations
+
+import math
+
+import mujoco
+import numpy as np
+import pytest
+from oracles import MujocoOracle, PinocchioOracle, relative_error
+from samples import SAMPLES, random_state, sample
+from urdf_text import joint, link, robot, symmetric
+
+from robot_dynamics_ros.dynamics import make_formulation
+from robot_dynamics_ros.errors import (
+    DivergenceError,
+    ModelError,
+    NonFiniteError,
+    ParameterError,
+    ShapeError,
+    UnknownNameError,
+)
+from robot_dynamics_ros.model import load_robot
+from robot_dynamics_ros.model.payload import Payload
+from robot_dynamics_ros.simulation.mujoco_plant import MujocoPlant
+
+ARMS = ('scara', 'four_dof')
+
+
+def rigid(tree):
+    """Return the bare rigid bodies: no friction, no armature."""
+    zero = np.zeros(tree.n)
+    return tree.with_changes(damping=zero, dry_friction=zero, armature=zero)
+
+
+def state_of(plant):
+    q, v = np.empty((2, plant.tree.n))
+    plant.read(q, v)
+    return q, v
+
+
+def acceleration_over_a_step(plant, effort):
+    _, before = state_of(plant)
+    plant.step(effort)
+    return (state_of(plant)[1] - before) / plant.period
+
+
+@pytest.mark.parametrize('name', SAMPLES)
+def test_a_step_of_any_robot_accelerates_as_newton_euler_says(name, rng):
+    tree = sample(name).tree
+    tree = rigid(tree).with_changes(armature=rng.uniform(0.1, 0.5, tree.n))
+    plant = MujocoPlant(tree, joint_limits=False)
+    model = make_formulation('newton_euler', tree)
+    for _ in range(3):
+        q, v, _ = random_state(tree, rng)
+        plant.reset(q, v)
+        effort = rng.uniform(-1, 1, tree.n)  # the samples without limits get 1
+        a = acceleration_over_a_step(plant, effort)
+        # v / period in the difference quotient: rounding of 1e-16 / 1e-3.
+        found = model.inverse_dynamics(q, v, a) + tree.armature * a
+        assert np.abs(found - effort).max() < 1e-10 * max(1.0, np.abs(a).max())
+
+
+@pytest.mark.parametrize('name', SAMPLES)
+def test_inverse_dynamics_of_the_compiled_model_agree_with_newton_euler(name, rng):
+    tree = rigid(sample(name).tree)
+    tree = tree.with_changes(armature=rng.uniform(0, 0.5, tree.n))
+    plant = MujocoPlant(tree, joint_limits=False)
+    at = [plant.model.joint(joint).dofadr[0] for joint in tree.joint_names]
+    model = make_formulation('newton_euler', tree)
+    for _ in range(5):
+        q, v, a = random_state(tree, rng)
+        plant.reset(q, v)
+        plant.data.qacc[at] = a
+        mujoco.mj_inverse(plant.model, plant.data)
+        expected = model.inverse_dynamics(q, v, a) + tree.armature * a
+        # Both recursions round at about 1e-15; quaternions of the placements at 1e-16.
+        assert relative_error(plant.data.qfrc_inverse[at], expected) < 1e-12
+
+
+@pytest.mark.parametrize('name', SAMPLES)
+def test_mujoco_reading_the_urdf_itself_accelerates_alike(name, rng):
+    tree = rigid(sample(name).tree)
+    plant = MujocoPlant(tree, joint_limits=False)
+    oracle = MujocoOracle(sample(name).xml, tree.gravity, tree.joint_names)
+    for _ in range(3):
+        q, v, _ = random_state(tree, rng)
+        effort = rng.uniform(-1, 1, tree.n)
+        plant.reset(q, v)
+        a = acceleration_over_a_step(plant, effort)
+        # MuJoCo diagonalizes the tensors of a URDF to 1e-9 only, and it rounds to 1e-13 in a.
+        assert relative_error(a, oracle.forward_dynamics(q, v, effort)) < 1e-7
+
+
+@pytest.mark.parametrize('name', ARMS)
+def test_energy_of_free_motion_is_conserved(name):
+    tree = rigid(sample(name).tree)
+    oracle = PinocchioOracle(sample(name).xml, tree.gravity, tree.joint_names)
+    plant = MujocoPlant(tree, integrator='rk4', joint_limits=False)
+    plant.reset(np.full(tree.n, 0.3), np.full(tree.n, 0.5))
+    start = sum(oracle.energies(*state_of(plant)))
+    moved = 0.0
+    for _ in range(500):
+        plant.step(np.zeros(tree.n))
+        kinetic, potential = oracle.energies(*state_of(plant))
+        moved = max(moved, kinetic)
+        assert abs(kinetic + potential - start) < 1e-6 * max(moved, 1.0)  # fourth order, 1 ms
+    assert moved > 1.0
+
+
+@pytest.mark.parametrize('name', ARMS)
+def test_damping_acts_at_the_end_of_the_step_so_that_it_is_stable(name, rng):
+    tree = sample(name).tree
+    tree = rigid(tree).with_changes(damping=1e4 * tree.damping, armature=tree.armature)
+    plant = MujocoPlant(tree, joint_limits=False)
+    model = make_formulation('newton_euler', tree)
+    q, v, _ = random_state(tree, rng)
+    plant.reset(q, v)
+    a = acceleration_over_a_step(plant, np.zeros(tree.n))
+    after = v + plant.period * a
+    residual = model.inverse_dynamics(q, v, a) + tree.armature * a + tree.damping * after
+    assert np.abs(residual).max() < 1e-10 * np.abs(tree.damping * v).max()  # rounding
+    assert np.abs(after).max() < np.abs(v).max()
+
+
+@pytest.mark.parametrize('name', ARMS)
+def test_dry_friction_holds_below_its_level_and_lets_go_above(name):
+    tree = sample(name).tree
+    q0 = (tree.position_lower + tree.position_upper) / 2 * 0.8
+    gravity = make_formulation('newton_euler', tree).gravity_forces(q0)
+    plant = MujocoPlant(tree)
+    for share, least, most in ((0.0, 0.0, 1e-12), (0.9, 0.0, 5e-6), (1.2, 1e-3, 1.0)):
+        plant.reset(q0)
+        for _ in range(1000):
+            plant.step(gravity + share * tree.dry_friction)
+        moved = np.abs(state_of(plant)[0] - q0)
+        # A constraint of impedance 0.9999 creeps at about 1e-6 per s.
+        assert (moved <= most).all(), share
+        assert (moved >= least).all(), share
+
+
+def test_dry_friction_takes_its_level_off_a_moving_joint():
+    tree = sample('scara').tree
+    plant = MujocoPlant(tree)
+    model = make_formulation('newton_euler', tree)
+    q, v = np.array([0.2, 0.4, 0.1, 0.3]), np.array([0.5, -0.6, 0.1, -2.0])
+    plant.reset(q, v)
+    effort = np.array([10.0, -5.0, 20.0, -1.0])
+    a = acceleration_over_a_step(plant, effort)
+    needed = model.inverse_dynamics(q, v, a) + tree.armature * a
+    needed += tree.damping * (v + plant.period * a) + tree.dry_friction * np.sign(v)
+    assert np.abs(needed - effort).max() < 1e-9  # the solver's tolerance
+
+
+def test_efforts_saturate_at_their_limits_and_the_plant_tells_what_acted():
+    tree = sample('scara').tree
+    plant = MujocoPlant(tree)
+    plant.step(np.array([1e3, -1e3, 1.0, -1e3]))
+    limit = tree.effort_limit
+    np.testing.assert_array_equal(plant.effort, [limit[0], -limit[1], 1.0, -limit[3]])
+    assert plant.time == pytest.approx(1e-3)
+    plant.reset()
+    np.testing.assert_array_equal(plant.effort, np.zeros(4))
+    assert plant.time == 0.0
+
+
+def test_joints_end_at_their_position_limits_unless_told_otherwise():
+    tree = sample('scara').tree
+    push = 0.9 * tree.effort_limit
+    for limited in (True, False):
+        plant = MujocoPlant(tree, joint_limits=limited)
+        plant.reset(0.9 * tree.position_upper)
+        for _ in range(1000):
+            plant.step(push)
+        excess = state_of(plant)[0] - tree.position_upper
+        # A soft stop: it yields by some millimetres and milliradians.
+        assert (excess < 0.02).all() if limited else (excess > 0.1).all()
+
+
+def test_substeps_refine_the_integration_within_a_period():
+    tree = rigid(sample('four_dof').tree)
+    ends = []
+    for substeps in (1, 2, 4, 64):
+        plant = MujocoPlant(tree, 0.01, substeps=substeps, joint_limits=False)
+        for _ in range(20):
+            plant.step(np.zeros(4))
+        ends.append(state_of(plant)[0])
+        assert plant.time == pytest.approx(0.2)
+    errors = [np.abs(end - ends[-1]).max() for end in ends[:-1]]
+    assert errors[0] > 1.8 * errors[1] > 1.8 * 1.8 * errors[2] > 0  # first order
+
+
+def test_the_same_calls_give_the_same_numbers_bit_for_bit(rng):
+    tree = sample('four_dof').tree
+    efforts = rng.normal(scale=5.0, size=(200, 4))
+    first, second = MujocoPlant(tree), MujocoPlant(tree)
+    second.step(efforts[7])
+    second.reset()
+    for effort in efforts:
+        first.step(effort)
+        second.step(effort)
+        np.testing.assert_array_equal(state_of(first), state_of(second))
+
+
+@pytest.mark.parametrize('name', ARMS)
+def test_a_payload_moves_as_the_arm_with_another_link_of_that_mass(name, rng):
+    mass, com = 1.7, np.array([0.02, -0.03, 0.05])
+    inertia = symmetric(0.004, 0.005, 0.006, 0.0005, -0.0004, 0.0003)
+    tree = rigid(sample(name).tree)
+    load = link('load', mass, com, inertia) + joint('grip', 'tool', 'load', 'fixed')
+    text = sample(name).xml.replace('</robot>', load + '</robot>')
+    oracle = PinocchioOracle(text, tree.gravity, tree.joint_names)
+    plant = MujocoPlant(tree, joint_limits=False)
+    plant.set_payload(Payload(mass, com, inertia))
+    q, v, _ = random_state(tree, rng)
+    plant.reset(q, v)
+    effort = rng.uniform(-1, 1, tree.n)
+    a = acceleration_over_a_step(plant, effort)
+    # Rounding of the difference quotient, about 1e-13 of the accelerations of the tool.
+    assert relative_error(a, oracle.forward_dynamics(q, v, effort)) < 1e-10
+
+
+def test_a_payload_taken_and_dropped_leaves_state_time_and_mass_as_they_were():
+    tree = sample('scara').tree
+    plant, bare = MujocoPlant(tree), MujocoPlant(tree)
+    effort = np.array([5.0, -2.0, 1.0, 0.3])
+    for each in (plant, bare):
+        for _ in range(50):
+            each.step(effort)
+    plant.set_payload(Payload(2.0))
+    assert plant.tree.mass[3] == pytest.approx(tree.mass[3] + 2.0)
+    np.testing.assert_array_equal(state_of(plant), state_of(bare))
+    plant.set_payload(None)
+    assert plant.tree is tree
+    for _ in range(50):
+        plant.step(effort)
+        bare.step(effort)
+    np.testing.assert_array_equal(state_of(plant), state_of(bare))
+    assert plant.time == bare.time
+
+
+def test_a_payload_on_no_frame_or_of_no_mass_is_refused():
+    plant = MujocoPlant(sample('scara').tree)
+    with pytest.raises(UnknownNameError, match='tool'):
+        plant.set_payload(Payload(1.0, frame='gripper'))
+    with pytest.raises(ModelError, match='mass must be positive'):
+        plant.set_payload(Payload(0.0))
+    with pytest.raises(ModelError, match='on the base'):
+        plant.set_payload(Payload(1.0, frame='base_link'))
+    with pytest.raises(ModelError, match='triangle'):
+        plant.set_payload(Payload(1.0, inertia=np.diag([1.0, 1.0, 3.0])))
+    with pytest.raises(ModelError, match='not symmetric'):
+        plant.set_payload(Payload(1.0, inertia=np.eye(3) + np.eye(3, k=1)))
+    with pytest.raises(ShapeError, match='com of the payload'):
+        plant.set_payload(Payload(1.0, com=np.zeros(2)))
+    with pytest.raises(ModelError, match='com is not finite'):
+        plant.set_payload(Payload(1.0, com=np.array([0, math.nan, 0])))
+
+
+def test_a_flat_plate_is_simulated_though_its_moments_are_at_the_triangle_bound():
+    plate = symmetric(0.1, 0.2, 0.3 * (1 + 1e-12), 0, 0, 0)
+    text = robot('plate', link('base'), link('p', 1.0, (0, 0, 0), plate), joint('j', 'base', 'p'))
+    plant = MujocoPlant(load_robot(text, effort_limit=1.0))
+    plant.step(np.array([0.3]))
+    assert state_of(plant)[1][0] == pytest.approx(1e-3)  # 0.3 N m on 0.3 kg m^2 for 1 ms
+
+
+def test_wrong_arguments_are_refused_with_their_names():
+    tree = sample('scara').tree
+    plant = MujocoPlant(tree)
+    with pytest.raises(ShapeError, match='effort has shape'):
+        plant.step(np.zeros(3))
+    with pytest.raises(NonFiniteError, match='effort is not finite'):
+        plant.step(np.array([0, math.inf, 0, 0]))
+    with pytest.raises(NonFiniteError, match='v is not finite'):
+        plant.reset(None, np.full(4, math.nan))
+    assert plant.steps == 0
+    with pytest.raises(ParameterError, match='period'):
+        MujocoPlant(tree, 0.0)
+    with pytest.raises(ParameterError, match='substeps'):
+        MujocoPlant(tree, substeps=0)
+    with pytest.raises(ParameterError, match='known: euler, implicitfast, rk4'):
+        MujocoPlant(tree, integrator='heun')
+
+
+def test_a_model_that_mujoco_refuses_is_told_with_its_reason():
+    tree = sample('scara').tree
+    inertia = tree.inertia.copy()
+    inertia[1] = np.diag([1.0, 1.0, 5.0])
+    with pytest.raises(ModelError, match='inertia must satisfy'):
+        MujocoPlant(tree.with_changes(inertia=inertia))
+
+
+def test_divergence_is_an_error_with_its_time_and_leaves_no_log_file(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    plant = MujocoPlant(rigid(sample('four_dof').tree), joint_limits=False)
+    plant.reset(None, np.full(4, 1e160))  # its square overflows
+    with pytest.raises(DivergenceError, match=r"'four_dof' diverged at t = 0\.001 s"):
+        plant.step(np.zeros(4))
+    assert list(tmp_path.iterdir()) == []
