@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The storage files of a recording, in order, whatever state its folder is in."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path, PurePath
+from typing import Any
+
+import yaml
+
+from robot_dynamics_ros.errors import RecordingError
+
+_KIND = re.compile(r'\.(mcap|db3)(\.zstd)?$')
+_METADATA = 'metadata.yaml'
+
+
+@dataclass(frozen=True)
+class BagFiles:
+    """What a path stands for.
+
+    Attributes:
+        path: As given.
+        files: Storage files, in the order recorded.
+        counts: Messages by topic as ``metadata.yaml`` announces; empty without it.
+        remarks: Its custom data.
+        distro: ROS distribution it names, or empty.
+        notes: What is unusual, one sentence each.
+    """
+
+    path: Path
+    files: tuple[Path, ...]
+    counts: Mapping[str, int] = field(default_factory=dict)
+    remarks: Mapping[str, str] = field(default_factory=dict)
+    distro: str = ''
+    notes: tuple[str, ...] = ()
+
+
+def find_files(path: str | os.PathLike[str]) -> BagFiles:
+    """Find the storage files of a recording.
+
+    Args:
+        path: A bag's folder, or one of its files.
+
+    Raises:
+        RecordingError: There is nothing of that name, or nothing recorded in it.
+    """
+    path = Path(path)
+    if path.is_file():
+        if not _KIND.search(path.name):
+            raise RecordingError(
+                f'bag {str(path)!r}', 'is no recording', 'give a bag folder, .mcap or .db3'
+            )
+        return BagFiles(path, (path,))
+    if not path.is_dir():
+        raise RecordingError(f'bag {str(path)!r}', 'no such folder', 'give a rosbag2 folder')
+    present = sorted((file for file in path.iterdir() if _KIND.search(file.name)), key=_natural)
+    if not present:
+        raise RecordingError(
+            f'bag {str(path)!r}', 'holds no .mcap or .db3 file', 'give a rosbag2 folder'
+        )
+    metadata, problem = _metadata(path / _METADATA)
+    if metadata is None:
+        return BagFiles(path, tuple(present), notes=(problem,))
+    files, notes = _listed(metadata, present)
+    return BagFiles(
+        path,
+        tuple(files),
+        _counts(metadata),
+        {str(key): str(value) for key, value in (metadata.get('custom_data') or {}).items()},
+        str(metadata.get('ros_distro') or ''),
+        tuple(notes),
+    )
+
+
+def is_bag(path: Path) -> bool:
+    """Return whether a path is a recording: a storage file, or a folder that holds one."""
+    if path.is_file():
+        return bool(_KIND.search(path.name))
+    return path.is_dir() and any(_KIND.search(file.name) for file in path.iterdir())
+
+
+def _natural(path: Path) -> list[Any]:
+    """Return a key that sorts ``bag_2`` before ``bag_10``."""
+    parts = re.split(r'(\d+)', path.name)
+    return [int(part) if part.isdigit() else part for part in parts]
+
+
+def _metadata(path: Path) -> tuple[dict[str, Any] | None, str]:
+    """Return the metadata, or None and why there is none."""
+    if not path.is_file():
+        return None, f'{_METADATA} is missing: every storage file in the folder was read'
+    try:
+        found = yaml.safe_load(path.read_text(encoding='utf-8'))['rosbag2_bagfile_information']
+        if isinstance(found, dict):
+            return found, ''
+    except (yaml.YAMLError, UnicodeDecodeError, KeyError, TypeError):
+        pass
+    return None, f'{_METADATA} is damaged: every storage file in the folder was read'
+
+
+def _listed(metadata: Mapping[str, Any], present: list[Path]) -> tuple[list[Path], list[str]]:
+    """Return the files that the metadata lists, and those of the same series that it forgot."""
+    listed = metadata.get('relative_file_paths')
+    names = [PurePath(str(name)).name for name in listed] if isinstance(listed, list) else []
+    by_name = {file.name: file for file in present}
+    notes = []
+    missing = [name for name in names if name not in by_name]
+    if missing:
+        notes.append(f'{", ".join(missing)}: listed in {_METADATA}, but missing')
+    files = [by_name[name] for name in names if name in by_name]
+    series = {_series(name) for name in names}
+    forgotten = [file for file in present if file not in files]
+    more = [file for file in forgotten if not files or _series(file.name) in series]
+    if more:
+        listing = ', '.join(file.name for file in more)
+        notes.append(f'{listing}: not listed in {_METADATA}, but of the same recording; read too')
+    others = [file.name for file in forgotten if file not in more]
+    if others:
+        notes.append(f'{", ".join(others)}: not listed in {_METADATA}; not read')
+    return sorted(files + more, key=_natural) if more else files, notes
+
+
+def _series(name: str) -> str:
+    """Return a file's name without the number of the split."""
+    return re.sub(r'_\d+$', '', _KIND.sub('', name))
+
+
+def _counts(metadata: Mapping[str, Any]) -> dict[str, int]:
+    counts: dict[str, int] = {}
+    for entry in metadata.get('topics_with_message_count') or []:
+        try:
+            counts[str(entry['topic_metadata']['name'])] = int(entry['message_count'])
+        except (KeyError, TypeError, ValueError):
+            continue
+    return counts

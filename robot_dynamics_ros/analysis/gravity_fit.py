@@ -1,0 +1,183 @@
+# SPDX-License-Identifier: Apache-2.0
+r"""Which gravity the recorded efforts speak of.
+
+Inverse dynamics is linear in the gravity vector, :math:`\tau(g) = \tau(g_0) + G(q)(g - g_0)`, so
+the vector that leaves the least of the residual r is that of least squares,
+:math:`\sum w\,G^TG\,\delta = \sum w\,G^Tr`, each joint weighted by its own effort. Directions that
+the arm does not feel stay as they are.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from robot_dynamics_ros.spatial.scalar import Array
+
+_UNFELT = 1e-9  # share of the largest eigenvalue below which a direction is not felt
+_SURE = 0.9  # share of the residual that gravity must explain to be named as its cause
+_HINT = 0.5
+_PART = 0.1  # share of the worst joint's from which on a residual has to go away too
+_GONE = 0.4  # of a joint's residual may stay
+_SMALL = 1e-4  # difference of gravity not worth naming, m/s^2
+_NOTHING = 0.05  # share of gravity below which the efforts hold none
+_LEVEL = math.radians(0.1)
+_SAME_SIZE = 0.05  # a tilted base turns gravity, and does not stretch it by more
+_ROUNDING = 1e-7  # residual, relative to the efforts, that asks for no cause
+
+
+@dataclass(frozen=True, eq=False)
+class GravityFit:
+    """The gravity that explains most of the residual.
+
+    Attributes:
+        model: As the model has it, shape (3,), m/s^2, base frame.
+        fitted: As the recording has it.
+        felt: Directions of the base that the arm feels, rows, shape (k, 3).
+        before, after: Residual relative to the effort, all joints together, RMS.
+        before_joints, after_joints: RMS of each joint's residual, shape (n,), N m or N.
+        effort_joints: RMS of each joint's effort, shape (n,).
+        explained: Share of the squared residual that goes away.
+    """
+
+    model: Array
+    fitted: Array
+    felt: Array
+    before: float
+    after: float
+    before_joints: Array
+    after_joints: Array
+    effort_joints: Array
+    explained: float
+
+    @property
+    def verdict(self) -> str:
+        """'mismatch', 'tilt', 'compensated', 'perhaps', or 'agrees'."""
+        change = float(np.linalg.norm(self.fitted - self.model))
+        if self.before < _ROUNDING or change < _SMALL or self.explained < _HINT:
+            return 'agrees'
+        if self.explained < _SURE or not self.everywhere:
+            return 'perhaps'
+        size, own = np.linalg.norm(self.fitted), np.linalg.norm(self.model)
+        if size < _NOTHING * own:
+            return 'compensated'
+        if self.tilt < _LEVEL:
+            return 'mismatch'
+        return 'tilt' if abs(size - own) < _SAME_SIZE * own else 'perhaps'
+
+    @property
+    def everywhere(self) -> bool:
+        """Whether the residual goes away at every joint that has a part in it."""
+        size = np.where(self.effort_joints > 0.0, self.effort_joints, np.inf)
+        share = self.before_joints / size
+        taking_part = share > _PART * share.max()
+        return bool((self.after_joints < _GONE * self.before_joints)[taking_part].all())
+
+    @property
+    def tilt(self) -> float:
+        """Angle between both vectors, rad; 0 if one of them is zero."""
+        sizes = np.linalg.norm(self.fitted) * np.linalg.norm(self.model)
+        if not sizes:
+            return 0.0
+        return math.acos(min(1.0, max(-1.0, float(self.fitted @ self.model) / float(sizes))))
+
+    def sentence(self) -> str:
+        """Say what was found; empty if the gravity of the model agrees."""
+        size, own = np.linalg.norm(self.fitted), np.linalg.norm(self.model)
+        vector = ', '.join(f'{x:.4f}' for x in self.fitted)
+        gone = (
+            f'with it the residual falls from {self.before:.2g} to {self.after:.2g} of the effort'
+        )
+        if self.verdict == 'mismatch':
+            gazebo = " (Gazebo's own default is 9.8)" if abs(size - 9.8) < 5e-4 else ''
+            return (
+                f'gravity differs: the recording speaks of {size:.4f} m/s², the model has '
+                f'{own:.4f}{gazebo}; {gone}; analyze with --gravity {_argument(self.fitted)}'
+            )
+        if self.verdict == 'tilt':
+            angle = math.degrees(self.tilt)
+            return (
+                f'gravity points elsewhere: ({vector}) m/s², {angle:.2f}° from that of the model, '
+                f'as if the base were tilted; {gone}; analyze with --gravity '
+                f'{_argument(self.fitted)}'
+            )
+        if self.verdict == 'compensated':
+            return (
+                'the efforts hold no gravity: the driver compensates it by itself, or the arm '
+                f'does not feel it; {gone}; analyze with --gravity 0 0 0'
+            )
+        if self.verdict == 'perhaps':
+            return (
+                f'{100 * self.explained:.0f} % of the residual looks like gravity ({vector}) m/s²:'
+                ' masses or their centres may be wrong'
+            )
+        return ''
+
+
+def _argument(vector: Array) -> str:
+    return ' '.join(f'{round(float(x), 4) + 0.0:g}' for x in vector)
+
+
+class GravitySums:
+    """The sums of least squares, joint by joint, over any number of chunks.
+
+    Args:
+        n: Number of joints.
+    """
+
+    def __init__(self, n: int) -> None:
+        self._A, self._b, self._c = np.zeros((n, 3, 3)), np.zeros((n, 3)), np.zeros(n)
+        self._count, self._effort = np.zeros(n), np.zeros(n)
+
+    def take(self, pull: Array, residual: Array, effort: Array, good: Array) -> None:
+        """Add instants.
+
+        Args:
+            pull: Gravity forces by 1 m/s^2 along each axis, shape (M, n, 3).
+            residual: Shape (M, n), N m or N.
+            effort: Recorded, shape (M, n).
+            good: Which of them count, shape (M, n).
+        """
+        G = np.where(good[:, :, np.newaxis], pull, 0.0)
+        r = np.where(good, residual, 0.0)
+        self._A += np.einsum('mjk,mjl->jkl', G, G)
+        self._b += np.einsum('mjk,mj->jk', G, r)
+        self._c += np.square(r).sum(axis=0)
+        self._effort += np.square(np.where(good, effort, 0.0)).sum(axis=0)
+        self._count += good.sum(axis=0)
+
+    def fit(self, model: Array) -> GravityFit | None:
+        """Return the gravity that fits best; None if no joint feels any, or nothing counts.
+
+        Args:
+            model: The gravity of the model, shape (3,), m/s^2.
+        """
+        used = (self._count > 0) & (self._effort > 0.0)
+        weight = np.zeros(len(used))
+        weight[used] = self._count[used] / self._effort[used]
+        H = np.einsum('j,jkl->kl', weight, self._A)
+        h = weight @ self._b
+        values, vectors = np.linalg.eigh(H)
+        felt = values > _UNFELT * max(values.max(), 1e-300)
+        if not used.any() or not values.max() > 0.0:
+            return None
+        basis = vectors[:, felt]
+        change = basis @ ((basis.T @ h) / values[felt])
+        count = np.maximum(self._count, 1.0)
+        left = self._c - 2.0 * self._b @ change + np.einsum('jkl,k,l->j', self._A, change, change)
+        left = np.maximum(left, 0.0)
+        samples = self._count[used].sum()
+        before, after = float(weight @ self._c), float(weight @ left)
+        return GravityFit(
+            model=np.array(model, dtype=float),
+            fitted=np.asarray(model + change),
+            felt=basis.T,
+            before=math.sqrt(before / samples),
+            after=math.sqrt(after / samples),
+            before_joints=np.sqrt(self._c / count),
+            after_joints=np.sqrt(left / count),
+            effort_joints=np.sqrt(self._effort / count),
+            explained=1.0 - after / before if before > 0.0 else 0.0,
+        )

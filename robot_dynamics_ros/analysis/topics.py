@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which topics of a bag tell the run of one robot."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from robot_dynamics_ros.errors import RecordingError, UnknownNameError
+
+STATE = 'sensor_msgs/msg/JointState'
+ARRAY = 'std_msgs/msg/Float64MultiArray'
+SINGLE = 'std_msgs/msg/Float64'
+TEXT = 'std_msgs/msg/String'
+TRAJECTORY = 'trajectory_msgs/msg/JointTrajectory'
+
+# Joint states that are not measured ones, by the last word of their topic.
+_NOT_MEASURED = ('reference', 'error', 'desired', 'command', 'commands', 'joint_commands')
+
+
+@dataclass(frozen=True)
+class Topics:
+    """The topics of one robot; empty where the bag has none.
+
+    Attributes:
+        states: Measured joint states.
+        commands: Efforts of all joints in one message.
+        joint_commands: Topic of the effort of each joint, if there is one each.
+        reference: Joint references.
+        description: URDF text.
+        parameters: The controller's parameters, YAML text.
+        trajectory: Trajectories sent to the controller.
+        status: What the controller answered to them.
+    """
+
+    states: str
+    commands: str = ''
+    joint_commands: Mapping[str, str] | None = None
+    reference: str = ''
+    description: str = ''
+    parameters: str = ''
+    trajectory: str = ''
+    status: str = ''
+
+    def of_run(self) -> tuple[str, ...]:
+        """Return the topics that have one message per state or so."""
+        named = (self.states, self.commands, self.reference, *(self.joint_commands or {}).values())
+        return tuple(topic for topic in named if topic)
+
+
+def choose_topics(
+    available: Mapping[str, str],
+    *,
+    namespace: str = '',
+    states: str = '',
+    commands: str = '',
+    reference: str = '',
+    description: str = '',
+) -> Topics:
+    """Choose the topics of one robot.
+
+    Args:
+        available: Message type by topic.
+        namespace: Of the robot; needed if the bag has several. '/' is the root.
+        states: Topic of the states, where it is not to be found by type and name.
+        commands: Topic of the efforts, likewise.
+        reference: Topic of the references, likewise.
+        description: Topic of the description, likewise.
+
+    Raises:
+        RecordingError: There are no states, or more candidates than one; lists them.
+        UnknownNameError: A topic that was named is not there; lists those that are.
+    """
+    bag = _Bag(available)
+    states = bag.named(states, STATE) if states else bag.states(namespace)
+    space = states.rpartition('/')[0] if not namespace else '/' + namespace.strip('/')
+    space = space.rstrip('/')
+    commands = bag.named(commands, ARRAY) if commands else bag.commands(space)
+    reference = bag.named(reference, STATE) if reference else bag.reference(space)
+    controller = reference.rpartition('/')[0] if reference else f'{space}/controller'
+    return Topics(
+        states,
+        commands,
+        None if commands else bag.joint_commands(space),
+        reference,
+        bag.named(description, TEXT) if description else bag.description(space),
+        bag.there(f'{controller}/parameters', TEXT),
+        bag.there(f'{controller}/joint_trajectory', TRAJECTORY),
+        bag.there(f'{controller}/trajectory_status', TEXT),
+    )
+
+
+class _Bag:
+    """Looks topics up by type and name."""
+
+    def __init__(self, available: Mapping[str, str]) -> None:
+        self._available = available
+
+    def named(self, topic: str, kind: str) -> str:
+        """Return a topic that was asked for by name."""
+        if topic not in self._available:
+            raise UnknownNameError('topic', topic, self._available)
+        if self._available[topic] != kind:
+            raise RecordingError(
+                f'topic {topic!r}',
+                f'is of type {self._available[topic]!r}',
+                f'choose one of {kind}',
+            )
+        return topic
+
+    def there(self, topic: str, kind: str) -> str:
+        """Return a topic if it is there and of a type."""
+        return topic if self._available.get(topic) == kind else ''
+
+    def states(self, namespace: str) -> str:
+        found = [topic for topic in self._of(STATE) if _last(topic) not in _NOT_MEASURED]
+        if namespace:
+            space = '/' + namespace.strip('/')
+            wanted = f'{space.rstrip("/")}/joint_states'
+            if wanted in found:
+                return wanted
+            found = [topic for topic in found if topic.startswith(space)]
+        else:
+            found = [topic for topic in found if _last(topic) == 'joint_states'] or found
+        if not found:
+            raise self._no_states(namespace)
+        if len(found) > 1:
+            spaces = sorted({topic.rpartition('/')[0] or '/' for topic in found})
+            several = len(spaces) > 1
+            what, known = ('namespace', spaces) if several else ('states topic', sorted(found))
+            raise RecordingError(
+                'the bag',
+                f'has several topics of joint states: {", ".join(sorted(found))}',
+                f'choose a {what}: {", ".join(known)}',
+            )
+        return found[0]
+
+    def _no_states(self, namespace: str) -> RecordingError:
+        listed = ', '.join(f'{t} ({k})' for t, k in sorted(self._available.items())) or 'none'
+        where = f' in namespace {namespace!r}' if namespace else ''
+        return RecordingError('the bag', f'has no joint states{where}', f'its topics: {listed}')
+
+    def commands(self, space: str) -> str:
+        return self._one(space, ARRAY, 'effort_controller/commands', 'commands')
+
+    def reference(self, space: str) -> str:
+        return self._one(space, STATE, 'controller/reference', 'reference')
+
+    def joint_commands(self, space: str) -> dict[str, str]:
+        found = [topic for topic in self._of(SINGLE) if topic.startswith(f'{space}/')]
+        return {t.split('/')[-2]: t for t in found if _last(t) == 'cmd_force'}
+
+    def description(self, space: str) -> str:
+        found = [topic for topic in self._of(TEXT) if _last(topic) == 'robot_description']
+        for topic in (f'{space}/robot_description', '/robot_description'):
+            if topic in found:
+                return topic
+        return found[0] if len(found) == 1 else ''
+
+    def _one(self, space: str, kind: str, usual: str, ending: str) -> str:
+        """Return the topic of the usual name, else the only one with that ending, else none."""
+        if self._available.get(f'{space}/{usual}') == kind:
+            return f'{space}/{usual}'
+        found = [
+            topic
+            for topic in self._of(kind)
+            if topic.startswith(f'{space}/') and _last(topic) == ending
+        ]
+        if len(found) > 1:
+            raise RecordingError(
+                'the bag', f'has several topics of {ending}: {", ".join(found)}', 'name one'
+            )
+        return found[0] if found else ''
+
+    def _of(self, kind: str) -> list[str]:
+        return sorted(topic for topic, found in self._available.items() if found == kind)
+
+
+def _last(topic: str) -> str:
+    return topic.rpartition('/')[2]

@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Bags for tests, written with rosbags in every form that it can write."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rosbags.rosbag2 import CompressionFormat, CompressionMode, StoragePlugin, Writer
+from rosbags.typesys import Stores, get_typestore
+
+MS = 1_000_000
+SECOND = 1_000_000_000
+STORE = get_typestore(Stores.ROS2_JAZZY)
+T = STORE.types
+STATES, COMMANDS, REFERENCE = (
+    '/joint_states',
+    '/effort_controller/commands',
+    '/controller/reference',
+)
+DESCRIPTION = '/robot_description'
+
+# Name of the form: storage, compression, version of the metadata.
+FORMS = {
+    'mcap': (StoragePlugin.MCAP, CompressionMode.NONE, 9),
+    'mcap_chunks': (StoragePlugin.MCAP, CompressionMode.STORAGE, 9),
+    'mcap_file': (StoragePlugin.MCAP, CompressionMode.FILE, 9),
+    'mcap_message': (StoragePlugin.MCAP, CompressionMode.MESSAGE, 8),
+    'sqlite3': (StoragePlugin.SQLITE3, CompressionMode.NONE, 8),
+    'sqlite3_file': (StoragePlugin.SQLITE3, CompressionMode.FILE, 9),
+    'sqlite3_message': (StoragePlugin.SQLITE3, CompressionMode.MESSAGE, 9),
+}
+
+
+@dataclass
+class Message:
+    """What goes into a bag: topic, time in ns, type, message."""
+
+    topic: str
+    time: int
+    kind: str
+    content: Any
+
+    def cdr(self, *, little_endian: bool = True) -> bytes:
+        return bytes(STORE.serialize_cdr(self.content, self.kind, little_endian=little_endian))
+
+
+def header(stamp_ns: int, frame: str = '') -> Any:
+    time = T['builtin_interfaces/msg/Time'](sec=stamp_ns // SECOND, nanosec=stamp_ns % SECOND)
+    return T['std_msgs/msg/Header'](stamp=time, frame_id=frame)
+
+
+def state(
+    stamp_ns: int,
+    names: Sequence[str],
+    position: Iterable[float],
+    velocity: Iterable[float] = (),
+    effort: Iterable[float] = (),
+    *,
+    topic: str = STATES,
+    time: int | None = None,
+    frame: str = '',
+) -> Message:
+    """Return a joint state; recorded at its stamp if no time is given."""
+    numbers = (np.array(list(given), dtype=float) for given in (position, velocity, effort))
+    message = T['sensor_msgs/msg/JointState'](header(stamp_ns, frame), list(names), *numbers)
+    return Message(
+        topic, stamp_ns if time is None else time, 'sensor_msgs/msg/JointState', message
+    )
+
+
+def command(time: int, values: Iterable[float], *, topic: str = COMMANDS) -> Message:
+    layout = T['std_msgs/msg/MultiArrayLayout'](dim=[], data_offset=0)
+    data = np.array(list(values), dtype=float)
+    message = T['std_msgs/msg/Float64MultiArray'](layout=layout, data=data)
+    return Message(topic, time, 'std_msgs/msg/Float64MultiArray', message)
+
+
+def number(time: int, value: float, topic: str) -> Message:
+    return Message(topic, time, 'std_msgs/msg/Float64', T['std_msgs/msg/Float64'](data=value))
+
+
+def text(time: int, value: str, topic: str = DESCRIPTION) -> Message:
+    return Message(topic, time, 'std_msgs/msg/String', T['std_msgs/msg/String'](data=value))
+
+
+@dataclass
+class Motion:
+    """A smooth run: columns by name, 1 kHz unless told otherwise.
+
+    The joints move along sines; efforts are any smooth numbers.
+    """
+
+    count: int = 500
+    names: tuple[str, ...] = ('a', 'b', 'c')
+    period: int = MS
+    start: int = 0
+    q: Any = field(init=False)
+    v: Any = field(init=False)
+    tau: Any = field(init=False)
+    stamps: Any = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.stamps = self.start + self.period * np.arange(self.count, dtype=np.int64)
+        t = (self.stamps[:, np.newaxis] - self.start) / SECOND
+        w = 2.0 + np.arange(len(self.names))
+        self.q, self.v = np.sin(w * t), w * np.cos(w * t)
+        self.tau = 5.0 * np.cos(3.0 * w * t)
+
+    def messages(self) -> list[Message]:
+        found = []
+        for k, stamp in enumerate(self.stamps.tolist()):
+            found += [
+                state(stamp, self.names, self.q[k], self.v[k]),
+                command(stamp, self.tau[k]),
+                state(stamp, self.names, self.q[k] + 0.01, self.v[k], topic=REFERENCE),
+            ]
+        return found
+
+
+def write(path: Path, messages: Iterable[Message], form: str = 'mcap') -> Path:
+    """Write messages, in their order, into a bag of some form."""
+    storage, compression, version = FORMS[form]
+    writer = Writer(path, version=version, storage_plugin=storage)
+    writer.set_compression(compression, CompressionFormat.ZSTD)
+    connections: dict[str, Any] = {}
+    with writer:
+        for message in messages:
+            if message.topic not in connections:
+                connections[message.topic] = writer.add_connection(
+                    message.topic, message.kind, typestore=STORE
+                )
+            writer.write(connections[message.topic], message.time, message.cdr())
+    return path
+
+
+def storage_file(bag: Path) -> Path:
+    """Return the only storage file of a bag."""
+    (file,) = (path for path in bag.iterdir() if path.name != 'metadata.yaml')
+    return file

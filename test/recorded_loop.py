@@ -1,0 +1,200 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A controller's loop on a simulated arm, recorded as the recorder node does it, for tests.
+
+The steps of the node are spelled out here once more: this is what a replay must reproduce.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import yaml
+from bags import MS, REFERENCE, SECOND, STORE, Message, command, state, text, write
+
+from robot_dynamics_ros.control.driver_map import bind
+from robot_dynamics_ros.control.loop import Observation
+from robot_dynamics_ros.control.loop_parameters import (
+    DEFAULTS,
+    LAW_CHANGES,
+    as_driven,
+    build_loop,
+    loop_settings,
+    payload_from_parameters,
+)
+from robot_dynamics_ros.description.shipped import shipped_robot
+from robot_dynamics_ros.model import load_robot
+from robot_dynamics_ros.simulation.mujoco_plant import MujocoPlant
+
+FIRST = (0.3, -0.4, 0.1, 0.5)
+PARAMETERS, TRAJECTORY = '/controller/parameters', '/controller/joint_trajectory'
+STATUS = '/controller/trajectory_status'
+JOINT_TRAJECTORY = 'trajectory_msgs/msg/JointTrajectory'
+GIVEN = {**DEFAULTS, 'robot': 'scara', 'natural_frequency': [12.0] * 4, 'state_timeout_s': 0.5}
+
+
+def trajectory_message(
+    names: Sequence[str], times: Sequence[float], points: Any, stamp_ns: int
+) -> Any:
+    """Return a trajectory through positions."""
+    T = STORE.types
+    stamp = T['builtin_interfaces/msg/Time'](sec=stamp_ns // SECOND, nanosec=stamp_ns % SECOND)
+    empty = np.zeros(0)
+    rows = [
+        T['trajectory_msgs/msg/JointTrajectoryPoint'](
+            positions=np.array(q, dtype=float), velocities=empty, accelerations=empty,
+            effort=empty, time_from_start=T['builtin_interfaces/msg/Duration'](
+                sec=int(t), nanosec=round((t - int(t)) * 1e9)
+            ),
+        )
+        for t, q in zip(times, points, strict=True)
+    ]  # fmt: skip
+    header = T['std_msgs/msg/Header'](stamp=stamp, frame_id='')
+    return T[JOINT_TRAJECTORY](header=header, joint_names=list(names), points=rows)
+
+
+@dataclass
+class RecordedLoop:
+    """Runs a loop on MuJoCo and keeps the messages of the recording.
+
+    Attributes:
+        given: The controller's parameters.
+        before, behind: By step, what happens before and behind the answer to that state.
+        wall: Whether the times in the bag are wall times, as ``ros2 bag record`` has them.
+        unseen: States that the controller does not see.
+        driver: Profile of a driver in whose names and units the messages are, or None.
+    """
+
+    given: Mapping[str, Any] = field(default_factory=lambda: dict(GIVEN))
+    before: dict[int, Callable[[RecordedLoop], None]] = field(default_factory=dict)
+    behind: dict[int, Callable[[RecordedLoop], None]] = field(default_factory=dict)
+    activated: int = 0
+    held_before: bool = False
+    wall: bool = False
+    unseen: tuple[int, ...] = ()
+    driver: Any = None
+
+    def __post_init__(self) -> None:
+        self.given = dict(self.given)
+        self.tree = load_robot(shipped_robot('scara'), self.given['gravity'])
+        self.map = None if self.driver is None else bind(self.driver, self.tree)
+        self.built = build_loop(self.tree, as_driven(self.given, self.map), self.map)
+        self.loop = self.built.loop
+        self.messages: list[Message] = [text(self._clock(0), self.tree.xml)]
+        self._publish_parameters(0)
+        self.efforts: list[Any] = []
+        self.step = 0
+
+    def run(self, steps: int) -> RecordedLoop:
+        plant = MujocoPlant(self.tree)
+        plant.reset(np.array(FIRST))
+        q, v, names = np.zeros(4), np.zeros(4), self.tree.joint_names
+        running = False
+        for self.step in range(steps):
+            plant.read(q, v)
+            stamp = self.step * MS
+            time = self._clock(stamp)
+            if self.map is None:
+                self.messages.append(state(stamp, names, q, v, plant.effort, time=time))
+            else:
+                x, y = self.map.position_reading(q), self.map.velocity_reading(v)
+                self.messages.append(state(stamp, self.map.names, x, y, time=time))
+                q[:], v[:] = self.map.position(x), self.map.velocity(y)
+            if self.step not in self.unseen:
+                if self.step == self.activated and self.held_before:
+                    self.loop.start()
+                    running = True
+                seen = self.loop.observe(stamp, q, v)
+                if not running:
+                    self.loop.note_measured_effort(plant.effort)
+                if self.step == self.activated and not running:
+                    self.loop.start()
+                    running = True
+                    seen = self.loop.observe(stamp, q, v)
+                if running:
+                    assert seen is Observation.NEW
+                    self.before.get(self.step, _nothing)(self)
+                    self.loop.tick()
+                    self._record(stamp, time)
+                    self.behind.get(self.step, _nothing)(self)
+            plant.step(self.loop.effort if running else self._balance(q))
+        return self
+
+    def _balance(self, q: Any) -> Any:
+        effort = np.zeros(4)
+        self.built.kernels.gravity_forces(q, effort)
+        return effort
+
+    def _record(self, stamp: int, time: int) -> None:
+        reference, names = self.loop.reference, self.tree.joint_names
+        self.efforts.append(self.loop.effort.copy())
+        effort = self.loop.effort
+        if self.map is not None:
+            effort = self.map.command(effort)[self.map.order]
+        self.messages.append(command(time + (200_000 if self.wall else 0), effort))
+        self.messages.append(
+            state(stamp, names, reference.position, reference.velocity, topic=REFERENCE,
+                  time=time + (210_000 if self.wall else 0))
+        )  # fmt: skip
+
+    def _clock(self, stamp: int) -> int:
+        return stamp + (1_700_000_000 * SECOND if self.wall else 0)
+
+    def _now(self) -> int:
+        return self._clock(self.step * MS) + (300_000 if self.wall else 0)
+
+    # What may happen ----------------------------------------------------------------------------
+
+    def follow(self, times: Any, points: Any, stamp_ns: int = 0) -> None:
+        """Take a trajectory as the node does."""
+        message = trajectory_message(self.tree.joint_names, times, points, stamp_ns)
+        self.messages.append(Message(TRAJECTORY, self._now(), JOINT_TRAJECTORY, message))
+        positions = np.array(points, dtype=float)
+        try:
+            start = self.loop.follow(np.array(times), positions, None, None, start_ns=stamp_ns)
+        except Exception as error:
+            self.say(f'rejected: {error}')
+        else:
+            self.say(f'accepted: {len(times)} points from {start * 1e-9:.9f} s')
+
+    def hold(self) -> None:
+        """Take an empty trajectory."""
+        message = trajectory_message(self.tree.joint_names, [], [], 0)
+        self.messages.append(Message(TRAJECTORY, self._now(), JOINT_TRAJECTORY, message))
+        self.loop.hold()
+        self.say('held: empty trajectory')
+
+    def recover(self) -> None:
+        """Start anew, as after a silence of the states."""
+        self.loop.start()
+        self.say('held: states returned after a timeout')
+
+    def change(self, **changes: Any) -> None:
+        """Change parameters as the node does."""
+        self.given |= changes
+        if changes.keys() & LAW_CHANGES:
+            law = self.built.make_law(self.given)
+            self.loop.change_law(law, blend=bool(changes.keys() & {'law', 'program'}))
+        self.loop.change_settings(loop_settings(self.given))
+        if any(key.startswith('payload') for key in changes):
+            payload = payload_from_parameters(self.given)
+            self.loop.carry(payload, self.given['payload_transition_s'])
+        self._publish_parameters(self._now())
+
+    def say(self, status: str) -> None:
+        self.messages.append(text(self._now(), status, STATUS))
+
+    def _publish_parameters(self, time: int) -> None:
+        content = yaml.safe_dump(dict(self.given))
+        self.messages.append(text(time or self._clock(0), content, PARAMETERS))
+
+    def bag(self, path: Path) -> Path:
+        """Write the recording; what has the same time stays in the order of the run."""
+        return write(path, sorted(self.messages, key=lambda message: message.time))
+
+
+def _nothing(_: RecordedLoop) -> None:
+    return None

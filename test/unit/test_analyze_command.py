@@ -1,0 +1,289 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The command ``analyze``: exit codes, many bags, outputs never clobbered, plain errors."""
+
+from __future__ import annotations
+
+import csv
+import json
+import sys
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+from bags import MS, Motion, state, storage_file, text, write
+from mortal_worker import killed_on
+from recorded_arm import NAMES, RecordedArm
+
+from robot_dynamics_ros.__main__ import main
+from robot_dynamics_ros.apps.bag_jobs import find_bags, run_jobs
+from robot_dynamics_ros.apps.output_folder import claim, filled
+from robot_dynamics_ros.errors import (
+    ConfigurationError,
+    MissingDependencyError,
+    RecordingError,
+)
+
+
+@pytest.fixture
+def bag(tmp_path):
+    return RecordedArm(300).bag(tmp_path / 'run')
+
+
+def analyze(*words) -> int:
+    return main(['analyze', *map(str, words)])
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {str(p.relative_to(folder)): p.read_bytes() for p in folder.rglob('*') if p.is_file()}
+
+
+# One bag ----------------------------------------------------------------------------------------
+
+
+def test_one_bag_gives_figures_rows_and_a_report(bag, tmp_path, capsys):
+    assert analyze(bag, '--output', tmp_path / 'out') == 0
+    assert sorted(contents(tmp_path / 'out')) == [
+        'metrics.json',
+        'report.html',
+        'rows.csv',
+        'rows.parquet',
+    ]
+    printed = capsys.readouterr().out
+    assert 'good the model explains the efforts' in printed
+    assert 'shoulder' in printed
+
+
+@pytest.mark.parametrize(
+    ('threshold', 'code'),
+    [
+        ('tracking.rms_error.shoulder=0.0011', 0),
+        ('tracking.rms_error.shoulder=0.0009', 1),
+        ('effort.residual_share=1e-6', 0),
+        ('rates.rate_hz>=1001', 1),
+        ('tracking.no_such=1', 2),
+        ('nonsense', 2),
+    ],
+)
+def test_thresholds_make_the_exit_code(bag, tmp_path, capsys, threshold, code):
+    words = ('--output', tmp_path / 'out', '--no-report', '--no-tables', '--threshold', threshold)
+    assert analyze(bag, *words) == code
+    streams = capsys.readouterr()
+    assert (': it is ' in streams.out) == (code == 1)
+    assert streams.err.count('error:') == (code == 2)
+
+
+def test_the_figures_that_can_have_a_threshold_are_listed(bag, tmp_path, capsys):
+    assert analyze(bag, '--output', tmp_path / 'out', '--no-report', '--threshold', 'list') == 0
+    assert 'tracking.rms_error.elbow' in capsys.readouterr().out.splitlines()
+
+
+def test_results_that_are_there_are_left_alone_unless_told(bag, tmp_path, capsys):
+    out = tmp_path / 'out'
+    out.mkdir()
+    (out / 'metrics.json').write_text('mine', encoding='utf-8')
+    (out / 'other.txt').write_text('mine too', encoding='utf-8')
+    before = contents(out)
+    assert analyze(bag, '--output', out) == 2
+    assert 'exists and is not empty' in capsys.readouterr().err
+    assert contents(out) == before
+    assert analyze(bag, '--output', out, '--force', '--no-report') == 0
+    after = contents(out)
+    assert after['other.txt'] == b'mine too'
+    assert json.loads(after['metrics.json'])['bag'] == str(bag)
+
+
+def test_a_failure_leaves_nothing_behind(bag, tmp_path, capsys):
+    out = tmp_path / 'results' / 'out'
+    assert analyze(bag, '--output', out, '--frame', 'nose') == 2
+    assert capsys.readouterr().err.startswith("error: unknown frame 'nose'; known: base")
+    assert contents(tmp_path / 'results') == {}
+    out.mkdir()
+    (out / 'metrics.json').write_text('mine', encoding='utf-8')
+    assert analyze(bag, '--output', out, '--frame', 'nose', '--force') == 2
+    assert contents(out) == {'metrics.json': b'mine'}
+
+
+def test_without_a_name_the_next_free_one_is_taken(tmp_path):
+    usual = tmp_path / 'analysis' / 'run'
+    assert claim(None, usual, force=False) == usual
+    usual.mkdir(parents=True)
+    assert claim(None, usual, force=False).name == 'run-2'
+    (tmp_path / 'analysis' / 'run-2').mkdir()
+    assert claim(None, usual, force=False).name == 'run-3'
+    assert claim(None, usual, force=True) == usual
+    file = tmp_path / 'file'
+    file.write_text('x', encoding='utf-8')
+    with pytest.raises(ConfigurationError, match='is a file'):
+        claim(file, usual, force=True)
+
+
+def test_files_get_to_their_place_only_once_all_are_written(tmp_path):
+    out = tmp_path / 'out'
+
+    def interrupted():
+        with filled(out) as work:
+            (work / 'a').write_text('half', encoding='utf-8')
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert list(tmp_path.iterdir()) == []
+    with filled(out) as work:
+        (work / 'a').write_text('whole', encoding='utf-8')
+        assert not out.exists()
+    assert contents(tmp_path) == {'out/a': b'whole'}
+
+
+# Hostile bags -----------------------------------------------------------------------------------
+
+
+def arm_messages(count: int = 60):
+    return RecordedArm(count).messages()
+
+
+def truncated(path: Path) -> None:
+    bag = write(path, arm_messages())
+    file = storage_file(bag)
+    file.write_bytes(file.read_bytes()[:100])
+
+
+def renamed(path: Path) -> None:
+    messages = [text(0, RecordedArm(2).xml)]
+    names = tuple(f'axis_{i}' for i in range(10))
+    motion = Motion(40, names=names)
+    write(path, [*messages, *motion.messages()])
+
+
+def not_numbers(path: Path) -> None:
+    write(
+        path,
+        [text(0, RecordedArm(2).xml), *(state(k * MS, NAMES, [np.nan] * 3) for k in range(9))],
+    )
+
+
+HOSTILE = {
+    'truncated': (truncated, 'has no joint states'),
+    'empty_folder': (lambda path: path.mkdir(), 'holds no .mcap or .db3 file'),
+    'missing': (lambda path: None, 'no such folder'),
+    'a_text': (lambda path: path.write_text('hello', encoding='utf-8'), 'is no recording'),
+    'wrong_types': (lambda path: write(path, [text(0, 'x', '/joint_states')]), 'no joint states'),
+    'no_states': (lambda path: write(path, [text(0, 'x')]), 'has no joint states'),
+    'renamed': (renamed, "unknown recorded joint 'shoulder'; known: axis_0"),
+    'not_numbers': (not_numbers, 'states with a position that is no number'),
+    'bad_urdf': (
+        lambda path: write(path, [text(0, '<robot'), *arm_messages()[1:]]),
+        'error: ',
+    ),
+    'one_state': (lambda path: write(path, arm_messages(1)), ''),
+    'one_joint': (
+        lambda path: write(path, [m for m in arm_messages() if 'states' not in m.topic]),
+        'has no joint states',
+    ),
+}
+
+
+@pytest.mark.parametrize('kind', HOSTILE)
+def test_a_hostile_bag_gives_one_clear_line_and_no_output(kind, tmp_path, capsys):
+    make, message = HOSTILE[kind]
+    make(tmp_path / 'bag')
+    code = analyze(tmp_path / 'bag', '--output', tmp_path / 'out')
+    streams = capsys.readouterr()
+    assert 'Traceback' not in streams.out + streams.err
+    if kind == 'one_state':
+        assert code == 0, 'a single state is a recording, if a short one'
+        return
+    assert code == 2
+    assert message in streams.err
+    assert streams.err.count('error:') == 1
+    assert len(streams.err.splitlines()) == 1
+    assert not (tmp_path / 'out').exists()
+
+
+def test_a_damaged_bag_is_analyzed_as_far_as_it_goes_and_the_loss_is_told(tmp_path, capsys):
+    bag = RecordedArm(3000).bag(tmp_path / 'bag')
+    file = storage_file(bag)
+    data = file.read_bytes()
+    file.write_bytes(data[: len(data) // 2])
+    assert analyze(bag, '--output', tmp_path / 'out', '--no-report') == 0
+    assert 'messages on /joint_states are lost' in capsys.readouterr().out
+    document = json.loads((tmp_path / 'out' / 'metrics.json').read_text('utf-8'))
+    assert 1300 < document['rates']['states'] < 2000
+    assert max(document['effort']['residual_share']) < 1e-8
+
+
+# Many bags --------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def many(tmp_path):
+    """Return a folder of four bags, one of them broken."""
+    folder = tmp_path / 'runs'
+    for k, form in enumerate(('mcap', 'sqlite3', 'mcap_chunks')):
+        RecordedArm(200 + 50 * k).bag(folder / f'run{k}' / 'bag', form)
+    (folder / 'broken').mkdir()
+    (folder / 'broken' / 'x.mcap').write_bytes(b'')
+    return folder
+
+
+def test_a_failed_bag_is_told_and_does_not_stop_the_others(many, tmp_path, capsys):
+    assert analyze(many, '--output', tmp_path / 'out', '--jobs', 1, '--no-tables') == 2
+    printed = capsys.readouterr().out
+    assert '3 of 4 analyzed' in printed
+    assert 'the file is empty' in printed
+    summary = json.loads((tmp_path / 'out' / 'summary.json').read_text('utf-8'))
+    assert [Path(b['bag']).parent.name for b in summary['bags'][1:]] == ['run0', 'run1', 'run2']
+    assert 'the file is empty' in summary['bags'][0]['error']
+    assert [b['rates']['states'] for b in summary['bags'][1:]] == [200, 250, 300]
+    with (tmp_path / 'out' / 'summary.csv').open(encoding='utf-8') as file:
+        rows = list(csv.DictReader(file))
+    assert [row['states'] for row in rows] == ['', '200', '250', '300']
+    assert sorted(p.name for p in (tmp_path / 'out').iterdir() if p.is_dir()) == [
+        'run0', 'run1', 'run2'
+    ]  # fmt: skip
+
+
+def test_processes_give_the_same_result_as_one_after_the_other(many, tmp_path):
+    for jobs in (1, 2):
+        words = ('--output', tmp_path / f'out{jobs}', '--jobs', jobs, '--no-report')
+        assert analyze(many, *words) == 2
+    assert contents(tmp_path / 'out1') == contents(tmp_path / 'out2')
+
+
+def test_a_dask_cluster_gives_the_same_result(many, tmp_path):
+    distributed = pytest.importorskip('distributed')
+    assert analyze(many, '--output', tmp_path / 'here', '--jobs', 1, '--no-report') == 2
+    with distributed.LocalCluster(
+        n_workers=1, threads_per_worker=1, processes=False, dashboard_address=None
+    ) as cluster:
+        words = ('--output', tmp_path / 'there', '--no-report', '--scheduler')
+        assert analyze(many, *words, cluster.scheduler_address) == 2
+    assert contents(tmp_path / 'here') == contents(tmp_path / 'there')
+
+
+def test_a_scheduler_without_dask_says_what_to_install(bag, tmp_path, capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, 'distributed', None)
+    words = ('--scheduler', 'tcp://127.0.0.1:1', '--output', tmp_path / 'out')
+    assert analyze(bag, *words) == 2
+    assert '--scheduler needs distributed, which is not installed' in capsys.readouterr().err
+
+
+def test_a_worker_that_is_killed_costs_only_its_own_item():
+    items = ['a', 'b', 'poison', 'c', 'd']
+    found = dict(
+        run_jobs(partial(killed_on, 'poison'), items, lambda item, why: f'{item}: {why}', jobs=2)
+    )
+    assert [found[place] for place in (0, 1, 3, 4)] == ['A', 'B', 'C', 'D']
+    assert found[2] == 'poison: its process was killed, perhaps for want of memory'
+
+
+def test_bags_are_found_in_folders_once_and_in_order(many, tmp_path):
+    found = find_bags([many, many / 'run1' / 'bag'])
+    assert [path.name for path in found] == ['broken', 'bag', 'bag', 'bag']
+    (tmp_path / 'nothing').mkdir()
+    with pytest.raises(RecordingError, match=r'holds no \.mcap or \.db3 file'):
+        find_bags([tmp_path / 'nothing'])
+    with pytest.raises(ConfigurationError, match='give 0'):
+        list(run_jobs(str, [1], lambda item, why: why, jobs=-1))
+    with pytest.raises((MissingDependencyError, TimeoutError)):
+        list(run_jobs(str, [1], lambda item, why: why, scheduler='tcp://127.0.0.1:9'))

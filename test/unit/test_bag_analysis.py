@@ -1,0 +1,436 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Analysis of recordings: figures against Pinocchio, causes by name, files that tell the same."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from bags import MS, SECOND, STATES, command, state, text, write
+from oracles import PinocchioOracle
+from recorded_arm import GRAVITY, NAMES, RecordedArm, arm_xml
+
+from robot_dynamics_ros.analysis.bag_analysis import Task, analyze_bag
+from robot_dynamics_ros.analysis.judging.bench import Bench, Choices
+from robot_dynamics_ros.analysis.reading import RecordingReader
+from robot_dynamics_ros.analysis.robot_choice import RobotChoice
+from robot_dynamics_ros.dynamics.registry import FORMULATIONS
+from robot_dynamics_ros.errors import RecordingError, UnknownNameError
+from robot_dynamics_ros.model import load_robot
+
+DATA = Path(__file__).resolve().parents[2].parent / 'shared' / 'data'
+NOMINAL, UNKNOWN = DATA / 'gazebo_scara_nominal', DATA / 'gazebo_scara_unknown_plant'
+
+
+def analyzed(bag: Path, folder: Path | None = None, *, robot=None, program='', **choices):
+    task = Task(robot=robot or RobotChoice(), choices=Choices(**choices), program=program)
+    return analyze_bag(bag, task, folder)
+
+
+def needs(bag: Path) -> None:
+    if not bag.is_dir():
+        pytest.skip('the recordings of Gazebo are not on this machine')
+
+
+def said(result) -> str:
+    return '\n'.join(f'{finding.severity}: {finding.text}' for finding in result.findings)
+
+
+# Recordings of Gazebo ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize('formulation', FORMULATIONS)
+def test_every_formulation_explains_gazebo_at_its_own_gravity(formulation):
+    needs(NOMINAL)
+    robot = RobotChoice(gravity=(0.0, 0.0, -9.8))
+    result = analyzed(NOMINAL, robot=robot, formulation=formulation, end=2.0)
+    effort = result.figures['effort']
+    # A difference of velocities of 1 rad/s over 1 ms leaves 1e-13 rad/s^2.
+    assert max(effort['residual_peak']) < 1e-9
+    assert effort['left_out']['at a joint limit'] == [0, 0, 5, 0]
+    assert min(effort['judged']) >= 1990
+    assert result.figures['timing']['name'] == 'semi_implicit'
+    assert result.figures['cross_check']['relative'] < 1e-12
+    assert said(result).startswith('good: the model explains the efforts to')
+
+
+def test_the_gravity_of_gazebo_is_found_and_named_without_being_told():
+    needs(NOMINAL)
+    result = analyzed(NOMINAL)
+    gravity = result.figures['effort']['gravity']
+    assert gravity['verdict'] == 'mismatch'
+    assert gravity['fitted'] == pytest.approx([0.0, 0.0, -9.8], abs=1e-9)
+    assert gravity['residual_before'][2] == pytest.approx((1.15 + 0.72) * 0.01, abs=1e-9)
+    assert result.findings[0].severity == 'wrong'
+    assert (
+        "gravity differs: the recording speaks of 9.8000 m/s², the model has 9.8100 (Gazebo's own "
+        'default is 9.8)' in result.findings[0].text
+    )
+    assert result.findings[0].text.endswith('--gravity 0 0 -9.8')
+
+
+def test_tracking_errors_of_gazebo_are_those_that_are_known():
+    needs(NOMINAL)
+    tracking = analyzed(NOMINAL).figures['tracking']
+    assert tracking['rms_error'] == pytest.approx([4e-4, 4e-4, 6e-5, 8e-4], rel=0.15)
+
+
+def test_a_wrong_model_is_not_mistaken_for_another_gravity():
+    needs(UNKNOWN)
+    result = analyzed(UNKNOWN)
+    assert result.figures['effort']['gravity']['verdict'] == 'agrees'
+    assert 'gravity' not in said(result)
+    assert 'identify the arm' in said(result)
+    assert 'the residual of j3 is friction that the model lacks' in said(result)
+
+
+# Causes -----------------------------------------------------------------------------------------
+
+
+def test_efforts_of_pinocchio_are_explained_whatever_the_storage(tmp_path):
+    for form in ('mcap', 'sqlite3'):
+        bag = RecordedArm(600).bag(tmp_path / form, form)
+        result = analyzed(bag)
+        effort = result.figures['effort']
+        assert effort['source'] == 'commanded (none were measured)'
+        # Positions of 1 rad with 1e-16 rounding, differenced twice at 1 ms: 1e-10 rad/s^2.
+        assert max(effort['residual_share']) < 1e-8
+        assert effort['judged'] == [599] * 3
+
+
+def test_a_tilted_base_is_named(tmp_path):
+    angle = np.radians(3.0)
+    tilted = 9.81 * np.array([np.sin(angle), 0.0, -np.cos(angle)])
+    result = analyzed(RecordedArm(800, gravity=tilted).bag(tmp_path / 'bag'))
+    gravity = result.figures['effort']['gravity']
+    assert gravity['verdict'] == 'tilt'
+    assert gravity['fitted'] == pytest.approx(tilted, abs=1e-6)
+    assert '3.00° from that of the model' in said(result)
+
+
+def test_a_driver_that_compensates_gravity_is_named(tmp_path):
+    result = analyzed(RecordedArm(800, gravity=(0.0, 0.0, 0.0)).bag(tmp_path / 'bag'))
+    assert result.figures['effort']['gravity']['verdict'] == 'compensated'
+    assert 'the efforts hold no gravity: the driver compensates it' in said(result)
+
+
+def test_an_opposite_sign_and_a_wrong_unit_are_named(tmp_path):
+    arm = RecordedArm(800, factor=np.array([1.0, -1.0, 1.0]))
+    result = analyzed(arm.bag(tmp_path / 'bag'))
+    assert 'the effort of elbow has the opposite sign' in said(result)
+    arm = RecordedArm(800, factor=np.array([1.0, 1.0, 0.1]))
+    assert 'the effort of lift is 0.1 times what its motion needs' in said(
+        analyzed(arm.bag(tmp_path / 'second'))
+    )
+
+
+def test_missing_friction_is_named_with_its_size(tmp_path):
+    arm = RecordedArm(1200, viscous=np.array([0.0, 2.0, 0.0]), dry=np.array([0.0, 1.5, 0.0]))
+    result = analyzed(arm.bag(tmp_path / 'bag'))
+    fits = result.figures['effort']['joint_fits']
+    assert fits['viscous'][1] == pytest.approx(2.0, rel=0.02)
+    assert fits['dry'][1] == pytest.approx(1.5, rel=0.02)
+    assert 'of the residual of elbow is friction that the model lacks' in said(result)
+
+
+def test_friction_and_armature_of_the_description_belong_to_the_model(tmp_path):
+    xml = arm_xml('<dynamics damping="2.0" friction="1.5" armature="0.3"/>')
+    arm = RecordedArm(1200, viscous=2.0, dry=1.5, armature=0.3, xml=xml)
+    result = analyzed(arm.bag(tmp_path / 'bag'))
+    effort = result.figures['effort']
+    # The smooth sign of dry friction is off by 2 exp(-2 |v| / vs) at the slowest judged velocity.
+    assert max(effort['residual_peak']) < 2.0 * 1.5 * np.exp(-2.0 * 5.0) + 1e-8
+    slow = (np.abs(arm.v_next[:-1]) < 5e-3).sum(axis=0)
+    assert effort['left_out']['at rest with dry friction'] == slow.tolist()
+    h = 1e-3
+    lost = h * np.sum((2.0 * arm.v_next + 1.5 * np.sign(arm.v_next)) * 0.5 * (arm.v_next + arm.v))
+    assert result.figures['energy']['lost_in_friction'] == pytest.approx(lost, rel=1e-3)
+
+
+def test_measured_efforts_that_tell_of_the_step_before_are_recognized(tmp_path):
+    arm = RecordedArm(800, measured_late=True)
+    result = analyzed(arm.bag(tmp_path / 'bag', commands=False))
+    effort = result.figures['effort']
+    assert effort['source'] == 'measured, which tell of the step before'
+    assert max(effort['residual_share']) < 1e-8
+    with pytest.raises(UnknownNameError, match="unknown effort 'felt'"):
+        analyzed(tmp_path / 'bag', effort='felt')
+
+
+def test_passive_joints_of_a_closed_loop_are_told_instead_of_judged(tmp_path):
+    arm = RecordedArm(600, factor=np.array([1.0, 0.0, 1.0]))
+    result = analyzed(arm.bag(tmp_path / 'bag'))
+    assert said(result).startswith('look: no effort acts at elbow though the motion needs some')
+
+
+# Timing -----------------------------------------------------------------------------------------
+
+
+def smooth_arm(path: Path, rng, noise: float, *, measured: bool) -> Path:
+    """Record a real arm: continuous motion, noise, efforts measured or held commands."""
+    arm = RecordedArm(4000)
+    h, t = 1e-3, 1e-3 * np.arange(4000)[:, np.newaxis]
+    w, size, phase = np.array([2.0, 3.1, 4.3]), np.array([0.7, 0.9, 0.12]), [0.1, 0.7, 1.3]
+    oracle = PinocchioOracle(arm.xml, GRAVITY, NAMES)
+
+    def motion(t):
+        x = w * t + phase
+        return size * np.sin(x), size * w * np.cos(x), -size * w**2 * np.sin(x)
+
+    at = t if measured else t + 0.5 * h
+    tau = [oracle.inverse_dynamics(*row) for row in zip(*motion(at), strict=True)]
+    q, v, _ = motion(t)
+    v = v + noise * rng.normal(size=v.shape)
+    q = q + 1e-3 * noise * rng.normal(size=q.shape)
+    messages = [text(0, arm.xml)]
+    for k in range(4000):
+        effort = tau[k] if measured else ()
+        messages.append(state(k * MS, NAMES, q[k], v[k], effort))
+        if not measured:
+            messages.append(command(k * MS, tau[k]))
+    return write(path, messages)
+
+
+@pytest.mark.parametrize('measured', [True, False])
+def test_a_real_arm_without_noise_is_explained_to_second_order(measured, rng, tmp_path):
+    result = analyzed(smooth_arm(tmp_path / 'bag', rng, 0.0, measured=measured))
+    timing = result.figures['timing']
+    assert timing['name'] == ('sampled' if measured else 'continuous')
+    assert timing['semi_implicit_remainder'] > 1e-4
+    # h^2 / 24 of the third derivative and the like: (4.3 rad/s)^2 * 1e-6 = 2e-5, relative.
+    assert max(result.figures['effort']['residual_share']) < 5e-5
+
+
+@pytest.mark.parametrize('measured', [True, False])
+def test_noise_is_filtered_without_delay_and_the_cutoff_is_told(measured, rng, tmp_path):
+    result = analyzed(smooth_arm(tmp_path / 'bag', rng, 1e-3, measured=measured))
+    timing = result.figures['timing']
+    assert 0.5 < timing['cutoff_hz'] < 60.0
+    assert f'zero-phase low-pass at {timing["cutoff_hz"]:.3g} Hz' in timing['reason']
+    # Unfiltered, noise of 1e-3 rad/s gives 1.4 rad/s^2, a tenth of the acceleration and more.
+    assert max(result.figures['effort']['residual_share']) < 0.02
+
+
+@pytest.mark.parametrize('noise', [0.0, 1e-3])
+def test_the_figures_do_not_depend_on_the_chunks(noise, rng, tmp_path):
+    bag = smooth_arm(tmp_path / 'bag', rng, noise, measured=False)
+    found = []
+    for seconds in (0.9, float('inf')):
+        with RecordingReader(bag) as reader:
+            tree = load_robot(reader.description)
+            bench = Bench(tree, Choices(timing='continuous'), remarks=reader.remarks)
+            bench.judge(reader.chunks(seconds))
+            found.append(bench.figures())
+    if noise:  # the cut-off is found in the first chunk, and may differ
+        assert found[0]['timing']['cutoff_hz'] is not None
+    else:
+        for key in ('residual_rms', 'residual_peak', 'judged', 'effort_rms'):
+            assert found[0]['effort'][key] == pytest.approx(found[1]['effort'][key], rel=1e-9)
+        assert found[0]['energy'] == pytest.approx(found[1]['energy'], rel=1e-6)
+    assert found[0]['tracking'] == found[1]['tracking'] == {}
+    assert found[0]['rates']['states'] == found[1]['rates']['states'] == 4000
+
+
+# Energy, rates, limits, programs ----------------------------------------------------------------
+
+
+def test_the_energy_balance_closes_and_equals_pinocchios(tmp_path):
+    arm = RecordedArm(1500)
+    energy = analyzed(arm.bag(tmp_path / 'bag')).figures['energy']
+    oracle = PinocchioOracle(arm.xml, GRAVITY, NAMES)
+    ends = [sum(oracle.energies(arm.q[k], arm.v[k])) for k in (0, -1)]
+    assert energy['gained'] == pytest.approx(ends[1] - ends[0], rel=1e-9)
+    # A semi-implicit step misses the energy by the order of the period.
+    assert energy['unexplained_share'] < 2e-3
+    assert energy['steps'] == 1499
+
+
+def test_energy_that_comes_from_nowhere_is_told(tmp_path):
+    result = analyzed(RecordedArm(1500, viscous=np.array([8.0, 4.0, 30.0])).bag(tmp_path / 'bag'))
+    assert result.figures['energy']['unexplained_share'] > 0.05
+    assert 'vanish without a cause in the model' in said(result)
+
+
+def test_rates_gaps_and_delays_are_those_that_were_recorded(tmp_path):
+    arm = RecordedArm(1000)
+    messages = []
+    wall = 1_700_000_000 * SECOND
+    for k, message in enumerate(arm.messages()[1::3]):
+        stamp = wall + k * MS + (200_000 if k % 2 else 0) + (30 * MS if k >= 500 else 0)
+        messages.append(state(stamp, NAMES, arm.q[k], arm.v[k]))
+        messages.append(command(stamp + 300_000 + 1000 * (k % 100), arm.tau[k]))
+        assert message.topic == STATES
+    bag = write(tmp_path / 'bag', messages)
+    result = analyzed(bag, robot=RobotChoice(description=str(_file(tmp_path, arm.xml))))
+    rates = result.figures['rates']
+    assert rates['gaps'] == 1
+    assert rates['longest_gap_ms'] == pytest.approx(30.8)
+    assert 'gaps between states, the longest 30.8 ms' in said(result)
+    assert rates['latency_us']['p50'] == pytest.approx(350.0, abs=2.0)
+    assert rates['latency_us']['max'] == pytest.approx(399.0)
+    assert rates['commands'] == 1000
+    assert rates['period_ms']['p99'] == pytest.approx(1.2)
+
+
+def _file(folder: Path, xml: str) -> Path:
+    path = folder / 'arm.urdf'
+    path.write_text(xml, encoding='utf-8')
+    return path
+
+
+def test_saturated_commands_and_states_beyond_the_limits_are_counted(tmp_path):
+    arm = RecordedArm(600, xml=arm_xml(effort=25.0))
+    arm.tau = np.clip(arm.tau, -25.0, 25.0)
+    arm.q[100:110, 2] += 0.3
+    result = analyzed(arm.bag(tmp_path / 'bag'))
+    limits = result.figures['limits']
+    assert limits['saturated_ticks'] == (np.abs(arm.tau) == 25.0).sum(axis=0).tolist()
+    assert limits['saturated_ticks'][0] > 0
+    assert f'shoulder: {limits["saturated_ticks"][0]} commands at the effort limit' in said(result)
+    assert limits['states_outside'] == [0, 0, 10]
+    assert 'lift: 10 states beyond the position limits' in said(result)
+    assert limits['velocity_peak'] == pytest.approx(np.abs(arm.v).max(axis=0))
+
+
+def test_a_description_without_effort_limits_is_enough(tmp_path):
+    arm = RecordedArm(300, xml=arm_xml(effort=0.0))
+    result = analyzed(arm.bag(tmp_path / 'bag'))
+    assert max(result.figures['effort']['residual_share']) < 1e-8
+    assert result.figures['limits']['saturated_ticks'] == []
+    assert 'gives no effort limits: saturation is not judged' in ' '.join(result.notes)
+
+
+def test_the_tool_error_is_the_distance_between_the_points_of_pinocchio(tmp_path):
+    arm = RecordedArm(400)
+    tracking = analyzed(arm.bag(tmp_path / 'bag')).figures['tracking']
+    oracle = PinocchioOracle(arm.xml, GRAVITY, NAMES)
+    points = [
+        [oracle.frame_pose('tool', row)[1] for row in rows] for rows in (arm.q, arm.reference)
+    ]
+    distance = np.linalg.norm(np.subtract(*points), axis=1)
+    assert tracking['tool_rms_mm'] == pytest.approx(1e3 * np.sqrt(np.mean(distance**2)), rel=1e-9)
+    assert tracking['tool_peak_mm'] == pytest.approx(1e3 * distance.max(), rel=1e-9)
+    assert tracking['rms_error'] == pytest.approx([1e-3, 2e-3, 5e-4], rel=1e-9)
+
+
+PROGRAM = """
+name: plane
+constraints:
+  - {kind: point, name: height, frame: tool, axes: z, target: 0.3, natural_frequency: 10}
+"""
+
+
+def test_constraint_values_are_those_of_the_program_on_the_recorded_states(tmp_path):
+    arm = RecordedArm(500)
+    result = analyzed(arm.bag(tmp_path / 'bag'), program=_program(tmp_path))
+    oracle = PinocchioOracle(arm.xml, GRAVITY, NAMES)
+    height = np.array([oracle.frame_pose('tool', q)[1][2] for q in arm.q[::10]]) - 0.3
+    program = result.figures['program']
+    assert program['rms'] == pytest.approx([np.sqrt(np.mean(height**2))], rel=1e-9)
+    assert program['peak'] == pytest.approx([np.abs(height).max()], rel=1e-9)
+    assert program['start'] == 0.0
+    assert program['evaluations'] == 50
+
+
+def _program(folder: Path) -> str:
+    path = folder / 'plane.yaml'
+    path.write_text(PROGRAM, encoding='utf-8')
+    return str(path)
+
+
+def test_the_program_of_the_recorded_controller_is_judged_by_itself(tmp_path):
+    arm = RecordedArm(300)
+    parameters = f'law: constraint_stabilization\nprogram: {_program(tmp_path)}\n'
+    messages = [text(0, parameters, '/controller/parameters'), *arm.messages()]
+    result = analyzed(write(tmp_path / 'bag', messages))
+    assert result.figures['program']['program'] == 'plane'
+    assert result.figures['tracking'] == {}
+    assert 'tracking is not judged' in ' '.join(result.notes)
+
+
+# Files ------------------------------------------------------------------------------------------
+
+
+def test_the_files_tell_the_same_as_the_figures(tmp_path):
+    arm = RecordedArm(700)
+    folder = tmp_path / 'out'
+    folder.mkdir()
+    result = analyzed(arm.bag(tmp_path / 'bag'), folder)
+    document = json.loads((folder / 'metrics.json').read_text('utf-8'), parse_constant=pytest.fail)
+    assert document['effort']['residual_rms'] == result.figures['effort']['residual_rms']
+    assert document['joints'] == list(NAMES)
+    assert document['findings'][0]['severity'] == 'good'
+    with (folder / 'rows.csv').open(encoding='utf-8') as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == 700
+    assert float(rows[123]['position.elbow']) == arm.q[123, 1]
+    assert float(rows[123]['error.lift']) == pytest.approx(5e-4)
+    assert float(rows[123]['effort.shoulder']) == arm.tau[123, 0]
+    parts = ('inertia', 'coriolis', 'gravity', 'armature', 'friction')
+    total = sum(float(rows[123][f'{part}.shoulder']) for part in parts)
+    assert total == pytest.approx(float(rows[123]['model.shoulder']), abs=1e-12)
+    assert rows[-1]['residual.shoulder'] == '', 'the last state has no step'
+    report = (folder / 'report.html').read_text('utf-8')
+    assert 'the model explains the efforts' in report
+    assert 'src="http' not in report.split('<script', 1)[0]
+    assert '<link' not in report, 'it needs no network'
+    assert report.count('<h2>') == 8
+
+
+def test_the_table_holds_no_more_rows_than_asked_for(tmp_path):
+    bag = RecordedArm(1000).bag(tmp_path / 'bag')
+    folder = tmp_path / 'out'
+    folder.mkdir()
+    result = analyze_bag(bag, Task(rows=300, report=False), folder)
+    lines = (folder / 'rows.csv').read_text('utf-8').splitlines()
+    assert len(lines) == 1 + 250
+    assert result.figures['rows_csv_every'] == 4
+    assert [line.split(',')[0] for line in lines[1:4]] == ['0.0', '0.004', '0.008']
+    assert not (folder / 'report.html').exists()
+
+
+def test_parquet_holds_every_row_where_pyarrow_is_installed(tmp_path):
+    parquet = pytest.importorskip('pyarrow.parquet')
+    folder = tmp_path / 'out'
+    folder.mkdir()
+    arm = RecordedArm(500)
+    analyze_bag(arm.bag(tmp_path / 'bag'), Task(rows=100), folder)
+    table = parquet.read_table(folder / 'rows.parquet')
+    assert table.num_rows == 500
+    assert table['position.elbow'].to_pylist() == arm.q[:, 1].tolist()
+
+
+def test_a_window_is_judged_alone_and_an_empty_one_is_refused(tmp_path):
+    bag = RecordedArm(1000).bag(tmp_path / 'bag')
+    rates = analyzed(bag, start=0.2, end=0.4).figures['rates']
+    assert rates['states'] == 201
+    with pytest.raises(RecordingError, match='from 5 to 6 s: holds no state'):
+        analyzed(bag, start=5.0, end=6.0)
+
+
+def test_joints_of_other_names_are_matched_by_a_list(tmp_path):
+    arm = RecordedArm(300)
+    messages = arm.messages(description=False)
+    for message in messages:
+        if hasattr(message.content, 'name'):
+            message.content.name = ['left/1', 'left/2', 'left/3']
+    bag = write(tmp_path / 'bag', messages)
+    xml = str(_file(tmp_path, arm.xml))
+    with pytest.raises(UnknownNameError, match="unknown recorded joint 'shoulder'; known: left/1"):
+        analyzed(bag, robot=RobotChoice(description=xml))
+    names = ('left/1', 'left/2', 'left/3')
+    result = analyzed(bag, robot=RobotChoice(description=xml, joints=names))
+    assert max(result.figures['effort']['residual_share']) < 1e-8
+    with pytest.raises(RecordingError, match='are 2, the robot has 3'):
+        analyzed(bag, robot=RobotChoice(description=xml, joints=names[:2]))
+
+
+def test_a_bag_without_a_description_says_what_to_give(tmp_path):
+    bag = RecordedArm(50).bag(tmp_path / 'bag', description=False)
+    with pytest.raises(
+        RecordingError, match='no robot description; give --robot or --description'
+    ):
+        analyzed(bag)

@@ -1,0 +1,434 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Bags in every form: storage, compression, splits, byte order; judged by rosbags itself."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+import struct
+from pathlib import Path
+
+import numpy as np
+import pytest
+from bags import (
+    COMMANDS,
+    FORMS,
+    MS,
+    REFERENCE,
+    STATES,
+    STORE,
+    Message,
+    Motion,
+    command,
+    number,
+    state,
+    storage_file,
+    text,
+    write,
+)
+from rosbags.highlevel import AnyReader
+from rosbags.rosbag2 import StoragePlugin, Writer
+from rosbags.typesys import Stores, get_types_from_msg, get_typestore
+from urdf_text import joint, link, robot
+
+from robot_dynamics_ros.analysis.bag import BagReader, BagWriter
+from robot_dynamics_ros.analysis.cdr import NumberColumns, StateColumns
+from robot_dynamics_ros.analysis.reading import read_chunks, read_recording
+from robot_dynamics_ros.errors import RecordingError, UnknownNameError
+from robot_dynamics_ros.model import load_robot
+
+DATA = Path(__file__).resolve().parents[2].parent / 'shared' / 'data'
+COLUMNS = (
+    'stamp_ns',
+    'arrival_ns',
+    'answer_ns',
+    'position',
+    'velocity',
+    'effort',
+    'measured_effort',
+    'reference_position',
+    'reference_velocity',
+)
+
+
+def raw(bag: Path) -> list[tuple[str, int, bytes]]:
+    """Return what our reader finds, message by message."""
+    with BagReader(bag) as reader:
+        return [
+            (topic, time, bytes(data))
+            for block in reader.blocks(*reader.topics)
+            for topic, time, data in block
+        ]
+
+
+def judged(bag: Path) -> list[tuple[str, int, bytes]]:
+    """Return what rosbags finds."""
+    with AnyReader([bag], default_typestore=STORE) as reader:
+        return [(c.topic, time, bytes(data)) for c, time, data in reader.messages()]
+
+
+def same(one, other) -> bool:
+    """Return whether all columns are the same, bit for bit."""
+    return one.joints == other.joints and all(
+        getattr(one, key).tobytes() == getattr(other, key).tobytes() for key in COLUMNS
+    )
+
+
+@pytest.mark.parametrize('form', FORMS)
+def test_messages_of_every_form_are_those_that_rosbags_finds(form, tmp_path):
+    bag = write(tmp_path / 'bag', [text(0, 'robot'), *Motion(300).messages()], form)
+    found = raw(bag)
+    assert len(found) == 901
+    assert found == judged(bag)
+
+
+@pytest.mark.parametrize('form', FORMS)
+def test_columns_of_every_form_are_the_numbers_that_were_written(form, tmp_path):
+    motion = Motion(400)
+    run = read_recording(write(tmp_path / 'bag', motion.messages(), form))
+    assert run.joints == motion.names
+    assert run.notes == ()
+    assert run.stamp_ns.tolist() == motion.stamps.tolist()
+    for found, expected in (
+        (run.position, motion.q),
+        (run.velocity, motion.v),
+        (run.effort, motion.tau),
+        (run.reference_position, motion.q + 0.01),
+    ):
+        assert found.tobytes() == expected.tobytes()
+    assert np.isnan(run.measured_effort).all()
+
+
+@pytest.mark.parametrize('seconds', [0.05, 0.7, 10.0])
+def test_chunks_are_the_whole_cut_in_parts(seconds, tmp_path):
+    bag = write(tmp_path / 'bag', Motion(6000).messages())
+    whole = read_recording(bag)
+    first, *others = read_chunks(bag, seconds)
+    for part in others:
+        assert part.time[0] > first.time[-1]
+        first = first.followed_by(part)
+    assert same(first, whole)
+
+
+@pytest.mark.parametrize('name', ['gazebo_scara_nominal', 'gazebo_scara_unknown_plant'])
+def test_a_recording_of_gazebo_is_read_as_it_is(name):
+    bag = DATA / name
+    if not bag.is_dir():
+        pytest.skip('the recordings of Gazebo are not on this machine')
+    run = read_recording(bag)
+    assert run.joints == ('j1', 'j2', 'j3', 'j4')
+    assert run.notes == ()
+    assert '<robot name="scara">' in run.description
+    by_topic = {topic: [] for topic in (STATES, COMMANDS, REFERENCE)}
+    with AnyReader([bag]) as reader:
+        for connection, time, data in reader.messages():
+            if connection.topic in by_topic:
+                message = reader.deserialize(data, connection.msgtype)
+                by_topic[connection.topic].append((time, message))
+    assert (run.position == [m.position for _, m in by_topic[STATES]]).all()
+    assert (run.velocity == [m.velocity for _, m in by_topic[STATES]]).all()
+    assert (run.effort == [m.data for _, m in by_topic[COMMANDS]]).all()
+    assert (run.stamp_ns == [time for time, _ in by_topic[COMMANDS]]).all()
+    assert (run.reference_velocity == [m.velocity for _, m in by_topic[REFERENCE]]).all()
+
+
+def test_what_the_recorder_writes_is_read_bit_for_bit(tmp_path):
+    motion = Motion(250)
+    with BagWriter(tmp_path / 'bag') as writer:
+        for message in [text(0, 'law: computed_torque', '/controller/parameters'),
+                        *motion.messages()]:  # fmt: skip
+            writer.add_topic(message.topic, message.kind)
+            writer.write(message.topic, message.time, message.cdr())
+        writer.note('latency', '12')
+    run = read_recording(tmp_path / 'bag')
+    assert run.effort.tobytes() == motion.tau.tobytes()
+    assert run.parameters == 'law: computed_torque'
+    with BagReader(tmp_path / 'bag') as reader:
+        assert reader.remarks == {'latency': '12'}
+        assert reader.counts[STATES] == 250
+        messages = [message for _, _, message in reader.messages(COMMANDS)]
+    assert (np.array([message.data for message in messages]) == motion.tau).all()
+
+
+def join(folder: Path, parts: list[Path], listed: bool) -> Path:
+    """Make one split bag of several; the metadata lists its files, or is missing."""
+    folder.mkdir()
+    names = []
+    for i, part in enumerate(parts):
+        file = storage_file(part)
+        name = f'run_{i}{"".join(file.suffixes)}'
+        shutil.copy(file, folder / name)
+        names.append(name)
+    if listed:
+        (folder / 'metadata.yaml').write_text(
+            'rosbag2_bagfile_information:\n  version: 4\n  storage_identifier: any\n'
+            f'  relative_file_paths: [{", ".join("run/" + name for name in names)}]\n'
+            'custom_data:\n',
+            encoding='utf-8',
+        )
+    return folder
+
+
+@pytest.mark.parametrize('form', ['mcap', 'sqlite3', 'mcap_file'])
+@pytest.mark.parametrize('listed', [True, False])
+def test_the_files_of_a_split_bag_follow_each_other(form, listed, tmp_path):
+    motion = Motion(1200)
+    messages = motion.messages()
+    parts = [
+        write(tmp_path / f'part{i}', messages[300 * i : 300 * i + 300], form) for i in range(12)
+    ]
+    run = read_recording(join(tmp_path / 'run', parts, listed))
+    assert run.position.tobytes() == motion.q.tobytes(), 'run_10 comes behind run_9'
+    assert run.effort.tobytes() == motion.tau.tobytes()
+    assert len(run.notes) == (0 if listed else 1)
+
+
+def test_a_storage_file_is_read_by_itself(tmp_path):
+    bag = write(tmp_path / 'bag', Motion(100).messages())
+    assert same(read_recording(storage_file(bag)), read_recording(bag))
+
+
+@pytest.mark.parametrize('version', [1, 2, 3])
+def test_the_old_schemas_of_sqlite3_bags_are_read(version, tmp_path):
+    """1: up to Foxy, no QoS; 2 and 3: up to Humble, no message definitions."""
+    motion = Motion(100)
+    (tmp_path / 'bag').mkdir()
+    with sqlite3.connect(tmp_path / 'bag' / 'bag_0.db3') as db:
+        qos = '' if version == 1 else ', offered_qos_profiles TEXT NOT NULL DEFAULT ""'
+        db.execute(
+            'CREATE TABLE topics(id INTEGER PRIMARY KEY, name TEXT NOT NULL, type TEXT NOT NULL, '
+            f'serialization_format TEXT NOT NULL{qos})'
+        )
+        db.execute(
+            'CREATE TABLE messages(id INTEGER PRIMARY KEY, topic_id INTEGER NOT NULL, '
+            'timestamp INTEGER NOT NULL, data BLOB NOT NULL)'
+        )
+        if version == 3:
+            db.execute('CREATE TABLE schema(schema_version INTEGER PRIMARY KEY, ros_distro TEXT)')
+            db.execute('INSERT INTO schema VALUES (3, "humble")')
+        ids: dict[str, int] = {}
+        for message in motion.messages():
+            if message.topic not in ids:
+                ids[message.topic] = len(ids) + 1
+                row = (ids[message.topic], message.topic, message.kind, 'cdr')
+                columns = 'id, name, type, serialization_format'
+                db.execute(f'INSERT INTO topics({columns}) VALUES (?, ?, ?, ?)', row)
+            db.execute(
+                'INSERT INTO messages(topic_id, timestamp, data) VALUES (?, ?, ?)',
+                (ids[message.topic], message.time, message.cdr()),
+            )
+    run = read_recording(tmp_path / 'bag')
+    assert run.position.tobytes() == motion.q.tobytes()
+    assert run.effort.tobytes() == motion.tau.tobytes()
+
+
+def test_an_mcap_file_without_chunks_is_read(tmp_path):
+    """As ``ros2 bag record`` writes with the preset 'fastwrite': no chunks, no index."""
+    motion = Motion(150)
+
+    def record(opcode: int, body: bytes) -> bytes:
+        return struct.pack('<BQ', opcode, len(body)) + body
+
+    def string(value: str) -> bytes:
+        return struct.pack('<I', len(value)) + value.encode()
+
+    magic = b'\x89MCAP0\r\n'
+    out = [magic, record(1, string('ros2') + string('test'))]
+    ids: dict[str, int] = {}
+    for k, message in enumerate(motion.messages()):
+        if message.topic not in ids:
+            key = ids[message.topic] = len(ids) + 1
+            schema = struct.pack('<H', key) + string(message.kind) + string('ros2msg')
+            out.append(record(3, schema + string('')))
+            channel = struct.pack('<HH', key, key) + string(message.topic) + string('cdr')
+            out.append(record(4, channel + struct.pack('<I', 0)))
+        head = struct.pack('<HIQQ', ids[message.topic], k, message.time, message.time)
+        out.append(record(5, head + message.cdr()))
+    out += [record(15, bytes(4)), record(2, bytes(20)), magic]
+    (tmp_path / 'run.mcap').write_bytes(b''.join(out))
+    run = read_recording(tmp_path / 'run.mcap')
+    assert run.notes == ()
+    assert run.position.tobytes() == motion.q.tobytes()
+    assert run.effort.tobytes() == motion.tau.tobytes()
+
+
+# Columns of bytes ------------------------------------------------------------------------------
+
+
+def deserialize(kind: str):
+    return lambda data: STORE.deserialize_cdr(bytes(data), kind)
+
+
+@pytest.mark.parametrize('little_endian', [True, False])
+def test_columns_of_mixed_messages_equal_what_rosbags_reads(little_endian, rng):
+    kind = 'sensor_msgs/msg/JointState'
+    messages = []
+    for k in range(200):
+        names = [('shoulder', 'elbow'), ('gripper_finger',), ('a', 'bb', 'ccc')][k % 3]
+        fields = [rng.normal(size=len(names)) for _ in range(3)]
+        if k % 5 == 0:
+            fields[1] = []
+        if k % 7 == 0:
+            fields[2] = []
+        frame = 'base' if k % 2 else ''
+        message = state(1_700_000_000_123_456_789 + k, names, *fields, frame=frame)
+        messages.append(message.cdr(little_endian=little_endian))
+    columns = StateColumns(deserialize(kind))
+    groups = columns.groups(messages)
+    assert sorted(np.concatenate([group.places for group in groups]).tolist()) == list(range(200))
+    assert len(groups) < 40, 'layouts are learnt, not every message by itself'
+    for group in groups:
+        for row, place in enumerate(group.places.tolist()):
+            message = STORE.deserialize_cdr(messages[place], kind)
+            assert group.names == tuple(message.name)
+            assert group.stamp_ns[row] == 1_700_000_000_123_456_789 + place
+            for found, expected in (
+                (group.position, message.position),
+                (group.velocity, message.velocity),
+                (group.effort, message.effort),
+            ):
+                wanted = expected if len(expected) else np.full(len(message.name), np.nan)
+                assert found[row].tobytes() == np.asarray(wanted).tobytes()
+    assert columns.unreadable == 0
+
+
+def test_special_numbers_pass_through_the_columns_bit_for_bit():
+    quiet_nan = np.frombuffer(b'\x01\x00\x00\x00\x00\x00\xf8\x7f')[0]
+    values = [-0.0, np.inf, quiet_nan, 5e-324]
+    message = state(1, 'abcd', values, values, values)
+    (group,) = StateColumns(deserialize(message.kind)).groups([message.cdr()] * 3)
+    for field in (group.position, group.velocity, group.effort):
+        assert field.tobytes() == np.array(values).tobytes() * 3
+
+
+def test_commands_with_dimensions_and_of_other_lengths_are_read():
+    kind = 'std_msgs/msg/Float64MultiArray'
+    plain = command(0, [1.0, 2.0, 3.0])
+    labelled = command(0, [4.0, 5.0, 6.0])
+    dimension = STORE.types['std_msgs/msg/MultiArrayDimension'](label='joints', size=3, stride=3)
+    labelled.content.layout.dim.append(dimension)
+    longer = command(0, [7.0] * 5)
+    messages = [m.cdr() for m in (plain, labelled, longer, plain)]
+    groups = NumberColumns(deserialize(kind), single=False).groups(messages)
+    found = {int(p): g.data[i].tolist() for g in groups for i, p in enumerate(g.places)}
+    assert found == {0: [1.0, 2.0, 3.0], 1: [4.0, 5.0, 6.0], 2: [7.0] * 5, 3: [1.0, 2.0, 3.0]}
+
+
+def test_messages_that_cannot_be_used_are_counted_and_spoil_no_other(tmp_path):
+    good = state(5, 'ab', [1.0, 2.0], [3.0, 4.0])
+    short = good.cdr()[:-9]
+    uneven = state(6, 'ab', [1.0], [3.0, 4.0]).cdr()
+    half = state(7, 'ab', [1.0, 2.0], [3.0]).cdr()
+    bag = write(tmp_path / 'bag', [good])
+    with BagReader(bag) as reader:
+        columns = StateColumns(lambda data: reader.deserialize(data, good.kind))
+        groups = columns.groups([good.cdr(), short, uneven, good.cdr(), half, b'', b'\x00'])
+    assert sum(len(group.places) for group in groups) == 2
+    assert columns.unreadable == 5
+
+
+def test_a_type_that_the_bag_itself_defines_is_read_by_that_definition(tmp_path):
+    """A joint state with one field more, as a robot's maker may have it."""
+    store = get_typestore(Stores.EMPTY)
+    kind = 'sensor_msgs/msg/JointState'
+    own = get_types_from_msg(
+        'std_msgs/Header header\nstring[] name\nfloat64[] position\nfloat64[] velocity\n'
+        'float64[] effort\nfloat64[] temperature\n',
+        kind,
+    )
+    for name in ('std_msgs/msg/Header', 'builtin_interfaces/msg/Time'):
+        if name not in store.fielddefs:
+            own[name] = STORE.fielddefs[name]
+    store.register(own)
+    names, types = ['a', 'b'], store.types
+    with Writer(tmp_path / 'bag', version=9, storage_plugin=StoragePlugin.MCAP) as writer:
+        connection = writer.add_connection(STATES, kind, typestore=store)
+        for k in range(50):
+            time = types['builtin_interfaces/msg/Time'](sec=0, nanosec=k * MS)
+            head = types['std_msgs/msg/Header'](stamp=time, frame_id='')
+            numbers = [np.array([k + j, -k], dtype=float) for j in range(4)]
+            message = types[kind](head, names, *numbers)
+            writer.write(connection, k * MS, store.serialize_cdr(message, kind))
+    run = read_recording(tmp_path / 'bag')
+    assert (run.position == [[k, -k] for k in range(50)]).all()
+    assert (run.measured_effort == [[k + 2, -k] for k in range(50)]).all()
+
+
+# Topics ----------------------------------------------------------------------------------------
+
+
+def robot_in(space: str, offset: float) -> list[Message]:
+    motion = Motion(80)
+    found = []
+    for k, stamp in enumerate(motion.stamps.tolist()):
+        names = [f'{space}_{name}' for name in motion.names]
+        found.append(state(stamp, names, motion.q[k] + offset, motion.v[k],
+                           topic=f'/{space}/joint_states'))  # fmt: skip
+        found.append(command(stamp, motion.tau[k] + offset, topic=f'/{space}{COMMANDS}'))
+        found.append(state(stamp, names, motion.q[k], topic=f'/{space}{REFERENCE}'))
+    return found
+
+
+def test_of_several_robots_one_is_chosen_by_its_namespace(tmp_path):
+    bag = write(tmp_path / 'bag', robot_in('left', 0.0) + robot_in('right', 7.0))
+    with pytest.raises(RecordingError) as error:
+        read_recording(bag)
+    assert 'choose a namespace: /left, /right' in str(error.value)
+    for space in ('right', '/right', '/right/'):
+        run = read_recording(bag, namespace=space)
+        assert run.joints == ('right_a', 'right_b', 'right_c')
+        assert run.position.tobytes() == (Motion(80).q + 7.0).tobytes()
+        assert run.effort.tobytes() == (Motion(80).tau + 7.0).tobytes()
+        assert run.reference_position.tobytes() == Motion(80).q.tobytes()
+    with pytest.raises(RecordingError, match=r"no joint states in namespace 'middle'.*/left/"):
+        read_recording(bag, namespace='middle')
+
+
+def test_topics_can_be_named_and_a_wrong_name_or_type_is_refused(tmp_path):
+    messages = [m for m in Motion(60).messages() if m.topic != COMMANDS]
+    for k, tau in enumerate(Motion(60).tau):
+        messages.append(command(k * MS, tau, topic='/torques'))
+        messages[-1].time = k * MS
+    bag = write(tmp_path / 'bag', messages)
+    assert np.isnan(read_recording(bag).effort).all()
+    assert read_recording(bag, commands='/torques').effort.tobytes() == Motion(60).tau.tobytes()
+    with pytest.raises(UnknownNameError, match=r"unknown topic '/torque'; known: .*/torques"):
+        read_recording(bag, commands='/torque')
+    with pytest.raises(RecordingError, match="is of type 'sensor_msgs/msg/JointState'"):
+        read_recording(bag, commands=STATES)
+
+
+def test_efforts_of_single_joints_are_put_together(tmp_path):
+    motion = Motion(70)
+    messages = [m for m in motion.messages() if m.topic != COMMANDS]
+    for k, stamp in enumerate(motion.stamps.tolist()):
+        for name, value in zip(motion.names, motion.tau[k], strict=True):
+            messages.append(number(stamp, value, f'/{name}/cmd_force'))
+    run = read_recording(write(tmp_path / 'bag', messages))
+    assert run.effort.tobytes() == motion.tau.tobytes()
+
+
+def test_the_order_of_efforts_is_that_of_the_parameters_or_as_told(tmp_path):
+    motion = Motion(60)
+    parameters = text(0, 'joints: [c, a, b]', '/controller/parameters')
+    bag = write(tmp_path / 'bag', [parameters, *motion.messages()])
+    assert (read_recording(bag).effort == motion.tau[:, [1, 2, 0]]).all()
+    found = read_recording(bag, command_joints=['b', 'a', 'c'])
+    assert (found.effort == motion.tau[:, [1, 0, 2]]).all()
+    run = read_recording(bag, command_joints=['a', 'b'])
+    assert np.isnan(run.effort).all()
+    assert 'commands hold 3 numbers, expected are those of a, b: not used' in run.notes[0]
+
+
+def test_the_order_of_efforts_is_that_of_the_description_in_the_bag(tmp_path):
+    """Gazebo sends joint states in the order of the model; other drivers by the alphabet."""
+    links = [link(name, 1.0, inertia=np.eye(3)) for name in ('one', 'two', 'three')]
+    places = [('z', 'base', 'one'), ('y', 'one', 'two'), ('x', 'two', 'three')]
+    xml = robot('arm', link('base'), *links, *(joint(*names) for names in places))
+    tree = load_robot(xml)
+    assert tree.joint_names == ('z', 'y', 'x')
+    motion = Motion(60, names=('x', 'y', 'z'))
+    messages = [text(0, xml), *motion.messages()]
+    run = read_recording(write(tmp_path / 'bag', messages)).of_joints(tree.joint_names)
+    assert run.effort.tobytes() == motion.tau.tobytes()
+    assert run.position.tobytes() == motion.q[:, ::-1].tobytes()

@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Base parameters: how many, which, and what they are made of."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from oracles import PinocchioOracle
+from samples import SAMPLES, TWO_R, sample
+from synthetic_runs import pinocchio_parameters, pinocchio_regressor
+
+from robot_dynamics_ros.analysis.identification.base_parameters import (
+    combination,
+    reduce_columns,
+    structural_base,
+)
+from robot_dynamics_ros.analysis.identification.unknowns import Motion, Unknowns
+from robot_dynamics_ros.errors import UnknownNameError
+
+
+def base_of(name, terms=()):
+    return structural_base(Unknowns(sample(name).tree, terms))
+
+
+# Of the planar arms the numbers can be counted by hand; see the tests that name them.
+@pytest.mark.parametrize(('name', 'count'), [('planar_2r', 6), ('scara', 8), ('rp', 6)])
+def test_the_number_of_inertial_base_parameters_is_known(name, count):
+    assert len(base_of(name)) == count
+
+
+@pytest.mark.parametrize('name', SAMPLES)
+def test_their_number_is_the_rank_of_pinocchios_regressor(name, rng):
+    robot = sample(name)
+    n = robot.tree.n
+    lower = np.maximum(robot.tree.position_lower, -3.0)
+    upper = np.minimum(robot.tree.position_upper, 3.0)
+    rows = [
+        pinocchio_regressor(robot, rng.uniform(lower, upper), *rng.normal(size=(2, n)))
+        for _ in range(40 * n)
+    ]
+    singular = np.linalg.svd(np.concatenate(rows), compute_uv=False)
+    # A gap of ten orders between the smallest real one and rounding.
+    assert len(base_of(name)) == np.count_nonzero(singular > 1e-10 * singular[0])
+
+
+def test_the_planar_arm_has_the_textbook_combinations():
+    names = base_of('planar_2r', ('armature',)).names
+    assert names == (
+        f'link1.mx + {TWO_R["L1"]:g} link2.m',
+        'link1.my',
+        f'link1.Izz + {TWO_R["L1"] ** 2:g} link2.m + joint1.armature',
+        'link2.mx',
+        'link2.my',
+        'link2.Izz',
+        'joint2.armature',
+    )
+
+
+def test_the_scara_tells_the_mass_at_its_quill_but_not_how_it_is_shared():
+    base = base_of('scara')
+    assert 'link3.m + link4.m' in base.names
+    assert 'link1.Izz + 0.105625 link2.m' in base.names
+    silent = [base.parameters[k] for k in base.no_effect]
+    assert 'link1.m' in silent
+    assert 'link2.mz' in silent
+    assert 'link4.Izz' in [base.parameters[k] for k in base.alone]
+
+
+@pytest.mark.parametrize('name', SAMPLES)
+def test_effort_depends_on_the_combinations_alone(name, rng):
+    """Parameters changed along the null space of B leave every effort of Pinocchio as it is."""
+    robot = sample(name)
+    base = base_of(name)
+    null = np.linalg.svd(base.B)[2][len(base) :]
+    change = rng.normal(size=len(null)) @ null
+    size = np.abs(pinocchio_parameters(robot)).max()
+    for _ in range(3):
+        Y = pinocchio_regressor(robot, *rng.uniform(-1.0, 1.0, (3, robot.tree.n)))
+        np.testing.assert_allclose(Y @ change, 0.0, atol=1e-10 * max(1.0, size))
+
+
+def test_columns_of_friction_armature_and_offset_are_what_they_say(rng):
+    robot = sample('scara')
+    unknowns = Unknowns(robot.tree, ('offset', 'armature', 'damping', 'dry_friction'))
+    q, v, a, v_end = rng.normal(size=(4, 1, 4))
+    values = np.concatenate([pinocchio_parameters(robot), rng.normal(size=16)])
+    b, dry, armature, offset = values[40:].reshape(4, 4)
+    found = unknowns.columns(Motion(q, v, a, v_end, np.sign(v_end)))[0] @ values
+    oracle = PinocchioOracle(robot.xml, robot.gravity, robot.tree.joint_names)
+    expected = oracle.inverse_dynamics(q[0], v[0], a[0]) + b * v_end[0]
+    expected += dry * np.sign(v_end[0]) + armature * a[0] + offset
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
+    assert unknowns.names[40] == 'joint1.damping'
+    assert unknowns.names[55] == 'joint4.offset'
+    assert unknowns.units[40] == 'N m s/rad'
+    assert unknowns.units[42] == 'N s/m'
+
+
+def test_an_offset_cannot_be_told_from_gravity_where_armature_is_unknown():
+    """The quill: mass by gravity, mass plus armature by acceleration, offset like gravity."""
+    with_armature = structural_base(Unknowns(sample('scara').tree, ('armature', 'offset')))
+    without = structural_base(Unknowns(sample('scara').tree, ('offset',)))
+    offset = with_armature.parameters.index('joint3.offset')
+    assert offset not in with_armature.leading
+    assert without.parameters.index('joint3.offset') in without.leading
+
+
+def test_data_that_excite_less_tell_fewer_combinations():
+    rng = np.random.default_rng(3)
+    W = rng.normal(size=(50, 3))
+    W = np.column_stack([W, W[:, 0] - 2.0 * W[:, 1], np.zeros(50)])
+    base = reduce_columns(W, ['a', 'b', 'c', 'd', 'e'])
+    assert base.names == ('a + d', 'b - 2 d', 'c')
+    assert [base.parameters[k] for k in base.no_effect] == ['e']
+    # Motion in which the columns of a and c look alike.
+    poor = W[:, base.independent].copy()
+    poor[:, 2] = 3.0 * poor[:, 0]
+    fewer = base.of_data(poor)
+    assert fewer.names == ('a + 3 c + d', 'b - 2 d')
+    np.testing.assert_array_equal(fewer.leading, [0, 1])
+
+
+def test_combinations_are_printed_as_sums():
+    assert combination(np.array([1.0, 0.0, -0.5, 2.0]), 'abcd') == 'a - 0.5 c + 2 d'
+    assert combination(np.array([-1.0, 0.0]), 'ab') == '- a'
+    assert combination(np.zeros(2), 'ab') == 'nothing'
+
+
+def test_an_unknown_term_is_refused_with_those_that_exist():
+    with pytest.raises(UnknownNameError, match='known: armature, damping, dry_friction, offset'):
+        Unknowns(sample('scara').tree, ('stiction',))

@@ -1,0 +1,285 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every misunderstanding of a driver is told from the poses of a held arm, by its name.
+
+Oracle: gravity by Pinocchio, built from the URDF text; friction holds up to 70 % of its level.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pinocchio
+import pytest
+from samples import sample
+
+from robot_dynamics_ros.analysis.commissioning import check_held
+from robot_dynamics_ros.analysis.motion_checks import check_limits, check_velocities, check_work
+from robot_dynamics_ros.analysis.readings import Readings
+from robot_dynamics_ros.errors import RecordingError
+
+TREE = sample('four_dof').tree
+DEGREE = np.pi / 180.0
+
+
+def held(count: int = 8):
+    """Return positions and efforts of an arm held at random poses."""
+    rng = np.random.default_rng(5)
+    q = rng.uniform(0.9 * TREE.position_lower, 0.9 * TREE.position_upper, (count, 4))
+    model = pinocchio.buildModelFromXML(sample('four_dof').xml)
+    data = model.createData()
+    gravity = np.array([pinocchio.computeGeneralizedGravity(model, data, x) for x in q])
+    return q, gravity + 0.7 * TREE.dry_friction * rng.uniform(-1.0, 1.0, q.shape)
+
+
+def readings(position, effort, scale=1.0, effort_scale=1.0) -> Readings:
+    one = np.ones(4)
+    return Readings(
+        np.arange(len(position), dtype=float),
+        np.asarray(position),
+        np.zeros_like(position),
+        np.asarray(effort),
+        scale * one,
+        np.zeros(4),
+        one,
+        effort_scale * one,
+    )
+
+
+def told(position, effort, *, gravity_expected=True, commanded=False, **beliefs):
+    """Return the errors that a check names, as text."""
+    found = check_held(
+        TREE,
+        readings(position, effort, **beliefs),
+        gravity_expected=gravity_expected,
+        commanded=commanded,
+    )
+    return [str(finding) for finding in found.errors]
+
+
+def but(value, *joints):
+    """Return ones with another value at some joints."""
+    found = np.ones(4)
+    found[list(joints)] = value
+    return found
+
+
+def test_a_driver_that_is_understood_gives_no_error_and_slopes_of_one():
+    q, effort = held()
+    found = check_held(TREE, readings(q, effort), gravity_expected=True)
+    assert found.errors == ()
+    assert found.poses == 8
+    np.testing.assert_array_equal(found.loaded, [False, True, True, True])
+    # Friction blurs what joint 4 carries, 0.15 N m with 0.06 N m of friction.
+    np.testing.assert_allclose(found.slope[1:3], 1.0, atol=0.05)
+    assert found.correlation[1, 1] > 0.99
+    assert (found.residual <= 0.7 * TREE.dry_friction).all()
+
+
+def test_a_joint_without_weight_is_said_not_to_be_checked():
+    found = check_held(TREE, readings(*held()), gravity_expected=True)
+    assert [finding.culprit for finding in found.findings] == ["joint 'joint1'"]
+    assert 'sign and unit were not checked' in found.findings[0].problem
+
+
+@pytest.mark.parametrize('joint', [1, 2, 3])
+@pytest.mark.parametrize(
+    ('position', 'effort', 'text'),
+    [
+        (-1.0, -1.0, 'wrong sign: the driver counts against the axis'),
+        (-1.0, 1.0, 'wrong sign of its position'),
+        (1.0, -1.0, 'wrong sign of its effort'),
+    ],
+)
+def test_a_wrong_sign_is_named_with_what_it_is_the_sign_of(joint, position, effort, text):
+    q, tau = held()
+    (error,) = told(q * but(position, joint), tau * but(effort, joint))
+    assert error.startswith(f"joint 'joint{joint + 1}': {text}")
+
+
+@pytest.mark.parametrize('pair', [(1, 2), (2, 3), (1, 3)])
+def test_swapped_joints_are_named_and_whether_positions_or_efforts(pair):
+    q, tau = held()
+    order = np.arange(4)
+    order[list(pair)] = pair[::-1]
+    names = ', '.join(f'joint{i + 1}' for i in pair)
+    (error,) = told(q[:, order], tau[:, order])
+    assert error.startswith(f'joints {names}: swapped: each is taken for the other')
+    (error,) = told(q, tau[:, order])
+    assert error.startswith(f'joints {names}: efforts are swapped, positions are not')
+    (error,) = told(q, tau[:, order], commanded=True)
+    assert error.startswith(f'joints {names}: commands are swapped')
+
+
+def test_swapped_joints_with_the_base_are_found_by_its_missing_weight():
+    q, tau = held()
+    (error,) = told(q[:, [1, 0, 2, 3]], tau[:, [1, 0, 2, 3]])
+    assert error.startswith('joints joint1, joint2: swapped')
+
+
+def test_degrees_taken_for_radians_and_radians_for_degrees():
+    q, tau = held()
+    (error,) = told(q / DEGREE, tau)
+    assert 'degrees are taken for radians; write position_unit: deg' in error
+    assert error.startswith('joints joint1, joint2, joint3, joint4')
+    (error,) = told(q, tau, scale=DEGREE)
+    assert 'radians are taken for degrees; write position_unit: rad' in error
+    (error,) = told(q * but(1.0 / DEGREE, 1), tau)
+    assert error.startswith("joint 'joint2': wrong unit of position")
+
+
+def test_currents_taken_for_efforts_come_with_the_factor():
+    q, tau = held()
+    (error,) = told(q, tau / 8.0)
+    assert 'wrong unit of effort' in error
+    assert 'currents (A) taken for N m' in error
+    factor = float(error.split('multiplied by ')[1].split(';')[0])
+    assert factor == pytest.approx(8.0, rel=0.02)  # friction of 0.35 in 10 N m
+    (error,) = told(q, tau * but(0.125, 1))
+    assert error.startswith("joint 'joint2': wrong unit of effort")
+    (error,) = told(q, 1e3 * tau)
+    assert 'effort_unit: mN m' in error
+
+
+def test_gravity_counted_twice_or_not_at_all_is_told_by_the_commands():
+    q, tau = held()
+    (error,) = told(q, 0.0 * tau, commanded=True)
+    assert error.startswith('gravity: would be counted twice')
+    assert 'compensated_by_driver: [gravity]' in error
+    (error,) = told(q, tau, gravity_expected=False, commanded=True)
+    assert error.startswith('gravity: would not be counted at all')
+
+
+def test_gravity_that_a_driver_leaves_out_of_its_report_is_told_by_its_efforts():
+    q, tau = held()
+    (error,) = told(q, 0.0 * tau)
+    assert error.startswith('gravity: is left out of the efforts that the driver tells')
+    (error,) = told(q, tau, gravity_expected=False)
+    assert error.startswith('gravity: is in the efforts that the driver tells')
+
+
+def test_two_mistakes_are_both_named():
+    q, tau = held()
+    errors = told(q * but(-1.0, 1, 3), tau * but(-1.0, 1, 3))
+    assert len(errors) == 2
+    assert {error.split(':')[0] for error in errors} == {"joint 'joint2'", "joint 'joint4'"}
+    errors = told(q[:, [0, 2, 1, 3]] * but(1.0), tau[:, [0, 2, 1, 3]] / 8.0)
+    assert any('swapped' in error for error in errors)
+    assert any('wrong unit of effort' in error for error in errors)
+
+
+def test_a_load_that_the_model_lacks_is_no_wrong_unit():
+    q, tau = held()
+    (error,) = told(q, 1.3 * tau)
+    assert '130 % of what the model needs; a load or tool' in error
+
+
+def test_a_constant_offset_is_a_warning_with_its_size():
+    q, tau = held()
+    found = check_held(TREE, readings(q, tau + [0.0, 3.0, 0.0, 0.0]), gravity_expected=True)
+    assert found.errors == ()
+    (offset,) = [f for f in found.findings if 'off in every pose' in f.problem]
+    assert offset.culprit == "joint 'joint2'"
+    size = float(offset.problem.split('efforts are ')[1].split(' ')[0])
+    assert size == pytest.approx(3.0, abs=0.25)  # of the friction
+
+
+def test_what_nothing_explains_is_called_that():
+    q, tau = held()
+    noise = 5.0 * np.random.default_rng(2).normal(size=tau.shape)
+    (error,) = told(q, noise)
+    assert 'no single wrong sign, exchange or unit explains them' in error
+
+
+def test_few_poses_are_called_few_and_repeated_ones_count_once():
+    q, tau = held(3)
+    again = readings(np.vstack([q, q, q]), np.vstack([tau, tau, tau]))
+    found = check_held(TREE, again, gravity_expected=True)
+    assert found.poses == 3
+    assert any('there are only 3' in finding.problem for finding in found.findings)
+
+
+def test_poses_without_efforts_are_refused():
+    q, tau = held()
+    with pytest.raises(RecordingError, match='compare commands instead'):
+        told(q, np.nan * tau)
+
+
+# Motion ----------------------------------------------------------------------------------------
+
+
+def moving(unit: float = 1.0):
+    """Return readings of an arm that goes from pose to pose and rests in between, 200 Hz."""
+    q, tau = held(5)
+    time = np.arange(0.0, 10.0, 0.005)
+    leg, x = np.minimum(time // 2.0, 3).astype(int), np.clip(time % 2.0, 0.0, 1.0)
+    share = (x * x * (3.0 - 2.0 * x))[:, None]
+    share[time >= 8.0] = 1.0
+    position = q[leg] + share * (q[leg + 1] - q[leg])
+    effort = tau[leg] + share * (tau[leg + 1] - tau[leg])
+    velocity = np.gradient(position, time, axis=0)
+    effort = effort + 0.5 * np.sign(velocity) * (np.abs(velocity) > 1e-6)
+    rng = np.random.default_rng(4)
+    noise = 1e-5 * rng.normal(size=position.shape)
+    one = np.ones(4)
+    return Readings(
+        time,
+        (position + noise) / unit,
+        velocity / unit,
+        effort,
+        unit * one,
+        np.zeros(4),
+        unit * one,
+        one,
+    )
+
+
+@pytest.mark.parametrize('unit', [1.0, DEGREE, 1.0 / DEGREE])
+def test_rests_are_found_whatever_the_unit(unit):
+    run = moving(unit)
+    one = np.ones(4)
+    believed = Readings(**{**vars(run), 'scale': one, 'velocity_scale': one})
+    poses = believed.poses()
+    assert len(poses.time) == 4  # of the five, the first is left at once
+    q, _ = held(5)
+    np.testing.assert_allclose(poses.position * unit, q[1:], atol=1e-4)
+
+
+def test_an_arm_that_never_rests_has_no_poses():
+    run = moving()
+    with pytest.raises(RecordingError, match='the arm never rests for 0.3 s'):
+        run.rows(slice(10, 190)).poses()
+
+
+def test_velocities_are_compared_with_the_derivatives_of_positions():
+    run = moving()
+    assert check_velocities(TREE, run) == []
+
+    def wrong(velocity):
+        changed = Readings(**{**vars(run), 'velocity': velocity})
+        return [str(finding) for finding in check_velocities(TREE, changed)]
+
+    (error,) = wrong(run.velocity * but(-1.0, 2))
+    assert error.startswith("joint 'joint3': its velocities have the wrong sign")
+    (error,) = wrong(run.velocity * but(1.0 / DEGREE, 0))
+    assert error.startswith("joint 'joint1': wrong unit of velocity: they are 57.3 times")
+    errors = wrong(run.velocity[:, [0, 2, 1, 3]])
+    assert "joint 'joint2': its velocities are those of joint3" in errors[0]
+    assert 'swapped joints' in errors[0]
+    assert wrong(np.nan * run.velocity) == []
+
+
+def test_positions_beyond_the_limits_come_with_the_unit_that_would_fit():
+    run = moving()
+    assert check_limits(TREE, run) == []
+    found = check_limits(TREE, run.scaled(np.array([2]), 1.0 / DEGREE))
+    (error,) = [str(finding) for finding in found]
+    assert error.startswith("joint 'joint3': it is read at ")
+    assert 'wrong unit, degrees are taken for SI' in error
+    (error,) = [str(finding) for finding in check_limits(TREE, run.scaled(np.array([1]), -1.0))]
+    assert 'wrong sign' in error  # joint 2 has negative positions only
+
+
+def test_efforts_of_a_joint_without_weight_must_not_push_against_its_motion():
+    run = moving()
+    assert check_work(TREE, run) == []
+    (error,) = [str(f) for f in check_work(TREE, run.effort_scaled(np.array([0]), -1.0))]
+    assert error.startswith("joint 'joint1': wrong sign of its effort: it pushes against")

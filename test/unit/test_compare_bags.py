@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Two recordings of one program: brought together in time, compared, judged."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from bags import MS, REFERENCE, SECOND, command, state, text, write
+from recorded_arm import NAMES, RecordedArm, arm_xml
+
+from robot_dynamics_ros.__main__ import main
+from robot_dynamics_ros.analysis.alignment import align, at_times
+from robot_dynamics_ros.analysis.reading import read_recording
+from robot_dynamics_ros.errors import ConfigurationError, RecordingError
+
+
+def program(t):
+    """Return position and velocity of a motion that never repeats; it begins at 1 s."""
+    t = np.maximum(np.asarray(t, dtype=float) - 1.0, 0.0)[:, np.newaxis]
+    w, size = np.array([2.0, 3.1, 4.3]), np.array([0.7, 0.9, 0.12])
+    ramp = t**3 / (1.0 + t**3)
+    slope = 3 * t**2 / (1.0 + t**3) ** 2
+    q = size * ramp * np.sin(w * t)
+    return q, size * (slope * np.sin(w * t) + ramp * w * np.cos(w * t))
+
+
+def recorded(
+    path: Path,
+    *,
+    late: float = 0.0,
+    stamp: int = 0,
+    period: int = MS,
+    count: int = 3000,
+    error: float = 0.0,
+    reference: bool = True,
+) -> Path:
+    """Record the program, begun late, with stamps of any origin, and a constant tracking error."""
+    t = 1e-9 * period * np.arange(count)
+    q, v = program(t - late)
+    messages = [text(stamp, arm_xml())]
+    for k in range(count):
+        now = stamp + k * period
+        messages.append(state(now, NAMES, q[k] - error, v[k]))
+        messages.append(command(now, [float(k), 1.0, -1.0]))
+        if reference:
+            messages.append(state(now, NAMES, q[k], v[k], topic=REFERENCE))
+    return write(path, messages)
+
+
+def shift_of(first: Path, second: Path, method: str = 'motion'):
+    return align(read_recording(first), read_recording(second), method)
+
+
+@pytest.mark.parametrize('reference', [True, False])
+@pytest.mark.parametrize('late', [0.0, 0.25, 0.1234567])
+def test_the_shift_of_a_late_run_is_found(late, reference, tmp_path):
+    first = recorded(tmp_path / 'a', reference=reference)
+    second = recorded(tmp_path / 'b', late=late, reference=reference)
+    found = shift_of(first, second)
+    # Samples every millisecond, interpolated along lines: h^2 a / 8 = 1e-6 of a radian.
+    assert found.shift == pytest.approx(late, abs=2e-6)
+    assert found.correlation > 0.999
+    assert found.interpolated == (late == 0.1234567)
+
+
+def test_runs_on_different_clocks_and_at_different_rates_are_brought_together(tmp_path):
+    first = recorded(tmp_path / 'a', stamp=1_700_000_000 * SECOND)
+    second = recorded(tmp_path / 'b', late=0.3, stamp=5 * SECOND, period=2 * MS, count=1700)
+    found = shift_of(first, second)
+    # Seconds since 1970 as floats are good to 2e-7 s.
+    assert found.shift == pytest.approx(5.0 + 0.3 - 1_700_000_000, abs=5e-6)
+
+
+@pytest.mark.parametrize(
+    ('method', 'shift'), [('stamps', 0.0), ('start', 0.4), ('0.4', 0.4), ('motion', 0.4)]
+)
+def test_the_way_to_align_can_be_chosen(method, shift, tmp_path):
+    first, second = recorded(tmp_path / 'a'), recorded(tmp_path / 'b', late=0.4)
+    assert shift_of(first, second, method).shift == pytest.approx(shift, abs=2e-6)
+    with pytest.raises(ConfigurationError, match='motion, start, stamps, or seconds'):
+        shift_of(first, second, 'somehow')
+    with pytest.raises(RecordingError, match='do not overlap under a shift of 100 s'):
+        shift_of(first, second, '100')
+
+
+def test_runs_at_rest_are_laid_side_by_side(tmp_path):
+    first = recorded(tmp_path / 'a', count=500)
+    second = recorded(tmp_path / 'b', count=500, stamp=SECOND)
+    found = shift_of(first, second)
+    assert found.shift == pytest.approx(1.0)
+    assert found.method == 'first states, nothing moves'
+    assert np.isnan(found.correlation)
+
+
+def test_states_between_two_are_interpolated_by_cubics(tmp_path):
+    run = read_recording(recorded(tmp_path / 'a', period=10 * MS, count=400))
+    time = np.linspace(1.2, 3.7, 777)
+    found = at_times(run, time, interpolated=True)
+    q, v = program(time)
+    # h^4 / 384 times the fourth derivative (4.3^4): 1e-8 * 342 / 384.
+    assert found.position == pytest.approx(q, abs=5e-8)
+    assert found.velocity == pytest.approx(v, abs=3e-3)
+    assert (found.effort[:, 0] == np.floor(time / 0.01 + 1e-9)).all(), 'efforts are held'
+    same = at_times(run, run.time[5:9], interpolated=False)
+    assert same.position.tobytes() == run.position[5:9].tobytes()
+
+
+def compared(folder: Path, *words) -> tuple[int, dict]:
+    code = main(['compare', *map(str, words), '--output', str(folder)])
+    return code, json.loads((folder / 'comparison.json').read_text('utf-8'))
+
+
+def test_errors_and_differences_of_two_runs_are_those_that_were_put_in(tmp_path, capsys):
+    first = recorded(tmp_path / 'fine', error=1e-4)
+    second = recorded(tmp_path / 'coarse', late=0.25, error=3e-4)
+    code, found = compared(tmp_path / 'out', first, second)
+    assert code == 0
+    assert found['alignment']['shift_s'] == pytest.approx(0.25)
+    assert found['first']['rms_error'] == pytest.approx([1e-4] * 3, rel=1e-6)
+    assert found['second']['rms_error'] == pytest.approx([3e-4] * 3, rel=1e-6)
+    assert found['error_ratio'] == pytest.approx([3.0] * 3, rel=1e-6)
+    assert found['difference']['rms_position'] == pytest.approx([2e-4] * 3, rel=1e-6)
+    # Row k of the first meets row k + 250 of the second, whose effort is 250 larger.
+    assert found['difference']['peak_effort'] == pytest.approx([250.0, 0.0, 0.0])
+    assert found['states'] == 2750
+    printed = capsys.readouterr().out
+    assert 'second shifted by 0.25 s (whole motion)' in printed
+    assert 'fine' in printed
+    report = (tmp_path / 'out' / 'report.html').read_text('utf-8')
+    assert 'fine against coarse' in report
+    assert report.count('<h2>') == 5
+
+
+def test_thresholds_judge_a_comparison(tmp_path):
+    first, second = recorded(tmp_path / 'a'), recorded(tmp_path / 'b', error=2e-4)
+    threshold = ('--threshold', 'difference.rms_position=1e-4')
+    assert compared(tmp_path / 'out1', first, second, *threshold)[0] == 1
+    assert compared(tmp_path / 'out2', first, first, *threshold)[0] == 0
+
+
+def test_other_programs_are_told_as_such(tmp_path, capsys):
+    other = RecordedArm(3000)
+    code, _ = compared(tmp_path / 'out', recorded(tmp_path / 'a'), other.bag(tmp_path / 'b'))
+    assert code == 0
+    assert 'is it the same program?' in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ('words', 'message'),
+    [
+        (['A'], '1 recordings: cannot be compared; give two'),
+        (['A', 'missing'], 'no such folder'),
+        (['empty', 'A'], 'holds no .mcap or .db3 file'),
+        (['A', 'A', '--threshold', 'x=1'], "unknown figure 'x'"),
+        (['A', 'A', '--frame', 'nose'], "unknown frame 'nose'"),
+    ],
+)
+def test_what_cannot_be_compared_is_refused_in_one_line(words, message, tmp_path, capsys):
+    recorded(tmp_path / 'A', count=60)
+    (tmp_path / 'empty').mkdir()
+    named = [str(tmp_path / w) if w in ('A', 'missing', 'empty') else w for w in words]
+    assert main(['compare', *named, '--output', str(tmp_path / 'out')]) == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert error.count('\n') == 1
+    assert not (tmp_path / 'out').exists()

@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Exciting motions: within all limits, at rest at both ends, better than random ones."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+import pytest
+from oracles import PinocchioOracle
+from samples import sample
+from synthetic_runs import pinocchio_regressor
+
+from robot_dynamics_ros.analysis.excitation import design_excitation
+from robot_dynamics_ros.analysis.excitation_problem import Bounds
+from robot_dynamics_ros.analysis.identification.base_parameters import structural_base
+from robot_dynamics_ros.analysis.identification.unknowns import Unknowns
+from robot_dynamics_ros.apps.excite import excitation_trajectory
+from robot_dynamics_ros.control.trajectory import check_limits
+from robot_dynamics_ros.errors import ParameterError, UnknownNameError, UnreachableError
+
+FLOOR = 0.30  # m above the base, below which the tool must not go
+WALL = 0.45  # m to the front
+
+
+@cache
+def scara_motion():
+    bounds = Bounds(lower=(-np.inf, -np.inf, FLOOR), upper=(WALL, np.inf, np.inf))
+    return design_excitation(sample('scara').tree, bounds=bounds, period=8.0, iterations=25)
+
+
+def table(found, step=2e-3):
+    trajectory = excitation_trajectory(found)
+    return trajectory.table(np.arange(step, found.period, step))
+
+
+def test_the_motion_keeps_position_and_velocity_limits():
+    tree = sample('scara').tree
+    check_limits(excitation_trajectory(scara_motion()), tree, step=1e-3)
+    q, v, _ = table(scara_motion())
+    middle, half = (
+        0.5 * (tree.position_upper + tree.position_lower),
+        0.5 * np.ptp([tree.position_lower, tree.position_upper], axis=0),
+    )
+    # Looked at more finely than when it was designed: 1e-3 relative between the instants.
+    assert (np.abs(q - middle) <= 0.9 * half * 1.001).all()
+    assert (np.abs(v) <= 0.7 * tree.velocity_limit * 1.001).all()
+
+
+def efforts_by_pinocchio(robot, tree, found):
+    """Largest effort of each joint, its dry friction against it."""
+    oracle = PinocchioOracle(robot.xml, robot.gravity, robot.tree.joint_names)
+    q, v, a = (part[::10] for part in table(found))
+    rigid = np.array([oracle.inverse_dynamics(*state) for state in zip(q, v, a, strict=True)])
+    effort = rigid + tree.armature * a + tree.damping * v
+    return (np.abs(effort) + tree.dry_friction).max(axis=0)
+
+
+@pytest.mark.parametrize('weakness', [1.0, 0.15])
+def test_the_motion_keeps_effort_limits_by_pinocchio(weakness):
+    """Also those of an arm so weak that they bind."""
+    robot = sample('scara')
+    weak = np.array([weakness, weakness, 1.0, 1.0])  # the quill must bear its weight
+    tree = robot.tree.with_changes(effort_limit=weak * robot.tree.effort_limit)
+    found = scara_motion() if weakness == 1.0 else design_excitation(tree, iterations=5)
+    share = efforts_by_pinocchio(robot, tree, found) / (0.7 * tree.effort_limit)
+    assert share.max() <= 1.0
+    if weakness < 1.0:
+        assert share.max() > 0.8
+
+
+def test_the_tool_stays_in_its_box_by_pinocchio():
+    robot = sample('scara')
+    oracle = PinocchioOracle(robot.xml, robot.gravity, robot.tree.joint_names)
+    points = np.array([oracle.frame_pose('tool', q)[1] for q in table(scara_motion())[0][::10]])
+    assert points[:, 2].min() >= FLOOR - 1e-6
+    assert points[:, 0].max() <= WALL + 1e-6
+    # Without the box it would not stay in it, so the box does bind.
+    free = design_excitation(robot.tree, period=8.0, iterations=0)
+    points = np.array([oracle.frame_pose('tool', q)[1] for q in table(free)[0][::10]])
+    assert points[:, 2].min() < FLOOR - 0.02
+    assert points[:, 0].max() > WALL + 0.02
+
+
+def test_it_is_at_rest_at_both_ends_and_periodic():
+    found = scara_motion()
+    trajectory = excitation_trajectory(found, periods=2)
+    times = np.array([0.0, 1e-9, found.period, 2 * found.period - 1e-9])
+    q, v, a = trajectory.table(times)
+    np.testing.assert_allclose(q, q[:1].repeat(4, 0), atol=1e-8)
+    np.testing.assert_allclose(v, 0.0, atol=1e-7)
+    np.testing.assert_allclose(a, 0.0, atol=1e-5)
+
+
+def condition_by_pinocchio(robot, q, v, a):
+    """Condition of the base regressor, columns of unit length, rows by effort limits."""
+    base = structural_base(Unknowns(robot.tree))
+    rows = []
+    for state in zip(q, v, a, strict=True):
+        Y = pinocchio_regressor(robot, *state)
+        drives = [np.diag(state[1]), np.diag(np.sign(state[1])), np.diag(state[2])]
+        rows.append(np.hstack([Y, *drives]) / robot.tree.effort_limit[:, None])
+    columns = np.concatenate(rows)[:, base.independent]
+    return np.linalg.cond(columns / np.linalg.norm(columns, axis=0))
+
+
+def test_it_is_far_better_than_random_motions():
+    found = scara_motion()
+    assert found.condition < 0.4 * found.random_condition
+    # The figure is what Pinocchio's regressor gives, up to the sharp sign of friction.
+    q, v, a = (part[::20] for part in table(found))
+    assert condition_by_pinocchio(sample('scara'), q, v, a) == pytest.approx(
+        found.condition, rel=0.1
+    )
+
+
+def test_the_search_improves_on_the_best_random_motion():
+    tree = sample('planar_2r').tree.with_changes(effort_limit=np.full(2, 150.0))
+    random, designed = (
+        design_excitation(tree, period=5.0, harmonics=3, iterations=count) for count in (0, 30)
+    )
+    assert designed.condition < random.condition
+
+
+def test_the_same_seed_gives_the_same_motion():
+    tree = sample('planar_2r').tree.with_changes(effort_limit=np.full(2, 150.0))
+    one, same, other = (
+        design_excitation(tree, period=5.0, harmonics=3, iterations=3, seed=seed)
+        for seed in (1, 1, 2)
+    )
+    np.testing.assert_array_equal(one.sine, same.sine)
+    assert not np.array_equal(one.sine, other.sine)
+    assert one.as_dict()['joints'] == ['joint1', 'joint2']
+
+
+def test_bounds_that_nothing_can_keep_are_told():
+    tree = sample('scara').tree
+    with pytest.raises(UnreachableError, match='no random motion keeps the bounds'):
+        design_excitation(tree, bounds=Bounds(lower=(2.0, 2.0, 2.0)), harmonics=3)
+
+
+def test_wrong_requests_are_refused_by_name():
+    tree = sample('scara').tree
+    with pytest.raises(ParameterError, match='harmonics'):
+        design_excitation(tree, harmonics=2)
+    with pytest.raises(ParameterError, match='period'):
+        design_excitation(tree, period=0.0)
+    with pytest.raises(ParameterError, match='velocity'):
+        Bounds(velocity=1.5)
+    with pytest.raises(ParameterError, match='lower'):
+        Bounds(lower=(0.0, 0.0, 1.0), upper=(1.0, 1.0, 0.0))
+    with pytest.raises(UnknownNameError, match='frame'):
+        design_excitation(tree, bounds=Bounds(frame='claw', lower=(0.0, 0.0, 0.0)))

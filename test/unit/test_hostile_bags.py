@@ -1,0 +1,411 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Bags that are cut, damaged, empty or strange: what can be read is used, the loss is told."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from bags import (
+    COMMANDS,
+    MS,
+    REFERENCE,
+    SECOND,
+    STATES,
+    Motion,
+    command,
+    state,
+    storage_file,
+    text,
+    write,
+)
+
+from robot_dynamics_ros.analysis.decompression import zstd as zstd_module
+from robot_dynamics_ros.analysis.reading import read_chunks, read_recording
+from robot_dynamics_ros.errors import RecordingError, RobotDynamicsError
+
+zstd = zstd_module()
+COUNT = 6000
+PAGE = 4096
+CUTS = [0.02, 0.1, 0.33, 0.5, 0.77, 0.9, 0.999]
+
+
+@pytest.fixture(scope='module')
+def whole(tmp_path_factory):
+    """Return bags of the same run in several forms, each of several chunks or pages."""
+    folder = tmp_path_factory.mktemp('whole')
+    forms = ('mcap', 'mcap_chunks', 'mcap_file', 'mcap_message', 'sqlite3', 'sqlite3_file')
+    messages = Motion(COUNT).messages()
+    return {form: write(folder / form, messages, form) for form in forms}
+
+
+def cut(bag: Path, folder: Path, share: float, *, metadata: bool = True) -> Path:
+    """Copy a bag and cut off what is behind a share of its storage file."""
+    shutil.copytree(bag, folder)
+    file = storage_file(folder)
+    data = file.read_bytes()
+    file.write_bytes(data[: int(share * len(data))])
+    if not metadata:
+        (folder / 'metadata.yaml').unlink()
+    return folder
+
+
+def run_or_error(bag: Path) -> Any:
+    """Return the run, or the error of our own; any other error fails the test."""
+    try:
+        return read_recording(bag)
+    except RobotDynamicsError as error:
+        return error
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+@pytest.mark.parametrize(
+    ('form', 'share'),
+    [*((form, share) for form in ('mcap', 'sqlite3') for share in CUTS), ('mcap_message', 0.6)],
+)
+def test_of_a_cut_bag_everything_before_the_cut_is_used(whole, form, share, tmp_path):
+    bag = cut(whole[form], tmp_path / 'bag', share, metadata=share > 0.5)
+    before = contents(bag)
+    motion = Motion(COUNT)
+    run = read_recording(bag)
+    count = len(run.time)
+    # The bytes of every state that stand in the file whole; SQLite reads whole pages only.
+    data, at, expected = storage_file(bag).read_bytes(), 0, 0
+    for message in motion.messages()[::3]:
+        written = message.cdr()
+        written = zstd.compress(written) if form == 'mcap_message' else written
+        at = data.find(written, max(0, at - 4 * PAGE))
+        if at < 0:
+            break
+        expected += 1
+    assert count == expected or (form == 'sqlite3' and expected - 30 <= count <= expected)
+    assert run.position.tobytes() == motion.q[:count].tobytes()
+    assert run.effort[:-1].tobytes() == motion.tau[: count - 1].tobytes()
+    notes = ' '.join(run.notes)
+    assert count == COUNT or 'ends early' in notes or 'missing or damaged' in notes
+    if share > 0.5 and count < COUNT:
+        assert f'{COUNT - count} of {COUNT} messages on {STATES} are lost' in notes
+    assert contents(bag) == before, 'nothing is written'
+
+
+@pytest.mark.parametrize('share', [0.1, 0.5, 0.95])
+@pytest.mark.parametrize('form', ['mcap_chunks', 'mcap_file', 'sqlite3_file'])
+def test_of_a_cut_compressed_bag_all_blocks_before_the_cut_are_used(whole, form, share, tmp_path):
+    bag = cut(whole[form], tmp_path / 'bag', share)
+    motion = Motion(COUNT)
+    run = read_recording(bag)
+    count = len(run.time)
+    assert count > share * COUNT - 0.15 * COUNT
+    assert run.position.tobytes() == motion.q[:count].tobytes()
+    assert 'early' in ' '.join(run.notes)
+
+
+def test_cuts_at_any_byte_give_a_run_or_one_clear_error(tmp_path, rng):
+    bags = [write(tmp_path / form, Motion(40).messages(), form) for form in ('mcap', 'sqlite3')]
+    motion = Motion(40)
+    for bag in bags:
+        file = storage_file(bag)
+        data = file.read_bytes()
+        for size in [*range(0, 60), *rng.integers(60, len(data), 60).tolist()]:
+            cut_file = tmp_path / f'cut{file.suffix}'
+            cut_file.write_bytes(data[:size])
+            run = run_or_error(cut_file)
+            if isinstance(run, RobotDynamicsError):
+                assert str(cut_file) in str(run)
+            else:
+                assert run.position.tobytes() == motion.q[: len(run.time)].tobytes()
+
+
+def test_damage_in_the_middle_costs_one_chunk_if_there_is_an_index(whole, tmp_path):
+    bag = tmp_path / 'bag'
+    shutil.copytree(whole['mcap'], bag)
+    file = storage_file(bag)
+    data = bytearray(file.read_bytes())
+    # The first megabyte is the first chunk; the damage begins in the second.
+    data[1_500_000:1_500_200] = bytes(200)
+    file.write_bytes(data)
+    run = read_recording(bag)
+    motion = Motion(COUNT)
+    assert COUNT - 5500 < len(run.time) < COUNT
+    rows = run.stamp_ns // MS
+    assert rows[-1] == COUNT - 1, 'what is behind the damage is read'
+    assert run.position.tobytes() == motion.q[rows].tobytes(), 'and nothing wrong is read'
+    assert 'are lost' in ' '.join(run.notes)
+
+
+def test_noise_in_a_file_never_gives_more_than_one_clear_error(tmp_path, rng):
+    """Bytes changed anywhere: a run, or an error of our own; never another exception."""
+    bags = [
+        write(tmp_path / form, [text(0, 'x'), *Motion(30).messages()], form)
+        for form in ('mcap', 'mcap_chunks', 'mcap_message', 'sqlite3')
+    ]
+    for bag in bags:
+        file = storage_file(bag)
+        data = file.read_bytes()
+        for _ in range(40):
+            changed = np.frombuffer(data, np.uint8).copy()
+            at = rng.integers(0, len(data), 30)
+            changed[at] = rng.integers(0, 256, 30)
+            noisy = tmp_path / f'noisy{file.suffix}'
+            noisy.write_bytes(changed.tobytes())
+            run = run_or_error(noisy)
+            if not isinstance(run, RobotDynamicsError):
+                assert (np.diff(run.stamp_ns) > 0).all()
+                assert np.isfinite(run.position).all()
+
+
+def test_a_chunk_with_a_wrong_checksum_is_left_out(tmp_path):
+    bag = write(tmp_path / 'bag', Motion(COUNT).messages())
+    file = storage_file(bag)
+    data = bytearray(file.read_bytes())
+    first = data.index(b'\x06', 8)  # the first chunk; its checksum stands behind 24 bytes
+    data[first + 9 + 24 : first + 9 + 28] = (12345).to_bytes(4, 'little')
+    file.write_bytes(data)
+    run = read_recording(bag)
+    assert 0 < len(run.time) < COUNT
+    assert 'a chunk has a wrong checksum and is left out' in run.notes[0]
+
+
+def test_pages_missing_in_the_middle_of_a_database_are_stepped_over(whole, tmp_path):
+    bag = tmp_path / 'bag'
+    shutil.copytree(whole['sqlite3'], bag)
+    file = storage_file(bag)
+    data = bytearray(file.read_bytes())
+    middle = len(data) // 2 // PAGE * PAGE
+    data[middle : middle + 3 * PAGE] = bytes(3 * PAGE)
+    file.write_bytes(data)
+    run = read_recording(bag)
+    rows = run.stamp_ns // MS
+    assert COUNT - 200 < len(run.time) < COUNT
+    assert rows[-1] == COUNT - 1
+    assert run.position.tobytes() == Motion(COUNT).q[rows].tobytes()
+
+
+def test_the_log_of_a_recorder_that_was_killed_is_used_and_left_as_it_is(tmp_path):
+    plain = storage_file(write(tmp_path / 'plain', Motion(50).messages(), 'sqlite3'))
+    (tmp_path / 'bag').mkdir()
+    file = tmp_path / 'bag' / 'bag_0.db3'
+    live = sqlite3.connect(tmp_path / 'live.db3')
+    live.execute('PRAGMA journal_mode=WAL')
+    live.execute('PRAGMA wal_autocheckpoint=0')
+    with sqlite3.connect(plain) as source:
+        for statement in source.iterdump():
+            if statement not in ('BEGIN TRANSACTION;', 'COMMIT;'):
+                live.execute(statement)
+    live.commit()
+    for suffix in ('', '-wal'):  # as they are on disk when the process dies
+        shutil.copy(tmp_path / f'live.db3{suffix}', str(file) + suffix)
+    live.close()
+    before = contents(tmp_path / 'bag')
+    run = read_recording(tmp_path / 'bag')
+    assert run.position.tobytes() == Motion(50).q.tobytes()
+    assert any('write-ahead log' in note for note in run.notes)
+    assert contents(tmp_path / 'bag') == before
+
+
+@pytest.mark.parametrize(
+    ('make', 'message'),
+    [
+        (lambda p: p.joinpath('x').mkdir(parents=True), 'holds no .mcap or .db3 file'),
+        (lambda p: None, 'no such folder'),
+        (lambda p: (p.mkdir(), (p / 'a.mcap').write_bytes(b'')), 'the file is empty'),
+        (lambda p: (p.mkdir(), (p / 'a.db3').write_bytes(b'')), 'the file is empty'),
+        (lambda p: (p.mkdir(), (p / 'a.mcap').write_bytes(b'x' * 999)), 'it is no mcap file'),
+        (lambda p: (p.mkdir(), (p / 'a.db3').write_bytes(b'x' * 9999)), 'not a database'),
+        (lambda p: (p.mkdir(), (p / 'a.mcap.zstd').write_bytes(b'xx')), 'no mcap file'),
+        (lambda p: p.write_text('hello'), 'is no recording'),
+        (lambda p: write(p, []), 'has no joint states'),
+        (lambda p: write(p, [text(0, 'x')]), r'/robot_description (std_msgs/msg/String)'),
+        (lambda p: write(p, [text(0, 'x', STATES)]), '/joint_states (std_msgs/msg/String)'),
+        (lambda p: write(p, [state(0, 'ab', [np.nan, 1.0])]), '1 states with a position that is'),
+        (lambda p: write(p, [state(0, 'ab', [1.0])]), "has no states on '/joint_states'"),
+    ],
+)  # fmt: skip
+def test_what_is_no_recording_is_refused_with_one_clear_message(make, message, tmp_path):
+    make(tmp_path / 'bag')
+    with pytest.raises(RecordingError) as error:
+        read_recording(tmp_path / 'bag')
+    assert message in str(error.value)
+    assert str(tmp_path / 'bag') in str(error.value)
+
+
+@pytest.mark.parametrize('content', ['', 'nonsense: [', 'a: 1', 'rosbag2_bagfile_information: 7'])
+def test_damaged_metadata_is_done_without(content, tmp_path):
+    bag = write(tmp_path / 'bag', Motion(50).messages())
+    (bag / 'metadata.yaml').write_text(content, encoding='utf-8')
+    run = read_recording(bag)
+    assert len(run.time) == 50
+    assert 'metadata.yaml is damaged' in run.notes[0]
+
+
+def test_a_storage_file_that_is_missing_or_was_forgotten_is_told(tmp_path):
+    messages = Motion(200).messages()
+    bag = write(tmp_path / 'run', messages[:300])
+    later = storage_file(write(tmp_path / 'later', messages[300:]))
+    shutil.copy(later, bag / 'run_1.mcap')
+    storage_file_name = next(bag.glob('run.mcap'))
+    storage_file_name.rename(bag / 'run_0.mcap')
+    metadata = (bag / 'metadata.yaml').read_text(encoding='utf-8')
+    (bag / 'metadata.yaml').write_text(metadata.replace('run.mcap', 'run_0.mcap'), 'utf-8')
+    run = read_recording(bag)
+    assert len(run.time) == 200
+    assert run.notes == ('run_1.mcap: not listed in metadata.yaml, but of the same recording; '
+                         'read too',)  # fmt: skip
+    (bag / 'run_0.mcap').unlink()
+    run = read_recording(bag)
+    assert len(run.time) == 100
+    assert 'run_0.mcap: listed in metadata.yaml, but missing' in run.notes
+
+
+# Strange states --------------------------------------------------------------------------------
+
+
+def test_states_that_are_not_finite_are_left_out_and_counted(tmp_path):
+    messages = Motion(100).messages()
+    for k in (30, 33, 36):
+        messages[k * 3].content.position[1] = [np.nan, np.inf, -np.inf][k % 3]
+    messages[60 * 3].content.velocity[0] = np.nan
+    run = read_recording(write(tmp_path / 'bag', messages))
+    assert len(run.time) == 97
+    assert '3 states with a position that is no number: left out' in run.notes
+    assert np.isnan(run.velocity).sum() == 1
+
+
+def test_the_clock_set_back_begins_a_new_stretch_behind_the_first(tmp_path):
+    first, second = Motion(300, start=5 * SECOND), Motion(400)
+    bag = write(tmp_path / 'bag', first.messages() + second.messages())
+    run = read_recording(bag)
+    # The first state behind the jump could be a straggler; the second proves the restart.
+    assert len(run.time) == 300 + 399
+    assert (np.diff(run.stamp_ns) > 0).all()
+    assert run.stamp_ns[300] == first.stamps[-1] + SECOND
+    assert run.position[300:].tobytes() == second.q[1:].tobytes()
+    assert run.effort[300:].tobytes() == second.tau[1:].tobytes()
+    assert run.reference_position[300:].tobytes() == (second.q[1:] + 0.01).tobytes()
+    assert any('time went back from 5.299 s to 0.001 s' in note for note in run.notes)
+    whole, *parts = read_chunks(bag, 0.1)
+    for part in parts:
+        whole = whole.followed_by(part)
+    assert whole.stamp_ns.tolist() == run.stamp_ns.tolist()
+    assert whole.effort.tobytes() == run.effort.tobytes()
+
+
+def test_a_straggler_and_repetitions_are_left_out(tmp_path):
+    motion = Motion(100)
+    messages = motion.messages()
+    late = messages.pop(40 * 3)
+    messages.insert(45 * 3, late)
+    messages.insert(70 * 3, messages[69 * 3])
+    run = read_recording(write(tmp_path / 'bag', messages))
+    assert run.stamp_ns.tolist() == np.delete(motion.stamps, 40).tolist()
+    assert '1 states older than the one before: left out' in run.notes
+    assert '1 states with the stamp of the one before: left out' in run.notes
+
+
+def test_states_without_stamps_have_the_times_of_the_bag(tmp_path):
+    motion = Motion(100)
+    messages = motion.messages()
+    for message in messages:
+        if message.topic != COMMANDS:
+            message.content.header.stamp.nanosec = 0
+    run = read_recording(write(tmp_path / 'bag', messages))
+    assert run.stamp_ns.tolist() == motion.stamps.tolist()
+    assert run.effort.tobytes() == motion.tau.tobytes()
+    assert 'the states have no stamps: the times of the bag are used' in run.notes
+
+
+def test_the_order_of_joints_may_change_in_the_middle(tmp_path):
+    motion = Motion(100)
+    messages = []
+    for k, stamp in enumerate(motion.stamps.tolist()):
+        order = [0, 1, 2] if k < 50 else [2, 0, 1]
+        names = [motion.names[i] for i in order]
+        messages.append(state(stamp, names, motion.q[k, order], motion.v[k, order]))
+    run = read_recording(write(tmp_path / 'bag', messages))
+    assert run.joints == ('a', 'b', 'c')
+    assert run.position.tobytes() == motion.q.tobytes()
+    assert run.velocity.tobytes() == motion.v.tobytes()
+
+
+def test_partial_states_are_merged_by_name_as_the_controller_does(tmp_path):
+    motion = Motion(100)
+    messages = []
+    for k, stamp in enumerate(motion.stamps.tolist()):
+        messages.append(state(stamp, ['b'], motion.q[k, [1]], motion.v[k, [1]]))
+        messages.append(state(stamp, ['finger'], [0.0], [0.0], time=stamp))
+        messages.append(state(stamp, ['c', 'a'], motion.q[k, [2, 0]], motion.v[k, [2, 0]]))
+    bag = write(tmp_path / 'bag', messages)
+    run = read_recording(bag, joints=motion.names)
+    assert run.position.tobytes() == motion.q.tobytes()
+    assert run.velocity.tobytes() == motion.v.tobytes()
+    assert run.stamp_ns.tolist() == motion.stamps.tolist()
+    assert len(read_recording(bag).joints) == 4
+
+
+def test_renamed_joints_are_told_with_the_names_that_were_recorded(tmp_path):
+    names = tuple(f'axis_{i}' for i in range(10))
+    bag = write(tmp_path / 'bag', Motion(20, names=names).messages())
+    wanted = [f'joint{i}' for i in range(10)]
+    with pytest.raises(
+        RecordingError, match='joint0, joint1.* recorded are axis_0, axis_1'
+    ) as error:
+        read_recording(bag, joints=wanted)
+    assert 'name the recorded joints in the order of the model' in str(error.value)
+    run = read_recording(bag).renamed(wanted)
+    assert run.joints == tuple(wanted)
+
+
+# Clocks of commands ----------------------------------------------------------------------------
+
+
+def test_commands_of_another_clock_answer_the_state_that_came_before(tmp_path):
+    """As ``ros2 bag record`` has it: simulated stamps, wall times in the bag."""
+    motion = Motion(300, period=2 * MS)
+    wall = 1_700_000_000 * SECOND
+    messages = []
+    for k, stamp in enumerate(motion.stamps.tolist()):
+        arrival = wall + 3 * k * MS
+        messages.append(state(stamp, motion.names, motion.q[k], motion.v[k], time=arrival))
+        if k != 100:
+            messages.append(command(arrival + 400_000, motion.tau[k]))
+        reference = state(stamp, motion.names, motion.q[k], topic=REFERENCE, time=arrival + 1)
+        messages.append(reference)
+    bag = write(tmp_path / 'bag', messages)
+    run = read_recording(bag)
+    expected = motion.tau.copy()
+    expected[100] = np.nan
+    assert run.effort.tobytes() == expected.tobytes()
+    answered = run.answer_ns > 0
+    assert set((run.answer_ns - run.arrival_ns)[answered].tolist()) == {400_000}
+    assert run.reference_position.tobytes() == motion.q.tobytes()
+    assert 'commands carry no stamp: each answers the last state' in ' '.join(run.notes)
+    whole, *parts = read_chunks(bag, 0.1)
+    for part in parts:
+        whole = whole.followed_by(part)
+    assert whole.effort.tobytes() == run.effort.tobytes()
+
+
+def test_slow_commands_count_until_the_next_but_not_for_ever(tmp_path):
+    motion = Motion(400)
+    messages = [m for m in motion.messages() if m.topic == STATES]
+    rows = [k for k in range(20, 300, 4)]
+    messages += [command(k * MS, motion.tau[k]) for k in rows]
+    messages.sort(key=lambda message: message.time)
+    bag = write(tmp_path / 'bag', messages)
+    run = read_recording(bag)
+    assert np.isnan(run.effort[:20]).all()
+    assert run.effort[20:300].tobytes() == np.repeat(motion.tau[rows], 4, axis=0).tobytes()
+    assert run.effort[316].tobytes() == motion.tau[296].tobytes()
+    assert np.isnan(run.effort[317:]).all(), 'five usual intervals at most'
+    assert 'there are fewer commands than states' in ' '.join(run.notes)
+    whole, *parts = read_chunks(bag, 0.05)
+    for part in parts:
+        whole = whole.followed_by(part)
+    assert whole.effort.tobytes() == run.effort.tobytes()

@@ -1,0 +1,441 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Identification on runs known exactly: values, deviations, physics, files, gravity."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+import pytest
+from samples import random_tree, sample
+from synthetic_runs import Drives, periodic_motion, pinocchio_parameters, semi_implicit_run
+
+from robot_dynamics_ros.analysis.identification.base_parameters import (
+    reduce_columns,
+    structural_base,
+)
+from robot_dynamics_ros.analysis.identification.choice import Request
+from robot_dynamics_ros.analysis.identification.correction import (
+    corrected_urdf,
+    parameter_patch,
+)
+from robot_dynamics_ros.analysis.identification.gravity import gravity_mismatch
+from robot_dynamics_ros.analysis.identification.identify import (
+    conclude,
+    gather,
+    identify,
+    make_plan,
+)
+from robot_dynamics_ros.analysis.identification.least_squares import (
+    Block,
+    Estimate,
+    estimate,
+    make_block,
+    student_factor,
+)
+from robot_dynamics_ros.analysis.identification.physical import physical_parameters
+from robot_dynamics_ros.analysis.identification.pseudo_inertia import (
+    Divergence,
+    parameters_of,
+    pseudo_inertia,
+)
+from robot_dynamics_ros.analysis.identification.unknowns import Unknowns
+from robot_dynamics_ros.analysis.identification.validation import residual_series, validate
+from robot_dynamics_ros.errors import ConfigurationError, ModelError, RecordingError
+from robot_dynamics_ros.model import load_robot
+from robot_dynamics_ros.model.check import check_model
+
+STEP = 2e-3
+EXACT = Request(timing='semi_implicit', delay=0, cutoff=None)
+
+
+def drives_of(n, offset=0.0):
+    rng = np.random.default_rng(n)
+    b, dry, armature = rng.uniform(0.1, 1.0, (3, n)) * np.array([[1.0], [1.0], [0.1]])
+    return Drives(b.tolist(), dry.tolist(), armature.tolist(), [offset] * n)
+
+
+def free_of_limits(tree):
+    n = tree.n
+    return tree.with_changes(
+        effort_limit=np.full(n, 1e9),
+        position_lower=np.full(n, -np.inf),
+        position_upper=np.full(n, np.inf),
+    )
+
+
+def wrong(tree):
+    """A model with no friction, heavier links and centres of mass elsewhere."""
+    return free_of_limits(tree).with_changes(
+        mass=1.3 * tree.mass, inertia=1.3 * tree.inertia, com=tree.com + 0.01
+    )
+
+
+def truth_of(robot, drives, unknowns):
+    terms = {'damping': drives.damping, 'dry_friction': drives.dry_friction}
+    terms |= {'armature': drives.armature, 'offset': drives.offset}
+    return np.concatenate(
+        [pinocchio_parameters(robot), *(np.array(terms[term]) for term in unknowns.terms)]
+    )
+
+
+def exact_run(robot, drives, duration=4.0, seed=2):
+    q = periodic_motion(seed, robot.tree.n, duration, STEP, swing=0.4)
+    return semi_implicit_run(robot, drives, q, STEP)
+
+
+@cache
+def run_of(name):
+    return exact_run(sample(name), drives_of(sample(name).tree.n))
+
+
+ROBOTS = ('planar_2r', 'scara', 'rrpr', 'branched', 'random_tree_7')
+
+
+@pytest.mark.parametrize('name', ROBOTS)
+def test_base_parameters_come_out_of_exact_data_to_1e_8(name):
+    robot, n = sample(name), sample(name).tree.n
+    drives = drives_of(n)
+    found = identify([run_of(name)], wrong(robot.tree), request=EXACT)
+    estimate = found.estimate
+    truth = estimate.base.B @ truth_of(robot, drives, found.plan.unknowns)
+    assert len(estimate.base) == len(found.plan.base)  # all is excited
+    np.testing.assert_allclose(estimate.values, truth, rtol=0, atol=1e-8)
+
+
+@pytest.mark.parametrize('name', ROBOTS)
+def test_the_corrected_urdf_is_the_corrected_robot_and_explains_the_data(name):
+    robot, tree, run = sample(name), wrong(sample(name).tree), run_of(name)
+    found = identify([run], tree, request=EXACT)
+    again = load_robot(corrected_urdf(found), robot.gravity, effort_limit=1.0)
+    for attribute in ('mass', 'com', 'inertia', 'damping', 'dry_friction', 'armature'):
+        # Written with all digits; moved to the link's frame and back.
+        np.testing.assert_allclose(
+            getattr(again, attribute), getattr(found.tree, attribute), rtol=0, atol=1e-12
+        )
+    after = validate([run], free_of_limits(again), found.plan.preparation)
+    before = validate([run], tree, found.plan.preparation)
+    # The nominal model pulls at what the data tell by a millionth of its sharpness.
+    assert max(after.percent) < 1e-3
+    assert min(before.percent) > 1.0
+    assert check_model(corrected_urdf(found), effort_limit=1.0).errors == ()
+
+
+def test_offsets_are_found_where_asked_for():
+    robot, drives = sample('planar_2r'), drives_of(2, offset=0.7)
+    run = exact_run(robot, drives)
+    tree = wrong(robot.tree)
+    terms = ('damping', 'dry_friction', 'offset')
+    without = tree.with_changes(armature=np.array(drives.armature))
+    found = identify([run], without, terms, EXACT)
+    np.testing.assert_allclose(found.offset, 0.7, atol=1e-6)
+    np.testing.assert_array_equal(found.tree.armature, drives.armature)
+    after = validate([run], found.tree, found.plan.preparation, found.offset)
+    assert max(after.percent) < 1e-3
+    assert parameter_patch(found)['joints']['joint1']['offset'] == found.offset[0]
+
+
+def test_what_is_not_told_apart_keeps_its_nominal_value():
+    tree = wrong(sample('scara').tree)
+    found = identify([run_of('scara')], tree, request=EXACT)
+    assert found.tree.armature[0] == tree.armature[0] == 0.06
+    assert [found.plan.unknowns.names[k] for k in found.physical.held] == ['joint1.armature']
+
+
+def test_many_recordings_say_what_one_long_one_says():
+    """Blocks may be gathered in any order, on any machine."""
+    robot, drives = sample('scara'), drives_of(4)
+    tree = wrong(robot.tree)
+    runs = [exact_run(robot, drives, 2.0, seed) for seed in (1, 2, 3)]
+    plan = make_plan(runs[0], tree, request=EXACT)
+    blocks = [gather(run, plan) for run in runs]
+    one = conclude([block for part in blocks for block in part], plan)
+    other = conclude([block for part in reversed(blocks) for block in part], plan)
+    np.testing.assert_allclose(one.estimate.values, other.estimate.values, rtol=0, atol=1e-10)
+    together = identify(runs, tree, request=EXACT)
+    np.testing.assert_array_equal(together.estimate.values, one.estimate.values)
+
+
+# ---- least squares ------------------------------------------------------------------------------
+
+
+def linear_block(rng, rows, truth, noise, usable=None):
+    columns = rng.normal(size=(rows, 2, len(truth)))
+    effort = columns @ truth + noise * rng.normal(size=(rows, 2))
+    return make_block(columns, effort, np.ones((rows, 2), bool) if usable is None else usable)
+
+
+def plain_base(count):
+    W = np.random.default_rng(0).normal(size=(20, count))
+    return reduce_columns(W, [f'p{k}' for k in range(count)])
+
+
+def test_rows_are_weighted_by_their_joints_noise_and_deviations_hold(rng):
+    """With white noise the deviations are those of weighted least squares."""
+    truth, noise = np.array([1.0, -2.0, 0.5]), np.array([0.01, 1.0])
+    blocks = [linear_block(rng, 100, truth, noise) for _ in range(40)]
+    found = estimate(blocks, plain_base(3))
+    np.testing.assert_allclose(found.noise, noise, rtol=0.05)  # 4000 rows tell 1.1 %
+    rows = 4000 * (1 / noise**2).sum()  # unit columns: the sum of squares over both joints
+    expected = student_factor(40) / np.sqrt(rows)
+    # Forty blocks tell a deviation to 11 %; three times that.
+    np.testing.assert_allclose(found.deviations, expected, rtol=0.35)
+    assert (np.abs(found.values - truth) < 3.0 * found.deviations).all()
+    assert found.condition == pytest.approx(1.0, abs=0.1)
+
+
+def test_correlated_residuals_widen_the_deviations(rng):
+    """Each residual repeated ten times: ten times fewer rows, deviations sqrt(10) larger."""
+
+    def blocks(repeats):
+        made = []
+        for _ in range(40):
+            columns = np.repeat(rng.normal(size=(100 // repeats, 2, 2)), repeats, axis=0)
+            noise = np.repeat(rng.normal(size=(100 // repeats, 2)), repeats, axis=0)
+            effort = columns @ np.array([1.0, 2.0]) + 0.1 * noise
+            made.append(make_block(columns, effort, np.ones((100, 2), bool)))
+        return made
+
+    once, tenfold = (
+        np.mean([estimate(blocks(count), plain_base(2)).deviations ** 2 for _ in range(10)])
+        for count in (1, 10)
+    )
+    # Twenty variances from forty blocks each: 22 % / sqrt(20) apiece; three times both.
+    assert tenfold / once == pytest.approx(10.0, rel=0.25)
+
+
+def test_few_blocks_are_less_sure_than_students_distribution_says():
+    # Tables of the t distribution: 99.865 % quantile, 9 and 39 degrees of freedom.
+    assert student_factor(10) == pytest.approx(4.09 / 3.0, rel=2e-3)
+    assert student_factor(40) == pytest.approx(3.20 / 3.0, rel=2e-3)
+    assert student_factor(10_000) == pytest.approx(1.0, abs=1e-3)
+
+
+def test_no_usable_sample_is_an_error_that_says_what_to_do():
+    with pytest.raises(RecordingError, match='record a motion with commands'):
+        estimate([], plain_base(2))
+    robot, run = sample('planar_2r'), run_of('planar_2r')
+    still = replace(run, velocity=np.zeros_like(run.velocity))
+    with pytest.raises(RecordingError, match='moves freely under a known effort'):
+        identify([still], wrong(robot.tree), request=EXACT)
+    with pytest.raises(RecordingError, match='has no recording'):
+        identify([], wrong(robot.tree))
+
+
+def test_what_the_data_could_not_tell_is_said():
+    robot, run = sample('planar_2r'), run_of('planar_2r')
+    # The elbow does not move, so its drive and most of link 2 remain unknown.
+    still = replace(
+        run,
+        position=run.position * [1.0, 0.0],
+        velocity=run.velocity * [1.0, 0.0],
+    )
+    found = identify([still], wrong(robot.tree), request=EXACT)
+    said = '\n'.join(found.silence())
+    assert 'joint2 has no usable sample: its drive is unknown' in said
+    assert 'did not excite' in said
+    assert 'joint2.damping' in said
+    assert 'kept at its nominal value, since not told apart: ' in said
+    assert 'joint1.armature' in said
+    assert 'without effect on any effort, nominal: link1.m' in said
+
+
+# ---- physical parameters ------------------------------------------------------------------------
+
+
+def test_the_pseudo_inertia_is_the_second_moment_of_mass(rng):
+    points, masses = rng.normal(size=(30, 3)), rng.uniform(0.1, 1.0, 30)
+    P = sum(m * np.outer([*x, 1.0], [*x, 1.0]) for m, x in zip(masses, points, strict=True))
+    tensor = sum(
+        m * (x @ x * np.eye(3) - np.outer(x, x)) for m, x in zip(masses, points, strict=True)
+    )
+    block = np.concatenate([[masses.sum()], masses @ points, tensor[np.triu_indices(3)]])
+    np.testing.assert_allclose(pseudo_inertia(block), P, rtol=1e-12)
+    np.testing.assert_allclose(parameters_of(P), block, rtol=1e-12)
+
+
+def test_gradient_and_hessian_of_the_divergence_are_its_derivatives(rng):
+    distance = Divergence(2, np.array([True, False]), 0.7, 0.3)
+    x = distance.start(np.array([0.8, -0.4])) + 0.1 * rng.normal(size=22)
+    h = 1e-5
+    steps = h * np.eye(22)
+    slope = [(distance.value(x + s) - distance.value(x - s)) / (2 * h) for s in steps]
+    bend = [(distance.gradient(x + s) - distance.gradient(x - s)) / (2 * h) for s in steps]
+    # Central differences: h^2 times third derivatives of order 10.
+    np.testing.assert_allclose(distance.gradient(x), slope, atol=1e-7)
+    F = distance.root(x)
+    np.testing.assert_allclose(F.T @ F, bend, atol=1e-7)
+
+
+def noisy_estimate(robot, rng, size):
+    """An estimate that is off by so much, as of short or bad data."""
+    unknowns = Unknowns(robot.tree)
+    base = structural_base(unknowns)
+    values = base.B @ unknowns.nominal
+    scale = size * (np.abs(values) + 0.1 * np.abs(values).max())
+    values = values + scale * rng.normal(size=len(values))
+    R = np.diag(1.0 / scale)
+    information = np.block([[R, (R @ values)[:, None]], [np.zeros((1, len(R))), 1.0]])
+    covariance = np.diag(scale**2)
+    n = robot.tree.n
+    ones = np.ones(n)
+    return unknowns, Estimate(
+        base, values, covariance, ones, ones, np.ones(len(base)), 1.0, information
+    )
+
+
+@pytest.mark.parametrize('size', [1e-6, 0.1, 1.0, 30.0])
+def test_the_parameters_are_physical_whatever_the_data_say(size, rng):
+    for _ in range(2):
+        robot = random_tree(rng, 4, branching=0.3)
+        unknowns, found = noisy_estimate(robot, rng, size)
+        physical = physical_parameters(found, unknowns)
+        for block in physical.values[: unknowns.links].reshape(-1, 10):
+            assert np.linalg.eigvalsh(pseudo_inertia(block))[0] > 0.0
+        assert (physical.values[unknowns.links :] >= 0.0).all()
+        assert physical.steps < 60
+
+
+def test_sharp_data_win_and_silent_data_leave_the_nominal_values(rng):
+    robot = sample('scara')
+    unknowns, found = noisy_estimate(robot, rng, 1e-6)
+    physical = physical_parameters(found, unknowns)
+    moved = found.base.B @ physical.values - found.values
+    assert (np.abs(moved) < 0.2 * found.deviations).all()
+    # With data that say next to nothing every body stays as it was drawn.
+    _, vague = noisy_estimate(robot, rng, 1.0)
+    vague = replace(vague, information=1e-6 * vague.information)
+    same = physical_parameters(vague, unknowns).values[:40]
+    np.testing.assert_allclose(same, unknowns.nominal[:40], rtol=1e-6, atol=1e-9)
+
+
+def test_the_share_that_data_told_is_between_none_and_all(rng):
+    unknowns, found = noisy_estimate(sample('scara'), rng, 1e-6)
+    physical = physical_parameters(found, unknowns)
+    told = dict(zip(unknowns.names, physical.told, strict=True))
+    assert told['link4.Izz'] > 0.999
+    assert told['link1.Ixy'] < 0.01
+    assert told['joint1.armature'] == 0.0  # held
+    assert told['joint2.armature'] == 1.0
+
+
+def test_a_nominal_body_that_cannot_exist_is_refused_by_name(rng):
+    robot = sample('scara')
+    tree = robot.tree.with_changes(inertia=-robot.tree.inertia)
+    unknowns, found = noisy_estimate(robot, rng, 1e-3)
+    with pytest.raises(ModelError, match="body of link 'link1': nominal pseudo-inertia"):
+        physical_parameters(found, Unknowns(tree))
+    assert isinstance(found, Estimate)
+    assert len(unknowns) == 52
+
+
+def test_a_robot_without_urdf_text_gives_no_urdf():
+    robot = sample('planar_2r')
+    tree = wrong(robot.tree).with_changes(xml='')
+    found = identify([run_of('planar_2r')], tree, request=EXACT)
+    with pytest.raises(ConfigurationError, match='has no URDF text'):
+        corrected_urdf(found)
+
+
+# ---- validation and gravity ---------------------------------------------------------------------
+
+
+def test_at_rest_only_what_exceeds_the_dry_friction_counts():
+    robot, drives = sample('planar_2r'), Drives([0.0] * 2, [2.0, 0.0], [0.0] * 2, [0.0] * 2)
+    run = exact_run(robot, drives)
+    tree = free_of_limits(robot.tree).with_changes(dry_friction=np.array([2.0, 0.0]))
+    # Friction of another size and direction than sliding friction, as of a joint that sticks.
+    at_the_end = np.vstack([run.velocity[1:], run.velocity[-1:]])
+    effort = run.effort - 2.0 * np.sign(at_the_end) * [1.0, 0.0] + [1.9, 0.0]
+    resting = residual_series(
+        replace(run, effort=effort), tree, make_plan(run, tree, request=EXACT).preparation
+    )
+    assert resting.sliding[:, 0].mean() > 0.9
+    at_rest = ~resting.sliding[:, 0] & np.isfinite(resting.residual[:, 0])
+    assert at_rest.any()
+    np.testing.assert_allclose(resting.residual[at_rest, 0], 0.0, atol=1e-9)
+
+
+@pytest.mark.parametrize('gravity', [(0.0, 0.0, -9.8), (0.5, -0.2, -9.79), (0.0, 0.0, 0.0)])
+def test_the_gravity_of_a_recording_is_found(gravity):
+    robot = replace(sample('rrpr'), gravity=gravity)
+    drives = drives_of(4)
+    run = exact_run(robot, drives, 2.0)
+    tree = free_of_limits(sample('rrpr').tree).with_changes(
+        damping=np.array(drives.damping),
+        dry_friction=np.array(drives.dry_friction),
+        armature=np.array(drives.armature),
+    )
+    found = gravity_mismatch(run, tree)
+    assert found.found
+    # The efforts are exact to 1e-12 and some N m per m/s^2.
+    np.testing.assert_allclose(found.best, gravity, rtol=0, atol=1e-9)
+    assert found.residual_after.max() < 1e-9
+    assert not gravity_mismatch(run, tree.with_gravity(gravity)).found
+
+
+def test_the_known_gravities_are_called_by_name():
+    robot = replace(sample('scara'), gravity=(0.0, 0.0, -9.8))
+    drives = drives_of(4)
+    terms = {
+        key: np.array(getattr(drives, key)) for key in ('damping', 'dry_friction', 'armature')
+    }
+    tree = free_of_limits(sample('scara').tree).with_changes(**terms)
+    run = exact_run(robot, drives, 2.0)
+    sentence = gravity_mismatch(run, tree).sentence
+    assert "under gravity 0 0 -9.8 m/s^2 (Gazebo's default), the model has 0 0 -9.81" in sentence
+    assert 'the residual of joint3 falls by' in sentence
+    tilted = tree.with_gravity((0.5, 0.0, -9.787))
+    assert 'the base tilted by 2.92 degrees' in gravity_mismatch(run, tilted).sentence
+    weightless = replace(sample('scara'), gravity=(0.0, 0.0, 0.0))
+    compensated = gravity_mismatch(exact_run(weightless, drives, 2.0), tree).sentence
+    assert 'no gravity, or a driver that compensates it itself' in compensated
+
+
+def test_wrong_masses_are_not_taken_for_another_gravity():
+    loaded = sample('scara').tree.with_changes(mass=1.3 * sample('scara').tree.mass)
+    found = gravity_mismatch(run_of('scara'), free_of_limits(loaded))
+    assert not found.found
+    assert found.best[2] > -9.0  # what would explain the weight of the quill
+
+
+def test_a_robot_that_gravity_does_not_load_is_refused():
+    robot = sample('planar_2r')
+    upright = free_of_limits(robot.tree)
+    run = run_of('planar_2r')
+    light = upright.with_changes(
+        com=0.0 * upright.com, mass=1e-300 * upright.mass, p_PJ=0.0 * upright.p_PJ
+    )
+    with pytest.raises(RecordingError, match='no effort that depends on gravity'):
+        gravity_mismatch(run, light)
+
+
+def test_a_block_keeps_what_least_squares_needs(rng):
+    columns, effort = rng.normal(size=(50, 2, 3)), rng.normal(size=(50, 2))
+    usable = rng.random((50, 2)) < 0.7
+    block = make_block(columns, effort, usable)
+    assert isinstance(block, Block)
+    np.testing.assert_array_equal(block.counts, usable.sum(axis=0))
+    for j in range(2):
+        rows = np.column_stack([columns[:, j], effort[:, j]])[usable[:, j]]
+        np.testing.assert_allclose(block.factors[j].T @ block.factors[j], rows.T @ rows)
+
+
+def test_a_value_that_hardly_matters_is_not_called_vague_but_one_that_does_is(rng):
+    """Noise on the effort of an arm without armature: its value is unsure, and of no weight."""
+    robot, drives = sample('planar_2r'), Drives([0.6, 0.3], [0.8, 0.4], [0.0] * 2, [0.0] * 2)
+    run = exact_run(robot, drives)
+    tree = wrong(robot.tree)
+    noise = rng.normal(size=run.effort.shape)
+    faint, loud = (
+        '\n'.join(
+            identify(
+                [replace(run, effort=run.effort + size * noise)], tree, request=EXACT
+            ).silence()
+        )
+        for size in (1e-4, 3.0)
+    )
+    assert 'joint2.armature is' not in faint
+    assert 'joint2.armature is' in loud
+    assert 'with a standard deviation of' in loud

@@ -1,0 +1,263 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Filtering and preparation: what is kept, what is left out, what belongs together."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from samples import sample
+from synthetic_runs import Drives, midpoint_run, periodic_motion, recording, semi_implicit_run
+
+from robot_dynamics_ros.analysis.identification.base_parameters import structural_base
+from robot_dynamics_ros.analysis.identification.choice import Request, choose_preparation
+from robot_dynamics_ros.analysis.identification.filtering import (
+    low_pass,
+    noise_cutoff,
+    white_noise,
+)
+from robot_dynamics_ros.analysis.identification.preparation import Preparation, prepare
+from robot_dynamics_ros.analysis.identification.unknowns import Unknowns
+from robot_dynamics_ros.errors import ParameterError, RecordingError, UnknownNameError
+
+STEP = 1e-3
+DRIVES = Drives([0.6, 0.3], [0.8, 0.4], [0.05, 0.02], [0.0, 0.0])
+
+
+@pytest.fixture(scope='module')
+def arm():
+    return sample('planar_2r')
+
+
+@pytest.fixture(scope='module')
+def free(arm):
+    """The arm with limits that the motions here do not reach."""
+    return arm.tree.with_changes(
+        effort_limit=np.full(2, 1e3),
+        position_lower=np.full(2, -np.inf),
+        position_upper=np.full(2, np.inf),
+    )
+
+
+@pytest.fixture(scope='module')
+def run(arm):
+    return semi_implicit_run(arm, DRIVES, periodic_motion(1, 2, 4.0, STEP), STEP)
+
+
+# ---- filter -------------------------------------------------------------------------------------
+
+
+def test_the_filter_passes_half_of_its_cutoff_and_little_beyond():
+    taps = low_pass(20.0, 1000.0).taps
+    t = (np.arange(len(taps)) - len(taps) // 2) / 1000.0
+    response = {f: float(taps @ np.cos(2 * np.pi * f * t)) for f in (0.0, 2.0, 20.0, 60.0)}
+    assert response[0.0] == pytest.approx(1.0, abs=1e-12)
+    assert response[2.0] == pytest.approx(1.0, abs=1e-7)  # (f / fc)^8 of a constant near 1
+    assert response[20.0] == pytest.approx(0.5, abs=0.02)  # the half width is a whole number
+    assert abs(response[60.0]) < 1e-2
+
+
+def test_the_filter_leaves_polynomials_of_degree_seven_and_delays_nothing():
+    smooth = low_pass(20.0, 1000.0)
+    x = np.linspace(-1.0, 1.0, 1001)[:, np.newaxis]
+    y = x**7 - 2.0 * x**4 + x
+    middle = slice(smooth.half, len(x) - smooth.half, smooth.step)
+    np.testing.assert_allclose(smooth(y), y[middle], rtol=0, atol=1e-12)
+
+
+def test_a_bad_sample_spoils_those_within_the_filters_reach_and_no_others():
+    smooth = low_pass(50.0, 1000.0)
+    good = np.ones((1000, 1), dtype=bool)
+    good[500] = False
+    kept = np.arange(smooth.half, 1000 - smooth.half, smooth.step)
+    np.testing.assert_array_equal(smooth.every(good)[:, 0], np.abs(kept - 500) > smooth.half)
+
+
+def test_no_cutoff_means_no_filter():
+    values = np.arange(10.0)[:, np.newaxis]
+    np.testing.assert_array_equal(low_pass(None, 1000.0)(values), values)
+
+
+@pytest.mark.parametrize('cutoff', [0.0, 500.0, -3.0, np.nan])
+def test_a_cutoff_that_cannot_be_is_refused(cutoff):
+    with pytest.raises(ParameterError, match='between 0 and 500 Hz'):
+        low_pass(cutoff, 1000.0)
+
+
+def test_noise_is_measured_on_a_moving_joint(rng):
+    t = np.arange(0.0, 8.0, STEP)[:, np.newaxis]
+    clean = np.sin(2 * np.pi * 0.7 * t)
+    for deviation in (1e-5, 1e-3, 1e-2):
+        noisy = clean + deviation * rng.normal(size=clean.shape)
+        # 8000 samples tell a deviation to about 2 %; five times that.
+        assert white_noise(noisy)[0] == pytest.approx(deviation, rel=0.1)
+    # Third differences of the sine itself: (2 pi 0.7 / 1000)^3 / sqrt(20).
+    assert white_noise(clean)[0] < 1e-7
+
+
+def test_more_noise_lowers_the_cutoff_but_never_into_the_motion(rng):
+    t = np.arange(0.0, 8.0, STEP)[:, np.newaxis]
+    clean = np.sin(2 * np.pi * 0.7 * t) + 0.3 * np.sin(2 * np.pi * 2.0 * t)
+    assert noise_cutoff(clean, 1000.0) is None
+    cutoffs = [
+        noise_cutoff(clean + s * rng.normal(size=t.shape), 1000.0) for s in (1e-4, 1e-3, 1e-2, 0.1)
+    ]
+    assert sorted(cutoffs, reverse=True) == cutoffs
+    assert min(cutoffs) >= 4.0
+
+
+def test_a_joint_that_only_shows_noise_does_not_set_the_cutoff(rng):
+    t = np.arange(0.0, 8.0, STEP)[:, np.newaxis]
+    moving = np.sin(2 * np.pi * 0.7 * t) + 1e-3 * rng.normal(size=t.shape)
+    still = 1e-3 * rng.normal(size=t.shape)
+    assert noise_cutoff(np.hstack([moving, still]), 1000.0) == noise_cutoff(moving, 1000.0)
+    assert noise_cutoff(still, 1000.0) is None
+
+
+# ---- timing -------------------------------------------------------------------------------------
+
+
+def test_semi_implicit_takes_state_and_command_of_a_step_and_friction_at_its_end(free, run):
+    samples = prepare(run, free, Preparation('semi_implicit'))
+    np.testing.assert_array_equal(samples.motion.q, run.position[:-1])
+    np.testing.assert_array_equal(samples.motion.v, run.velocity[:-1])
+    np.testing.assert_array_equal(samples.motion.v_friction, run.velocity[1:])
+    np.testing.assert_array_equal(samples.effort, run.effort[:-1])
+    expected = np.diff(run.velocity, axis=0) / STEP
+    # The median of the stamps' differences is the period to 1e-13.
+    np.testing.assert_allclose(samples.motion.a, expected, rtol=1e-9)
+
+
+def test_continuous_takes_the_middle_of_a_step(free, run):
+    samples = prepare(run, free, Preparation('continuous'))
+    middle = 0.5 * (run.velocity[1:] + run.velocity[:-1])
+    np.testing.assert_array_equal(samples.motion.v, middle)
+    np.testing.assert_array_equal(samples.motion.v_friction, middle)
+    np.testing.assert_array_equal(samples.effort, run.effort[:-1])
+
+
+def test_a_delay_pairs_a_state_with_an_earlier_command(free, run):
+    samples = prepare(run, free, Preparation(delay=3))
+    np.testing.assert_array_equal(samples.effort, run.effort[:-4])
+    np.testing.assert_array_equal(samples.motion.q, run.position[3:-1])
+
+
+@pytest.mark.parametrize(('timing', 'delay'), [('semi_implicit', 0), ('continuous', 2)])
+def test_the_data_choose_their_timing_and_delay(arm, free, timing, delay):
+    if timing == 'semi_implicit':
+        made = semi_implicit_run(arm, DRIVES, periodic_motion(1, 2, 6.0, STEP), STEP)
+    else:
+        made = midpoint_run(arm, DRIVES, periodic_motion(1, 2, 6.0, STEP / 2), STEP)
+    # The command in answer to a state acts some steps later; the last ones are lost.
+    effort = np.vstack([made.effort[delay:], np.full((delay, 2), np.nan)])
+    unknowns = Unknowns(free)
+    choice = choose_preparation(
+        replace(made, effort=effort), unknowns, structural_base(unknowns), Request(cutoff=None)
+    )
+    assert (choice.preparation.timing, choice.preparation.delay) == (timing, delay)
+    assert f'timing {timing}, delay {delay} periods, no filter' in choice.sentence()
+
+
+# ---- what counts --------------------------------------------------------------------------------
+
+
+def test_samples_at_rest_at_limits_and_saturated_do_not_count(arm, free, run):
+    velocity = run.velocity.copy()
+    velocity[1001:1101, 0] = 1e-12  # a joint that sticks creeps a little
+    position = run.position.copy()
+    position[2000:2003, 1] = 2.0
+    effort = run.effort.copy()
+    effort[3000, 0] = -50.0
+    effort[3100, 1] = np.nan
+    robot = free.with_changes(
+        position_lower=np.full(2, -5.0),
+        position_upper=np.array([5.0, 2.0]),
+        effort_limit=np.array([50.0, 1e3]),
+    )
+    samples = prepare(
+        replace(run, velocity=velocity, position=position, effort=effort),
+        robot,
+        Preparation(standstill=(1e-6, 1e-6)),
+    )
+    assert not samples.usable[1000:1100, 0].any()
+    assert samples.at_rest[1000:1100, 0].all()
+    assert samples.usable[1000:1100, 1].all()
+    # Both ends of a step must be clear of the limit.
+    assert not samples.usable[1999:2003, 1].any()
+    assert not samples.at_rest[1999:2003, 1].any()
+    assert not samples.usable[3000, 0]
+    # A missing command is the last one, still held.
+    np.testing.assert_array_equal(samples.effort[3100, 1], effort[3099, 1])
+    left_out = ~samples.usable
+    left_out[1000:1100, 0] = left_out[1999:2003, 1] = left_out[3000, 0] = False
+    assert not left_out.any()
+
+
+def test_a_joint_that_only_creeps_does_not_count_as_moving(free, run):
+    """As one that sticks in a simulation: 1e-12 rad/s, one way."""
+    velocity = run.velocity * [1.0, 0.0] + [0.0, 1e-12]
+    samples = prepare(replace(run, velocity=velocity), free, Preparation())
+    assert not samples.usable[:, 1].any()
+    assert samples.usable[:, 0].mean() > 0.9
+
+
+def test_a_gap_parts_the_recording(free, run):
+    kept = np.r_[0:1500, 1700:3990]
+    holey = recording(
+        sample('planar_2r'), STEP, run.position[kept], run.velocity[kept], run.effort[kept]
+    )
+    holey = replace(holey, time=run.time[kept])
+    samples = prepare(holey, free, Preparation())
+    # No acceleration across the gap: one sample less in each part.
+    assert len(samples.time) == len(kept) - 2
+    assert (
+        np.abs(samples.motion.a).max() < 1.5 * np.abs(np.diff(run.velocity, axis=0)).max() / STEP
+    )
+
+
+def test_uneven_stamps_are_made_even(free, run, rng):
+    time = run.time + 2e-4 * rng.uniform(-1.0, 1.0, len(run.time))
+    t = run.time[:, np.newaxis]
+    path = np.hstack([np.sin(3.0 * t), np.cos(2.0 * t)])
+    jittered = replace(
+        run,
+        time=time,
+        position=np.column_stack([np.sin(3.0 * time), np.cos(2.0 * time)]),
+        velocity=np.column_stack([3.0 * np.cos(3.0 * time), -2.0 * np.sin(2.0 * time)]),
+    )
+    samples = prepare(jittered, free, Preparation('continuous'))
+    assert np.ptp(np.diff(samples.time)) < 1e-9
+    middle = samples.time + 0.5 * STEP
+    # Straight lines between states 1 ms apart: h^2 / 8 times 9.
+    np.testing.assert_allclose(samples.motion.q[:, 0], np.sin(3.0 * middle), atol=1e-5)
+    assert np.abs(path).max() <= 1.0
+
+
+def test_the_measured_effort_serves_where_no_command_is(free, run):
+    silent = replace(
+        run, effort=np.full_like(run.effort, np.nan), measured_effort=run.effort + 1.0
+    )
+    samples = prepare(silent, free, Preparation())
+    np.testing.assert_array_equal(samples.effort, run.effort[:-1] + 1.0)
+    both = replace(run, measured_effort=run.effort + 1.0)
+    np.testing.assert_array_equal(prepare(both, free, Preparation()).effort, run.effort[:-1])
+    chosen = prepare(both, free, Preparation(effort='measured'))
+    np.testing.assert_array_equal(chosen.effort, run.effort[:-1] + 1.0)
+
+
+def test_wrong_requests_are_refused_by_name(free, run):
+    with pytest.raises(UnknownNameError, match='known: continuous, sampled, semi_implicit'):
+        prepare(run, free, Preparation(timing='explicit'))
+    with pytest.raises(UnknownNameError, match='known: auto, commanded, measured'):
+        prepare(run, free, Preparation(effort='felt'))
+    with pytest.raises(ParameterError, match='delay'):
+        prepare(run, free, Preparation(delay=-1))
+    with pytest.raises(RecordingError, match='no 8 states in a row'):
+        prepare(run, free, Preparation(delay=10_000))
+    with pytest.raises(ParameterError, match='standstill'):
+        prepare(run, free, Preparation(standstill=(0.1,)))
+    with pytest.raises(RecordingError, match='no 8 states in a row'):
+        prepare(run, free, Preparation(cutoff=0.5))
+    with pytest.raises(RecordingError, match='has 3 states'):
+        prepare(run.between(0.0, 3 * STEP), free, Preparation())

@@ -1,0 +1,289 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Replay of recordings: the commands that were recorded, to the last digit; and what if."""
+
+from __future__ import annotations
+
+import csv
+import json
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+from bags import COMMANDS, MS, write
+from recorded_loop import FIRST, GIVEN, PARAMETERS, TRAJECTORY, RecordedLoop
+
+from robot_dynamics_ros.__main__ import main
+from robot_dynamics_ros.control.driver_file import load_driver_profile
+
+AIM = [[0.5, -0.1, 0.15, 0.2], [0.3, -0.4, 0.1, 0.5]]
+STEPS = 520
+
+
+def replayed(bag: Path, out: Path, *words) -> tuple[int, dict]:
+    """Return the exit code and the figures of a replay."""
+    code = main(['replay', str(bag), '--output', str(out), '--force', *map(str, words)])
+    return code, json.loads((out / 'replay.json').read_text('utf-8'))
+
+
+def exact(loop: RecordedLoop, folder: Path, *words) -> dict:
+    """Record, replay and expect the same commands."""
+    code, found = replayed(loop.bag(folder / 'bag'), folder / 'out', *words)
+    assert found['commands'] == len(loop.efforts)
+    # The same operations in the same order, on the same machine: not one digit differs.
+    assert found['peak'] == [0.0] * 4, found['notes']
+    assert code == 0
+    return found
+
+
+def follow(stamp_ns: int = 0, times=(0.2, 0.45)):
+    return lambda loop: loop.follow(list(times), AIM, stamp_ns)
+
+
+def change(**changes):
+    return lambda loop: loop.change(**changes)
+
+
+@pytest.mark.parametrize(
+    'law',
+    [
+        {'law': 'computed_torque'},
+        {'law': 'pd_gravity'},
+        {'law': 'gravity_compensation'},
+        {'law': 'constraint_stabilization'},
+        {'law': 'computed_torque', 'hold': 'zero_order', 'formulation': 'kane'},
+        {'law': 'computed_torque', 'effort_rate_limit': [400.0], 'effort_scale': 0.5},
+        {'law': 'computed_torque', 'payload_mass': 1.5, 'payload_com': [0.0, 0.02, -0.05]},
+        {'law': 'computed_torque', 'activation_effort': 'measured', 'activation_ramp_s': 0.1},
+    ],
+)
+def test_every_law_gives_its_recorded_commands_again(law, tmp_path):
+    loop = RecordedLoop({**GIVEN, **law}, behind={0: follow(50 * MS)}).run(STEPS)
+    assert np.ptp(loop.efforts, axis=0).min() > 0.0 or law['law'] == 'gravity_compensation'
+    found = exact(loop, tmp_path)
+    assert found['law'] == law['law']
+    assert found['reference_error'] == 0.0
+
+
+def test_a_trajectory_that_starts_at_once_begins_at_the_state_it_named(tmp_path):
+    exact(RecordedLoop(behind={77: follow()}).run(STEPS), tmp_path / 'behind')
+    exact(RecordedLoop(before={77: follow()}).run(STEPS), tmp_path / 'before')
+
+
+def test_trajectories_replace_each_other_and_rejected_ones_do_nothing(tmp_path):
+    loop = RecordedLoop(
+        behind={
+            20: follow(40 * MS),
+            200: lambda loop: loop.follow([0.0], [[1.5, 1.5, 0.2, 1.5]]),
+            260: follow(times=(0.1, 0.15)),
+            330: RecordedLoop.hold,
+            450: follow(500 * MS),
+        }
+    ).run(STEPS)
+    assert sum('rejected' in str(m.content) for m in loop.messages) == 1
+    exact(loop, tmp_path)
+
+
+@pytest.mark.parametrize('side', ['before', 'behind'])
+def test_changes_of_parameters_count_from_the_right_tick_on(side, tmp_path):
+    """The bag has the same times for both orders: the commands tell which it was."""
+    changes = {
+        150: change(natural_frequency=[20.0, 18.0, 16.0, 14.0]),
+        300: change(law='pd_gravity'),
+        420: change(payload_mass=2.0),
+    }
+    loop = RecordedLoop(behind={0: follow(30 * MS)}, **{side: changes}) if side == 'before' else (
+        RecordedLoop(behind={0: follow(30 * MS), **changes})
+    )  # fmt: skip
+    exact(loop.run(STEPS), tmp_path)
+
+
+def test_a_recovery_after_silence_starts_anew(tmp_path):
+    loop = RecordedLoop(
+        behind={0: follow(30 * MS)},
+        before={300: RecordedLoop.recover},
+        unseen=tuple(range(200, 300)),
+    )
+    exact(loop.run(STEPS), tmp_path)
+
+
+def test_a_late_activation_holds_where_the_controller_began(tmp_path):
+    exact(RecordedLoop(activated=40, behind={90: follow()}).run(STEPS), tmp_path / 'same')
+    loop = RecordedLoop(activated=40, held_before=True, behind={90: follow()})
+    exact(loop.run(STEPS), tmp_path / 'before')
+
+
+def test_states_that_the_controller_did_not_answer_are_not_shown_to_it(tmp_path):
+    exact(
+        RecordedLoop(
+            {**GIVEN, 'effort_rate_limit': [300.0]},
+            behind={0: follow(30 * MS)},
+            unseen=(100, 101, 250, 400),
+        ).run(STEPS),
+        tmp_path,
+    )
+
+
+def test_a_bag_of_wall_times_is_replayed_by_arrival(tmp_path):
+    loop = RecordedLoop(wall=True, behind={77: follow(), 300: change(damping_ratio=[0.7])})
+    exact(loop.run(STEPS), tmp_path)
+
+
+DRIVER = """
+name: odd
+state: {rate_hz: 1000.0, timeout_s: 0.5}
+compensated_by_driver: [gravity]
+joints:
+  - {joint: joint2, driver_name: b, sign: -1, position_unit: deg, effort_unit: mN m}
+  - {joint: joint1, driver_name: a, position_unit: turn, position_zero: 0.25}
+  - {joint: joint3, driver_name: c, position_unit: mm, effort_unit: kN}
+  - {joint: joint4, driver_name: d, effort_offset: 0.1}
+"""
+
+
+def test_a_bag_in_a_drivers_names_and_units_is_replayed_in_ours(tmp_path):
+    file = tmp_path / 'odd.yaml'
+    file.write_text(DRIVER, encoding='utf-8')
+    given = {**GIVEN, 'driver_profile': str(file)}
+    loop = RecordedLoop(given, behind={0: follow(30 * MS)}, driver=load_driver_profile(file))
+    code, found = replayed(loop.run(STEPS).bag(tmp_path / 'bag'), tmp_path / 'out')
+    assert found['commands'] == STEPS
+    # There and back through offset and unit costs the last digit of 30 N m.
+    assert max(found['peak']) < 1e-13
+    assert code == 0
+
+
+def test_without_trajectories_the_recorded_reference_is_followed(tmp_path):
+    loop = RecordedLoop(behind={0: follow(50 * MS)}).run(STEPS)
+    loop.messages = [m for m in loop.messages if m.topic != TRAJECTORY and 'status' not in m.topic]
+    code, found = replayed(loop.bag(tmp_path / 'bag'), tmp_path / 'out')
+    assert 'the recorded reference is followed, not trajectories' in found['notes']
+    # Second differences of positions of 1 rad at 1 ms: 1e-16 / 1e-6, times an inertia of 1 kg m^2.
+    assert max(found['peak']) < 1e-9
+    assert code == 0
+
+
+# What if ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope='module')
+def recorded(tmp_path_factory):
+    folder = tmp_path_factory.mktemp('recorded')
+    loop = RecordedLoop(behind={0: follow(50 * MS)}).run(STEPS)
+    return loop, loop.bag(folder / 'bag')
+
+
+def test_other_gains_give_other_efforts_and_are_no_failure(recorded, tmp_path):
+    code, found = replayed(recorded[1], tmp_path / 'out', '--set', 'natural_frequency=30')
+    assert code == 0
+    assert found['changes'] == {'natural_frequency': 30}
+    assert found['peak'][0] > 1e-3
+    code, found = replayed(
+        recorded[1], tmp_path / 'out', '--set', 'natural_frequency=30', '--tolerance', '1e-6'
+    )
+    assert code == 1
+    assert found['within_tolerance'] is False
+    assert found['first_difference_at'] is not None
+
+
+@pytest.mark.parametrize('formulation', ['kane', 'pinocchio'])
+def test_another_formulation_commands_the_same(recorded, tmp_path, formulation):
+    words = ('--formulation', formulation, '--tolerance', '1e-9')
+    code, found = replayed(recorded[1], tmp_path / 'out', *words)
+    assert (code, found['formulation']) == (0, formulation)
+
+
+def test_another_law_follows_the_same_trajectory(recorded, tmp_path):
+    code, found = replayed(recorded[1], tmp_path / 'out', '--law', 'pd_gravity')
+    assert code == 0
+    assert found['law'] == 'pd_gravity'
+    assert found['reference_error'] == 0.0
+    assert max(found['peak']) > 1e-3
+
+
+def test_another_robot_needs_what_its_model_says(recorded, tmp_path):
+    """Twice the mass of the last link: gravity on the quill grows by that mass times g."""
+    loop, bag = recorded
+    xml = loop.tree.xml
+    mass = float(loop.tree.mass[3])
+    heavier = tmp_path / 'heavier.urdf'
+    assert xml.count(f'<mass value="{mass:g}"/>') == 1
+    heavier.write_text(xml.replace(f'<mass value="{mass:g}"/>', f'<mass value="{2 * mass:g}"/>'))
+    _, found = replayed(bag, tmp_path / 'out', '--description', heavier)
+    assert found['rms'][2] == pytest.approx(mass * 9.81, rel=0.05)
+
+
+def test_a_difference_is_told_with_joint_size_and_time(recorded, tmp_path, capsys):
+    loop, _ = recorded
+    messages = list(loop.messages)
+    spoiled = [m for m in messages if m.topic == COMMANDS][321]
+    before = spoiled.content.data.copy()
+    spoiled.content.data[1] += 0.25
+    try:
+        bag = write(tmp_path / 'bag', sorted(messages, key=lambda m: m.time))
+    finally:
+        spoiled.content.data[:] = before
+    code, found = replayed(bag, tmp_path / 'out')
+    assert code == 1
+    assert found['peak'] == pytest.approx([0.0, 0.25, 0.0, 0.0])
+    assert found['peak_at'][1] == found['first_difference_at'] == 0.321
+    assert 'differ by more than 1e-09 from 0.321 s on' in capsys.readouterr().out
+    with (tmp_path / 'out' / 'rows.csv').open(encoding='utf-8') as file:
+        rows = list(csv.DictReader(file))
+    assert float(rows[321]['difference.joint2']) == pytest.approx(-0.25)
+    assert '<script' in (tmp_path / 'out' / 'report.html').read_text('utf-8')
+
+
+@pytest.mark.parametrize(
+    ('words', 'message'),
+    [
+        (['--set', 'stiffness=3'], "unknown controller's parameter 'stiffness'; known: "),
+        (['--set', 'stiffness'], 'sets nothing; write KEY=VALUE'),
+        (['--set', 'natural_frequency=-3'], 'must not be negative'),
+        (['--set', 'driver_profile=nobody'], 'nobody'),
+        (['--description', '/nowhere.urdf'], 'nowhere'),
+    ],
+)
+def test_what_cannot_be_replayed_is_refused_in_one_line(
+    recorded, tmp_path, capsys, words, message
+):
+    code = main(['replay', str(recorded[1]), '--output', str(tmp_path / 'out'), *words])
+    assert code == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert error.count('\n') == 1
+    assert not (tmp_path / 'out').exists()
+
+
+def test_a_bag_without_commands_or_parameters_is_told(recorded, tmp_path, capsys):
+    loop, _ = recorded
+    silent = [m for m in loop.messages if m.topic != COMMANDS]
+    assert (
+        main(['replay', str(write(tmp_path / 'a', silent)), '--output', str(tmp_path / 'o')]) == 2
+    )
+    assert 'holds no command that answers a state' in capsys.readouterr().err
+    foreign = [m for m in loop.messages if m.topic != PARAMETERS]
+    bag = write(tmp_path / 'b', sorted(foreign, key=lambda m: m.time))
+    code, found = replayed(bag, tmp_path / 'out', '--set', 'natural_frequency=12')
+    assert code == 0
+    assert 'the bag has no parameters of a controller' in found['notes'][0]
+
+
+def test_a_reference_that_nobody_sent_is_noticed(recorded, tmp_path):
+    """A goal of an action is in no topic that is recorded."""
+    loop = RecordedLoop(
+        behind={50: follow(), 300: partial(_unrecorded, aim=[[0.2, 0.2, 0.1, 0.2]])}
+    ).run(STEPS)
+    code, found = replayed(loop.bag(tmp_path / 'bag'), tmp_path / 'out')
+    assert code == 1
+    assert 'a trajectory is missing in the bag' in ' '.join(found['notes'])
+    _, found = replayed(tmp_path / 'bag', tmp_path / 'out', '--reference', 'recorded')
+    with (tmp_path / 'out' / 'rows.csv').open(encoding='utf-8') as file:
+        differences = [abs(float(row['difference.joint1'])) for row in csv.DictReader(file)]
+    # What was followed was replaced twice: there the acceleration is none of either trajectory.
+    assert sum(difference > 1e-9 for difference in differences) <= 2
+
+
+def _unrecorded(loop: RecordedLoop, aim) -> None:
+    loop.loop.follow(np.array([0.2]), np.array(aim, dtype=float), None, None)
+    assert FIRST

@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Slopes of samples: exact for lines, without delay, with the cut-off that is told."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from bags import MS, Motion, state, write
+
+from robot_dynamics_ros.analysis.reading import read_chunks, read_recording
+from robot_dynamics_ros.analysis.smoothing import reach, slopes
+
+PERIOD = 1e-3
+
+
+def test_the_slope_of_a_line_is_exact_at_any_stamps_and_at_the_ends(rng):
+    time = np.cumsum(rng.uniform(0.5e-3, 1.5e-3, 400))
+    values = np.column_stack([2.0 * time - 1.0, -3.0 * time])
+    assert slopes(time, values, 20.0, PERIOD) == pytest.approx(
+        np.tile([2.0, -3.0], (400, 1)), abs=1e-9
+    )
+
+
+@pytest.mark.parametrize('frequency', [2.0, 10.0, 20.0, 30.0])
+def test_the_response_is_the_derivative_times_the_gaussian(frequency):
+    """Slope of sin(wt) = w cos(wt) exp(-s^2 w^2 / 2); at the cut-off 1/sqrt(2), nothing late."""
+    time, cutoff = PERIOD * np.arange(2000), 20.0
+    w = 2.0 * np.pi * frequency
+    found = slopes(time, np.sin(w * time)[:, np.newaxis], cutoff, PERIOD)[:, 0]
+    inner = slice(100, -100)
+    gain = 2.0 ** (-0.5 * (frequency / cutoff) ** 2)
+    expected = gain * w * np.cos(w * time)
+    # The window ends at four standard deviations, where the weight is 3e-4.
+    assert found[inner] == pytest.approx(expected[inner], abs=1.5e-3 * w)
+
+
+def test_a_sample_alone_has_no_slope():
+    found = slopes(np.array([0.0, 10.0, 10.001]), np.array([[1.0], [2.0], [3.0]]), 20.0, PERIOD)
+    assert np.isnan(found[0, 0])
+    assert found[1:, 0] == pytest.approx(1000.0)
+
+
+def test_missing_velocities_are_taken_from_the_positions_and_told(tmp_path):
+    """Sines of 2 to 4 rad/s keep their velocity to (w / 2 pi 20)^2 ln(2) / 2 = 4e-4."""
+    motion = Motion(3000)
+    messages = [
+        state(stamp, motion.names, q)
+        for stamp, q in zip(motion.stamps.tolist(), motion.q, strict=True)
+    ]
+    bag = write(tmp_path / 'bag', messages)
+    run = read_recording(bag)
+    assert 'velocity is not recorded: it is the slope' in run.notes[0]
+    assert 'zero-phase with a cut-off of 20 Hz' in run.notes[0]
+    inner = slice(100, -100)
+    assert run.velocity[inner] == pytest.approx(motion.v[inner], abs=4.0 * 5e-4)
+    whole, *parts = read_chunks(bag, 0.25)
+    for part in parts:
+        whole = whole.followed_by(part)
+    # A chunk's window has other neighbours of weight 0 only: the same numbers but for rounding.
+    assert whole.velocity == pytest.approx(run.velocity, rel=1e-9, abs=1e-9)
+
+
+def test_the_window_reaches_four_standard_deviations():
+    assert reach(20.0) == pytest.approx(4.0 * np.sqrt(np.log(2.0)) / (2.0 * np.pi * 20.0))
+    assert reach(20.0) < 1.0, 'chunks hold a second more than they give'
+    assert MS * 1e-9 == PERIOD

@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Thresholds: their forms, the worst of joints, and what is refused."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from robot_dynamics_ros.analysis.thresholds import check, flat_figures, parse_threshold
+from robot_dynamics_ros.errors import ConfigurationError, UnknownNameError
+
+FIGURES = {
+    'tracking': {'rms_error': [0.1, 0.3], 'tool_rms_mm': 2.0, 'frame': 'tool'},
+    'rates': {'rate_hz': 998.0, 'latency_us': {'p99': math.nan}},
+    'effort': {'gravity': {'fitted': [0.0, 0.0, -9.8]}, 'none': None},
+}
+JOINTS = ('a', 'b')
+
+
+def verdict(text):
+    (found,) = check([parse_threshold(text)], FIGURES, JOINTS)
+    return found
+
+
+@pytest.mark.parametrize(
+    ('text', 'value', 'holds'),
+    [
+        ('tracking.tool_rms_mm=2', 2.0, True),
+        ('tracking.tool_rms_mm<=1.9', 2.0, False),
+        ('tracking.rms_error=0.2', 0.3, False),
+        ('tracking.rms_error.a=0.2', 0.1, True),
+        ('tracking.rms_error>=0.2', 0.1, False),
+        ('rates.rate_hz >= 990', 998.0, True),
+        ('effort.gravity.fitted.2=-9.7', -9.8, True),
+        ('rates.latency_us.p99=1e9', None, False),
+        ('effort.none=1', None, False),
+        ('tracking.tool_rms_mm=inf', 2.0, True),
+    ],
+)
+def test_the_worst_value_is_held_against_the_bound(text, value, holds):
+    found = verdict(text)
+    assert found.value == value
+    assert found.holds is holds
+
+
+def test_a_figure_that_is_not_there_is_told_with_those_that_are():
+    with pytest.raises(UnknownNameError, match='unknown figure .*tracking.rms_error.b'):
+        verdict('tracking.rms=1')
+
+
+@pytest.mark.parametrize('text', ['tool', 'tool=', '=3', 'tool=three', 'a==2', 'a<2'])
+def test_what_has_no_bound_is_refused(text):
+    with pytest.raises(ConfigurationError, match='write KEY=VALUE'):
+        parse_threshold(text)
+
+
+def test_figures_are_named_by_their_place_and_texts_are_left_out():
+    assert list(flat_figures(FIGURES, JOINTS)) == [
+        'tracking.rms_error.a',
+        'tracking.rms_error.b',
+        'tracking.tool_rms_mm',
+        'rates.rate_hz',
+        'rates.latency_us.p99',
+        'effort.gravity.fitted.0',
+        'effort.gravity.fitted.1',
+        'effort.gravity.fitted.2',
+        'effort.none',
+    ]
+
+
+def test_a_verdict_reads_as_a_sentence():
+    assert str(verdict('rates.rate_hz>=1000')) == 'rates.rate_hz >= 1000: it is 998'
+    assert str(verdict('effort.none=1')) == 'effort.none <= 1: nothing was recorded'
