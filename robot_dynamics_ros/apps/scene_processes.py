@@ -1,0 +1,177 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Run the nodes of one scene as separate processes, from a clean start to an orderly end."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+from robot_dynamics_ros.errors import PeerTimeoutError, SceneError
+
+_DOMAINS = range(80, 100)
+_END_SECONDS = 20.0
+
+
+@contextmanager
+def own_domain() -> Iterator[int]:
+    """Yield a ROS domain that no other scene on this machine uses meanwhile.
+
+    Raises:
+        SceneError: All of them are taken.
+    """
+    for domain in _DOMAINS:
+        path = Path(tempfile.gettempdir()) / f'robot_dynamics_ros_scene_{domain}.lock'
+        with path.open('w', encoding='utf-8') as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                continue
+            yield domain
+            return
+    raise SceneError('ROS domains', f'{_DOMAINS} are all in use', 'wait for other scenes to end')
+
+
+class SceneProcesses:
+    """The processes of one scene; a context that leaves none behind.
+
+    Args:
+        logs: Folder of the processes' output, one file each; made.
+        domain: ROS domain.
+    """
+
+    def __init__(self, logs: Path, domain: int) -> None:
+        logs.mkdir(parents=True, exist_ok=True)
+        self._logs = logs
+        self._processes: dict[str, subprocess.Popen[bytes]] = {}
+        self._done: set[str] = set()
+        self._files: list[IO[bytes]] = []
+        self._environment = {
+            **os.environ,
+            'ROS_DOMAIN_ID': str(domain),
+            'ROS_AUTOMATIC_DISCOVERY_RANGE': 'LOCALHOST',
+            'ROS_LOG_DIR': str(logs.resolve()),
+            'PYTHONUNBUFFERED': '1',
+        }
+
+    def __enter__(self) -> SceneProcesses:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for process in self._processes.values():
+            if process.poll() is None:
+                process.kill()
+            process.wait()
+        for file in self._files:
+            file.close()
+
+    def start(self, name: str, command: str, parameters: Mapping[str, Any], robot: str) -> None:
+        """Start ``python -m robot_dynamics_ros COMMAND`` under a name, with parameters."""
+        assignments = [f'{key}:={_literal(value)}' for key, value in parameters.items()]
+        arguments = [word for text in assignments for word in ('-p', text)]
+        out = (self._logs / f'{name}.log').open('wb')
+        self._files.append(out)
+        self._processes[name] = subprocess.Popen(
+            [sys.executable, '-m', 'robot_dynamics_ros', command, '--robot', robot, *arguments],
+            stdout=out,
+            stderr=subprocess.STDOUT,
+            env=self._environment,
+        )
+
+    def output(self, name: str) -> str:
+        """Return what a process has written so far."""
+        return (self._logs / f'{name}.log').read_text(encoding='utf-8', errors='replace')
+
+    def wait_for_text(self, name: str, text: str, seconds: float) -> None:
+        """Wait until a process has written a text.
+
+        Raises:
+            SceneError: A process ended meanwhile.
+            PeerTimeoutError: It did not come in time.
+        """
+        end = time.monotonic() + seconds
+        while text not in self.output(name):
+            self.check()
+            if time.monotonic() > end:
+                raise PeerTimeoutError(name, f'{text!r}', seconds)
+            time.sleep(0.02)
+
+    def wait_for_end(
+        self, name: str, seconds: float, tell: Callable[[], None] = lambda: None
+    ) -> None:
+        """Wait until a process ends by itself with exit code 0.
+
+        Args:
+            name: Its name.
+            seconds: Longest wait, s.
+            tell: Called now and then.
+
+        Raises:
+            SceneError: It failed, or another one ended.
+            PeerTimeoutError: It did not end in time.
+        """
+        end = time.monotonic() + seconds
+        while self._processes[name].poll() is None:
+            self.check(except_for=name)
+            if time.monotonic() > end:
+                raise PeerTimeoutError(name, 'end of the run', seconds)
+            tell()
+            time.sleep(0.05)
+        tell()
+        self._refuse_failure(name)
+        self._done.add(name)
+
+    def check(self, except_for: str = '') -> None:
+        """Refuse a process that has ended although nobody waited for its end.
+
+        Raises:
+            SceneError: Names it and shows its last words.
+        """
+        for name, process in self._processes.items():
+            if name not in (*self._done, except_for) and process.poll() is not None:
+                self._refuse_failure(name)
+                raise SceneError(f'node {name}', 'ended too early', self._last_words(name))
+
+    def end(self, order: Sequence[str]) -> None:
+        """End the processes in an order with SIGINT.
+
+        Raises:
+            SceneError: One failed or did not end.
+        """
+        for name in order:
+            process = self._processes[name]
+            if process.poll() is None:
+                process.send_signal(signal.SIGINT)
+            try:
+                process.wait(_END_SECONDS)
+            except subprocess.TimeoutExpired:
+                raise SceneError(
+                    f'node {name}', 'did not end on SIGINT', self._last_words(name)
+                ) from None
+            self._refuse_failure(name)
+
+    def _refuse_failure(self, name: str) -> None:
+        code = self._processes[name].returncode
+        if code:
+            raise SceneError(f'node {name}', f'ended with {code}', self._last_words(name))
+
+    def _last_words(self, name: str) -> str:
+        lines = self.output(name).strip().splitlines()[-8:]
+        return 'its last words:\n  ' + '\n  '.join(lines or ['(none)'])
+
+
+def _literal(value: Any) -> str:
+    """Return a parameter value as ROS arguments write it."""
+    if isinstance(value, bool):
+        return 'true' if value else 'false'
+    if isinstance(value, (list, tuple)):
+        return f'[{", ".join(_literal(item) for item in value)}]'
+    return repr(value) if isinstance(value, float) else str(value)

@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A domain, processes and a peer for every test across processes."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip('rclpy', reason='ROS 2 is not installed')
+
+# The helper modules of this folder are importable in whatever way pytest imports the tests.
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+from peer import Peer
+from processes import Processes, free_domain
+
+
+@pytest.fixture
+def processes(tmp_path: Path) -> Iterator[Processes]:
+    """Yield a starter of nodes in a domain of their own; none outlives the test."""
+    with free_domain() as domain, Processes(tmp_path, domain) as started:
+        yield started
+
+
+@pytest.fixture
+def peer(processes: Processes) -> Iterator[Peer]:
+    """Yield the test's own node in the domain of its processes."""
+    with Peer(processes) as node:
+        yield node

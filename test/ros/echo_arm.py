@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An arm without dynamics: it is where its controller's reference was, as far as it is let."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+from peer import RELIABLE
+from sensor_msgs.msg import JointState
+from std_msgs.msg import Float64MultiArray
+
+NANO = 1_000_000_000
+PERIOD_NS = 2_000_000
+PATIENCE_S = 0.02
+
+
+class EchoArm:
+    """Publishes states 2 ms of its own time apart, each once the last one is answered.
+
+    Attributes:
+        stuck: Joints that stay where they are.
+        offset: Added to every position, rad.
+    """
+
+    def __init__(self, peer, joints, place) -> None:
+        self.peer, self.joints = peer, list(joints)
+        self.position = np.array(place, dtype=float)
+        self.velocity = np.zeros(len(self.joints))
+        self.offset = np.zeros(len(self.joints))
+        self.stuck: set[int] = set()
+        self.stamp = self._answered = 50 * NANO
+        self._sent = 0.0
+        self.commands = peer.collect(Float64MultiArray, 'effort_controller/commands')
+        self._states = peer.node.create_publisher(JointState, 'joint_states', RELIABLE)
+        peer.node.create_subscription(
+            JointState, 'controller/reference', self._on_reference, RELIABLE
+        )
+
+    def step(self) -> None:
+        """Publish the next state once the last one was answered, or after a while."""
+        now = time.monotonic()
+        if self._answered < self.stamp and now - self._sent < PATIENCE_S:
+            return
+        self._sent = now
+        self.stamp += PERIOD_NS
+        msg = JointState(
+            name=self.joints,
+            position=(self.position + self.offset).tolist(),
+            velocity=self.velocity.tolist(),
+        )
+        msg.header.stamp.sec, msg.header.stamp.nanosec = divmod(self.stamp, NANO)
+        self._states.publish(msg)
+
+    def until(self, predicate, seconds: float, what: str):
+        """Publish states until a predicate is true, and return its value."""
+
+        def stepped():
+            self.step()
+            return predicate()
+
+        return self.peer.spin_until(stepped, seconds, what)
+
+    def _on_reference(self, msg: JointState) -> None:
+        self._answered = msg.header.stamp.sec * NANO + msg.header.stamp.nanosec
+        free = [i for i in range(len(self.joints)) if i not in self.stuck]
+        self.position[free] = np.array(msg.position)[free]
+        self.velocity[free] = np.array(msg.velocity)[free]

@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``ros2 launch`` for tests: the package of this tree, in a prefix and a domain of its own."""
+
+from __future__ import annotations
+
+import os
+import runpy
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+import setuptools
+from processes import PROJECT, NodeProcess, Processes
+
+PACKAGE = 'robot_dynamics_ros'
+BRIDGE = PROJECT.parent / 'shared' / 'tools' / 'gz_bridge.py'
+_NODE = """#!{python}
+from {module} import main
+main()
+"""
+# Reads config_file as ros_gz_bridge does, from the parameter file that launch writes.
+_BRIDGE = """#!{python}
+import os, runpy, sys, yaml
+files = [sys.argv[i + 1] for i, word in enumerate(sys.argv) if word == '--params-file']
+sections = [section for file in files for section in yaml.safe_load(open(file)).values()]
+config = next(s['ros__parameters']['config_file'] for s in sections)
+sys.argv = [{bridge!r}, config, *sys.argv[1:]]
+runpy.run_path({bridge!r}, run_name='__main__')
+sys.stdout.flush()
+os._exit(0)  # Gazebo's Python bindings abort where subscriptions live on at the end
+"""
+# Plays a bag byte for byte, ten times as fast as it was recorded.
+_PLAYER = """#!{python}
+import sys, time
+from importlib import import_module
+from pathlib import Path
+import rclpy
+from rclpy.qos import DurabilityPolicy, QoSProfile
+from rosbags.highlevel import AnyReader
+assert sys.argv[1:3] == ['bag', 'play'], sys.argv
+rclpy.init()
+node = rclpy.create_node('player')
+with AnyReader([Path(sys.argv[3])]) as bag:
+    publishers = {{}}
+    for connection in bag.connections:
+        package, _, name = connection.msgtype.partition('/msg/')
+        durability = (DurabilityPolicy.TRANSIENT_LOCAL if name == 'String'
+                      else DurabilityPolicy.VOLATILE)
+        publishers[connection.topic] = node.create_publisher(
+            getattr(import_module(package + '.msg'), name), connection.topic,
+            QoSProfile(depth=100, durability=durability))
+    time.sleep(3.0)
+    begin = time.monotonic()
+    for connection, stamp, data in bag.messages():
+        wait = begin + 1e-10 * (stamp - bag.start_time) - time.monotonic()
+        time.sleep(max(wait, 0.0))
+        publishers[connection.topic].publish(bytes(data))
+time.sleep(1.0)
+"""
+
+
+def make_prefix(folder: Path, *, bridge: bool) -> Path:
+    """Make a prefix in which ROS finds this package, and a stand-in for ros_gz_bridge."""
+    taken: dict = {}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(PROJECT)
+        patch.setattr(setuptools, 'setup', lambda **arguments: taken.update(arguments))
+        runpy.run_path('setup.py')
+    scripts = [script.split(' = ') for script in taken['entry_points']['console_scripts']]
+    texts = {
+        name: _NODE.format(python=sys.executable, module=target.partition(':')[0])
+        for name, target in scripts
+    }
+    _make_package(folder, PACKAGE, texts)
+    (folder / 'share' / PACKAGE).symlink_to(PROJECT)
+    if bridge:
+        text = _BRIDGE.format(python=sys.executable, bridge=str(BRIDGE))
+        _make_package(folder, 'ros_gz_bridge', {'parameter_bridge': text})
+    return folder
+
+
+def make_player(prefix: Path, folder: Path) -> None:
+    """Put a stand-in for ``ros2 bag play`` into a folder, and its package into a prefix."""
+    _make_package(prefix, 'ros2bag', {})
+    path = folder / 'ros2'
+    path.write_text(_PLAYER.format(python=sys.executable), encoding='utf-8')
+    path.chmod(0o755)
+
+
+def _make_package(folder: Path, name: str, executables: Mapping[str, str]) -> None:
+    index = folder / 'share' / 'ament_index' / 'resource_index' / 'packages'
+    index.mkdir(parents=True, exist_ok=True)
+    (index / name).touch()
+    (folder / 'lib' / name).mkdir(parents=True)
+    for executable, text in executables.items():
+        path = folder / 'lib' / name / executable
+        path.write_text(text, encoding='utf-8')
+        path.chmod(0o755)
+
+
+class LaunchProcess(NodeProcess):
+    """One launch and all that it starts, in a session of their own."""
+
+    def __init__(self, node: str, command: list[str], env: Mapping[str, str], log: Path):
+        self.node, self.log = node, log
+        with log.open('wb') as out:
+            self._process = subprocess.Popen(
+                command, stdout=out, stderr=subprocess.STDOUT, env=dict(env), cwd=log.parent,
+                start_new_session=True,
+            )  # fmt: skip
+
+    def interrupt(self, seconds: float = 30.0) -> str:
+        """Press Ctrl-C, wait for the end, and return the output; nothing may be left running."""
+        code = self.stop(signal.SIGINT, seconds)
+        assert code == 0, self.output
+        assert not self._alive(), f'processes are left of {self.node}\n{self.output}'
+        return self.output
+
+    def kill(self) -> None:
+        """End every process of the session at once."""
+        if self._alive():
+            os.killpg(self.pid, signal.SIGKILL)
+        self._process.wait(10.0)
+
+    def _alive(self) -> bool:
+        try:
+            os.killpg(self.pid, 0)
+        except ProcessLookupError:
+            return False
+        return True
+
+
+class Launches(Processes):
+    """The launches of one test, in one domain; a context that leaves no process behind."""
+
+    def __init__(self, folder: Path, domain: int, prefix: Path) -> None:
+        super().__init__(folder, domain)
+        paths = [str(prefix), *filter(None, [os.environ.get('AMENT_PREFIX_PATH')])]
+        self.env |= {
+            'AMENT_PREFIX_PATH': os.pathsep.join(paths),
+            'GZ_PARTITION': f'robot_dynamics_ros_{domain}',
+            'OVERRIDE_LAUNCH_PROCESS_OUTPUT_FORMAT': '[{this.process_description.final_name}] '
+            '{line}',
+        }
+
+    def launch(self, name: str, *options: str, **arguments: object) -> LaunchProcess:
+        """Start ``ros2 launch robot_dynamics_ros NAME.launch.py`` with arguments."""
+        given = [f'{key}:={_word(value)}' for key, value in arguments.items()]
+        ros2 = shutil.which('ros2') or 'ros2'
+        command = [ros2, 'launch', *options, PACKAGE, f'{name}.launch.py', *given]
+        return self._add(name, command)
+
+    def command(self, *words: str) -> LaunchProcess:
+        """Start any command in the same environment."""
+        return self._add(words[0], list(words))
+
+    def _add(self, name: str, command: list[str]) -> LaunchProcess:
+        log = self._folder / f'{len(self.nodes)}_{name}.log'
+        started = LaunchProcess(name, command, self.env, log)
+        self.nodes.append(started)
+        return started
+
+
+def _word(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The test itself as a ROS node: it publishes, listens and calls services."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import rclpy
+from processes import Processes
+from rclpy.context import Context
+from rclpy.executors import SingleThreadedExecutor
+from rclpy.qos import QoSProfile
+from rclpy.signals import SignalHandlerOptions
+
+RELIABLE = QoSProfile(depth=1000)
+
+
+class Peer:
+    """A node in the test's process; nothing happens but while it spins."""
+
+    def __init__(self, processes: Processes, name: str = 'test_peer') -> None:
+        self._processes, self._name = processes, name
+        self._patch = pytest.MonkeyPatch()
+        self._patch.setenv('ROS_AUTOMATIC_DISCOVERY_RANGE', 'LOCALHOST')
+        self._patch.delenv('ROS_LOCALHOST_ONLY', raising=False)
+        self._begin()
+
+    def __enter__(self) -> Peer:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._end()
+        self._patch.undo()
+
+    def restart(self) -> None:
+        """Begin anew, without the publishers and subscriptions so far."""
+        self._end()
+        self._begin()
+
+    def _begin(self) -> None:
+        self.context = Context()
+        rclpy.init(
+            context=self.context,
+            domain_id=self._processes.domain,
+            args=[],
+            signal_handler_options=SignalHandlerOptions.NO,
+        )
+        self.node = rclpy.create_node(self._name, context=self.context)
+        self._executor = SingleThreadedExecutor(context=self.context)
+        self._executor.add_node(self.node)
+        self._clients: dict[str, Any] = {}
+
+    def _end(self) -> None:
+        self._executor.remove_node(self.node)
+        self._executor.shutdown()
+        self.node.destroy_node()
+        self.context.try_shutdown()
+
+    def spin_until(self, predicate: Callable[[], Any], seconds: float, what: str) -> Any:
+        """Spin until a predicate is true and return its value; fail with what was awaited."""
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            found = predicate()
+            if found:
+                return found
+            self._processes.fail_if_one_failed(what)
+            self._executor.spin_once(timeout_sec=0.05)
+        raise AssertionError(f'{what}: not within {seconds:g} s\n{self._processes.outputs()}')
+
+    def spin_for(self, seconds: float) -> None:
+        """Spin for a time."""
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            self._executor.spin_once(timeout_sec=0.02)
+
+    def collect(self, kind: type, topic: str, qos: QoSProfile = RELIABLE) -> list[Any]:
+        """Return a list that every message of a topic is appended to."""
+        received: list[Any] = []
+        self.node.create_subscription(kind, topic, received.append, qos)
+        return received
+
+    def call(self, kind: type, name: str, request: Any, seconds: float = 20.0) -> Any:
+        """Call a service and return its response.
+
+        The request is repeated until it is answered: a server that has not discovered the
+        client's end of the connection yet drops its response.
+        """
+        if name not in self._clients:
+            self._clients[name] = self.node.create_client(kind, name)
+        client, calls, again = self._clients[name], [], 0.0
+
+        def answer() -> Any:
+            nonlocal again
+            if client.service_is_ready() and time.monotonic() > again:
+                again = time.monotonic() + 1.0
+                calls.append(client.call_async(request))
+            return next((call.result() for call in calls if call.done()), None)
+
+        return self.spin_until(answer, seconds, f'answer of {name}')

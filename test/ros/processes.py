@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Real processes for tests: started with their own domain, ended whatever happens."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+PROJECT = Path(__file__).resolve().parents[2]
+_DOMAINS = range(60, 80)
+# A child ends with its parent even if that is killed: PR_SET_PDEATHSIG is 1.
+_TIED = 'import ctypes, signal; ctypes.CDLL(None).prctl(1, signal.SIGKILL)\n'
+_MAIN = 'from robot_dynamics_ros.nodes.{node} import main; main()'
+
+
+@contextlib.contextmanager
+def free_domain() -> Iterator[int]:
+    """Yield a ROS domain that no other test run on this machine uses meanwhile."""
+    for domain in _DOMAINS:
+        path = Path(tempfile.gettempdir()) / f'robot_dynamics_ros_domain_{domain}.lock'
+        with path.open('w', encoding='utf-8') as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                continue
+            yield domain
+            return
+    raise RuntimeError(f'all ROS domains {_DOMAINS} are in use by other test runs')
+
+
+def wait_until(predicate: Callable[[], Any], seconds: float, what: str) -> Any:
+    """Return the first true value of a predicate; fail with what was awaited."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        found = predicate()
+        if found:
+            return found
+        time.sleep(0.02)
+    raise AssertionError(f'{what}: not within {seconds:g} s')
+
+
+class NodeProcess:
+    """One node in a process of its own; its output goes to a file."""
+
+    def __init__(self, node: str, command: Sequence[str], env: Mapping[str, str], log: Path):
+        self.node, self.log = node, log
+        with log.open('wb') as out:
+            self._process = subprocess.Popen(
+                command, stdout=out, stderr=subprocess.STDOUT, env=dict(env), cwd=PROJECT
+            )
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def returncode(self) -> int | None:
+        return self._process.poll()
+
+    @property
+    def output(self) -> str:
+        return self.log.read_text(encoding='utf-8', errors='replace')
+
+    def wait(self, seconds: float = 20.0) -> int:
+        """Return the exit code; fail with the output if the process goes on."""
+        try:
+            return self._process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f'{self.node} did not end:\n{self.output}') from None
+
+    def stop(self, number: int = signal.SIGINT, seconds: float = 20.0) -> int:
+        """Send a signal and return the exit code."""
+        self._process.send_signal(number)
+        return self.wait(seconds)
+
+    def says(self, text: str, seconds: float = 20.0) -> str:
+        """Return the output once it holds a text."""
+
+        def found() -> bool:
+            return text in self.output or self.returncode is not None
+
+        wait_until(found, seconds, f'{self.node} saying {text!r}; so far:\n{self.output}')
+        assert text in self.output, f'{self.node} ended without {text!r}:\n{self.output}'
+        return self.output
+
+    def kill(self) -> None:
+        """End the process at once, if it still runs."""
+        if self._process.poll() is None:
+            self._process.kill()
+        self._process.wait(10.0)
+
+
+class Processes:
+    """The nodes of one test, in one domain; a context that leaves none of them behind."""
+
+    def __init__(self, folder: Path, domain: int) -> None:
+        self._folder = folder
+        self.domain = domain
+        self.nodes: list[NodeProcess] = []
+        self.env = os.environ | {
+            'ROS_DOMAIN_ID': str(domain),
+            'ROS_AUTOMATIC_DISCOVERY_RANGE': 'LOCALHOST',
+            'ROS_LOG_DIR': str(folder / 'log'),
+            'RCUTILS_LOGGING_BUFFERED_STREAM': '0',
+            'PYTHONUNBUFFERED': '1',
+            'PYTHONPATH': os.pathsep.join(
+                [str(PROJECT), *filter(None, [os.environ.get('PYTHONPATH')])]
+            ),
+        }
+        self.env.pop('ROS_LOCALHOST_ONLY', None)
+
+    def __enter__(self) -> Processes:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for node in self.nodes:
+            node.kill()
+
+    def start(
+        self,
+        node: str,
+        parameters: Mapping[str, Any] | None = None,
+        *arguments: str,
+        env: Mapping[str, str] | None = None,
+        code: str = '',
+    ) -> NodeProcess:
+        """Start a node.
+
+        Args:
+            node: Module in ``robot_dynamics_ros.nodes`` whose ``main`` is run, or any name.
+            parameters: Its parameters.
+            arguments: More arguments after ``--ros-args``, such as remappings.
+            env: More environment variables.
+            code: Python code to run instead.
+        """
+        count = len(self.nodes)
+        file = self._folder / f'{count}_{node}.yaml'
+        content = {'/**': {'ros__parameters': dict(parameters or {})}}
+        file.write_text(yaml.safe_dump(content), encoding='utf-8')
+        ros = ['--ros-args', '--params-file', str(file)] if parameters else ['--ros-args']
+        program = _TIED + (code or _MAIN.format(node=node))
+        command = [sys.executable, '-c', program, *ros, *arguments]
+        log = self._folder / f'{count}_{node}.log'
+        started = NodeProcess(node, command, self.env | dict(env or {}), log)
+        self.nodes.append(started)
+        return started
+
+    def outputs(self) -> str:
+        """Return what every node has written."""
+        return '\n'.join(
+            f'--- {node.node} ({node.returncode})\n{node.output}' for node in self.nodes
+        )
+
+    def fail_if_one_failed(self, what: str) -> None:
+        """Fail if a node has ended with an error of its own."""
+        if any(node.returncode in (1, 2) for node in self.nodes):
+            raise AssertionError(f'{what}: a node failed\n{self.outputs()}')

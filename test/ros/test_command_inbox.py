@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Commands are taken complete, finite and of the right size, or not at all."""
+
+from __future__ import annotations
+
+import array
+import math
+
+import numpy as np
+import pytest
+from samples import sample
+
+from robot_dynamics_ros.errors import ParameterError, UnknownNameError
+from robot_dynamics_ros.nodes.command_inbox import CommandInbox
+
+ORDER = ['joint3', 'joint1', 'joint4', 'joint2']
+
+
+def test_efforts_go_to_their_joints_in_the_order_of_the_command():
+    inbox = CommandInbox(sample('scara').tree, ORDER)
+    assert inbox.take(array.array('d', [3.0, 1.0, 4.0, 2.0]))
+    np.testing.assert_array_equal(inbox.effort, [1.0, 2.0, 3.0, 4.0])
+    assert (inbox.accepted, inbox.refused) == (1, 0)
+
+
+@pytest.mark.parametrize(
+    ('values', 'reason'),
+    [
+        ([1.0, 2.0], '2 efforts; expected 4: joint1, joint2, joint3, joint4'),
+        ([], '0 efforts'),
+        ([1.0, math.nan, 1.0, 1.0], 'not finite'),
+        ([1.0, 1.0, 1.0, -math.inf], 'not finite'),
+    ],
+)
+def test_a_bad_command_changes_nothing_and_is_counted_with_its_reason(values, reason):
+    inbox = CommandInbox(sample('scara').tree)
+    inbox.take([1.0, 2.0, 3.0, 4.0])
+    assert not inbox.take(values)
+    assert reason in inbox.last_refusal
+    np.testing.assert_array_equal(inbox.effort, [1.0, 2.0, 3.0, 4.0])
+    assert (inbox.accepted, inbox.refused) == (1, 1)
+
+
+def test_efforts_by_joint_are_complete_only_once_all_have_come_for_the_state():
+    inbox = CommandInbox(sample('scara').tree, ORDER)
+    assert [inbox.take_one(k, float(k)) for k in (0, 1, 0, 2, 3)] == [False] * 4 + [True]
+    np.testing.assert_array_equal(inbox.effort, [1.0, 3.0, 0.0, 2.0])
+    inbox.expect()
+    assert not inbox.take_one(0, math.nan)
+    assert [inbox.take_one(k, 9.0) for k in range(4)] == [False, False, False, True]
+    assert (inbox.accepted, inbox.refused) == (2, 1)
+    assert "joint 'joint3'" in inbox.last_refusal
+    inbox.clear()
+    assert not inbox.effort.any()
+
+
+def test_an_order_that_misses_or_repeats_a_joint_is_refused():
+    tree = sample('scara').tree
+    for joints in (['joint1', 'joint2'], ['joint1'] * 4):
+        with pytest.raises(ParameterError, match='must name each of joint1, joint2'):
+            CommandInbox(tree, joints)
+    with pytest.raises(UnknownNameError, match="unknown joint 'elbow'"):
+        CommandInbox(tree, ['elbow'])
+    assert CommandInbox(tree, ['']).joints == tree.joint_names

@@ -1,0 +1,476 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The controller node in a process of its own: what it commands, refuses and survives.
+
+Oracle of the commands: Pinocchio's gravity and inverse dynamics, built from the URDF text.
+"""
+
+from __future__ import annotations
+
+import math
+import signal
+
+import numpy as np
+import pinocchio
+import pytest
+from diagnostic_msgs.msg import DiagnosticArray
+from lifecycle_msgs.msg import Transition
+from lifecycle_msgs.srv import ChangeState
+from peer import RELIABLE
+from rcl_interfaces.msg import Parameter, ParameterType, ParameterValue
+from rcl_interfaces.srv import SetParameters
+from rclpy.qos import DurabilityPolicy, QoSProfile
+from samples import sample
+from sensor_msgs.msg import JointState
+from std_msgs.msg import Float64, Float64MultiArray, String
+from std_srvs.srv import SetBool
+from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
+
+COMMANDS = 'effort_controller/commands'
+LATCHED = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
+JOINTS = [f'joint{i}' for i in range(1, 5)]
+LIMITS = np.array([15.0, 35.0, 15.0, 3.0])  # N m, urdf/four_dof.urdf.xacro
+PLACE = np.array([0.0, -1.0, -0.5, 0.7])
+PERIOD_NS = 1_000_000
+NANO = 1_000_000_000
+ARM = {'robot': 'four_dof', 'state_timeout_s': 0.3, 'activation_ramp_s': 0.0}
+
+
+def gravity(q) -> np.ndarray:
+    model = pinocchio.buildModelFromXML(sample('four_dof').xml)
+    return pinocchio.computeGeneralizedGravity(model, model.createData(), np.asarray(q, float))
+
+
+class Arm:
+    """A driver at rest: publishes states, listens to commands."""
+
+    def __init__(self, peer) -> None:
+        self.peer, self.stamp = peer, NANO
+        self.commands = peer.collect(Float64MultiArray, COMMANDS)
+        self.status = peer.collect(String, 'controller/trajectory_status', LATCHED)
+        self._states = peer.node.create_publisher(JointState, 'joint_states', RELIABLE)
+        self._trajectories = peer.node.create_publisher(
+            JointTrajectory, 'controller/joint_trajectory', 1
+        )
+
+    def publish(self, q=PLACE, v=(0.0,) * 4, names=JOINTS, effort=(), step=PERIOD_NS) -> None:
+        self.stamp += step
+        msg = JointState(name=list(names), position=list(q), velocity=list(v), effort=list(effort))
+        msg.header.stamp.sec, msg.header.stamp.nanosec = divmod(self.stamp, NANO)
+        self._states.publish(msg)
+
+    def command(self, *args, **kwargs) -> np.ndarray:
+        """Publish a state until a new command comes, and return it."""
+        before = len(self.commands)
+
+        def answered() -> bool:
+            if len(self.commands) == before:
+                self.publish(*args, **kwargs)
+            return len(self.commands) > before
+
+        self.peer.spin_until(answered, 30.0, 'a command')
+        return np.array(self.commands[-1].data)
+
+    def send(self, msg: JointTrajectory) -> str:
+        """Send a trajectory and return what the controller says of it."""
+        self.peer.spin_until(
+            self._trajectories.get_subscription_count, 20.0, 'subscription of trajectories'
+        )
+        before = len(self.status)
+        self._trajectories.publish(msg)
+        self.peer.spin_until(lambda: len(self.status) > before, 20.0, 'answer to a trajectory')
+        return self.status[-1].data
+
+
+@pytest.fixture
+def arm(peer) -> Arm:
+    return Arm(peer)
+
+
+def trajectory(points, names=JOINTS, stamp_s=0) -> JointTrajectory:
+    msg = JointTrajectory(joint_names=list(names))
+    msg.header.stamp.sec = stamp_s
+    for time, position in points:
+        point = JointTrajectoryPoint(positions=list(position), velocities=[0.0] * len(position))
+        point.time_from_start.sec = int(time)
+        point.time_from_start.nanosec = int((time % 1.0) * NANO)
+        msg.points.append(point)
+    return msg
+
+
+def set_parameter(peer, name, value):
+    kinds = {
+        float: (ParameterType.PARAMETER_DOUBLE, 'double_value'),
+        str: (ParameterType.PARAMETER_STRING, 'string_value'),
+        list: (ParameterType.PARAMETER_DOUBLE_ARRAY, 'double_array_value'),
+    }
+    kind, field = kinds[type(value)]
+    parameter = Parameter(name=name, value=ParameterValue(type=kind, **{field: value}))
+    request = SetParameters.Request(parameters=[parameter])
+    return peer.call(SetParameters, 'controller/set_parameters', request).results[0]
+
+
+def assert_safe(commands, limits=LIMITS) -> None:
+    for command in commands:
+        values = np.array(command.data)
+        assert np.isfinite(values).all()
+        assert (np.abs(values) <= limits).all()
+
+
+# What it commands ------------------------------------------------------------------------------
+
+
+def test_a_state_is_answered_by_name_whatever_its_order_and_extra_joints(processes, arm):
+    processes.start('controller', ARM | {'law': 'gravity_compensation'})
+    names = ['joint3', 'gripper', 'joint1', 'joint4', 'joint2']
+    q = [PLACE[2], 9.9, PLACE[0], PLACE[3], PLACE[1]]
+    effort = arm.command(q, [0.0] * 5, names, [math.nan] * 5)
+    assert effort == pytest.approx(gravity(PLACE), abs=1e-12)  # rounding of two recursions
+
+
+def test_commands_come_in_the_order_of_the_parameter_joints(processes, arm):
+    order = ['joint4', 'joint2', 'joint3', 'joint1']
+    processes.start('controller', ARM | {'law': 'gravity_compensation', 'joints': order})
+    expected = gravity(PLACE)[[3, 1, 2, 0]]
+    assert arm.command() == pytest.approx(expected, abs=1e-12)
+
+
+def test_partial_states_are_merged_and_answered_once_complete(processes, arm):
+    processes.start('controller', ARM | {'law': 'gravity_compensation', 'state_timeout_s': 30.0})
+    arm.command()
+    count = len(arm.commands)
+    for _ in range(5):
+        arm.publish(PLACE[:2], [0.0] * 2, JOINTS[:2])
+    arm.peer.spin_for(0.3)
+    assert len(arm.commands) == count  # joints 3 and 4 are not new
+    effort = arm.command(PLACE[2:], [0.0] * 2, JOINTS[2:])
+    assert effort == pytest.approx(gravity(PLACE), abs=1e-12)
+
+
+def test_every_state_is_answered_once_and_a_repeated_stamp_not_again(processes, arm):
+    processes.start('controller', ARM | {'state_timeout_s': 30.0})
+    arm.command()
+    arm.peer.spin_for(0.2)
+    count = len(arm.commands)
+    arm.publish(step=PERIOD_NS)
+    arm.publish(step=0)
+    arm.publish(step=0)
+    arm.peer.spin_for(0.5)
+    assert len(arm.commands) == count + 1
+
+
+def test_per_joint_commands_go_to_one_topic_each(processes, peer, arm):
+    parameters = {'law': 'gravity_compensation', 'command_form': 'per_joint'}
+    processes.start('controller', ARM | parameters)
+    received = [peer.collect(Float64, f'{joint}/cmd_force') for joint in JOINTS]
+
+    def complete() -> bool:
+        arm.publish()
+        return all(received)
+
+    peer.spin_until(complete, 30.0, 'a command for every joint')
+    assert [topic[-1].data for topic in received] == pytest.approx(gravity(PLACE), abs=1e-12)
+
+
+def test_the_description_may_come_by_topic(processes, peer, arm):
+    publisher = peer.node.create_publisher(String, 'robot_description', LATCHED)
+    publisher.publish(String(data=sample('four_dof').xml))
+    parameters = {**ARM, 'robot': '', 'law': 'gravity_compensation'}
+    processes.start('controller', parameters)
+    assert arm.command() == pytest.approx(gravity(PLACE), abs=1e-12)
+
+
+# What it survives ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize('bad', [math.nan, math.inf, 1e300, -1e300])
+def test_a_broken_state_never_reaches_the_motors_and_the_next_good_one_does(processes, arm, bad):
+    processes.start('controller', ARM)
+    arm.command()
+    for position in (True, False):
+        for joint in range(4):
+            q, v = PLACE.copy(), np.zeros(4)
+            (q if position else v)[joint] = bad
+            for _ in range(3):
+                arm.publish(q, v)
+            arm.peer.spin_for(0.02)
+    assert arm.command() == pytest.approx(gravity(PLACE), abs=1.0)  # holds where it is
+    assert_safe(arm.commands)
+
+
+def test_a_wild_but_finite_state_is_answered_within_the_limits(processes, arm):
+    processes.start('controller', ARM)
+    arm.command()
+    rng = np.random.default_rng(3)
+    for _ in range(300):
+        arm.publish(PLACE + rng.normal(size=4) * 0.02, rng.normal(size=4) * 15.0)
+        arm.peer.spin_for(0.001)
+    assert_safe(arm.commands)
+    assert max(np.abs(np.array(c.data)).max() for c in arm.commands) > 5.0  # it did react
+
+
+def test_silence_brings_the_stop_action_and_fresh_states_bring_control_back(processes, arm):
+    node = processes.start('controller', ARM | {'stop_action': 'zero'})
+    assert np.abs(arm.command()).max() > 1.0
+    node.says('stop action zero')
+
+    def stopped() -> bool:
+        return not np.any(arm.commands[-1].data)
+
+    arm.peer.spin_until(stopped, 10.0, 'zeros')
+    arm.command()
+    arm.peer.spin_until(
+        lambda: np.allclose(arm.command(), gravity(PLACE), atol=1e-6), 10.0, 'control again'
+    )
+    assert 'fresh states again' in node.output
+
+
+def test_a_killed_simulator_is_noticed_and_a_new_one_is_taken_up(processes, peer):
+    commands = peer.collect(Float64MultiArray, COMMANDS)
+    states = peer.collect(JointState, 'joint_states')
+    settings = {'robot': 'four_dof', 'initial_position': PLACE.tolist(), 'mode': 'real_time'}
+    simulator = processes.start('simulator', settings)
+    controller = processes.start('controller', ARM | {'stop_action': 'gravity'})
+    peer.spin_until(
+        lambda: len(commands) > 100 and states and np.abs(states[-1].velocity).max() < 1e-3,
+        30.0,
+        'rest',
+    )
+    simulator.stop(signal.SIGKILL)
+    controller.says('stop action gravity')
+    peer.spin_for(0.2)
+    expected = gravity(states[-1].position)  # wherever it had fallen before it was caught
+    # The last state may have reached only one of us: 1e-3 rad/s for 1 ms at 10 N m/rad.
+    assert np.array(commands[-1].data) == pytest.approx(expected, abs=1e-4)
+    processes.start('simulator', settings)
+    controller.says('fresh states again')
+    count = len(commands)
+    peer.spin_until(lambda: len(commands) > count + 500, 30.0, 'control after the restart')
+    assert_safe(commands)
+
+
+def test_time_that_jumps_back_starts_the_loop_anew(processes, arm):
+    processes.start('controller', ARM)
+    arm.stamp = 100 * NANO
+    arm.command()
+    arm.stamp = 5 * NANO
+    assert arm.command() == pytest.approx(gravity(PLACE), abs=1e-6)
+
+
+# Ending ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize('number', [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize('action', ['zero', 'gravity', 'hold', 'damping'])
+def test_a_signal_leaves_a_last_safe_command(processes, arm, number, action):
+    node = processes.start('controller', ARM | {'stop_action': action, 'state_timeout_s': 30.0})
+    q = PLACE + 0.05
+    arm.command()
+    for _ in range(20):
+        arm.command(q)
+    assert node.stop(number) == 0
+    arm.peer.spin_for(0.3)
+    expected = np.zeros(4) if action == 'zero' else gravity(q)
+    assert np.array(arm.commands[-1].data) == pytest.approx(expected, abs=1e-12)
+
+
+def test_deactivation_ends_with_the_stop_action_and_silence(processes, arm):
+    processes.start('controller', ARM | {'stop_action': 'zero'})
+    arm.command()
+    assert change_state(arm.peer, Transition.TRANSITION_DEACTIVATE)
+    arm.peer.spin_for(0.2)
+    assert not np.any(arm.commands[-1].data)
+    count = len(arm.commands)
+    for _ in range(20):
+        arm.publish()
+        arm.peer.spin_for(0.01)
+    assert len(arm.commands) == count
+
+
+# Life cycle ------------------------------------------------------------------------------------
+
+
+def change_state(peer, transition) -> bool:
+    request = ChangeState.Request(transition=Transition(id=transition))
+    return peer.call(ChangeState, 'controller/change_state', request).success
+
+
+def test_without_a_fresh_state_it_cannot_be_activated(processes, arm):
+    node = processes.start('controller', ARM | {'autostart': False})
+    assert change_state(arm.peer, Transition.TRANSITION_CONFIGURE)
+    assert not change_state(arm.peer, Transition.TRANSITION_ACTIVATE)
+    node.says('not activated: no fresh state on /joint_states')
+    assert 'never seen: joint1, joint2, joint3, joint4' in node.output
+    arm.publish()
+    arm.peer.spin_for(0.1)
+    arm.publish()
+    arm.peer.spin_for(0.05)
+    assert change_state(arm.peer, Transition.TRANSITION_ACTIVATE)
+
+
+def test_it_can_be_cleaned_up_and_configured_again(processes, arm):
+    processes.start('controller', ARM | {'law': 'gravity_compensation'})
+    arm.command()
+    for transition in (
+        Transition.TRANSITION_DEACTIVATE,
+        Transition.TRANSITION_CLEANUP,
+        Transition.TRANSITION_CONFIGURE,
+    ):
+        assert change_state(arm.peer, transition)
+    for _ in range(5):
+        arm.publish()
+        arm.peer.spin_for(0.02)
+    assert change_state(arm.peer, Transition.TRANSITION_ACTIVATE)
+    assert arm.command() == pytest.approx(gravity(PLACE), abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ('parameters', 'texts'),
+    [
+        ({'robot': 'scada'}, ["unknown robot 'scada'", 'four_dof, ', 'scara']),
+        ({'law': 'magic'}, ["unknown law 'magic'", 'computed_torque', 'pd_gravity']),
+        ({'formulation': 'x'}, ["unknown formulation 'x'", 'newton_euler']),
+        ({'stop_action': 'x'}, ["unknown stop action 'x'", 'damping, gravity, hold, zero']),
+        ({'joints': ['joint1']}, ['parameter joints', 'each of joint1, joint2, joint3, joint4']),
+        ({'joints': ['a', 'b', 'c', 'd']}, ["unknown joint 'a'", 'joint1']),
+        ({'natural_frequency': [10.0, 10.0]}, ['natural_frequency', 'one per joint']),
+        ({'natural_frequency': [-1.0]}, ['natural_frequency', 'must not be negative']),
+        ({'damping_ratio': [math.nan]}, ['damping_ratio', 'finite']),
+        ({'effort_rate_limit': [1.0, 2.0]}, ['effort_rate_limit', 'give 1 or 4 numbers']),
+        ({'effort_limit': [1.0, 2.0]}, ['effort_limit', 'give 4 numbers']),
+        ({'robot': '', 'robot_description': '<robot'}, ['malformed XML']),
+    ],
+)
+def test_a_wrong_parameter_ends_the_start_with_one_clear_line(processes, parameters, texts):
+    node = processes.start('controller', ARM | parameters)
+    assert node.wait() == 2
+    assert 'Traceback' not in node.output
+    for text in texts:
+        assert text in node.output
+
+
+# Parameters ------------------------------------------------------------------------------------
+
+
+def test_a_parameter_is_refused_with_its_reason_and_nothing_changes(processes, arm):
+    processes.start('controller', ARM)
+    arm.command()
+    result = set_parameter(arm.peer, 'natural_frequency', [5.0, -1.0, 5.0, 5.0])
+    assert not result.successful
+    assert 'must not be negative' in result.reason
+    result = set_parameter(arm.peer, 'law', 'magic')
+    assert not result.successful
+    assert 'computed_torque' in result.reason
+    assert not set_parameter(arm.peer, 'period', 0.01).successful  # fixed at start
+    assert arm.command() == pytest.approx(gravity(PLACE), abs=1e-6)
+
+
+def test_gains_change_at_run_time_without_a_jump_where_there_is_no_error(processes, arm):
+    processes.start('controller', ARM)
+    before = arm.command()
+    assert set_parameter(arm.peer, 'natural_frequency', [40.0]).successful
+    assert arm.command() == pytest.approx(before, abs=1e-6)
+
+
+def test_a_new_law_is_blended_in(processes, arm):
+    parameters = {'activation_ramp_s': 1.0, 'state_timeout_s': 30.0}
+    processes.start('controller', ARM | parameters)
+    arm.command()
+    away = PLACE + np.array([0.03, 0.0, 0.0, 0.0])  # less than what counts as a jump
+    past_the_ramp(arm, away)
+    pulling = arm.command(away)
+    assert abs(pulling[0]) > 0.1
+    assert set_parameter(arm.peer, 'law', 'gravity_compensation').successful
+    first = arm.command(away)
+    assert abs(first[0] - pulling[0]) < 0.02 * abs(pulling[0])  # the ramp's first millisecond
+    past_the_ramp(arm, away)
+    assert arm.command(away) == pytest.approx(gravity(away), abs=1e-9)
+
+
+def past_the_ramp(arm, q) -> None:
+    """Let more than the ramp's second pass on the clock of the states."""
+    for _ in range(120):
+        arm.command(q, step=10 * PERIOD_NS)
+
+
+# Trajectories ----------------------------------------------------------------------------------
+
+GOAL = PLACE + 0.05
+
+
+@pytest.mark.parametrize(
+    ('msg', 'texts'),
+    [
+        (trajectory([(1.0, GOAL)], names=['a', *JOINTS[1:]]), ["joint 'a'", 'known: joint1']),
+        (trajectory([(1.0, GOAL[:3])], names=JOINTS[:3]), ['joints joint4', 'missing']),
+        (trajectory([(1.0, GOAL)], names=['joint1'] * 4), ["joint 'joint1'", 'twice']),
+        (trajectory([(1.0, GOAL[:2])]), ['point 0', '2 positions', 'give 4']),
+        (trajectory([(1.0, GOAL), (1.0, GOAL)]), ['point 1', 'increase strictly']),
+        (trajectory([(1.0, [math.nan] * 4)]), ['finite']),
+        (trajectory([(9.0, PLACE + [2.0, 0, 0, 0])]), ["joint 'joint1'", 'limits']),
+        (trajectory([(0.0, GOAL + 0.1)]), ['point 0', 'time 0']),
+        (trajectory([(0.02, GOAL)]), ['velocity limit']),
+        (trajectory([(0.1, GOAL)], stamp_s=1), ['header.stamp', 'over']),
+    ],
+)
+def test_a_wrong_trajectory_is_rejected_with_the_reason(processes, arm, msg, texts):
+    processes.start('controller', ARM | {'state_timeout_s': 30.0})
+    arm.stamp = 50 * NANO
+    arm.command()
+    answer = arm.send(msg)
+    assert answer.startswith('rejected: ')
+    for text in texts:
+        assert text in answer
+
+
+def test_a_trajectory_is_followed_and_an_empty_one_holds(processes, peer, arm):
+    reference = peer.collect(JointState, 'controller/reference')
+    processes.start('controller', ARM | {'state_timeout_s': 30.0})
+    arm.command()
+    assert arm.send(trajectory([(2.0, GOAL)])).startswith('accepted: 1 points')
+    for _ in range(1000):
+        arm.publish()
+        peer.spin_for(0.0)
+    peer.spin_for(0.3)
+    middle = np.array(reference[-1].position)
+    assert (middle > PLACE + 0.005).all()
+    assert (middle < GOAL - 0.005).all()
+    assert arm.send(trajectory([])).startswith('held')
+    for _ in range(500):
+        arm.publish()
+        peer.spin_for(0.0)
+    peer.spin_for(0.3)
+    assert np.array(reference[-1].position) == pytest.approx(middle, abs=2e-3)
+    assert not np.any(reference[-1].velocity)
+    assert len(reference[-1].effort) == 4
+
+
+def test_diagnostics_tell_rate_latency_law_and_saturation(processes, peer, arm):
+    found = peer.collect(DiagnosticArray, '/diagnostics')
+    processes.start('controller', ARM | {'diagnostics_period_s': 0.1})
+
+    def complete() -> bool:
+        arm.publish()
+        return any('rate_hz' in keys(message) for message in found)
+
+    def keys(message) -> dict[str, str]:
+        return {pair.key: pair.value for pair in message.status[0].values}
+
+    peer.spin_until(complete, 30.0, 'diagnostics')
+    told = next(keys(m) for m in reversed(found) if 'rate_hz' in keys(m))
+    assert told['law'] == 'computed_torque'
+    assert float(told['latency_p50_us']) <= float(told['latency_p99_us'])
+    assert told['saturated'] == 'none'
+    assert found[-1].status[0].name == 'controller: control loop'
+
+
+def test_in_lockstep_the_paused_simulator_is_not_taken_for_a_dead_one(processes, peer):
+    commands = peer.collect(Float64MultiArray, COMMANDS)
+    settings = {'robot': 'four_dof', 'mode': 'lockstep', 'start_paused': True}
+    processes.start('simulator', settings | {'initial_position': PLACE.tolist()})
+    node = processes.start('controller', ARM | {'use_sim_time': True})
+    peer.spin_until(lambda: commands, 30.0, 'the answer to the first state')
+    peer.spin_for(1.0)  # longer than state_timeout_s
+    assert len(commands) == 1
+    assert 'stop action' not in node.output
+    assert peer.call(SetBool, 'simulator/pause', SetBool.Request(data=False)).success
+    peer.spin_until(lambda: len(commands) > 200, 30.0, 'lockstep')

@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The main job as a user runs it: the demo, its figures, its files, its failures."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from processes import PROJECT, wait_until
+
+#: What the demo printed on another machine; lockstep makes it the same everywhere.
+FIGURES = json.loads((PROJECT / 'test' / 'data' / 'demo_figures.json').read_text(encoding='utf-8'))
+
+
+def command(*arguments: str) -> list[str]:
+    return [sys.executable, '-m', 'robot_dynamics_ros', *arguments]
+
+
+@pytest.fixture(scope='module')
+def demo(tmp_path_factory) -> tuple[subprocess.CompletedProcess[str], Path]:
+    out = tmp_path_factory.mktemp('demo')
+    done = subprocess.run(
+        command('demo', '--no-scenes', '--out', str(out)),
+        capture_output=True,
+        text=True,
+        timeout=280,
+        cwd=PROJECT,
+        env=os.environ | {'COLUMNS': '160'},
+    )
+    return done, out
+
+
+def metrics(out: Path, robot: str, law: str) -> dict:
+    return json.loads((out / robot / law / 'metrics.json').read_text(encoding='utf-8'))
+
+
+def test_it_succeeds_and_prints_a_table_per_arm(demo):
+    done, _ = demo
+    assert done.returncode == 0, done.stdout + done.stderr
+    for text in ('scara', 'four_dof', 'PD + gravity', 'computed torque', 'saturated ticks', 'p99'):
+        assert text in done.stdout
+
+
+@pytest.mark.parametrize('robot', ['scara', 'four_dof'])
+def test_computed_torque_is_far_better_than_pd_with_the_same_gains(demo, robot):
+    pd, torque = (metrics(demo[1], robot, law) for law in ('pd_gravity', 'computed_torque'))
+    ratios = np.array(pd['rms_error']) / np.array(torque['rms_error'])
+    assert (ratios >= 20.0).all()
+    assert pd['tool_rms_mm'] / torque['tool_rms_mm'] >= 50.0
+
+
+@pytest.mark.parametrize('law', ['pd_gravity', 'computed_torque'])
+@pytest.mark.parametrize('robot', ['scara', 'four_dof'])
+def test_the_figures_are_the_same_on_every_machine(demo, robot, law):
+    found, expected = metrics(demo[1], robot, law), FIGURES[robot][law]
+    # Six digits; rounding of another processor's arithmetic is damped out by the feedback.
+    assert found['rms_error'] == pytest.approx(expected['rms_error'], rel=1e-6)
+    assert found['tool_rms_mm'] == pytest.approx(expected['tool_rms_mm'], rel=1e-6)
+    assert found['commands'] == expected['commands']
+    assert found['saturated_ticks'] == [0, 0, 0, 0]
+
+
+def test_it_writes_bags_and_reports_that_need_no_network(demo):
+    for robot in ('scara', 'four_dof'):
+        for law in ('pd_gravity', 'computed_torque'):
+            folder = demo[1] / robot / law
+            assert list((folder / 'bag').glob('*.mcap'))
+            page = (folder / 'report.html').read_text(encoding='utf-8')
+            assert not re.search(r'<(script|link|img)[^>]+(src|href)="https?:', page)
+            assert 'Tool path against the program' in page
+
+
+def test_a_dead_node_ends_the_demo_with_its_name(tmp_path):
+    arguments = command('demo', '--robot', 'scara', '--law', 'pd_gravity', '--out', str(tmp_path))
+    run = subprocess.Popen(
+        arguments, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=PROJECT
+    )
+    bag = str(tmp_path)
+
+    def simulator() -> str:
+        listed = subprocess.run(
+            ['ps', '-o', 'pid=,args=', '--ppid', str(run.pid)],
+            capture_output=True,
+            text=True,
+            check=False,
+        ).stdout
+        found = re.search(r'(\d+) .* simulate ', listed)
+        log = tmp_path / 'scara' / 'pd_gravity' / 'logs' / 'trajectory.log'
+        sent = log.exists() and 'sent circle' in log.read_text(encoding='utf-8')
+        return found[1] if found and sent else ''
+
+    pid = int(wait_until(simulator, 90.0, f'running simulator of {bag}'))
+    os.kill(pid, signal.SIGKILL)
+    output, _ = run.communicate(timeout=60)
+    assert run.returncode == 2
+    assert 'node simulator ended with -9' in output
+    assert 'Traceback' not in output
+
+
+@pytest.mark.parametrize(
+    ('arguments', 'text'),
+    [
+        (['demo', '--robot', 'scada'], 'choose from'),
+        (['demo', '--law', 'magic'], 'choose from'),
+        (['simulate', '--params', 'no_such_file.yaml'], 'parameter file no_such_file.yaml'),
+        (['simulate', '-p', 'mode'], 'NAME:=VALUE'),
+        (['simulate', '-p', 'mode:=x'], "unknown mode 'x'; known: lockstep, real_time"),
+        (['control', '--law', 'magic'], "unknown law 'magic'; known: "),
+        (['dance'], 'invalid choice'),
+    ],
+)
+def test_wrong_command_lines_get_one_clear_line(arguments, text):
+    done = subprocess.run(
+        command(*arguments), capture_output=True, text=True, timeout=60, cwd=PROJECT
+    )
+    assert done.returncode == 2
+    assert text in done.stderr
+    assert 'Traceback' not in done.stderr

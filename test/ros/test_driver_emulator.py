@@ -1,0 +1,312 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The driver emulator and the controller, each in a process of its own, with the same profile.
+
+What the driver sends and takes is checked in its own units, by numbers written here.
+"""
+
+from __future__ import annotations
+
+import math
+import signal
+
+import numpy as np
+import pinocchio
+import pytest
+import yaml
+from peer import RELIABLE
+from rcl_interfaces.srv import SetParameters
+from rclpy.parameter import Parameter
+from rclpy.qos import DurabilityPolicy, QoSProfile
+from samples import sample
+from sensor_msgs.msg import JointState
+from std_msgs.msg import Float64, Float64MultiArray, String
+from std_srvs.srv import Trigger
+from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
+
+from robot_dynamics_ros.control.driver_file import shipped_profiles
+
+LATCHED = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
+JOINTS = [f'joint{i}' for i in range(1, 5)]
+PLACE = [0.2, 0.6, 0.1, -0.3]
+GOAL = [0.4, 0.3, 0.15, 0.1]
+LAW = {
+    'hold': 'zero_order',
+    'natural_frequency': [25.0],
+    'activation_ramp_s': 0.1,
+    'state_timeout_s': 2.0,
+}
+
+
+def gravity(q) -> np.ndarray:
+    model = pinocchio.buildModelFromXML(sample('scara').xml)
+    return pinocchio.computeGeneralizedGravity(model, model.createData(), np.asarray(q, float))
+
+
+def written(tmp_path, name: str, **changes) -> str:
+    """Return the path of a shipped profile that waits longer, and is otherwise changed."""
+    data = yaml.safe_load(shipped_profiles()[name].read_text(encoding='utf-8'))
+    data['state']['timeout_s'] = 2.0  # a loaded machine may be slow
+    for key, value in changes.items():
+        data[key] = {**data[key], **value} if isinstance(value, dict) else value
+    path = tmp_path / f'{name}.yaml'
+    path.write_text(yaml.safe_dump(data), encoding='utf-8')
+    return str(path)
+
+
+def start_pair(processes, profile: str, emulator=None, controller=None):
+    """Start emulator and controller in lockstep, and return them."""
+    settings = {
+        'robot': 'scara',
+        'driver_profile': profile,
+        'mode': 'lockstep',
+        'publish_clock': True,
+        'initial_position': PLACE,
+    }
+    driver = processes.start('driver_emulator', settings | (emulator or {}))
+    law = {'robot': 'scara', 'driver_profile': profile, 'use_sim_time': True} | LAW
+    return driver, processes.start('controller', law | (controller or {}))
+
+
+def follow(peer, goal, seconds: float) -> None:
+    """Send one point and wait until the controller has accepted it."""
+    status = peer.collect(String, 'controller/trajectory_status', LATCHED)
+    publisher = peer.node.create_publisher(JointTrajectory, 'controller/joint_trajectory', 1)
+    peer.spin_until(publisher.get_subscription_count, 60.0, 'subscription of trajectories')
+    msg = JointTrajectory(joint_names=JOINTS)
+    point = JointTrajectoryPoint(positions=goal, velocities=[0.0] * 4)
+    point.time_from_start.sec = int(seconds)
+    point.time_from_start.nanosec = int((seconds % 1.0) * 1e9)
+    msg.points.append(point)
+
+    def accepted() -> bool:
+        if not any(text.data.startswith('accepted') for text in status):
+            publisher.publish(msg)
+            peer.spin_for(0.1)
+            return False
+        return True
+
+    peer.spin_until(accepted, 60.0, 'the trajectory accepted')
+
+
+def reached(peer, goal, tolerance: float, seconds: float = 60.0) -> list[JointState]:
+    """Wait until errors of the controller are small at the goal; return the last errors."""
+    errors = peer.collect(JointState, 'controller/error')
+    references = peer.collect(JointState, 'controller/reference')
+
+    def there() -> bool:
+        at_goal = references and np.allclose(references[-1].position, goal, atol=1e-9)
+        return at_goal and errors and np.abs(errors[-1].position).max() < tolerance
+
+    peer.spin_until(there, seconds, f'the goal {goal}')
+    return errors
+
+
+@pytest.mark.parametrize('name', sorted(shipped_profiles()))
+def test_every_profile_drives_its_arm_to_the_goal(processes, peer, tmp_path, name):
+    profile = written(tmp_path, name)
+    _, controller = start_pair(processes, profile)
+    follow(peer, GOAL, 0.8)
+    # Encoder steps of 1e-5 and their differences as velocity leave this much, rad and m.
+    reached(peer, GOAL, 2e-3)
+    assert 'reflex' not in processes.outputs()
+    assert f'driver {name}: it compensates' in controller.output
+
+
+def test_states_come_in_the_names_units_signs_and_order_of_the_driver(processes, peer, tmp_path):
+    states = peer.collect(JointState, 'joint_states')
+    emulator = {
+        'robot': 'scara',
+        'driver_profile': written(tmp_path, 'template'),
+        'initial_position': PLACE,
+        'mode': 'lockstep',
+        'position_resolution': [0.0],
+    }
+    processes.start('driver_emulator', emulator)
+    peer.spin_until(lambda: states, 60.0, 'a state')
+    found = states[0]
+    assert list(found.name) == ['axis_1', 'axis_2', 'axis_4', 'axis_3']
+    # degrees; degrees against the axis; rad; mm with the zero at 20 mm
+    expected = [math.degrees(0.2), -math.degrees(0.6), -0.3, 120.0]
+    np.testing.assert_allclose(found.position, expected, atol=1e-12)
+    assert len(found.velocity) == 0  # the profile says: differentiate
+
+
+def test_commands_are_taken_in_the_units_of_the_driver(processes, peer, tmp_path):
+    """Joint 3 lifted by a current: 1.87 kg up against 9.81 m/s^2 wants 100 N/A * c."""
+    states = peer.collect(JointState, 'joint_states')
+    commands = peer.node.create_publisher(
+        Float64MultiArray, 'effort_controller/commands', RELIABLE
+    )
+    settings = {
+        'robot': 'scara',
+        'driver_profile': written(tmp_path, 'template'),
+        'initial_position': PLACE,
+        'mode': 'lockstep',
+        'dry_friction_factor': [0.0],
+    }
+    processes.start('driver_emulator', settings)
+    peer.spin_until(lambda: states and commands.get_subscription_count(), 60.0, 'a state')
+    balance = gravity(PLACE)[2] / 100.0  # A, on axis 3, the last of a command
+    for k in range(50):
+        commands.publish(Float64MultiArray(data=[0.0, 0.0, 0.0, balance]))
+        peer.spin_until(lambda k=k: len(states) > k + 1, 20.0, f'state {k + 1}')
+    # Held for 50 ms: without the current it would have fallen by 12 mm.
+    assert states[-1].position[3] == pytest.approx(120.0, abs=0.05)
+    assert states[-1].effort[3] == pytest.approx(gravity(PLACE)[2], rel=1e-6)  # N, as it says
+
+
+def test_the_own_gravity_compensation_of_a_driver_is_subtracted_exactly(processes, peer, tmp_path):
+    profile = written(tmp_path, 'ur')
+    commands = peer.collect(Float64MultiArray, 'forward_effort_controller/commands')
+    start_pair(processes, profile, controller={'law': 'gravity_compensation'})
+    peer.spin_until(lambda: len(commands) > 200, 60.0, 'commands')
+    worst = max(np.abs(msg.data).max() for msg in commands)
+    assert worst < 1e-12  # nothing is left to be commanded: rounding of g - g
+
+
+def test_a_profile_with_one_topic_per_joint_and_one_with_names(processes, peer, tmp_path):
+    per_joint = {'command': {'topic': 'arm/{joint}/effort', 'form': 'per_joint'}}
+    profile = written(tmp_path, 'generic_ros2_control', **per_joint)
+    heard = peer.collect(Float64, 'arm/joint3/effort')
+    start_pair(processes, profile)
+    follow(peer, GOAL, 0.5)
+    reached(peer, GOAL, 2e-3)
+    assert heard
+
+
+def test_a_profile_whose_commands_carry_names(processes, peer, tmp_path):
+    named = {'command': {'topic': 'arm/efforts', 'form': 'joint_state'}}
+    profile = written(tmp_path, 'template', **named)
+    heard = peer.collect(JointState, 'arm/efforts')
+    start_pair(processes, profile)
+    follow(peer, GOAL, 0.5)
+    reached(peer, GOAL, 2e-3)
+    assert list(heard[-1].name) == ['axis_1', 'axis_2', 'axis_4', 'axis_3']
+
+
+def test_noise_jitter_losses_ripple_and_breakaway_are_borne(processes, peer, tmp_path):
+    rough = {
+        'command_jitter': 2,
+        'state_jitter': 1,
+        'command_loss': 0.05,
+        'state_loss': 0.05,
+        'torque_ripple': [0.03],
+        'cogging': [0.1],
+        'breakaway': [1.3],
+        'position_resolution': [5e-5],
+        'rate_check': False,
+    }
+    profile = written(tmp_path, 'generic_ros2_control')
+    start_pair(processes, profile, rough)
+    follow(peer, GOAL, 0.8)
+    # Stuck within what 25 rad/s bear of 1.3 times the dry friction.
+    reached(peer, GOAL, 0.02)
+
+
+# Habits of drivers -----------------------------------------------------------------------------
+
+
+def start_alone(processes, tmp_path, name='generic_ros2_control', **parameters):
+    settings = {
+        'robot': 'scara',
+        'driver_profile': written(tmp_path, name),
+        'initial_position': PLACE,
+    }
+    return processes.start('driver_emulator', settings | parameters)
+
+
+def test_its_own_controller_holds_the_arm_and_goes_where_it_is_told(processes, peer, tmp_path):
+    states = peer.collect(JointState, 'joint_states')
+    start_alone(processes, tmp_path, own_speed=2.0)
+    peer.spin_until(lambda: len(states) > 200, 60.0, 'states')
+    np.testing.assert_allclose(states[-1].position, PLACE, atol=2e-3)
+    there = [0.1, 0.5, 0.12, -0.2]
+    request = SetParameters.Request(
+        parameters=[Parameter('own_position', value=there).to_parameter_msg()]
+    )
+    answer = peer.call(SetParameters, 'driver_emulator/set_parameters', request)
+    assert answer.results[0].successful
+    peer.spin_until(
+        lambda: np.allclose(states[-1].position, there, atol=5e-3), 20.0, 'where it was told'
+    )
+    request.parameters[0].value.double_array_value = [9.0] * 4
+    refused = peer.call(SetParameters, 'driver_emulator/set_parameters', request).results[0]
+    assert "joint 'joint1' is out of limits" in refused.reason
+
+
+def test_a_command_that_changes_too_fast_ends_in_a_reflex_until_recovery(
+    processes, peer, tmp_path
+):
+    commands = peer.node.create_publisher(
+        Float64MultiArray, 'effort_controller/commands', RELIABLE
+    )
+    driver = start_alone(processes, tmp_path, 'franka_like', own_controller='none')
+    peer.spin_until(commands.get_subscription_count, 60.0, 'the driver')
+
+    def send(first: float) -> None:
+        commands.publish(Float64MultiArray(data=[first, 0.0, 0.0, 0.0]))
+        peer.spin_for(0.1)
+
+    for first in (0.0, 0.9, 0.0):  # less than 1 N m in 1 ms
+        send(first)
+    assert 'reflex' not in driver.output
+    send(40.0)
+    driver.says('reflex: the command of joint1 changed by 40 in one period, more than 1')
+    answer = peer.call(Trigger, 'driver_emulator/recover', Trigger.Request())
+    assert answer.success
+    assert 'was: the command of joint1' in answer.message
+    assert not peer.call(Trigger, 'driver_emulator/recover', Trigger.Request()).success
+
+
+def test_a_killed_driver_brings_the_stop_action_in_its_own_units(processes, peer, tmp_path):
+    states = peer.collect(JointState, 'joint_states')
+    commands = peer.collect(Float64MultiArray, 'effort_controller/commands')
+    profile = written(tmp_path, 'template', state={'timeout_s': 0.3})
+    settings = {'robot': 'scara', 'driver_profile': profile, 'initial_position': PLACE}
+    driver = processes.start('driver_emulator', settings)
+    law = {'robot': 'scara', 'driver_profile': profile, 'stop_action': 'gravity'}
+    controller = processes.start('controller', law | LAW)
+    peer.spin_until(lambda: len(commands) > 300, 60.0, 'commands')
+    driver.stop(signal.SIGKILL)
+    controller.says('stop action gravity')
+    assert 'no fresh state on /joint_states within 0.3 s' in controller.output
+    peer.spin_for(0.3)
+    lift = gravity([0.0, 0.0, 0.1, 0.0])[2]  # the same everywhere: the quill is vertical
+    # 100 N/A on axis 3, the last of a command; the other joints carry no weight.
+    assert np.array(commands[-1].data) == pytest.approx([0.0, 0.0, 0.0, lift / 100.0], abs=1e-9)
+    assert states
+
+
+def test_a_driver_without_commands_holds_again(processes, peer, tmp_path):
+    states = peer.collect(JointState, 'joint_states')
+    commands = peer.node.create_publisher(
+        Float64MultiArray, 'effort_controller/commands', RELIABLE
+    )
+    driver = start_alone(processes, tmp_path, command_timeout_s=0.2)
+    peer.spin_until(commands.get_subscription_count, 60.0, 'the driver')
+    weight = gravity(PLACE).tolist()
+    commands.publish(Float64MultiArray(data=weight))
+    driver.says('commands take over from the own controller')
+    driver.says('no command for 0.2 s, the own controller holds')
+    peer.spin_for(0.3)
+    held = np.array(states[-1].position)
+    peer.spin_for(0.5)
+    np.testing.assert_allclose(states[-1].position, held, atol=1e-3)
+
+
+@pytest.mark.parametrize(
+    ('parameters', 'text'),
+    [
+        ({'driver_profile': 'nobody'}, 'no such file; shipped: franka_like, generic_ros2_control'),
+        ({'own_controller': 'magic'}, "unknown own controller 'magic'; known: hold, none"),
+        ({'breakaway': [0.5]}, 'is at least 1'),
+        ({'cogging': [-1.0]}, 'finite and not negative'),
+        ({'robot': 'four_dof', 'driver_profile': 'template', 'initial_position': [0.0]}, ''),
+    ],
+)
+def test_a_wrong_parameter_ends_the_start_with_one_clear_line(processes, parameters, text):
+    settings = {'robot': 'scara', 'initial_position': PLACE}
+    driver = processes.start('driver_emulator', settings | parameters)
+    assert driver.wait() == 2
+    assert text in driver.output
+    assert 'Traceback' not in driver.output

@@ -1,0 +1,213 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The gazebo_robot node against a command ``gz`` that notes what it is asked and answers.
+
+With the real Gazebo: test_gazebo.py.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from lifecycle_msgs.srv import GetState
+from rclpy.qos import DurabilityPolicy, QoSProfile
+from scipy.spatial.transform import Rotation
+from std_msgs.msg import String
+
+from robot_dynamics_ros.description.shipped import shipped_robot
+from robot_dynamics_ros.description.urdf import read_description
+from robot_dynamics_ros.nodes.gazebo_robot import force_topics, insertion
+
+LATCHED = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
+URDF = read_description(shipped_robot('scara'), {'gazebo': 'native'}).xml
+TOPICS = [f'/model/scara/joint/joint{i}/cmd_force' for i in range(1, 5)]
+ARM = {'robot_description': URDF, 'wait_for': ['test_peer'], 'timeout_s': 10.0}
+
+# One line of the notes per call; the robot is listed once it was inserted from a file that exists.
+GZ = """#!{python}
+import pathlib, re, sys
+folder = pathlib.Path({folder!r})
+words = sys.argv[1:]
+with open(folder / 'notes', 'a') as notes:
+    notes.write(' '.join(words).replace('\\n', ' ') + '\\n')
+if words[:2] == ['service', '-l']:
+    print({services!r})
+elif words[0] == 'service':
+    file = re.search('sdf_filename: "(.*?)"', words[-1])
+    if file and pathlib.Path(file[1]).read_text().startswith('<?xml'):
+        (folder / 'inserted').touch()
+    print('data: {answer}')
+elif words[:2] == ['model', '--list'] and (folder / 'inserted').exists():
+    print('    - {model}')
+"""
+
+
+class Gazebo:
+    """The command, in a folder of its own at the head of the PATH."""
+
+    def __init__(
+        self,
+        folder: Path,
+        services: str = '/world/arm/create',
+        answer: str = 'true',
+        model: str = 'scara',
+    ) -> None:
+        self._notes = folder / 'notes'
+        path = folder / 'gz'
+        text = GZ.format(
+            python=sys.executable,
+            folder=str(folder),
+            services=services,
+            answer=answer,
+            model=model,
+        )
+        path.write_text(text, encoding='utf-8')
+        path.chmod(0o755)
+        self.env = {'PATH': f'{folder}{os.pathsep}{os.environ["PATH"]}'}
+
+    def asked(self, text: str) -> list[str]:
+        """Return the calls so far that hold a text."""
+        notes = self._notes.read_text(encoding='utf-8') if self._notes.exists() else ''
+        return [line for line in notes.splitlines() if text in line]
+
+
+class Controller:
+    """Answers what state it is in."""
+
+    def __init__(self, peer) -> None:
+        self.active = False
+        peer.node.create_service(GetState, '~/get_state', self._on_get_state)
+
+    def _on_get_state(self, _, response):
+        response.current_state.id = 3 if self.active else 2
+        response.current_state.label = 'active' if self.active else 'inactive'
+        return response
+
+
+@pytest.fixture
+def gazebo(tmp_path) -> Gazebo:
+    return Gazebo(tmp_path)
+
+
+def test_time_runs_only_once_the_controller_is_active(processes, peer, gazebo):
+    controller = Controller(peer)
+    described = peer.collect(String, 'robot_description', LATCHED)
+    node = processes.start('gazebo_robot', ARM, env=gazebo.env)
+    peer.spin_until(lambda: 'is in the world' in node.output, 20.0, 'insertion')
+    peer.spin_for(1.0)
+    assert not gazebo.asked('/control')
+    controller.active = True
+    peer.spin_until(lambda: 'time runs' in node.output, 20.0, 'running time')
+    (request,) = gazebo.asked('/world/arm/control')
+    assert 'gz.msgs.WorldControl' in request
+    assert 'pause: false' in request
+    assert described[0].data == URDF
+    assert node.returncode is None, 'it stays, to leave no force behind'
+
+
+def test_its_last_act_is_to_set_every_force_to_zero(processes, peer, gazebo):
+    Controller(peer).active = True
+    node = processes.start('gazebo_robot', ARM, env=gazebo.env)
+    peer.spin_until(lambda: 'time runs' in node.output, 20.0, 'running time')
+    assert not gazebo.asked('cmd_force')
+    assert node.stop() == 0
+    expected = [f'topic -t {topic} -m gz.msgs.Double -p data: 0.0' for topic in TOPICS]
+    assert sorted(gazebo.asked('cmd_force')) == expected
+
+
+def test_it_may_end_once_time_runs_and_leave_the_forces_to_others(processes, peer, gazebo):
+    Controller(peer).active = True
+    node = processes.start('gazebo_robot', ARM | {'stay': False}, env=gazebo.env)
+    peer.spin_until(lambda: node.returncode is not None, 20.0, 'its end')
+    assert node.returncode == 0, node.output
+    assert gazebo.asked('/control')
+    assert not gazebo.asked('cmd_force')
+
+
+def test_time_may_run_before_the_controller_is_active(processes, peer, gazebo):
+    Controller(peer)
+    node = processes.start('gazebo_robot', ARM | {'unpause': 'at_once'}, env=gazebo.env)
+    peer.spin_until(lambda: 'time runs' in node.output, 20.0, 'running time')
+
+
+def test_who_does_not_get_active_is_named_with_its_state(processes, peer, gazebo):
+    Controller(peer)
+    node = processes.start('gazebo_robot', ARM | {'timeout_s': 1.0}, env=gazebo.env)
+    peer.spin_until(lambda: node.returncode is not None, 20.0, 'its end')
+    assert node.returncode == 1
+    assert 'error: test_peer: no activation (it is inactive; it needs joint states' in node.output
+    assert gazebo.asked('cmd_force'), 'no force is left behind then either'
+
+
+@pytest.mark.parametrize(
+    ('given', 'told'),
+    [
+        (
+            {'services': '/world/other/create'},
+            'error: Gazebo: no service /world/arm/create within 1 s',
+        ),
+        ({'answer': 'false'}, 'error: Gazebo service /world/arm/create refused'),
+        ({'model': 'another'}, 'error: Gazebo: no model scara within 1 s'),
+    ],
+)
+def test_what_gazebo_does_not_do_is_told(processes, tmp_path, given, told):
+    gazebo = Gazebo(tmp_path, **given)
+    node = processes.start('gazebo_robot', ARM | {'timeout_s': 1.0}, env=gazebo.env)
+    assert node.wait() == 1
+    assert told in node.output
+    assert 'Traceback' not in node.output
+
+
+@pytest.mark.parametrize(
+    ('parameters', 'told'),
+    [
+        ({'robot_description': ''}, 'give the URDF text of the robot'),
+        ({'pose': [0.0, 1.0]}, 'give x, y, z, roll, pitch, yaw'),
+        ({'unpause': 'perhaps'}, "unknown unpause 'perhaps'; known: at_once, never, ready"),
+    ],
+)
+def test_wrong_parameters_end_the_node_with_one_clear_line(processes, gazebo, parameters, told):
+    node = processes.start('gazebo_robot', ARM | parameters, env=gazebo.env)
+    assert node.wait() == 2
+    (line,) = [line for line in node.output.splitlines() if line.startswith('error: ')]
+    assert told in line
+
+
+def test_without_gazebo_the_remedy_is_told(processes, tmp_path):
+    node = processes.start('gazebo_robot', ARM, env={'PATH': str(tmp_path)})
+    assert node.wait() == 2
+    assert 'the node gazebo_robot needs the command gz' in node.output
+    assert 'apt install' in node.output
+
+
+def test_a_prefix_is_part_of_the_force_topics():
+    prefixed = read_description(
+        shipped_robot('scara'), {'gazebo': 'native', 'prefix': 'left_'}
+    ).xml
+    assert force_topics(prefixed, 'left_scara') == [
+        f'/model/left_scara/joint/left_joint{i}/cmd_force' for i in range(1, 5)
+    ]
+    assert force_topics(read_description(shipped_robot('scara'), {}).xml, 'scara') == []
+
+
+def test_the_pose_is_written_as_gazebo_reads_it():
+    """Oracle: SciPy's rotation about fixed axes x, y, z."""
+    pose = [0.1, -0.2, 0.3, 0.4, -0.5, 2.0]
+    text = insertion(Path('/somewhere/a.urdf'), 'arm', pose)
+    assert text.startswith('sdf_filename: "/somewhere/a.urdf", name: "arm", pose: {')
+    written = {}
+    for part in ('position', 'orientation'):
+        numbers = text.partition(f'{part}: {{')[2].partition('}')[0]
+        written[part] = {
+            k.strip(): float(x) for k, x in (n.split(':') for n in numbers.split(','))
+        }
+    assert [written['position'][axis] for axis in 'xyz'] == pose[:3]
+    x, y, z, w = Rotation.from_euler('xyz', pose[3:]).as_quat()
+    found = [written['orientation'][axis] for axis in 'xyzw']
+    # Rounding of a few products; a quaternion and its negative are the same rotation.
+    np.testing.assert_allclose(np.sign(found[3]) * np.array(found), [x, y, z, w], atol=1e-15)
+    assert math.isclose(sum(a * a for a in found), 1.0)

@@ -1,0 +1,300 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every launch file that needs no Gazebo, started for real; those with Gazebo: test_gazebo.py.
+
+Oracle of the last command: Pinocchio's gravity forces, built from the URDF text.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pinocchio
+import pytest
+from diagnostic_msgs.msg import DiagnosticArray
+from lifecycle_msgs.srv import GetState
+from peer import RELIABLE
+from processes import PROJECT, free_domain
+from samples import sample
+from sensor_msgs.msg import JointState
+from std_msgs.msg import Float64MultiArray
+
+pytest.importorskip('launch_ros', reason='launch is not installed')
+
+from launches import PACKAGE, Launches, make_player, make_prefix
+from peer import Peer
+
+LAUNCH_FILES = [path.name for path in sorted((PROJECT / 'launch').glob('*.launch.py'))]
+ACTIVE = 3
+
+
+@pytest.fixture(scope='module')
+def prefix(tmp_path_factory) -> Path:
+    return make_prefix(tmp_path_factory.mktemp('prefix'), bridge=False)
+
+
+@pytest.fixture
+def launches(tmp_path, prefix):
+    with free_domain() as domain, Launches(tmp_path, domain, prefix) as started:
+        yield started
+
+
+@pytest.fixture
+def peer(launches):
+    with Peer(launches) as node:
+        yield node
+
+
+def wait_active(peer: Peer, name: str) -> None:
+    def active() -> bool:
+        answer = peer.call(GetState, f'{name}/get_state', GetState.Request(), 40.0)
+        return answer.current_state.id == ACTIVE
+
+    peer.spin_until(active, 40.0, f'{name} being active')
+
+
+def nodes_there(peer: Peer, *names: str) -> None:
+    def there() -> bool:
+        found = {
+            f'{space.rstrip("/")}/{n}' for n, space in peer.node.get_node_names_and_namespaces()
+        }
+        return set(names) <= found
+
+    peer.spin_until(there, 30.0, f'nodes {", ".join(names)}')
+
+
+# Arguments and refusals --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize('name', LAUNCH_FILES)
+def test_every_argument_is_shown_with_its_sentence(launches, name):
+    found = launches.command('ros2', 'launch', PACKAGE, name, '--show-args')
+    assert found.wait(40.0) == 0, found.output
+    arguments = found.output.count('\n        (default:')
+    assert arguments >= 5
+    assert 'no description given' not in found.output
+
+
+@pytest.mark.parametrize(
+    ('name', 'arguments', 'told'),
+    [
+        ('simulation', {'robot': 'nobody'}, "['scara', 'four_dof']"),
+        ('simulation', {'law': 'magic'}, 'computed_torque'),
+        ('simulation', {'params_file': 'no.yaml'}, "params_file 'no.yaml': no such file"),
+        ('simulation', {'rviz': True}, 'sudo apt install ros-'),
+        ('gazebo', {}, 'sudo apt install ros-'),
+        ('four_bar', {}, 'sudo apt install ros-'),
+        ('replay', {}, 'bag: none is given; write bag:=FOLDER'),
+    ],
+)
+def test_what_cannot_be_is_refused_in_one_line(launches, name, arguments, told):
+    """Where ros_gz_bridge or RViz are installed, those refusals cannot be seen."""
+    package = {'rviz': 'robot_state_publisher'}.get(next(iter(arguments), ''), '')
+    package = package or ('ros_gz_bridge' if name in ('gazebo', 'four_bar') else '')
+    if package and _installed(package):
+        pytest.skip(f'{package} is installed')
+    launch = launches.launch(name, **arguments)
+    assert launch.wait(40.0) == 1, launch.output
+    (line,) = [line for line in launch.output.splitlines() if 'Caught' in line]
+    assert told in line
+    assert 'Traceback' not in launch.output
+    assert 'process started' not in launch.output
+
+
+def _installed(package: str) -> bool:
+    from ament_index_python.packages import get_packages_with_prefixes
+
+    return package in get_packages_with_prefixes()
+
+
+# Scenes ------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def listening(peer):
+    """Return lists of the states and commands of one arm, by namespace."""
+
+    def listen(space: str = ''):
+        states = peer.collect(JointState, f'{space}/joint_states', RELIABLE)
+        commands = peer.collect(Float64MultiArray, f'{space}/effort_controller/commands', RELIABLE)
+        return states, commands
+
+    return listen
+
+
+def gravity(q) -> np.ndarray:
+    model = pinocchio.buildModelFromXML(sample('scara').xml)
+    return pinocchio.computeGeneralizedGravity(model, model.createData(), np.asarray(q, float))
+
+
+def test_the_simulation_tracks_records_and_ends_with_a_safe_command(launches, peer, listening):
+    states, commands = listening()
+    launch = launches.launch('simulation', record=True, bag='bag')
+    wait_active(peer, 'controller')
+    nodes_there(peer, '/simulator', '/controller', '/recorder')
+    launch.says('sent circle', 40.0)
+    peer.spin_until(
+        lambda: states and states[-1].header.stamp.sec >= 2, 40.0, 'two simulated seconds'
+    )
+    peer.spin_for(0.1)
+    moving = np.array(commands[-1].data)
+    launch.interrupt()
+    peer.spin_for(0.5)
+    last = np.array(commands[-1].data)
+    # The arm moves at 0.45 m/s; between the last state that both have seen and the one that the
+    # controller answered lie some ms, in which gravity of the quill does not change at all.
+    expected = gravity(states[-1].position)
+    np.testing.assert_allclose(last, expected, atol=1e-9)
+    assert np.abs(moving - expected).max() > 0.1, 'the command before was no gravity'
+    assert launch.output.count('process has finished cleanly') == 4
+    from robot_dynamics_ros.analysis.reading import read_recording
+
+    recording = read_recording(launch.log.parent / 'bag')
+    assert recording.time[-1] >= 2.0
+    told = np.isfinite(recording.reference_position).all(axis=1) & (recording.time > 1.0)
+    error = (recording.reference_position - recording.position)[told]
+    # A lost command costs 2 ms of an acceleration error; a wrong model or law costs far more
+    # (PD + gravity: 60 mrad here).
+    assert np.sqrt((error**2).mean(axis=0)).max() < 5e-3
+
+
+def test_a_program_needs_no_motion_and_lockstep_no_clock(launches, peer, listening):
+    states, _ = listening()
+    launch = launches.launch(
+        'simulation', law='constraint_stabilization', program='scara_circle', mode='lockstep'
+    )
+    wait_active(peer, 'controller')
+    peer.spin_until(lambda: states and states[-1].header.stamp.sec >= 1, 60.0, 'a second')
+    output = launch.interrupt()
+    assert 'sent ' not in output
+    assert 'constraint_stabilization' in output
+
+
+def test_the_scene_ends_with_a_node_that_dies(launches, peer):
+    launch = launches.launch('simulation')
+    wait_active(peer, 'controller')
+    (controller,) = [
+        int(line.rpartition('[')[2].rstrip(']'))
+        for line in launch.output.splitlines()
+        if '[controller-' in line and 'process started with pid' in line
+    ]
+    os.kill(controller, signal.SIGKILL)
+    launch.wait(30.0)
+    assert 'the scene ends: controller-2 ended with -9' in launch.output
+    assert 'ERROR' in launch.output
+
+
+def test_two_robots_have_their_own_topics_joints_and_time(launches, peer, listening):
+    heard = {side: listening(f'/{side}') for side in ('left', 'right')}
+    launch = launches.launch('two_robots')
+    for side, (states, commands) in heard.items():
+        wait_active(peer, f'/{side}/controller')
+        peer.spin_until(
+            lambda s=states: s and s[-1].header.stamp.sec >= 1, 60.0, f'{side} to move'
+        )
+        assert list(states[-1].name) == [f'{side}_joint{i}' for i in range(1, 5)]
+        assert commands
+    topics = dict(peer.node.get_topic_names_and_types())
+    shared = {name for name in topics if not name.startswith(('/left/', '/right/'))}
+    assert shared <= {'/diagnostics', '/parameter_events', '/rosout', '/clock'}
+    assert not peer.node.get_publishers_info_by_topic('/clock'), 'each simulation has its own'
+    assert launch.output.count('sent circle') == 2
+    launch.interrupt()
+    assert launch.output.count('process has finished cleanly') == 6
+
+
+NOMINAL = PROJECT.parent / 'shared' / 'data' / 'gazebo_scara_nominal'
+
+
+@pytest.mark.skipif(not NOMINAL.is_dir(), reason='the recordings are not here')
+@pytest.mark.parametrize(
+    ('gravity', 'verdict'), [('-9.8', 'the model explains the efforts'), ('-9.0', 'gravity')]
+)
+def test_a_replayed_bag_is_compared_with_the_model_in_it(tmp_path, gravity, verdict):
+    """The recording is of Gazebo at its own gravity, 9.8 m/s^2; the bag's URDF is the nominal."""
+    prefix, commands = tmp_path / 'prefix', tmp_path / 'commands'
+    make_prefix(prefix, bridge=False)
+    commands.mkdir()
+    make_player(prefix, commands)
+    with free_domain() as domain, Launches(tmp_path, domain, prefix) as launches:
+        launches.env['PATH'] = f'{commands}{os.pathsep}{launches.env["PATH"]}'
+        with Peer(launches, 'listener') as listener:
+            told = listener.collect(DiagnosticArray, '/diagnostics')
+            launch = launches.launch(
+                'replay', bag=NOMINAL, effort_source='command', gravity=gravity
+            )
+
+            def verdicts() -> list[str]:
+                return [
+                    status.message
+                    for array in told
+                    for status in array.status
+                    if status.name == 'monitor: model'
+                ]
+
+            listener.spin_until(
+                lambda: any(verdict in text for text in verdicts()), 40.0, f'{verdict}'
+            )
+        launch.wait(40.0)
+        assert 'the scene ends: player' in launch.output
+
+
+# Installation ------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope='module')
+def workspace(tmp_path_factory) -> Path:
+    """Return a workspace in which colcon has built and installed a copy of the package."""
+    pytest.importorskip('colcon_core', reason='colcon is not installed')
+    folder = tmp_path_factory.mktemp('workspace')
+    left_out = ('.git', '.venv', 'out', '__pycache__', '.*_cache', 'test', 'benchmark')
+    shutil.copytree(PROJECT, folder / 'src' / PACKAGE, ignore=shutil.ignore_patterns(*left_out))
+    found = subprocess.run(
+        ['colcon', 'build'], cwd=folder, capture_output=True, text=True, timeout=200
+    )
+    assert found.returncode == 0, found.stdout + found.stderr
+    return folder
+
+
+def in_workspace(workspace: Path, command: str) -> str:
+    """Return the output of a command in a shell that has sourced the workspace."""
+    found = subprocess.run(
+        ['bash', '-c', f'source install/setup.bash && {command}'],
+        cwd=workspace, capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+    assert found.returncode == 0, found.stdout + found.stderr
+    return found.stdout
+
+
+def test_colcon_installs_every_node(workspace):
+    listed = in_workspace(workspace, f'ros2 pkg executables {PACKAGE}').split()
+    setup = (PROJECT / 'setup.py').read_text(encoding='utf-8')
+    declared = [
+        line.split("'")[1].split(' =')[0] for line in setup.splitlines() if ':main' in line
+    ]
+    assert sorted(set(listed) - {PACKAGE}) == sorted(declared)
+    assert {'controller', 'simulator', 'trajectory', 'recorder', 'gazebo_robot'} <= set(listed)
+
+
+def test_an_installed_package_finds_its_own_files(workspace):
+    code = (
+        'from robot_dynamics_ros.constraints.program_file import shipped_programs; '
+        'from robot_dynamics_ros.description.shipped import share_directory; '
+        'print(share_directory(), len(shipped_programs()))'
+    )
+    share, programs = in_workspace(workspace, f'cd / && {sys.executable} -c "{code}"').split()
+    assert Path(share) == workspace / 'install' / PACKAGE / 'share' / PACKAGE
+    assert int(programs) == len(list((PROJECT / 'config' / 'programs').glob('*.yaml')))
+    for folder in ('config', 'launch', 'urdf', 'worlds'):
+        mine = {path.name for path in (PROJECT / folder).glob('*.*')}
+        assert {path.name for path in (Path(share) / folder).glob('*.*')} == mine
+
+
+def test_an_installed_launch_file_shows_its_arguments(workspace):
+    shown = in_workspace(workspace, f'ros2 launch {PACKAGE} simulation.launch.py --show-args')
+    assert 'Which shipped arm.' in shown

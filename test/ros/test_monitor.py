@@ -1,0 +1,237 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The monitor node in a process of its own, fed with a recording of Gazebo and with made-up arms.
+
+Oracle of its efforts: Pinocchio, built from the URDF text.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pinocchio
+import pytest
+from diagnostic_msgs.msg import DiagnosticArray
+from peer import RELIABLE
+from rcl_interfaces.srv import SetParameters
+from rclpy.parameter import Parameter
+from samples import sample
+from sensor_msgs.msg import JointState
+from std_msgs.msg import Float64MultiArray
+
+EXCERPT = Path(__file__).resolve().parents[1] / 'data' / 'gazebo_scara_excerpt.csv'
+JOINTS = [f'joint{i}' for i in range(1, 5)]
+NANO = 1_000_000_000
+PERIOD_NS = 1_000_000
+PARTS = ('inertia', 'coriolis', 'gravity', 'armature', 'friction')
+
+
+def excerpt():
+    """Return q, v, v one step later and the effort of that step, each shape (100, 4)."""
+    return np.loadtxt(EXCERPT, delimiter=',', skiprows=4).reshape(100, 4, 4).transpose(1, 0, 2)
+
+
+class Feed:
+    """Publishes states and waits until the monitor has explained them."""
+
+    def __init__(self, peer, joints=JOINTS) -> None:
+        self.peer, self.joints, self.stamp = peer, list(joints), NANO
+        self.residuals = peer.collect(JointState, 'monitor/residual')
+        self.diagnostics = peer.collect(DiagnosticArray, '/diagnostics')
+        self._states = peer.node.create_publisher(JointState, 'joint_states', RELIABLE)
+        peer.spin_until(self._states.get_subscription_count, 60.0, 'the monitor')
+        peer.spin_until(lambda: self.diagnostics, 30.0, 'diagnostics')
+
+    def publish(self, q, v, effort=(), step=PERIOD_NS) -> None:
+        self.stamp += step
+        msg = JointState(name=self.joints, position=q, velocity=v, effort=effort)
+        msg.header.stamp.sec, msg.header.stamp.nanosec = divmod(self.stamp, NANO)
+        self._states.publish(msg)
+
+    def connect(self, q) -> None:
+        """Repeat a state at rest until the first residual comes: both ways are connected."""
+        rest = [0.0] * len(self.joints)
+
+        def connected() -> bool:
+            self.publish(q, rest, rest)
+            return bool(self.residuals)
+
+        self.peer.spin_until(connected, 30.0, 'a residual')
+        self.peer.spin_for(0.3)
+        self.residuals.clear()
+
+    def steps(self, q, v, v_next, effort) -> list[JointState]:
+        """Publish pairs of states, each pair a motion of its own; return the residuals."""
+        self.residuals.clear()
+        for row in zip(q, v, v_next, effort, strict=True):
+            self._pair(*(x.tolist() for x in row))
+        self.peer.spin_until(lambda: len(self.residuals) == len(q), 30.0, 'every residual')
+        return self.residuals
+
+    def _pair(self, q, v, v_next, effort) -> None:
+        self.publish(q, v, step=NANO)
+        self.publish(q, v_next, effort)
+        before = len(self.residuals)
+        self.peer.spin_until(lambda: len(self.residuals) > before, 20.0, 'a residual')
+
+    def verdict(self, subject: str, after: int = 0):
+        """Return the next status on a subject that tells of instants."""
+
+        def found():
+            for message in self.diagnostics[after:]:
+                for status in message.status:
+                    told = {pair.key: pair.value for pair in status.values}
+                    if status.name.endswith(subject) and told.get('instants', '1') != '0':
+                        return status
+            return None
+
+        return self.peer.spin_until(found, 20.0, f'a status on {subject}')
+
+
+def start(processes, **parameters):
+    given = {'robot': 'scara', 'diagnostics_period_s': 0.2, 'friction': False}
+    return processes.start('monitor', given | parameters)
+
+
+def told(status) -> dict[str, str]:
+    return {pair.key: pair.value for pair in status.values}
+
+
+def test_a_recording_of_gazebo_is_explained_with_its_own_gravity(processes, peer):
+    start(processes, gravity=[0.0, 0.0, -9.8])
+    parts = {name: peer.collect(JointState, f'monitor/{name}') for name in (*PARTS, 'effort')}
+    feed = Feed(peer)
+    q, v, v_next, effort = excerpt()
+    feed.connect(q[0].tolist())
+    for received in parts.values():
+        received.clear()
+    residuals = feed.steps(q, v, v_next, effort)
+    # A difference of velocities of 1 rad/s over 1 ms leaves 1e-13 rad/s^2.
+    assert max(np.abs(msg.effort).max() for msg in residuals) < 1e-9
+    peer.spin_until(lambda: all(len(x) == 100 for x in parts.values()), 20.0, 'every part')
+    model = pinocchio.buildModelFromXML(sample('scara').xml)
+    model.gravity.linear = np.array([0.0, 0.0, -9.8])
+    data = model.createData()
+    for k in (0, 50, 99):
+        a = (v_next[k] - v[k]) / 1e-3
+        expected = pinocchio.rnea(model, data, q[k], v[k], a)
+        np.testing.assert_allclose(parts['effort'][k].effort, expected, atol=1e-9)
+        together = np.sum([parts[name][k].effort for name in PARTS], axis=0)
+        np.testing.assert_allclose(together, expected, atol=1e-9)
+        np.testing.assert_array_equal(parts['effort'][k].position, q[k])
+
+
+def test_the_standard_gravity_is_found_to_be_wrong_and_diagnostics_name_it(processes, peer):
+    start(processes)  # 9.81, as everybody writes
+    feed = Feed(peer)
+    q, v, v_next, effort = excerpt()
+    count = len(feed.diagnostics)
+    residuals = feed.steps(q, v, v_next, effort)
+    quill = np.array([msg.effort[2] for msg in residuals])
+    # The quill and what it carries, 1.87 kg, by 0.01 m/s^2.
+    np.testing.assert_allclose(quill, 0.0187, atol=1e-9)
+    status = feed.verdict('model', count)
+    assert status.level == b'\x01'
+    assert 'gravity: the efforts speak of 9.8000 m/s^2, the model has 9.8100' in status.message
+    assert "Gazebo's own default is 9.8" in status.message
+    assert told(status)['gravity that fits best'].endswith('-9.8000')
+    formulations = feed.verdict('formulations', count)
+    assert formulations.level == b'\x00'
+    assert 'newton_euler and pinocchio differ by' in formulations.message
+
+
+def test_a_load_that_the_model_does_not_know_is_told_and_can_be_given(processes, peer):
+    start(processes, residual_warn=[0.5], residual_error=[5.0])
+    feed = Feed(peer)
+    q, rest = np.array([0.2, 0.5, 0.1, 0.0]), np.zeros(4)
+    model = pinocchio.buildModelFromXML(sample('scara').xml)
+    load = np.array([0.0, 0.0, 2.0 * 9.81, 0.0])  # 2 kg below the quill, which points down
+    weight = pinocchio.computeGeneralizedGravity(model, model.createData(), q) - load
+    count = len(feed.diagnostics)
+    feed.steps(*(np.array([x]) for x in (q, rest, rest, weight)))
+    status = feed.verdict('model', count)
+    assert status.level == b'\x02'
+    assert "joint 'joint3': 19.6 N RMS are not explained, more than 0.5" in status.message
+    request = SetParameters.Request(
+        parameters=[Parameter('payload_mass', value=2.0).to_parameter_msg()]
+    )
+    assert peer.call(SetParameters, 'monitor/set_parameters', request).results[0].successful
+    residuals = feed.steps(*(np.array([x]) for x in (q, rest, rest, weight)))
+    np.testing.assert_allclose(residuals[-1].effort, 0.0, atol=1e-9)
+
+
+def test_commands_are_compared_by_the_stamps_of_the_reference(processes, peer):
+    start(processes, gravity=[0.0, 0.0, -9.8], effort_source='reference')
+    references = peer.node.create_publisher(JointState, 'controller/reference', RELIABLE)
+    feed = Feed(peer)
+    peer.spin_until(references.get_subscription_count, 30.0, 'subscription of the reference')
+    q, v, v_next, effort = (x[:20] for x in excerpt())
+
+    def publish_reference(k: int, stamp: int) -> None:
+        msg = JointState(name=JOINTS, effort=effort[k].tolist())
+        msg.header.stamp.sec, msg.header.stamp.nanosec = divmod(stamp, NANO)
+        references.publish(msg)
+
+    for k in range(20):
+        feed.publish(q[k].tolist(), v[k].tolist(), step=NANO)
+        if k % 2:  # before or after the state that completes the step: the order cannot matter
+            publish_reference(k, feed.stamp)
+            peer.spin_for(0.02)
+        feed.publish(q[k].tolist(), v_next[k].tolist())
+        if not k % 2:
+            peer.spin_for(0.02)
+            publish_reference(k, feed.stamp - PERIOD_NS)
+        peer.spin_until(lambda k=k: len(feed.residuals) == k + 1, 20.0, f'residual {k}')
+    assert max(np.abs(msg.effort).max() for msg in feed.residuals) < 1e-9
+
+
+def test_efforts_of_the_command_topic_are_compared_in_the_drivers_units(processes, peer):
+    start(processes, driver_profile='template', effort_source='command')
+    commands = peer.node.create_publisher(
+        Float64MultiArray, 'effort_controller/commands', RELIABLE
+    )
+    joints = ['axis_1', 'axis_2', 'axis_3', 'axis_4']
+    feed = Feed(peer, joints)
+    peer.spin_until(commands.get_subscription_count, 30.0, 'subscription of the commands')
+    # 10 A on each axis: K = 0.05 N m/A * 100, * -1 on axis 2, 0.05 * 2000 rad/m on axis 3, whose
+    # command stands last.
+    commands.publish(Float64MultiArray(data=[10.0, 10.0, 10.0, 0.5]))
+    expected = np.array([50.0, -50.0, 50.0, 50.0])
+
+    def explained() -> bool:
+        feed.publish([0.0, 30.0, 120.0, 0.0], [0.0] * 4)
+        return bool(feed.residuals) and np.isfinite(feed.residuals[-1].effort).all()
+
+    peer.spin_until(explained, 30.0, 'a residual')
+    found = feed.residuals[-1]
+    np.testing.assert_allclose(found.position, [0.0, np.deg2rad(-30.0), 0.1, 0.0], atol=1e-12)
+    model = pinocchio.buildModelFromXML(sample('scara').xml)
+    q = np.array(found.position)
+    weight = pinocchio.computeGeneralizedGravity(model, model.createData(), q)
+    np.testing.assert_allclose(np.array(found.effort) + weight, expected, atol=1e-9)
+
+
+def test_without_efforts_it_says_so(processes, peer):
+    start(processes)
+    feed = Feed(peer)
+    for _ in range(5):
+        feed.publish([0.2, 0.5, 0.1, 0.0], [0.0] * 4)
+    status = feed.verdict('model')
+    assert status.level == b'\x01'
+    assert status.message == 'no efforts to compare with'
+
+
+@pytest.mark.parametrize(
+    ('parameters', 'text'),
+    [
+        ({'effort_source': 'guess'}, "unknown effort source 'guess'; known: command, measured"),
+        ({'acceleration': 'guess'}, "unknown acceleration 'guess'; known: filtered, semi_im"),
+        ({'residual_warn': [1.0, 2.0]}, 'give 1 or 4 numbers'),
+        ({'driver_profile': 'nobody'}, "driver profile 'nobody': no such file; shipped:"),
+    ],
+)
+def test_a_wrong_parameter_ends_the_start_with_one_clear_line(processes, parameters, text):
+    node = start(processes, **parameters)
+    assert node.wait() == 2
+    assert text in node.output
+    assert 'Traceback' not in node.output

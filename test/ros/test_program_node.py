@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The controller node under a constraint program: topics, diagnostics, switching, refusals."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from diagnostic_msgs.msg import DiagnosticArray
+from peer import RELIABLE
+from rcl_interfaces.msg import Parameter, ParameterType, ParameterValue
+from rcl_interfaces.srv import SetParameters
+from sensor_msgs.msg import JointState
+from std_msgs.msg import Float64MultiArray
+
+NANO = 1_000_000_000
+JOINTS = [f'joint{i}' for i in range(1, 5)]
+PLACE = [-0.315, 1.398, 0.12, 1.083]  # the start of scara_circle, to a millimetre
+NODE = {
+    'robot': 'scara',
+    'law': 'constraint_stabilization',
+    'program': 'scara_circle',
+    'activation_ramp_s': 0.5,
+    'state_timeout_s': 30.0,
+    'diagnostics_period_s': 0.2,
+}
+ROWS = ['circle: tool x (m)', 'circle: tool y (m)', 'height: tool z (m)']
+
+
+class Arm:
+    """A driver at rest that answers nothing."""
+
+    def __init__(self, peer) -> None:
+        self.peer, self.stamp = peer, NANO
+        self.commands = peer.collect(Float64MultiArray, 'effort_controller/commands')
+        self._states = peer.node.create_publisher(JointState, 'joint_states', RELIABLE)
+
+    def command(self, q=PLACE) -> np.ndarray:
+        """Publish states until a command comes."""
+        before = len(self.commands)
+
+        def answered() -> bool:
+            if len(self.commands) == before:
+                self.stamp += 1_000_000
+                msg = JointState(name=JOINTS, position=list(q), velocity=[0.0] * 4)
+                msg.header.stamp.sec, msg.header.stamp.nanosec = divmod(self.stamp, NANO)
+                self._states.publish(msg)
+            return len(self.commands) > before
+
+        self.peer.spin_until(answered, 60.0, 'a command')
+        return np.array(self.commands[-1].data)
+
+
+@pytest.fixture
+def arm(peer) -> Arm:
+    return Arm(peer)
+
+
+def set_string(peer, name, value):
+    parameter = Parameter(
+        name=name, value=ParameterValue(type=ParameterType.PARAMETER_STRING, string_value=value)
+    )
+    request = SetParameters.Request(parameters=[parameter])
+    return peer.call(SetParameters, 'controller/set_parameters', request).results[0]
+
+
+def test_it_shows_f_multipliers_conditioning_and_the_effort_by_origin(processes, peer, arm):
+    constraint = peer.collect(JointState, 'controller/constraint')
+    condition = peer.collect(Float64MultiArray, 'controller/constraint_condition')
+    split = peer.collect(JointState, 'controller/effort_split')
+    found = peer.collect(DiagnosticArray, '/diagnostics')
+    processes.start('controller', NODE | {'activation_ramp_s': 0.0})
+
+    def complete() -> bool:
+        arm.command()
+        told = any('sigma_min' in {pair.key for pair in m.status[0].values} for m in found)
+        return bool(constraint and condition and split and told)
+
+    peer.spin_until(complete, 60.0, 'all topics of the program')
+    assert list(constraint[-1].name)[:3] == ROWS
+    assert len(constraint[-1].position) == len(constraint[-1].velocity) == 4
+    assert np.isfinite(constraint[-1].effort).all()
+    # The tool at rest on the start of the circle, by the closed form of the arm.
+    q1, q12 = PLACE[0], PLACE[0] + PLACE[1]
+    x = 0.325 * np.cos(q1) + 0.275 * np.cos(q12) - 0.44
+    assert constraint[0].position[0] == pytest.approx(x, abs=1e-9)
+    sigma_min, number, damped, scale = condition[-1].data
+    assert 0.0 < sigma_min < 1.0 < number
+    assert (damped, scale) == (0.0, 1.0)
+    parts = dict(zip(split[-1].name, split[-1].effort, strict=True))
+    for origin in ('inertia', 'coriolis', 'gravity', 'friction', 'task', 'null_space'):
+        assert {f'{joint}/{origin}' for joint in JOINTS} <= set(parts)
+    stamp = split[-1].header.stamp
+    whole = [sum(x for name, x in parts.items() if name.startswith(f'{j}/')) for j in JOINTS]
+    assert stamp.sec + stamp.nanosec > 0
+    assert whole[2] == pytest.approx(arm.commands[-1].data[2], abs=1.0)  # a tick apart
+
+
+def test_a_program_is_switched_without_a_jump_and_a_wrong_one_refused(processes, peer, arm):
+    processes.start('controller', NODE)
+    away = [PLACE[0] + 0.02, *PLACE[1:]]
+    for _ in range(700):  # past the ramp of 0.5 s
+        pulling = arm.command(away)
+    program = """
+name: stay
+constraints:
+  - {kind: joint_program, position: [-0.295, 1.398, 0.12, 1.083], natural_frequency: 10}
+"""
+    result = set_string(peer, 'program', 'no_such_program')
+    assert not result.successful
+    assert 'scara_circle' in result.reason
+    result = set_string(peer, 'program', 'constraints: [{kind: magic}]')
+    assert not result.successful
+    assert 'magic' in result.reason
+    result = set_string(peer, 'program', program)
+    assert result.successful, result.reason
+    first = arm.command(away)
+    # The first millisecond of a ramp of 0.5 s: below 2e-5 of the way, and the arm does not move.
+    assert first == pytest.approx(pulling, abs=1e-2 * np.abs(pulling).max())
+
+
+def test_a_program_that_cannot_be_held_ends_the_start_with_one_line(processes):
+    program = 'constraints: [{kind: point, frame: tool, target: [2.0, 0.0, 0.3]}]'
+    node = processes.start('controller', NODE | {'program': program})
+    assert node.wait(60.0) == 2
+    assert 'cannot be reached' in node.output
+    assert 'Traceback' not in node.output

@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A run over ROS, recorded by the recorder node: read whole, replayed to the digit, explained."""
+
+from __future__ import annotations
+
+import json
+import signal
+from pathlib import Path
+
+import numpy as np
+import pytest
+from bags import MS
+from builtin_interfaces.msg import Duration, Time
+from rcl_interfaces.srv import SetParameters
+from rclpy.parameter import Parameter
+from rclpy.qos import DurabilityPolicy, QoSProfile
+from std_msgs.msg import String
+from std_srvs.srv import SetBool, Trigger
+from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
+
+from robot_dynamics_ros.__main__ import main
+from robot_dynamics_ros.analysis.reading import read_recording
+from robot_dynamics_ros.control.loop_parameters import DEFAULTS
+from robot_dynamics_ros.nodes.controller_parameters import CONTROLLER
+
+JOINTS = [f'joint{i}' for i in (1, 2, 3, 4)]
+FIRST = [0.3, -0.4, 0.1, 0.5]
+AIM = [0.6, -0.1, 0.15, 0.1]
+END_S = 0.6
+
+
+def trajectory() -> JointTrajectory:
+    """Return a motion that starts as soon as it is received."""
+    points = [
+        JointTrajectoryPoint(positions=where, time_from_start=Duration(nanosec=k * 200 * MS))
+        for k, where in ((1, AIM), (2, FIRST))
+    ]
+    message = JointTrajectory(joint_names=JOINTS, points=points)
+    message.header.stamp = Time()
+    return message
+
+
+def run(processes, peer, bag: Path, controller: dict, during) -> None:
+    """Record a lockstep run of ``END_S`` seconds; ``during`` acts once it goes on."""
+    latched = QoSProfile(depth=10, durability=DurabilityPolicy.TRANSIENT_LOCAL)
+    statuses = peer.collect(String, 'controller/trajectory_status', latched)
+    sender = peer.node.create_publisher(JointTrajectory, 'controller/joint_trajectory', 10)
+    recorder = processes.start('recorder', {'bag': str(bag)})
+    recorder.says('recording to')
+    usual = {
+        'robot': 'scara', 'use_sim_time': True, 'state_timeout_s': 5.0, 'command_listeners': 2
+    }  # fmt: skip
+    processes.start('controller', usual | controller)
+    simulator = processes.start(
+        'simulator',
+        {'robot': 'scara', 'mode': 'lockstep', 'start_paused': True, 'initial_position': FIRST,
+         'end_time_s': END_S, 'on_end': 'exit'},
+    )  # fmt: skip
+    peer.spin_until(
+        lambda: peer.call(Trigger, 'recorder/ready', Trigger.Request()).success, 40, 'readiness'
+    )
+    peer.spin_until(sender.get_subscription_count, 20, 'the controller')
+    peer.call(SetBool, 'simulator/pause', SetBool.Request(data=False))
+    during(peer, sender, statuses)
+    peer.spin_until(lambda: simulator.returncode is not None, 60, 'the end')
+    recorder.stop(signal.SIGINT)
+
+
+def send(peer, sender, statuses) -> None:
+    sender.publish(trajectory())
+    peer.spin_until(lambda: statuses, 20, 'the answer to the trajectory')
+    assert statuses[-1].data.startswith('accepted')
+
+
+def send_and_change(peer, sender, statuses) -> None:
+    send(peer, sender, statuses)
+    changed = Parameter('natural_frequency', value=[18.0, 17.0, 16.0, 15.0]).to_parameter_msg()
+    request = SetParameters.Request(parameters=[changed])
+    assert peer.call(SetParameters, 'controller/set_parameters', request).results[0].successful
+
+
+@pytest.mark.parametrize(
+    ('controller', 'during'),
+    [
+        ({'law': 'computed_torque'}, send),
+        ({'law': 'pd_gravity', 'payload_mass': 0.8}, send_and_change),
+    ],
+)
+def test_a_recorded_run_is_replayed_to_the_digit_and_explained(
+    processes, peer, tmp_path, controller, during
+):
+    bag = tmp_path / 'bag'
+    run(processes, peer, bag, controller, during)
+    recording = read_recording(bag).of_joints(JOINTS)
+    assert recording.notes == ()
+    assert np.ptp(recording.reference_position, axis=0).max() > 0.1, 'it moved'
+    assert np.unique(np.diff(recording.stamp_ns)).tolist() == [MS]
+    code = main(['replay', str(bag), '--output', str(tmp_path / 'replay')])
+    found = json.loads((tmp_path / 'replay' / 'replay.json').read_text('utf-8'))
+    # The same object and the same numbers on the same machine.
+    assert max(found['peak']) <= 1e-9, found
+    assert code == 0
+    assert found['commands'] > 500
+    assert main(['analyze', str(bag), '--output', str(tmp_path / 'figures'), '--no-report']) == 0
+    figures = json.loads((tmp_path / 'figures' / 'metrics.json').read_text('utf-8'))
+    assert figures['timing']['name'] == 'semi_implicit'
+    assert figures['effort']['source'] == 'measured, which tell of the step before'
+    # The plant's dry friction is a soft constraint, solved to 1e-14 with an impedance of 0.9999.
+    assert max(figures['effort']['residual_share']) < 1e-4
+
+
+def test_the_usual_parameters_of_a_replay_are_those_of_the_node():
+    declared = {spec.name: spec.default for spec in CONTROLLER}
+    assert DEFAULTS.keys() <= declared.keys()
+    assert {name: declared[name] for name in DEFAULTS} == DEFAULTS

@@ -1,0 +1,242 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The recorder node against real publishers; bags are read back by rosbags itself."""
+
+from __future__ import annotations
+
+import signal
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from peer import RELIABLE
+from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
+from rosbags.highlevel import AnyReader
+from rosgraph_msgs.msg import Clock
+from sensor_msgs.msg import JointState
+from std_msgs.msg import Float64, Float64MultiArray, String
+from std_srvs.srv import SetBool, Trigger
+
+MS = 1_000_000
+FIRST = [0.3, -0.4, 0.1, 0.5]
+RUN = ('/joint_states', '/effort_controller/commands', '/controller/reference')
+
+
+def stamp_of(msg) -> int:
+    return msg.header.stamp.sec * 1_000_000_000 + msg.header.stamp.nanosec
+
+
+def read(path: Path) -> dict[str, list[tuple[int, bytes]]]:
+    """Return times and serialized messages by topic."""
+    with AnyReader([path]) as reader:
+        found = {connection.topic: [] for connection in reader.connections}
+        for connection, stamp, data in reader.messages():
+            found[connection.topic].append((stamp, bytes(data)))
+    return found
+
+
+def decoded(path: Path, topic: str) -> list:
+    with AnyReader([path]) as reader:
+        wanted = [connection for connection in reader.connections if connection.topic == topic]
+        return [
+            reader.deserialize(data, connection.msgtype)
+            for connection, _, data in reader.messages(connections=wanted)
+        ]
+
+
+class FakeController:
+    """Answers each new state with a command and, after it, a reference; keeps what it heard."""
+
+    def __init__(self, peer, last_stamp=10**18):
+        node = peer.node
+        self.last_stamp = last_stamp
+        self.commands: list[list[float]] = []
+        self.heard: list[bytes] = []
+        self._last = -1
+        self._commands = node.create_publisher(Float64MultiArray, RUN[1], 1)
+        self._references = node.create_publisher(JointState, RUN[2], 10)
+        node.create_subscription(JointState, RUN[0], self._on_state, RELIABLE)
+        node.create_subscription(JointState, RUN[0], self._on_bytes, RELIABLE, raw=True)
+
+    def _on_bytes(self, data):
+        if not self.heard or data != self.heard[-1]:
+            self.heard.append(data)
+
+    def _on_state(self, msg):
+        if stamp_of(msg) == self._last:
+            self._answer_again()
+            return
+        self._last = stamp_of(msg)
+        if self._last > self.last_stamp:
+            return
+        effort = [-20.0 * q - v for q, v in zip(msg.position, msg.velocity, strict=True)]
+        self.commands.append(effort)
+        self._reference = JointState(name=msg.name, position=effort)
+        self._reference.header.stamp = msg.header.stamp
+        self._answer()
+
+    def _answer(self):
+        self._sent = time.monotonic()
+        self._commands.publish(Float64MultiArray(data=self.commands[-1]))
+        self._references.publish(self._reference)
+
+    def _answer_again(self):
+        """A state that is sent again long after its answer: nobody was connected yet."""
+        if self._last <= self.last_stamp and time.monotonic() - self._sent > 0.3:
+            self._answer()
+
+
+def begin(processes, peer, parameters, last_stamp=10**18):
+    """Start recorder, controller and paused simulator; return the first two once all is ready."""
+    recorder = processes.start('recorder', parameters)
+    recorder.says('recording to')
+    controller = FakeController(peer, last_stamp)
+    processes.start(
+        'simulator', {'robot': 'scara', 'initial_position': FIRST, 'start_paused': True}
+    )
+    peer.spin_until(
+        lambda: peer.call(Trigger, 'recorder/ready', Trigger.Request()).success, 30, 'readiness'
+    )
+    peer.call(SetBool, 'simulator/pause', SetBool.Request(data=False))
+    return recorder, controller
+
+
+def record(processes, peer, path, steps):
+    """Record a lockstep run of some steps; return the recorder and the controller."""
+    found = begin(processes, peer, {'bag': str(path)}, last_stamp=(steps - 1) * MS)
+    peer.spin_until(lambda: len(found[1].heard) == steps + 1, 60, f'{steps} steps')
+    return found
+
+
+def test_a_run_is_recorded_without_loss_bit_for_bit_on_the_clock_of_its_states(
+    processes, peer, tmp_path
+):
+    steps = 400
+    recorder, controller = record(processes, peer, tmp_path / 'bag', steps)
+    assert recorder.stop(signal.SIGINT) == 0
+    assert f'/joint_states: {steps + 1} recorded' in recorder.output
+    assert '0 lost' in recorder.output
+    bag = read(tmp_path / 'bag')
+    assert bag[RUN[0]] == [(k * MS, data) for k, data in enumerate(controller.heard)]
+    # A command carries no stamp: it has that of the state that it answers.
+    assert [stamp for stamp, _ in bag[RUN[1]]] == [k * MS for k in range(steps)]
+    recorded = [list(msg.data) for msg in decoded(tmp_path / 'bag', RUN[1])]
+    assert recorded == controller.commands
+    assert [stamp for stamp, _ in bag[RUN[2]]] == [k * MS for k in range(steps)]
+    (description,) = decoded(tmp_path / 'bag', '/robot_description')
+    assert description.data.startswith('<?xml')
+    assert bag['/robot_description'][0][0] == 0
+
+
+def test_two_runs_give_the_same_bag(processes, peer, tmp_path):
+    bags = []
+    for count in range(2):
+        path = tmp_path / f'bag{count}'
+        recorder, _ = record(processes, peer, path, 150)
+        assert recorder.stop(signal.SIGTERM) == 0
+        bags.append({topic: read(path)[topic] for topic in RUN})
+        for node in processes.nodes:
+            node.kill()
+        peer.restart()
+    assert bags[0] == bags[1]
+    assert [len(bags[0][topic]) for topic in RUN] == [151, 150, 150]
+
+
+def test_a_recorder_killed_by_sigterm_in_the_middle_of_a_run_closes_its_bag(
+    processes, peer, tmp_path
+):
+    recorder, controller = begin(processes, peer, {'bag': str(tmp_path / 'bag')})
+    peer.spin_until(lambda: len(controller.heard) > 200, 60, '200 steps')
+    recorder.stop(signal.SIGTERM)
+    stamps = [stamp for stamp, _ in read(tmp_path / 'bag')[RUN[0]]]
+    assert len(stamps) > 150
+    assert np.unique(np.diff(stamps)).tolist() == [MS]
+
+
+def test_the_recording_ends_by_itself_after_its_duration(processes, peer, tmp_path):
+    recorder, _ = begin(
+        processes,
+        peer,
+        {'bag': str(tmp_path / 'bag'), 'max_duration_s': 0.05, 'record_clock': True},
+    )
+    peer.spin_until(lambda: recorder.returncode is not None, 60, 'end of the recorder')
+    assert recorder.wait() == 0
+    bag = read(tmp_path / 'bag')
+    assert bag[RUN[0]][-1][0] == 50 * MS
+    assert max(stamp for messages in bag.values() for stamp, _ in messages) == 50 * MS
+    assert {stamp % (10 * MS) for stamp, _ in bag['/clock']} == {0}
+
+
+def test_further_topics_are_found_whatever_their_type_and_reliability(processes, peer, tmp_path):
+    recorder = processes.start(
+        'recorder',
+        {
+            'bag': str(tmp_path / 'bag'),
+            'extra_topics': ['temperature', 'clock_copy rosgraph_msgs/msg/Clock', 'joint_states'],
+        },
+    )
+    recorder.says('recording to')
+    best_effort = QoSProfile(depth=10, reliability=ReliabilityPolicy.BEST_EFFORT)
+    states = peer.node.create_publisher(JointState, 'joint_states', best_effort)
+    temperature = peer.node.create_publisher(Float64, 'temperature', 10)
+    clock = peer.node.create_publisher(Clock, 'clock_copy', 10)
+    recorder.says('/joint_states is offered as best effort')
+    publishers = (states, temperature, clock)
+    peer.spin_until(
+        lambda: all(p.get_subscription_count() for p in publishers), 20, 'subscriptions'
+    )
+    for k in range(1, 6):
+        state = JointState(name=['j'], position=[float(k)])
+        state.header.stamp.sec = k
+        states.publish(state)
+        peer.spin_for(0.05)
+        temperature.publish(Float64(data=20.0 + k))
+        message = Clock()
+        message.clock.sec = k
+        clock.publish(message)
+        peer.spin_for(0.05)
+    assert recorder.stop() == 0
+    bag = read(tmp_path / 'bag')
+    seconds = [k * 1000 * MS for k in range(1, 6)]
+    for topic in ('/joint_states', '/temperature', '/clock_copy'):
+        assert [stamp for stamp, _ in bag[topic]] == seconds, topic
+    assert [msg.data for msg in decoded(tmp_path / 'bag', '/temperature')] == [
+        21.0, 22.0, 23.0, 24.0, 25.0
+    ]  # fmt: skip
+
+
+def test_latched_messages_from_before_the_recording_are_in_the_bag(processes, peer, tmp_path):
+    latched = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
+    publisher = peer.node.create_publisher(String, 'controller/parameters', latched)
+    publisher.publish(String(data='law: computed_torque'))
+    recorder = processes.start('recorder', {'bag': str(tmp_path / 'bag')})
+    peer.spin_until(publisher.get_subscription_count, 30, 'the recorder')
+    peer.spin_for(0.3)
+    assert recorder.stop() == 0
+    assert 'nothing came on /joint_states' in recorder.output
+    (message,) = decoded(tmp_path / 'bag', '/controller/parameters')
+    assert message.data == 'law: computed_torque'
+    metadata = (tmp_path / 'bag' / 'metadata.yaml').read_text()
+    assert 'transient_local' in metadata
+
+
+@pytest.mark.parametrize(
+    ('parameters', 'message'),
+    [
+        ({'extra_topics': ['x std_msgs/msg/Nothing']}, "message type 'std_msgs/msg/Nothing'"),
+        ({'extra_topics': ['x Nothing']}, "message type 'Nothing'"),
+    ],
+)
+def test_wrong_parameters_end_the_recorder_with_one_clear_line(
+    processes, tmp_path, parameters, message
+):
+    recorder = processes.start('recorder', {'bag': str(tmp_path / 'bag'), **parameters})
+    assert recorder.wait(60) == 2
+    assert f'error: {message} is not installed' in recorder.output.replace(': is', ' is')
+
+
+def test_a_bag_is_never_overwritten(processes, tmp_path):
+    (tmp_path / 'bag').mkdir()
+    recorder = processes.start('recorder', {'bag': str(tmp_path / 'bag')})
+    assert recorder.wait(60) == 2
+    assert 'exists already; choose another name' in recorder.output

@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The scenes of the constraint-stabilization law over ROS 2, judged by an exact solution.
+
+Oracle: the matrix exponential of f'' + G1 f' + G0 f = 0, computed here from the program's YAML.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import yaml
+from processes import PROJECT
+from rosbags.highlevel import AnyReader
+from rosbags.typesys import Stores, get_typestore
+from scipy.linalg import expm
+
+
+@pytest.fixture(scope='module')
+def scenes(tmp_path_factory) -> tuple[subprocess.CompletedProcess[str], Path]:
+    out = tmp_path_factory.mktemp('scenes')
+    done = subprocess.run(
+        [sys.executable, '-m', 'robot_dynamics_ros', 'scene', '--out', str(out)],
+        capture_output=True,
+        text=True,
+        timeout=280,
+        cwd=PROJECT,
+        env=os.environ | {'COLUMNS': '160'},
+    )
+    return done, out
+
+
+def recorded(bag: Path, topic: str) -> list:
+    store = get_typestore(Stores.ROS2_JAZZY)
+    with AnyReader([bag], default_typestore=store) as reader:
+        connections = [c for c in reader.connections if c.topic == topic]
+        return [
+            reader.deserialize(data, connection.msgtype)
+            for connection, _, data in reader.messages(connections=connections)
+        ]
+
+
+def test_all_scenes_keep_their_band(scenes):
+    done, out = scenes
+    assert done.returncode == 0, done.stdout + done.stderr
+    for name in ('circle', 'moving_plane', 'near_singular', 'four_bar'):
+        assert (out / name / 'report.html').is_file()
+        figures = json.loads((out / name / 'metrics.json').read_text(encoding='utf-8'))
+        assert figures['largest_effort_share'] <= 1.0
+
+
+def test_the_circle_decays_row_by_row_as_its_program_says(scenes):
+    messages = recorded(scenes[1] / 'circle' / 'bag', '/controller/constraint')
+    file = PROJECT / 'config' / 'programs' / 'scara_circle.yaml'
+    program = yaml.safe_load(file.read_text(encoding='utf-8'))
+    frequency = []
+    for part in program['constraints']:
+        rows = len(part['axes']) if 'axes' in part else 1
+        frequency += [float(part['natural_frequency'])] * rows
+    f = np.array([message.position for message in messages])
+    rates = np.array(messages[0].velocity)
+    stamps = [m.header.stamp.sec + 1e-9 * m.header.stamp.nanosec for m in messages]
+    times = np.array(stamps) - stamps[0]
+    for i, w in enumerate(frequency):
+        A = np.array([[0.0, 1.0], [-w * w, -2.0 * w]])
+        exact = np.array([(expm(A * t) @ [f[0, i], rates[i]])[0] for t in times[::25]])
+        # 2 % of the initial error: sampling at 1 kHz and MuJoCo's softened dry friction.
+        assert np.abs(f[::25, i] - exact).max() < 0.02 * np.abs(f[0]).max()
+        assert np.abs(f[-500:, i]).max() < 1e-4
+
+
+def test_the_singular_pass_is_damped_and_stays_far_from_the_limits(scenes):
+    figures = json.loads((scenes[1] / 'near_singular' / 'metrics.json').read_text('utf-8'))
+    assert figures['damped_ticks'] > 0
+    assert figures['sigma_min'] < 0.03
+    assert figures['largest_effort_share'] < 0.5
+
+
+def test_the_loop_of_the_four_bar_stays_closed(scenes):
+    messages = recorded(scenes[1] / 'four_bar' / 'bag', '/controller/constraint')
+    rows = [i for i, name in enumerate(messages[0].name) if name.startswith('loop')]
+    f = np.array([message.position for message in messages])
+    assert len(rows) == 2
+    assert np.abs(f[:, rows]).max() < 1e-5  # m; the plant's pin is hard but not rigid

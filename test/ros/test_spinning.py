@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A node's process ends in order: last message out, right exit code, one clear line."""
+
+from __future__ import annotations
+
+import signal
+
+import pytest
+from std_msgs.msg import String
+
+# numpy starts threads of its own when it is imported: a signal may arrive in one of them.
+NODE = """
+import sys
+import numpy
+import rclpy
+from rclpy.executors import SingleThreadedExecutor
+from rclpy.node import Node
+from rclpy.task import Future
+from std_msgs.msg import String
+from robot_dynamics_ros.errors import ParameterError
+from robot_dynamics_ros.nodes.spinning import run
+
+class Speaker(Node):
+    def __init__(self):
+        super().__init__('speaker')
+        if {case!r} == 'refused':
+            raise ParameterError('gain', -1.0, 'must be positive')
+        if {executor!r} == 'single':
+            self.make_executor = SingleThreadedExecutor
+        self.finished = Future()
+        self.words = self.create_publisher(String, 'words', 10)
+        self.create_timer(0.05, self.speak)
+
+    def speak(self):
+        self.words.publish(String(data='word'))
+        if {case!r} == 'finished' and self.words.get_subscription_count():
+            self.finished.set_result(7)
+        if {case!r} == 'failed':
+            self.finished.set_exception(ParameterError('gain', -1.0, 'later'))
+        if {case!r} == 'raised':
+            raise ParameterError('gain', -1.0, 'in a callback')
+        if {case!r} == 'mistaken':
+            raise ZeroDivisionError('a mistake in the program')
+
+    def on_stop(self):
+        assert rclpy.ok()
+        self.words.publish(String(data='last word'))
+        print('stopped', flush=True)
+
+code = run(Speaker)
+assert not rclpy.ok()
+sys.exit(code)
+"""
+EXECUTORS = pytest.mark.parametrize('executor', ['events', 'single'])
+
+
+def start(processes, case, executor):
+    return processes.start('speaker', code=NODE.format(case=case, executor=executor))
+
+
+@EXECUTORS
+@pytest.mark.parametrize('number', [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_the_node_in_order_and_its_last_word_arrives(
+    processes, peer, executor, number
+):
+    speaker = start(processes, '', executor)
+    words = peer.collect(String, 'words')
+    peer.spin_until(lambda: words, 60, 'a word')
+    assert speaker.stop(number) == 0
+    peer.spin_until(lambda: words[-1].data == 'last word', 20, 'the last word')
+    assert speaker.output.count('stopped') == 1
+    assert 'Traceback' not in speaker.output
+
+
+@EXECUTORS
+def test_a_node_that_is_finished_gives_its_exit_code(processes, peer, executor):
+    speaker = start(processes, 'finished', executor)
+    words = peer.collect(String, 'words')
+    peer.spin_until(lambda: words and words[-1].data == 'last word', 60, 'the last word')
+    assert speaker.wait() == 7
+
+
+@EXECUTORS
+@pytest.mark.parametrize(
+    ('case', 'code', 'reason', 'stopped'),
+    [
+        ('refused', 2, 'must be positive', False),
+        ('failed', 1, 'later', True),
+        ('raised', 1, 'in a callback', True),
+    ],
+)
+def test_an_error_of_ours_is_one_line_and_an_exit_code(
+    processes, executor, case, code, reason, stopped
+):
+    speaker = start(processes, case, executor)
+    assert speaker.wait(60) == code
+    errors = [line for line in speaker.output.splitlines() if line.startswith('error: ')]
+    assert errors == [f'error: parameter gain = -1.0 refused: {reason}']
+    assert ('stopped' in speaker.output) == stopped
+
+
+@EXECUTORS
+def test_a_mistake_in_the_program_is_shown_whole_after_the_orderly_end(processes, executor):
+    speaker = start(processes, 'mistaken', executor)
+    assert speaker.wait(60) == 1
+    assert 'stopped' in speaker.output
+    assert 'ZeroDivisionError: a mistake in the program' in speaker.output

@@ -1,0 +1,248 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The action ~/follow_joint_trajectory of the controller, driven by a client of its own."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+pytest.importorskip('control_msgs', reason='control_msgs is not installed')
+
+from action_msgs.msg import GoalStatus
+from builtin_interfaces.msg import Duration
+from control_msgs.action import FollowJointTrajectory
+from control_msgs.msg import JointTolerance
+from echo_arm import NANO, EchoArm
+from rclpy.action import ActionClient
+from rclpy.qos import QoSProfile
+from sensor_msgs.msg import JointState
+from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
+
+JOINTS = [f'joint{i}' for i in range(1, 5)]
+PLACE = np.array([0.0, -1.0, -0.5, 0.7])
+GOAL = PLACE + 0.1
+ARM = {'robot': 'four_dof', 'state_timeout_s': 30.0, 'activation_ramp_s': 0.0}
+Result = FollowJointTrajectory.Result
+
+
+class Client:
+    """An action client whose arm moves while it waits."""
+
+    def __init__(self, peer, arm) -> None:
+        self.arm, self.feedback = arm, []
+        self._client = ActionClient(
+            peer.node, FollowJointTrajectory, 'controller/follow_joint_trajectory'
+        )
+        arm.until(lambda: len(arm.commands) > 5, 30.0, 'commands')
+        arm.until(self._client.server_is_ready, 30.0, 'the action server')
+
+    def send(self, goal):
+        future = self._client.send_goal_async(
+            goal, feedback_callback=lambda msg: self.feedback.append(msg.feedback)
+        )
+        self.arm.until(future.done, 30.0, 'answer to a goal')
+        return future.result()
+
+    def result(self, handle):
+        future = handle.get_result_async()
+        self.arm.until(future.done, 60.0, 'result')
+        return future.result()
+
+    def run(self, goal):
+        handle = self.send(goal)
+        assert handle.accepted
+        return self.result(handle)
+
+
+@pytest.fixture
+def arm(peer) -> EchoArm:
+    return EchoArm(peer, JOINTS, PLACE)
+
+
+@pytest.fixture
+def client(processes, peer, arm) -> Client:
+    processes.start('controller', ARM | {'law': 'gravity_compensation'})
+    return Client(peer, arm)
+
+
+def goal(points=((1.0, GOAL),), names=JOINTS, *, stamp_s=0, path=(), end=(), late=0.0):
+    msg = JointTrajectory(joint_names=list(names))
+    msg.header.stamp.sec = stamp_s
+    for time, position in points:
+        point = JointTrajectoryPoint(positions=list(position), velocities=[0.0] * len(position))
+        point.time_from_start = duration(time)
+        msg.points.append(point)
+    return FollowJointTrajectory.Goal(
+        trajectory=msg,
+        path_tolerance=[JointTolerance(name=name, position=x) for name, x in path],
+        goal_tolerance=[JointTolerance(name=name, position=x) for name, x in end],
+        goal_time_tolerance=duration(late),
+    )
+
+
+def duration(seconds) -> Duration:
+    whole = round(abs(seconds) * NANO) * (1 if seconds >= 0.0 else -1)
+    return Duration(sec=whole // NANO, nanosec=whole % NANO)
+
+
+def test_a_goal_is_followed_to_its_end_with_feedback(client):
+    found = client.run(goal(path=[('joint1', 0.05)], end=[('joint2', 0.01)]))
+    assert found.status == GoalStatus.STATUS_SUCCEEDED
+    assert found.result.error_code == Result.SUCCESSFUL
+    assert found.result.error_string == ''
+    client.arm.until(lambda: np.allclose(client.arm.position, GOAL, atol=1e-12), 10.0, 'the end')
+    assert len(client.feedback) >= 10  # every 0.05 s of 1 s, less what the network drops
+    told = client.feedback[len(client.feedback) // 2]
+    assert list(told.joint_names) == JOINTS
+    elapsed = told.desired.time_from_start.sec + told.desired.time_from_start.nanosec / NANO
+    assert 0.0 < elapsed < 1.0
+    desired, actual = np.array(told.desired.positions), np.array(told.actual.positions)
+    assert (desired > PLACE).all()
+    assert (desired < GOAL).all()
+    np.testing.assert_allclose(told.error.positions, desired - actual, atol=1e-15)
+    assert len(told.desired.accelerations) == 4
+
+
+def test_a_joint_that_does_not_follow_is_named_with_error_tolerance_and_time(client):
+    client.arm.stuck = {1}
+    found = client.run(goal(path=[('joint2', 0.03)]))
+    assert found.status == GoalStatus.STATUS_ABORTED
+    assert found.result.error_code == Result.PATH_TOLERANCE_VIOLATED
+    reason = found.result.error_string
+    told = re.fullmatch(
+        r"joint 'joint2': position error (\S+) rad exceeds the 0.03 rad of the path tolerance "
+        r'at (\S+) s',
+        reason,
+    )
+    assert told, reason
+    # 0.1 rad by a cubic in 1 s pass 0.03 rad at 0.363 s; some states may be lost on the way.
+    error, time = float(told[1]), float(told[2])
+    assert 0.363 <= time < 0.5
+    assert error == pytest.approx(0.1 * time**2 * (3.0 - 2.0 * time), abs=1e-5)  # four digits
+
+
+def test_after_a_violated_path_tolerance_the_arm_stays_where_it_is(client, peer):
+    references = peer.collect(JointState, 'controller/reference')
+    client.arm.stuck = {0, 1, 2, 3}
+    client.run(goal(path=[('joint3', 0.02)]))
+
+    def back() -> bool:
+        farthest = max(msg.position[2] for msg in references)
+        return farthest > PLACE[2] + 0.01 and np.array_equal(references[-1].position, PLACE)
+
+    client.arm.until(back, 20.0, 'the reference where the arm is')
+
+
+def test_a_goal_that_is_missed_at_the_end_is_named_after_the_goal_time(client):
+    client.arm.offset = np.array([0.0, 0.0, 0.0, 0.02])
+    found = client.run(goal(end=[('joint4', 0.01)], late=0.2))
+    assert found.result.error_code == Result.GOAL_TOLERANCE_VIOLATED
+    reason = found.result.error_string
+    assert "joint 'joint4': position error -0.02 rad exceeds the 0.01 rad of the goal" in reason
+    late = re.search(r'(\S+) s after the end', reason)
+    assert late, reason
+    assert 0.2 < float(late[1]) < 0.4  # some states may be lost on the way
+
+
+def test_tolerances_that_are_negative_are_not_checked_and_zero_means_the_parameters(
+    processes, peer, arm
+):
+    parameters = {'path_tolerance': [0.03], 'law': 'gravity_compensation'}
+    processes.start('controller', ARM | parameters)
+    client = Client(peer, arm)
+    arm.stuck = {0}
+    found = client.run(goal(path=[('joint1', 0.0)]))
+    assert found.result.error_code == Result.PATH_TOLERANCE_VIOLATED
+    assert "joint 'joint1'" in found.result.error_string
+    arm.stuck = set()
+    arm.until(lambda: True, 1.0, '')
+    back = goal(points=[(1.0, PLACE)], path=[('joint1', -1.0)])
+    arm.stuck = {0}
+    assert client.run(back).result.error_code == Result.SUCCESSFUL
+
+
+def test_cancelling_brings_the_reference_to_rest_and_holds(client, peer):
+    references = peer.collect(JointState, 'controller/reference')
+    handle = client.send(goal(points=[(4.0, GOAL)]))
+    client.arm.until(
+        lambda: references and abs(references[-1].velocity[0]) > 0.02, 30.0, 'a moving reference'
+    )
+    canceled = handle.cancel_goal_async()
+    client.arm.until(canceled.done, 20.0, 'cancellation')
+    found = client.result(handle)
+    assert found.status == GoalStatus.STATUS_CANCELED
+    assert 'canceled' in found.result.error_string
+    client.arm.until(lambda: not np.any(references[-1].velocity), 20.0, 'rest')
+    steps = np.diff([msg.velocity[0] for msg in references])
+    # From 0.04 rad/s to rest at 1/0.2 s of the velocity limit, 2 ms a step: no jump.
+    assert np.abs(steps).max() < 0.04
+    assert PLACE[0] < references[-1].position[0] < GOAL[0]
+
+
+def test_a_new_goal_replaces_the_running_one(client):
+    first = client.send(goal(points=[(5.0, GOAL)]))
+    second = client.send(goal(points=[(0.5, PLACE - 0.05)]))
+    found = client.result(first)
+    assert found.status == GoalStatus.STATUS_ABORTED
+    assert found.result.error_string == 'replaced by a new goal'
+    assert client.result(second).result.error_code == Result.SUCCESSFUL
+
+
+def test_a_trajectory_on_the_topic_replaces_the_running_goal(client, peer):
+    publisher = peer.node.create_publisher(
+        JointTrajectory, 'controller/joint_trajectory', QoSProfile(depth=1)
+    )
+    client.arm.until(publisher.get_subscription_count, 20.0, 'subscription')
+    handle = client.send(goal(points=[(5.0, GOAL)]))
+    publisher.publish(goal().trajectory)
+    found = client.result(handle)
+    assert found.result.error_string == 'replaced by a trajectory on the topic'
+
+
+WRONG = [
+    (goal(names=['a', *JOINTS[1:]]), Result.INVALID_JOINTS, ["joint 'a'", 'known: joint1']),
+    (goal([(1.0, GOAL[:3])], JOINTS[:3]), Result.INVALID_JOINTS, ['joint4', 'missing']),
+    (goal([]), Result.INVALID_GOAL, ['no points']),
+    (goal([(1.0, GOAL), (1.0, GOAL)]), Result.INVALID_GOAL, ['increase strictly']),
+    (goal([(0.01, PLACE - 0.25)]), Result.INVALID_GOAL, ['velocity limit']),
+    (goal(path=[('jointX', 0.1)]), Result.INVALID_GOAL, ["'jointX'", 'no such joint']),
+    (goal([(0.1, GOAL)], stamp_s=1), Result.OLD_HEADER_TIMESTAMP, ['header.stamp', 'over']),
+]
+
+
+def test_wrong_goals_are_aborted_with_code_and_reason_and_the_running_one_goes_on(client):
+    running = client.send(goal(points=[(4.0, GOAL)]))
+    for wrong, code, texts in WRONG:
+        found = client.run(wrong)
+        assert found.status == GoalStatus.STATUS_ABORTED
+        assert found.result.error_code == code
+        for text in texts:
+            assert text in found.result.error_string
+    assert client.result(running).result.error_code == Result.SUCCESSFUL
+
+
+def test_silence_of_the_driver_aborts_the_goal_and_says_so(processes, peer, arm):
+    processes.start('controller', ARM | {'state_timeout_s': 0.3})
+    client = Client(peer, arm)
+    handle = client.send(goal(points=[(5.0, GOAL)]))
+    future = handle.get_result_async()
+    peer.spin_until(future.done, 20.0, 'result')
+    found = future.result()
+    assert found.status == GoalStatus.STATUS_ABORTED
+    assert 'no fresh state on /joint_states within 0.3 s' in found.result.error_string
+
+
+def test_without_an_active_controller_a_goal_is_rejected(processes, peer, arm):
+    processes.start('controller', ARM | {'autostart': False})
+    from lifecycle_msgs.msg import Transition
+    from lifecycle_msgs.srv import ChangeState
+
+    request = ChangeState.Request(transition=Transition(id=Transition.TRANSITION_CONFIGURE))
+    assert peer.call(ChangeState, 'controller/change_state', request).success
+    client = ActionClient(peer.node, FollowJointTrajectory, 'controller/follow_joint_trajectory')
+    peer.spin_until(client.server_is_ready, 30.0, 'the action server')
+    future = client.send_goal_async(goal())
+    peer.spin_until(future.done, 20.0, 'answer')
+    assert not future.result().accepted

@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The trajectory node between a controller and a simulator; here the test is the controller."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from lifecycle_msgs.srv import GetState
+from rclpy.qos import DurabilityPolicy, QoSProfile
+from samples import sample
+from sensor_msgs.msg import JointState
+from std_msgs.msg import Float64MultiArray, String
+from std_srvs.srv import Trigger
+from trajectory_msgs.msg import JointTrajectory
+
+from robot_dynamics_ros.nodes.trajectory_plan import MOTION, make_plan
+
+LATCHED = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
+FIRST = [-0.462, 1.478, 0.10, 0.2]
+NANO = 1_000_000_000
+MOVE = {
+    'robot': 'scara',
+    'kind': 'point',
+    'goal': [0.1, 0.9, 0.15, 0.0],
+    'duration_s': 1.0,
+    'start_time_s': 0.25,
+    'controller': 'test_peer',
+}
+
+
+class FakeController:
+    """Becomes active when told, answers trajectories with one text, and never moves."""
+
+    def __init__(self, peer, answer):
+        node = peer.node
+        self.answer, self.active = answer, False
+        self.trajectories: list[JointTrajectory] = []
+        self._status = node.create_publisher(String, '~/trajectory_status', LATCHED)
+        self._commands = node.create_publisher(Float64MultiArray, 'effort_controller/commands', 1)
+        node.create_service(GetState, '~/get_state', self._on_get_state)
+        node.create_subscription(JointTrajectory, '~/joint_trajectory', self._on_trajectory, 1)
+        node.create_subscription(JointState, 'joint_states', self._on_state, 10)
+        self.stamps: list[int] = []
+
+    def _on_get_state(self, _, response):
+        response.current_state.id = 3 if self.active else 2
+        response.current_state.label = 'active' if self.active else 'inactive'
+        return response
+
+    def _on_trajectory(self, msg):
+        self.trajectories.append(msg)
+        if self.answer:
+            self._status.publish(String(data=self.answer))
+
+    def _on_state(self, msg):
+        self.stamps.append(msg.header.stamp.sec * NANO + msg.header.stamp.nanosec)
+        self._commands.publish(Float64MultiArray(data=[0.0] * 4))
+
+
+def paused_simulator(processes):
+    return processes.start(
+        'simulator',
+        {'robot': 'scara', 'initial_position': FIRST, 'start_paused': True, 'on_end': 'exit'},
+    )
+
+
+def test_a_trajectory_is_accepted_before_the_simulator_runs_to_its_end(processes, peer):
+    controller = FakeController(peer, 'accepted: by the test')
+    ready = []
+
+    def on_ready(_, response):
+        ready.append(len(controller.trajectories))
+        response.success, response.message = len(ready) > 2, 'not before the third time'
+        return response
+
+    peer.node.create_service(Trigger, 'somebody/ready', on_ready)
+    simulator = paused_simulator(processes)
+    sender = processes.start(
+        'trajectory',
+        MOVE | {'ready_services': ['somebody/ready'], 'unpause_simulator': True,
+                'end_simulator': True, 'settle_s': 0.05},
+    )  # fmt: skip
+    peer.spin_for(1.0)
+    assert not controller.trajectories  # not active yet
+    controller.active = True
+    peer.spin_until(lambda: sender.returncode is not None, 60, 'end of the trajectory node')
+    assert sender.wait() == 0
+    assert set(ready) == {0}
+    assert 'sent point: 101 points from t = 0.250000 s to t = 1.250000 s' in sender.output
+    peer.spin_until(lambda: simulator.returncode is not None, 60, 'end of the simulator')
+    assert 'end of the run: t = 1.300000 s' in simulator.output
+    message = controller.trajectories[0]
+    assert (message.header.stamp.sec, message.header.stamp.nanosec) == (0, 250_000_000)
+    assert list(message.joint_names) == ['joint1', 'joint2', 'joint3', 'joint4']
+    plan = make_plan(
+        sample('scara').tree, {spec.name: spec.default for spec in MOTION} | MOVE, np.array(FIRST)
+    )
+    for field, rows in (
+        ('positions', plan.position),
+        ('velocities', plan.velocity),
+        ('accelerations', plan.acceleration),
+    ):
+        np.testing.assert_array_equal([getattr(p, field) for p in message.points], rows)
+    times = [p.time_from_start.sec * NANO + p.time_from_start.nanosec for p in message.points]
+    assert tuple(times) == plan.times_ns
+
+
+def test_a_rejected_trajectory_ends_the_node_with_the_reason_and_nothing_runs(processes, peer):
+    controller = FakeController(peer, 'rejected: start leaves the tolerance')
+    controller.active = True
+    paused_simulator(processes)
+    peer.spin_until(lambda: controller.stamps, 60, 'states')
+    sender = processes.start('trajectory', MOVE | {'unpause_simulator': True})
+    peer.spin_until(lambda: sender.returncode is not None, 60, 'end of the trajectory node')
+    assert sender.wait() == 1
+    assert 'was not accepted by test_peer; rejected: start leaves the tolerance' in sender.output
+    peer.spin_for(0.3)
+    assert set(controller.stamps) == {0}
+
+
+def test_a_controller_that_never_answers_is_named(processes, peer):
+    controller = FakeController(peer, '')
+    controller.active = True
+    paused_simulator(processes)
+    sender = processes.start('trajectory', MOVE | {'timeout_s': 5.0})
+    peer.spin_until(lambda: sender.returncode is not None, 60, 'end of the trajectory node')
+    assert sender.wait() == 1
+    assert 'error: test_peer: no answer to the trajectory within 5 s' in sender.output
+    assert len(controller.trajectories) > 1  # it was repeated
+
+
+def test_a_controller_without_life_cycle_gets_its_trajectory_unasked(processes, peer):
+    received = peer.collect(JointTrajectory, '~/joint_trajectory')
+    states = peer.node.create_publisher(JointState, 'joint_states', 10)
+    sender = processes.start(
+        'trajectory', MOVE | {'confirm': False, 'exit_when_done': False, 'start_time_s': 0.0}
+    )
+
+    state = JointState(
+        name=['joint4', 'joint3', 'joint2', 'joint1', 'gripper'],
+        position=[*reversed(FIRST), 7.0],
+        velocity=[0.0] * 5,
+    )
+
+    def publish_and_look():
+        states.publish(state)
+        return received
+
+    peer.spin_until(publish_and_look, 60, 'the trajectory')
+    np.testing.assert_array_equal(received[0].points[0].positions, FIRST)
+    now = peer.node.get_clock().now().nanoseconds / NANO
+    start = received[0].header.stamp.sec + received[0].header.stamp.nanosec / NANO
+    assert now - 60.0 < start < now + 1.0  # start_delay_s after it was sent
+    sender.says('sent point')
+    assert sender.returncode is None  # it stays
+    assert sender.stop() == 0
+
+
+def test_a_missing_state_is_named(processes):
+    sender = processes.start('trajectory', MOVE | {'timeout_s': 0.3})
+    assert sender.wait(60) == 1
+    assert 'error: joint_states: no state within 0.3 s' in sender.output
+
+
+@pytest.mark.parametrize(
+    ('parameters', 'code', 'message'),
+    [
+        ({'robot': 'puma'}, 2, "unknown robot 'puma'"),
+        ({'kind': 'spiral'}, 1, "unknown trajectory kind 'spiral'; known: circle, "),
+        ({'goal': [0.0, 0.0, 5.0, 0.0]}, 1, "joint 'joint3': is at"),
+    ],
+)
+def test_wrong_parameters_end_the_node_with_one_clear_line(
+    processes, peer, parameters, code, message
+):
+    states = peer.node.create_publisher(JointState, 'joint_states', 10)
+    sender = processes.start('trajectory', MOVE | parameters)
+    state = JointState(
+        name=['joint1', 'joint2', 'joint3', 'joint4'], position=FIRST, velocity=[0.0] * 4
+    )
+
+    def ended():
+        states.publish(state)
+        return sender.returncode is not None
+
+    peer.spin_until(ended, 60, 'end of the trajectory node')
+    assert sender.wait() == code
+    errors = [line for line in sender.output.splitlines() if line.startswith('error: ')]
+    assert len(errors) == 1
+    assert message in errors[0]

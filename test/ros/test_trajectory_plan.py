@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Motions from parameters; Pinocchio says where the tool is."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from oracles import PinocchioOracle
+from samples import sample, shipped
+
+from robot_dynamics_ros.control.trajectories.quintic import Quintic
+from robot_dynamics_ros.control.trajectories.trajectory_file import trajectory_text
+from robot_dynamics_ros.errors import (
+    ParameterError,
+    ShapeError,
+    TrajectoryError,
+    UnknownNameError,
+)
+from robot_dynamics_ros.nodes.trajectory_plan import MOTION, make_plan
+
+DEFAULTS = {spec.name: spec.default for spec in MOTION}
+ELBOW = np.array([-0.462, 1.478, 0.10, 0.2])
+BENT = np.array([0.2, -1.2, 1.4, -0.3])
+CIRCLE = {'kind': 'circle', 'center': [0.35, 0.09, 0.3], 'radius': 0.08, 'speed': 0.3}
+
+
+def plan_of(robot, q, **given):
+    return make_plan(robot.tree, DEFAULTS | given, q)
+
+
+def tool_positions(robot, plan):
+    oracle = PinocchioOracle(robot.xml, robot.tree.gravity, robot.tree.joint_names)
+    return np.array([oracle.frame_pose('tool', q)[1] for q in plan.position])
+
+
+def seconds(plan):
+    return np.array(plan.times_ns) * 1e-9
+
+
+def test_a_point_is_reached_from_rest_to_rest_in_its_time():
+    goal = [0.3, -0.2, 0.05, 1.0]
+    plan = plan_of(sample('scara'), ELBOW, kind='point', goal=goal, duration_s=2.005)
+    np.testing.assert_array_equal(plan.position[0], ELBOW)
+    np.testing.assert_allclose(plan.position[-1], goal, rtol=0, atol=1e-15)
+    for rates in (plan.velocity, plan.acceleration):
+        np.testing.assert_allclose(rates[[0, -1]], 0.0, atol=1e-12)
+    assert plan.times_ns[:3] == (0, 10_000_000, 20_000_000)
+    assert plan.times_ns[-2:] == (2_000_000_000, 2_005_000_000)
+    assert (plan.approach, plan.duration) == (0.0, 2.005)
+
+
+def test_a_file_is_followed_after_an_approach(tmp_path):
+    robot, file = sample('scara'), tmp_path / 'motion.yaml'
+    motion = Quintic([0.3, -0.2, 0.05, 1.0], [-0.3, 0.4, 0.15, -1.0], 2.0)
+    file.write_text(trajectory_text(motion, robot.tree.joint_names, 0.02))
+    plan = plan_of(robot, ELBOW, kind='file', file=str(file), approach_s=1.5)
+    assert (plan.approach, plan.duration) == (1.5, 3.5)
+    start = plan.times_ns.index(1_500_000_000)
+    expected = motion.table(seconds(plan)[start:] - 1.5)[0]
+    # The file is the quintic itself, cut into pieces.
+    np.testing.assert_allclose(plan.position[start:], expected, rtol=0, atol=1e-9)
+
+
+def test_velocity_and_acceleration_are_the_derivatives_of_position():
+    plan = plan_of(sample('scara'), ELBOW, **CIRCLE, height=0.03, waves=3.0, sample_rate=1000.0)
+    t = seconds(plan)
+    inner = slice(1, -2)  # the last point comes at its own time
+    for value, rate in ((plan.position, plan.velocity), (plan.velocity, plan.acceleration)):
+        found = (value[2:-1] - value[:-3]) / (t[2:-1] - t[:-3])[:, None]
+        # The error of the central difference over 1 ms is h^2 / 6 times the third derivative.
+        np.testing.assert_allclose(found, rate[inner], rtol=0, atol=2e-3)
+
+
+def test_the_arm_rests_at_every_waypoint():
+    points = [[0.0, 0.5, 0.1, 0.0], [0.4, 0.1, 0.2, -1.0]]
+    given = {'waypoints': sum(points, []), 'waypoint_times': [1.0, 2.5]}
+    plan = plan_of(sample('scara'), ELBOW, kind='waypoints', **given)
+    for time, point in zip((100, 250), points, strict=True):
+        assert plan.times_ns[time] == time * 10_000_000
+        np.testing.assert_allclose(plan.position[time], point, rtol=0, atol=1e-12)
+        np.testing.assert_allclose(plan.velocity[time], 0.0, atol=1e-12)
+
+
+def test_a_sine_starts_and_ends_at_rest_where_the_arm_is():
+    plan = plan_of(
+        sample('scara'), ELBOW, kind='sine', amplitude=[0.1, 0.2, 0.02, 0.5], frequency=[0.5],
+        phase=[0.0, 1.0, 2.0, 3.0], duration_s=4.0,
+    )  # fmt: skip
+    np.testing.assert_allclose(plan.position[0], ELBOW, rtol=0, atol=1e-15)
+    np.testing.assert_allclose(plan.velocity[[0, -1]], 0.0, atol=1e-12)
+    reached = np.ptp(plan.position, axis=0)
+    np.testing.assert_allclose(reached, [0.2, 0.4, 0.04, 1.0], rtol=2e-3)
+    assert plan.approach == 0.0
+
+
+def test_the_tool_of_the_scara_runs_the_circle_while_the_quill_rises_and_falls():
+    robot = sample('scara')
+    plan = plan_of(robot, ELBOW, **CIRCLE, laps=2.0, height=0.03, waves=4.0, approach_s=1.5)
+    assert plan.approach == pytest.approx(1.5)
+    tool = tool_positions(robot, plan)[seconds(plan) >= plan.approach]
+    flat = tool[:, :2] - [0.35, 0.09]
+    # The path is solved to 1e-8 m between its knots.
+    np.testing.assert_allclose(np.hypot(*flat.T), 0.08, rtol=0, atol=3e-8)
+    turned = np.unwrap(np.arctan2(flat[:, 1], flat[:, 0]))
+    assert turned[0] == pytest.approx(0.0, abs=1e-6)
+    assert turned[-1] == pytest.approx(4 * math.pi, abs=1e-6)
+    np.testing.assert_allclose(tool[:, 2], 0.3 + 0.015 * (1 - np.cos(2 * turned)), atol=3e-8)
+    yaw = plan.position[:, 0] + plan.position[:, 1] - plan.position[:, 3]
+    np.testing.assert_allclose(yaw[seconds(plan) >= 1.5], yaw[0], rtol=0, atol=3e-8)
+
+
+def test_a_circle_that_begins_where_the_arm_is_needs_no_approach():
+    robot = sample('scara')
+    first = plan_of(robot, ELBOW, **CIRCLE)
+    start = first.position[seconds(first) >= first.approach][0]
+    again = plan_of(robot, start, **CIRCLE)
+    assert again.approach == 0.0
+    assert again.duration == pytest.approx(first.duration - first.approach)
+
+
+def test_the_four_joint_arm_runs_a_circle_in_a_tilted_plane_at_its_present_pitch():
+    robot = shipped('four_dof', limits_profile='wide')
+    oracle = PinocchioOracle(robot.xml, robot.tree.gravity, robot.tree.joint_names)
+    center = oracle.frame_pose('tool', BENT)[1]
+    normal = np.array([0.2, -0.5, 0.84])
+    normal /= np.linalg.norm(normal)
+    plan = plan_of(
+        robot, BENT, kind='circle', center=center.tolist(), radius=0.05, normal=normal.tolist()
+    )
+    tool = tool_positions(robot, plan)[seconds(plan) >= plan.approach] - center
+    np.testing.assert_allclose(np.linalg.norm(tool, axis=1), 0.05, rtol=0, atol=3e-8)
+    np.testing.assert_allclose(tool @ normal, 0.0, atol=3e-8)
+    on_circle = plan.position[seconds(plan) >= plan.approach]
+    np.testing.assert_allclose(on_circle[:, 1:].sum(axis=1), BENT[1:].sum(), atol=3e-8)
+
+
+def test_a_line_leads_from_where_the_tool_is_to_its_end():
+    robot = sample('scara')
+    end = [0.30, -0.2, 0.25]
+    plan = plan_of(robot, ELBOW, kind='line', line_to=end, keep_tool_angle=True)
+    tool = tool_positions(robot, plan)
+    np.testing.assert_allclose(tool[-1], end, rtol=0, atol=3e-8)
+    along = np.array(end) - tool[0]
+    off = np.cross(tool - tool[0], along / np.linalg.norm(along))
+    assert np.abs(off).max() < 3e-8
+    assert plan.approach == 0.0
+
+
+@pytest.mark.parametrize(
+    ('given', 'kind', 'message'),
+    [
+        ({'kind': 'spiral'}, UnknownNameError, 'known: circle, file, line, '),
+        ({'goal': [0.1, 0.2]}, ParameterError, 'one finite number or 4'),
+        ({'goal': [0.1, math.nan, 0.1, 0.0]}, ParameterError, 'finite'),
+        ({'goal': [0.1, 0.2, 0.4, 0.0]}, TrajectoryError, "joint 'joint3'.*limits are 0 to 0.25"),
+        ({'goal': [2.2] * 2 + [0.1, 0.0], 'duration_s': 0.1}, TrajectoryError, 'velocity limit'),
+        ({'kind': 'waypoints', 'waypoints': [0.0] * 7}, ParameterError, '1 times of 4 joints'),
+        ({'kind': 'waypoints', 'waypoints': [0.1] * 4}, ParameterError, 'increase strictly'),
+        (CIRCLE | {'center': [0.9, 0.0, 0.3]}, TrajectoryError, 'tool path at s = '),
+        (CIRCLE | {'radius': 0.1, 'normal': [0.0] * 3}, ParameterError, 'not zero'),
+        ({'kind': 'line', 'line_to': [0.0, 0.0]}, ShapeError, 'to has shape'),
+    ],
+)
+def test_a_motion_that_cannot_be_is_refused_with_its_reason(given, kind, message):
+    with pytest.raises(kind, match=message):
+        plan_of(sample('scara'), ELBOW, **given)
