@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Simulate a driven parallelogram in Gazebo: the loop is closed there, and cut in the controller.
+
+The controller knows the open tree and the condition that its ends meet; the law of constraint
+stabilization holds that condition and leads the tool. The two joints without a drive get no
+effort.
+"""
+
+from robot_dynamics_ros.description.shipped import share_directory, shipped_mechanism
+from robot_dynamics_ros.description.urdf import read_description
+from robot_dynamics_ros.nodes import gazebo_launching as gazebo
+from robot_dynamics_ros.nodes import launching
+from robot_dynamics_ros.nodes.launching import Argument, package_node
+
+SHARE = share_directory()
+ROBOT = 'parallelogram'
+
+ARGUMENTS = (
+    Argument(
+        'program',
+        'parallelogram_loop',
+        'Constraint program: a YAML file, or the name of one in config/programs.',
+    ),
+    gazebo.GUI,
+    launching.RECORD,
+    launching.BAG,
+    launching.NAMESPACE,
+    Argument('world', str(SHARE / 'worlds' / 'four_bar.sdf'), 'SDF file of the world.'),
+    gazebo.GZ_ARGS,
+    Argument(
+        'params_file',
+        str(SHARE / 'config' / f'{ROBOT}.yaml'),
+        'Parameter file of the nodes.',
+    ),
+    launching.LOG_LEVEL,
+)
+
+
+def actions(given):
+    """Return Gazebo, bridge and nodes; the scene ends with Gazebo or the controller."""
+    gazebo.require()
+    file, _ = shipped_mechanism(ROBOT)
+    tree, closed = (read_description(file, {'gazebo': kind}).xml for kind in ('none', 'native'))
+    world = gazebo.server(given)
+    controller = package_node(
+        'controller', given, {'robot_description': tree, 'program': given.program}
+    )
+    return [
+        world,
+        *gazebo.bridge(given, ROBOT),
+        controller,
+        gazebo.robot_in_world(given, closed, publish_description=False),
+        *launching.recorder(given),
+        *launching.ends_with(world, controller),
+    ]
+
+
+def generate_launch_description():
+    """Declare the arguments and defer to them."""
+    return launching.description(ARGUMENTS, actions)

@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Simulate a shipped arm in MuJoCo under a control law, with a motion for it to follow."""
+
+from functools import partial
+
+from robot_dynamics_ros.description.shipped import shipped_robot
+from robot_dynamics_ros.description.urdf import read_description
+from robot_dynamics_ros.nodes import launching
+from robot_dynamics_ros.nodes.launching import Argument, ends_with
+
+ARGUMENTS = (
+    launching.ROBOT,
+    launching.LAW,
+    launching.PROGRAM,
+    Argument(
+        'mode',
+        'real_time',
+        'How time passes: at the rate of the wall clock, or in lockstep, as fast as the nodes '
+        'can, with the same result on any machine.',
+        ('real_time', 'lockstep'),
+    ),
+    launching.RECORD,
+    launching.BAG,
+    launching.MONITOR,
+    launching.RVIZ,
+    launching.NAMESPACE,
+    launching.PREFIX,
+    launching.PARAMS_FILE,
+    launching.LOG_LEVEL,
+)
+
+
+def actions(given):
+    """Return the nodes of the scene; it ends with its simulator or its controller.
+
+    In a namespace the clock is that of the namespace: every simulation has its own time.
+    """
+    clock = [('/clock', 'clock')] if given.namespace else []
+    node = partial(launching.package_node, given=given, remappings=clock)
+    robot = {'prefix': given.prefix}
+    simulator = node('simulator', parameters=robot | _start(given))
+    controller = node('controller', parameters=robot | launching.law(given))
+    return [
+        simulator,
+        controller,
+        node('trajectory', parameters=robot | _motion(given)),
+        *launching.recorder(given, remappings=clock),
+        *launching.monitor(given, robot | {'robot': given.robot}, clock),
+        *launching.visualization(given, _description(given), f'{given.prefix}world', clock),
+        *ends_with(simulator, controller),
+    ]
+
+
+def _start(given):
+    return {'mode': given.mode, 'start_paused': True}
+
+
+def _motion(given):
+    """Return what the trajectory node does, besides the motion of the parameter file."""
+    return {
+        **({} if launching.follows_motion(given) else {'kind': 'none'}),
+        'tool_frame': f'{given.prefix}tool',
+        'ready_services': ['recorder/ready'] if given.record else [''],
+        'unpause_simulator': True,
+    }
+
+
+def _description(given):
+    return read_description(shipped_robot(given.robot), {'prefix': given.prefix}).xml
+
+
+def generate_launch_description():
+    """Declare the arguments and defer to them."""
+    return launching.description(ARGUMENTS, actions)

@@ -1,0 +1,291 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Worlds, descriptions for Gazebo and bridge files agree with each other and with the controller.
+
+Read as text: neither ROS nor Gazebo is needed.
+"""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+from xml.etree import ElementTree
+
+import numpy as np
+import pinocchio
+import pytest
+import yaml
+
+from robot_dynamics_ros.description.urdf import read_description
+from robot_dynamics_ros.errors import ConfigurationError, DescriptionError
+from robot_dynamics_ros.model.robot_tree import load_robot
+from robot_dynamics_ros.nodes.gazebo_bridge import bridge_entries, bridge_file
+
+PROJECT = Path(__file__).resolve().parents[2]
+ARMS = ('scara', 'four_dof')
+ROBOTS = (*ARMS, 'parallelogram')
+JOINTS = [f'joint{i}' for i in range(1, 5)]
+LINKAGE = ['lower_arm_joint', 'upper_arm_joint', 'crank_joint', 'rod_joint']
+WORLDS = sorted((PROJECT / 'worlds').glob('*.sdf'))
+JOINT_STATES = 'gz::sim::systems::JointStatePublisher'
+JOINT_FORCE = 'gz::sim::systems::ApplyJointForce'
+
+each_arm = pytest.mark.parametrize('robot', ARMS)
+each_robot = pytest.mark.parametrize('robot', ROBOTS)
+
+
+def urdf(robot: str, **mappings: str) -> ElementTree.Element:
+    path = PROJECT / 'urdf' / f'{robot}.urdf.xacro'
+    return ElementTree.fromstring(read_description(path, mappings).xml)
+
+
+def plugins(robot: ElementTree.Element) -> dict[str, list[ElementTree.Element]]:
+    found: dict[str, list[ElementTree.Element]] = {}
+    for plugin in robot.iter('plugin'):
+        found.setdefault(plugin.get('name', ''), []).append(plugin)
+    return found
+
+
+def world_of(path: Path) -> ElementTree.Element:
+    world = ElementTree.parse(path).getroot().find('world')
+    assert world is not None
+    return world
+
+
+def numbers(element: ElementTree.Element | None) -> list[float]:
+    assert element is not None
+    return [float(word) for word in (element.text or '').split()]
+
+
+def controller_gravity() -> list[float]:
+    """Return the default of the controller's parameter gravity, from its source."""
+    path = PROJECT / 'robot_dynamics_ros' / 'nodes' / 'controller_parameters.py'
+    for node in ast.walk(ast.parse(path.read_text(encoding='utf-8'))):
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == 'P':
+            name, default = node.args[:2]
+            if ast.literal_eval(name) == 'gravity':
+                return ast.literal_eval(default)
+    raise AssertionError('the controller has no parameter gravity')
+
+
+# Worlds ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize('path', WORLDS, ids=lambda path: path.stem)
+def test_a_world_has_the_controllers_gravity_and_period_and_dart(path):
+    world = world_of(path)
+    assert numbers(world.find('gravity')) == controller_gravity()
+    physics = world.find('physics')
+    assert physics is not None
+    assert physics.get('type') == 'dart'
+    assert numbers(physics.find('max_step_size')) == [0.001]
+    assert numbers(physics.find('real_time_factor')) == [1.0]
+
+
+@pytest.mark.parametrize('path', WORLDS, ids=lambda path: path.stem)
+def test_a_world_has_the_systems_that_inserting_and_stepping_need(path):
+    systems = {
+        plugin.get('filename'): plugin.get('name') for plugin in world_of(path).iter('plugin')
+    }
+    assert systems == {
+        'gz-sim-physics-system': 'gz::sim::systems::Physics',
+        'gz-sim-user-commands-system': 'gz::sim::systems::UserCommands',
+        'gz-sim-scene-broadcaster-system': 'gz::sim::systems::SceneBroadcaster',
+    }
+
+
+def test_the_world_for_closed_loops_has_the_solver_that_takes_dependent_conditions():
+    physics = world_of(PROJECT / 'worlds' / 'four_bar.sdf').find('physics')
+    assert physics is not None
+    assert physics.findtext('dart/solver/solver_type') == 'pgs'
+
+
+# Descriptions ------------------------------------------------------------------------------------
+
+
+@each_robot
+def test_a_description_says_nothing_of_gazebo_unless_asked(robot):
+    assert not plugins(urdf(robot))
+    assert urdf(robot).find('ros2_control') is None
+
+
+@each_robot
+def test_the_native_description_publishes_all_joints_and_drives_the_driven(robot):
+    found = plugins(urdf(robot, gazebo='native'))
+    (states,) = found[JOINT_STATES]
+    all_joints = LINKAGE if robot == 'parallelogram' else JOINTS
+    driven = ['lower_arm_joint', 'crank_joint'] if robot == 'parallelogram' else JOINTS
+    assert states.get('filename') == 'gz-sim-joint-state-publisher-system'
+    assert states.findtext('topic') == f'/model/{robot}/joint_state'
+    assert [name.text for name in states.iter('joint_name')] == all_joints
+    assert [plugin.findtext('joint_name') for plugin in found[JOINT_FORCE]] == driven
+    assert {p.get('filename') for p in found[JOINT_FORCE]} == {'gz-sim-apply-joint-force-system'}
+
+
+@each_arm
+def test_the_native_description_is_the_arm_without_drive_inertia(robot):
+    arm = load_robot(PROJECT / 'urdf' / f'{robot}.urdf.xacro')
+    simulated = load_robot(PROJECT / 'urdf' / f'{robot}.urdf.xacro', mappings={'gazebo': 'native'})
+    assert (arm.armature > 0.0).all()
+    assert (simulated.armature == 0.0).all()
+    for name in ('joint_names', 'parent', 'mass', 'com', 'inertia', 'axis', 'p_PJ', 'R_PJ',
+                 'position_lower', 'position_upper', 'velocity_limit', 'effort_limit', 'damping',
+                 'dry_friction'):  # fmt: skip
+        np.testing.assert_array_equal(getattr(arm, name), getattr(simulated, name))
+
+
+@each_arm
+def test_dry_friction_can_be_left_out_and_nothing_else_with_it(robot):
+    path = PROJECT / 'urdf' / f'{robot}.urdf.xacro'
+    with_it = load_robot(path, mappings={'gazebo': 'native'})
+    without = load_robot(path, mappings={'gazebo': 'native', 'dry_friction': 'false'})
+    assert (with_it.dry_friction > 0.0).all()
+    assert (without.dry_friction == 0.0).all()
+    np.testing.assert_array_equal(with_it.damping, without.damping)
+
+
+@each_arm
+@pytest.mark.parametrize('argument', ['gazebo', 'dry_friction'])
+def test_a_word_that_is_no_choice_is_refused(robot, argument):
+    with pytest.raises(DescriptionError, match='nonsense'):
+        urdf(robot, **{argument: 'nonsense'})
+
+
+@each_arm
+def test_through_ros2_control_every_joint_takes_effort_only(robot):
+    found = urdf(robot, gazebo='ros2_control', controllers_file='/some/where.yaml')
+    control = found.find('ros2_control')
+    assert control is not None
+    assert control.findtext('hardware/plugin') == 'gz_ros2_control/GazeboSimSystem'
+    for joint in control.iter('joint'):
+        assert [i.get('name') for i in joint.iter('command_interface')] == ['effort']
+        states = [i.get('name') for i in joint.iter('state_interface')]
+        assert states == ['position', 'velocity', 'effort']
+    assert [joint.get('name') for joint in control.iter('joint')] == JOINTS
+    (plugin,) = plugins(found)['gz_ros2_control::GazeboSimROS2ControlPlugin']
+    assert plugin.get('filename') == 'libgz_ros2_control-system.so'
+    assert plugin.findtext('parameters') == '/some/where.yaml'
+    assert plugin.findtext('hold_joints') == 'true'
+    assert not plugins(found).keys() & {JOINT_STATES, JOINT_FORCE}
+
+
+@each_arm
+def test_through_ros2_control_joints_start_where_they_are_told(robot):
+    control = urdf(
+        robot, gazebo='ros2_control', initial_position='0.1 -0.2 0.3 0.4', namespace='left'
+    ).find('ros2_control')
+    assert control is not None
+    started = [
+        float(param.text or 'nan')
+        for param in control.iter('param')
+        if param.get('name') == 'initial_value'
+    ]
+    assert started == [0.1, -0.2, 0.3, 0.4]
+
+
+@each_arm
+def test_a_prefixed_arm_is_tied_to_the_world_of_gazebo(robot):
+    found = urdf(robot, gazebo='native', prefix='left_')
+    parents = {
+        joint.find('child').get('link'): joint.find('parent').get('link')
+        for joint in found.iter('joint')
+        if joint.find('child') is not None
+    }
+    link = 'left_base_link'
+    while link in parents:
+        link = parents[link]
+    assert link == 'world'
+
+
+def test_the_loop_closes_where_both_ends_meet_at_zero():
+    """The pin turns about the rod's end and is welded to the upper arm as both stand at q = 0."""
+    found = urdf('parallelogram', gazebo='native')
+    (weld,) = plugins(found)['gz::sim::systems::DetachableJoint']
+    assert weld.findtext('parent_link') == 'upper_arm'
+    assert (weld.findtext('child_model'), weld.findtext('child_link')) == ('__model__', 'pin')
+    model = pinocchio.buildModelFromXML(ElementTree.tostring(found, encoding='unicode'))
+    data = model.createData()
+    pinocchio.framesForwardKinematics(model, data, pinocchio.neutral(model))
+    points = {name: data.oMf[model.getFrameId(name)].translation for name in ('pin', 'arm_pin')}
+    # 1e-12 m: rounding of a few rotations by a quarter turn.
+    np.testing.assert_allclose(points['pin'], points['arm_pin'], atol=1e-12)
+    assert model.inertias[model.getJointId('pin_joint')].mass == 0.001
+
+
+# Controllers of ros2_control ---------------------------------------------------------------------
+
+
+@each_arm
+def test_gz_ros2_control_forwards_efforts_at_the_rate_of_the_world(robot):
+    path = PROJECT / 'config' / f'{robot}_ros2_control.yaml'
+    content = yaml.safe_load(path.read_text(encoding='utf-8'))
+    manager = content['/**/controller_manager']['ros__parameters']
+    assert manager['update_rate'] == 1000
+    kinds = {name: value['type'] for name, value in manager.items() if isinstance(value, dict)}
+    assert kinds == {
+        'joint_state_broadcaster': 'joint_state_broadcaster/JointStateBroadcaster',
+        'effort_controller': 'forward_command_controller/ForwardCommandController',
+    }
+    effort = content['/**/effort_controller']['ros__parameters']
+    assert effort == {'joints': JOINTS, 'interface_name': 'effort'}
+    assert list(load_robot(PROJECT / 'urdf' / f'{robot}.urdf.xacro').joint_names) == JOINTS
+
+
+# Bridges -----------------------------------------------------------------------------------------
+
+KEYS = {
+    'ros_topic_name', 'gz_topic_name', 'ros_type_name', 'gz_type_name', 'direction',
+    'subscriber_queue', 'publisher_queue',
+}  # fmt: skip
+
+
+@each_robot
+@pytest.mark.parametrize('prefix', ['', 'left_'])
+def test_a_bridge_carries_exactly_what_the_description_has(robot, prefix):
+    entries = bridge_entries(robot, prefix)
+    for entry in entries:
+        assert entry.keys() == KEYS
+        assert (entry['subscriber_queue'], entry['publisher_queue']) == (1, 1)
+    carried = {(e['direction'], e['gz_type_name'], e['ros_type_name']): e for e in entries}
+    states = carried['GZ_TO_ROS', 'gz.msgs.Model', 'sensor_msgs/msg/JointState']
+    clock = carried['GZ_TO_ROS', 'gz.msgs.Clock', 'rosgraph_msgs/msg/Clock']
+    forces = [entry for entry in entries if entry['direction'] == 'ROS_TO_GZ']
+    assert {(e['ros_type_name'], e['gz_type_name']) for e in forces} == {
+        ('std_msgs/msg/Float64', 'gz.msgs.Double')
+    }
+    found = plugins(urdf(robot, gazebo='native', prefix=prefix))
+    (publisher,) = found[JOINT_STATES]
+    assert states['gz_topic_name'] == publisher.findtext('topic')
+    assert states['ros_topic_name'] == 'joint_states'
+    assert clock['ros_topic_name'] == clock['gz_topic_name'] == '/clock'
+    joints = [name.text for name in publisher.iter('joint_name')]
+    assert [e['ros_topic_name'] for e in forces] == [f'{joint}/cmd_force' for joint in joints]
+    model = f'{prefix}{robot}'
+    assert [e['gz_topic_name'] for e in forces] == [
+        f'/model/{model}/joint/{joint}/cmd_force' for joint in joints
+    ]
+    driven = {plugin.findtext('joint_name') for plugin in found[JOINT_FORCE]}
+    assert driven <= set(joints)
+
+
+def test_of_several_bridges_only_one_carries_the_clock():
+    without = bridge_entries('scara', clock=False)
+    assert '/clock' not in [entry['ros_topic_name'] for entry in without]
+    assert len(without) == len(bridge_entries('scara')) - 1
+    (only,) = bridge_entries('')
+    assert only['ros_topic_name'] == '/clock'
+
+
+def test_the_shipped_bridge_file_is_used_as_it_is_and_a_changed_one_is_written():
+    assert bridge_file('scara') == PROJECT / 'config' / 'ros_gz_bridge_scara.yaml'
+    changed = bridge_file('scara', 'left_', clock=False)
+    assert changed is not None
+    content = yaml.safe_load(changed.read_text(encoding='utf-8'))
+    assert content == bridge_entries('scara', 'left_', clock=False)
+    assert bridge_file('', clock=False) is None
+
+
+def test_a_robot_without_a_bridge_file_is_told():
+    with pytest.raises(
+        ConfigurationError, match="robot 'nobody': has no ros_gz_bridge_nobody.yaml"
+    ):
+        bridge_entries('nobody')

@@ -1,0 +1,299 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Launch files, parameter files and the installation, read as text: no ROS is needed."""
+
+from __future__ import annotations
+
+import ast
+import runpy
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+import setuptools
+import yaml
+
+PROJECT = Path(__file__).resolve().parents[2]
+LAUNCH_FILES = sorted((PROJECT / 'launch').glob('*.launch.py'))
+PARAMETER_FILES = ('scara', 'four_dof', 'parallelogram')
+SCENES = {'simulation', 'gazebo', 'four_bar', 'two_robots', 'replay'}
+
+
+def launch_id(path: Path) -> str:
+    return path.name.removesuffix('.launch.py')
+
+
+each_launch_file = pytest.mark.parametrize('path', LAUNCH_FILES, ids=launch_id)
+
+
+def tree_of(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding='utf-8'), str(path))
+
+
+def calls(tree: ast.AST, name: str) -> list[ast.Call]:
+    """Return the calls of a function or class, with or without its module before it."""
+    found = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    return [call for call in found if ast.unparse(call.func).split('.')[-1] == name]
+
+
+def text(node: ast.AST) -> str:
+    """Return a text as it is written, adjacent parts joined."""
+    return ast.literal_eval(node)
+
+
+@pytest.fixture(scope='module')
+def installed() -> dict:
+    """Return what setup.py hands to setuptools."""
+    taken: dict = {}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(PROJECT)
+        patch.setattr(setuptools, 'setup', lambda **arguments: taken.update(arguments))
+        runpy.run_path('setup.py')
+    return taken
+
+
+@pytest.fixture(scope='module')
+def executables(installed) -> dict[str, str]:
+    """Return the module of each executable, by name."""
+    scripts = installed['entry_points']['console_scripts']
+    pairs = [script.split(' = ') for script in scripts]
+    return {name: target.partition(':')[0] for name, target in pairs}
+
+
+def arguments_of_package() -> dict[str, ast.Call]:
+    """Return the arguments that launch files share, by the name of their constant."""
+    found = {}
+    for module in ('launching', 'gazebo_launching'):
+        tree = tree_of(PROJECT / 'robot_dynamics_ros' / 'nodes' / f'{module}.py')
+        for node in tree.body:
+            if isinstance(node, ast.Assign) and calls(node, 'Argument'):
+                found[ast.unparse(node.targets[0])] = node.value
+    return found
+
+
+# Launch files ------------------------------------------------------------------------------------
+
+
+def test_there_is_one_launch_file_per_scene():
+    assert {launch_id(path) for path in LAUNCH_FILES} >= SCENES
+
+
+@each_launch_file
+def test_a_launch_file_says_what_it_launches(path):
+    tree = tree_of(path)
+    assert path.read_text(encoding='utf-8').startswith('# SPDX-License-Identifier: Apache-2.0\n')
+    assert ast.get_docstring(tree)
+    (entry,) = [
+        node
+        for node in tree.body
+        if isinstance(node, ast.FunctionDef) and node.name == 'generate_launch_description'
+    ]
+    assert not entry.args.args
+
+
+@each_launch_file
+def test_every_argument_has_a_sentence_and_a_default(path):
+    tree = tree_of(path)
+    own = calls(tree, 'Argument')
+    shared = arguments_of_package()
+    (listed,) = [
+        node.value
+        for node in tree.body
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == 'ARGUMENTS'
+    ]
+    names = []
+    for element in listed.elts:
+        is_own = any(element is call for call in own)
+        call = element if is_own else shared[ast.unparse(element).split('.')[-1]]
+        name, _default, sentence = call.args[:3]
+        names.append(text(name))
+        assert text(sentence)[0].isupper(), text(name)
+        assert text(sentence).endswith('.'), text(name)
+    assert len(set(names)) == len(names)
+    assert 'log_level' in names
+
+
+@each_launch_file
+def test_a_launch_file_starts_only_executables_that_are_installed(path, executables):
+    tree = tree_of(path)
+    named = [call.args[0] for call in (*calls(tree, 'package_node'), *calls(tree, 'node'))]
+    for node in named:
+        assert text(node) in executables
+
+
+@each_launch_file
+def test_a_launch_file_has_no_absolute_path(path):
+    constants = [node.value for node in ast.walk(tree_of(path)) if isinstance(node, ast.Constant)]
+    texts = [value for value in constants if isinstance(value, str)]
+    assert not [value for value in texts if value.startswith(('/home', '/opt', '/work', '/tmp'))]
+
+
+@each_launch_file
+def test_a_launch_file_can_be_built(path):
+    pytest.importorskip('launch_ros', reason='launch is not installed')
+    from launch.actions import DeclareLaunchArgument
+
+    description = runpy.run_path(str(path))['generate_launch_description']()
+    declared = [e for e in description.entities if isinstance(e, DeclareLaunchArgument)]
+    assert declared
+    for argument in declared:
+        assert argument.description.partition(' Valid choices')[0].endswith('.')
+
+
+def scene(name: str, monkeypatch, **given):
+    """Return what a launch file would start, as (package, executable); others by their kind."""
+    pytest.importorskip('launch_ros', reason='launch is not installed')
+    from launch import LaunchContext
+    from launch.actions import OpaqueFunction
+    from launch_ros.actions import Node
+
+    from robot_dynamics_ros.nodes import launching
+
+    monkeypatch.setattr(launching, 'require', lambda *_: None)
+    monkeypatch.setattr('shutil.which', lambda _: 'there')
+    path = PROJECT / 'launch' / f'{name}.launch.py'
+    entities = runpy.run_path(str(path))['generate_launch_description']().entities
+    context = LaunchContext()
+    for entity in entities[:-1]:
+        context.launch_configurations[entity.name] = given.get(entity.name, '') or (
+            entity.default_value[0].perform(context) if entity.default_value else ''
+        )
+    assert isinstance(entities[-1], OpaqueFunction)
+    return [
+        (action.node_package, action.node_executable)
+        if isinstance(action, Node)
+        else type(action).__name__
+        for action in entities[-1].execute(context)
+    ]
+
+
+OURS = 'robot_dynamics_ros'
+
+
+def test_the_native_scene_in_gazebo_has_a_bridge_and_no_controller_manager(monkeypatch):
+    assert scene('gazebo', monkeypatch) == [
+        'ExecuteProcess',
+        ('ros_gz_bridge', 'parameter_bridge'),
+        (OURS, 'controller'),
+        (OURS, 'gazebo_robot'),
+        (OURS, 'trajectory'),
+        'RegisterEventHandler',
+        'RegisterEventHandler',
+    ]
+
+
+def test_through_ros2_control_states_are_spawned_and_efforts_follow_the_controller(monkeypatch):
+    found = scene('gazebo', monkeypatch, interface='ros2_control', rviz='true', record='true')
+    assert found == [
+        'ExecuteProcess',
+        ('ros_gz_bridge', 'parameter_bridge'),  # the clock
+        (OURS, 'controller'),
+        (OURS, 'gazebo_robot'),
+        ('robot_state_publisher', 'robot_state_publisher'),
+        ('rviz2', 'rviz2'),
+        ('controller_manager', 'spawner'),  # joint_state_broadcaster
+        'RegisterEventHandler',  # gazebo_robot ended: the controller is active; effort_controller
+        (OURS, 'trajectory'),
+        (OURS, 'recorder'),
+        'RegisterEventHandler',
+        'RegisterEventHandler',
+    ]
+
+
+@pytest.mark.parametrize(
+    ('law', 'program', 'moves'),
+    [
+        ('computed_torque', '', True),
+        ('pd_gravity', '', True),
+        ('gravity_compensation', '', False),
+        ('constraint_stabilization', '', True),
+        ('constraint_stabilization', 'scara_circle', False),
+    ],
+)
+def test_a_motion_is_sent_to_laws_that_follow_one(monkeypatch, law, program, moves):
+    found = scene('gazebo', monkeypatch, law=law, program=program)
+    assert ((OURS, 'trajectory') in found) == moves
+
+
+def test_a_second_robot_starts_no_second_world(monkeypatch):
+    found = scene('gazebo', monkeypatch, start_world='false', namespace='right', prefix='right_')
+    assert 'ExecuteProcess' not in found
+    assert found.count('RegisterEventHandler') == 1, 'the scene ends with its controller'
+
+
+# Parameter files ---------------------------------------------------------------------------------
+
+
+def declared_parameters(node: str) -> set[str]:
+    """Return the names in the parameter tables of a node's modules: P('name', ...)."""
+    folder = PROJECT / 'robot_dynamics_ros' / 'nodes'
+    modules = [folder / f'{node}.py', *folder.glob(f'{node}_*.py')]
+    if node in ('controller', 'simulator'):
+        modules.append(folder / 'payload_parameters.py')
+    tables = [call for path in modules if path.is_file() for call in calls(tree_of(path), 'P')]
+    return {text(call.args[0]) for call in tables} | {'use_sim_time'}
+
+
+@pytest.mark.parametrize('robot', PARAMETER_FILES)
+def test_a_parameter_file_sets_only_parameters_that_are_declared(robot, executables):
+    content = yaml.safe_load((PROJECT / 'config' / f'{robot}.yaml').read_text(encoding='utf-8'))
+    for key, section in content.items():
+        node = key.removeprefix('/**/')
+        assert key == f'/**/{node}', 'a parameter file must hold in any namespace'
+        assert node in executables
+        unknown = section['ros__parameters'].keys() - declared_parameters(node)
+        assert not unknown, f'{node} does not declare {sorted(unknown)}'
+
+
+def test_the_controllers_period_is_that_of_every_other_clock():
+    for robot in PARAMETER_FILES:
+        content = yaml.safe_load((PROJECT / 'config' / f'{robot}.yaml').read_text('utf-8'))
+        periods = {
+            section['ros__parameters']['period']
+            for section in content.values()
+            if 'period' in section['ros__parameters']
+        }
+        assert periods == {0.001}
+
+
+# Views -------------------------------------------------------------------------------------------
+
+
+def test_the_rviz_configuration_shows_the_description_that_is_published():
+    content = yaml.safe_load((PROJECT / 'config' / 'robot.rviz').read_text(encoding='utf-8'))
+    displays = {d['Class']: d for d in content['Visualization Manager']['Displays']}
+    topic = displays['rviz_default_plugins/RobotModel']['Description Topic']
+    assert topic['Value'] == 'robot_description', 'relative, to follow the namespace'
+    assert topic['Durability Policy'] == 'Transient Local'
+    assert content['Visualization Manager']['Global Options']['Fixed Frame'] == 'world'
+
+
+def test_the_plotjuggler_layout_shows_topics_that_the_controller_has():
+    root = ElementTree.parse(PROJECT / 'config' / 'plotjuggler.xml').getroot()
+    topics = {curve.get('name').rsplit('/', 2)[0] for curve in root.iter('curve')}
+    assert topics == {'/joint_states', '/controller/error', '/controller/reference'}
+
+
+# Installation ------------------------------------------------------------------------------------
+
+
+def test_every_executable_has_a_main(executables):
+    for module in executables.values():
+        path = PROJECT.joinpath(*module.split('.')).with_suffix('.py')
+        functions = [node for node in tree_of(path).body if isinstance(node, ast.FunctionDef)]
+        assert 'main' in [function.name for function in functions], module
+
+
+def test_every_shared_file_is_installed_where_it_is_looked_for(installed):
+    target = {file: folder for folder, files in installed['data_files'] for file in files}
+    for folder in ('config', 'launch', 'urdf', 'worlds'):
+        for path in (PROJECT / folder).rglob('*.*'):
+            if '__pycache__' in path.parts:
+                continue
+            name = path.relative_to(PROJECT)
+            assert target[str(name)] == f'share/robot_dynamics_ros/{name.parent}'
+
+
+def test_the_package_depends_on_every_package_its_launch_files_import():
+    tags = ElementTree.parse(PROJECT / 'package.xml').getroot().iter('exec_depend')
+    depends = {tag.text for tag in tags}
+    assert depends >= {'ament_index_python', 'launch', 'launch_ros', 'xacro', 'python3-yaml'}
