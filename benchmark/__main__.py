@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Run benchmarks by name: ``python -m benchmark [list | NAME ...]``."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from importlib import import_module
+
+BENCHMARKS = {
+    'dynamics': 'inverse dynamics: one call, many states, number of joints, warm start',
+    'program': 'constraint stabilization: what each imperfection of the plant costs',
+    'analysis': 'analyzing a ten-minute recording against only reading it; memory',
+    'control': 'one tick of every law, and the round trip of the controller over DDS',
+    'gazebo': 'both arms in Gazebo: tracking, achieved rate, start (ROS 2 and Gazebo)',
+}
+
+
+def main() -> int:
+    """Run what was asked for; return the largest exit code."""
+    listed = '\n'.join(f'  {name:10} {meaning}' for name, meaning in BENCHMARKS.items())
+    parser = argparse.ArgumentParser(
+        prog='python -m benchmark',
+        description=f'Run benchmarks on an idle machine.\n\n{listed}',
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        'names', nargs='*', metavar='NAME', help="benchmarks, or 'list' (default: all)"
+    )
+    names = parser.parse_args().names
+    if names == ['list']:
+        print(listed)
+        return 0
+    for name in names:
+        if name not in BENCHMARKS:
+            parser.error(f'unknown benchmark {name!r}; there are: {", ".join(BENCHMARKS)}')
+    return max(import_module(f'benchmark.{name}').main() for name in names or BENCHMARKS)
+
+
+if __name__ == '__main__':
+    sys.exit(main())

@@ -1,0 +1,196 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Inverse dynamics: one call, many states, number of joints, warm start."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from benchmark.libraries import contenders
+from benchmark.line_chart import line_chart
+from benchmark.machine import machine
+from benchmark.robots import arms, chain
+from benchmark.timing import Contender, race
+from robot_dynamics_ros.model import load_robot
+from robot_dynamics_ros.symbolic.kernel import compile_kernel
+from robot_dynamics_ros.symbolic.outputs import Subject
+from robot_dynamics_ros.symbolic.program import trace_program
+
+OUT = Path('out/benchmark')
+
+# One of the libraries has this gravity built in.
+_GRAVITY = np.array([0.0, 0.0, -9.80665])
+_STATES = 100_000
+_LOOP = 5_000  # states of a Python loop; its time per state does not depend on their number
+_JOINTS = (4, 6, 8, 12, 16, 24, 32)
+_OURS = 'this package'
+_STARTS = 5
+
+# Prints the seconds that a new process takes from its first import of the package to its first
+# effort, and of these the seconds from a loaded robot to the effort.
+_START = """
+import time
+begin = time.perf_counter()
+import numpy as np
+from robot_dynamics_ros.description.shipped import shipped_robot
+from robot_dynamics_ros.model import load_robot
+tree = load_robot(shipped_robot('scara'))
+loaded = time.perf_counter()
+from robot_dynamics_ros.symbolic.kernel import compile_kernel
+tau = np.zeros(4)
+compile_kernel(tree).inverse_dynamics(tau, tau, tau, tau)
+end = time.perf_counter()
+print(end - begin, end - loaded)
+"""
+
+
+def main() -> int:
+    """Measure, print, and write ``out/benchmark/dynamics.json`` and ``joints.html``."""
+    console = Console()
+    found: dict[str, Any] = {'machine': machine(), 'arms': {}}
+    for name, xml in arms().items():
+        console.print(f'measuring {name} ...', style='dim')
+        found['arms'][name] = measure_arm(xml)
+    console.print('measuring the number of joints ...', style='dim')
+    found['joints'] = {n: measure_chain(n) for n in _JOINTS}
+    found['start_seconds'] = measure_start()
+    _print(console, found)
+    OUT.mkdir(parents=True, exist_ok=True)
+    (OUT / 'dynamics.json').write_text(json.dumps(found, indent=2) + '\n', encoding='utf-8')
+    (OUT / 'joints.html').write_text(_chart(found['joints']), encoding='utf-8')
+    console.print(f'written: {OUT / "dynamics.json"}, {OUT / "joints.html"}')
+    return 0
+
+
+def measure_arm(xml: str) -> dict[str, Any]:
+    """Return the times of one call (ns) in every library, and of a state of many (ns)."""
+    tree = load_robot(xml, _GRAVITY, effort_limit=1.0)
+    kernels = compile_kernel(tree, outputs=('inverse_dynamics',))
+    many = np.random.default_rng(0).uniform(-1, 1, size=(3, _STATES, tree.n))
+    q, v, a = (np.ascontiguousarray(x[0]) for x in many)
+    others, left_out = contenders(xml, _GRAVITY, q, v, a)
+    call = race({_OURS: _own_call(kernels, q, v, a)} | others)
+    batch = {_OURS: Contender("f('inverse_dynamics', *x)", {'f': kernels.batch, 'x': many})}
+    per_state = {_OURS: race(batch)[_OURS] / _STATES}
+    if 'pinocchio' in others:
+        rows = [list(x[:_LOOP]) for x in many]
+        loop = Contender('for q, v, a in zip(*rows): rnea(model, data, q, v, a)', {'rows': rows})
+        loop.names.update({k: others['pinocchio'].names[k] for k in ('rnea', 'model', 'data')})
+        per_state['pinocchio, loop'] = race({'loop': loop})['loop'] / _LOOP
+    return {'joints': tree.n, 'call': call, 'per_state': per_state, 'left_out': left_out}
+
+
+def _own_call(kernels: Any, q: Any, v: Any, a: Any) -> Contender:
+    names = {'f': kernels.inverse_dynamics, 'q': q, 'v': v, 'a': a, 'tau': np.zeros(len(q))}
+    return Contender('f(q, v, a, tau)', names)
+
+
+def measure_chain(n: int) -> dict[str, float]:
+    """Return times (ns) for a chain of n joints, its operations, and the seconds to compile it."""
+    xml = chain(n)
+    tree = load_robot(xml, _GRAVITY)
+    states = max(_STATES // n, 4096)
+    many = np.random.default_rng(0).uniform(-1, 1, size=(3, states, n))
+    q, v, a = (np.ascontiguousarray(x[0]) for x in many)
+    operations = trace_program('inverse_dynamics', Subject(tree, 'newton_euler', 'link1'))
+    with tempfile.TemporaryDirectory() as empty:
+        kept = os.environ.get('ROBOT_DYNAMICS_CACHE')
+        os.environ['ROBOT_DYNAMICS_CACHE'] = empty
+        begin = time.perf_counter()
+        kernels = compile_kernel(tree, outputs=('inverse_dynamics',))
+        seconds = time.perf_counter() - begin
+        if kept is None:
+            del os.environ['ROBOT_DYNAMICS_CACHE']
+        else:
+            os.environ['ROBOT_DYNAMICS_CACHE'] = kept
+    others, _ = contenders(xml, _GRAVITY, q, v, a)
+    others.pop('roboticstoolbox', None)  # it takes milliseconds, and says nothing new here
+    times = race({_OURS: _own_call(kernels, q, v, a)} | others, rounds=15)
+    batch = Contender("f('inverse_dynamics', *x)", {'f': kernels.batch, 'x': many})
+    times[f'{_OURS}, batch'] = race({'batch': batch}, rounds=15)['batch'] / states
+    total = operations.operations().total()
+    return times | {'operations': total, 'compile_seconds': seconds}
+
+
+def measure_start() -> dict[str, dict[str, float]]:
+    """Return the seconds of a process from nothing to its first effort, cold and warm."""
+    found = {}
+    with tempfile.TemporaryDirectory() as place:
+        for kind, starts in (('cold', 1), ('warm', _STARTS)):
+            whole, kernel = min(_start(place) for _ in range(starts))
+            found[kind] = {'whole': whole, 'kernels': kernel}
+    return found
+
+
+def _start(place: str) -> tuple[float, float]:
+    environment = {**os.environ, 'ROBOT_DYNAMICS_CACHE': place}
+    command = [sys.executable, '-c', _START]
+    out = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    whole, kernel = map(float, out.stdout.split())
+    return whole, kernel
+
+
+def _print(console: Console, found: dict[str, Any]) -> None:
+    console.print({key: value for key, value in found['machine'].items()})
+    for name, arm in found['arms'].items():
+        table = Table(title=f'{name}, {arm["joints"]} joints', title_justify='left')
+        for heading in ('', 'ns', 'to pinocchio'):
+            table.add_column(heading, justify='left' if not heading else 'right', no_wrap=True)
+        reference = arm['call'].get('pinocchio')
+        for library, value in arm['call'].items():
+            table.add_row(f'one call, {library}', f'{value:.0f}', _ratio(value, reference))
+        table.add_section()
+        loop = arm['per_state'].get('pinocchio, loop')
+        for library, value in arm['per_state'].items():
+            table.add_row(f'state of many, {library}', f'{value:.1f}', _ratio(value, loop))
+        console.print(table)
+        for library, reason in arm['left_out'].items():
+            console.print(f'  left out: {library}, {reason}', style='dim', markup=False)
+    table = Table(
+        title='chains of n joints: operations, ns per call or state', title_justify='left'
+    )
+    rows = list(found['joints'].items())
+    names = [name for name in rows[0][1] if name not in ('operations', 'compile_seconds')]
+    for heading in ('n', 'work', *names, 'compile, s'):
+        table.add_column(heading, justify='right')
+    for n, values in rows:
+        cells = (f'{values[name]:.0f}' for name in names)
+        table.add_row(
+            str(n), str(values['operations']), *cells, f'{values["compile_seconds"]:.2f}'
+        )
+    console.print(table)
+    for kind, seconds in found['start_seconds'].items():
+        console.print(
+            f'{kind} start: {seconds["whole"]:.2f} s from the first import to the first effort, '
+            f'{seconds["kernels"]:.3f} s of it for the kernels',
+            soft_wrap=True,
+        )
+
+
+def _ratio(value: float, reference: float | None) -> str:
+    if not reference:
+        return ''
+    return f'{value / reference:.3f}' if value > 0.05 * reference else f'1/{reference / value:.0f}'
+
+
+def _chart(joints: dict[int, dict[str, float]]) -> str:
+    names = [name for name in joints[_JOINTS[0]] if name not in ('operations', 'compile_seconds')]
+    series = {
+        name: [(n, values[name]) for n, values in joints.items() if name in values]
+        for name in names
+    }
+    return line_chart('Inverse dynamics of a chain', 'joints', 'ns per call', series)
+
+
+if __name__ == '__main__':
+    sys.exit(main())

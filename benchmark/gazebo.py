@@ -1,0 +1,207 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Both arms in Gazebo, free-running: tracking, achieved rate, real-time factor, start.
+
+Needs a sourced ROS 2 with this package, ros_gz_bridge and Gazebo; each run is what
+``ros2 launch robot_dynamics_ros gazebo.launch.py`` starts.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import signal
+import subprocess
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from benchmark.machine import machine
+from robot_dynamics_ros.analysis.bag import BagReader
+from robot_dynamics_ros.analysis.metrics import TrackingMetrics, tracking_metrics
+from robot_dynamics_ros.analysis.recording import Recording
+from robot_dynamics_ros.errors import SceneError
+from robot_dynamics_ros.model import load_robot
+from robot_dynamics_ros.model.robot_tree import RobotTree
+
+OUT = Path('out/benchmark')
+#: Robot, law, and whether the joints have dry friction.
+RUNS = (
+    ('scara', 'computed_torque', False),
+    ('scara', 'computed_torque', True),
+    ('scara', 'pd_gravity', True),
+    ('four_dof', 'computed_torque', False),
+    ('four_dof', 'computed_torque', True),
+    ('four_dof', 'pd_gravity', True),
+)
+_SENT = re.compile(r'from t = ([\d.]+) s to t = ([\d.]+) s, after an approach of ([\d.]+) s')
+_READY_SECONDS, _SLOWEST, _END_SECONDS = 90.0, 1.6, 30.0
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run and what came of it.
+
+    Attributes:
+        robot, law, dry_friction: As launched.
+        metrics: Tracking from the end of the approach to the end of the motion.
+        start_deviation: Largest way of any joint before its motion, rad or m.
+        rate_hz: Commands per second of Gazebo's time.
+        answered: Part of Gazebo's states, 1 kHz, that got a command of their own.
+        gap_p99_ms: 99th percentile of the time from one command to the next, ms.
+        real_time_factor: Gazebo's time per time of the wall.
+    """
+
+    robot: str
+    law: str
+    dry_friction: bool
+    metrics: TrackingMetrics
+    start_deviation: float
+    rate_hz: float
+    answered: float
+    gap_p99_ms: float
+    real_time_factor: float
+
+
+def main() -> int:
+    """Run every arm, print and write ``out/benchmark/gazebo.json``; 0 where Gazebo is absent."""
+    console = Console()
+    if shutil.which('ros2') is None or shutil.which('gz') is None:
+        console.print('gazebo: left out; it needs a sourced ROS 2 and Gazebo (docs/gazebo.md)')
+        return 0
+    runs = []
+    for robot, law, dry_friction in RUNS:
+        console.print(f'{robot}, {law}, dry friction {"on" if dry_friction else "off"} ...')
+        runs.append(measure(robot, law, dry_friction))
+    for robot in dict.fromkeys(robot for robot, _, _ in RUNS):
+        console.print(_table([run for run in runs if run.robot == robot]))
+    found = {'machine': machine(), 'runs': [asdict(run) for run in runs]}
+    OUT.mkdir(parents=True, exist_ok=True)
+    (OUT / 'gazebo.json').write_text(json.dumps(found, indent=2), encoding='utf-8')
+    return 0
+
+
+def measure(robot: str, law: str, dry_friction: bool) -> Run:
+    """Launch one arm, let it finish its motion, and judge the bag.
+
+    Raises:
+        SceneError: The launch failed or did not get through.
+    """
+    name = f'{robot}_{law}_{"dry" if dry_friction else "smooth"}'
+    folder = OUT / 'gazebo' / name
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    friction = f'dry_friction:={str(dry_friction).lower()}'
+    start, end, approach = _launch(
+        folder, f'robot:={robot}', f'law:={law}', friction, f'bag:={folder.resolve() / "bag"}'
+    )
+    with BagReader(folder / 'bag') as bag:
+        description = bag.first('/robot_description').data
+        tree = load_robot(description)
+        run, states = _pairs(bag, tree)
+        factor = _real_time_factor(bag)
+    window = (start + approach, end)
+    if run.time[-1] < end:
+        raise SceneError(name, f'ended at {run.time[-1]:.2f} s', f'the motion ends at {end:.2f} s')
+    inside = (run.time >= window[0]) & (run.time <= window[1])
+    due = (states >= window[0]) & (states <= window[1])
+    before = run.position[run.time < start]
+    return Run(
+        robot,
+        law,
+        dry_friction,
+        tracking_metrics(run, tree, window),
+        float(np.abs(before - before[0]).max()),
+        float(inside.sum() / (window[1] - window[0])),
+        float(inside.sum() / due.sum()),
+        float(1e3 * np.percentile(np.diff(run.time[inside]), 99)),
+        factor,
+    )
+
+
+def _launch(folder: Path, *arguments: str) -> tuple[float, float, float]:
+    """Run one launch until its motion is over; return start, end and approach of it, s."""
+    command = ['ros2', 'launch', 'robot_dynamics_ros', 'gazebo.launch.py', 'gui:=false']
+    log = folder / 'launch.log'
+    with log.open('wb') as out:
+        process = subprocess.Popen(
+            [*command, 'record:=true', *arguments], stdout=out, stderr=subprocess.STDOUT
+        )
+    try:
+        deadline = time.monotonic() + _READY_SECONDS
+        while True:
+            sent = _SENT.search(log.read_text(encoding='utf-8'))
+            if sent and 'time runs' in log.read_text(encoding='utf-8'):
+                break
+            if process.poll() is not None or time.monotonic() > deadline:
+                raise SceneError('the launch', 'did not get ready', f'see {log}')
+            time.sleep(0.2)
+        start, end, approach = map(float, sent.groups())
+        time.sleep(_SLOWEST * end)
+    finally:
+        process.send_signal(signal.SIGINT)
+        process.wait(_END_SECONDS)
+    return start, end, approach
+
+
+def _pairs(bag: BagReader, tree: RobotTree) -> tuple[Recording, np.ndarray]:
+    """Return the states that have a reference of their very stamp, and the times of all, s."""
+    states, references = {}, {}
+    topics = {'/joint_states': states, '/controller/reference': references}
+    for topic, _, message in bag.messages(*topics):
+        stamp = message.header.stamp.sec * 1_000_000_000 + message.header.stamp.nanosec
+        columns = [list(message.name).index(name) for name in tree.joint_names]
+        topics[topic][stamp] = [
+            np.asarray(values)[columns] for values in (message.position, message.velocity)
+        ] + [np.asarray(message.effort)[columns] if len(message.effort) else None]
+    stamps = sorted(states.keys() & references.keys())
+    measured, wanted = [states[s] for s in stamps], [references[s] for s in stamps]
+    recording = Recording(
+        joints=tree.joint_names,
+        time=np.array(stamps) * 1e-9,
+        position=np.array([row[0] for row in measured]),
+        velocity=np.array([row[1] for row in measured]),
+        effort=np.array([row[2] for row in wanted]),
+        reference_position=np.array([row[0] for row in wanted]),
+        reference_velocity=np.array([row[1] for row in wanted]),
+    )
+    return recording, np.array(sorted(states)) * 1e-9
+
+
+def _real_time_factor(bag: BagReader) -> float:
+    """Return it from the diagnostics, which come once a second of the wall with Gazebo's time."""
+    times = [
+        message.header.stamp.sec + 1e-9 * message.header.stamp.nanosec
+        for _, _, message in bag.messages('/diagnostics')
+    ]
+    running = [a for a, b in zip(times, times[1:], strict=False) if a > 0.0 and b > a]
+    return (running[-1] - running[0]) / (len(running) - 1)
+
+
+def _table(runs: list[Run]) -> Table:
+    table = Table(title=f'\n{runs[0].robot}', title_justify='left')
+    table.add_column('')
+    for run in runs:
+        friction = 'dry friction' if run.dry_friction else 'no dry friction'
+        table.add_column(f'{run.law}\n{friction}', justify='right')
+    for i, joint in enumerate(runs[0].metrics.joints):
+        cells = [f'{1e3 * r.metrics.rms_error[i]:.2f} / {1e3 * r.metrics.peak_error[i]:.2f}'
+                 for r in runs]  # fmt: skip
+        table.add_row(f'{joint} RMS / peak, mrad or mm', *cells)
+    rows = {
+        'tool RMS / peak, mm': lambda r: (
+            f'{r.metrics.tool_rms_mm:.2f} / {r.metrics.tool_peak_mm:.2f}'
+        ),
+        'commands per second': lambda r: f'{r.rate_hz:.0f}',
+        'states answered, %': lambda r: f'{100 * r.answered:.1f}',
+        'time between commands p99, ms': lambda r: f'{r.gap_p99_ms:.1f}',
+        'real-time factor': lambda r: f'{r.real_time_factor:.2f}',
+        'deviation before the motion': lambda r: f'{r.start_deviation:.1e}',
+    }
+    for name, text in rows.items():
+        table.add_row(name, *map(text, runs))
+    return table

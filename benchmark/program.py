@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The circle at 0.5 m/s under the constraint-stabilization law: what each imperfection costs."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from robot_dynamics_ros.control.constraint_stabilization import ConstraintStabilization
+from robot_dynamics_ros.control.control_law import ControlLaw, Reference
+from robot_dynamics_ros.control.registry import make_law
+from robot_dynamics_ros.description.shipped import shipped_robot
+from robot_dynamics_ros.model import RobotTree, load_robot
+from robot_dynamics_ros.simulation.imperfections import Imperfections, ImperfectPlant
+from robot_dynamics_ros.simulation.model_error import Mismatch, with_mismatch
+from robot_dynamics_ros.simulation.mujoco_plant import MujocoPlant
+
+OUT = Path('out/benchmark')
+PROGRAM = 'scara_circle'
+PERIOD_S, DURATION_S, SETTLED_S = 1e-3, 6.0, 3.0
+PERIODS_MS = (0.5, 1.0, 2.0, 4.0)
+#: On the circle's start and off by centimetres, rad and m.
+ON, OFF = (-0.315, 1.398, 0.12, 1.083), (-0.30, 1.28, 0.10, 0.90)
+#: Natural frequency of the PD law, rad/s: that of the program's circle.
+FREQUENCY = 20.0
+
+
+@dataclass(frozen=True)
+class Case:
+    """A plant and a law.
+
+    Attributes:
+        title: For the table.
+        mass: Factor on the plant's masses and inertias.
+        dry_friction: Factor on the plant's Coulomb friction.
+        damping: Factor on its viscous friction.
+        friction: Whether the law compensates the friction of the description.
+        delay: Periods by which measured states are late.
+    """
+
+    title: str
+    mass: float = 1.0
+    dry_friction: float = 0.0
+    damping: float = 0.0
+    friction: bool = False
+    delay: int = 0
+
+
+CASES = (
+    Case('exact model, no friction'),
+    Case('mass and inertia of the plant + 20 %', mass=1.2),
+    Case('friction, not compensated', dry_friction=1.0, damping=1.0),
+    Case('friction, compensated', dry_friction=1.0, damping=1.0, friction=True),
+    Case('1 ms delay', delay=1),
+)
+
+
+def main() -> int:
+    """Measure, print and write ``out/benchmark/program.json``; lockstep, the same anywhere."""
+    tree = load_robot(shipped_robot('scara'))
+    program = {case.title: run_program(tree, case) for case in CASES}
+    path = joint_path(tree)
+    pd = {case.title: run_pd(tree, case, path) for case in CASES}
+    floors = {period: floor(tree, period * 1e-3) for period in PERIODS_MS}
+    _print(program, pd, floors)
+    OUT.mkdir(parents=True, exist_ok=True)
+    found = {'constraint_stabilization_mm': program, 'pd_gravity_mm': pd, 'floor_m': floors}
+    (OUT / 'program.json').write_text(json.dumps(found, indent=2), encoding='utf-8')
+    return 0
+
+
+def plant_of(tree: RobotTree, case: Case, period: float, start: tuple[float, ...]):
+    """Return the imperfect plant of a case at its start."""
+    mismatch = Mismatch(mass=case.mass, dry_friction=case.dry_friction, damping=case.damping)
+    plant = MujocoPlant(with_mismatch(tree, mismatch), period)
+    plant.reset(np.array(start))
+    return ImperfectPlant(plant, Imperfections(measurement_delay=case.delay)), plant
+
+
+def law_of(tree: RobotTree, case: Case, period: float) -> ConstraintStabilization:
+    """Return the law of a case; without friction compensation it still knows the drives."""
+    return make_law(
+        'constraint_stabilization',
+        tree,
+        program=PROGRAM,
+        friction=case.friction,
+        period=period,
+        hold='semi_implicit',
+    )
+
+
+def run_program(
+    tree: RobotTree, case: Case, period: float = PERIOD_S, start: tuple[float, ...] = ON
+) -> float:
+    """Return the RMS distance of the tool from its path after the transient, mm."""
+    plant, exact = plant_of(tree, case, period, start)
+    law, reference = law_of(tree, case, period), Reference(tree.n)
+    probe = law_of(tree, case, period)  # evaluates f at the true state
+    q, v, tau = np.zeros(tree.n), np.zeros(tree.n), np.zeros(tree.n)
+    errors = []
+    for k in range(round(DURATION_S / period)):
+        t = k * period
+        exact.read(q, v)
+        probe.effort(t, q, v, reference, tau)
+        errors.append(probe.f[:3].copy())
+        plant.read(q, v)
+        law.effort(t, q, v, reference, tau)
+        plant.step(np.clip(tau, -tree.effort_limit, tree.effort_limit))
+    return _rms_mm(errors, period)
+
+
+def joint_path(tree: RobotTree) -> np.ndarray:
+    """Return the joints of the ideal run, shape (N, 2, n): what a joint law has to follow."""
+    _, plant = plant_of(tree, CASES[0], PERIOD_S, ON)
+    law, reference = law_of(tree, CASES[0], PERIOD_S), Reference(tree.n)
+    q, v, tau = np.zeros(tree.n), np.zeros(tree.n), np.zeros(tree.n)
+    path = []
+    for k in range(round(DURATION_S / PERIOD_S)):
+        plant.read(q, v)
+        path.append((q.copy(), v.copy()))
+        law.effort(k * PERIOD_S, q, v, reference, tau)
+        plant.step(tau)
+    return np.array(path)
+
+
+def run_pd(tree: RobotTree, case: Case, path: np.ndarray) -> float:
+    """Return what PD + gravity does on the joint path with the same gains, mm."""
+    plant, exact = plant_of(tree, case, PERIOD_S, ON)
+    law: ControlLaw = make_law('pd_gravity', tree, natural_frequency=FREQUENCY, period=PERIOD_S)
+    probe, reference = law_of(tree, case, PERIOD_S), Reference(tree.n)
+    q, v, tau = np.zeros(tree.n), np.zeros(tree.n), np.zeros(tree.n)
+    errors = []
+    for k, (reference.position, reference.velocity) in enumerate(path):
+        exact.read(q, v)
+        probe.effort(k * PERIOD_S, q, v, reference, tau)
+        errors.append(probe.f[:3].copy())
+        plant.read(q, v)
+        law.effort(k * PERIOD_S, q, v, reference, tau)
+        plant.step(np.clip(tau, -tree.effort_limit, tree.effort_limit))
+    return _rms_mm(errors, PERIOD_S)
+
+
+def floor(tree: RobotTree, period: float) -> float:
+    """Return the RMS of f over the settled part of a run that began off the path, m."""
+    return 1e-3 * run_program(tree, CASES[0], period, OFF)
+
+
+def _rms_mm(errors: list[np.ndarray], period: float) -> float:
+    settled = np.array(errors[round(SETTLED_S / period) :])
+    return 1e3 * float(np.sqrt(np.mean(np.sum(np.square(settled), axis=1))))
+
+
+def _print(program: dict[str, float], pd: dict[str, float], floors: dict[float, float]) -> None:
+    console = Console()
+    table = Table(title='tool from its path at 0.5 m/s, 1 kHz, RMS in mm', title_justify='left')
+    for heading in ('plant', 'constraint stabilization', 'PD + gravity'):
+        table.add_column(heading, justify='left' if heading == 'plant' else 'right')
+    for title, value in program.items():
+        table.add_row(title, f'{value:.3g}', f'{pd[title]:.3g}')
+    console.print(table)
+    table = Table(title='floor of f against the period', title_justify='left')
+    for heading in ('period, ms', 'RMS of f, m', 'per ms'):
+        table.add_column(heading, justify='right')
+    for period, value in floors.items():
+        table.add_row(f'{period:g}', f'{value:.3e}', f'{value / period:.3e}')
+    console.print(table)
+
+
+if __name__ == '__main__':
+    sys.exit(main())
