@@ -223,14 +223,57 @@ def test_a_second_robot_starts_no_second_world(monkeypatch):
 # Parameter files ---------------------------------------------------------------------------------
 
 
+NODES = 'robot_dynamics_ros.nodes'
+
+
+def imported(tree: ast.Module) -> set[str]:
+    """Return the modules of the package's nodes that a module imports."""
+    found = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            whole = [f'{node.module}.{name.name}' for name in node.names]
+            found |= {name for name in (node.module, *whole) if name.startswith(f'{NODES}.')}
+    names = {name.removeprefix(f'{NODES}.').partition('.')[0] for name in found}
+    return {name for name in names if module_of(name).is_file()}
+
+
+def module_of(name: str) -> Path:
+    return PROJECT.joinpath(*NODES.split('.'), f'{name}.py')
+
+
+def table_modules(node: str) -> list[ast.Module]:
+    """Return a node's module, and those it imports, at any remove, that hold its parameters."""
+    found, pending = {}, {node}
+    while pending:
+        name = pending.pop()
+        found[name] = tree_of(module_of(name))
+        tables = {m for m in imported(found[name]) if m.endswith(('_parameters', '_plan'))}
+        pending |= tables - found.keys()
+    return list(found.values())
+
+
+def left_out(tree: ast.Module) -> set[str]:
+    """Return what a module leaves out of the tables that it builds on: _DECIDED."""
+    decided = [
+        node.value
+        for node in tree.body
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == '_DECIDED'
+    ]
+    return {text(name) for call in decided for name in call.args[0].elts}
+
+
 def declared_parameters(node: str) -> set[str]:
     """Return the names in the parameter tables of a node's modules: P('name', ...)."""
-    folder = PROJECT / 'robot_dynamics_ros' / 'nodes'
-    modules = [folder / f'{node}.py', *folder.glob(f'{node}_*.py')]
-    if node in ('controller', 'simulator'):
-        modules.append(folder / 'payload_parameters.py')
-    tables = [call for path in modules if path.is_file() for call in calls(tree_of(path), 'P')]
-    return {text(call.args[0]) for call in tables} | {'use_sim_time'}
+    modules = table_modules(node)
+    names = {text(call.args[0]) for tree in modules for call in calls(tree, 'P')}
+    return (names | {'use_sim_time'}) - set().union(*map(left_out, modules))
+
+
+def test_the_tables_of_a_node_are_found_wherever_they_are():
+    assert {'law', 'payload_mass', 'path_tolerance'} <= declared_parameters('controller')
+    emulated = declared_parameters('driver_emulator')
+    assert {'torque_ripple', 'noise_seed', 'payload_mass'} <= emulated
+    assert not emulated & {'period', 'joints', 'command_form', 'law'}, 'the profile decides'
 
 
 @pytest.mark.parametrize('robot', PARAMETER_FILES)
