@@ -238,6 +238,8 @@ def visualization(
     robot_description: str,
     root: str,
     remappings: Sequence[tuple[str, str]] = (),
+    *,
+    sim_time: bool = True,
 ) -> list[Node]:
     """Return robot_state_publisher and RViz if they are wanted: value ``rviz``.
 
@@ -246,6 +248,7 @@ def visualization(
         robot_description: URDF text.
         root: Its root link, which RViz holds still.
         remappings: Pairs of names, for both.
+        sim_time: Whether time is that of the topic clock.
 
     Raises:
         MissingDependencyError: One is not installed.
@@ -254,12 +257,12 @@ def visualization(
         return []
     require(('robot_state_publisher', 'rviz2'), 'rviz:=true')
     return [
-        state_publisher(given, robot_description, remappings),
+        state_publisher(given, robot_description, remappings, sim_time=sim_time),
         Node(
             package='rviz2',
             executable='rviz2',
             namespace=given.namespace,
-            parameters=[{'use_sim_time': True}],
+            parameters=[{'use_sim_time': sim_time}],
             remappings=list(remappings),
             arguments=['-d', str(share_directory() / 'config' / 'robot.rviz'), '-f', root],
         ),
@@ -267,16 +270,20 @@ def visualization(
 
 
 def state_publisher(
-    given: SimpleNamespace, robot_description: str, remappings: Sequence[tuple[str, str]] = ()
+    given: SimpleNamespace,
+    robot_description: str,
+    remappings: Sequence[tuple[str, str]] = (),
+    *,
+    sim_time: bool = True,
 ) -> Node:
-    """Return robot_state_publisher on simulated time: tf, and the topic robot_description."""
+    """Return robot_state_publisher: tf, and the topic robot_description."""
     text = ParameterValue(robot_description, value_type=str)
     return Node(
         package='robot_state_publisher',
         executable='robot_state_publisher',
         namespace=given.namespace,
         output='screen',
-        parameters=[{'robot_description': text, 'use_sim_time': True}],
+        parameters=[{'robot_description': text, 'use_sim_time': sim_time}],
         remappings=list(remappings),
     )
 

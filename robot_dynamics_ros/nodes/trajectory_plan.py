@@ -15,6 +15,7 @@ from robot_dynamics_ros.control.control_law import Reference
 from robot_dynamics_ros.control.trajectories.chain import Chain
 from robot_dynamics_ros.control.trajectories.quintic import Quintic
 from robot_dynamics_ros.control.trajectories.sine import Sine
+from robot_dynamics_ros.control.trajectories.slowed import Slowed
 from robot_dynamics_ros.control.trajectories.tool_path import ToolPath, Undulating
 from robot_dynamics_ros.control.trajectories.trajectory_file import read_trajectory
 from robot_dynamics_ros.control.trajectory import Trajectory, check_limits
@@ -60,6 +61,8 @@ MOTION = (
       'rad.'),
     P('approach_s', 2.0, 'Time to get from the present position to the start, if it is elsewhere, '
       's.', 1e-2, 1e3),
+    P('speed_scale', 1.0, 'Part of its speed at which all of it is run, the approach included; '
+      '0.25 for a first try.', 0.01, 1.0),
     P('sample_rate', 100.0, 'Points of the message per second, Hz.', 1.0, 1e4),
 )  # fmt: skip
 
@@ -105,9 +108,10 @@ def make_plan(tree: RobotTree, given: Mapping[str, Any], q: Array) -> Plan:
     parts: list[Trajectory] = [motion]
     if np.abs(start.position - q).max() > _AT_START:
         parts.insert(0, Quintic(q, start.position, given['approach_s']))
-    whole = Chain(parts)
-    check_limits(whole, tree)
-    return _sampled(whole, given['sample_rate'], whole.duration - motion.duration)
+    whole, scale = Chain(parts), given['speed_scale']
+    slow = Slowed(whole, scale)
+    check_limits(slow, tree)
+    return _sampled(slow, given['sample_rate'], (whole.duration - motion.duration) / scale)
 
 
 def _sampled(trajectory: Trajectory, rate: float, approach: float) -> Plan:

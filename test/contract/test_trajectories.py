@@ -16,6 +16,7 @@ from robot_dynamics_ros.control.trajectories.fourier import Fourier
 from robot_dynamics_ros.control.trajectories.hold import Hold
 from robot_dynamics_ros.control.trajectories.quintic import Quintic
 from robot_dynamics_ros.control.trajectories.sine import Sine
+from robot_dynamics_ros.control.trajectories.slowed import Slowed
 from robot_dynamics_ros.control.trajectories.spline import Knot
 from robot_dynamics_ros.control.trajectories.tool_path import ToolPath, Undulating
 from robot_dynamics_ros.control.trajectories.waypoints import Waypoints
@@ -80,6 +81,7 @@ TRAJECTORIES = {
     'endless_sine': lambda: Sine([0.1, 0.2], [0.5, 0.3], [0.8, 1.3]),
     'chain': chain,
     'fourier': fourier,
+    'slowed': lambda: Slowed(chain(), 0.5),
     'scara_circle': scara_path,
     'four_dof_line': four_dof_path,
     'quintic_waypoints': quintic_waypoints,
@@ -88,7 +90,8 @@ TRAJECTORIES = {
 }
 #: Those whose position has two continuous derivatives for all times.
 SMOOTH = [
-    'hold', 'quintic', 'sine', 'endless_sine', 'chain', 'fourier', 'scara_circle', 'four_dof_line',
+    'hold', 'quintic', 'sine', 'endless_sine', 'chain', 'fourier', 'slowed', 'scara_circle',
+    'four_dof_line',
 ]  # fmt: skip
 
 

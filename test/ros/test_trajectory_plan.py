@@ -51,6 +51,30 @@ def test_a_point_is_reached_from_rest_to_rest_in_its_time():
     assert (plan.approach, plan.duration) == (0.0, 2.005)
 
 
+def test_all_of_a_motion_can_be_run_at_part_of_its_speed(tmp_path):
+    robot, there = sample('scara'), [0.0, 0.8, 0.05, 0.4]
+    timing = {'kind': 'waypoints', 'waypoints': [*there, *ELBOW], 'waypoint_times': [1.0, 2.5]}
+    plan, slow = (plan_of(robot, ELBOW, **timing, speed_scale=scale) for scale in (1.0, 0.25))
+    assert (plan.duration, slow.duration) == (2.5, 10.0)
+    np.testing.assert_allclose(slow.position[::4], plan.position, rtol=0, atol=1e-14)
+    np.testing.assert_allclose(slow.velocity[::4], 0.25 * plan.velocity, rtol=0, atol=1e-14)
+    expected = plan.acceleration / 16.0
+    np.testing.assert_allclose(slow.acceleration[::4], expected, rtol=0, atol=1e-13)
+    file = tmp_path / 'motion.yaml'
+    motion = Quintic([0.3, -0.2, 0.05, 1.0], [-0.3, 0.4, 0.15, -1.0], 2.0)
+    file.write_text(trajectory_text(motion, robot.tree.joint_names, 0.02))
+    timing = {'kind': 'file', 'file': str(file), 'approach_s': 1.5}
+    slow = plan_of(robot, ELBOW, **timing, speed_scale=0.5)
+    assert (slow.approach, slow.duration) == (3.0, 7.0)
+
+
+def test_a_motion_that_is_too_fast_may_be_slow_enough_at_part_of_its_speed():
+    robot, goal = sample('scara'), [1.0, -1.0, 0.05, 1.0]
+    with pytest.raises(TrajectoryError, match='velocity limit'):
+        plan_of(robot, ELBOW, kind='point', goal=goal, duration_s=0.3)
+    plan_of(robot, ELBOW, kind='point', goal=goal, duration_s=0.3, speed_scale=0.1)
+
+
 def test_a_file_is_followed_after_an_approach(tmp_path):
     robot, file = sample('scara'), tmp_path / 'motion.yaml'
     motion = Quintic([0.3, -0.2, 0.05, 1.0], [-0.3, 0.4, 0.15, -1.0], 2.0)
