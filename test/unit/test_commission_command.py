@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The command ``commission`` on a bag: each wrong profile ends in 1, with the cause in words.
+
+The bag is of a driver that speaks SI and holds the arm by itself, its commands zero; every wrong
+profile believes something else of it. Oracle of gravity: Pinocchio, built from the URDF text.
+"""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pinocchio
+import pytest
+import yaml
+from bags import MS, command, state, write
+from samples import sample
+
+from robot_dynamics_ros.__main__ import main
+
+JOINTS = [f'joint{i}' for i in range(1, 5)]
+TREE = sample('four_dof').tree
+POSES = 8
+PERIOD = 5 * MS
+
+
+def swing() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return positions, velocities, efforts: from pose to pose in 0.6 s, 0.6 s of rest at each."""
+    rng = np.random.default_rng(8)
+    q = rng.uniform(0.9 * TREE.position_lower, 0.9 * TREE.position_upper, (POSES + 1, 4))
+    t = np.arange(0.0, 1.2 * POSES, PERIOD * 1e-9)
+    leg, x = (t // 1.2).astype(int), np.minimum(t % 1.2, 0.6)[:, None] / 0.6
+    step = q[leg + 1] - q[leg]
+    position = q[leg] + step * x**2 * (3.0 - 2.0 * x)
+    velocity = step * 6.0 * x * (1.0 - x) / 0.6
+    model = pinocchio.buildModelFromXML(sample('four_dof').xml)
+    data = model.createData()
+    gravity = np.array([pinocchio.computeGeneralizedGravity(model, data, row) for row in position])
+    # At rest friction holds some of the weight, another part in every pose; it opposes motion.
+    rest = 0.5 * rng.uniform(-1.0, 1.0, (POSES, 4))[leg]
+    friction = TREE.dry_friction * np.where(np.abs(velocity) > 1e-9, np.sign(velocity), rest)
+    return position, velocity, gravity + friction
+
+
+@pytest.fixture(scope='module')
+def bag(tmp_path_factory):
+    messages = []
+    for k, row in enumerate(zip(*swing(), strict=True)):
+        messages += [state(k * PERIOD, JOINTS, *row), command(k * PERIOD + MS, np.zeros(4))]
+    return write(tmp_path_factory.mktemp('bags') / 'held', messages)
+
+
+def commission(bag, tmp_path, *words, robot='four_dof', **keys) -> int:
+    """Check the bag against a profile."""
+    told = {'name': 'believed', 'state': {'effort': 'total'}, **keys}
+    file = tmp_path / 'believed.yaml'
+    file.write_text(yaml.safe_dump(told), encoding='utf-8')
+    return main(['commission', str(robot), '--profile', str(file), '--bag', str(bag), *words])
+
+
+def joints(**changes):
+    return [{'joint': name, **changes.get(name, {})} for name in JOINTS]
+
+
+def plain(text: str) -> str:
+    """Return what was printed, as one line."""
+    return ' '.join(text.split())
+
+
+def test_a_true_profile_ends_in_0(bag, tmp_path, capsys):
+    file = tmp_path / 'found.json'
+    assert commission(bag, tmp_path, '--json', str(file)) == 0
+    printed = plain(capsys.readouterr().out)
+    assert f'Efforts, measured, against gravity in {POSES} poses' in printed
+    assert 'nothing speaks against the profile' in printed
+    found = json.loads(file.read_text())
+    assert found['poses'] == POSES
+    assert found['joints']['joint1']['slope'] is None  # its axis is vertical
+    # Dry friction of 0.3 N m blurs the 4 N m that joint 2 carries.
+    assert found['joints']['joint2']['slope'] == pytest.approx(1.0, abs=0.1)
+
+
+WRONG = {
+    'sign': (
+        {'joints': joints(joint2={'sign': -1})},
+        "joint 'joint2': wrong sign: the driver counts against the axis",
+    ),
+    'sign of efforts': (
+        {'joints': joints(joint3={'effort_sign': -1})},
+        "joint 'joint3': wrong sign of its effort",
+    ),
+    'swapped joints': (
+        {'joints': joints(joint2={'driver_name': 'joint3'}, joint3={'driver_name': 'joint2'})},
+        'joints joint2, joint3: swapped: each is taken for the other',
+    ),
+    'degrees': (
+        {'defaults': {'position_unit': 'deg'}},
+        'radians are taken for degrees; write position_unit: rad',
+    ),
+    'velocities': (
+        {'defaults': {'velocity_unit': 'deg/s'}},
+        "joint 'joint1': wrong unit of velocity",
+    ),
+    'currents': (
+        {'defaults': {'effort_unit': 'A', 'torque_constant': 0.1, 'gear_ratio': 80.0}},
+        'wrong unit of effort',
+    ),
+    'gravity in the report': (
+        {
+            'state': {'effort': 'without_compensation'},
+            'compensated_by_driver': ['gravity'],
+        },
+        'gravity: is in the efforts that the driver tells',
+    ),
+}
+
+
+@pytest.mark.parametrize('name', WRONG)
+def test_a_wrong_profile_ends_in_1_and_its_cause_is_named(bag, tmp_path, capsys, name):
+    keys, text = WRONG[name]
+    file = tmp_path / 'found.json'
+    assert commission(bag, tmp_path, '--json', str(file), **keys) == 1
+    printed = plain(capsys.readouterr().out)
+    assert text in printed
+    assert 'nothing speaks against' not in printed
+    errors = [f for f in json.loads(file.read_text())['findings'] if f['severity'] == 'error']
+    assert any(text in f'{f["culprit"]}: {f["problem"]}; {f["remedy"]}' for f in errors)
+
+
+def test_commands_of_zero_that_hold_the_arm_tell_who_compensates_gravity(bag, tmp_path, capsys):
+    assert commission(bag, tmp_path, '--commands') == 1
+    printed = plain(capsys.readouterr().out)
+    assert 'gravity: would be counted twice' in printed
+    assert 'compensated_by_driver: [gravity]' in printed
+    known = {'compensated_by_driver': ['gravity']}
+    assert commission(bag, tmp_path, '--commands', **known) == 0
+
+
+def test_a_missing_effort_limit_is_an_error_of_its_joint_besides_the_rest(bag, tmp_path, capsys):
+    robot = tmp_path / 'arm.urdf'
+    text = sample('four_dof').xml
+    robot.write_text(text.replace('effort="35"', 'effort="0"'), encoding='utf-8')
+    assert robot.read_text() != text
+    assert commission(bag, tmp_path, robot=robot) == 1
+    printed = plain(capsys.readouterr().out)
+    assert "error joint 'joint2'" in printed
+    assert 'effort' in printed.split("error joint 'joint2'")[1]
+    assert f'in {POSES} poses' in printed, 'all else is checked too'
+    limits = {'joints': joints(joint2={'effort_limit': 35.0})}
+    assert commission(bag, tmp_path, robot=robot, **limits) == 0
+
+
+def test_a_limit_in_another_unit_is_seen_by_the_weight_that_it_cannot_hold(bag, tmp_path, capsys):
+    limits = {'joints': joints(joint2={'effort_limit': 0.35})}
+    assert commission(bag, tmp_path, **limits) == 0
+    printed = plain(capsys.readouterr().out)
+    assert "warning joint 'joint2': gravity alone needs" in printed
+    assert 'is the limit in the unit of the profile?' in printed
