@@ -20,7 +20,7 @@ from rclpy.qos import DurabilityPolicy, QoSProfile
 from samples import sample
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64, Float64MultiArray, String
-from std_srvs.srv import Trigger
+from std_srvs.srv import SetBool, Trigger
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
 from robot_dynamics_ros.control.driver_file import shipped_profiles
@@ -201,6 +201,45 @@ def test_noise_jitter_losses_ripple_and_breakaway_are_borne(processes, peer, tmp
     follow(peer, GOAL, 0.8)
     # Stuck within what 25 rad/s bear of 1.3 times the dry friction.
     reached(peer, GOAL, 0.02)
+
+
+# What the arm carries ---------------------------------------------------------------------------
+
+WEIGHT = 3.0  # kg
+
+
+def set_payload(peer, node: str) -> None:
+    parameter = Parameter('payload_mass', value=WEIGHT).to_parameter_msg()
+    request = SetParameters.Request(parameters=[parameter])
+    answer = peer.call(SetParameters, f'{node}/set_parameters', request)
+    assert answer.results[0].successful, answer.results[0].reason
+
+
+def test_a_payload_at_run_time_makes_no_step_that_the_driver_would_not_bear(
+    processes, peer, tmp_path
+):
+    """The driver bears 1000 N/s: 1 N from one command to the next, 1 ms later."""
+    profile = written(tmp_path, 'franka_like', payload_known_to_driver=False)
+    commands = peer.collect(Float64MultiArray, 'effort_controller/commands')
+    law = {'law': 'gravity_compensation', 'payload_transition_s': 0.0}  # all at once
+    driver, _ = start_pair(processes, profile, controller=law)
+
+    def settled(quill: float) -> None:
+        peer.spin_until(
+            lambda: commands and np.allclose(commands[-1].data, [0.0, 0.0, quill, 0.0], atol=1e-9),
+            60.0,
+            f'{quill} N on the quill',
+        )
+
+    settled(0.0)  # the driver compensates the arm
+    set_payload(peer, 'driver_emulator')
+    set_payload(peer, 'controller')
+    settled(-9.81 * WEIGHT)  # down is positive
+    assert peer.call(SetBool, 'controller/carry_payload', SetBool.Request(data=False)).success
+    settled(0.0)
+    steps = np.abs(np.diff([msg.data for msg in commands], axis=0))
+    assert steps.max() == pytest.approx(1.0, rel=1e-9)  # as fast as is borne, and no faster
+    assert 'reflex' not in driver.output
 
 
 # Habits of drivers -----------------------------------------------------------------------------
