@@ -88,13 +88,13 @@ class Follower:
             )
             for k in range(len(times))
         ]
+        trajectory = self._waypoints(knots, start_tolerance)
         if start + int(knots[-1].time * _SECOND_NS) < self._now_ns:
             raise TrajectoryError(
                 'header.stamp',
                 f'the trajectory was over {(self._now_ns - start) / _SECOND_NS:.3f} s ago',
                 'use a stamp in the future, or 0 for now',
             )
-        trajectory = self._waypoints(knots, start_tolerance)
         check_limits(trajectory, self._tree)
         if start > self._now_ns:
             self._pending = (start, knots)

@@ -128,6 +128,15 @@ def test_efforts_that_are_not_finite_do_not_break_the_guard(tree):
         assert math.isnan(value) or np.isfinite(effort).all()
 
 
+def test_braking_weaker_than_the_smallest_number_does_not_break_the_guard(tree):
+    guard = JointLimitGuard(tree, INERTIA, braking=1e-300)
+    lift = tree.joint_index('joint3')
+    assert tree.position_lower[lift] == 0.0
+    q, effort = np.array([0.1, 0.1, 1e-30, 0.1]), np.full(4, -1.0)
+    guard.confine(q, STILL, np.zeros(4), effort)
+    assert -1e-290 < effort[lift] <= 0.0
+
+
 def test_bad_settings_are_refused_by_name(tree):
     for name, arguments in (
         ('inertia', {'inertia': [1.0, 0.0, 1.0, 1.0]}),

@@ -112,7 +112,7 @@ class JointLimitGuard:
         rate = self._rate
         if d > brake / (rate * rate):
             most = math.sqrt(2.0 * brake * (d - 0.5 * brake / (rate * rate)))
-            slope = brake / most
+            slope = min(rate, brake / most) if most > 0.0 else rate  # below the smallest number
         elif rate * d > -back:
             most, slope = rate * d, rate
         else:

@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whatever arrives, in whatever order, no command is non-finite or beyond its limit."""
+
+from __future__ import annotations
+
+import math
+from contextlib import suppress
+from typing import Any
+
+import numpy as np
+import pytest
+from samples import sample
+
+from robot_dynamics_ros.control.loop import ControlLoop, Observation
+from robot_dynamics_ros.control.loop_parameters import DEFAULTS, build_loop, loop_settings
+from robot_dynamics_ros.control.registry import LAWS
+from robot_dynamics_ros.control.safety import STOP_ACTIONS
+from robot_dynamics_ros.errors import RobotDynamicsError, TrajectoryError
+from robot_dynamics_ros.model.payload import Payload
+
+ODD = (0.0, -0.0, math.nan, math.inf, -math.inf, 1e300, -1e308, 5e-324, 1e-9, -1e6, 1e154)
+# Forward, also by nothing, backward, by a gap, and by 18 minutes; ns.
+STEPS = (10**6, 10**6, 10**6, 10**6, 0, -(10**6), 10**9, -(10**10), 1, 2**40)
+EVENTS = 2000
+
+
+class Storm:
+    """A loop and a source of whatever may be done to it."""
+
+    def __init__(self, seed: int) -> None:
+        self.rng = np.random.default_rng(seed)
+        self.tree = sample(self.pick('scara', 'four_dof')).tree
+        self.built = build_loop(self.tree, DEFAULTS | {'law': self.pick(*LAWS)})
+        self.loop: ControlLoop = self.built.loop
+        self.stamp = self.pick(0, 10**9, -5, 2**62)
+        self.q, self.running, self.commands = self.within_limits(), False, 0
+
+    def pick(self, *choices: Any) -> Any:
+        return choices[self.rng.integers(len(choices))]
+
+    def spoiled(self, values: Any, share: float) -> np.ndarray:
+        values = np.array(values, dtype=float)
+        for index in np.argwhere(self.rng.random(values.shape) < share):
+            values[tuple(index)] = self.pick(*ODD)
+        return values
+
+    def within_limits(self, *rows: int) -> np.ndarray:
+        lower, upper = self.tree.position_lower, self.tree.position_upper
+        return self.rng.uniform(lower, upper, (*rows, self.tree.n))
+
+    def parameters(self) -> dict[str, Any]:
+        return DEFAULTS | {
+            'law': self.pick(*LAWS),
+            'stop_action': self.pick(*STOP_ACTIONS),
+            'activation_effort': self.pick('gravity', 'measured', 'zero'),
+            'activation_ramp_s': self.pick(0.0, 0.05, 1e-300, 1e300),
+            'effort_rate_limit': [self.pick(0.0, 1.0, 1e308, 5e-324, math.inf)],
+            'effort_scale': self.pick(1.0, 0.5, 1e-300),
+            'state_timeout_s': self.pick(0.1, 1e-9, 1e300),
+            'start_tolerance': self.pick(0.05, 0.0, 1e300),
+            'natural_frequency': [self.pick(10.0, 0.0, 1e3, 1e154)],
+            'damping_ratio': [self.pick(1.0, 0.0, 1e300)],
+            'friction_compensation': self.pick(True, False),
+        }
+
+    def state(self) -> None:
+        self.stamp += self.pick(*STEPS)
+        self.q = self.q + self.rng.normal(scale=0.002, size=self.tree.n)
+        q = self.q if self.rng.random() < 0.9 else self.within_limits()
+        v = self.rng.normal(size=self.tree.n) * self.pick(0.0, 0.1, 1.0, 50.0)
+        share = self.pick(0.0, 0.0, 0.0, 0.1)
+        seen = self.loop.observe(self.stamp, self.spoiled(q, share), self.spoiled(v, share))
+        if seen is Observation.NEW:
+            if not self.running:
+                self.loop.start()
+                self.running = True
+            self.loop.tick()
+            self.check()
+
+    def stop(self) -> None:
+        self.loop.stop(final=self.pick(True, False))
+        self.check()
+
+    def follow(self) -> None:
+        k = self.rng.integers(1, 5)
+        share = self.pick(0.0, 0.0, 0.1)
+        shape = (k, self.tree.n)
+        self.loop.follow(
+            self.spoiled(np.sort(self.rng.uniform(0.0, 2.0, k)), share),
+            self.spoiled(self.within_limits(k), share),
+            self.pick(None, np.zeros(shape), self.spoiled(np.zeros(shape), 0.05)),
+            self.pick(None, np.zeros(shape), self.spoiled(np.zeros(shape), 0.05)),
+            self.pick(0, self.stamp, self.stamp + 10**8, -1, 1, 2**63 - 1),
+        )
+
+    def change_settings(self) -> None:
+        self.loop.change_settings(loop_settings(self.parameters()))
+
+    def change_law(self) -> None:
+        law = self.built.make_law(self.parameters())
+        self.loop.change_law(law, blend=self.pick(True, False))
+
+    def carry(self) -> None:
+        mass, size = self.spoiled([self.rng.uniform(0.0, 5.0), 0.01], 0.1)
+        com = self.spoiled(0.1 * self.rng.normal(size=3), 0.05)
+        payload = Payload(float(mass), com, np.diag([size, size, size]), 'tool')
+        self.loop.carry(self.pick(None, payload), self.pick(0.0, 0.1, 1e300))
+
+    def measure(self) -> None:
+        self.loop.note_measured_effort(self.spoiled(100.0 * self.rng.normal(size=4), 0.3))
+
+    def check(self) -> None:
+        effort = self.loop.effort
+        assert np.isfinite(effort).all()
+        assert (np.abs(effort) <= self.tree.effort_limit).all()
+        self.commands += 1
+
+
+@pytest.mark.filterwarnings('ignore:overflow', 'ignore:invalid value')
+@pytest.mark.parametrize('seed', range(4))
+def test_whatever_arrives_every_command_is_finite_and_within_its_limit(seed):
+    storm = Storm(seed)
+    others = (
+        *(storm.stop, storm.follow, storm.change_settings, storm.change_law, storm.carry),
+        *(storm.measure, storm.loop.hold, storm.loop.hold_here),
+    )
+    for _ in range(EVENTS):
+        event = storm.pick(*others) if storm.rng.random() < 0.2 else storm.state
+        if event in others[-2:] and not storm.running:
+            continue
+        with suppress(RobotDynamicsError):  # refused with a reason; anything else is a fault
+            event()
+    assert storm.commands > EVENTS / 10
+
+
+@pytest.mark.parametrize('time', [math.nan, math.inf, -math.inf])
+def test_a_trajectory_whose_time_is_not_finite_is_refused_by_name(time):
+    storm = Storm(0)
+    storm.state()
+    with pytest.raises(TrajectoryError, match='point 0: is at .* times are finite'):
+        storm.loop.follow(np.array([time]), storm.within_limits(1), None, None)
