@@ -15,7 +15,7 @@ import yaml
 PROJECT = Path(__file__).resolve().parents[2]
 LAUNCH_FILES = sorted((PROJECT / 'launch').glob('*.launch.py'))
 PARAMETER_FILES = ('scara', 'four_dof', 'parallelogram')
-SCENES = {'simulation', 'gazebo', 'four_bar', 'two_robots', 'replay'}
+SCENES = {'simulation', 'gazebo', 'four_bar', 'two_robots', 'replay', 'hardware'}
 
 
 def launch_id(path: Path) -> str:
@@ -139,12 +139,11 @@ def test_a_launch_file_can_be_built(path):
         assert argument.description.partition(' Valid choices')[0].endswith('.')
 
 
-def scene(name: str, monkeypatch, **given):
-    """Return what a launch file would start, as (package, executable); others by their kind."""
+def executed(name: str, monkeypatch, **given):
+    """Return the actions of a launch file, and its context."""
     pytest.importorskip('launch_ros', reason='launch is not installed')
     from launch import LaunchContext
     from launch.actions import OpaqueFunction
-    from launch_ros.actions import Node
 
     from robot_dynamics_ros.nodes import launching
 
@@ -158,12 +157,34 @@ def scene(name: str, monkeypatch, **given):
             entity.default_value[0].perform(context) if entity.default_value else ''
         )
     assert isinstance(entities[-1], OpaqueFunction)
+    return entities[-1].execute(context)
+
+
+def scene(name: str, monkeypatch, **given):
+    """Return what a launch file would start, as (package, executable); others by their kind."""
+    actions = executed(name, monkeypatch, **given)
+    from launch_ros.actions import Node
+
     return [
         (action.node_package, action.node_executable)
         if isinstance(action, Node)
         else type(action).__name__
-        for action in entities[-1].execute(context)
+        for action in actions
     ]
+
+
+def parameters_of(actions, executable: str) -> dict:
+    """Return the parameters that a launch file gives a node, those of files aside."""
+    from launch import LaunchContext
+    from launch_ros.actions import Node
+    from launch_ros.utilities import evaluate_parameters
+
+    found = {}
+    for action in actions:
+        if isinstance(action, Node) and action.node_executable == executable:
+            given = evaluate_parameters(LaunchContext(), action._Node__parameters)
+            found = {k: v for part in given if isinstance(part, dict) for k, v in part.items()}
+    return found
 
 
 OURS = 'robot_dynamics_ros'
@@ -218,6 +239,93 @@ def test_a_second_robot_starts_no_second_world(monkeypatch):
     found = scene('gazebo', monkeypatch, start_world='false', namespace='right', prefix='right_')
     assert 'ExecuteProcess' not in found
     assert found.count('RegisterEventHandler') == 1, 'the scene ends with its controller'
+
+
+# A real arm ------------------------------------------------------------------------------------
+
+HANDLER = 'RegisterEventHandler'
+ALL_OF_IT = {'motion': 'true', 'record': 'true', 'emulator': 'true'}
+
+
+def test_the_monitor_stage_starts_nothing_that_commands(monkeypatch):
+    assert scene('hardware', monkeypatch) == ['LogInfo', (OURS, 'monitor'), HANDLER]
+    found = scene('hardware', monkeypatch, **ALL_OF_IT, rviz='true')
+    assert (OURS, 'controller') not in found
+    assert (OURS, 'trajectory') not in found
+    assert found.count(HANDLER) == 2, 'the scene ends with the emulator or the monitor'
+
+
+@pytest.mark.parametrize(
+    ('stage', 'law', 'part', 'speed'),
+    [
+        ('gravity', 'gravity_compensation', 0.3, None),
+        ('slow', 'pd_gravity', 0.5, 0.25),
+        ('full', 'pd_gravity', 1.0, 1.0),
+    ],
+)
+def test_a_stage_decides_law_limits_and_speed(monkeypatch, stage, law, part, speed):
+    given = {'stage': stage, 'law': 'pd_gravity', **ALL_OF_IT}
+    actions = executed('hardware', monkeypatch, **given)
+    controller = parameters_of(actions, 'controller')
+    assert (controller['law'], controller['effort_scale']) == (law, part)
+    assert controller['driver_profile'] == 'generic_ros2_control'
+    assert controller['hold'] == 'zero_order'
+    assert not controller['use_sim_time']
+    assert parameters_of(actions, 'driver_emulator')['mode'] == 'real_time'
+    assert parameters_of(actions, 'trajectory').get('speed_scale') == speed
+
+
+def test_without_being_told_to_move_an_arm_is_held(monkeypatch):
+    for stage in ('gravity', 'slow', 'full'):
+        found = scene('hardware', monkeypatch, stage=stage)
+        assert found == ['LogInfo', (OURS, 'controller'), HANDLER]
+
+
+def test_a_profile_without_efforts_is_compared_by_its_commands(monkeypatch, tmp_path):
+    profile = tmp_path / 'mute.yaml'
+    profile.write_text('{name: mute, command: {topic: "{joint}/c", form: per_joint}}')
+    given = {'driver_profile': str(profile), 'monitor': 'true', 'record': 'true'}
+    actions = executed('hardware', monkeypatch, stage='slow', **given)
+    assert parameters_of(actions, 'monitor')['effort_source'] == 'reference'
+    topics = parameters_of(actions, 'recorder')['extra_topics']
+    assert topics == tuple(f'joint{i}/c std_msgs/msg/Float64' for i in range(1, 5))
+
+
+@pytest.mark.parametrize(
+    ('given', 'told'),
+    [
+        ({'driver_profile': 'nobody'}, 'no such file; shipped: franka_like, generic_ros2_control'),
+        ({'description': 'no.urdf'}, 'no.urdf'),
+        ({'mappings': 'left'}, "'left' sets nothing; write NAME:=VALUE"),
+        ({'stage': 'slow', 'effort_scale': 'half'}, "is 'half'; give a number"),
+        ({'stage': 'slow', 'effort_scale': '1.5'}, 'must be above 0, at most 1'),
+        ({'stage': 'gravity', 'effort_scale': '0.05'}, "of joint 'joint3'; write effort_scale:="),
+        (
+            {'stage': 'slow', 'law': 'constraint_stabilization', 'program': 'scara_circle'},
+            'cannot be slowed down in stage slow; leave it out until full',
+        ),
+        ({'params_file': 'no.yaml'}, "params_file 'no.yaml': no such file"),
+    ],
+)
+def test_what_an_arm_must_not_be_started_with_is_refused(monkeypatch, given, told):
+    pytest.importorskip('launch_ros', reason='launch is not installed')
+    from robot_dynamics_ros.errors import RobotDynamicsError
+
+    with pytest.raises(RobotDynamicsError) as refused:
+        scene('hardware', monkeypatch, **given)
+    assert told in str(refused.value)
+
+
+def test_an_arm_of_a_file_wants_to_be_told_its_motion(monkeypatch):
+    pytest.importorskip('launch_ros', reason='launch is not installed')
+    from robot_dynamics_ros.errors import ConfigurationError
+
+    arm = {'description': str(PROJECT / 'urdf' / 'scara.urdf.xacro'), 'stage': 'full'}
+    actions = executed('hardware', monkeypatch, **arm, mappings='prefix:=left_')
+    urdf = parameters_of(actions, 'controller')['robot_description']
+    assert 'name="left_joint1"' in urdf
+    with pytest.raises(ConfigurationError, match='write params_file:=FILE'):
+        scene('hardware', monkeypatch, **arm, motion='true')
 
 
 # Parameter files ---------------------------------------------------------------------------------

@@ -1,0 +1,215 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Control a real arm through its driver, in the stages of its commissioning.
+
+monitor listens only; gravity compensates gravity at 30 % of the effort limits; slow runs the law
+at half of them, and motions at a quarter of their speed; full takes all. With emulator:=true an
+emulated driver stands in for the arm, so that the very same launch can be tried without it.
+"""
+
+from launch.actions import LogInfo
+
+from robot_dynamics_ros.control.driver_file import load_driver_profile
+from robot_dynamics_ros.control.driver_map import bind, effort_limits
+from robot_dynamics_ros.control.registry import LAWS
+from robot_dynamics_ros.description.shipped import shipped_robot
+from robot_dynamics_ros.description.urdf import read_description
+from robot_dynamics_ros.dynamics.statics import largest_gravity_forces
+from robot_dynamics_ros.errors import ConfigurationError
+from robot_dynamics_ros.model import load_robot
+from robot_dynamics_ros.nodes import launching
+from robot_dynamics_ros.nodes.launching import SWITCH, Argument, package_node
+
+#: Part of the effort limits, and of a motion's speed; None: nothing is commanded.
+STAGES = {'monitor': None, 'gravity': (0.3, 0.0), 'slow': (0.5, 0.25), 'full': (1.0, 1.0)}
+#: What a real arm wants otherwise than a simulation, unless a parameter file is given.
+REAL = {'hold': 'zero_order', 'activation_ramp_s': 1.0}
+
+ARGUMENTS = (
+    Argument(
+        'stage',
+        'monitor',
+        'Stage of the commissioning: monitor commands nothing, gravity holds weight at 30 % of '
+        'the effort limits, slow moves at 25 % of the speed and 50 % of the limits, full at all.',
+        tuple(STAGES),
+    ),
+    Argument(
+        'driver_profile',
+        'generic_ros2_control',
+        'Driver profile: a YAML file, or the name of one in config/drivers.',
+    ),
+    launching.ROBOT,
+    Argument('description', '', 'URDF or xacro file of the arm; empty: the shipped arm robot.'),
+    Argument(
+        'mappings', '', "Arguments of the description's xacro file: NAME:=VALUE, spaces between."
+    ),
+    Argument(
+        'law', 'computed_torque', 'Control law of the stages slow and full.', tuple(sorted(LAWS))
+    ),
+    launching.PROGRAM,
+    Argument(
+        'motion',
+        'false',
+        'Whether to send the motion of the parameter file, stages slow and full; false: hold.',
+        SWITCH,
+    ),
+    Argument(
+        'effort_scale', '', "Part of the effort limits, above 0, at most 1; empty: the stage's."
+    ),
+    Argument(
+        'emulator', 'false', 'Whether an emulated driver stands in for the real arm.', SWITCH
+    ),
+    launching.MONITOR,
+    launching.RVIZ,
+    launching.RECORD,
+    launching.BAG,
+    launching.NAMESPACE,
+    Argument(
+        'params_file',
+        '',
+        'Parameter file of the nodes; empty: config/<robot>.yaml of this package, as a real arm '
+        'wants it, or none with a description.',
+    ),
+    launching.LOG_LEVEL,
+)
+
+
+def actions(given):
+    """Return the nodes of a stage; the scene ends with the controller, or with what listens.
+
+    All that could be refused is refused before anything is started.
+    """
+    profile = load_driver_profile(given.driver_profile)
+    given.robot = '' if given.description else given.robot
+    urdf = _description(given)
+    tree = load_robot(urdf, effort_limit=effort_limits(profile))
+    driver = bind(profile, tree)
+    robot = {
+        'robot': '',
+        'limits_profile': '',
+        'robot_description': urdf,
+        'driver_profile': given.driver_profile,
+        'use_sim_time': False,
+    }
+    told, acting = _stage(given, profile, tree)
+    listening = _monitor(given, profile, robot)
+    emulator = _emulator(given, robot)
+    controller = [package_node('controller', given, {**robot, **acting})] if acting else []
+    recorder = launching.recorder(given, *_recorded(driver))
+    shown = [('joint_states', 'monitor/effort')]
+    return [
+        LogInfo(msg=told),
+        *emulator,
+        *controller,
+        *listening,
+        *recorder,
+        *(_motion(given, robot) if acting else []),
+        *launching.visualization(given, urdf, tree.base_link, shown, sim_time=False),
+        *launching.ends_with(*emulator, *(controller or listening)),
+    ]
+
+
+def _description(given):
+    """Return the URDF text of the arm."""
+    try:
+        named = dict(word.split(':=', 1) for word in given.mappings.split())
+    except ValueError:
+        raise ConfigurationError(
+            'mappings', f'{given.mappings!r} sets nothing', 'write NAME:=VALUE, spaces between'
+        ) from None
+    if given.description:
+        return read_description(given.description, named).xml
+    return read_description(shipped_robot(given.robot), {'limits_profile': 'wide', **named}).xml
+
+
+def _stage(given, profile, tree):
+    """Return what is said of the stage, and the controller's parameters; None: no controller."""
+    if STAGES[given.stage] is None:
+        return 'stage monitor: nothing is commanded', None
+    part, speed = STAGES[given.stage]
+    law = launching.law(given)
+    if not speed:
+        law = {'law': 'gravity_compensation', 'program': ''}
+    elif speed < 1.0 and not launching.follows_motion(given) and given.program:
+        raise ConfigurationError(
+            'program', f'cannot be slowed down in stage {given.stage}', 'leave it out until full'
+        )
+    part = _number('effort_scale', given.effort_scale) if given.effort_scale else part
+    if not 0.0 < part <= 1.0:
+        raise ConfigurationError('effort_scale', f'is {part:g}', 'must be above 0, at most 1')
+    if 'gravity' not in profile.compensated_by_driver:
+        _check_weight(tree, part)
+    told = f'stage {given.stage}: {law["law"]} at {100.0 * part:.0f} % of the effort limits'
+    real = {} if given.params_file else REAL
+    return told, {**law, **real, 'effort_scale': part}
+
+
+def _number(name, text):
+    try:
+        return float(text)
+    except ValueError:
+        raise ConfigurationError(name, f'is {text!r}', 'give a number') from None
+
+
+def _check_weight(tree, part):
+    """Refuse a part of the limits at which the arm would sink."""
+    needed = largest_gravity_forces(tree) / tree.effort_limit
+    joint = int(needed.argmax())
+    if needed[joint] > part:
+        raise ConfigurationError(
+            'effort_scale',
+            f'{part:g} of the limits cannot hold the arm everywhere: gravity alone needs '
+            f'{needed[joint]:.2f} of that of joint {tree.joint_names[joint]!r}',
+            f'write effort_scale:={min(1.0, needed[joint] + 0.1):.2f}, or support the arm',
+        )
+
+
+def _emulator(given, robot):
+    """Return the driver that stands in for the arm, in real time, which holds it at first."""
+    if not given.emulator:
+        return []
+    return [package_node('driver_emulator', given, {**robot, 'mode': 'real_time'})]
+
+
+def _monitor(given, profile, robot):
+    """Return the monitor in its stage, where it is wanted, and where RViz shows its readings."""
+    given.monitor = given.monitor or given.rviz or given.stage == 'monitor'
+    commanded = profile.state.effort == 'none' and given.stage != 'monitor'
+    source = {
+        'effort_source': 'reference' if commanded else 'measured',
+        'acceleration': 'filtered',
+    }
+    return launching.monitor(given, {**robot, **source})
+
+
+def _recorded(driver):
+    """Return the recorder's parameters and remappings: the driver's topics, whatever their form.
+
+    Topics keep their names in the bag.
+    """
+    command, states = driver.profile.command, ('joint_states', driver.profile.state.topic)
+    if command.form == 'group':
+        return {}, [states, ('effort_controller/commands', command.topic)]
+    kind = (
+        'sensor_msgs/msg/JointState' if command.form == 'joint_state' else 'std_msgs/msg/Float64'
+    )
+    return {'extra_topics': [f'{topic} {kind}' for topic in driver.command_topics]}, [states]
+
+
+def _motion(given, robot):
+    """Return what sends the motion of the parameter file, at the speed of the stage.
+
+    It begins where the controller holds the arm, in the names and units of the model.
+    """
+    speed = STAGES[given.stage][1]
+    if not (given.motion and speed and launching.follows_motion(given)):
+        return []
+    if not launching.parameter_file(given):
+        raise ConfigurationError('motion', 'none is described', 'write params_file:=FILE')
+    begin = [('joint_states', 'controller/reference')]
+    own = {key: value for key, value in robot.items() if key != 'driver_profile'}
+    return [package_node('trajectory', given, {**own, 'speed_scale': speed}, begin)]
+
+
+def generate_launch_description():
+    """Declare the arguments and defer to them."""
+    return launching.description(ARGUMENTS, actions)
