@@ -124,7 +124,7 @@ class LaunchProcess(NodeProcess):
         """End every process of the session at once."""
         if self._alive():
             os.killpg(self.pid, signal.SIGKILL)
-        self._process.wait(10.0)
+        self._process.wait(60.0)
 
     def _alive(self) -> bool:
         try:

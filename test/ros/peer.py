@@ -3,19 +3,24 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 import rclpy
-from processes import Processes
+from lifecycle_msgs.msg import Transition
+from lifecycle_msgs.srv import ChangeState
+from processes import PATIENCE, Processes
 from rclpy.context import Context
+from rclpy.duration import Duration
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.qos import QoSProfile
 from rclpy.signals import SignalHandlerOptions
 
 RELIABLE = QoSProfile(depth=1000)
+_NO_TRANSITION = 'none'  # a label that no transition has: asking for it changes nothing
 
 
 class Peer:
@@ -52,6 +57,7 @@ class Peer:
         self._executor = SingleThreadedExecutor(context=self.context)
         self._executor.add_node(self.node)
         self._clients: dict[str, Any] = {}
+        self._connected: set[str] = set()
 
     def _end(self) -> None:
         self._executor.remove_node(self.node)
@@ -61,20 +67,28 @@ class Peer:
 
     def spin_until(self, predicate: Callable[[], Any], seconds: float, what: str) -> Any:
         """Spin until a predicate is true and return its value; fail with what was awaited."""
-        end = time.monotonic() + seconds
+        end = time.monotonic() + PATIENCE * seconds
         while time.monotonic() < end:
             found = predicate()
             if found:
                 return found
             self._processes.fail_if_one_failed(what)
             self._executor.spin_once(timeout_sec=0.05)
-        raise AssertionError(f'{what}: not within {seconds:g} s\n{self._processes.outputs()}')
+        waited = f'{what}: not within {PATIENCE * seconds:g} s'
+        raise AssertionError(f'{waited}\n{self._processes.outputs()}')
 
     def spin_for(self, seconds: float) -> None:
         """Spin for a time."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             self._executor.spin_once(timeout_sec=0.02)
+
+    def delivered(self, *publishers: Any) -> None:
+        """Spin until everything published so far has arrived at whoever listens reliably."""
+        now = Duration(seconds=0.0)
+        self.spin_until(
+            lambda: all(p.wait_for_all_acked(now) for p in publishers), 20.0, 'delivery'
+        )
 
     def collect(self, kind: type, topic: str, qos: QoSProfile = RELIABLE) -> list[Any]:
         """Return a list that every message of a topic is appended to."""
@@ -85,18 +99,31 @@ class Peer:
     def call(self, kind: type, name: str, request: Any, seconds: float = 20.0) -> Any:
         """Call a service and return its response.
 
-        The request is repeated until it is answered: a server that has not discovered the
-        client's end of the connection yet drops its response.
+        The first request to a service is repeated until it is answered: a server that has not
+        discovered the client's end of the connection yet drops its response. So it must be one
+        that may come twice; all later ones are sent once.
         """
         if name not in self._clients:
             self._clients[name] = self.node.create_client(kind, name)
         client, calls, again = self._clients[name], [], 0.0
+        pause = math.inf if name in self._connected else 2.0
 
         def answer() -> Any:
             nonlocal again
             if client.service_is_ready() and time.monotonic() > again:
-                again = time.monotonic() + 1.0
+                again = time.monotonic() + pause
                 calls.append(client.call_async(request))
             return next((call.result() for call in calls if call.done()), None)
 
-        return self.spin_until(answer, seconds, f'answer of {name}')
+        found = self.spin_until(answer, seconds, f'answer of {name}')
+        self._connected.add(name)
+        return found
+
+    def change_state(self, node: str, transition: int) -> bool:
+        """Ask a lifecycle node for a transition and return whether it was made."""
+        name = f'{node}/change_state'
+        if name not in self._connected:
+            nothing = ChangeState.Request(transition=Transition(label=_NO_TRANSITION))
+            assert not self.call(ChangeState, name, nothing, 60.0).success
+        request = ChangeState.Request(transition=Transition(id=transition))
+        return self.call(ChangeState, name, request, 60.0).success

@@ -6,14 +6,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from diagnostic_msgs.msg import DiagnosticArray
-from peer import RELIABLE
 from rcl_interfaces.msg import Parameter, ParameterType, ParameterValue
 from rcl_interfaces.srv import SetParameters
+from resting_arm import JOINTS, RestingArm
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64MultiArray
 
-NANO = 1_000_000_000
-JOINTS = [f'joint{i}' for i in range(1, 5)]
 PLACE = [-0.315, 1.398, 0.12, 1.083]  # the start of scara_circle, to a millimetre
 NODE = {
     'robot': 'scara',
@@ -26,33 +24,9 @@ NODE = {
 ROWS = ['circle: tool x (m)', 'circle: tool y (m)', 'height: tool z (m)']
 
 
-class Arm:
-    """A driver at rest that answers nothing."""
-
-    def __init__(self, peer) -> None:
-        self.peer, self.stamp = peer, NANO
-        self.commands = peer.collect(Float64MultiArray, 'effort_controller/commands')
-        self._states = peer.node.create_publisher(JointState, 'joint_states', RELIABLE)
-
-    def command(self, q=PLACE) -> np.ndarray:
-        """Publish states until a command comes."""
-        before = len(self.commands)
-
-        def answered() -> bool:
-            if len(self.commands) == before:
-                self.stamp += 1_000_000
-                msg = JointState(name=JOINTS, position=list(q), velocity=[0.0] * 4)
-                msg.header.stamp.sec, msg.header.stamp.nanosec = divmod(self.stamp, NANO)
-                self._states.publish(msg)
-            return len(self.commands) > before
-
-        self.peer.spin_until(answered, 60.0, 'a command')
-        return np.array(self.commands[-1].data)
-
-
 @pytest.fixture
-def arm(peer) -> Arm:
-    return Arm(peer)
+def arm(peer) -> RestingArm:
+    return RestingArm(peer, PLACE)
 
 
 def set_string(peer, name, value):
