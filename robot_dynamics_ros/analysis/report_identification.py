@@ -68,8 +68,8 @@ def _force(tree: RobotTree, i: int) -> str:
 
 def _tiles(found: Identification, before: Residuals, after: Residuals) -> str:
     tiles = [
-        (f'{max(before.percent):.3g} %', 'largest residual before, of RMS effort'),
-        (f'{max(after.percent):.3g} %', 'largest residual after'),
+        (f'{before.worst:.3g} %', 'largest residual before, of RMS effort'),
+        (f'{after.worst:.3g} %', 'largest residual after'),
         (f'{len(found.estimate.base)}', 'base parameters'),
         (f'{found.estimate.condition:.3g}', 'condition of the regressor'),
     ]

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from importlib import import_module
 from pathlib import Path
@@ -89,28 +90,52 @@ def _in_processes(
     failed: Callable[[Any, str], Result],
     count: int,
 ) -> Iterator[tuple[int, Result]]:
-    """Yield results from a pool; what a dying worker takes along is tried again, each alone."""
+    """Yield results from pools; what a dying worker takes along is tried again, each alone."""
     context = multiprocessing.get_context('spawn')
-    lost: list[int] = []
-    places: dict[Future[Result], int] = {}
-    with ProcessPoolExecutor(count, mp_context=context) as pool:
-        for place, item in enumerate(items):
+    waiting = deque(range(len(items)))
+    while waiting:
+        lost: list[int] = []
+        with ProcessPoolExecutor(count, mp_context=context) as pool:
+            yield from _until_one_dies(pool, work, items, waiting, lost, count)
+        for place in sorted(lost):
+            with ProcessPoolExecutor(1, mp_context=context) as pool:
+                try:
+                    result = pool.submit(work, items[place]).result()
+                except BrokenProcessPool:
+                    reason = 'its process was killed, perhaps for want of memory'
+                    result = failed(items[place], reason)
+            yield place, result
+
+
+def _until_one_dies(
+    pool: ProcessPoolExecutor,
+    work: Callable[[Any], Result],
+    items: Sequence[Any],
+    waiting: deque[int],
+    lost: list[int],
+    count: int,
+) -> Iterator[tuple[int, Result]]:
+    """Yield results of a pool until all is done or a worker dies.
+
+    No more items than processes are in the pool, so that a death costs the rest nothing. The
+    places of what was begun leave ``waiting``; of what a death took along they get into ``lost``.
+    """
+    begun: dict[Future[Result], int] = {}
+    while begun or (waiting and not lost):
+        while waiting and not lost and len(begun) < count:
+            place = waiting.popleft()
             try:
-                places[pool.submit(work, item)] = place
+                begun[pool.submit(work, items[place])] = place
             except BrokenProcessPool:
                 lost.append(place)
-        for future in as_completed(places):
+        for future in wait(begun, return_when=FIRST_COMPLETED).done:
+            place = begun.pop(future)
             try:
-                yield places[future], future.result()
+                result = future.result()
             except BrokenProcessPool:
-                lost.append(places[future])
-    for place in sorted(lost):
-        with ProcessPoolExecutor(1, mp_context=context) as pool:
-            try:
-                result = pool.submit(work, items[place]).result()
-            except BrokenProcessPool:
-                result = failed(items[place], 'its process was killed, perhaps for want of memory')
-        yield place, result
+                lost.append(place)
+            else:
+                yield place, result
 
 
 def _on_cluster(

@@ -4,51 +4,48 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Sequence
+from itertools import chain
 from pathlib import Path
 
-from rich.console import Console
-
+from robot_dynamics_ros.analysis.identification.bags import CHUNK_S, Gathered, Source, Trial
 from robot_dynamics_ros.analysis.identification.choice import AUTO, Request
 from robot_dynamics_ros.analysis.identification.correction import corrected_urdf
-from robot_dynamics_ros.analysis.identification.gravity import gravity_mismatch
 from robot_dynamics_ros.analysis.identification.identify import (
     Identification,
     Plan,
     conclude,
-    gather,
     make_plan,
 )
 from robot_dynamics_ros.analysis.identification.intervals import EFFORTS
-from robot_dynamics_ros.analysis.identification.least_squares import Block
 from robot_dynamics_ros.analysis.identification.preparation import TIMINGS
 from robot_dynamics_ros.analysis.identification.unknowns import DEFAULT_TERMS, TERMS
-from robot_dynamics_ros.analysis.identification.validation import (
-    ResidualSeries,
-    ResidualSums,
-    residual_series,
-)
-from robot_dynamics_ros.analysis.reading import read_chunks
-from robot_dynamics_ros.analysis.recording import Recording
-from robot_dynamics_ros.apps.identify_results import (
-    FILES,
+from robot_dynamics_ros.analysis.robot_choice import RobotChoice
+from robot_dynamics_ros.apps.analysis_tables import wide_console
+from robot_dynamics_ros.apps.bag_jobs import find_bags
+from robot_dynamics_ros.apps.identify_bags import (
+    BagNews,
     Evidence,
-    print_results,
-    write_results,
+    Where,
+    bag_news,
+    gather_bags,
+    prove,
 )
-from robot_dynamics_ros.description.shipped import ROBOTS, shipped_robot
-from robot_dynamics_ros.errors import ConfigurationError, RecordingError, RobotDynamicsError
-from robot_dynamics_ros.model import load_robot
+from robot_dynamics_ros.apps.identify_results import FILES, print_results, write_results
+from robot_dynamics_ros.description.shipped import ROBOTS
+from robot_dynamics_ros.errors import ConfigurationError, RecordingError, UnknownNameError
 from robot_dynamics_ros.model.check import check_model
-from robot_dynamics_ros.model.robot_tree import STANDARD_GRAVITY, RobotTree
-
-_CHUNK_S = 60.0  # of a bag in memory at once
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.add_argument(
-        'bags', nargs='+', type=Path, metavar='BAG', help='recordings to learn from'
+        'bags',
+        nargs='+',
+        type=Path,
+        metavar='BAG',
+        help='recordings to learn from: bag, storage file, or folder of bags',
     )
     parser.add_argument(
         '--validate',
@@ -62,8 +59,29 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         '--overwrite', action='store_true', help='replace results that are there already'
     )
+    _add_robot_arguments(parser)
+    _add_method_arguments(parser)
+    parser.add_argument(
+        '--most',
+        type=float,
+        metavar='PERCENT',
+        help='exit code 1 if a residual exceeds this share of the RMS effort',
+    )
+    parser.add_argument(
+        '--jobs', type=int, default=0, help='processes; 0: one for each processor (default)'
+    )
+    parser.add_argument(
+        '--scheduler',
+        default='',
+        metavar='tcp://HOST:PORT',
+        help='Dask scheduler whose workers shall read the bags; they must see the same files',
+    )
+
+
+def _add_robot_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         '--robot',
+        default='',
         help=f'nominal URDF or xacro file, or one of: {", ".join(ROBOTS)} (default: the '
         'description in the first bag)',
     )
@@ -71,13 +89,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         '--gravity',
         type=float,
         nargs=3,
-        default=STANDARD_GRAVITY,
         metavar=('X', 'Y', 'Z'),
-        help='of the recordings, base frame, m/s^2 (default: 0 0 -9.81; Gazebo has 0 0 -9.8)',
+        help='of the recordings, base frame, m/s^2 (default: what the recorded controller was '
+        'told, else 0 0 -9.81; Gazebo has 0 0 -9.8)',
     )
     parser.add_argument(
         '--effort-limit', type=float, metavar='NM', help='where the description gives none'
     )
+    parser.add_argument('--namespace', default='', help='of the robot, if the bags have several')
+
+
+def _add_method_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         '--terms',
         nargs='*',
@@ -99,36 +121,42 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=1.0,
         help='how much the nominal inertia counts where data are vague (default: 1)',
     )
-    parser.add_argument(
-        '--most',
-        type=float,
-        metavar='PERCENT',
-        help='exit code 1 if a residual exceeds this share of the RMS effort',
-    )
 
 
 def run(args: argparse.Namespace) -> int:
     """Identify, prove, write; return 1 if a bag failed or the result is not good enough."""
-    console = Console(highlight=False)
     _refuse_overwriting(args)
-    failed: list[str] = []
-    plan, halves = _gather(args, failed)
-    found = conclude([*halves[0], *halves[1]], plan, args.prior_weight)
-    if args.validate:
-        evidence = _on_others(args, found, failed)
-        proof = f'validated on {", ".join(str(bag) for bag in args.validate)}'
+    if not (args.prior_weight > 0.0 and math.isfinite(args.prior_weight)):
+        raise ConfigurationError(
+            '--prior-weight', f'is {args.prior_weight:g}', 'give a positive number'
+        )
+    bags, others = find_bags(args.bags), find_bags(args.validate)
+    plan, description, early = _plan(args, bags)
+    where = Where(args.jobs, args.scheduler)
+    sources = [_source(args, bag, description) for bag in bags]
+    gathered = gather_bags(sources, plan, early, where)
+    first, second = (list(chain.from_iterable(bag.halves[k] for bag in gathered)) for k in (0, 1))
+    found = conclude([*first, *second], plan, args.prior_weight)
+    if others:
+        proof = f'validated on {_listed(others)}'
+        proofs, trial = [_source(args, bag, description) for bag in others], Trial.of(found)
     else:
-        evidence = _on_halves(args, plan, halves, failed)
         proof = 'each half of a recording validated by a model of the other halves'
+        proofs = [s for s, bag in zip(sources, gathered, strict=True) if not bag.error]
+        trial = Trial.of(*(conclude(part, plan, args.prior_weight) for part in (second, first)))
+    evidence, judged = prove(found, proofs, trial, where)
     problems = _problems(found, evidence, args.most)
-    remarks = [proof, *evidence.remarks, *failed, *problems]
-    write_results(args.output, args.bags, found, evidence, remarks)
-    print_results(console, found, evidence, remarks)
-    console.print(f'written: {", ".join(str(args.output / name) for name in FILES)}')
-    return 1 if failed or problems else 0
+    remarks = [proof, *evidence.remarks, *problems]
+    news = bag_news(sources, gathered, proofs, judged, plan.unknowns.tree)
+    _write(args, found, evidence, remarks, news)
+    print_results(wide_console(), found, evidence, remarks, news)
+    print(f'written: {", ".join(str(args.output / name) for name in FILES)}')
+    return 1 if problems or any(bag.error for bag in news) else 0
 
 
 def _refuse_overwriting(args: argparse.Namespace) -> None:
+    if args.output.exists() and not args.output.is_dir():
+        raise ConfigurationError(f'--output {args.output}', 'is a file', 'name a folder')
     there = [name for name in FILES if (args.output / name).exists()]
     if there and not args.overwrite:
         raise ConfigurationError(
@@ -136,51 +164,46 @@ def _refuse_overwriting(args: argparse.Namespace) -> None:
         )
 
 
-def _parts(bags: Sequence[Path], failed: list[str]) -> Iterator[Recording]:
-    """Yield the bags in parts; a bag that fails is noted once, and the next one follows."""
-    for bag in bags:
+def _listed(bags: Sequence[Path], most: int = 3) -> str:
+    names = ', '.join(str(bag) for bag in bags[:most])
+    return f'{names} and {len(bags) - most} more' if len(bags) > most else names
+
+
+def _source(args: argparse.Namespace, bag: Path, description: str) -> Source:
+    return Source(str(bag), args.namespace, description)
+
+
+def _plan(args: argparse.Namespace, bags: Sequence[Path]) -> tuple[Plan, str, dict[int, Gathered]]:
+    """Decide on the first bag that allows it how all are evaluated.
+
+    Returns:
+        The plan; the description it was made from, if that was in the bag; and the bags before,
+        which failed.
+    """
+    choice, request = _choice(args), _request(args)
+    early: dict[int, Gathered] = {}
+    for place, bag in enumerate(bags):
         try:
-            yield from read_chunks(bag, _CHUNK_S)
-        except RecordingError as error:
-            text = f'failed: {error}'
-            if text not in failed:
-                failed.append(text)
+            with choice.read(bag) as reader:
+                tree, _ = choice.load(reader)
+                start = next(reader.chunks(CHUNK_S))
+                description = '' if choice.robot or choice.description else reader.description
+                return make_plan(start, tree, args.terms, request), description, early
+        except (RecordingError, UnknownNameError) as error:
+            early[place] = Gathered(error=_source(args, bag, '').blamed(str(error)))
+    reasons = '; '.join(dict.fromkeys(bag.error for bag in early.values()))
+    raise RecordingError('the bags', 'have nothing to identify from', reasons)
 
 
-def _halved(recording: Recording) -> tuple[Recording, Recording]:
-    start, end = recording.time[0], recording.time[-1]
-    middle = 0.5 * (start + end)
-    return recording.between(start, middle), recording.between(middle, end)
-
-
-def _gather(
-    args: argparse.Namespace, failed: list[str]
-) -> tuple[Plan, tuple[list[Block], list[Block]]]:
-    """Return the plan and what the first and the second halves of the recordings say."""
-    plan: Plan | None = None
-    halves: tuple[list[Block], list[Block]] = ([], [])
-    for recording in _parts(args.bags, failed):
-        try:
-            if plan is None:
-                plan = make_plan(recording, _robot(args, recording), args.terms, _request(args))
-            for blocks, half in zip(halves, _halved(recording), strict=True):
-                blocks += gather(half, plan)
-        except RecordingError as error:
-            failed.append(f'failed: {error}')
-    if plan is None:
-        raise RecordingError(
-            'the bags', 'have nothing to identify from', '; '.join(failed) or 'give at least one'
-        )
-    return plan, halves
-
-
-def _robot(args: argparse.Namespace, recording: Recording) -> RobotTree:
-    given = shipped_robot(args.robot) if args.robot in ROBOTS else args.robot
-    if not given and not recording.description:
-        raise ConfigurationError(
-            '--robot', 'is not given, and the bag has no robot description', 'give a URDF'
-        )
-    return load_robot(given or recording.description, args.gravity, effort_limit=args.effort_limit)
+def _choice(args: argparse.Namespace) -> RobotChoice:
+    shipped = args.robot in ROBOTS
+    return RobotChoice(
+        robot=args.robot if shipped else '',
+        description='' if shipped else args.robot,
+        gravity=tuple(args.gravity) if args.gravity else None,
+        effort_limit=args.effort_limit,
+        namespace=args.namespace,
+    )
 
 
 def _request(args: argparse.Namespace) -> Request:
@@ -198,58 +221,6 @@ def _request(args: argparse.Namespace) -> Request:
         ) from error
 
 
-def _compare(found: Identification, pairs: Iterator[tuple[Recording, Identification]]) -> Evidence:
-    """Return the evidence of recordings, each with the identification it shall judge."""
-    nominal, preparation = found.plan.unknowns.tree, found.plan.preparation
-    sums = ResidualSums(nominal.n), ResidualSums(nominal.n)
-    first: tuple[ResidualSeries, ResidualSeries] | None = None
-    remarks: tuple[str, ...] = ()
-    for recording, judged in pairs:
-        both = (
-            residual_series(recording, nominal, preparation),
-            residual_series(recording, judged.tree, preparation, judged.offset),
-        )
-        for total, part in zip(sums, both, strict=True):
-            total.add(part)
-        if first is None:
-            first = both
-            remarks = _gravity_remark(recording, found)
-    if first is None:
-        raise RecordingError('validation', 'has no recording', 'give bags that can be read')
-    before, after = (total.residuals(nominal) for total in sums)
-    return Evidence((before, after), first, remarks)
-
-
-def _gravity_remark(recording: Recording, found: Identification) -> tuple[str, ...]:
-    try:
-        mismatch = gravity_mismatch(recording, found.plan.unknowns.tree, found.plan.preparation)
-    except RobotDynamicsError:
-        return ()
-    return (f'{mismatch.sentence}; give --gravity',) if mismatch.found else ()
-
-
-def _on_others(args: argparse.Namespace, found: Identification, failed: list[str]) -> Evidence:
-    return _compare(found, ((part, found) for part in _parts(args.validate, failed)))
-
-
-def _on_halves(
-    args: argparse.Namespace,
-    plan: Plan,
-    halves: tuple[list[Block], list[Block]],
-    failed: list[str],
-) -> Evidence:
-    """Judge the first halves by what the second ones say, and the other way round."""
-    first, second = (conclude(blocks, plan, args.prior_weight) for blocks in halves)
-
-    def pairs() -> Iterator[tuple[Recording, Identification]]:
-        for recording in _parts(args.bags, failed):
-            early, late = _halved(recording)
-            yield late, first
-            yield early, second
-
-    return _compare(first, pairs())
-
-
 def _problems(found: Identification, evidence: Evidence, most: float | None) -> list[str]:
     """Return what is wrong with the result."""
     check = check_model(corrected_urdf(found), effort_limit=1.0)
@@ -261,4 +232,21 @@ def _problems(found: Identification, evidence: Evidence, most: float | None) -> 
             for joint, percent in zip(after.joints, after.percent, strict=True)
             if percent > most
         ]
+        problems += after.unproved()
     return problems
+
+
+def _write(
+    args: argparse.Namespace,
+    found: Identification,
+    evidence: Evidence,
+    remarks: Sequence[str],
+    news: Sequence[BagNews],
+) -> None:
+    try:
+        write_results(args.output, found, evidence, remarks, news)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise ConfigurationError(
+            f'--output {args.output}', reason, 'name a folder that can be written'
+        ) from error

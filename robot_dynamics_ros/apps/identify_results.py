@@ -3,14 +3,14 @@
 
 from __future__ import annotations
 
-import json
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import yaml
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from robot_dynamics_ros.analysis.identification.correction import corrected_urdf, parameter_patch
@@ -18,68 +18,74 @@ from robot_dynamics_ros.analysis.identification.document import (
     Row,
     as_dict,
     base_rows,
-    finite,
     joint_rows,
 )
 from robot_dynamics_ros.analysis.identification.identify import Identification
-from robot_dynamics_ros.analysis.identification.validation import Residuals, ResidualSeries
+from robot_dynamics_ros.analysis.identification.validation import Residuals
+from robot_dynamics_ros.analysis.json_files import write_json
 from robot_dynamics_ros.analysis.report_identification import write_identification_report
+from robot_dynamics_ros.apps.analysis_tables import short_name
+from robot_dynamics_ros.apps.identify_bags import BagNews, Evidence
+from robot_dynamics_ros.apps.output_folder import filled
 
 #: What is written into the output folder.
 FILES = ('corrected.urdf', 'parameters.yaml', 'identification.json', 'report.html')
 
 
-@dataclass(frozen=True, eq=False)
-class Evidence:
-    """How well the nominal and the corrected robot explain what nothing was learned from.
-
-    Attributes:
-        residuals: Of the nominal and of the corrected robot.
-        series: The same of the first recording, in time.
-        remarks: What else was noticed, one sentence each.
-    """
-
-    residuals: tuple[Residuals, Residuals]
-    series: tuple[ResidualSeries, ResidualSeries]
-    remarks: tuple[str, ...]
+_MOST_BAGS = 10  # that are told of one by one in the terminal
 
 
 def write_results(
     output: Path,
-    bags: Sequence[Path],
     found: Identification,
     evidence: Evidence,
     remarks: Sequence[str],
+    bags: Sequence[BagNews],
 ) -> None:
-    """Write corrected URDF, changed values, all numbers and the report into a folder."""
+    """Write corrected URDF, changed values, all numbers and the report: all of them, or none."""
     before, after = evidence.residuals
     document = as_dict(found) | {
-        'bags': [str(bag) for bag in bags],
+        'bags': [bag.as_dict() for bag in bags],
         'residuals': {'nominal': before.as_dict(), 'corrected': after.as_dict()},
         'remarks': list(remarks),
     }
-    output.mkdir(parents=True, exist_ok=True)
-    urdf, patch, numbers, report = (output / name for name in FILES)
-    urdf.write_text(corrected_urdf(found), encoding='utf-8')
-    patch.write_text(yaml.safe_dump(parameter_patch(found), sort_keys=False), encoding='utf-8')
-    numbers.write_text(json.dumps(finite(document), indent=2) + '\n', encoding='utf-8')
-    write_identification_report(
-        report,
-        f'Identification of {found.tree.name}',
-        f'from {", ".join(bag.name for bag in bags)}; {remarks[0]}',
-        found,
-        evidence.residuals,
-        evidence.series,
-        remarks,
-    )
+    learned = [short_name(Path(bag.bag)) for bag in bags if bag.learned]
+    with filled(output) as folder:
+        urdf, patch, numbers, report = (folder / name for name in FILES)
+        urdf.write_text(corrected_urdf(found), encoding='utf-8')
+        patch.write_text(yaml.safe_dump(parameter_patch(found), sort_keys=False), encoding='utf-8')
+        write_json(numbers, document)
+        write_identification_report(
+            report,
+            f'Identification of {found.tree.name}',
+            f'Learned from {_names(learned)}; {remarks[0]}.',
+            found,
+            evidence.residuals,
+            evidence.series,
+            [*remarks[1:], *bag_sentences(bags)],
+        )
+
+
+def _names(names: Sequence[str], most: int = 3) -> str:
+    listed = ', '.join(names[:most])
+    return f'{listed} and {len(names) - most} more' if len(names) > most else listed
+
+
+def bag_sentences(bags: Sequence[BagNews]) -> list[str]:
+    """Return what was unusual in bags: failures first, one sentence each."""
+    failed = [f'failed: {bag.error}' for bag in bags if bag.error]
+    notes = [f'{bag.bag}: {note}' for bag in bags for note in bag.notes if not bag.error]
+    return [*failed, *notes]
 
 
 def print_results(
-    console: Console, found: Identification, evidence: Evidence, remarks: Sequence[str]
+    console: Console,
+    found: Identification,
+    evidence: Evidence,
+    remarks: Sequence[str],
+    bags: Sequence[BagNews],
 ) -> None:
-    """Print values, residuals, and what the data could not tell."""
-    if not console.is_terminal:
-        console.width = 150
+    """Print values, residuals, what the data could not tell, and which bags failed."""
     console.print(found.plan.choice.sentence())
     console.print(_value_table('Base parameters', base_rows(found)))
     console.print(_value_table('Drives of the corrected robot', joint_rows(found)))
@@ -88,6 +94,37 @@ def print_results(
         console.print(f'not told: {sentence}', markup=False)
     for sentence in remarks:
         console.print(sentence, markup=False)
+    said = bag_sentences(bags)
+    for sentence in said[:_MOST_BAGS]:
+        console.print(sentence, markup=False)
+    if len(said) > _MOST_BAGS:
+        console.print(f'and {len(said) - _MOST_BAGS} more about bags: see {FILES[2]}')
+    if len(bags) > 1:
+        console.print(_bag_table(bags))
+
+
+def _bag_table(bags: Sequence[BagNews]) -> Any:
+    """Return the bags that the corrected robot explains worst."""
+    judged = sorted((bag for bag in bags if bag.validated), key=_worst, reverse=True)
+    bad = sum(bool(bag.error) for bag in bags)
+    table = Table(
+        title=f'{len(bags)} bags, {bad} failed; largest residual of a joint, of its RMS effort',
+        title_justify='left',
+    )
+    table.add_column('bag, the worst first', overflow='fold')
+    table.add_column('nominal', justify='right')
+    table.add_column('corrected', justify='right')
+    for bag in judged[:_MOST_BAGS]:
+        table.add_row(escape(bag.bag), *(f'{_largest(part):.3g} %' for part in bag.percent))
+    return table
+
+
+def _worst(bag: BagNews) -> float:
+    return _largest(bag.percent[1])
+
+
+def _largest(percent: Sequence[float]) -> float:
+    return max((p for p in percent if not math.isnan(p)), default=0.0)
 
 
 def _value_table(title: str, rows: Sequence[Row]) -> Any:

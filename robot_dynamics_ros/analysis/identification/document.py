@@ -5,8 +5,6 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from robot_dynamics_ros.analysis.identification.identify import Identification
 from robot_dynamics_ros.analysis.identification.unknowns import Unknowns
 
@@ -85,14 +83,3 @@ def as_dict(found: Identification) -> dict[str, Any]:
         ],
         'not_told': found.silence(),
     }
-
-
-def finite(value: Any) -> Any:
-    """Return a document in which numbers that JSON does not know are None."""
-    if isinstance(value, dict):
-        return {key: finite(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [finite(item) for item in value]
-    if isinstance(value, float) and not np.isfinite(value):
-        return None
-    return value

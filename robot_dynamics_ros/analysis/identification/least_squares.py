@@ -112,6 +112,50 @@ def make_block(columns: Array, effort: Array, usable: Array) -> Block:
     return Block(np.array(by_joint), usable.sum(axis=0))
 
 
+def merged(blocks: Sequence[Block]) -> Block:
+    """Return one block that says what consecutive blocks say together."""
+    factors = _join(block.factors for block in blocks)
+    return Block(factors, np.sum([block.counts for block in blocks], axis=0))
+
+
+class BlockStore:
+    """Keeps what a stream of blocks says in a number of blocks that does not grow.
+
+    Neighbours are merged, always as many as in every other block, so that leaving out one block
+    leaves out the same share of the stream. The result depends on the stream alone.
+
+    Args:
+        most: Twice as many blocks are kept before neighbours are merged.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._kept: list[Block] = []
+        self._waiting: list[Block] = []
+        self._share = 1  # blocks of the stream in a kept one
+
+    @property
+    def blocks(self) -> list[Block]:
+        """What was kept, in the order of the stream."""
+        return [*self._kept, *([merged(self._waiting)] if self._waiting else [])]
+
+    def add(self, blocks: Iterable[Block]) -> None:
+        """Take over the next blocks of the stream."""
+        for block in blocks:
+            self._waiting.append(block)
+            if len(self._waiting) == self._share:
+                self._keep()
+
+    def _keep(self) -> None:
+        whole = merged(self._waiting) if self._share > 1 else self._waiting[0]
+        self._kept.append(whole)
+        self._waiting = []
+        if len(self._kept) == 2 * self._most:
+            pairs = zip(self._kept[::2], self._kept[1::2], strict=True)
+            self._kept = [merged(pair) for pair in pairs]
+            self._share *= 2
+
+
 def triangular(rows: Array) -> Array:
     """Return the triangular factor of rows (k, m), shape (m, m); zeros below if k < m."""
     R = np.linalg.qr(rows, mode='r')

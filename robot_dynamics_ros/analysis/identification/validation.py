@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -47,7 +48,7 @@ class Residuals:
         joints: Joint names.
         rms_effort: Of all samples.
         rms: Residual of the samples in which the joint slides.
-        percent: ``rms`` in percent of ``rms_effort``.
+        percent: ``rms`` in percent of ``rms_effort``; NaN if the joint never slides.
         peak: Largest residual of the samples in which the joint slides.
         sliding: Number of these samples.
         at_rest: Number of samples at rest, where dry friction may have any value up to its level.
@@ -66,6 +67,19 @@ class Residuals:
     def as_dict(self) -> dict[str, Any]:
         """Return the numbers for JSON."""
         return dict(vars(self))
+
+    @property
+    def worst(self) -> float:
+        """The largest percentage; NaN if no joint slides."""
+        return max((p for p in self.percent if not math.isnan(p)), default=math.nan)
+
+    def unproved(self) -> list[str]:
+        """Return of which joints nothing is known, one sentence each."""
+        return [
+            f'{joint} never slides in the recordings for validation: nothing is proved of it'
+            for joint, count in zip(self.joints, self.sliding, strict=True)
+            if count == 0
+        ]
 
 
 def residual_series(
@@ -151,6 +165,16 @@ class ResidualSums:
         self.sliding = self.sliding + slides.sum(axis=0)
         self.at_rest = self.at_rest + rests.sum(axis=0)
 
+    def merge(self, other: ResidualSums) -> None:
+        """Take over what was added to another one."""
+        self.effort = self.effort + other.effort
+        self.slide = self.slide + other.slide
+        self.rest = self.rest + other.rest
+        self.peak = np.maximum(self.peak, other.peak)
+        self.all = self.all + other.all
+        self.sliding = self.sliding + other.sliding
+        self.at_rest = self.at_rest + other.at_rest
+
     def residuals(self, tree: RobotTree) -> Residuals:
         """Return the figures of all recordings.
 
@@ -162,6 +186,7 @@ class ResidualSums:
         rms_effort = np.sqrt(self.effort / self.all)
         rms = np.sqrt(self.slide / np.maximum(self.sliding, 1))
         percent = 100.0 * rms / np.where(rms_effort > 0.0, rms_effort, 1.0)
+        percent = np.where(self.sliding > 0, percent, np.nan)
         return Residuals(
             joints=list(tree.joint_names),
             rms_effort=rms_effort.tolist(),

@@ -1,0 +1,221 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Command identify on many bags: whoever reads them, the same result; a bad bag stops nothing."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+from mortal_worker import killed_on
+from samples import sample
+from synthetic_runs import Drives, periodic_motion, semi_implicit_run
+
+from robot_dynamics_ros.__main__ import main
+from robot_dynamics_ros.analysis.bag_writing import write_recording
+from robot_dynamics_ros.analysis.identification import bags as bags_of_identification
+from robot_dynamics_ros.analysis.identification.bags import (
+    Source,
+    Trial,
+    blocks_per_half,
+    gather_bag,
+    judge_bag,
+)
+from robot_dynamics_ros.analysis.identification.choice import Request
+from robot_dynamics_ros.analysis.identification.identify import conclude, gather, make_plan
+from robot_dynamics_ros.analysis.identification.least_squares import BlockStore
+from robot_dynamics_ros.apps.bag_jobs import run_jobs
+
+STEP = 2e-3
+DRIVES = Drives([0.6, 0.3], [0.8, 0.4], [0.05, 0.02], [0.0, 0.0])
+FILES = ('corrected.urdf', 'parameters.yaml', 'identification.json')
+ROBOT = ('--gravity', '0', '-9.81', '0', '--effort-limit', '1000')
+EXACT = Request(timing='semi_implicit', delay=0, cutoff=None)
+
+
+def run_of(seed, seconds=3.0):
+    q = periodic_motion(seed, 2, seconds, STEP, swing=0.3)
+    return semi_implicit_run(sample('planar_2r'), DRIVES, q, STEP)
+
+
+def identify(*words):
+    return main(['identify', *map(str, words), *ROBOT])
+
+
+@pytest.fixture(scope='module')
+def runs(tmp_path_factory):
+    """Six bags: three sound ones, one cut in half, one at rest, one of another robot."""
+    folder = tmp_path_factory.mktemp('runs')
+    for seed in range(4):
+        write_recording(folder / f'run{seed}' / 'bag', run_of(seed))
+    (file,) = (folder / 'run3' / 'bag').glob('*.mcap')
+    file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
+    some = run_of(8)
+    rest = np.zeros_like(some.position)
+    write_recording(folder / 'still' / 'bag', replace(some, position=rest, velocity=rest))
+    write_recording(folder / 'stranger' / 'bag', some.renamed(('wheel1', 'wheel2')))
+    return folder
+
+
+@pytest.fixture(scope='module')
+def alone(runs, tmp_path_factory):
+    """What one process makes of them, one bag after the other."""
+    out = tmp_path_factory.mktemp('alone') / 'out'
+    assert identify(runs, '--output', out, '--jobs', 1) == 1
+    return out
+
+
+def assert_same(one, two):
+    for name in FILES:
+        assert (one / name).read_bytes() == (two / name).read_bytes()
+
+
+def test_bad_bags_are_told_and_the_good_ones_are_used(alone):
+    numbers = json.loads((alone / 'identification.json').read_text())
+    news = {Path(bag['bag']).parent.name: bag for bag in numbers['bags']}
+    assert list(news) == ['run0', 'run1', 'run2', 'run3', 'still', 'stranger']
+    for name, bag in news.items():
+        assert bag['learned'] == bag['validated'] == name.startswith('run')
+        assert bool(bag['error']) != name.startswith('run')
+        assert bool(bag['notes']) == (name == 'run3')
+    assert 'no joint moves freely under a known effort' in news['still']['error']
+    assert "'stranger" in news['stranger']['error'].replace('/bag', '').replace('/', "'")
+    assert 'known: wheel1, wheel2' in news['stranger']['error']
+    # Exact data, however many bags.
+    assert max(numbers['residuals']['corrected']['percent']) < 0.1
+    assert max(news['run2']['percent']['corrected']) < 0.1
+    assert min(news['run2']['percent']['nominal']) > 1.0
+
+
+def test_two_processes_give_the_same_result_to_the_last_digit(runs, alone, tmp_path, capsys):
+    assert identify(runs, '--output', tmp_path / 'out', '--jobs', 2) == 1
+    assert_same(alone, tmp_path / 'out')
+    said = capsys.readouterr()
+    assert 'gathering: 6 of 6 bags, 2 failed' in said.err
+    assert '6 bags, 2 failed' in said.out
+
+
+def test_a_dask_cluster_gives_the_same_result_and_survives_a_worker_that_dies(
+    runs, alone, tmp_path
+):
+    dask, distributed = pytest.importorskip('dask'), pytest.importorskip('distributed')
+    with (
+        dask.config.set({'distributed.scheduler.allowed-failures': 0}),
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None
+        ) as cluster,
+    ):
+        address = cluster.scheduler_address
+        assert identify(runs, '--output', tmp_path / 'out', '--scheduler', address) == 1
+        assert_same(alone, tmp_path / 'out')
+        work = partial(killed_on, 'poison')
+        items = ['a', 'poison', 'b']
+        found = dict(run_jobs(work, items, lambda item, why: why, scheduler=address))
+    assert (found[0], found[2]) == ('A', 'B')
+    assert 'its worker failed' in found[1]
+
+
+def test_a_death_leaves_the_others_in_parallel_and_in_their_place():
+    """Two die of twelve; nothing is lost, nothing is done for them again but those beside."""
+    items = ['poison' if k in (2, 7) else f'bag{k}' for k in range(12)]
+    work = partial(killed_on, 'poison')
+    found = list(run_jobs(work, items, lambda item, why: f'{item}: {why}', jobs=3))
+    assert sorted(place for place, _ in found) == list(range(12))
+    for place, result in found:
+        killed = 'poison: its process was killed, perhaps for want of memory'
+        assert result == (killed if place in (2, 7) else f'BAG{place}')
+
+
+def test_failing_bags_for_validation_are_told_and_fail_if_there_is_no_other(
+    runs, tmp_path, capsys
+):
+    out, learned = tmp_path / 'out', runs / 'run0' / 'bag'
+    proofs = (runs / 'run1' / 'bag', runs / 'stranger' / 'bag')
+    words = (learned, '--output', out, '--jobs', 1, '--validate')
+    assert identify(*words, proofs[1]) == 2
+    assert 'have nothing to prove it on' in capsys.readouterr().err
+    assert not out.exists()
+    assert identify(*words, *proofs) == 1
+    numbers = json.loads((out / 'identification.json').read_text())
+    assert [bag['learned'] for bag in numbers['bags']] == [True, False, False]
+    assert [bag['validated'] for bag in numbers['bags']] == [False, True, False]
+
+
+def test_what_was_never_moved_is_not_called_proved(runs, tmp_path, capsys):
+    out = tmp_path / 'out'
+    words = (runs / 'run0' / 'bag', '--output', out, '--jobs', 1)
+    assert identify(*words, '--validate', runs / 'still' / 'bag') == 0
+    said = capsys.readouterr().out
+    assert 'joint1 never slides in the recordings for validation' in said
+    numbers = json.loads((out / 'identification.json').read_text())
+    assert numbers['residuals']['corrected']['percent'] == [None, None]
+    words = (*words, '--overwrite', '--most', 50)
+    assert identify(*words, '--validate', runs / 'still' / 'bag') == 1
+
+
+# In parts ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope='module')
+def plan():
+    tree = sample('planar_2r').tree.with_changes(effort_limit=np.full(2, 1e9))
+    return make_plan(run_of(1), tree, request=EXACT)
+
+
+def noisy(seconds, seed=0):
+    run = run_of(5, seconds)
+    rng = np.random.default_rng(seed)
+    return replace(run, effort=run.effort + 0.05 * rng.normal(size=run.effort.shape))
+
+
+def test_merged_blocks_say_the_same_and_are_no_more_than_allowed(plan):
+    every = [block for k in range(30) for block in gather(noisy(2.0, k), plan)]
+    store = BlockStore(20)
+    for block in every:
+        store.add([block])
+        assert len(store.blocks) <= 40
+    assert len(every) > 400
+    assert len(store.blocks) >= 20
+    full, few = (conclude(blocks, plan).estimate for blocks in (every, store.blocks))
+    np.testing.assert_allclose(few.values, full.values, rtol=1e-9)
+    np.testing.assert_array_equal(few.counts, full.counts)
+    # Noise is white, so that neither way of cutting is better; 20 blocks tell a deviation to
+    # a sixth (chi square), three times that.
+    np.testing.assert_allclose(few.deviations, full.deviations, rtol=0.5)
+
+
+def test_blocks_do_not_grow_with_the_bags():
+    assert blocks_per_half(1) == 200
+    assert blocks_per_half(1000) == 1
+
+
+def test_a_bag_is_read_in_parts_and_a_part_too_short_is_no_failure(plan, tmp_path, monkeypatch):
+    """Eight seconds, and half a minute later three states that came late."""
+    run = run_of(5, 8.01)
+    late = run.rows(slice(-3, None))
+    shift = 30 * 10**9
+    late = replace(late, time=late.time + 30.0, stamp_ns=late.stamp_ns + shift)
+    write_recording(tmp_path / 'bag', run.followed_by(late))
+    lengths = []
+
+    def seen(recording, plan):
+        lengths.append(len(recording.time))
+        return gather(recording, plan)
+
+    monkeypatch.setattr(bags_of_identification, 'CHUNK_S', 2.0)
+    monkeypatch.setattr(bags_of_identification, 'gather', seen)
+    source = Source(str(tmp_path / 'bag'))
+    said = gather_bag(source, plan, 5)
+    assert said.error == ''
+    assert max(lengths) < 0.2 * len(run.time)
+    assert min(lengths) < 8
+    assert all(5 <= len(blocks) <= 10 for blocks in said.halves)
+    found = conclude([*said.halves[0], *said.halves[1]], plan)
+    np.testing.assert_allclose(found.tree.damping, DRIVES.damping, rtol=1e-4)
+    judged = judge_bag(source, Trial.of(found))
+    assert judged.error == ''
+    # Each of the parts loses a sample or two at its ends.
+    assert judged.sums[1].all.min() > 0.98 * len(run.time)
