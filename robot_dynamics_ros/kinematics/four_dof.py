@@ -31,7 +31,8 @@ from robot_dynamics_ros.kinematics.four_dof_geometry import (
     FOUR_DOF_WIDE,
     FourDofGeometry,
 )
-from robot_dynamics_ros.kinematics.four_dof_inverse import inverse, inverse_pose
+from robot_dynamics_ros.kinematics.four_dof_inverse import POINTS, inverse, inverse_pose
+from robot_dynamics_ros.kinematics.solution import components, one_of
 from robot_dynamics_ros.model.kinematics import FramePose
 from robot_dynamics_ros.spatial.scalar import Array, Scalar, cos, cross, sin
 
@@ -63,18 +64,22 @@ def forward(
         point: 'wrist' (origin of frame 4) or 'tool' (the geometry's tool point).
 
     Returns:
-        New arrays ``R`` (3, 3), mapping frame 4 to base components, and ``p`` (3,), m.
+        New arrays ``R_WF`` (3, 3), mapping frame 4 to base components, and ``p_WF`` (3,), m.
+
+    Raises:
+        ShapeError: q has not four numbers.
+        UnknownNameError: There is no such point.
 
     Source: Wu et al. 2009, (2).
     """
-    t1, t2, t3, t4 = q
+    t1, t2, t3, t4 = components('q', q, 4)
     c1, s1, phi = cos(t1), sin(t1), t2 + t3 + t4
     c, s = cos(phi), sin(phi)
     r = geometry.a2 * cos(t2) + geometry.a3 * cos(t2 + t3)
     z = -geometry.a2 * sin(t2) - geometry.a3 * sin(t2 + t3)
     R = np.array([[c1 * c, -c1 * s, -s1], [s1 * c, -s1 * s, c1], [-s, -c, 0]])
     p = np.array([c1 * r, s1 * r, geometry.height + z])
-    if point == 'tool':
+    if one_of('point', point, POINTS) == 'tool':
         p = p + R @ np.array(geometry.tool)
     return FramePose(R, p)
 
@@ -105,9 +110,13 @@ def jacobian(
         frame: Axes of the velocities: 'base', or 'tool' (those of frame 4).
         point: Whose velocity, 'wrist' or 'tool'.
 
+    Raises:
+        ShapeError: q has not four numbers.
+        UnknownNameError: There are no such axes, or no such point.
+
     Source: Wu et al. 2009, (18) to (25); columns 1 to 3 corrected (errata F12 to F16).
     """
-    t1, t2, t3, t4 = q
+    t1, t2, t3, t4 = components('q', q, 4)
     a2, a3, phi = geometry.a2, geometry.a3, t2 + t3 + t4
     r = a2 * cos(t2) + a3 * cos(t2 + t3)
     J = np.array(
@@ -120,10 +129,10 @@ def jacobian(
             [0, 1, 1, 1],
         ]
     )
-    if point == 'tool':
+    if one_of('point', point, POINTS) == 'tool':
         lever = [cross(J[3:, j], geometry.tool) for j in range(4)]
         J = np.concatenate([J[:3] + np.array(lever).T, J[3:]])
-    if frame == 'tool':
+    if one_of('axes', frame, ('base', 'tool')) == 'tool':
         return J
     R = forward(q, geometry).R_WF
     return np.concatenate([R @ J[:3], R @ J[3:]])
@@ -155,9 +164,14 @@ def drift(
         frame: Axes in which the (classical) acceleration is written: 'base', or 'tool' (frame 4).
         point: Whose acceleration, 'wrist' or 'tool'.
 
+    Raises:
+        ShapeError: q or v has not four numbers.
+        UnknownNameError: There are no such axes, or no such point.
+
     Source: four-dof-arm, section 4 (not in the paper).
     """
-    t1, t2, t3, _ = q
+    t1, t2, t3, _ = components('q', q, 4)
+    v = components('v', v, 4)
     c1, s1 = cos(t1), sin(t1)
     w1, w2, w23, w_phi = v[0], v[1], v[1] + v[2], v[1] + v[2] + v[3]
     x2, x3 = geometry.a2 * cos(t2), geometry.a3 * cos(t2 + t3)
@@ -167,10 +181,10 @@ def drift(
     linear = np.array([c1 * R_b - s1 * T_b, s1 * R_b + c1 * T_b, y2 * w2 * w2 + y3 * w23 * w23])
     angular = np.array([-c1 * w1 * w_phi, -s1 * w1 * w_phi, 0])
     R = forward(q, geometry).R_WF
-    if point == 'tool':
+    if one_of('point', point, POINTS) == 'tool':
         lever, w = R @ np.array(geometry.tool), np.array([-s1 * w_phi, c1 * w_phi, w1])
         linear = linear + cross(angular, lever) + cross(w, cross(w, lever))
-    if frame == 'tool':
+    if one_of('axes', frame, ('base', 'tool')) == 'tool':
         linear, angular = R.T @ linear, R.T @ angular
     return np.concatenate([linear, angular])
 

@@ -24,9 +24,19 @@ import numpy as np
 
 from robot_dynamics_ros.errors import UnreachableError
 from robot_dynamics_ros.kinematics.four_dof_geometry import FOUR_DOF, FourDofGeometry
-from robot_dynamics_ros.kinematics.solution import Solution, elbow_sine, violations, wrap
+from robot_dynamics_ros.kinematics.solution import (
+    Solution,
+    components,
+    elbow_sine,
+    one_of,
+    rotation,
+    violations,
+    wrap,
+)
 from robot_dynamics_ros.spatial.scalar import Array
 
+#: Points of the hand that a pose may be of.
+POINTS = ('wrist', 'tool')
 #: Sine of the elbow angle below which the arm counts as stretched or folded.
 ELBOW_SINGULAR = 1e-6
 #: Distance from the waist axis, as a part of the reach, below which the waist counts as free.
@@ -34,7 +44,7 @@ SHOULDER_SINGULAR = 1e-9
 
 
 def inverse_pose(
-    R: Array,
+    R: Array | Sequence[Sequence[float]],
     p: Array | Sequence[float],
     geometry: FourDofGeometry = FOUR_DOF,
     *,
@@ -57,11 +67,12 @@ def inverse_pose(
     Raises:
         UnreachableError: R is no rotation, the wrist axis is not horizontal, the position is not
             in the plane of the arm, or it is out of reach.
+        ShapeError: R or p has the wrong shape.
 
     Source: four-dof-arm, section 3.1; errata F4 to F11.
     """
-    R = np.asarray(R, dtype=float)
-    p = np.asarray(p, dtype=float)
+    R = rotation(R)
+    p = np.asarray(components('p', p, 3), dtype=float)
     if not (
         np.abs(R.T @ R - np.eye(3)).max() <= tolerance
         and np.linalg.det(R) > 0.0
@@ -110,13 +121,16 @@ def inverse(
 
     Raises:
         UnreachableError: No branch reaches the position, or an argument is not finite.
+        ShapeError: p has not three numbers.
+        UnknownNameError: There is no such point.
 
     Source: four-dof-arm, section 3.2; erratum F11.
     """
-    x, y, z = (float(value) for value in p)
+    x, y, z = (float(value) for value in components('p', p, 3))
     if not all(map(math.isfinite, (x, y, z, pitch))):
         raise UnreachableError('target', 'it is not finite')
-    t_x, t_y, t_z = map(float, geometry.tool) if point == 'tool' else (0.0, 0.0, 0.0)
+    tool = one_of('point', point, POINTS) == 'tool'
+    t_x, t_y, t_z = map(float, geometry.tool) if tool else (0.0, 0.0, 0.0)
     what = f'{point} at {_text((x, y, z))}'
     horizontal = x * x + y * y - t_z * t_z
     if horizontal < 0.0:

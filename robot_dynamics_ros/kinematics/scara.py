@@ -23,7 +23,15 @@ from typing import Literal
 import numpy as np
 
 from robot_dynamics_ros.errors import ModelError, UnreachableError
-from robot_dynamics_ros.kinematics.solution import Solution, elbow_sine, violations, wrap
+from robot_dynamics_ros.kinematics.solution import (
+    Solution,
+    components,
+    elbow_sine,
+    one_of,
+    rotation,
+    violations,
+    wrap,
+)
 from robot_dynamics_ros.model.kinematics import FramePose
 from robot_dynamics_ros.model.robot_tree import RobotTree
 from robot_dynamics_ros.spatial.scalar import Array, Scalar, cos, sin
@@ -94,11 +102,14 @@ def forward(q: Array | Sequence[Scalar], geometry: ScaraGeometry = SCARA) -> Fra
         geometry: The arm.
 
     Returns:
-        New arrays ``R`` (3, 3), mapping tool to base components, and ``p`` (3,), m.
+        New arrays ``R_WF`` (3, 3), mapping tool to base components, and ``p_WF`` (3,), m.
+
+    Raises:
+        ShapeError: q has not four numbers.
 
     Source: Cui 2013, (3).
     """
-    t1, t2, d3, t4 = q
+    t1, t2, d3, t4 = components('q', q, 4)
     L1, L2 = geometry.L1, geometry.L2
     c, s = cos(t1 + t2 - t4), sin(t1 + t2 - t4)
     R = np.array([[c, s, 0], [s, -c, 0], [0, 0, -1]])
@@ -119,9 +130,13 @@ def jacobian(
         geometry: The arm.
         frame: Axes of the velocities, 'base' or 'tool'; the point is the tool's origin in both.
 
+    Raises:
+        ShapeError: q has not four numbers.
+        UnknownNameError: There are no such axes.
+
     Source: Cui 2013, (4).
     """
-    t1, t2, _, t4 = q
+    t1, t2, _, _ = components('q', q, 4)
     x2, y2 = geometry.L2 * cos(t1 + t2), geometry.L2 * sin(t1 + t2)
     x, y = geometry.L1 * cos(t1) + x2, geometry.L1 * sin(t1) + y2
     J = np.array(
@@ -134,7 +149,7 @@ def jacobian(
             [1, 1, 0, -1],
         ]
     )
-    return J if frame == 'base' else _to_tool(q, geometry, J)
+    return _in_axes(frame, q, geometry, J)
 
 
 def drift(
@@ -154,16 +169,26 @@ def drift(
         v: Joint velocities, rad/s, rad/s, m/s, rad/s.
         geometry: The arm.
         frame: Axes in which the (classical) acceleration is written, 'base' or 'tool'.
+
+    Raises:
+        ShapeError: q or v has not four numbers.
+        UnknownNameError: There are no such axes.
     """
-    t1, t2, _, _ = q
+    t1, t2, _, _ = components('q', q, 4)
+    v = components('v', v, 4)
     w1, W = v[0] * v[0], (v[0] + v[1]) * (v[0] + v[1])
     x = geometry.L1 * cos(t1) * w1 + geometry.L2 * cos(t1 + t2) * W
     y = geometry.L1 * sin(t1) * w1 + geometry.L2 * sin(t1 + t2) * W
     bias = np.array([-x, -y, 0, 0, 0, 0])
-    return bias if frame == 'base' else _to_tool(q, geometry, bias)
+    return _in_axes(frame, q, geometry, bias)
 
 
-def _to_tool(q: Array | Sequence[Scalar], geometry: ScaraGeometry, rows: Array) -> Array:
+def _in_axes(
+    frame: str, q: Array | Sequence[Scalar], geometry: ScaraGeometry, rows: Array
+) -> Array:
+    """Return six rows, given in base axes, in those of a frame."""
+    if one_of('axes', frame, ('base', 'tool')) == 'base':
+        return rows
     R = forward(q, geometry).R_WF
     return np.concatenate([R.T @ rows[:3], R.T @ rows[3:]])
 
@@ -193,8 +218,9 @@ def inverse(
 
     Raises:
         UnreachableError: The position is out of reach, or an argument is not finite.
+        ShapeError: The position has not three numbers.
     """
-    x, y, z = (float(value) for value in position)
+    x, y, z = (float(value) for value in components('position', position, 3))
     if not all(map(math.isfinite, (x, y, z, yaw))):
         raise UnreachableError('tool target', 'it is not finite')
     L1, L2 = float(geometry.L1), float(geometry.L2)
@@ -220,7 +246,7 @@ def inverse(
 
 
 def inverse_pose(
-    R: Array,
+    R: Array | Sequence[Sequence[float]],
     position: Array | Sequence[float],
     geometry: ScaraGeometry = SCARA,
     *,
@@ -238,7 +264,9 @@ def inverse_pose(
 
     Raises:
         UnreachableError: The axis does not point down, R is no rotation, or as :func:`inverse`.
+        ShapeError: R or the position has the wrong shape.
     """
+    R = rotation(R)
     yaw = math.atan2(float(R[1, 0]), float(R[0, 0]))
     c, s = math.cos(yaw), math.sin(yaw)
     if not np.abs(R - [[c, s, 0.0], [s, -c, 0.0], [0.0, 0.0, -1.0]]).max() <= tolerance:

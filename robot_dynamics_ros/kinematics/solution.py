@@ -10,8 +10,8 @@ from typing import Literal
 
 import numpy as np
 
-from robot_dynamics_ros.errors import UnreachableError
-from robot_dynamics_ros.spatial.scalar import Array
+from robot_dynamics_ros.errors import ShapeError, UnknownNameError, UnreachableError
+from robot_dynamics_ros.spatial.scalar import Array, Scalar
 
 #: What a few operations on lengths leave of an exact 0.
 ROUNDING = 16.0 * float(np.finfo(float).eps)
@@ -47,6 +47,41 @@ class Solution:
         if self.violations:
             return 'outside_limits'
         return 'singular' if self.singular else 'ok'
+
+
+def components(name: str, value: Array | Sequence[Scalar], size: int) -> list[Scalar]:
+    """Return the components of a vector of a given size, numbers or symbols.
+
+    Raises:
+        ShapeError: It has another shape.
+    """
+    plain = isinstance(value, (np.ndarray, list, tuple))  # a symbolic library's has its own shape
+    shape = np.shape(value) if plain else (len(value),)
+    if shape != (size,):
+        raise ShapeError(name, shape, (size,))
+    return list(value)
+
+
+def one_of(kind: str, name: str, known: Sequence[str]) -> str:
+    """Return a name that is known.
+
+    Raises:
+        UnknownNameError: It is not; lists those that are.
+    """
+    if name not in known:
+        raise UnknownNameError(kind, name, known)
+    return name
+
+
+def rotation(R: Array | Sequence[Sequence[float]]) -> Array:
+    """Return a rotation as an array.
+
+    Raises:
+        ShapeError: It is not of shape (3, 3).
+    """
+    if np.shape(R) != (3, 3):
+        raise ShapeError('R', np.shape(R), (3, 3))
+    return np.asarray(R, dtype=float)
 
 
 def wrap(angle: float) -> float:

@@ -10,7 +10,7 @@ import sympy
 from oracles import PinocchioOracle, complex_step, complex_step_along
 from samples import sample, shipped
 
-from robot_dynamics_ros.errors import ModelError, UnreachableError
+from robot_dynamics_ros.errors import ModelError, ShapeError, UnknownNameError, UnreachableError
 from robot_dynamics_ros.kinematics import four_dof
 from robot_dynamics_ros.kinematics.four_dof import FOUR_DOF, FOUR_DOF_WIDE, FourDofGeometry
 from robot_dynamics_ros.kinematics.solution import nearest
@@ -320,3 +320,22 @@ def test_both_elbow_branches_are_often_within_the_limits(rng):
 def test_another_robot_is_refused():
     with pytest.raises(ModelError, match="robot 'scara'"):
         FourDofGeometry.from_tree(sample('scara').tree)
+
+
+def test_wrong_arguments_are_named():
+    still = np.zeros(4)
+    with pytest.raises(UnknownNameError, match="unknown axes 'world'; known: base, tool"):
+        four_dof.jacobian(still, frame='world')
+    with pytest.raises(UnknownNameError, match="unknown axes 'world'; known: base, tool"):
+        four_dof.drift(still, still, frame='world')
+    for function in (four_dof.forward, four_dof.jacobian):
+        with pytest.raises(UnknownNameError, match="unknown point 'tip'; known: tool, wrist"):
+            function(still, point='tip')
+        with pytest.raises(ShapeError, match=r'q has shape \(3,\); expected \(4,\)'):
+            function([0.0, 0.0, 0.0])
+    with pytest.raises(UnknownNameError, match="unknown point 'tip'"):
+        four_dof.inverse([0.1, 0.0, 0.5], 0.0, point='tip')
+    with pytest.raises(ShapeError, match=r'p has shape \(2,\); expected \(3,\)'):
+        four_dof.inverse([0.1, 0.0], 0.0)
+    with pytest.raises(ShapeError, match=r'R has shape \(2, 2\); expected \(3, 3\)'):
+        four_dof.inverse_pose(np.eye(2), [0.1, 0.0, 0.5])

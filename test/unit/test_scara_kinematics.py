@@ -9,7 +9,7 @@ import sympy
 from oracles import PinocchioOracle, complex_step, complex_step_along
 from samples import sample
 
-from robot_dynamics_ros.errors import ModelError, UnreachableError
+from robot_dynamics_ros.errors import ModelError, ShapeError, UnknownNameError, UnreachableError
 from robot_dynamics_ros.kinematics import scara
 from robot_dynamics_ros.kinematics.scara import SCARA, ScaraGeometry
 from robot_dynamics_ros.kinematics.solution import nearest
@@ -216,3 +216,23 @@ def test_another_robot_is_refused():
         ScaraGeometry.from_tree(sample('four_dof').tree)
     with pytest.raises(ModelError, match="robot 'planar_2r'"):
         ScaraGeometry.from_tree(sample('planar_2r').tree, 'link2')
+
+
+def test_wrong_arguments_are_named():
+    with pytest.raises(UnknownNameError, match="unknown axes 'world'; known: base, tool"):
+        scara.jacobian(np.zeros(4), frame='world')
+    with pytest.raises(UnknownNameError, match="unknown axes 'ee'"):
+        scara.drift(np.zeros(4), np.zeros(4), frame='ee')
+    for function in (scara.forward, scara.jacobian):
+        with pytest.raises(ShapeError, match=r'q has shape \(3,\); expected \(4,\)'):
+            function([0.0, 0.0, 0.0])
+    with pytest.raises(ShapeError, match=r'position has shape \(2,\); expected \(3,\)'):
+        scara.inverse([0.3, 0.2], 0.0)
+    with pytest.raises(ShapeError, match=r'R has shape \(2, 2\); expected \(3, 3\)'):
+        scara.inverse_pose(np.eye(2), [0.3, 0.2, 0.0])
+
+
+def test_a_rotation_may_be_a_list():
+    R, p = scara.forward([0.2, 0.7, 0.1, -0.4])
+    found = scara.inverse_pose(R.tolist(), p.tolist())
+    assert found[0].q == pytest.approx([0.2, 0.7, 0.1, -0.4])
