@@ -15,7 +15,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from robot_dynamics_ros.errors import ShapeError, SingularityError
+from robot_dynamics_ros.constraints.given_arrays import array, jacobian_matrix, metric_root
+from robot_dynamics_ros.errors import SingularityError
 from robot_dynamics_ros.spatial.scalar import Array
 
 #: Smallest singular value of the scaled Jacobian, relative to the largest, that is inverted.
@@ -43,12 +44,14 @@ def reactions(A: Array, b: Array, Q: Array, Gamma: Array, beta: Array) -> Array:
     Raises:
         SingularityError: D is singular: the constraints depend on each other, or m > n
             (erratum C11). Use :func:`constraint_force` then.
-        ShapeError: A shape does not fit.
+        ShapeError: A shape does not fit, or there is no row.
+        NonFiniteError: An argument is not finite.
+        ParameterError: A is not positive definite.
 
     Cost: D is never formed: the triangular factor of :math:`L^{-1}\Gamma^T`, :math:`A = LL^T`,
         keeps the digits that squaring the condition number would lose.
     """
-    L, X = _scaled(A, b, Q, Gamma, beta)
+    b, Q, beta, L, X = _scaled(A, b, Q, Gamma, beta)
     if X.shape[0] < X.shape[1]:
         raise SingularityError(
             'D = Gamma A^-1 Gamma^T', 0.0, SMALLEST_RATIO, 'more constraints than joints'
@@ -87,12 +90,14 @@ def constraint_force(
         reactions of smallest norm that exert it, shape (m,).
 
     Raises:
-        ShapeError: A shape does not fit.
+        ShapeError: A shape does not fit, or there is no row.
+        NonFiniteError: An argument is not finite.
+        ParameterError: A is not positive definite.
 
     Validity: the constraints are consistent; otherwise the violation is smallest in the mean
         square.
     """
-    L, X = _scaled(A, b, Q, Gamma, beta)
+    b, Q, beta, L, X = _scaled(A, b, Q, Gamma, beta)
     U, sigma, Vt = np.linalg.svd(X, full_matrices=False)
     keep = sigma > tolerance * sigma[0]
     U, sigma, Vt = U[:, keep], sigma[keep], Vt[keep]
@@ -147,13 +152,20 @@ def reaction_derivatives(
 
     Raises:
         SingularityError: The constraints depend on each other.
+        ShapeError: A shape does not fit, or there is no row.
+        NonFiniteError: An argument is not finite.
+        ParameterError: A is not positive definite.
 
     Source: constraint-stabilization, section 7, (4.1); erratum C13.
     """
-    L = np.linalg.cholesky(A)
+    Gamma = jacobian_matrix(Gamma)
+    m, n = Gamma.shape
+    A, B, K = (array(name, x, (n, n)) for name, x in (('A', A), ('B', B), ('K', K)))
+    C_q, C_v = array('C_q', C_q, (m, n)), array('C_v', C_v, (m, n))
+    L = metric_root('A', A, n)
     factor, R = np.linalg.qr(np.linalg.solve(L, Gamma.T))
     sigma = np.linalg.svd(R, compute_uv=False)
-    if len(Gamma) > len(A) or not sigma[-1] > SMALLEST_RATIO * sigma[0]:
+    if m > n or not sigma[-1] > SMALLEST_RATIO * sigma[0]:
         raise SingularityError('D = Gamma A^-1 Gamma^T', float(sigma[-1]), SMALLEST_RATIO)
 
     def multiplier(force: Array, drift: Array) -> Array:
@@ -161,7 +173,6 @@ def reaction_derivatives(
         seen = factor.T @ np.linalg.solve(L, force)
         return -np.linalg.solve(R, seen + np.linalg.solve(R.T, drift))
 
-    n, m = len(A), len(Gamma)
     N_q, N_v = multiplier(-K, C_q), multiplier(-B, C_v)
     N_Q = multiplier(np.eye(n), np.zeros((m, n)))
 
@@ -178,16 +189,12 @@ def reaction_derivatives(
     )
 
 
-def _scaled(A: Array, b: Array, Q: Array, Gamma: Array, beta: Array) -> tuple[Array, Array]:
-    r"""Return L and :math:`X = L^{-1}\Gamma^T`, so that :math:`D = X^TX`."""
+def _scaled(
+    A: Array, b: Array, Q: Array, Gamma: Array, beta: Array
+) -> tuple[Array, Array, Array, Array, Array]:
+    r"""Return b, Q, beta as arrays, L and :math:`X = L^{-1}\Gamma^T`, so that :math:`D = X^TX`."""
+    Gamma = jacobian_matrix(Gamma)
     m, n = Gamma.shape
-    for name, value, shape in (
-        ('A', A, (n, n)),
-        ('b', b, (n,)),
-        ('Q', Q, (n,)),
-        ('beta', beta, (m,)),
-    ):
-        if value.shape != shape:
-            raise ShapeError(name, value.shape, shape)
-    L = np.linalg.cholesky(A)
-    return L, np.linalg.solve(L, Gamma.T)
+    A, b, Q = array('A', A, (n, n)), array('b', b, (n,)), array('Q', Q, (n,))
+    L = metric_root('A', A, n)
+    return b, Q, array('beta', beta, (m,)), L, np.linalg.solve(L, Gamma.T)

@@ -17,8 +17,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from robot_dynamics_ros.constraints.given_arrays import array, jacobian_matrix, numbers
 from robot_dynamics_ros.constraints.task_inverse import Singularity, TaskInverse
-from robot_dynamics_ros.errors import NonFiniteError, ShapeError, UnknownNameError
+from robot_dynamics_ros.errors import ShapeError, UnknownNameError
 from robot_dynamics_ros.spatial.scalar import Array
 
 INVERSES = ('euclidean', 'inertia')
@@ -87,21 +88,18 @@ def stabilizing_effort(
         ShapeError: An argument has the wrong shape.
         NonFiniteError: An argument is not finite.
         UnknownNameError: There is no such inverse.
-        ParameterError: A metric or weight is not positive definite.
+        ParameterError: A metric or weight is not positive definite; an argument is no number.
 
     Validity: :math:`m\le n` with rank m along the program (errata C8, C9). For m > n see
         ``error_dynamics.projected_gains``. For m >= n and full rank v has no effect.
 
     Cost: one singular value decomposition, about 50 us; the control tick uses compiled code.
     """
-    A, b, Gamma = (np.asarray(x, dtype=float) for x in (A, b, Gamma))
-    if Gamma.ndim != 2:
-        raise ShapeError('Gamma', Gamma.shape, '(m, n)')
+    Gamma = jacobian_matrix(Gamma)
     m, n = Gamma.shape
-    v = np.zeros(n) if v is None else np.asarray(v, dtype=float)
-    beta, f, f_dot = (np.asarray(x, dtype=float) for x in (beta, f, f_dot))
-    _check(A=(A, (n, n)), b=(b, (n,)), v=(v, (n,)), Gamma=(Gamma, (m, n)))
-    _check(beta=(beta, (m,)), f=(f, (m,)), f_dot=(f_dot, (m,)))
+    A, b = array('A', A, (n, n)), array('b', b, (n,))
+    v = np.zeros(n) if v is None else array('v', v, (n,))
+    beta, f, f_dot = array('beta', beta, (m,)), array('f', f, (m,)), array('f_dot', f_dot, (m,))
     if inverse not in INVERSES:
         raise UnknownNameError('inverse', inverse, INVERSES)
     if metric is None and inverse == 'inertia':
@@ -131,10 +129,9 @@ def gain_matrix(name: str, gain: Array | float, m: int) -> Array:
     Raises:
         ShapeError: It is of another shape.
         NonFiniteError: It is not finite.
+        ParameterError: It is no number.
     """
-    gain = np.asarray(gain, dtype=float)
-    if not np.all(np.isfinite(gain)):
-        raise NonFiniteError(name, gain.tolist())
+    gain = numbers(name, gain)
     if gain.shape == ():
         return float(gain) * np.eye(m)
     if gain.shape == (m,):
@@ -161,11 +158,3 @@ def largest_scale(keep: Array, task: Array, limit: Array) -> float:
         if wanted != 0.0 and abs(wanted) * scale > room:
             scale = max(room, 0.0) / abs(wanted)
     return scale
-
-
-def _check(**arguments: tuple[Array, tuple[int, ...]]) -> None:
-    for name, (value, shape) in arguments.items():
-        if value.shape != shape:
-            raise ShapeError(name, value.shape, shape)
-        if not np.all(np.isfinite(value)):
-            raise NonFiniteError(name, value.tolist())

@@ -29,7 +29,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from robot_dynamics_ros.errors import ParameterError, ShapeError, SingularityError
+from robot_dynamics_ros.constraints.given_arrays import metric_root
+from robot_dynamics_ros.errors import ParameterError, SingularityError
 from robot_dynamics_ros.spatial.scalar import Array
 
 #: A singular value of this part of the Jacobian's norm counts half as zero.
@@ -92,9 +93,9 @@ class TaskInverse:
     ) -> None:
         m, n = Gamma.shape
         singularity = singularity or Singularity()
-        self._L = np.eye(n) if metric is None else _cholesky('metric', metric, n)
+        self._L = np.eye(n) if metric is None else metric_root('metric', metric, n)
         # Any root R with R^T R = W_f gives the same inverse.
-        self._R = np.eye(m) if weights is None else _cholesky('weights', weights, m).T
+        self._R = np.eye(m) if weights is None else metric_root('weights', weights, m).T
         scaled = np.linalg.solve(self._L, (self._R @ Gamma).T).T
         self._U, self._s, self._Vt = np.linalg.svd(scaled, full_matrices=False)
         plain = metric is None and weights is None
@@ -142,18 +143,6 @@ class TaskInverse:
         """
         if not self.sigma_min > threshold:
             raise SingularityError(what, self.sigma_min, threshold)
-
-
-def _cholesky(name: str, matrix: Array, size: int) -> Array:
-    matrix = np.asarray(matrix, dtype=float)
-    if matrix.shape == (size,):
-        matrix = np.diag(matrix)
-    if matrix.shape != (size, size):
-        raise ShapeError(name, matrix.shape, f'({size},) or ({size}, {size})')
-    try:
-        return np.linalg.cholesky(matrix)
-    except np.linalg.LinAlgError:
-        raise ParameterError(name, matrix.tolist(), 'must be positive definite') from None
 
 
 def _ratio(scaled: Array, own: Array) -> float:
