@@ -71,17 +71,34 @@ def shipped_programs() -> dict[str, Path]:
 
 def _mapping(source: Source) -> Any:
     if isinstance(source, Mapping):
-        return source
+        return _plain(source)
+    if not isinstance(source, (str, os.PathLike)):
+        raise ProgramError(
+            'program', f'is {read.shown(source)}', 'give a mapping, YAML text or a path'
+        )
     text = os.fspath(source)
     if '\n' not in text and ':' not in text.replace(':\\', ''):
         text = _path(text).read_text(encoding='utf-8')
     import yaml
 
+    from robot_dynamics_ros.constraints.unique_keys import UniqueKeyLoader
+
     try:
-        return yaml.safe_load(text)
+        return yaml.load(text, UniqueKeyLoader)
     except yaml.YAMLError as error:
         problem = ' '.join(str(error).split())
         raise ProgramError('program', f'is no YAML: {problem}', 'correct it') from error
+    except RecursionError:
+        raise ProgramError('program', 'is nested too deeply', 'flatten it') from None
+
+
+def _plain(value: Any) -> Any:
+    """Return mappings, tuples and arrays of a caller as YAML would give them."""
+    if isinstance(value, Mapping):
+        return {key: _plain(x) for key, x in value.items()}
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    return [_plain(x) for x in value] if isinstance(value, (list, tuple)) else value
 
 
 def _path(text: str) -> Path:
@@ -149,7 +166,7 @@ class _Part:
 
 def _constraints(place: str, value: Any, tree: RobotTree) -> list[_Part]:
     if not isinstance(value, list) or not value:
-        raise ProgramError(place, f'is {value!r}', 'give a list of constraints')
+        raise ProgramError(place, f'is {read.shown(value)}', 'give a list of constraints')
     parts = [_constraint(f'{place}, entry {i}', entry, tree) for i, entry in enumerate(value)]
     names = [part.constraint.name for part in parts]
     for name in names:
@@ -216,12 +233,13 @@ def _null_space(place: str, value: Any, tree: RobotTree) -> NullSpaceTask:
         return _per_joint(p, x, tree, read.not_negative)
 
     zero = np.zeros(tree.n)
-    damping = section.take('damping', each, zero)
-    stiffness = section.take('stiffness', each, zero)
     if 'natural_frequency' in section:
         w = section.take('natural_frequency', each)
         damping = 2.0 * section.take('damping_ratio', each, np.ones(tree.n)) * w
         stiffness = w**2
+    else:
+        damping = section.take('damping', each, zero)
+        stiffness = section.take('stiffness', each, zero)
     margin = section.take('limit_margin', read.positive, 0.1)
     if margin > 0.5:
         raise ProgramError(f'{place}, limit_margin', f'is {margin:g}', 'give at most 0.5')

@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from robot_dynamics_ros.constraints.error_dynamics import projected_gains, stabilizing
+from robot_dynamics_ros.constraints.given_arrays import array
 from robot_dynamics_ros.constraints.program import Program, Start
 from robot_dynamics_ros.constraints.task_inverse import Singularity, TaskInverse
 from robot_dynamics_ros.errors import ProgramError
@@ -134,7 +135,7 @@ def starting_configuration(program: Program, home: Array | None = None) -> Array
     middle = np.clip(0.5 * (lower + upper), lower, upper)
     posture = middle if program.null_space is None else program.null_space.posture
     rng = np.random.default_rng(0)
-    guesses = [posture if home is None else np.asarray(home, dtype=float), middle]
+    guesses = [posture if home is None else array('home', home, (program.n,)), middle]
     guesses += [rng.uniform(lower, upper) for _ in range(_RESTARTS)]
     best, best_f = guesses[0], np.full(program.m, np.inf)
     for guess in guesses:

@@ -4,9 +4,13 @@
 from __future__ import annotations
 
 import math
+import re
+import reprlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
+
+import numpy as np
 
 from robot_dynamics_ros.errors import (
     ParameterError,
@@ -17,6 +21,11 @@ from robot_dynamics_ros.errors import (
 )
 
 T = TypeVar('T')
+
+#: No quantity of a robot is larger; squares and products of accepted numbers stay finite.
+LARGEST = 1e50
+_NUMBERS: tuple[Any, ...] = (int, float, np.integer, np.floating)
+_EXPONENT = re.compile(r'[-+]?[0-9]+[eE][-+]?[0-9]+')
 
 
 class Section:
@@ -32,7 +41,7 @@ class Section:
 
     def __init__(self, place: str, data: Any) -> None:
         if not isinstance(data, Mapping) or not all(isinstance(key, str) for key in data):
-            raise ProgramError(place, f'is {data!r}', 'give a mapping of keys to values')
+            raise ProgramError(place, f'is {shown(data)}', 'give a mapping of keys to values')
         self.place, self._data = place, dict(data)
         self._known: list[str] = []
 
@@ -109,10 +118,26 @@ def blaming(place: str) -> Iterator[None]:
         raise ProgramError(place, str(error), 'correct it') from error
 
 
+def shown(value: Any) -> str:
+    """Return a value as text for an error, cut short if it is long."""
+    return _SHORT.repr(value)
+
+
+_SHORT = reprlib.Repr()
+_SHORT.maxlevel = 3
+_SHORT.maxstring = _SHORT.maxother = _SHORT.maxlong = 80
+
+
 def number(place: str, value: Any) -> float:
-    """Return a finite number."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
-        raise ProgramError(place, f'is {value!r}', 'give a finite number')
+    """Return a finite number, of at most LARGEST."""
+    if isinstance(value, str) and _EXPONENT.fullmatch(value):
+        better = re.sub('[eE]', '.0e', value).replace('e+', 'e')
+        better = re.sub(r'e(?=[0-9])', 'e+', better)
+        raise ProgramError(
+            place, f'is the text {value!r}', f'YAML wants a point in such a number: {better}'
+        )
+    if isinstance(value, bool) or not isinstance(value, _NUMBERS) or not abs(value) <= LARGEST:
+        raise ProgramError(place, f'is {shown(value)}', 'give a finite number')
     return float(value)
 
 
@@ -154,7 +179,7 @@ def vector3(place: str, value: Any) -> list[float]:
 def rows(place: str, value: Any) -> list[list[float]]:
     """Return rows of finite numbers, all of one length; a number counts as a row of one."""
     if not isinstance(value, list) or not value:
-        raise ProgramError(place, f'is {value!r}', 'give a list of rows')
+        raise ProgramError(place, f'is {shown(value)}', 'give a list of rows')
     table = [numbers(f'{place}, row {i}', row) for i, row in enumerate(value)]
     if len({len(row) for row in table}) != 1:
         raise ProgramError(place, 'has rows of different lengths', 'give equal ones')
@@ -164,14 +189,14 @@ def rows(place: str, value: Any) -> list[list[float]]:
 def text(place: str, value: Any) -> str:
     """Return a text that is not empty."""
     if not isinstance(value, str) or not value:
-        raise ProgramError(place, f'is {value!r}', 'give a text')
+        raise ProgramError(place, f'is {shown(value)}', 'give a text')
     return value
 
 
 def names(place: str, value: Any) -> list[str]:
     """Return a list of texts."""
     if not isinstance(value, list) or not value:
-        raise ProgramError(place, f'is {value!r}', 'give a list of names')
+        raise ProgramError(place, f'is {shown(value)}', 'give a list of names')
     return [text(place, name) for name in value]
 
 
@@ -179,14 +204,14 @@ def mappings(place: str, value: Any) -> list[dict[str, float]]:
     """Return mappings from name to number; a single one counts as a list of one."""
     given = value if isinstance(value, list) else [value]
     if not given or not all(isinstance(row, Mapping) and row for row in given):
-        raise ProgramError(place, f'is {value!r}', 'give mappings from joint name to number')
+        raise ProgramError(place, f'is {shown(value)}', 'give mappings from joint name to number')
     return [{text(place, k): number(f'{place}, {k}', x) for k, x in row.items()} for row in given]
 
 
 def switch(place: str, value: Any) -> bool:
     """Return true or false."""
     if not isinstance(value, bool):
-        raise ProgramError(place, f'is {value!r}', 'give true or false')
+        raise ProgramError(place, f'is {shown(value)}', 'give true or false')
     return value
 
 

@@ -11,7 +11,7 @@ from samples import sample, shipped
 from robot_dynamics_ros.constraints.program_file import load_program, shipped_programs
 from robot_dynamics_ros.constraints.rehearsal import rehearse
 from robot_dynamics_ros.description.shipped import share_directory
-from robot_dynamics_ros.errors import ProgramError
+from robot_dynamics_ros.errors import NonFiniteError, ProgramError, ShapeError
 from robot_dynamics_ros.model import load_robot
 
 #: A program that is accepted, to be spoilt by the tests below.
@@ -100,6 +100,11 @@ def test_text_file_and_mapping_are_the_same(tree, tmp_path):
         (('singularity', 'threshold'), 0, 'threshold: is 0; must be positive'),
         (('singularity', 'lambda'), 0.1, "unknown key 'lambda'; known: damping, refuse_below"),
         (('blend',), -1.0, 'blend: is -1.0; must not be negative'),
+        (('blend',), '1e-3', "blend: is the text '1e-3'; YAML wants a point .*: 1.0e-3"),
+        (('blend',), '2E+5', "blend: is the text '2E.5'; YAML wants a point .*: 2.0e.5"),
+        (('blend',), 10**400, 'blend: is 1000.*; give a finite number'),
+        (('constraints', 1, 'natural_frequency'), 1e200, r'is 1e\+200; give a finite number'),
+        (('null_space',), {'natural_frequency': 2, 'damping': 3}, "unknown key 'damping'"),
         (('gains',), {'G0': 1.0}, "gains: 'G1' is missing"),
         (('gains',), {'G0': [[1.0]], 'G1': 1.0}, r'G0 has shape \(1, 1\); expected'),
         (('start',), {'position': [0, 0]}, 'has 2 numbers; give 4'),
@@ -119,6 +124,40 @@ def test_what_is_no_program_is_refused(tree, tmp_path):
         load_program('constraints: [\n', tree)
     with pytest.raises(ProgramError, match=r"is \['a'\]; give a mapping"):
         load_program('- a\n', tree)
+    for nothing in (None, 5, b'name: x'):
+        with pytest.raises(ProgramError, match='give a mapping, YAML text or a path'):
+            load_program(nothing, tree)
+    with pytest.raises(ProgramError, match='is nested too deeply'):
+        load_program('constraints: ' + '[' * 5000 + ']' * 5000 + '\n', tree)
+
+
+def test_a_key_given_twice_is_refused(tree):
+    text = yaml.safe_dump(GOOD)
+    with pytest.raises(ProgramError, match="key 'name' is given twice in .* line"):
+        load_program(text + 'name: again\n', tree)
+    with pytest.raises(ProgramError, match="key 'axes' is given twice"):
+        load_program(text.replace('axes: xz', 'axes: xz\n  axes: xy'), tree)
+
+
+def test_a_long_value_is_cut_short_in_the_refusal(tree):
+    lines = ['a0: &a0 [1, 1, 1, 1, 1, 1, 1, 1]']
+    lines += [f'a{i}: &a{i} [{", ".join(8 * [f"*a{i - 1}"])}]' for i in range(1, 12)]
+    with pytest.raises(ProgramError, match='give a mapping') as refusal:  # 8^12 ones, written out
+        load_program('\n'.join([*lines, 'constraints: *a11', '']), tree)
+    assert len(str(refusal.value)) < 10_000
+
+
+def test_tuples_and_arrays_of_a_caller_are_taken_as_lists(tree):
+    program = spoilt(('null_space', 'posture'), np.array([0.0, -1.0, -0.5, 0.7]))
+    program['constraints'] = tuple(program['constraints'])
+    assert load_program(program, tree, check=False).null_space.posture[3] == 0.7
+
+
+def test_a_home_that_is_none_is_named(tree):
+    with pytest.raises(ShapeError, match=r'home has shape \(2,\); expected \(4,\)'):
+        load_program(GOOD, tree, home=[0.0, 0.0])
+    with pytest.raises(NonFiniteError, match='home is not finite'):
+        load_program(GOOD, tree, home=[np.nan] * 4)
 
 
 # ---- refused for what it would do ---------------------------------------------------------------
