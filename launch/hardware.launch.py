@@ -29,7 +29,7 @@ ARGUMENTS = (
         'stage',
         'monitor',
         'Stage of the commissioning: monitor commands nothing, gravity holds weight at 30 % of '
-        'the effort limits, slow moves at 25 % of the speed and 50 % of the limits, full at all.',
+        'the effort limits, slow moves at 25 % of the speed and 50 % of the limits, full has all.',
         tuple(STAGES),
     ),
     Argument(
@@ -58,8 +58,18 @@ ARGUMENTS = (
     Argument(
         'emulator', 'false', 'Whether an emulated driver stands in for the real arm.', SWITCH
     ),
-    launching.MONITOR,
-    launching.RVIZ,
+    Argument(
+        'monitor',
+        'false',
+        "Whether the monitor compares the driver's efforts with the model in later stages too.",
+        SWITCH,
+    ),
+    Argument(
+        'rviz',
+        'false',
+        'Whether to show the arm in RViz, as the monitor reads it, which is started then.',
+        SWITCH,
+    ),
     launching.RECORD,
     launching.BAG,
     launching.NAMESPACE,

@@ -33,6 +33,8 @@ class Explanation:
         residual: What acted less what the model asks for; NaN where it is not known.
         good: Whether the motion alone explains each effort: a joint limit or the stick of dry
             friction may hold what it does not tell.
+        excess: Of the residual what cannot be dry friction of a joint that sticks; NaN where it
+            is not known, or a joint limit may hold anything.
     """
 
     instant: Instant
@@ -41,6 +43,7 @@ class Explanation:
     parts: Mapping[str, Array]
     residual: Array
     good: Array
+    excess: Array
 
     @property
     def difference(self) -> Array | None:
@@ -54,8 +57,9 @@ class Summary:
 
     Attributes:
         count: Instants.
-        known: Efforts that were known and told by the motion, per joint, shape (n,).
-        rms, largest: Of the residual per joint, shape (n,), N m or N.
+        known: Efforts that were known and not held by a joint limit, per joint, shape (n,).
+        rms, largest: Of the residual per joint, shape (n,), N m or N; while a joint sticks, of
+            what is beyond its dry friction.
         difference: Largest difference of both formulations, relative to the largest effort.
         gravity: Which gravity fits; None if that cannot be told.
     """
@@ -132,7 +136,11 @@ class ModelMonitor:
         at_limit = (q <= tree.position_lower) | (q >= tree.position_upper)
         sticking = self._may_stick & (np.abs(instant.v_friction) < _SLOW)
         good = np.isfinite(residual) & ~at_limit & ~sticking
-        found = Explanation(instant, effort, other, parts, residual, good)
+        held = np.where(sticking, self._terms.dry_friction, 0.0)
+        free = residual + np.where(sticking, friction, 0.0)
+        excess = np.where(sticking, free - np.clip(free, -held, held), residual)
+        excess[at_limit] = np.nan
+        found = Explanation(instant, effort, other, parts, residual, good, excess)
         self._remember(found, q)
         return found
 
@@ -162,13 +170,14 @@ class ModelMonitor:
         if found.difference is not None:
             self._difference = max(self._difference, float(np.abs(found.difference).max()))
             self._effort = max(self._effort, float(np.abs(found.effort).max()))
-        good = found.good
+        known, good = np.isfinite(found.excess), found.good
+        beyond = np.where(known, found.excess, 0.0)
+        self._known += known
+        self._squares += np.square(beyond)
+        self._largest = np.maximum(self._largest, np.abs(beyond))
         if not good.any():
             return
         left = np.where(good, found.residual, 0.0)
-        self._known += good
-        self._squares += np.square(left)
-        self._largest = np.maximum(self._largest, np.abs(left))
         pull = np.zeros((3, self.tree.n))
         for kernels, row in zip(self._pull, pull, strict=True):
             kernels.gravity_forces(q, row)

@@ -176,6 +176,28 @@ def test_a_joint_at_its_stop_or_stuck_by_friction_is_left_out():
 # Pairing ---------------------------------------------------------------------------------------
 
 
+def test_an_arm_at_rest_is_compared_but_for_what_dry_friction_may_hold():
+    robot = sample('four_dof')
+    monitor, still = ModelMonitor(robot.tree), np.zeros(4)
+    q = 0.5 * (robot.tree.position_lower + robot.tree.position_upper)
+    model = pinocchio.buildModelFromXML(robot.xml)
+    weight = pinocchio.computeGeneralizedGravity(model, model.createData(), q)
+    dry = robot.tree.dry_friction
+    for part, beyond in ((0.9, 0.0), (-0.9, 0.0), (1.5, 0.5), (-1.5, 0.5)):
+        monitor.explain(Instant(q, still, still, still, weight + part * dry))
+        found = monitor.summary()
+        np.testing.assert_array_equal(found.known, 1)
+        np.testing.assert_allclose(found.rms, beyond * dry, atol=1e-12)
+        assert found.gravity is None, 'friction must not be taken for gravity'
+    weak = Thresholds.of(robot.tree, 1e-3 * robot.tree.effort_limit)
+    monitor.explain(Instant(q, still, still, still, weight + 0.9 * dry))
+    assert judge(monitor.summary(), weak, robot.tree) == (0, 'the model explains the efforts')
+    monitor.explain(Instant(q, still, still, still, -weight))
+    level, text = judge(monitor.summary(), Thresholds.of(robot.tree), robot.tree)
+    assert level > 0
+    assert 'RMS are not explained' in text
+
+
 def test_a_gap_a_repetition_and_a_jump_back_begin_anew_or_change_nothing():
     pairing = make_pairing('semi_implicit', 0.01, 1.0)
     q, effort = np.zeros(1), np.ones(1)
