@@ -12,7 +12,8 @@ from std_msgs.msg import Float64MultiArray
 
 NANO = 1_000_000_000
 PERIOD_NS = 2_000_000
-PATIENCE_S = 0.02
+#: Before the controller listens; afterwards a state is only given up if it must have been lost.
+HASTE_S, PATIENCE_S = 0.02, 2.0
 
 
 class EchoArm:
@@ -30,7 +31,7 @@ class EchoArm:
         self.offset = np.zeros(len(self.joints))
         self.stuck: set[int] = set()
         self.stamp = self._answered = 50 * NANO
-        self._sent = 0.0
+        self._sent, self._patience = 0.0, HASTE_S
         self.commands = peer.collect(Float64MultiArray, 'effort_controller/commands')
         self._states = peer.node.create_publisher(JointState, 'joint_states', RELIABLE)
         peer.node.create_subscription(
@@ -40,7 +41,7 @@ class EchoArm:
     def step(self) -> None:
         """Publish the next state once the last one was answered, or after a while."""
         now = time.monotonic()
-        if self._answered < self.stamp and now - self._sent < PATIENCE_S:
+        if self._answered < self.stamp and now - self._sent < self._patience:
             return
         self._sent = now
         self.stamp += PERIOD_NS
@@ -63,6 +64,7 @@ class EchoArm:
 
     def _on_reference(self, msg: JointState) -> None:
         self._answered = msg.header.stamp.sec * NANO + msg.header.stamp.nanosec
+        self._patience = PATIENCE_S
         free = [i for i in range(len(self.joints)) if i not in self.stuck]
         self.position[free] = np.array(msg.position)[free]
         self.velocity[free] = np.array(msg.velocity)[free]

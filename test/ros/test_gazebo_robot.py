@@ -25,10 +25,10 @@ from robot_dynamics_ros.nodes.gazebo_robot import force_topics, insertion
 LATCHED = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 URDF = read_description(shipped_robot('scara'), {'gazebo': 'native'}).xml
 TOPICS = [f'/model/scara/joint/joint{i}/cmd_force' for i in range(1, 5)]
-ARM = {'robot_description': URDF, 'wait_for': ['test_peer'], 'timeout_s': 10.0}
+ARM = {'robot_description': URDF, 'wait_for': ['test_peer'], 'timeout_s': 60.0}
 
 # One line of the notes per call; the robot is listed once it was inserted from a file that exists.
-GZ = """#!{python}
+GZ = """#!{python} -IS
 import pathlib, re, sys
 folder = pathlib.Path({folder!r})
 words = sys.argv[1:]
@@ -138,7 +138,7 @@ def test_who_does_not_get_active_is_named_with_its_state(processes, peer, gazebo
     Controller(peer)
     # The whole wait of 10 s passes: the state is known only once discovery has found the service,
     # which takes seconds on a busy machine.
-    node = processes.start('gazebo_robot', ARM, env=gazebo.env)
+    node = processes.start('gazebo_robot', ARM | {'timeout_s': 10.0}, env=gazebo.env)
     peer.spin_until(lambda: node.returncode is not None, 60.0, 'its end')
     assert node.returncode == 1
     assert 'error: test_peer: no activation (it is inactive; it needs joint states' in node.output

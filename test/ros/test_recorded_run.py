@@ -26,7 +26,7 @@ from robot_dynamics_ros.nodes.controller_parameters import CONTROLLER
 JOINTS = [f'joint{i}' for i in (1, 2, 3, 4)]
 FIRST = [0.3, -0.4, 0.1, 0.5]
 AIM = [0.6, -0.1, 0.15, 0.1]
-END_S = 0.6
+TAIL_S = 0.6
 
 
 def trajectory() -> JointTrajectory:
@@ -41,20 +41,20 @@ def trajectory() -> JointTrajectory:
 
 
 def run(processes, peer, bag: Path, controller: dict, during) -> None:
-    """Record a lockstep run of ``END_S`` seconds; ``during`` acts once it goes on."""
+    """Record a lockstep run; ``during`` acts while it goes on, ``TAIL_S`` later it ends."""
     latched = QoSProfile(depth=10, durability=DurabilityPolicy.TRANSIENT_LOCAL)
     statuses = peer.collect(String, 'controller/trajectory_status', latched)
     sender = peer.node.create_publisher(JointTrajectory, 'controller/joint_trajectory', 10)
     recorder = processes.start('recorder', {'bag': str(bag)})
     recorder.says('recording to')
     usual = {
-        'robot': 'scara', 'use_sim_time': True, 'state_timeout_s': 5.0, 'command_listeners': 2
+        'robot': 'scara', 'use_sim_time': True, 'state_timeout_s': 60.0, 'command_listeners': 2
     }  # fmt: skip
     processes.start('controller', usual | controller)
     simulator = processes.start(
         'simulator',
         {'robot': 'scara', 'mode': 'lockstep', 'start_paused': True, 'initial_position': FIRST,
-         'end_time_s': END_S, 'on_end': 'exit'},
+         'on_end': 'exit'},
     )  # fmt: skip
     peer.spin_until(
         lambda: peer.call(Trigger, 'recorder/ready', Trigger.Request()).success, 40, 'readiness'
@@ -62,8 +62,18 @@ def run(processes, peer, bag: Path, controller: dict, during) -> None:
     peer.spin_until(sender.get_subscription_count, 20, 'the controller')
     peer.call(SetBool, 'simulator/pause', SetBool.Request(data=False))
     during(peer, sender, statuses)
+    # However long that took, the motion is still to come.
+    paused = peer.call(SetBool, 'simulator/pause', SetBool.Request(data=True)).message
+    end_s = float(paused.rpartition(' ')[2]) + TAIL_S
+    assert set_parameter(peer, 'simulator', 'end_time_s', end_s)
+    peer.call(SetBool, 'simulator/pause', SetBool.Request(data=False))
     peer.spin_until(lambda: simulator.returncode is not None, 60, 'the end')
     recorder.stop(signal.SIGINT)
+
+
+def set_parameter(peer, node, name, value) -> bool:
+    request = SetParameters.Request(parameters=[Parameter(name, value=value).to_parameter_msg()])
+    return peer.call(SetParameters, f'{node}/set_parameters', request).results[0].successful
 
 
 def send(peer, sender, statuses) -> None:
@@ -74,9 +84,7 @@ def send(peer, sender, statuses) -> None:
 
 def send_and_change(peer, sender, statuses) -> None:
     send(peer, sender, statuses)
-    changed = Parameter('natural_frequency', value=[18.0, 17.0, 16.0, 15.0]).to_parameter_msg()
-    request = SetParameters.Request(parameters=[changed])
-    assert peer.call(SetParameters, 'controller/set_parameters', request).results[0].successful
+    assert set_parameter(peer, 'controller', 'natural_frequency', [18.0, 17.0, 16.0, 15.0])
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import signal
-import time
 from pathlib import Path
 
 import numpy as np
@@ -45,7 +44,10 @@ def decoded(path: Path, topic: str) -> list:
 
 
 class FakeController:
-    """Answers each new state with a command and, after it, a reference; keeps what it heard."""
+    """Answers each new state with a command and, after it, a reference; keeps what it heard.
+
+    It begins once simulator and recorder listen: the simulator sends its first state again.
+    """
 
     def __init__(self, peer, last_stamp=10**18):
         node = peer.node
@@ -62,28 +64,21 @@ class FakeController:
         if not self.heard or data != self.heard[-1]:
             self.heard.append(data)
 
+    def _connected(self) -> bool:
+        commands, references = self._commands, self._references
+        return commands.get_subscription_count() >= 2 and references.get_subscription_count() >= 1
+
     def _on_state(self, msg):
-        if stamp_of(msg) == self._last:
-            self._answer_again()
+        stamp = stamp_of(msg)
+        if stamp == self._last or stamp > self.last_stamp or not self._connected():
             return
-        self._last = stamp_of(msg)
-        if self._last > self.last_stamp:
-            return
+        self._last = stamp
         effort = [-20.0 * q - v for q, v in zip(msg.position, msg.velocity, strict=True)]
         self.commands.append(effort)
-        self._reference = JointState(name=msg.name, position=effort)
-        self._reference.header.stamp = msg.header.stamp
-        self._answer()
-
-    def _answer(self):
-        self._sent = time.monotonic()
-        self._commands.publish(Float64MultiArray(data=self.commands[-1]))
-        self._references.publish(self._reference)
-
-    def _answer_again(self):
-        """A state that is sent again long after its answer: nobody was connected yet."""
-        if self._last <= self.last_stamp and time.monotonic() - self._sent > 0.3:
-            self._answer()
+        self._commands.publish(Float64MultiArray(data=effort))
+        reference = JointState(name=msg.name, position=effort)
+        reference.header.stamp = msg.header.stamp
+        self._references.publish(reference)
 
 
 def begin(processes, peer, parameters, last_stamp=10**18):
@@ -185,10 +180,22 @@ def test_further_topics_are_found_whatever_their_type_and_reliability(processes,
     peer.spin_until(
         lambda: all(p.get_subscription_count() for p in publishers), 20, 'subscriptions'
     )
-    for k in range(1, 6):
+    commands = peer.node.create_publisher(Float64MultiArray, RUN[1], 10)
+
+    def publish_state(k: int) -> None:
         state = JointState(name=['j'], position=[float(k)])
         state.header.stamp.sec = k
         states.publish(state)
+
+    def heard() -> bool:
+        """What is offered as best effort is lost until the recorder has found who offers it."""
+        publish_state(1)
+        commands.publish(Float64MultiArray(data=[0.0]))
+        return peer.call(Trigger, 'recorder/ready', Trigger.Request()).success
+
+    peer.spin_until(heard, 20, 'the recorder hearing states')
+    for k in range(2, 7):
+        publish_state(k)
         peer.spin_for(0.05)
         temperature.publish(Float64(data=20.0 + k))
         message = Clock()
@@ -197,11 +204,12 @@ def test_further_topics_are_found_whatever_their_type_and_reliability(processes,
         peer.spin_for(0.05)
     assert recorder.stop() == 0
     bag = read(tmp_path / 'bag')
-    seconds = [k * 1000 * MS for k in range(1, 6)]
-    for topic in ('/joint_states', '/temperature', '/clock_copy'):
-        assert [stamp for stamp, _ in bag[topic]] == seconds, topic
+    seconds = [k * 1000 * MS for k in range(1, 7)]
+    assert [stamp for stamp, _ in bag['/joint_states']] == seconds
+    for topic in ('/temperature', '/clock_copy'):
+        assert [stamp for stamp, _ in bag[topic]] == seconds[1:], topic
     assert [msg.data for msg in decoded(tmp_path / 'bag', '/temperature')] == [
-        21.0, 22.0, 23.0, 24.0, 25.0
+        22.0, 23.0, 24.0, 25.0, 26.0
     ]  # fmt: skip
 
 
@@ -211,7 +219,7 @@ def test_latched_messages_from_before_the_recording_are_in_the_bag(processes, pe
     publisher.publish(String(data='law: computed_torque'))
     recorder = processes.start('recorder', {'bag': str(tmp_path / 'bag')})
     peer.spin_until(publisher.get_subscription_count, 30, 'the recorder')
-    peer.spin_for(0.3)
+    peer.delivered(publisher)
     assert recorder.stop() == 0
     assert 'nothing came on /joint_states' in recorder.output
     (message,) = decoded(tmp_path / 'bag', '/controller/parameters')

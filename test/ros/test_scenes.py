@@ -20,6 +20,9 @@ from rosbags.highlevel import AnyReader
 from rosbags.typesys import Stores, get_typestore
 from scipy.linalg import expm
 
+# Scenes of a minute may take several on a busy machine.
+pytestmark = pytest.mark.timeout(900)
+
 
 @pytest.fixture(scope='module')
 def scenes(tmp_path_factory) -> tuple[subprocess.CompletedProcess[str], Path]:
@@ -28,7 +31,7 @@ def scenes(tmp_path_factory) -> tuple[subprocess.CompletedProcess[str], Path]:
         [sys.executable, '-m', 'robot_dynamics_ros', 'scene', '--out', str(out)],
         capture_output=True,
         text=True,
-        timeout=280,
+        timeout=850,
         cwd=PROJECT,
         env=os.environ | {'COLUMNS': '160'},
     )

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import signal
-import time
 
 import numpy as np
 import pytest
@@ -38,40 +37,42 @@ def stamp_of(msg) -> int:
 
 
 class Driver:
-    """Answers each new state once, as a controller in lockstep must."""
+    """Answers each new state exactly once, as a controller in lockstep must.
+
+    A state that comes before the simulator listens stays unanswered: it will be sent again.
+    """
 
     def __init__(self, peer, *, last_stamp: int = 10**18) -> None:
         self.states: list[JointState] = []
         self.answers: list[np.ndarray] = []
         self.last_stamp = last_stamp
-        self.repeats = True
+        self._open, self._peer = False, peer
         self._publisher = peer.node.create_publisher(Float64MultiArray, COMMANDS, 10)
         peer.node.create_subscription(JointState, 'joint_states', self._on_state, RELIABLE)
 
     def _on_state(self, msg):
-        if self.states and stamp_of(msg) == stamp_of(self.states[-1]):
-            self._answer_again()
-            return
-        self.states.append(msg)
-        if stamp_of(msg) > self.last_stamp:
-            return
-        self._sent = time.monotonic()
-        effort = self.effort(msg)
-        self.answers.append(effort)
-        self._publisher.publish(Float64MultiArray(data=effort))
+        if not self.states or stamp_of(msg) != stamp_of(self.states[-1]):
+            self.states.append(msg)
+            self._open = stamp_of(msg) <= self.last_stamp
+        if self._open and self.connected:
+            self._open = False
+            effort = self.effort(msg)
+            self.answers.append(effort)
+            self.publish(effort)
 
-    def _answer_again(self):
-        """A state that is sent again long after its answer: nobody was connected yet."""
-        due = self.repeats and self.answers and time.monotonic() - self._sent > 0.3
-        if due and stamp_of(self.states[-1]) <= self.last_stamp:
-            self._sent = time.monotonic()
-            self.publish(self.answers[-1])
+    @property
+    def connected(self) -> bool:
+        return self._publisher.get_subscription_count() > 0
 
     def effort(self, msg):
         return law(np.array(msg.position), np.array(msg.velocity))
 
     def publish(self, values) -> None:
         self._publisher.publish(Float64MultiArray(data=values))
+
+    def delivered(self) -> None:
+        """Wait until the simulator has all answers: what is asked of it next comes after them."""
+        self._peer.delivered(self._publisher)
 
 
 def in_process_loop(steps: int, payload_from: int | None = None):
@@ -123,14 +124,9 @@ def test_pausing_in_between_changes_nothing(processes, peer):
     assert len(driver.states) == 1
     driver.publish([9.0, 9.0, 9.0, 9.0])  # overruled by the next answer to the same state
     driver.publish(driver.answers[0])
-    peer.spin_for(0.2)
-
-    def stepped():
-        return peer.call(Trigger, 'simulator/step', Trigger.Request()).success
-
-    peer.spin_until(stepped, 60, 'an answer at the simulator')
-    driver.repeats = False  # now that all are connected, every answer must be kept
-    peer.spin_for(0.2)
+    driver.delivered()
+    assert peer.call(SetBool, 'simulator/pause', SetBool.Request(data=True)).success
+    assert peer.call(Trigger, 'simulator/step', Trigger.Request()).success
     for pause in (False, True, False, True, True, False):
         answer = peer.call(SetBool, 'simulator/pause', SetBool.Request(data=pause))
         assert answer.success
@@ -152,6 +148,7 @@ def test_a_paused_simulator_can_be_stepped_and_reset(processes, peer):
     driver = Driver(peer)
     peer.spin_until(lambda: driver.answers, 60, 'answer to the first state')
     for count in (2, 3):
+        driver.delivered()
         answer = peer.call(Trigger, 'simulator/step', Trigger.Request())
         assert answer.success, answer.message
         peer.spin_until(lambda count=count: len(driver.answers) == count, 20, 'next state')
@@ -172,7 +169,7 @@ def test_a_command_that_is_not_finite_or_of_wrong_size_is_refused_and_never_appl
 ):
     driver = Driver(peer, last_stamp=-1)
     simulator = processes.start('simulator', {'robot': 'scara', 'initial_position': FIRST})
-    peer.spin_until(lambda: driver.states, 60, 'first state')
+    peer.spin_until(lambda: driver.states and driver.connected, 60, 'first state')
     for bad in ([0.0, np.nan, 0.0, 0.0], [np.inf] * 4, [1.0, 2.0], []):
         driver.publish(bad)
     simulator.says('command 1 refused: not finite')
@@ -211,7 +208,7 @@ def test_a_missing_peer_is_named_and_a_late_one_goes_on(processes, peer):
     peer.spin_until(lambda: len(driver.states) == 11, 30, '10 steps')
     np.testing.assert_array_equal(arrays(driver.states), in_process_loop(10)[0])
     simulator.says('/test_peer, publisher of /effort_controller/commands: no command answering '
-                   'the state at t = 0.010000 s within 0.')  # fmt: skip
+                   'the state at t = 0.010000 s within ')  # fmt: skip
     assert {stamp_of(msg) for msg in states} == {k * 1_000_000 for k in range(11)}
     driver.publish(law(*arrays(driver.states)[-1]))
     peer.spin_until(lambda: len(driver.states) == 12, 20, 'one more step')
@@ -321,8 +318,10 @@ def test_real_time_holds_the_last_command_until_it_is_too_old(processes, peer):
 
     peer.spin_until(lambda: acting([0.1, 0.2, 0.3, 0.4]), 20, 'the command to act')
     peer.spin_until(lambda: acting([0.0] * 4), 20, 'zero effort')
-    stamps = np.array([stamp_of(msg) for msg in states])
-    assert (np.diff(stamps) == 1_000_000).all()
+    steps = np.diff([stamp_of(msg) for msg in states])
+    # A test that reads slower than 2000 states a second misses some of them.
+    assert (steps > 0).all()
+    assert not np.any(steps % 1_000_000)
     peer.spin_until(lambda: description, 20, 'robot_description')
     assert load_robot(description[0].data).joint_names == tuple(states[-1].name)
 

@@ -29,12 +29,15 @@ class Speaker(Node):
             self.make_executor = SingleThreadedExecutor
         self.finished = Future()
         self.words = self.create_publisher(String, 'words', 10)
+        self.create_subscription(String, 'enough', self.heard, 10)
         self.create_timer(0.05, self.speak)
+
+    def heard(self, _):
+        if not self.finished.done():
+            self.finished.set_result(7)
 
     def speak(self):
         self.words.publish(String(data='word'))
-        if {case!r} == 'finished' and self.words.get_subscription_count():
-            self.finished.set_result(7)
         if {case!r} == 'failed':
             self.finished.set_exception(ParameterError('gain', -1.0, 'later'))
         if {case!r} == 'raised':
@@ -74,9 +77,16 @@ def test_a_signal_ends_the_node_in_order_and_its_last_word_arrives(
 
 @EXECUTORS
 def test_a_node_that_is_finished_gives_its_exit_code(processes, peer, executor):
-    speaker = start(processes, 'finished', executor)
+    speaker = start(processes, '', executor)
     words = peer.collect(String, 'words')
-    peer.spin_until(lambda: words and words[-1].data == 'last word', 60, 'the last word')
+    enough = peer.node.create_publisher(String, 'enough', 10)
+
+    def told() -> bool:
+        if words:
+            enough.publish(String(data='enough'))
+        return bool(words) and words[-1].data == 'last word'
+
+    peer.spin_until(told, 60, 'the last word')
     assert speaker.wait() == 7
 
 

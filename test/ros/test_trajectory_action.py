@@ -15,6 +15,7 @@ from builtin_interfaces.msg import Duration
 from control_msgs.action import FollowJointTrajectory
 from control_msgs.msg import JointTolerance
 from echo_arm import NANO, EchoArm
+from lifecycle_msgs.msg import Transition
 from rclpy.action import ActionClient
 from rclpy.qos import QoSProfile
 from sensor_msgs.msg import JointState
@@ -236,11 +237,7 @@ def test_silence_of_the_driver_aborts_the_goal_and_says_so(processes, peer, arm)
 
 def test_without_an_active_controller_a_goal_is_rejected(processes, peer, arm):
     processes.start('controller', ARM | {'autostart': False})
-    from lifecycle_msgs.msg import Transition
-    from lifecycle_msgs.srv import ChangeState
-
-    request = ChangeState.Request(transition=Transition(id=Transition.TRANSITION_CONFIGURE))
-    assert peer.call(ChangeState, 'controller/change_state', request).success
+    assert peer.change_state('controller', Transition.TRANSITION_CONFIGURE)
     client = ActionClient(peer.node, FollowJointTrajectory, 'controller/follow_joint_trajectory')
     peer.spin_until(client.server_is_ready, 30.0, 'the action server')
     future = client.send_goal_async(goal())

@@ -122,10 +122,10 @@ def test_a_controller_that_never_answers_is_named(processes, peer):
     controller = FakeController(peer, '')
     controller.active = True
     paused_simulator(processes)
-    sender = processes.start('trajectory', MOVE | {'timeout_s': 5.0})
+    sender = processes.start('trajectory', MOVE | {'timeout_s': 10.0})
     peer.spin_until(lambda: sender.returncode is not None, 60, 'end of the trajectory node')
     assert sender.wait() == 1
-    assert 'error: test_peer: no answer to the trajectory within 5 s' in sender.output
+    assert 'error: test_peer: no answer to the trajectory within 10 s' in sender.output
     assert len(controller.trajectories) > 1  # it was repeated
 
 
