@@ -53,6 +53,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     except RobotDynamicsError as error:
         print(f'error: {error}', file=sys.stderr)
         return 2
+    except OSError as error:
+        if error.filename is None:
+            raise
+        print(f'error: {error.filename}: {error.strerror}', file=sys.stderr)
+        return 2
     except KeyboardInterrupt:
         return 130
 

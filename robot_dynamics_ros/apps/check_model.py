@@ -10,13 +10,16 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from robot_dynamics_ros.description.shipped import ROBOTS, shipped_robot
+from robot_dynamics_ros.apps.robot_argument import (
+    add_loops_argument,
+    add_robot_arguments,
+    given_loops,
+    robot_source,
+)
 from robot_dynamics_ros.dynamics.statics import largest_gravity_forces
-from robot_dynamics_ros.errors import ConfigurationError
 from robot_dynamics_ros.model import load_robot
 from robot_dynamics_ros.model.check import ModelCheck, check_model
 from robot_dynamics_ros.model.findings import Finding, warning
-from robot_dynamics_ros.model.robot_tree import STANDARD_GRAVITY
 
 ROUNDING = 1e-12  # what is smaller is printed as 0
 WIDTH_IN_FILES = 150  # characters; a terminal has its own width
@@ -24,23 +27,13 @@ WIDTH_IN_FILES = 150  # characters; a terminal has its own width
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument('robot', help=f'URDF or xacro file, or one of: {", ".join(ROBOTS)}')
-    parser.add_argument(
-        'mapping', nargs='*', metavar='NAME:=VALUE', help='argument of a xacro file'
-    )
+    add_robot_arguments(parser)
+    add_loops_argument(parser)
     parser.add_argument(
         '--effort-limit',
         type=float,
         metavar='NM',
         help='limit of the joints whose file gives none, N m or N',
-    )
-    parser.add_argument(
-        '--gravity',
-        type=float,
-        nargs=3,
-        default=STANDARD_GRAVITY,
-        metavar=('X', 'Y', 'Z'),
-        help='free-fall acceleration in the base frame, m/s^2 (default: 0 0 -9.81)',
     )
     parser.add_argument('--strict', action='store_true', help='warnings count as errors')
     parser.add_argument('--json', type=Path, metavar='FILE', help='also write the result there')
@@ -48,12 +41,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the check; return 1 if something is wrong."""
-    path = shipped_robot(args.robot) if args.robot in ROBOTS else args.robot
-    mappings = _mappings(args.mapping)
-    check = check_model(path, effort_limit=args.effort_limit, mappings=mappings)
+    path, mappings = robot_source(args)
+    loops = given_loops(args)
+    check = check_model(path, effort_limit=args.effort_limit, mappings=mappings, loops=loops)
     needed: dict[str, float] = {}
     findings = list(check.findings)
-    if not check.errors:
+    if not check.errors and not loops:
         tree = load_robot(path, args.gravity, effort_limit=args.effort_limit, mappings=mappings)
         forces = [float(force) for force in largest_gravity_forces(tree)]
         needed = dict(zip(tree.joint_names, forces, strict=True))
@@ -64,13 +57,6 @@ def run(args: argparse.Namespace) -> int:
         document['findings'] = [vars(finding) for finding in findings]
         args.json.write_text(json.dumps(document, indent=2, allow_nan=False) + '\n')
     return 1 if check.errors or (args.strict and findings) else 0
-
-
-def _mappings(words: Sequence[str]) -> dict[str, str]:
-    for word in words:
-        if ':=' not in word:
-            raise ConfigurationError(f'argument {word!r}', 'sets nothing', 'write NAME:=VALUE')
-    return dict(word.split(':=', 1) for word in words)
 
 
 def _too_weak(check: ModelCheck, needed: dict[str, float]) -> Iterable[Finding]:

@@ -11,7 +11,9 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from robot_dynamics_ros.apps.robot_argument import (
+    add_loops_argument,
     add_robot_arguments,
+    given_loops,
     given_mechanism,
     given_robot,
 )
@@ -35,9 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=tuple(QUANTITIES),
         help=f'what to print: {listed} (default: all)',
     )
-    parser.add_argument(
-        '--loops', type=Path, metavar='FILE', help='mechanism file that closes loops of the robot'
-    )
+    add_loops_argument(parser)
     parser.add_argument('--output', type=Path, metavar='FILE', help='write there, not to stdout')
 
 
@@ -52,8 +52,9 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _derived(args: argparse.Namespace) -> ClosedForm:
-    robot = given_mechanism(args, args.loops) if args.loops else given_robot(args)
-    formulation = args.formulation or ('kane' if args.loops else 'newton_euler')
+    loops = given_loops(args)
+    robot = given_mechanism(args, loops) if loops else given_robot(args)
+    formulation = args.formulation or ('kane' if loops else 'newton_euler')
     columns = (TextColumn('{task.description:>20}'), BarColumn(), TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task('', total=1.0)

@@ -7,7 +7,12 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-from robot_dynamics_ros.description.shipped import ROBOTS, shipped_robot
+from robot_dynamics_ros.description.shipped import (
+    MECHANISMS,
+    ROBOTS,
+    shipped_mechanism,
+    shipped_robot,
+)
 from robot_dynamics_ros.errors import ConfigurationError
 from robot_dynamics_ros.model import load_robot
 from robot_dynamics_ros.model.limits import EffortLimit
@@ -20,7 +25,8 @@ _ANY_LIMIT = 1.0
 
 def add_robot_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the robot, the arguments of its xacro file, and gravity."""
-    parser.add_argument('robot', help=f'URDF or xacro file, or one of: {", ".join(ROBOTS)}')
+    listed = ', '.join((*ROBOTS, *MECHANISMS))
+    parser.add_argument('robot', help=f'URDF or xacro file, or one of: {listed}')
     parser.add_argument(
         'mapping', nargs='*', metavar='NAME:=VALUE', help='argument of a xacro file'
     )
@@ -43,6 +49,7 @@ def given_robot(args: argparse.Namespace, effort_limit: EffortLimit = _ANY_LIMIT
 
     Raises:
         DescriptionError: It cannot be read, or a mapping sets nothing.
+        UnknownNameError: It is no file, and no robot of that name ships.
     """
     path, mappings = robot_source(args)
     return load_robot(path, args.gravity, effort_limit=effort_limit, mappings=mappings)
@@ -53,8 +60,27 @@ def robot_source(args: argparse.Namespace) -> tuple[str | Path, dict[str, str]]:
 
     Raises:
         ConfigurationError: A mapping sets nothing.
+        UnknownNameError: It is no file, and no robot of that name ships.
     """
     return _path(args.robot), _mappings(args.mapping)
+
+
+def add_loops_argument(parser: argparse.ArgumentParser) -> None:
+    """Declare the mechanism file."""
+    parser.add_argument(
+        '--loops',
+        type=Path,
+        metavar='FILE',
+        help="mechanism file that closes loops of the robot (default: a shipped mechanism's own)",
+    )
+
+
+def given_loops(args: argparse.Namespace) -> Path | None:
+    """Return the mechanism file: as given, or that of a shipped mechanism; None of a tree."""
+    if args.loops is None and args.robot in MECHANISMS:
+        return shipped_mechanism(args.robot)[1]
+    loops: Path | None = args.loops
+    return loops
 
 
 def given_mechanism(args: argparse.Namespace, loops: Path) -> Mechanism:
@@ -73,7 +99,9 @@ def given_mechanism(args: argparse.Namespace, loops: Path) -> Mechanism:
 
 
 def _path(robot: str) -> str | Path:
-    return shipped_robot(robot) if robot in ROBOTS else robot
+    """Return the file; a word that is neither a file nor looks like one is a shipped robot."""
+    is_word = robot.isidentifier() and not Path(robot).exists()
+    return shipped_robot(robot) if is_word or robot in ROBOTS else robot
 
 
 def _mappings(words: Sequence[str]) -> dict[str, str]:

@@ -89,10 +89,11 @@ class Follower:
             for k in range(len(times))
         ]
         trajectory = self._waypoints(knots, start_tolerance)
-        if start + int(knots[-1].time * _SECOND_NS) < self._now_ns:
+        late = (self._now_ns - start) / _SECOND_NS - knots[-1].time
+        if late > 0.0:
             raise TrajectoryError(
                 'header.stamp',
-                f'the trajectory was over {(self._now_ns - start) / _SECOND_NS:.3f} s ago',
+                f'the trajectory was over {late:.3f} s ago',
                 'use a stamp in the future, or 0 for now',
             )
         check_limits(trajectory, self._tree)

@@ -11,6 +11,7 @@ import numpy as np
 
 from robot_dynamics_ros.dynamics.formulation import Formulation
 from robot_dynamics_ros.dynamics.registry import make_formulation
+from robot_dynamics_ros.errors import ParameterError
 from robot_dynamics_ros.model.robot_tree import RobotTree
 from robot_dynamics_ros.spatial.scalar import Array
 
@@ -49,7 +50,10 @@ def agreement(tree: RobotTree, names: Sequence[str], states: int, seed: int = 0)
     Raises:
         UnknownNameError: There is no such formulation; lists those that exist.
         MissingDependencyError: A formulation's library is not installed.
+        ParameterError: No state would be compared.
     """
+    if states < 1:
+        raise ParameterError('states', states, 'compare at least one')
     models = [make_formulation(name, tree) for name in names]
     deviation = {quantity: np.zeros((len(models),) * 2) for quantity in QUANTITIES}
     rng = np.random.default_rng(seed)

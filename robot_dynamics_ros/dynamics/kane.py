@@ -54,7 +54,7 @@ class Kane(Formulation):
     """Kane's recursion for open trees; closed loops are in ``kane_loops``.
 
     Cost: the sweep is over all pairs of a link and a speed that moves it, O(n^2): for a chain of
-    n revolute joints ``18 n^2 + 99 n`` multiplications beside the placement of the frames, more
+    n revolute joints ``18 n^2 + 102 n`` multiplications beside the placement of the frames, more
     than Newton-Euler's ``138 n - 24`` for every n. What it saves is the backward pass, the
     inverse rotations and the cutting of loops, not arithmetic (erratum K7).
     """

@@ -69,12 +69,6 @@ def _load_tree(
     effort_limit: float | Mapping[str, float] | None,
 ) -> RobotTree:
     """Load the tree; joints need an effort limit only where an actuator takes it over, else 0."""
-    driven = {
-        name
-        for actuator in file.actuators
-        if len(actuator.rate) == 1 and actuator.effort_limit is None
-        for name in actuator.rate
-    }
     limits: dict[str, float] = {}
     passive = []
     if isinstance(effort_limit, Mapping):
@@ -83,7 +77,7 @@ def _load_tree(
         given = joint.limit is not None and joint.limit.effort
         if joint.kind not in MOVING or given or joint.name in limits:
             continue
-        if joint.name not in driven:
+        if joint.name not in file.limited_joints:
             passive.append(joint.name)
             limits[joint.name] = 1.0  # a stand-in until the tree is built
         elif isinstance(effort_limit, (int, float)):

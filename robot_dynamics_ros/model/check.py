@@ -17,12 +17,19 @@ import numpy as np
 
 from robot_dynamics_ros.description.robot_description import Joint, RobotDescription
 from robot_dynamics_ros.description.urdf import read_description
-from robot_dynamics_ros.errors import DescriptionError, UnknownNameError
+from robot_dynamics_ros.errors import (
+    DescriptionError,
+    MechanismError,
+    SingularityError,
+    UnknownNameError,
+)
 from robot_dynamics_ros.model.build import missing_inertial
 from robot_dynamics_ros.model.check_joints import JointReport, check_joint
 from robot_dynamics_ros.model.check_links import LinkReport, link_findings, report_link
 from robot_dynamics_ros.model.findings import Finding, error, warning
 from robot_dynamics_ros.model.limits import EffortLimit
+from robot_dynamics_ros.model.mechanism import load_mechanism
+from robot_dynamics_ros.model.mechanism_file import MechanismFile, read_mechanism_file
 from robot_dynamics_ros.model.topology import MOVING, find_root
 from robot_dynamics_ros.spatial.scalar import Array
 
@@ -74,6 +81,7 @@ def check_model(
     *,
     effort_limit: EffortLimit = None,
     mappings: Mapping[str, str] | None = None,
+    loops: str | os.PathLike[str] | None = None,
 ) -> ModelCheck:
     """Check a robot's description.
 
@@ -81,10 +89,12 @@ def check_model(
         path_or_xml: URDF text, or the path of a ``.urdf`` or ``.xacro`` file.
         effort_limit: As for :func:`~robot_dynamics_ros.model.robot_tree.load_robot`.
         mappings: Arguments of a xacro file.
+        loops: Mechanism file, or its text, that closes loops of the robot; its joints without a
+            drive need no effort limit. None: the robot is a tree.
 
     Returns:
-        The figures and the findings. ``errors`` is empty exactly if ``load_robot`` accepts the
-        description.
+        The figures and the findings. ``errors`` is empty exactly if ``load_robot`` (with loops:
+        ``load_mechanism``) accepts the description.
 
     Raises:
         MissingDependencyError: A xacro file was given and xacro is not installed.
@@ -99,15 +109,51 @@ def check_model(
     movers = _movers(description)
     links, found = _check_links(description, movers)
     findings += found
+    mechanism = _mechanism_file(loops, findings)
     joints: list[JointReport] = []
     for joint in description.joints:
         if joint.kind in MOVING:
-            report, found = check_joint(joint, effort_limit)
+            passive = mechanism is not None and _is_passive(joint, mechanism, effort_limit)
+            report, found = check_joint(joint, effort_limit, passive=passive)
             joints.append(report)
             findings += found
     findings += _unknown_in_effort_limit(effort_limit, joints)
+    if loops is not None and not any(finding.severity == 'error' for finding in findings):
+        findings += _check_assembly(description.xml, loops, effort_limit)
     findings.sort(key=lambda finding: finding.severity)  # stable: 'error' before 'warning'
     return ModelCheck(description.name, tuple(links), tuple(joints), tuple(findings))
+
+
+def _mechanism_file(
+    loops: str | os.PathLike[str] | None, findings: list[Finding]
+) -> MechanismFile | None:
+    if loops is None:
+        return None
+    try:
+        return read_mechanism_file(loops)
+    except MechanismError as fault:
+        findings.append(error(fault))
+        return None
+
+
+def _is_passive(joint: Joint, mechanism: MechanismFile, effort_limit: EffortLimit) -> bool:
+    """Return whether nothing gives a joint an effort limit, and no drive needs it."""
+    given = joint.limit is not None and joint.limit.effort
+    named = isinstance(effort_limit, Mapping) and joint.name in effort_limit
+    return not given and not named and joint.name not in mechanism.limited_joints
+
+
+def _check_assembly(
+    xml: str, loops: str | os.PathLike[str], effort_limit: EffortLimit
+) -> list[Finding]:
+    """Return what keeps the loops from being closed."""
+    try:
+        load_mechanism(xml, loops, effort_limit=effort_limit)
+    except DescriptionError as fault:
+        return [error(fault)]
+    except SingularityError as fault:
+        return [Finding('error', 'loops', str(fault), 'give another assembly: at, guess')]
+    return []
 
 
 def _movers(description: RobotDescription) -> dict[str, Joint | None]:

@@ -42,10 +42,18 @@ class JointReport:
     armature: float
 
 
-def check_joint(joint: Joint, effort_limit: EffortLimit) -> tuple[JointReport, list[Finding]]:
-    """Return the figures of a moving joint and what is wrong or suspicious with it."""
+def check_joint(
+    joint: Joint, effort_limit: EffortLimit, *, passive: bool = False
+) -> tuple[JointReport, list[Finding]]:
+    """Return the figures of a moving joint and what is wrong or suspicious with it.
+
+    Args:
+        joint: As written.
+        effort_limit: As for ``load_robot``.
+        passive: Whether it is a joint without a drive, which needs neither limit nor friction.
+    """
     faults: list[DescriptionError] = []
-    limit = checked_limit(joint, effort_limit, faults.append)
+    limit = checked_limit(joint, {joint.name: 1.0} if passive else effort_limit, faults.append)
     if all(map(math.isfinite, joint.axis)):
         unit_axis(joint, faults.append)
     report = JointReport(
@@ -54,15 +62,15 @@ def check_joint(joint: Joint, effort_limit: EffortLimit) -> tuple[JointReport, l
         math.nan if limit.lower is None else limit.lower,
         math.nan if limit.upper is None else limit.upper,
         math.inf if limit.velocity is None else limit.velocity,
-        limit.effort,
+        None if passive else limit.effort,
         joint.damping,
         joint.friction,
         joint.armature,
     )
-    return report, [*map(error, faults), *_suspicions(joint, limit)]
+    return report, [*map(error, faults), *_suspicions(joint, limit, passive)]
 
 
-def _suspicions(joint: Joint, limit: Limit) -> Iterator[Finding]:
+def _suspicions(joint: Joint, limit: Limit, passive: bool) -> Iterator[Finding]:
     culprit = f'joint {joint.name!r}'
     length = math.hypot(*joint.axis)
     if length > 1e-6 and abs(length - 1.0) > 1e-6:
@@ -77,7 +85,7 @@ def _suspicions(joint: Joint, limit: Limit) -> Iterator[Finding]:
         yield warning(culprit, f'rpy {joint.origin.rpy} exceeds a turn', 'angles are in rad')
     if limit.velocity is not None and math.isinf(limit.velocity):
         yield warning(culprit, 'has no velocity limit', 'give <limit velocity> > 0')
-    if joint.damping == 0.0 and joint.friction == 0.0:
+    if not passive and joint.damping == 0.0 and joint.friction == 0.0:
         yield warning(
             culprit,
             'has neither damping nor friction, which every drive has',

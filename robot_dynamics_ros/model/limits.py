@@ -62,10 +62,12 @@ def checked_limit(
     told = limit.effort is not None and math.isnan(limit.effort)
     if not told and (effort is None or not (effort > 0.0 and math.isfinite(effort))):
         found = 'missing' if effort is None else f'{effort:g}'
-        fault(
-            f'effort limit is {found}',
-            'give <limit effort> > 0 in the URDF, or the parameter effort_limit',
-        )
+        remedy = 'give <limit effort> > 0 in the URDF, or the parameter effort_limit'
+        if effort == 0.0:
+            remedy += (
+                '; if no drive moves it, close its loop: load_mechanism, --loops FILE'
+            )
+        fault(f'effort limit is {found}', remedy)
     velocity = limit.velocity if limit.velocity else math.inf
     for name, value in (
         ('velocity limit', velocity),

@@ -81,6 +81,16 @@ class MechanismFile:
     closed_form: Mapping[str, LinearRate] = field(default_factory=dict)
     singular_below: float = SINGULAR_BELOW
 
+    @property
+    def limited_joints(self) -> frozenset[str]:
+        """Joints whose effort limit is that of a drive; the others need none."""
+        return frozenset(
+            name
+            for actuator in self.actuators
+            if len(actuator.rate) == 1 and actuator.effort_limit is None
+            for name in actuator.rate
+        )
+
 
 def read_mechanism_file(path_or_text: str | os.PathLike[str]) -> MechanismFile:
     """Read a mechanism file.

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from robot_dynamics_ros.errors import ShapeError, UnknownNameError
+from robot_dynamics_ros.errors import NonFiniteError, ShapeError, UnknownNameError
 from robot_dynamics_ros.spatial.rotation import rotation_about
 from robot_dynamics_ros.spatial.scalar import Array, Scalar
 
@@ -148,6 +148,8 @@ def _vector(name: str, value: Any) -> Array:
         array = array.astype(float)
     if array.shape != (3,):
         raise ShapeError(name, array.shape, '(3,)')
+    if array.dtype != object and not np.isfinite(array).all():
+        raise NonFiniteError(name, array.tolist())
     return array
 
 
@@ -173,6 +175,7 @@ def load_robot(
     Raises:
         DescriptionError: The text is malformed, or its links and joints form no tree.
         ModelError: A mass, inertia, axis or limit is not usable; names it and the remedy.
+        ShapeError, NonFiniteError: Gravity is no vector of three finite numbers.
         MissingDependencyError: A xacro file was given and xacro is not installed.
     """
     from robot_dynamics_ros.description.urdf import read_description

@@ -121,6 +121,8 @@ def functions(source: str, scalars: ModuleType) -> dict[str, Any]:
         scalars: Where cos, sin, sqrt and tanh come from: ``math`` for floats, ``numpy`` for
             arrays.
     """
-    names = {name: getattr(scalars, name) for name in ('cos', 'sin', 'sqrt', 'tanh')}
+    # Constants are written as Python prints them.
+    known = ('cos', 'sin', 'sqrt', 'tanh', 'inf', 'nan')
+    names = {name: getattr(scalars, name) for name in known}
     exec(compile(source, '<generated>', 'exec'), names)
     return names

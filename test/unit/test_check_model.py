@@ -15,7 +15,13 @@ from samples import SAMPLES, sample
 from urdf_text import joint, link, robot
 
 from robot_dynamics_ros.apps import check_model as command
-from robot_dynamics_ros.description.shipped import ROBOTS, shipped_robot
+from robot_dynamics_ros.description.shipped import (
+    MECHANISMS,
+    ROBOTS,
+    shipped_mechanism,
+    shipped_robot,
+)
+from robot_dynamics_ros.description.urdf import read_description
 from robot_dynamics_ros.dynamics.statics import largest_gravity_forces
 from robot_dynamics_ros.errors import ConfigurationError, RobotDynamicsError
 from robot_dynamics_ros.model import load_robot
@@ -266,3 +272,48 @@ def test_the_effort_limit_of_the_command_fills_what_the_file_leaves_out(file_of)
     path = file_of(arm(effort=0.0))
     assert run(path) == 1
     assert run(path, '--effort-limit', 50) == 0
+
+
+# ---- mechanisms: a spanning tree and its loops -----------------------------------------------
+
+
+@pytest.mark.parametrize('name', MECHANISMS)
+def test_the_shipped_mechanisms_have_no_errors_and_their_free_joints_no_limit(name, capsys):
+    tree, loops = shipped_mechanism(name)
+    check = check_model(tree, loops=loops)
+    assert check.errors == ()
+    free = {joint.name for joint in check.joints if joint.effort is None}
+    assert free == {'upper_arm_joint', 'rod_joint'}
+    assert not any(joint in finding.culprit for finding in check.findings for joint in free)
+    assert run(name) == 0
+    assert run(tree, '--loops', loops) == 0
+    assert 'error' not in capsys.readouterr().out
+
+
+def test_a_spanning_tree_alone_is_refused_with_the_way_out():
+    tree, _ = shipped_mechanism('four_bar')
+    problems = [str(finding) for finding in check_model(tree).errors]
+    assert len(problems) == 2
+    assert all('effort limit is 0; ' in text and '--loops FILE' in text for text in problems)
+
+
+@pytest.mark.parametrize(
+    ('before', 'after', 'complaint'),
+    [
+        ('coordinates:', 'coordinate:', "unknown key 'coordinate'"),
+        ('arm_pin', 'palm_pin', "'palm_pin' is no frame"),
+        ('crank_joint', 'wing_joint', "'wing_joint' is no"),
+    ],
+)
+def test_what_keeps_loops_from_being_closed_is_an_error(before, after, complaint):
+    tree, loops = shipped_mechanism('four_bar')
+    text = loops.read_text().replace(before, after)
+    assert any(complaint in str(finding) for finding in check_model(tree, loops=text).errors)
+
+
+def test_a_driven_joint_of_a_mechanism_needs_its_limit():
+    tree, loops = shipped_mechanism('four_bar')
+    text = read_description(tree).xml
+    weak = text.replace('effort="250"', 'effort="0"')
+    assert len(check_model(weak, loops=loops).errors) == 2
+    assert check_model(weak, loops=loops, effort_limit=100.0).errors == ()

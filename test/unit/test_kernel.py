@@ -32,6 +32,7 @@ from robot_dynamics_ros.symbolic.arguments import Arguments
 from robot_dynamics_ros.symbolic.backends import PythonBackend
 from robot_dynamics_ros.symbolic.kernel import KernelSet, compile_kernel
 from robot_dynamics_ros.symbolic.outputs import OUTPUTS, Subject
+from robot_dynamics_ros.symbolic.python_source import functions
 
 TRACED = [name for name, kind in FORMULATIONS.items() if not kind.numbers_only]
 ROBOTS = ('scara', 'rrpr', 'branched')
@@ -352,6 +353,14 @@ def test_only_outputs_asked_for_exist():
         kernels.mass_matrix(np.zeros(4), np.zeros((4, 4)))
     with pytest.raises(UnknownNameError, match='known: gravity_forces'):
         kernels.batch('mass_matrix', np.zeros((1, 4)))
+
+
+@pytest.mark.parametrize('scalars', [math, np])
+def test_generated_python_knows_the_constants_that_python_prints(scalars):
+    code = functions(f'def f(): return {math.inf!r}, {math.nan!r}', scalars)
+    largest, none = code['f']()
+    assert largest == math.inf
+    assert math.isnan(none)
 
 
 def test_a_robot_of_symbols_has_no_kernels():

@@ -15,6 +15,7 @@ from robot_dynamics_ros.errors import (
     DescriptionError,
     MissingDependencyError,
     ModelError,
+    NonFiniteError,
     ShapeError,
     UnknownNameError,
 )
@@ -285,3 +286,11 @@ def test_effort_limits_for_unknown_joints_are_refused_with_the_known_ones():
 def test_a_gravity_that_is_no_vector_is_refused(gravity):
     with pytest.raises(ShapeError, match=r'gravity has shape .*; expected \(3,\)'):
         load_robot(GOOD, gravity)
+
+
+@pytest.mark.parametrize('value', [float('nan'), float('inf')])
+def test_a_gravity_that_is_not_finite_is_refused(value):
+    with pytest.raises(NonFiniteError, match='gravity is not finite: '):
+        load_robot(GOOD, (0.0, value, -9.81))
+    with pytest.raises(NonFiniteError, match='gravity is not finite: '):
+        load_robot(GOOD).with_gravity((0.0, 0.0, value))

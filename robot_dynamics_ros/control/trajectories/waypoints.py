@@ -14,6 +14,8 @@ from robot_dynamics_ros.errors import TrajectoryError
 
 #: A final velocity up to this counts as rest (messages come from single precision arithmetic).
 REST = float(np.finfo(np.float32).eps)
+#: No time of a point is this long, in s: more does not fit into a message.
+LONGEST = 2.0**31
 
 
 class Waypoints(Spline):
@@ -87,8 +89,8 @@ def _checked(
 def _checked_point(k: int, point: Knot, n: int, joint_names: Sequence[str] | None) -> Knot:
     name = f'point {k}'
     time = float(point.time)
-    if not 0.0 <= time < np.inf:
-        raise TrajectoryError(name, f'is at {point.time} s', 'times are finite, 0 or more')
+    if not 0.0 <= time < LONGEST:
+        raise TrajectoryError(name, f'is at {point.time} s', f'times are 0 to {LONGEST:.0f} s')
     if len(point.position) == 0:
         raise TrajectoryError(name, 'has no positions', 'every point needs them')
     if point.acceleration is not None and point.velocity is None:
