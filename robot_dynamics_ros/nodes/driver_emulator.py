@@ -204,7 +204,7 @@ class DriverEmulator(Simulator):
             if report == 'without_compensation':
                 effort = effort - self._driven.share
             state.effort[:] = driver.effort_reading(effort)[order]
-        lost = self._lost_steps * round(self._linked.period * 1e9)
+        lost = self._pace.lost * round(self._linked.period * 1e9)
         state.message.header.stamp = ns_to_stamp(self._origin_ns + now + lost)
 
     def _restart_wall_clock(self) -> None:

@@ -44,6 +44,7 @@ from robot_dynamics_ros.nodes.conversions import JointStateWriter, ns_to_stamp
 from robot_dynamics_ros.nodes.parameters import declare, on_set_parameters, values
 from robot_dynamics_ros.nodes.robots import robot_from_parameters
 from robot_dynamics_ros.nodes.spinning import run
+from robot_dynamics_ros.simulation.pace import Pace
 from robot_dynamics_ros.simulation.plant import Plant
 from robot_dynamics_ros.simulation.run import SimulationRun
 from robot_dynamics_ros.spatial.scalar import Array
@@ -98,7 +99,7 @@ class Simulator(Node):
             self.get_logger().info(
                 f'{run.plant.steps} steps to t = {run.time:.6f} s; commands: {inbox.accepted} '
                 f'taken, {inbox.refused} refused, {self._superfluous} superfluous; '
-                f'{self._lost_steps} steps of real time lost'
+                f'{self._pace.lost} steps of real time lost'
             )
 
     # Building -----------------------------------------------------------------------------------
@@ -130,7 +131,8 @@ class Simulator(Node):
         self._clock_ns = round(given['clock_period'] * 1e9)
         self._lockstep = given['mode'] == 'lockstep'
         self._paused = given['start_paused']
-        self._lost_steps = self._superfluous = 0
+        self._pace = Pace(given['period'] / given['real_time_factor'], _CATCH_UP)
+        self._superfluous = 0
         self._create_topics(tree)
         self._ready = True
         on_set_parameters(self, self._check_change, self._apply_change)
@@ -148,9 +150,7 @@ class Simulator(Node):
         self.create_service(Trigger, '~/step', self._on_step)
         self.create_timer(given['republish_period_s'], self._on_idle, clock=STEADY)
         if not self._lockstep:
-            rate = given['real_time_factor'] / given['period']
-            self.create_timer(1.0 / rate, self._on_rate, clock=STEADY)
-            self._wall_period = 1.0 / rate
+            self.create_timer(self._pace.period, self._on_rate, clock=STEADY)
 
     def _create_robot_topics(self, tree: RobotTree) -> None:
         given = self._given
@@ -296,12 +296,7 @@ class Simulator(Node):
             self._restart_wall_clock()
             return
         now = time.monotonic()
-        due = int((now - self._wall_start) / self._wall_period) - self._wall_steps
-        if due > _CATCH_UP:
-            self._lost_steps += due - _CATCH_UP
-            self._wall_steps += due - _CATCH_UP
-        for _ in range(min(due, _CATCH_UP)):
-            self._wall_steps += 1
+        for _ in range(self._pace.due(now)):
             self._drop_stale_command(now)
             self._advance()
             if self._paused or self.finished.done():
@@ -317,8 +312,8 @@ class Simulator(Node):
             )
 
     def _restart_wall_clock(self) -> None:
-        self._wall_start = self._answered_at = time.monotonic()
-        self._wall_steps = 0
+        self._answered_at = time.monotonic()
+        self._pace.restart(self._answered_at)
 
     def _end(self, error: RobotDynamicsError | None) -> None:
         self._paused = True
