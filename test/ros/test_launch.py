@@ -16,7 +16,8 @@ from pathlib import Path
 import numpy as np
 import pinocchio
 import pytest
-from diagnostic_msgs.msg import DiagnosticArray
+import yaml
+from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
 from lifecycle_msgs.srv import GetState
 from peer import RELIABLE
 from processes import PROJECT, free_domain
@@ -90,6 +91,8 @@ def test_every_argument_is_shown_with_its_sentence(launches, name):
         ('gazebo', {}, 'sudo apt install ros-'),
         ('four_bar', {}, 'sudo apt install ros-'),
         ('replay', {}, 'bag: none is given; write bag:=FOLDER'),
+        ('hardware', {'driver_profile': 'nobody'}, 'shipped: franka_like, generic_ros2_control'),
+        ('hardware', {'rviz': True}, 'sudo apt install ros-'),
     ],
 )
 def test_what_cannot_be_is_refused_in_one_line(launches, name, arguments, told):
@@ -206,6 +209,88 @@ def test_two_robots_have_their_own_topics_joints_and_time(launches, peer, listen
     assert launch.output.count('sent circle') == 2
     launch.interrupt()
     assert launch.output.count('process has finished cleanly') == 6
+
+
+# A real arm, for which the emulated driver stands in ---------------------------------------------
+
+
+def patient(tmp_path, name: str) -> Path:
+    """Return the path of a shipped driver profile that waits longer: a machine may be slow."""
+    data = yaml.safe_load((PROJECT / 'config' / 'drivers' / f'{name}.yaml').read_text('utf-8'))
+    data['state']['timeout_s'] = 5.0
+    path = tmp_path / f'{name}.yaml'
+    path.write_text(yaml.safe_dump(data), encoding='utf-8')
+    return path
+
+
+def test_in_the_monitor_stage_an_arm_is_watched_and_nothing_commands(launches, peer):
+    told = peer.collect(DiagnosticArray, '/diagnostics')
+    launch = launches.launch('hardware', emulator=True, log_level='debug')
+    nodes_there(peer, '/driver_emulator', '/monitor')
+
+    def verdict() -> list[str]:
+        return [
+            status.message
+            for array in told
+            for status in array.status
+            if status.name == 'monitor: model' and status.level == DiagnosticStatus.OK
+        ]
+
+    peer.spin_until(verdict, 60.0, 'the monitor to understand the arm')
+    assert not peer.node.get_publishers_info_by_topic('/effort_controller/commands')
+    launch.interrupt()
+    assert 'stage monitor: nothing is commanded' in launch.output
+    assert 'commands take over' not in launch.output
+    assert launch.output.count('process has finished cleanly') == 2
+
+
+@pytest.mark.parametrize(
+    ('stage', 'told'),
+    [
+        ('gravity', 'stage gravity: gravity_compensation at 30 % of the effort limits'),
+        ('slow', 'stage slow: computed_torque at 50 % of the effort limits'),
+    ],
+)
+def test_a_stage_takes_over_from_the_driver_and_ends_with_a_safe_command(
+    launches, peer, listening, tmp_path, stage, told
+):
+    states, commands = listening()
+    launch = launches.launch(
+        'hardware', stage=stage, emulator=True, motion=True,
+        driver_profile=patient(tmp_path, 'generic_ros2_control'),
+    )  # fmt: skip
+    wait_active(peer, 'controller')
+    launch.says('commands take over from the own controller', 40.0)
+    if stage == 'slow':
+        # The circle begins where the arm is held, but for an encoder step: 2 s at a quarter.
+        launch.says('after an approach of 8.000000 s', 60.0)
+    else:
+        assert '/trajectory' not in [f'/{name}' for name in peer.node.get_node_names()]
+    peer.spin_until(lambda: len(commands) > 500, 40.0, 'commands')
+    launch.interrupt()
+    peer.spin_for(0.5)
+    np.testing.assert_allclose(commands[-1].data, gravity(states[-1].position), atol=1e-9)
+    assert told in launch.output
+    assert 'ERROR' not in launch.output
+
+
+def test_an_arm_in_a_namespace_is_recorded_under_the_names_of_its_driver(launches, peer, tmp_path):
+    launch = launches.launch(
+        'hardware', stage='full', emulator=True, namespace='left', record=True, bag='bag',
+        monitor=True, driver_profile=patient(tmp_path, 'ur'),
+    )  # fmt: skip
+    wait_active(peer, '/left/controller')
+    nodes_there(peer, '/left/driver_emulator', '/left/recorder', '/left/monitor')
+    commands = peer.collect(Float64MultiArray, '/left/forward_effort_controller/commands')
+    peer.spin_until(lambda: len(commands) > 300, 60.0, 'commands')
+    launch.interrupt()
+    from robot_dynamics_ros.analysis.bag import BagReader
+
+    with BagReader(launch.log.parent / 'bag') as bag:
+        assert {
+            '/left/joint_states', '/left/forward_effort_controller/commands',
+            '/left/controller/reference', '/left/robot_description',
+        } <= set(bag.topics)  # fmt: skip
 
 
 NOMINAL = PROJECT.parent / 'shared' / 'data' / 'gazebo_scara_nominal'
