@@ -16,31 +16,18 @@ from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackRet
 from rclpy.qos import DurabilityPolicy, QoSProfile
 from sensor_msgs.msg import JointState
 from std_msgs.msg import String
-from trajectory_msgs.msg import JointTrajectory
 
-from robot_dynamics_ros.control.driver_map import effort_limits
 from robot_dynamics_ros.control.loop import ControlLoop, Observation
-from robot_dynamics_ros.control.loop_parameters import as_driven, build_loop, loop_settings
-from robot_dynamics_ros.control.trajectories.message_arrays import trajectory_arrays
-from robot_dynamics_ros.errors import (
-    ConfigurationError,
-    RobotDynamicsError,
-)
-from robot_dynamics_ros.model.robot_tree import RobotTree
+from robot_dynamics_ros.errors import RobotDynamicsError
 from robot_dynamics_ros.nodes import controller_parameters as declared
 from robot_dynamics_ros.nodes.controller_diagnostics import ControllerDiagnostics
 from robot_dynamics_ros.nodes.controller_monitor import ControllerMonitor
+from robot_dynamics_ros.nodes.controller_setup import ControllerSetup
+from robot_dynamics_ros.nodes.controller_trajectories import ControllerTrajectories
 from robot_dynamics_ros.nodes.conversions import stamp_to_ns
-from robot_dynamics_ros.nodes.driver_connection import (
-    DriverConnection,
-    bound,
-    profile_from_parameters,
-)
 from robot_dynamics_ros.nodes.parameters import declare, on_set_parameters, values
 from robot_dynamics_ros.nodes.payload_service import PayloadService
-from robot_dynamics_ros.nodes.robots import robot_from_parameters
 from robot_dynamics_ros.nodes.spinning import run
-from robot_dynamics_ros.nodes.trajectory_action import TrajectoryAction
 
 LATCHED = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 STEADY = Clock(clock_type=ClockType.STEADY_TIME)
@@ -71,8 +58,6 @@ class Controller(LifecycleNode):
         self._stopped = False
         self._topic_description = ''
         self._entities: list[Any] = []
-        self._candidate: Any = None
-        self._action: TrajectoryAction | None = None
         self.create_subscription(String, 'robot_description', self._on_description, LATCHED)
         on_set_parameters(self, self._check_change, self._apply_change)
         if self._value('autostart'):
@@ -149,7 +134,7 @@ class Controller(LifecycleNode):
             return
         self._arrival_ns, self._fresh = begin, True
         if self._stopped or not self._running:
-            loop.note_measured_effort(self._connection.motor_effort(msg, self._built.share))
+            loop.note_measured_effort(self._connection.motor_effort(msg, self._setup.built.share))
         if not self._running or observation is Observation.REPEATED:
             return
         if self._stopped:
@@ -157,8 +142,8 @@ class Controller(LifecycleNode):
         loop.tick()
         self._connection.writer.publish(loop.effort)
         self._diagnostics.count(stamp, time.perf_counter_ns() - begin)
-        if self._action is not None:
-            self._action.tick()
+        if self._trajectories.action is not None:
+            self._trajectories.action.tick()
         self._monitor.publish(loop, msg.header.stamp)
 
     # Stop and recovery --------------------------------------------------------------------------
@@ -183,7 +168,7 @@ class Controller(LifecycleNode):
             self._diagnostics.timeouts += 1
             problem = self._silence()
             self.get_logger().error(f'{problem}: stop action {self._loop.settings.stop_action}')
-            self._abort_goal(problem)
+            self._trajectories.abort_goal(problem)
         self._keep_stopping()
 
     def _keep_stopping(self) -> None:
@@ -197,7 +182,7 @@ class Controller(LifecycleNode):
         self._stopped = False
         self._stop_timer.cancel()
         self._loop.start()
-        self._announce('held: states returned after a timeout')
+        self._trajectories.announce('held: states returned after a timeout')
         self.get_logger().warning('fresh states again: holding where the arm is')
 
     def _silence(self) -> str:
@@ -222,49 +207,8 @@ class Controller(LifecycleNode):
         self._running = False
         self._loop.stop(final=True)
         self._connection.writer.publish(self._loop.effort)
-        self._abort_goal('the controller was deactivated')
+        self._trajectories.abort_goal('the controller was deactivated')
         self._connection.writer.wait_until_delivered(_DELIVERY_TIMEOUT)
-
-    # Trajectories -------------------------------------------------------------------------------
-
-    def _on_trajectory(self, msg: JointTrajectory) -> None:
-        try:
-            self._announce(self._take_trajectory(msg))
-        except RobotDynamicsError as error:
-            self._announce(f'rejected: {error}')
-            self.get_logger().warning(f'trajectory rejected: {error}')
-
-    def _take_trajectory(self, msg: JointTrajectory) -> str:
-        if not self._running:
-            raise ConfigurationError('trajectory', 'the controller is not active', 'activate it')
-        loop = self._loop
-        if not msg.points:
-            self._abort_goal('replaced by an empty trajectory on the topic')
-            loop.hold()
-            return 'held: empty trajectory'
-        arrays = trajectory_arrays(msg, loop.tree.joint_names)
-        start = loop.follow(*arrays, start_ns=stamp_to_ns(msg.header.stamp))
-        self._abort_goal('replaced by a trajectory on the topic')
-        return f'accepted: {len(msg.points)} points from {start * 1e-9:.9f} s'
-
-    def _announce(self, text: str) -> None:
-        self._status_publisher.publish(String(data=text))
-
-    def _abort_goal(self, reason: str) -> None:
-        if self._action is not None:
-            self._action.abort(reason)
-
-    def _make_action(self) -> TrajectoryAction | None:
-        try:
-            return TrajectoryAction(
-                self, self._loop, lambda: self._running, lambda: values(self, declared.ACTION)
-            )
-        except ImportError:
-            self.get_logger().info(
-                'control_msgs is not installed: no action ~/follow_joint_trajectory; '
-                'the topic ~/joint_trajectory is there'
-            )
-            return None
 
     # Configuration ------------------------------------------------------------------------------
 
@@ -303,50 +247,36 @@ class Controller(LifecycleNode):
         return '' if self._fresh else self._silence()
 
     def _configure(self) -> None:
-        given = values(self, declared.CONTROLLER)
-        declared.check_choices(given)
-        profile = profile_from_parameters(given)
-        limits = None if profile is None else effort_limits(profile)
-        tree = robot_from_parameters(given, self._topic_description, limits)
-        self._driver = bound(profile, tree)
-        given = as_driven(given, self._driver)
-        self._connection = DriverConnection(tree, given, self._driver)
-        self._tree, self._built = tree, build_loop(tree, given, self._driver)
-        loop = self._built.loop
-        self._payload = PayloadService(
-            self, loop, self._built.load, lambda: values(self, declared.CONTROLLER)
+        given = self._given()
+        self._setup = setup = ControllerSetup(given, self._topic_description)
+        self._connection, loop = setup.connection, setup.built.loop
+        self._payload = PayloadService(self, loop, setup.built.load, self._given)
+        self._create_topics(setup.driven(given))
+        self._trajectories = ControllerTrajectories(
+            self, loop, lambda: self._running, lambda: values(self, declared.ACTION)
         )
-        self._create_topics(tree, given)
         self._loop = loop
-        self._action = self._make_action()
         self.get_logger().info(self._connection.describe())
         self._publish_parameters()
 
-    def _given(self, changes: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """Return the parameters after changes, with what the driver's profile decides."""
-        return as_driven(values(self, declared.CONTROLLER) | dict(changes or {}), self._driver)
+    def _given(self) -> dict[str, Any]:
+        return values(self, declared.CONTROLLER)
 
     def _check_change(self, changes: Mapping[str, Any]) -> None:
         """Refuse a change of parameters that could not be applied."""
         if self._loop is None:
             declared.check_choices(dict(changes))
             return
-        merged = self._given(changes)
-        declared.check_choices(merged)
-        loop_settings(merged).check(self._tree)
-        if changes.keys() & declared.LAW_CHANGES:
-            self._candidate = self._built.make_law(merged)
+        merged = self._given() | dict(changes)
+        self._setup.check(merged, changes)
         if changes.keys() & declared.PAYLOAD_CHANGES:
             self._payload.check(merged)
 
     def _apply_change(self, changes: Mapping[str, Any]) -> None:
         if self._loop is None:
             return
-        if self._candidate is not None:
-            self._loop.change_law(self._candidate, blend='law' in changes or 'program' in changes)
-            self._candidate = None
         given = self._given()
-        self._loop.change_settings(loop_settings(given))
+        self._setup.apply(given, changes)
         if changes.keys() & declared.PAYLOAD_CHANGES:
             self._payload.update()
         self._monitor.decimation = given['monitor_decimation']
@@ -355,42 +285,37 @@ class Controller(LifecycleNode):
         self._publish_parameters()
 
     def _publish_parameters(self) -> None:
-        given = values(self, declared.CONTROLLER)
+        given = self._given()
         given['robot_description'] = ''  # it has a topic of its own
         self._parameters_publisher.publish(String(data=yaml.safe_dump(given)))
 
-    def _create_topics(self, tree: RobotTree, given: Mapping[str, Any]) -> None:
-        names = tree.joint_names
+    def _create_topics(self, given: Mapping[str, Any]) -> None:
+        names = self._setup.tree.joint_names
         self._reader = self._connection.reader
         self._simulated = bool(self._value('use_sim_time'))
         self._fresh, self._arrival_ns = False, 0
         keep = self._entities
         keep += self._connection.open(self, self._on_state)
         self._monitor = ControllerMonitor(self, names, given['monitor_decimation'])
-        self._status_publisher = self.create_publisher(String, '~/trajectory_status', LATCHED)
         self._parameters_publisher = self.create_publisher(String, '~/parameters', LATCHED)
         diagnostics_publisher = self.create_publisher(DiagnosticArray, '/diagnostics', 10)
         self._diagnostics = ControllerDiagnostics(
             self.get_fully_qualified_name(), diagnostics_publisher, self.get_clock()
         )
-        trajectories = self.create_subscription(
-            JointTrajectory, '~/joint_trajectory', self._on_trajectory, 1
-        )
         self._watchdog = self.create_timer(given['state_timeout_s'], self._watch, clock=STEADY)
         self._stop_timer = self.create_timer(_STOP_PERIOD_S, self._keep_stopping, clock=STEADY)
         self._stop_timer.cancel()
         reporter = self.create_timer(given['diagnostics_period_s'], self._report, clock=STEADY)
-        keep += [trajectories, self._watchdog, self._stop_timer, reporter, self._payload.service]
+        keep += [self._watchdog, self._stop_timer, reporter, self._payload.service]
         keep += self._monitor.publishers
-        keep += [self._status_publisher, self._parameters_publisher, diagnostics_publisher]
+        keep += [self._parameters_publisher, diagnostics_publisher]
 
     def _report(self) -> None:
         self._diagnostics.publish(self._loop, self._running, self._stopped)
 
     def _release(self) -> None:
-        if self._action is not None:
-            self._action.destroy()
-            self._action = None
+        if self._loop is not None:
+            self._trajectories.destroy()
         destroy = {
             'Subscription': self.destroy_subscription,
             'Timer': self.destroy_timer,

@@ -15,7 +15,7 @@ import pytest
 from diagnostic_msgs.msg import DiagnosticArray
 from lifecycle_msgs.msg import Transition
 from rcl_interfaces.msg import Parameter, ParameterType, ParameterValue
-from rcl_interfaces.srv import SetParameters
+from rcl_interfaces.srv import SetParameters, SetParametersAtomically
 from rclpy.qos import DurabilityPolicy, QoSProfile
 from resting_arm import COMMANDS, JOINTS, NANO, PERIOD_NS, RestingArm, stamp_of
 from samples import sample
@@ -75,15 +75,18 @@ def trajectory(points, names=JOINTS, stamp_s=0) -> JointTrajectory:
 
 
 def set_parameter(peer, name, value):
+    request = SetParameters.Request(parameters=[parameter(name, value)])
+    return peer.call(SetParameters, 'controller/set_parameters', request).results[0]
+
+
+def parameter(name, value) -> Parameter:
     kinds = {
         float: (ParameterType.PARAMETER_DOUBLE, 'double_value'),
         str: (ParameterType.PARAMETER_STRING, 'string_value'),
         list: (ParameterType.PARAMETER_DOUBLE_ARRAY, 'double_array_value'),
     }
     kind, field = kinds[type(value)]
-    parameter = Parameter(name=name, value=ParameterValue(type=kind, **{field: value}))
-    request = SetParameters.Request(parameters=[parameter])
-    return peer.call(SetParameters, 'controller/set_parameters', request).results[0]
+    return Parameter(name=name, value=ParameterValue(type=kind, **{field: value}))
 
 
 def assert_safe(commands, limits=LIMITS) -> None:
@@ -344,6 +347,23 @@ def test_a_parameter_is_refused_with_its_reason_and_nothing_changes(processes, a
     assert 'computed_torque' in result.reason
     assert not set_parameter(arm.peer, 'period', 0.01).successful  # fixed at start
     assert arm.command() == pytest.approx(gravity(PLACE), abs=1e-6)
+
+
+def test_of_several_parameters_refused_together_none_acts_later(processes, arm):
+    processes.start('controller', ARM | {'law': 'gravity_compensation'})
+    arm.command()
+    changes = {'law': 'computed_torque', 'payload_mass': 1.0, 'payload_frame': 'hand'}
+    request = SetParametersAtomically.Request(
+        parameters=[parameter(name, value) for name, value in changes.items()]
+    )
+    service = 'controller/set_parameters_atomically'
+    result = arm.peer.call(SetParametersAtomically, service, request).result
+    assert not result.successful
+    assert "unknown frame 'hand'" in result.reason
+    assert set_parameter(arm.peer, 'start_tolerance', 0.1).successful
+    away = PLACE + 0.03  # where computed torque would pull back
+    past_the_ramp(arm, away)
+    assert arm.command(away) == pytest.approx(gravity(away), abs=1e-12)
 
 
 def test_gains_change_at_run_time_without_a_jump_where_there_is_no_error(processes, arm):

@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the controller is told to follow: by topic, and by action where control_msgs is there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from rclpy.node import Node
+from rclpy.qos import DurabilityPolicy, QoSProfile
+from std_msgs.msg import String
+from trajectory_msgs.msg import JointTrajectory
+
+from robot_dynamics_ros.control.loop import ControlLoop
+from robot_dynamics_ros.control.trajectories.message_arrays import trajectory_arrays
+from robot_dynamics_ros.errors import ConfigurationError, RobotDynamicsError
+from robot_dynamics_ros.nodes.conversions import stamp_to_ns
+from robot_dynamics_ros.nodes.trajectory_action import TrajectoryAction
+
+LATCHED = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
+
+
+class ControllerTrajectories:
+    """Takes trajectories for a loop and says what became of them.
+
+    Subscribes ``~/joint_trajectory``, publishes, latched, ``~/trajectory_status``; serves
+    ``~/follow_joint_trajectory``. An empty trajectory on the topic means: come to rest and hold.
+
+    Args:
+        node: The controller.
+        loop: Its loop.
+        is_running: Whether the controller is active.
+        tolerances: Returns the parameters of the action.
+
+    Attributes:
+        action: The action, whose ``tick`` wants to be called; None without control_msgs.
+    """
+
+    def __init__(
+        self,
+        node: Node,
+        loop: ControlLoop,
+        is_running: Callable[[], bool],
+        tolerances: Callable[[], dict[str, Any]],
+    ) -> None:
+        self._node, self._loop, self._is_running = node, loop, is_running
+        self._status = node.create_publisher(String, '~/trajectory_status', LATCHED)
+        self._subscription = node.create_subscription(
+            JointTrajectory, '~/joint_trajectory', self._on_trajectory, 1
+        )
+        self.action = self._make_action(tolerances)
+
+    def announce(self, text: str) -> None:
+        """Publish a status."""
+        self._status.publish(String(data=text))
+
+    def abort_goal(self, reason: str) -> None:
+        """Abort the goal of the action, if one is being followed."""
+        if self.action is not None:
+            self.action.abort(reason)
+
+    def destroy(self) -> None:
+        """Abort the goal, and free topics and action."""
+        if self.action is not None:
+            self.action.destroy()
+            self.action = None
+        self._node.destroy_subscription(self._subscription)
+        self._node.destroy_publisher(self._status)
+
+    def _make_action(self, tolerances: Callable[[], dict[str, Any]]) -> TrajectoryAction | None:
+        try:
+            return TrajectoryAction(self._node, self._loop, self._is_running, tolerances)
+        except ImportError:
+            self._node.get_logger().info(
+                'control_msgs is not installed: no action ~/follow_joint_trajectory; '
+                'the topic ~/joint_trajectory is there'
+            )
+            return None
+
+    def _on_trajectory(self, msg: JointTrajectory) -> None:
+        try:
+            self.announce(self._take(msg))
+        except RobotDynamicsError as error:
+            self.announce(f'rejected: {error}')
+            self._node.get_logger().warning(f'trajectory rejected: {error}')
+
+    def _take(self, msg: JointTrajectory) -> str:
+        """Let the loop follow a trajectory; return what to announce."""
+        if not self._is_running():
+            raise ConfigurationError('trajectory', 'the controller is not active', 'activate it')
+        loop = self._loop
+        if not msg.points:
+            self.abort_goal('replaced by an empty trajectory on the topic')
+            loop.hold()
+            return 'held: empty trajectory'
+        arrays = trajectory_arrays(msg, loop.tree.joint_names)
+        start = loop.follow(*arrays, start_ns=stamp_to_ns(msg.header.stamp))
+        self.abort_goal('replaced by a trajectory on the topic')
+        return f'accepted: {len(msg.points)} points from {start * 1e-9:.9f} s'
