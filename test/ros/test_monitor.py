@@ -228,11 +228,13 @@ def test_efforts_of_the_command_topic_are_compared_in_the_drivers_units(processe
     command = Float64MultiArray(data=[10.0, 10.0, 10.0, 0.5])
     expected = np.array([50.0, -50.0, 50.0, 50.0])
 
+    place, rest = [0.0, 30.0, 120.0, 0.0], [0.0] * 4
+
     def explained() -> bool:
         commands.publish(command)  # best effort, too: the first may be lost
-        feed.publish([0.0, 30.0, 120.0, 0.0], [0.0] * 4)
-        # The first residual is of the state before, which the feed began with.
-        return len(feed.heard) > 1 and np.isfinite(feed.heard[-1].effort).all()
+        feed.publish(place, rest, step=NANO)  # a motion of its own, not one from where it was
+        feed.publish(place, rest)
+        return bool(feed.heard) and np.isfinite(feed.heard[-1].effort).all()
 
     peer.spin_until(explained, 30.0, 'a residual')
     found = feed.heard[-1]
