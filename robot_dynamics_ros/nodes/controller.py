@@ -28,6 +28,7 @@ from robot_dynamics_ros.nodes.conversions import stamp_to_ns
 from robot_dynamics_ros.nodes.parameters import declare, on_set_parameters, values
 from robot_dynamics_ros.nodes.payload_service import PayloadService
 from robot_dynamics_ros.nodes.spinning import run
+from robot_dynamics_ros.nodes.transitions import refuse_impossible_transitions
 
 LATCHED = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 STEADY = Clock(clock_type=ClockType.STEADY_TIME)
@@ -60,6 +61,7 @@ class Controller(LifecycleNode):
         self._entities: list[Any] = []
         self.create_subscription(String, 'robot_description', self._on_description, LATCHED)
         on_set_parameters(self, self._check_change, self._apply_change)
+        refuse_impossible_transitions(self)
         if self._value('autostart'):
             if self._has_description():
                 self._configure()

@@ -295,6 +295,16 @@ def test_without_a_fresh_state_it_cannot_be_activated(processes, arm):
     activate(arm)
 
 
+def test_a_transition_that_cannot_be_made_is_refused_and_control_goes_on(processes, arm):
+    node = processes.start('controller', ARM)
+    arm.command()
+    for impossible in (Transition.TRANSITION_CONFIGURE, 77):
+        assert not arm.peer.change_state('controller', impossible)
+        node.says(f'transition {impossible} refused: the node is active; possible: deactivate, ')
+    assert arm.command() == pytest.approx(gravity(PLACE), abs=1e-6)
+    assert node.returncode is None
+
+
 def test_it_can_be_cleaned_up_and_configured_again(processes, arm):
     processes.start('controller', ARM | {'law': 'gravity_compensation'})
     arm.command()
