@@ -20,6 +20,10 @@ from robot_dynamics_ros.errors import PeerTimeoutError, SceneError
 _DOMAINS = range(80, 100)
 _END_SECONDS = 20.0
 
+#: Parameters of a controller whose commands are recorded in lockstep: as many as the states are
+#: kept for a recorder that is held up.
+RECORDED_COMMANDS = {'qos_overrides./effort_controller/commands.publisher.depth': 2000}
+
 
 @contextmanager
 def own_domain() -> Iterator[int]:

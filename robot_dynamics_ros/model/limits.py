@@ -64,9 +64,7 @@ def checked_limit(
         found = 'missing' if effort is None else f'{effort:g}'
         remedy = 'give <limit effort> > 0 in the URDF, or the parameter effort_limit'
         if effort == 0.0:
-            remedy += (
-                '; if no drive moves it, close its loop: load_mechanism, --loops FILE'
-            )
+            remedy += '; if no drive moves it, close its loop: load_mechanism, --loops FILE'
         fault(f'effort limit is {found}', remedy)
     velocity = limit.velocity if limit.velocity else math.inf
     for name, value in (

@@ -10,7 +10,7 @@ from sensor_msgs.msg import JointState
 
 from robot_dynamics_ros.control.loop import ControlLoop
 from robot_dynamics_ros.nodes.conversions import JointStateWriter
-from robot_dynamics_ros.nodes.law_monitor import LawMonitor
+from robot_dynamics_ros.nodes.law_monitor import MONITOR_QOS, LawMonitor
 
 
 class ControllerMonitor:
@@ -30,8 +30,8 @@ class ControllerMonitor:
         self.decimation = self._left = decimation
         self._reference = JointStateWriter(joints, effort=True)
         self._error = JointStateWriter(joints, effort=False)
-        self._reference_publisher = node.create_publisher(JointState, '~/reference', 10)
-        self._error_publisher = node.create_publisher(JointState, '~/error', 10)
+        self._reference_publisher = node.create_publisher(JointState, '~/reference', MONITOR_QOS)
+        self._error_publisher = node.create_publisher(JointState, '~/error', MONITOR_QOS)
         self._law = LawMonitor(node)
         self.publishers = (
             self._reference_publisher,

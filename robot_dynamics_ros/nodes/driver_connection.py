@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from rclpy.node import Node
 from rclpy.qos import QoSProfile, ReliabilityPolicy
-from rclpy.qos_overriding_options import QoSOverridingOptions
+from rclpy.qos_overriding_options import QoSOverridingOptions, QoSPolicyKind
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64, Float64MultiArray
 
@@ -23,6 +23,8 @@ from robot_dynamics_ros.model.robot_tree import RobotTree
 from robot_dynamics_ros.nodes.conversions import NANO, EffortWriter, JointStateReader
 from robot_dynamics_ros.spatial.scalar import Array
 
+#: Only the newest effort is kept for a driver; more are for a recorder, which loses none then.
+_COMMAND_DEPTH = 1
 STATE_QOS = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
 _MESSAGES = {'group': Float64MultiArray, 'per_joint': Float64, 'joint_state': JointState}
 
@@ -87,7 +89,11 @@ class DriverConnection:
     def open(self, node: Node, on_state: Any) -> list[Any]:
         """Create the topics and return what is to be destroyed with them."""
         kind = self.command_kind
-        self.outputs = [node.create_publisher(kind, topic, 1) for topic in self.command_topics]
+        overriding = QoSOverridingOptions([QoSPolicyKind.DEPTH])
+        self.outputs = [
+            node.create_publisher(kind, topic, _COMMAND_DEPTH, qos_overriding_options=overriding)
+            for topic in self.command_topics
+        ]
         self.writer = EffortWriter(self.outputs, self._order, self._form, self.driver)
         self.states = node.create_subscription(
             JointState,

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from builtin_interfaces.msg import Time
 from rclpy.node import Node
+from rclpy.qos import QoSProfile
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64MultiArray, MultiArrayDimension, MultiArrayLayout
 
@@ -18,6 +19,8 @@ from robot_dynamics_ros.control.loop import ControlLoop
 
 #: Labels of ``~/constraint_condition``, in its order.
 CONDITION = ('sigma_min', 'condition', 'damped', 'scale')
+#: Deep, so that a recorder that is held up for a while loses nothing.
+MONITOR_QOS = QoSProfile(depth=2000)
 
 
 class LawMonitor:
@@ -32,9 +35,11 @@ class LawMonitor:
     """
 
     def __init__(self, node: Node) -> None:
-        self._constraint = node.create_publisher(JointState, '~/constraint', 10)
-        self._condition = node.create_publisher(Float64MultiArray, '~/constraint_condition', 10)
-        self._split = node.create_publisher(JointState, '~/effort_split', 10)
+        self._constraint = node.create_publisher(JointState, '~/constraint', MONITOR_QOS)
+        self._condition = node.create_publisher(
+            Float64MultiArray, '~/constraint_condition', MONITOR_QOS
+        )
+        self._split = node.create_publisher(JointState, '~/effort_split', MONITOR_QOS)
         self.publishers = (self._constraint, self._condition, self._split)
         self._layout = MultiArrayLayout(
             dim=[MultiArrayDimension(label=','.join(CONDITION), size=len(CONDITION), stride=1)]

@@ -8,8 +8,12 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import signal
 import subprocess
 import sys
+import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +23,9 @@ from processes import PROJECT
 from rosbags.highlevel import AnyReader
 from rosbags.typesys import Stores, get_typestore
 from scipy.linalg import expm
+
+from robot_dynamics_ros.apps import scene
+from robot_dynamics_ros.apps.scene_processes import SceneProcesses, own_domain
 
 # Scenes of a minute may take several on a busy machine.
 pytestmark = pytest.mark.timeout(900)
@@ -90,3 +97,25 @@ def test_the_loop_of_the_four_bar_stays_closed(scenes):
     f = np.array([message.position for message in messages])
     assert len(rows) == 2
     assert np.abs(f[:, rows]).max() < 1e-5  # m; the plant's pin is hard but not rigid
+
+
+def test_a_recorder_that_is_held_up_loses_nothing(tmp_path):
+    """As a busy machine holds it up: for 0.3 s, at most some 1000 of the 2000 states kept."""
+    short = replace(scene.SCENES['circle'], duration=3.0)
+    with own_domain() as domain, SceneProcesses(tmp_path / 'logs', domain) as nodes:
+        scene._start(nodes, short, tmp_path / 'bag')
+        deadline = time.monotonic() + 60.0
+        while not re.search(r'progress (0\.[3-9]|[1-9])', nodes.output('recorder')):
+            assert time.monotonic() < deadline
+            nodes.check()
+            time.sleep(0.02)
+        nodes._processes['recorder'].send_signal(signal.SIGSTOP)
+        time.sleep(0.3)
+        nodes._processes['recorder'].send_signal(signal.SIGCONT)
+        nodes.wait_for_end('simulator', 200.0)
+        nodes.end(['recorder', 'controller'])
+        lost = re.findall(
+            r'(\S+): \d+ recorded, \d+ repeated, (\d+) lost', nodes.output('recorder')
+        )
+    assert len(lost) > 6
+    assert {count for _, count in lost} == {'0'}
