@@ -39,8 +39,9 @@ class Feed:
     A residual has the stamp of the state that it begins with, so that it is known which one it is.
     """
 
-    def __init__(self, peer, joints=JOINTS) -> None:
+    def __init__(self, peer, joints=JOINTS, place=(0.0,) * 4) -> None:
         self.peer, self.joints, self.stamp = peer, list(joints), NANO
+        self._place = list(place)
         self.heard = peer.collect(JointState, 'monitor/residual')
         self.diagnostics = peer.collect(DiagnosticArray, '/diagnostics')
         self._states = peer.node.create_publisher(JointState, 'joint_states', RELIABLE)
@@ -48,8 +49,7 @@ class Feed:
 
     def _gap_noticed(self) -> bool:
         """Publish a state long after the last; return whether the monitor tells of such a gap."""
-        rest = [0.0] * len(self.joints)
-        self.publish(rest, rest, step=10 * NANO)
+        self.publish(self._place, [0.0] * 4, step=10 * NANO)
         figures = (told(status) for message in self.diagnostics for status in message.status)
         return any(int(found.get('gaps', '0')) for found in figures)
 
@@ -221,7 +221,8 @@ def test_efforts_of_the_command_topic_are_compared_in_the_drivers_units(processe
         Float64MultiArray, 'effort_controller/commands', RELIABLE
     )
     joints = ['axis_1', 'axis_2', 'axis_3', 'axis_4']
-    feed = Feed(peer, joints)
+    place = [0.0, 30.0, 120.0, 0.0]
+    feed = Feed(peer, joints, place)
     peer.spin_until(commands.get_subscription_count, 30.0, 'subscription of the commands')
     # 10 A on each axis: K = 0.05 N m/A * 100, * -1 on axis 2, 0.05 * 2000 rad/m on axis 3, whose
     # command stands last.
