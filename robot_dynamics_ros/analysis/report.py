@@ -18,6 +18,7 @@ from robot_dynamics_ros.model.robot_tree import RobotTree
 COLOURS = ('#0b6e99', '#d9730d', '#0f7b6c', '#ad1a72', '#6940a5', '#937264', '#dfab01')
 _INK = '#37352f'
 _MOST_POINTS = 4000
+_TOP = 30  # pixels for the legend and the tools above the titles of the panels
 
 _PAGE = """<!DOCTYPE html>
 <html lang="en"><head><meta charset="utf-8"><title>{title}</title>
@@ -74,7 +75,13 @@ def write_tracking_report(
     path.write_text(page(title, lead, tables, figures), encoding='utf-8')
 
 
-def page(title: str, lead: str, tables: Sequence[str], figures: Sequence[tuple[str, Any]]) -> str:
+def page(
+    title: str,
+    lead: str,
+    tables: Sequence[str],
+    figures: Sequence[tuple[str, Any]],
+    below: Sequence[str] = (),
+) -> str:
     """Return a self-contained HTML page.
 
     Args:
@@ -82,6 +89,7 @@ def page(title: str, lead: str, tables: Sequence[str], figures: Sequence[tuple[s
         lead: One sentence below it.
         tables: HTML to stand before the figures.
         figures: Headings and plotly figures.
+        below: HTML to stand behind the figures.
     """
     body = list(tables)
     for index, (heading, figure) in enumerate(figures):
@@ -91,6 +99,7 @@ def page(title: str, lead: str, tables: Sequence[str], figures: Sequence[tuple[s
                 full_html=False, include_plotlyjs=index == 0, config={'displaylogo': False}
             )
         )
+    body += below
     return _PAGE.format(title=escape(title), lead=escape(lead), body='\n'.join(body))
 
 
@@ -114,12 +123,13 @@ def styled(figure: Any, height: int) -> Any:
     """Return a figure in the reports' style, with a height in pixels."""
     figure.update_layout(
         template='plotly_white',
-        height=height,
-        margin={'l': 60, 'r': 20, 't': 30, 'b': 40},
+        height=height + _TOP,
+        margin={'l': 60, 'r': 20, 't': 30 + _TOP, 'b': 40},
         font={'color': _INK, 'size': 12},
-        legend={'orientation': 'h', 'y': 1.08, 'x': 0},
+        legend={'orientation': 'h', 'yref': 'container', 'y': 1, 'yanchor': 'top', 'x': 0},
         hovermode='x unified',
     )
+    figure.update_yaxes(exponentformat='power')  # a prefix would stand before the panel's unit
     return figure
 
 

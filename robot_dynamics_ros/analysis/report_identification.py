@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from html import escape
 from pathlib import Path
@@ -11,10 +12,17 @@ from typing import Any
 from robot_dynamics_ros.analysis.identification.document import Row, base_rows, joint_rows
 from robot_dynamics_ros.analysis.identification.identify import Identification
 from robot_dynamics_ros.analysis.identification.validation import Residuals, ResidualSeries
+from robot_dynamics_ros.analysis.regressor import PER_BODY
 from robot_dynamics_ros.analysis.report import COLOURS, page, styled, subplots
 from robot_dynamics_ros.model.robot_tree import RobotTree
+from robot_dynamics_ros.spatial.scalar import Array
 
 _MOST_POINTS = 3000
+_LEAST = 1e-9  # percent: rounding
+_LEGEND = (
+    'A sum is told as a whole, not its parts. Per link, in the frame of its joint: m mass, mx my '
+    'mz mass times centre of mass, Ixx … Izz moments about the origin of that frame.'
+)
 
 
 def write_identification_report(
@@ -42,24 +50,54 @@ def write_identification_report(
     """
     before, after = residuals
     tree = found.tree
-    tables = [
+    head = [
+        _verdict(found, before, after),
         _tiles(found, before, after),
-        '<h2>Unexplained effort, recordings for validation</h2>',
+        '<h2>Effort that the model does not explain, in recordings for validation</h2>',
         _residual_table(tree, before, after),
-        '<h2>What the data tell: base parameters</h2>',
-        _value_table(base_rows(found)),
-        '<h2>Friction and armature of the corrected robot</h2>',
-        _value_table(joint_rows(found)),
+    ]
+    figures = [
+        (
+            'Unexplained effort over time, before and after the correction',
+            _residual_figure(tree, series),
+        ),
+        ('Recorded effort', _effort_figure(tree, series[0])),
+    ]
+    below = [
         '<h2>What the data could not tell</h2>',
         _list([*found.silence()]),
+        '<h2>Friction and armature of the corrected robot</h2>',
+        _value_table(joint_rows(found)),
+        '<h2>Links of the corrected robot</h2>',
+        _link_table(found),
+        '<h2>What the data tell: base parameters</h2>',
+        f'<p>{_LEGEND}</p>',
+        _value_table(base_rows(found)),
         '<h2>How it was evaluated</h2>',
         _list([found.plan.choice.sentence(), *remarks]),
     ]
-    figures = [
-        ('Residual with the nominal and the corrected model', _residual_figure(tree, series)),
-        ('Recorded effort', _effort_figure(tree, series[0])),
-    ]
-    path.write_text(page(title, lead, tables, figures), encoding='utf-8')
+    path.write_text(page(title, lead, head, figures, below), encoding='utf-8')
+
+
+def _verdict(found: Identification, before: Residuals, after: Residuals) -> str:
+    name = escape(found.tree.name)
+    if math.isnan(after.worst):
+        return '<p>The recordings for validation have no joint that moves: nothing is proved.</p>'
+    if after.worst < before.worst:
+        return (
+            f"<p>The description of {name} leaves up to {before.worst:.3g} % of a joint's effort "
+            f'unexplained, the corrected model {after.worst:.2g} %: '
+            f'{_plain(before.worst / max(after.worst, _LEAST))} times less.</p>'
+        )
+    return (
+        f'<p><b>The corrected model explains the recordings no better than the description '
+        f'({after.worst:.3g} % against {before.worst:.3g} %): do not use it.</b></p>'
+    )
+
+
+def _plain(ratio: float) -> str:
+    """Return a number to two digits without an exponent."""
+    return f'{float(f"{ratio:.2g}"):,.15g}'
 
 
 def _force(tree: RobotTree, i: int) -> str:
@@ -68,46 +106,85 @@ def _force(tree: RobotTree, i: int) -> str:
 
 def _tiles(found: Identification, before: Residuals, after: Residuals) -> str:
     tiles = [
-        (f'{before.worst:.3g} %', 'largest residual before, of RMS effort'),
-        (f'{after.worst:.3g} %', 'largest residual after'),
-        (f'{len(found.estimate.base)}', 'base parameters'),
-        (f'{found.estimate.condition:.3g}', 'condition of the regressor'),
+        (_percent(before.worst), 'unexplained before, worst joint'),
+        (_percent(after.worst), 'unexplained after, worst joint'),
+        (f'{len(found.estimate.base)}', 'combinations of parameters told'),
+        (f'{found.estimate.condition:.3g}', 'condition of the motion (1 is best)'),
     ]
     cells = (f'<div class="tile"><b>{value}</b><span>{name}</span></div>' for value, name in tiles)
     return f'<div class="tiles">{"".join(cells)}</div>'
 
 
 def _residual_table(tree: RobotTree, before: Residuals, after: Residuals) -> str:
-    head = ('joint', 'RMS effort', 'before', 'after', 'before', 'after', 'peak after', 'at rest')
+    head = (
+        'joint', 'RMS effort', 'unexplained before', 'unexplained after', 'before', 'after',
+        'peak after', 'samples moving', 'at rest, left out',
+    )  # fmt: skip
     rows = [
         (
             escape(joint),
             f'{before.rms_effort[i]:.4g} {_force(tree, i)}',
-            f'{before.rms[i]:.4g} {_force(tree, i)}',
+            f'{before.rms[i]:.3g} {_force(tree, i)}',
             f'{after.rms[i]:.3g} {_force(tree, i)}',
-            f'{before.percent[i]:.4g} %',
-            f'{after.percent[i]:.3g} %',
+            _percent(before.percent[i]),
+            _percent(after.percent[i]),
             f'{after.peak[i]:.3g} {_force(tree, i)}',
-            f'{after.at_rest[i]} samples',
+            f'{after.sliding[i]}',
+            f'{after.at_rest[i]}',
         )
         for i, joint in enumerate(before.joints)
     ]
     return _table(head, rows)
 
 
+def _percent(value: float) -> str:
+    return 'not moved' if math.isnan(value) else f'{value:.3g} %'
+
+
 def _value_table(rows: Sequence[Row]) -> str:
-    head = ('parameter', 'nominal', 'identified', 'standard deviation', 'unit')
+    head = ('parameter', 'description', 'identified', 'standard deviation', 'change', 'unit')
     cells = [
         (
             escape(row.name),
-            f'{row.nominal:.6g}',
-            f'{row.value:.6g}',
-            f'{row.deviation:.2g}',
+            f'{row.nominal:.5g}',
+            f'{row.value:.5g}',
+            f'{row.deviation:.2g}' if row.deviation else 'not told',
+            _change(row.nominal, row.value),
             escape(row.unit),
         )
         for row in rows
     ]
     return _table(head, cells)
+
+
+def _change(old: float, new: float) -> str:
+    if new == old:
+        return 'none'
+    return f'{100.0 * (new - old) / abs(old):+.3g} %' if old else 'new'
+
+
+def _link_table(found: Identification) -> str:
+    """Return masses and centres of mass, and how much of them the data told."""
+    head = (
+        'link', 'mass before', 'mass after', 'told by data', 'centre before', 'centre after',
+    )  # fmt: skip
+    nominal, tree = found.plan.unknowns.tree, found.tree
+    rows = [
+        (
+            escape(name),
+            f'{nominal.mass[i]:.4g} kg',
+            f'{tree.mass[i]:.4g} kg',
+            f'{100.0 * found.physical.told[PER_BODY * i]:.0f} %',
+            _millimetres(nominal.com[i]),
+            _millimetres(tree.com[i]),
+        )
+        for i, name in enumerate(tree.link_names)
+    ]
+    return _table(head, rows)
+
+
+def _millimetres(point: Array) -> str:
+    return ' '.join(f'{1e3 * x + 0.0:.1f}' for x in point.tolist()) + ' mm'
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -137,7 +214,10 @@ def _panels(tree: RobotTree) -> tuple[Any, list[tuple[int, int]]]:
 def _residual_figure(tree: RobotTree, series: tuple[ResidualSeries, ResidualSeries]) -> Any:
     figure, places = _panels(tree)
     for part, name, colour in zip(
-        series, ('nominal', 'corrected'), (COLOURS[1], COLOURS[0]), strict=True
+        series,
+        ('by the description', 'by the corrected model'),
+        (COLOURS[1], COLOURS[0]),
+        strict=True,
     ):
         step = max(1, len(part.time) // _MOST_POINTS)
         for i, (row, column) in enumerate(places):

@@ -19,6 +19,7 @@ from robot_dynamics_ros.analysis.excitation import design_excitation
 from robot_dynamics_ros.analysis.metrics import TrackingMetrics, tracking_metrics
 from robot_dynamics_ros.analysis.recording import Recording
 from robot_dynamics_ros.analysis.report import write_tracking_report
+from robot_dynamics_ros.analysis.report_correction import ratio_text, write_correction_report
 from robot_dynamics_ros.apps import identify
 from robot_dynamics_ros.apps.excite import excitation_trajectory, write_excitation
 from robot_dynamics_ros.apps.lockstep import SETTLE, run_lockstep
@@ -33,6 +34,12 @@ from robot_dynamics_ros.simulation.model_error import Mismatch, with_mismatch
 from robot_dynamics_ros.simulation.mujoco_plant import MujocoPlant
 
 PERIOD = 1e-3
+_LINKS = (
+    ('before.html', 'the motion tracked by the description'),
+    ('report.html', 'what was identified, how surely, and what not'),
+    ('after.html', 'the motion tracked by the corrected model'),
+    ('corrected.urdf', 'the corrected robot'),
+)
 _FREQUENCY = 15.0  # rad/s of the feedback
 _LEAST_GAIN = 10.0  # ratio of tracking errors below which the demo has failed
 _MOST_UNEXPLAINED = 2.0  # percent of the RMS effort
@@ -51,6 +58,7 @@ class _Stage:
     """A tracked run under one model."""
 
     title: str
+    recording: Recording
     metrics: TrackingMetrics
 
 
@@ -78,9 +86,9 @@ def run(args: argparse.Namespace) -> int:
     corrected = load_robot(out / 'corrected.urdf')
     after = _track(console, 'the corrected model', corrected, real, test, out / 'after.html')
     gains = np.array(before.metrics.rms_error) / np.array(after.metrics.rms_error)
-    _write(out, before, after)
-    _print(console, before, after)
-    console.print(f'written: {out}/')
+    _write(out, nominal, before, after)
+    _print(console, nominal, before, after)
+    console.print(f'written: {out}/; begin with {out}/summary.html')
     if code or gains.min() < _LEAST_GAIN:
         console.print(f'failed: a joint tracks only {gains.min():.3g} times better')
         return 1
@@ -138,7 +146,7 @@ def _track(
     metrics = tracking_metrics(recording, model, window)
     lead = 'An arm that differs from its description, under computed torque.'
     write_tracking_report(report, f'{model.name} by {by}', lead, recording, model, metrics)
-    return _Stage(by, metrics)
+    return _Stage(by, recording, metrics)
 
 
 def _excite(console: Console, out: Path, nominal: RobotTree, real: RobotTree) -> Path:
@@ -162,24 +170,40 @@ def _identify_arguments(bag: Path, out: Path) -> argparse.Namespace:
     return parser.parse_args([str(bag), '--output', str(out), '--most', str(_MOST_UNEXPLAINED)])
 
 
-def _write(out: Path, *stages: _Stage) -> None:
+def _write(out: Path, nominal: RobotTree, before: _Stage, after: _Stage) -> None:
+    stages = before, after
     document: dict[str, Any] = {
         'tracking': [{'model': stage.title, **stage.metrics.as_dict()} for stage in stages]
     }
     (out / 'tracking.json').write_text(json.dumps(document, indent=2) + '\n', encoding='utf-8')
+    write_correction_report(
+        out / 'summary.html',
+        f'{nominal.name}: identified, corrected, tracked again',
+        'Computed torque on a simulated arm that differs from its description, along a motion '
+        'that nothing was learned from.',
+        nominal,
+        (before.recording, after.recording),
+        (before.metrics, after.metrics),
+        _LINKS,
+    )
 
 
-def _print(console: Console, before: _Stage, after: _Stage) -> None:
+def _print(console: Console, nominal: RobotTree, before: _Stage, after: _Stage) -> None:
     table = Table(title='Tracking error of the same controller, RMS', title_justify='left')
     table.add_column('joint')
     for stage in (before, after):
         table.add_column(f'by {stage.title}', justify='right')
-    table.add_column('better', justify='right')
+    table.add_column('')
     rows = zip(
-        before.metrics.joints, before.metrics.rms_error, after.metrics.rms_error, strict=True
+        nominal.joint_names,
+        nominal.prismatic,
+        before.metrics.rms_error,
+        after.metrics.rms_error,
+        strict=True,
     )
-    for joint, worse, better in rows:
-        table.add_row(joint, f'{worse:.3g}', f'{better:.3g}', f'{worse / better:.3g} times')
-    tool = before.metrics.tool_rms_mm, after.metrics.tool_rms_mm
-    table.add_row('tool, mm', *(f'{mm:.3g}' for mm in tool), f'{tool[0] / tool[1]:.3g} times')
+    for joint, slides, old, new in rows:
+        unit = 'm' if slides else 'rad'
+        table.add_row(joint, f'{old:.3g} {unit}', f'{new:.3g} {unit}', ratio_text(old, new))
+    old, new = before.metrics.tool_rms_mm, after.metrics.tool_rms_mm
+    table.add_row('tool', f'{old:.3g} mm', f'{new:.3g} mm', ratio_text(old, new))
     console.print(table)

@@ -238,7 +238,10 @@ def test_what_the_data_could_not_tell_is_said():
     assert 'joint2.damping' in said
     assert 'kept at its nominal value, since not told apart: ' in said
     assert 'joint1.armature' in said
-    assert 'without effect on any effort, nominal: link1.m' in said
+    assert (
+        'without effect on any effort, as near the nominal robot as a real body can be: link1.m'
+        in said
+    )
 
 
 # ---- physical parameters ------------------------------------------------------------------------

@@ -58,6 +58,8 @@ def test_identify_learns_from_one_bag_and_proves_it_on_another(bags, tmp_path, c
     report = (out / 'report.html').read_text()
     assert 'What the data could not tell' in report
     assert 'validated on' in report
+    assert "of a joint's effort unexplained" in report
+    assert report.index('Unexplained effort over time') < report.index('What the data could not')
     said = capsys.readouterr().out
     assert 'kept at its nominal value, since not told apart: joint1.armature' in said
 
@@ -149,7 +151,7 @@ def test_excite_writes_a_motion_that_can_be_sent(tmp_path, capsys):
     assert 'give another, or --overwrite' in capsys.readouterr().err
 
 
-def test_the_demo_makes_the_same_controller_track_far_better(tmp_path):
+def test_the_demo_makes_the_same_controller_track_far_better(tmp_path, capsys):
     from robot_dynamics_ros.apps.identify_demo import TOOL, WEAR
 
     assert main(['identify_demo', '--out', str(tmp_path / 'demo')]) == 0
@@ -166,3 +168,10 @@ def test_the_demo_makes_the_same_controller_track_far_better(tmp_path):
     np.testing.assert_allclose(found.mass[2:].sum(), real.mass[2:].sum(), rtol=1e-3)
     for name in ('bag', 'trajectory.yaml', 'report.html', 'before.html', 'after.html'):
         assert (out / name).exists()
+    summary = (out / 'summary.html').read_text()
+    for told in (f'{before["tool_rms_mm"]:.3g} mm', f'{after["tool_rms_mm"]:.3g} mm'):
+        assert f'<b>{told}</b>' in summary
+    assert 'href="report.html"' in summary
+    printed = capsys.readouterr().out
+    assert f'{before["rms_error"][2]:.3g} m ' in printed
+    assert f'{before["rms_error"][3]:.3g} rad' in printed

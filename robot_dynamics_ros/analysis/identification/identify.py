@@ -225,5 +225,8 @@ def _silence(found: Identification) -> list[str]:
     silent = estimate.base.no_effect
     silent = silent[silent < unknowns.links]
     if len(silent):
-        said.append('without effect on any effort, nominal: ' + ', '.join(names[silent]))
+        said.append(
+            'without effect on any effort, as near the nominal robot as a real body can be: '
+            + ', '.join(names[silent])
+        )
     return said
