@@ -14,6 +14,9 @@ from robot_dynamics_ros.spatial.scalar import Array, Scalar, cos, sin
 
 Point = list[Scalar]
 
+#: Parts of a lap between which a curve is looked at.
+PARTS = 40
+
 
 class Curve(ABC):
     """A twice continuously differentiable curve p(s) with s from 0 to ``length``.
@@ -22,16 +25,22 @@ class Curve(ABC):
         size: Number of components of p.
         length: Where s ends, in the unit of s; infinite for a curve without end.
         formula: Whether ``at`` is one formula in s, free of cases, and so runs over symbols.
+        knots: Values of s where its pieces meet.
     """
 
     size: int
     length: float
     formula: bool = True
+    knots: tuple[float, ...] = ()
 
     @property
     def lap(self) -> float:
         """The parameter after which everything has been seen once."""
         return self.length
+
+    def grain(self, s: float) -> float:
+        """Return the step in s, from s on, between two points that show the curve's shape."""
+        return self.lap / PARTS
 
     @abstractmethod
     def at(self, s: Scalar) -> tuple[Point, Point, Point]:
@@ -75,6 +84,11 @@ class Linear(Curve):
     def lap(self) -> float:
         """Ten seconds."""
         return 10.0
+
+    def grain(self, s: float) -> float:
+        """Return the time in which no component grows by more than 0.05 (rad or m)."""
+        fastest = max(abs(x) for x in self.rate)
+        return 0.05 / fastest if fastest else self.lap
 
     def at(self, s: Scalar) -> tuple[Point, Point, Point]:
         """Return p, dp/ds and d2p/ds2."""
@@ -159,13 +173,17 @@ class Lissajous(Curve):
         phase = numbers('phase', phase or [0.0] * self.size, self.size)
         omega = [2.0 * math.pi * x for x in nu]
         self._rows = list(zip(self.center, amplitude, omega, phase, strict=True))
-        moving = [abs(x) for x, a in zip(nu, amplitude, strict=True) if x and a]
-        self._lap = 1.0 / min(moving) if moving else 1.0
+        moving = [abs(x) for x, a in zip(nu, amplitude, strict=True) if x and a] or [1.0]
+        self._lap, self._grain = 1.0 / min(moving), 1.0 / (PARTS * max(moving))
 
     @property
     def lap(self) -> float:
         """One turn of the slowest component, s; an exact period if the others are multiples."""
         return min(self._lap, self.length)
+
+    def grain(self, s: float) -> float:
+        """Return a part of a turn of the fastest component, s."""
+        return self._grain
 
     def at(self, s: Scalar) -> tuple[Point, Point, Point]:
         """Return p, dp/ds and d2p/ds2."""

@@ -98,6 +98,14 @@ class NullSpaceTask:
         pairs = zip(damped, balanced, v, strict=True)
         return np.array([x if flag else y for flag, x, y in pairs])
 
+    def settling_time(self, q: Array) -> float:
+        """Return the time constant with which the fastest damped joint settles at q, s."""
+        depth = np.maximum(0.0, 1.0 - (q - self.lower) / self.limit_margin)
+        depth += np.maximum(0.0, 1.0 - (self.upper - q) / self.limit_margin)
+        rate = self.stiffness + 2.0 * self.limit_gain * depth / self.limit_margin
+        fast = (self.damping > 0.0) & (rate > 0.0)
+        return float((self.damping[fast] / rate[fast]).min()) if fast.any() else np.inf
+
     def pull(self, q: Array) -> Array:
         """Return the part that depends on the position, new array of shape (n,)."""
         below = [positive_part(1 - x) for x in (q - self.lower) / self.limit_margin]

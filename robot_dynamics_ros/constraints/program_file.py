@@ -59,8 +59,7 @@ def load_program(
     program = _program(Section('program', _mapping(source)), tree)
     if not check:
         return program
-    rehearse(program, home)
-    return program
+    return replace(program, remarks=(*program.remarks, *rehearse(program, home).remarks))
 
 
 def shipped_programs() -> dict[str, Path]:

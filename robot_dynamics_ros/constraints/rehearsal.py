@@ -16,6 +16,8 @@ import numpy as np
 
 from robot_dynamics_ros.constraints.error_dynamics import projected_gains, stabilizing
 from robot_dynamics_ros.constraints.given_arrays import array
+from robot_dynamics_ros.constraints.instants import instants
+from robot_dynamics_ros.constraints.path_efforts import effort_remarks, path_efforts
 from robot_dynamics_ros.constraints.program import Program, Start
 from robot_dynamics_ros.constraints.task_inverse import Singularity, TaskInverse
 from robot_dynamics_ros.errors import ProgramError
@@ -37,12 +39,31 @@ class Rehearsal(NamedTuple):
         q: Joint positions with f = 0, shape (k, n), rad or m.
         v: Joint velocities along it, shape (k, n), rad/s or m/s.
         sigma_min: Smallest singular value of Gamma, shape (k,).
+        effort: What the drives need on the path, friction included, shape (k, n), N m or N.
+        remarks: What is legal but may surprise, one sentence each.
     """
 
     times: Array
     q: Array
     v: Array
     sigma_min: Array
+    effort: Array
+    remarks: tuple[str, ...] = ()
+
+
+class _Place(NamedTuple):
+    """The path at an instant."""
+
+    q: Array
+    v: Array
+    settling: Array  # the part of v that f does not feel
+    sigma_min: float
+
+    def guess(self, program: Program, step: float) -> Array:
+        """Return a configuration near the path a step later; free joints do not overshoot."""
+        task = program.null_space
+        settle = step if task is None else min(step, task.settling_time(self.q))
+        return self.q + step * (self.v - self.settling) + settle * self.settling
 
 
 def rehearse(program: Program, home: Array | None = None, samples: int = 200) -> Rehearsal:
@@ -53,7 +74,7 @@ def rehearse(program: Program, home: Array | None = None, samples: int = 200) ->
         home: Configuration from which the start of the path is sought if the program gives none,
             shape (n,), rad or m; the posture of its null-space task, or the middle of the
             limits, if None.
-        samples: Instants that are looked at, evenly over the program's horizon.
+        samples: Instants that are looked at over the program's horizon; more where it moves fast.
 
     Returns:
         The path.
@@ -63,43 +84,50 @@ def rehearse(program: Program, home: Array | None = None, samples: int = 200) ->
             joint limit, the Jacobian loses rank, or (m > n) the projected error is unstable;
             names row, joint, time and figure.
 
-    Cost: about 2 ms an instant.
+    Cost: about 2 ms an instant, of which there are at most ``instants.MOST``.
     """
-    times = np.linspace(0.0, max(program.horizon, 1e-3), samples)
-    rows = [_visit(program, starting_configuration(program, home), 0.0)]
+    horizon = max(program.horizon, 1e-3)
+    times = instants(program.stack.signals, horizon, samples)
+    places = [_visit(program, starting_configuration(program, home), 0.0)]
     for before, t in itertools.pairwise(times.tolist()):
-        q, v, _ = rows[-1]
-        rows.append(_visit(program, q + (t - before) * v, t))
-    sigma = np.array([row[2] for row in rows])
-    for k in range(1, samples - 1):
+        places.append(_visit(program, places[-1].guess(program, t - before), t))
+    sigma = np.array([place.sigma_min for place in places])
+    for k in range(1, len(times) - 1):
         if sigma[k] < 20.0 * program.refuse_below and sigma[k] == sigma[k - 1 : k + 2].min():
-            _approach_minimum(program, rows[k - 1], times[k - 1], times[k + 1])
-    return Rehearsal(
-        times, np.array([row[0] for row in rows]), np.array([row[1] for row in rows]), sigma
-    )
+            _approach_minimum(program, places[k - 1], times[k - 1], times[k + 1])
+    q, v = np.array([place.q for place in places]), np.array([place.v for place in places])
+    effort = path_efforts(program, times, q, v)
+    remarks = [*_unseen(times, horizon), *effort_remarks(program.tree, times, effort)]
+    return Rehearsal(times, q, v, sigma, effort, tuple(remarks))
 
 
-def _visit(program: Program, guess: Array, t: float) -> tuple[Array, Array, float]:
-    """Return configuration, velocity and smallest singular value at an instant; check them."""
+def _unseen(times: Array, horizon: float) -> list[str]:
+    if times[-1] >= horizon:
+        return []
+    return [
+        f'the path is walked through until t = {times[-1]:.3g} s only, of {horizon:.3g} s that '
+        'its parts need to be seen once'
+    ]
+
+
+def _visit(program: Program, guess: Array, t: float) -> _Place:
+    """Return the path near a configuration at an instant; check it."""
     q, f = _solve(program, guess, t)
     _require_reached(program, f, q, t)
-    v, solution = _rates(program, q, t)
+    v, settling, solution = _rates(program, q, t)
     _require_rank(program, solution, q, t)
     _require_limits(program.tree, q, v, t)
     _require_projected_stability(program, q, t)
-    return q, v, solution.sigma_min
+    return _Place(q, v, settling, solution.sigma_min)
 
 
-def _approach_minimum(
-    program: Program, first: tuple[Array, Array, float], start: float, end: float
-) -> None:
+def _approach_minimum(program: Program, first: _Place, start: float, end: float) -> None:
     """Look between two instants for the smallest singular value, by golden section."""
-    q, v, _ = first
     ratio = 0.5 * (np.sqrt(5.0) - 1.0)
     low, high = start, end
 
     def sigma(t: float) -> float:
-        return _visit(program, q + (t - start) * v, t)[2]
+        return _visit(program, first.guess(program, t - start), t).sigma_min
 
     a, b = high - ratio * (high - low), low + ratio * (high - low)
     at_a, at_b = sigma(a), sigma(b)
@@ -170,15 +198,15 @@ def _solve(program: Program, q: Array, t: float) -> tuple[Array, Array]:
     return q, f
 
 
-def _rates(program: Program, q: Array, t: float) -> tuple[Array, TaskInverse]:
-    """Return the joint velocity along the path, and the inverse it was found with."""
+def _rates(program: Program, q: Array, t: float) -> tuple[Array, Array, TaskInverse]:
+    """Return the velocity along the path, its settling part, and the inverse they are from."""
     still = np.zeros(program.n)
     _, f_t, Gamma, _ = program.stack.evaluate(q, still, t)
     solution = TaskInverse(Gamma, None, program.weights, _GENTLE)
-    v = solution.solve(-f_t)
+    settling = still
     if program.null_space is not None:
-        v = v + solution.project(program.settling_velocity(q, still))
-    return v, solution
+        settling = solution.project(program.settling_velocity(q, still))
+    return solution.solve(-f_t) + settling, settling, solution
 
 
 def _require_consistent(program: Program, start: Start) -> None:

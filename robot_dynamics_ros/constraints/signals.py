@@ -14,6 +14,8 @@ from robot_dynamics_ros.spatial.scalar import Scalar
 
 Sample = tuple[Point, Point, Point]
 
+_RAMP_STEPS = 10
+
 
 class Signal(ABC):
     """A quantity x(t) of ``size`` components, twice continuously differentiable.
@@ -26,11 +28,17 @@ class Signal(ABC):
         size: Number of components.
         count: How many numbers pass from the first step to the second; 0 if it never changes.
         horizon: Time until which it must be watched to have seen all of it, s.
+        changes: Times at which it begins or ends to move or passes a corner of its curve, s.
     """
 
     size: int
     count: int
     horizon: float = 0.0
+    changes: tuple[float, ...] = ()
+
+    def step(self, t: float) -> float:
+        """Return the time after which it must be looked at again, s; infinite at rest."""
+        return math.inf
 
     @abstractmethod
     def numbers(self, t: Scalar) -> Sequence[Scalar]:
@@ -81,6 +89,22 @@ class Timed(Signal):
         self.curve, self.timing, self.size = curve, timing, curve.size
         self.count = 3 if curve.formula else 3 * curve.size
         self.horizon = min(timing.end, timing.start + timing.ramp + curve.lap / timing.rate)
+        self.changes = (
+            *(timing.start + s for s in (curve.knots if isinstance(timing, Clock) else ())),
+            timing.start,
+            timing.start + timing.ramp,
+            timing.end - timing.ramp,
+            timing.end,
+        )
+
+    def step(self, t: float) -> float:
+        """Return the time after which it must be looked at again, s; infinite at rest."""
+        timing = self.timing
+        if not timing.start <= t < timing.end:
+            return math.inf
+        step = self.curve.grain(float(timing.at(t)[0])) / timing.rate
+        steady = timing.start + timing.ramp <= t < timing.end - timing.ramp
+        return step if steady or not timing.ramp else min(step, timing.ramp / _RAMP_STEPS)
 
     def numbers(self, t: Scalar) -> Sequence[Scalar]:
         """Return the parameter and its rates, or the whole sample of a curve made of pieces."""

@@ -42,6 +42,7 @@ class Spline(Curve):
         ends = 'periodic' if closed else 'natural'
         self._pieces = _Pieces(CubicSpline(knots, table, bc_type=ends), knots, 3)
         self.size, self._lap = table.shape[1], float(knots[-1])
+        self._grain = max(float(chords.min()) / 4.0, self._lap / 400.0)
         self.closed = closed
         self.length = self._lap * float(laps) if closed else self._lap
 
@@ -49,6 +50,10 @@ class Spline(Curve):
     def lap(self) -> float:
         """Once through all points."""
         return self._lap
+
+    def grain(self, s: float) -> float:
+        """Return a quarter of the shortest chord, m, or a 400th of the lap if that is longer."""
+        return self._grain
 
     def at(self, s: Scalar) -> tuple[Point, Point, Point]:
         """Return p, dp/ds and d2p/ds2."""
@@ -83,6 +88,12 @@ class Waypoints(Curve):
         spline = make_interp_spline(knots, table, k=5, bc_type=(ends, ends))
         self._pieces = _Pieces(spline, np.unique(spline.t), 5)
         self.size, self.length = table.shape[1], float(knots[-1])
+        self.knots = tuple(knots.tolist())
+
+    def grain(self, s: float) -> float:
+        """Return an eighth of the time between the neighbouring points, s."""
+        i = min(max(bisect_right(self.knots, s), 1), len(self.knots) - 1)
+        return (self.knots[i] - self.knots[i - 1]) / 8.0
 
     def at(self, s: Scalar) -> tuple[Point, Point, Point]:
         """Return p, dp/ds and d2p/ds2."""

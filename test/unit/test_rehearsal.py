@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The walk along a program's path: where it looks, and what the drives need there."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from samples import sample, shipped
+
+from robot_dynamics_ros.constraints import instants as where
+from robot_dynamics_ros.constraints.curves import Circle, Linear, Lissajous
+from robot_dynamics_ros.constraints.instants import instants
+from robot_dynamics_ros.constraints.null_space import NullSpaceTask
+from robot_dynamics_ros.constraints.program_file import load_program
+from robot_dynamics_ros.constraints.rehearsal import rehearse
+from robot_dynamics_ros.constraints.signals import Constant, Timed
+from robot_dynamics_ros.constraints.splines import Spline, Waypoints
+from robot_dynamics_ros.constraints.timing import Clock, Timing
+from robot_dynamics_ros.control.control_law import Reference
+from robot_dynamics_ros.control.registry import make_law
+from robot_dynamics_ros.description.shipped import share_directory
+from robot_dynamics_ros.errors import ProgramError
+from robot_dynamics_ros.model import load_robot
+
+
+def scara_program(target, height=0.25):
+    return {
+        'constraints': [
+            {'kind': 'point', 'frame': 'tool', 'axes': 'xy', 'target': target},
+            {'kind': 'point', 'name': 'z', 'frame': 'tool', 'axes': 'z', 'target': height},
+            {'kind': 'joint_coupling', 'coefficients': {'joint4': 1.0}, 'value': 0.0},
+        ]
+    }
+
+
+# ---- where it looks -----------------------------------------------------------------------------
+
+
+def test_a_short_excursion_after_a_long_rest_is_seen():
+    """0.65 m is out of the reach of 0.6 m, for half a second of an hour."""
+    way = {'times': [0, 4, 8], 'points': [[0.5, 0.0], [0.65, 0.0], [0.5, 0.0]]}
+    program = scara_program({'waypoints': way, 'start': 3600.0})
+    with pytest.raises(ProgramError, match=r'tool x \(m\): cannot be reached at t = 360\d\.'):
+        load_program(program, sample('scara').tree)
+
+
+def test_a_slow_signal_does_not_make_the_walk_skip_a_fast_one(monkeypatch):
+    """Steps of the slow one alone would be 50 s, forty laps of the circle."""
+    monkeypatch.setattr(where, 'MOST', 100)
+    circle = {'circle': {'center': [0.35, 0.1, 0.0], 'radius': 0.1}, 'speed': 0.5}
+    slow = {'lissajous': {'center': 0.25, 'amplitude': 0.01, 'frequency': 0.001}}
+    path = rehearse(
+        load_program(scara_program(circle, slow), sample('scara').tree, check=False), samples=20
+    )
+    assert len(path.times) == 100
+    assert np.diff(path.times).max() <= 2.0 * np.pi * 0.1 / 0.5 / 40.0 + 1e-12
+    assert path.remarks == (
+        f'the path is walked through until t = {path.times[-1]:.3g} s only, of 1e+03 s that its '
+        'parts need to be seen once',
+    )
+
+
+def test_instants_are_even_where_nothing_moves_and_end_at_the_horizon():
+    np.testing.assert_allclose(instants([Constant([1.0])], 2.0, 5), [0.0, 0.5, 1.0, 1.5, 2.0])
+
+
+@pytest.mark.parametrize(
+    ('signal', 'longest'),
+    [
+        (Timed(Circle([0, 0, 0], 0.1), Timing(np.inf, 0.5, 1.0, 10.0)), 0.2 * np.pi / 0.5 / 40),
+        (Timed(Lissajous([0.0], [1.0], [2.0]), Timing(np.inf, 1.0, 1.0, 10.0)), 1 / 80),
+        (Timed(Linear([0.0], [-2.0]), Timing(np.inf, 1.0, 1.0, 10.0)), 0.025),
+        (Timed(Spline([[0.0], [1.0], [1.1]]), Timing(1.1, 0.1, 1.0, 10.0)), 0.25),
+        (Timed(Waypoints([0, 0.8, 8], [[0.0], [1.0], [2.0]]), Clock(8.0, 10.0)), 0.9),
+    ],
+    ids=['circle', 'lissajous', 'linear', 'spline', 'waypoints'],
+)
+def test_instants_are_close_where_a_signal_moves(signal, longest):
+    times = instants([signal], 20.0, 3)
+    moving = times[(times >= 11.0) & (times <= signal.timing.end)]
+    assert times[1] == 10.0  # at rest until the start, which is an instant itself
+    assert np.diff(moving).max() <= longest * 1.002
+    assert times[-1] == 20.0
+    # While it speeds up it is looked at ten times, however slow it is.
+    assert np.count_nonzero((times > 10.0) & (times <= 11.0)) >= (8 if len(times) > 25 else 1)
+
+
+def test_free_joints_settle_without_overshooting_however_long_a_step():
+    """Steps of 15 s, twenty times the time constant of the posture."""
+    tree = shipped('four_dof').tree
+    program = {
+        'constraints': [{'kind': 'joint_program', 'joints': ['joint1'], 'position': 0.0}],
+        'start': {'position': [0.0, -1.0, -0.5, 0.7]},
+        'null_space': {'natural_frequency': 2.0, 'posture': [0.0, -1.2, 0.2, 0.9]},
+    }
+    program = load_program(program, tree, check=False)
+    still = Constant([0.0])
+    still.horizon = 3000.0
+    program.stack.signals = (still,)
+    path = rehearse(program)
+    assert len(path.times) == 200
+    assert path.q.min(axis=0) == pytest.approx([0.0, -1.2, -0.5, 0.7], abs=1e-6)
+    assert path.q[-1] == pytest.approx([0.0, -1.2, 0.2, 0.9], abs=1e-6)
+
+
+def test_the_settling_time_is_that_of_the_linearized_pull(rng):
+    tree = shipped('four_dof').tree
+    task = NullSpaceTask.of(tree, 6.0, 9.0, limit_gain=40.0)
+    for _ in range(20):
+        q = rng.uniform(tree.position_lower, tree.position_upper)
+        h = 1e-6
+        stiffness = (task.pull(q - h) - task.pull(q + h)) / (2.0 * h)
+        assert task.settling_time(q) == pytest.approx(6.0 / stiffness.max(), rel=1e-6)
+    assert NullSpaceTask.of(tree).settling_time(q) == np.inf
+
+
+# ---- what the drives need -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize('name', ['scara_circle', 'four_bar_loop'])
+def test_the_efforts_on_the_path_are_those_of_the_law(name):
+    """The law is compiled and inverts by Jacobi; it is given the path with f = 0."""
+    if name == 'four_bar_loop':
+        tree = load_robot(share_directory() / 'urdf' / 'four_bar.urdf.xacro', effort_limit=99.0)
+    else:
+        tree = sample('scara').tree
+    law = make_law(
+        'constraint_stabilization',
+        tree,
+        program=name,
+        limit_effort=False,
+        friction_velocity='measured',
+    )
+    path = rehearse(law.program, samples=40)
+    out = np.zeros(4)
+    for k in range(0, len(path.times), 7):
+        law.reset(0.0, path.q[k], path.v[k])
+        law.effort(path.times[k], path.q[k], path.v[k], Reference(4), out)
+        # The path satisfies f = 0 to 1e-8, times G0 = 400 and an inertia near 1.
+        np.testing.assert_allclose(path.effort[k], out, atol=1e-4)
+    assert np.abs(path.effort).max() > 1.0
+
+
+def test_a_path_that_needs_more_effort_than_there_is_is_remarked():
+    """Holding still: the gravity torque of joint 2 by four-dof-arm, section 8, is 3.64434 N m."""
+    tree = shipped('four_dof').tree
+    weak = replace(tree, effort_limit=np.array([1.0, 3.5, 1.0, 1.0]))
+    program = {
+        'constraints': [{'kind': 'joint_program', 'position': [0.3, -1.1, -0.4, 0.6]}],
+    }
+    assert load_program(program, tree).remarks == ()
+    (remark,) = load_program(program, weak).remarks
+    assert "joint 'joint2' needs an effort of 3.644 at t = 0.000 s and its limit is 3.5" in remark
