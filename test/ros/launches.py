@@ -106,7 +106,7 @@ class LaunchProcess(NodeProcess):
     """One launch and all that it starts, in a session of their own."""
 
     def __init__(self, node: str, command: list[str], env: Mapping[str, str], log: Path):
-        self.node, self.log = node, log
+        self.node, self.log, self._locks = node, log, set()
         with log.open('wb') as out:
             self._process = subprocess.Popen(
                 command, stdout=out, stderr=subprocess.STDOUT, env=dict(env), cwd=log.parent,

@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -19,6 +20,8 @@ import yaml
 
 PROJECT = Path(__file__).resolve().parents[2]
 _DOMAINS = range(60, 80)
+# The ports, which are few and used again, are named otherwise.
+_SEGMENT = re.compile('/dev/shm/fastrtps_[0-9a-f]{16}_el')
 #: Deadlines are written for a quiet machine; a failure is worth waiting for on a busy one.
 PATIENCE = 3.0
 # A child ends with its parent even if that is killed: PR_SET_PDEATHSIG is 1.
@@ -52,11 +55,34 @@ def wait_until(predicate: Callable[[], Any], seconds: float, what: str) -> Any:
     raise AssertionError(f'{what}: not within {PATIENCE * seconds:g} s')
 
 
+def _shared_memory(pid: int) -> set[Path]:
+    """Return the locks of the segments of shared memory that Fast DDS has made for a process."""
+    found = set()
+    with contextlib.suppress(OSError):
+        for link in Path(f'/proc/{pid}/fd').iterdir():
+            with contextlib.suppress(OSError):
+                found.add(os.readlink(link))
+    return {Path(path) for path in found if _SEGMENT.fullmatch(path)}
+
+
+def _free_shared_memory(locks: set[Path]) -> None:
+    """Remove what killed processes have left: half a megabyte each.
+
+    Every participant that is alive holds the lock of its own segment.
+    """
+    for path in locks:
+        with contextlib.suppress(OSError), path.open('rb') as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            path.with_name(path.name.removesuffix('_el')).unlink(missing_ok=True)
+            path.unlink()
+
+
 class NodeProcess:
     """One node in a process of its own; its output goes to a file."""
 
     def __init__(self, node: str, command: Sequence[str], env: Mapping[str, str], log: Path):
         self.node, self.log = node, log
+        self._locks: set[Path] = set()
         with log.open('wb') as out:
             self._process = subprocess.Popen(
                 command, stdout=out, stderr=subprocess.STDOUT, env=dict(env), cwd=PROJECT
@@ -83,6 +109,7 @@ class NodeProcess:
 
     def stop(self, number: int = signal.SIGINT, seconds: float = 20.0) -> int:
         """Send a signal and return the exit code."""
+        self._locks |= _shared_memory(self.pid)
         self._process.send_signal(number)
         return self.wait(seconds)
 
@@ -99,10 +126,12 @@ class NodeProcess:
         return self.output
 
     def kill(self) -> None:
-        """End the process at once, if it still runs."""
+        """End the process at once, if it still runs, and remove what it cannot any more."""
         if self._process.poll() is None:
+            self._locks |= _shared_memory(self.pid)
             self._process.kill()
         self._process.wait(60.0)
+        _free_shared_memory(self._locks)
 
 
 class Processes:

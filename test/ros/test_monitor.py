@@ -221,15 +221,13 @@ def test_efforts_of_the_command_topic_are_compared_in_the_drivers_units(processe
         Float64MultiArray, 'effort_controller/commands', RELIABLE
     )
     joints = ['axis_1', 'axis_2', 'axis_3', 'axis_4']
-    place = [0.0, 30.0, 120.0, 0.0]
+    place, rest = [0.0, 30.0, 120.0, 0.0], [0.0] * 4
     feed = Feed(peer, joints, place)
     peer.spin_until(commands.get_subscription_count, 30.0, 'subscription of the commands')
     # 10 A on each axis: K = 0.05 N m/A * 100, * -1 on axis 2, 0.05 * 2000 rad/m on axis 3, whose
     # command stands last.
     command = Float64MultiArray(data=[10.0, 10.0, 10.0, 0.5])
     expected = np.array([50.0, -50.0, 50.0, 50.0])
-
-    place, rest = [0.0, 30.0, 120.0, 0.0], [0.0] * 4
 
     def explained() -> bool:
         commands.publish(command)  # best effort, too: the first may be lost
