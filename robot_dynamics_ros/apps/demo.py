@@ -21,7 +21,7 @@ from robot_dynamics_ros.analysis.metrics import TrackingMetrics, tracking_metric
 from robot_dynamics_ros.analysis.reading import read_recording
 from robot_dynamics_ros.analysis.report import write_tracking_report
 from robot_dynamics_ros.apps.scene import SCENES, run_scenes
-from robot_dynamics_ros.apps.scene_processes import RECORDED_COMMANDS, SceneProcesses, own_domain
+from robot_dynamics_ros.apps.scene_processes import IN_LOCKSTEP, SceneProcesses, own_domain
 from robot_dynamics_ros.model.robot_tree import load_robot
 
 #: The trajectory starts at this time; before it the controller takes over and settles, s.
@@ -151,7 +151,7 @@ def _start(nodes: SceneProcesses, robot: str, law: str, bag: Path) -> None:
         'unpause_simulator': True,
     }
     nodes.start('recorder', 'record', {'bag': str(bag), 'progress': True}, robot)
-    control = {'law': law, 'command_listeners': 2, **RECORDED_COMMANDS}
+    control = {'law': law, 'command_listeners': 2, **IN_LOCKSTEP}
     nodes.start('controller', 'control', control, robot)
     nodes.start('simulator', 'simulate', lockstep, robot)
     nodes.start('trajectory', 'send', plan, robot)

@@ -24,7 +24,7 @@ from robot_dynamics_ros.analysis.program_run import (
 )
 from robot_dynamics_ros.analysis.reading import read_recording
 from robot_dynamics_ros.analysis.report_program import write_program_report
-from robot_dynamics_ros.apps.scene_processes import RECORDED_COMMANDS, SceneProcesses, own_domain
+from robot_dynamics_ros.apps.scene_processes import IN_LOCKSTEP, SceneProcesses, own_domain
 from robot_dynamics_ros.constraints.program_file import load_program
 from robot_dynamics_ros.errors import UnknownNameError
 from robot_dynamics_ros.model.robot_tree import load_robot
@@ -185,7 +185,7 @@ def _start(nodes: SceneProcesses, scene: Scene, bag: Path) -> None:
         'program': scene.program,
         'activation_ramp_s': 0.0,
         'command_listeners': 2,
-        **RECORDED_COMMANDS,
+        **IN_LOCKSTEP,
     }
     plant = {
         'mode': 'lockstep',
