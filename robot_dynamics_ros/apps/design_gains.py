@@ -84,6 +84,8 @@ def run(args: argparse.Namespace) -> int:
     indices = np.unique(np.linspace(0, len(path.times) - 1, _POINTS).round().astype(int))
     margins = [program_margins(program, path, int(k), args.delay) for k in indices]
     console = Console()
+    for remark in program.remarks:
+        console.print(f'Remark: {remark}.', markup=False, highlight=False)
     _print_gains(console, program, gains)
     _print_margins(console, program, path, indices, margins, args.delay)
     console.print('\n[bold]In the program file[/bold]')

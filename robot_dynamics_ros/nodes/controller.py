@@ -6,6 +6,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import yaml
@@ -20,11 +21,13 @@ from std_msgs.msg import String
 from robot_dynamics_ros.control.loop import ControlLoop, Observation
 from robot_dynamics_ros.errors import RobotDynamicsError
 from robot_dynamics_ros.nodes import controller_parameters as declared
+from robot_dynamics_ros.nodes.beside import beside
 from robot_dynamics_ros.nodes.controller_diagnostics import ControllerDiagnostics
 from robot_dynamics_ros.nodes.controller_monitor import ControllerMonitor
 from robot_dynamics_ros.nodes.controller_setup import ControllerSetup
 from robot_dynamics_ros.nodes.controller_trajectories import ControllerTrajectories
 from robot_dynamics_ros.nodes.conversions import stamp_to_ns
+from robot_dynamics_ros.nodes.law_monitor import remarks_of
 from robot_dynamics_ros.nodes.parameters import declare, on_set_parameters, values
 from robot_dynamics_ros.nodes.payload_service import PayloadService
 from robot_dynamics_ros.nodes.spinning import run
@@ -259,6 +262,7 @@ class Controller(LifecycleNode):
         )
         self._loop = loop
         self.get_logger().info(self._connection.describe())
+        self._tell_remarks()
         self._publish_parameters()
 
     def _given(self) -> dict[str, Any]:
@@ -270,15 +274,35 @@ class Controller(LifecycleNode):
             declared.check_choices(dict(changes))
             return
         merged = self._given() | dict(changes)
-        self._setup.check(merged, changes)
+        if self._running and changes.keys() & declared.LAW_CHANGES:
+            # A program takes a second to be examined and compiled: the arm stays driven.
+            work = partial(self._setup.check, merged, changes)
+            beside(work, self._take_state, self._watch, _STOP_PERIOD_S)
+        else:
+            self._setup.check(merged, changes)
         if changes.keys() & declared.PAYLOAD_CHANGES:
             self._payload.check(merged)
+
+    def _take_state(self) -> bool:
+        """Answer a state that waits; return whether there was one."""
+        states = self._connection.states
+        with states.handle:
+            taken = states.handle.take_message(states.msg_type, states.raw)
+        if taken is not None:
+            self._on_state(taken[0])
+        return taken is not None
+
+    def _tell_remarks(self) -> None:
+        for remark in remarks_of(self._loop.law):
+            self.get_logger().warning(remark)
 
     def _apply_change(self, changes: Mapping[str, Any]) -> None:
         if self._loop is None:
             return
         given = self._given()
         self._setup.apply(given, changes)
+        if changes.keys() & declared.LAW_CHANGES:
+            self._tell_remarks()
         if changes.keys() & declared.PAYLOAD_CHANGES:
             self._payload.update()
         self._monitor.decimation = given['monitor_decimation']

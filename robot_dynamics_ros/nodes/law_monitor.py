@@ -95,5 +95,12 @@ def condition_of(law: ControlLaw) -> dict[str, str]:
     }
 
 
+def remarks_of(law: ControlLaw) -> list[str]:
+    """Return what is legal in a law's program but may surprise; nothing for other laws."""
+    if not isinstance(law, ConstraintStabilization):
+        return []
+    return [f'program {law.program.name!r}: {remark}' for remark in law.program.remarks]
+
+
 def _doubles(values: Any) -> array.array[float]:
     return array.array('d', np.asarray(values, dtype=float).tobytes())
