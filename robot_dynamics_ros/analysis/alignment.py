@@ -8,6 +8,7 @@ velocity times d, which makes d a least-squares quotient.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -167,11 +168,14 @@ def _even(run: Recording) -> bool:
 
 def _seconds(text: str) -> float:
     try:
-        return float(text)
+        shift = float(text)
     except ValueError:
+        shift = math.nan
+    if not math.isfinite(shift):
         raise ConfigurationError(
             f'alignment {text!r}', 'is no way to align', f'{", ".join(METHODS)}, or seconds'
-        ) from None
+        )
+    return shift
 
 
 def _start(course: _Course, level: float) -> float:

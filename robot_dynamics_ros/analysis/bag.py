@@ -162,6 +162,16 @@ class BagReader:
         self.path = Path(path)
         self._files = find_files(path)
         self._folder = TemporaryDirectory(prefix='robot_dynamics_bag_')
+        try:
+            self._open()
+        except BaseException:
+            self._folder.cleanup()
+            raise
+        self._read: dict[str, int] = {}
+        self._damaged_messages = 0
+
+    def _open(self) -> None:
+        """Find out what the storage files hold."""
         self._storages = [_storage(file, self._folder) for file in self._files.files]
         for storage in self._storages:
             if not storage.has_summary:
@@ -172,8 +182,6 @@ class BagReader:
         self._types = _Types(definitions, self._files.distro)
         self.remarks = dict(self._files.remarks)
         self.counts = self._count()
-        self._read: dict[str, int] = {}
-        self._damaged_messages = 0
 
     def __enter__(self) -> BagReader:
         return self

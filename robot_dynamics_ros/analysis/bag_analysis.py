@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from robot_dynamics_ros.analysis.bag_files import short_name
 from robot_dynamics_ros.analysis.curves import Curves
 from robot_dynamics_ros.analysis.json_files import write_json
 from robot_dynamics_ros.analysis.judging.bench import Bench, Choices, Sink
@@ -238,7 +239,7 @@ def _write(folder: Path, result: BagResult, tree: RobotTree, curves: Curves | No
     )
     write_analysis_report(
         folder / 'report.html',
-        f'Recording {Path(result.bag).name}',
+        f'Recording {short_name(Path(result.bag))}',
         lead,
         tree,
         result.figures,

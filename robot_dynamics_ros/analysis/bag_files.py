@@ -57,7 +57,7 @@ def find_files(path: str | os.PathLike[str]) -> BagFiles:
         return BagFiles(path, (path,))
     if not path.is_dir():
         raise RecordingError(f'bag {str(path)!r}', 'no such folder', 'give a rosbag2 folder')
-    present = sorted((file for file in path.iterdir() if _KIND.search(file.name)), key=_natural)
+    present = sorted(filter(_is_storage, path.iterdir()), key=_natural)
     if not present:
         raise RecordingError(
             f'bag {str(path)!r}', 'holds no .mcap or .db3 file', 'give a rosbag2 folder'
@@ -78,9 +78,18 @@ def find_files(path: str | os.PathLike[str]) -> BagFiles:
 
 def is_bag(path: Path) -> bool:
     """Return whether a path is a recording: a storage file, or a folder that holds one."""
-    if path.is_file():
-        return bool(_KIND.search(path.name))
-    return path.is_dir() and any(_KIND.search(file.name) for file in path.iterdir())
+    return _is_storage(path) or (path.is_dir() and any(map(_is_storage, path.iterdir())))
+
+
+def short_name(bag: Path) -> str:
+    """Return a short name of a bag; of ``runs/a/bag`` it is ``a``."""
+    bag = bag.resolve()
+    name = bag.name.split('.')[0] if bag.is_file() else bag.name
+    return bag.parent.name if name in ('bag', 'rosbag2') else name
+
+
+def _is_storage(path: Path) -> bool:
+    return path.is_file() and bool(_KIND.search(path.name))
 
 
 def _natural(path: Path) -> list[Any]:

@@ -14,6 +14,7 @@ sequence is its length, then the elements.
 from __future__ import annotations
 
 import struct
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -129,7 +130,7 @@ class _Walk:
         return start, count
 
 
-class Columns:
+class Columns(ABC):
     """Cuts messages of one topic into columns.
 
     Attributes:
@@ -194,17 +195,21 @@ class Columns:
         self.unreadable += found is None
         return found
 
+    @abstractmethod
     def _layout(self, data: bytes) -> _Layout:
-        raise NotImplementedError
+        """Return where the numbers of a message stand."""
 
+    @abstractmethod
     def _read(self, place: int, message: Any) -> Any:
-        raise NotImplementedError
+        """Return the columns of one message as the library reads it, or None without use."""
 
+    @abstractmethod
     def _same(self, layout: _Layout, row: Array, message: Any) -> bool:
-        raise NotImplementedError
+        """Return whether a layout cuts out of a row what the library reads."""
 
+    @abstractmethod
     def _columns(self, layout: _Layout, index: Array, rows: Array) -> Any:
-        raise NotImplementedError
+        """Return the columns of messages of one layout."""
 
 
 class StateColumns(Columns):

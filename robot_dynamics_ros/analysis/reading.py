@@ -14,7 +14,7 @@ from robot_dynamics_ros.analysis.bag import BagReader
 from robot_dynamics_ros.analysis.intake import Counts
 from robot_dynamics_ros.analysis.planning import described_joints, make_plan
 from robot_dynamics_ros.analysis.recording import NANO, Recording
-from robot_dynamics_ros.analysis.topics import choose_topics
+from robot_dynamics_ros.analysis.topics import Topics, choose_topics
 from robot_dynamics_ros.errors import RecordingError
 from robot_dynamics_ros.spatial.scalar import Array
 
@@ -37,6 +37,8 @@ class RecordingReader:
         remarks: Custom data of the bag.
         period: Usual time between two states, s.
         answers: Whether commands have the time of the state they answer.
+        references_held: Whether there are fewer references than states, so that each counts until
+            the next.
 
     Args:
         path: The bag's folder, or one of its files.
@@ -67,9 +69,32 @@ class RecordingReader:
     ) -> None:
         self.bag = BagReader(path)
         try:
-            # A recorder declares what it listens to; what nobody sent is not there.
-            sent = {t: kind for t, kind in self.bag.topics.items() if self.bag.counts.get(t)}
-            self.topics = choose_topics(
+            self.topics = self._choose(namespace, states, commands, reference, description)
+            self.description = self._text(self.topics.description)
+            self.parameters = self._text(self.topics.parameters)
+            self._plan = make_plan(
+                self.bag,
+                self.topics,
+                joints,
+                command_joints or _parameter_joints(self.parameters),
+                described_joints(self.description),
+            )
+        except BaseException:
+            self.bag.__exit__()
+            raise
+        self.joints, self.remarks = self._plan.joints, self.bag.remarks
+        self.period, self.answers = self._plan.period, self._plan.answers
+        self.references_held = self._plan.reference_hold_ns > 0
+        self.counts = Counts()
+        self._assembly: Assembly | None = None
+
+    def _choose(
+        self, namespace: str, states: str, commands: str, reference: str, description: str
+    ) -> Topics:
+        # A recorder declares what it listens to; what nobody sent is not there.
+        sent = {t: kind for t, kind in self.bag.topics.items() if self.bag.counts.get(t)}
+        try:
+            return choose_topics(
                 sent or self.bag.topics,
                 namespace=namespace,
                 states=states,
@@ -80,21 +105,8 @@ class RecordingReader:
         except RecordingError as error:
             losses = ''.join(f'; {loss}' for loss in self.bag.losses)
             raise RecordingError(
-                f'bag {str(path)!r}', error.problem, error.remedy + losses
+                f'bag {str(self.bag.path)!r}', error.problem, error.remedy + losses
             ) from error
-        self.description = self._text(self.topics.description)
-        self.parameters = self._text(self.topics.parameters)
-        self._plan = make_plan(
-            self.bag,
-            self.topics,
-            joints,
-            command_joints or _parameter_joints(self.parameters),
-            described_joints(self.description),
-        )
-        self.joints, self.remarks = self._plan.joints, self.bag.remarks
-        self.period, self.answers = self._plan.period, self._plan.answers
-        self.counts = Counts()
-        self._assembly: Assembly | None = None
 
     def __enter__(self) -> RecordingReader:
         return self

@@ -91,6 +91,12 @@ def html_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return f'<table><tr>{"".join(f"<th>{escape(cell)}</th>" for cell in head)}</tr>{body}</table>'
 
 
+def note_list(notes: Sequence[str]) -> str:
+    """Return remarks as HTML, a list; empty without any."""
+    lines = ''.join(f'<li>{escape(note[0].upper() + note[1:])}.</li>' for note in notes if note)
+    return f'<details open><summary>Notes</summary><ul>{lines}</ul></details>' if lines else ''
+
+
 def _tiles(figures: Mapping[str, Any]) -> str:
     rates, tracking = figures['rates'], figures.get('tracking') or {}
     effort, limits = figures.get('effort') or {}, figures['limits']
@@ -117,8 +123,8 @@ def _joint_table(tree: RobotTree, figures: Mapping[str, Any]) -> str:
     tracking, effort = figures.get('tracking') or {}, figures.get('effort') or {}
     limits = figures['limits']
     head = [
-        'joint', 'RMS error', 'peak error', 'RMS effort', 'RMS residual', 'share',
-        'peak effort', 'limit', 'saturated',
+        'joint', 'RMS error', 'peak error', 'RMS effort', 'RMS residual', 'unexplained',
+        'peak effort', 'limit', 'saturated ticks',
     ]  # fmt: skip
     rows = []
     for i, joint in enumerate(tree.joint_names):
@@ -190,9 +196,8 @@ def _figures(tree: RobotTree, figures: Mapping[str, Any], curves: Curves) -> lis
     """Return headings and figures; those without data are left out."""
     series = curves.series
     angle, force = joint_units(tree, 'rad', 'm'), joint_units(tree, 'N m', 'N')
-    scale = np.where(tree.prismatic, 1e6, 1e3)
-    small = joint_units(tree, 'mrad', 'µm')
-    series['small error'] = series['error'] * scale
+    small = joint_units(tree, 'mrad', 'mm')
+    series['small error'] = series['error'] * 1e3
     limits = [x for x in figures['limits']['effort_limit'] if not math.isnan(x)]
     found: list[tuple[str, Any]] = []
 
@@ -256,21 +261,38 @@ def joint_panels(
     figure = subplots(
         rows=rows, cols=2, shared_xaxes='all', subplot_titles=titles, vertical_spacing=0.3 / rows
     )
+    legend = len(names) > 1 or bool(limits)
     for i in range(tree.n):
         row, col = i // 2 + 1, i % 2 + 1
         for key, label, colour, width in names:
             figure.add_scatter(
                 x=series['time'], y=_thin(series[key][:, i]), name=label, legendgroup=label,
-                showlegend=i == 0 and len(names) > 1, line={'color': colour, 'width': width},
+                showlegend=i == 0 and legend, line={'color': colour, 'width': width},
                 row=row, col=col,
             )  # fmt: skip
         for sign in (-1.0, 1.0) if limits else ():
-            figure.add_hline(
-                y=sign * limits[i], line_dash='dash', line_color='#e03e3e', row=row, col=col
-            )
+            figure.add_scatter(
+                x=series['time'][[0, -1]], y=[sign * limits[i]] * 2, name='limit', mode='lines',
+                legendgroup='limit', showlegend=i == 0 and sign > 0.0, hoverinfo='skip',
+                line={'color': '#e03e3e', 'width': 1.2, 'dash': 'dash'}, row=row, col=col,
+            )  # fmt: skip
+        bounds = _flat_bounds([series[key][:, i] for key, *_ in names]) if not limits else None
+        if bounds is not None:
+            figure.update_yaxes(range=bounds, row=row, col=col)
     for column in (1, 2):
         figure.update_xaxes(title_text='time [s]', row=rows, col=column)
     return styled(figure, 240 * rows + 60)
+
+
+def _flat_bounds(lines: Sequence[Array]) -> list[float] | None:
+    """Return bounds that show a line without ups and downs as what it is, with 0 beside it."""
+    values = np.concatenate(lines)
+    values = values[np.isfinite(values)]
+    level = float(np.abs(values).max()) if len(values) else 0.0
+    if not level or np.ptp(values) > 1e-3 * level:
+        return None
+    ends = sorted((0.0, 1.3 * float(values[0])))
+    return [ends[0] - 0.1 * level, ends[1] + 0.1 * level]
 
 
 def _thin(values: Array) -> Array:

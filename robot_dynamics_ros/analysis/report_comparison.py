@@ -17,6 +17,7 @@ from robot_dynamics_ros.analysis.report_analysis import (
     html_table,
     joint_panels,
     joint_units,
+    note_list,
     tile_row,
 )
 from robot_dynamics_ros.model.robot_tree import RobotTree
@@ -27,7 +28,11 @@ _POINTS = 2000
 
 
 def write_comparison_report(
-    path: Path, names: Sequence[str], tree: RobotTree, comparison: Comparison
+    path: Path,
+    names: Sequence[str],
+    tree: RobotTree,
+    comparison: Comparison,
+    notes: Sequence[str] = (),
 ) -> None:
     """Write the report.
 
@@ -36,13 +41,14 @@ def write_comparison_report(
         names: Of both runs.
         tree: The robot.
         comparison: The runs.
+        notes: What was unusual in the bags.
 
     Raises:
         MissingDependencyError: The plot library is not installed.
     """
     series = _series(tree, comparison)
     angle, force = joint_units(tree, 'rad', 'm'), joint_units(tree, 'N m', 'N')
-    small = joint_units(tree, 'mrad', 'µm')
+    small = joint_units(tree, 'mrad', 'mm')
 
     def both(key: str) -> list[tuple[str, str, str, float]]:
         return [
@@ -71,21 +77,20 @@ def write_comparison_report(
         f'{names[0]} and {names[1]}, {comparison.figures["overlap_s"]:.4g} s in common; the '
         f'second is shifted by {alignment.shift:.6g} s ({alignment.method}) and taken {how}.'
     )
-    tables = [_tiles(comparison), _table(tree, names, comparison)]
+    tables = [_tiles(comparison), _table(tree, names, comparison), note_list(notes)]
     title = f'{names[0]} against {names[1]}'
     path.write_text(page(title, lead, tables, figures), encoding='utf-8')
 
 
 def _series(tree: RobotTree, comparison: Comparison) -> dict[str, Array]:
-    scale = np.where(tree.prismatic, 1e6, 1e3)
     one, other = comparison.first, comparison.second
     columns = {
         'reference': one.reference_position,
         'first q': one.position,
         'second q': other.position,
-        'first error': scale * (one.reference_position - one.position),
-        'second error': scale * (other.reference_position - other.position),
-        'apart': scale * (other.position - one.position),
+        'first error': 1e3 * (one.reference_position - one.position),
+        'second error': 1e3 * (other.reference_position - other.position),
+        'apart': 1e3 * (other.position - one.position),
         'first effort': one.effort,
         'second effort': other.effort,
     }
@@ -108,15 +113,16 @@ def _tiles(comparison: Comparison) -> str:
         (f'{comparison.alignment.correlation:.4f}', 'correlation of the motions'),
     ]
     if ratios:
-        tiles.append((f'{max(ratios):.3g}', "second error by the first's, worst joint"))
+        tiles.append((f'{max(ratios):.3g} ×', 'error of the second by the first, worst joint'))
     return tile_row(tiles)
 
 
 def _table(tree: RobotTree, names: Sequence[str], comparison: Comparison) -> str:
     figures = comparison.figures
     head = (
-        'joint', f'RMS error, {names[0]}', f'RMS error, {names[1]}', 'ratio',
+        'joint', f'RMS error, {names[0]}', f'RMS error, {names[1]}', 'second by first',
         'RMS difference of position', f'RMS effort, {names[0]}', f'RMS effort, {names[1]}',
+        'RMS difference of effort',
     )  # fmt: skip
     rows = []
     for i, joint in enumerate(figures['joints']):
@@ -130,6 +136,7 @@ def _table(tree: RobotTree, names: Sequence[str], comparison: Comparison) -> str
                 _quantity(figures['difference']['rms_position'][i], length),
                 _quantity(figures['first']['rms_effort'][i], force),
                 _quantity(figures['second']['rms_effort'][i], force),
+                _quantity(figures['difference']['rms_effort'][i], force),
             ]
         )
     return html_table(head, rows)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from robot_dynamics_ros.analysis.report_analysis import (
     html_table,
     joint_panels,
     joint_units,
+    note_list,
     tile_row,
 )
 from robot_dynamics_ros.model.robot_tree import RobotTree
@@ -74,7 +76,7 @@ def write_replay_report(
         [
             joint,
             *(
-                f'{document[key][i]:.3e} {force[i]}'
+                f'{document[key][i]:.4g} {force[i]}'
                 for key in ('effort_rms', 'rms', 'peak')
             ),
             f'{document["peak_at"][i]:.6g} s',
@@ -83,6 +85,7 @@ def write_replay_report(
     ]  # fmt: skip
     head = ('joint', 'RMS effort', 'RMS difference', 'peak difference', 'at')
     tiles = [
+        _verdict(document),
         (f'{max(document["peak"]):.3g}', 'largest difference, N m or N'),
         (f'{document["commands"]}', 'commands compared'),
     ]
@@ -96,10 +99,15 @@ def write_replay_report(
         ('Effort, recorded and replayed', joint_panels(tree, series, both, force)),
         ('Difference, replayed − recorded', joint_panels(tree, series, difference, force)),
     ]
-    tables = [tile_row(tiles), html_table(head, rows), *_notes(document)]
+    tables = [tile_row(tiles), html_table(head, rows), note_list(document['notes'])]
     path.write_text(page(title, lead, tables, figures), encoding='utf-8')
 
 
-def _notes(document: Mapping[str, Any]) -> list[str]:
-    notes = document['notes']
-    return [html_table(('notes',), [[note] for note in notes])] if notes else []
+def _verdict(document: Mapping[str, Any]) -> tuple[str, str]:
+    """Return the first tile: whether the commands are those that were recorded."""
+    tolerance, beyond = document['tolerance'], document['commands_beyond']
+    if not math.isfinite(tolerance):
+        return 'what if', 'no tolerance was set'
+    if document['within_tolerance']:
+        return 'reproduced', f'every command within {tolerance:g}'
+    return f'{beyond} differ', f'commands beyond {tolerance:g}'

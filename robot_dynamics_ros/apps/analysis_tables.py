@@ -44,13 +44,6 @@ def wide_console() -> Console:
     return console
 
 
-def short_name(bag: Path) -> str:
-    """Return a short name of a bag; of ``runs/a/bag`` it is ``a``."""
-    bag = bag.resolve()
-    name = bag.name.split('.')[0] if bag.is_file() else bag.name
-    return bag.parent.name if name in ('bag', 'rosbag2') else name
-
-
 def print_findings(console: Console, findings: Sequence[Finding]) -> None:
     """Print findings, one line each."""
     for finding in findings:

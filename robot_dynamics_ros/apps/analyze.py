@@ -18,6 +18,7 @@ from robot_dynamics_ros.analysis.bag_analysis import (
     Task,
     analyze_bag,
 )
+from robot_dynamics_ros.analysis.bag_files import short_name
 from robot_dynamics_ros.analysis.json_files import write_json
 from robot_dynamics_ros.analysis.judging.bench import EFFORTS, Choices
 from robot_dynamics_ros.analysis.robot_choice import RobotChoice
@@ -26,7 +27,6 @@ from robot_dynamics_ros.analysis.timing import TIMINGS
 from robot_dynamics_ros.apps.analysis_tables import (
     joint_table,
     print_findings,
-    short_name,
     summary_rows,
     summary_table,
     wide_console,

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,15 +13,15 @@ from rich.markup import escape
 from rich.table import Table
 
 from robot_dynamics_ros.analysis.alignment import METHODS
-from robot_dynamics_ros.analysis.bag_files import is_bag
+from robot_dynamics_ros.analysis.bag_files import is_bag, short_name
 from robot_dynamics_ros.analysis.comparison import Comparison, compare_runs
 from robot_dynamics_ros.analysis.json_files import write_json
 from robot_dynamics_ros.analysis.judging.tracking import tool_frame
 from robot_dynamics_ros.analysis.recording import Recording
 from robot_dynamics_ros.analysis.report_comparison import write_comparison_report
 from robot_dynamics_ros.analysis.robot_choice import RobotChoice
-from robot_dynamics_ros.analysis.thresholds import check, parse_threshold
-from robot_dynamics_ros.apps.analysis_tables import short_name, wide_console
+from robot_dynamics_ros.analysis.thresholds import check, flat_figures, parse_threshold
+from robot_dynamics_ros.apps.analysis_tables import wide_console
 from robot_dynamics_ros.apps.output_folder import claim, filled
 from robot_dynamics_ros.errors import ConfigurationError
 from robot_dynamics_ros.model.robot_tree import RobotTree
@@ -54,7 +55,8 @@ def add_bag_arguments(parser: argparse.ArgumentParser) -> None:
         action='append',
         default=[],
         metavar='KEY=VALUE',
-        help='bound on a figure of comparison.json; exit code 1 if it is passed',
+        help='bound on a figure of comparison.json (KEY>=VALUE: a lower one); exit code 1 if it '
+        "is passed; of a list of joints the worst counts, 'list' shows the figures",
     )
     group.add_argument('--output', type=Path, metavar='DIR', help='folder of the results')
     group.add_argument('--force', action='store_true', help='replace files that are there already')
@@ -71,21 +73,29 @@ def compare_bags(words: list[str], args: argparse.Namespace) -> int:
             f'{len(words)} recordings', 'cannot be compared', 'give two: BAG_A BAG_B'
         )
     bags = [Path(word) for word in words]
-    thresholds = [parse_threshold(text) for text in args.threshold]
+    listing = args.threshold == ['list']
+    thresholds = [] if listing else [parse_threshold(text) for text in args.threshold]
     names = _names(bags)
     usual = _USUAL_OUTPUT / f'{names[0]}_{names[1]}'
     output = claim(args.output, usual, force=args.force)
     choice = RobotChoice(description=args.description, namespace=args.namespace)
     first, tree = _read(bags[0], choice)
     second, _ = _read(bags[1], choice)
+    notes = _notes(names, (first, second), described=bool(args.description))
     comparison = compare_runs(first, second, tree, tool_frame(tree, args.frame), args.align)
     verdicts = check(thresholds, comparison.figures, tree.joint_names)
     with filled(output) as work:
         bags_named = dict(zip(('first_bag', 'second_bag'), words, strict=True))
-        write_json(work / 'comparison.json', bags_named | comparison.figures)
-        write_comparison_report(work / 'report.html', names, tree, comparison)
+        write_json(work / 'comparison.json', bags_named | comparison.figures | {'notes': notes})
+        write_comparison_report(work / 'report.html', names, tree, comparison, notes)
     console = wide_console()
+    if listing:
+        figures = flat_figures(comparison.figures, tree.joint_names)
+        console.print('\n'.join(escape(name) for name in figures), highlight=False)
+        return 0
     _print(console, names, comparison)
+    for note in notes:
+        console.print(f'[dim] note[/] {escape(note)}', highlight=False, soft_wrap=True)
     for verdict in verdicts:
         if not verdict.holds:
             console.print(f'[red]threshold[/] {escape(str(verdict))}', highlight=False)
@@ -98,6 +108,17 @@ def _read(bag: Path, choice: RobotChoice) -> tuple[Recording, RobotTree]:
         tree, _ = choice.load(reader)
         (recording,) = reader.chunks(float('inf'))
         return recording, tree
+
+
+def _notes(names: list[str], runs: Sequence[Recording], *, described: bool) -> list[str]:
+    """Return what was unusual in the bags."""
+    notes = [
+        f'{name}: {note}' for name, run in zip(names, runs, strict=True) for note in run.notes
+    ]
+    first, second = (run.description for run in runs)
+    if not described and second and first != second:
+        notes.append(f'the descriptions in the bags differ: that of {names[0]} is used for both')
+    return notes
 
 
 def _names(bags: list[Path]) -> list[str]:
@@ -121,7 +142,8 @@ def _print(console: Console, names: list[str], comparison: Comparison) -> None:
     table = Table(title='rad, m, N m, N', title_justify='left')
     table.add_column('joint')
     headings = (
-        f'RMS error\n{names[0]}', f'RMS error\n{names[1]}', 'ratio', 'RMS difference\nof position',
+        f'RMS error\n{names[0]}', f'RMS error\n{names[1]}', 'second\nby first',
+        'RMS difference\nof position',
         f'RMS effort\n{names[0]}', f'RMS effort\n{names[1]}', 'RMS difference\nof effort',
     )  # fmt: skip
     for heading in headings:

@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from robot_dynamics_ros.analysis.bag_files import short_name
 from robot_dynamics_ros.analysis.identification.correction import corrected_urdf, parameter_patch
 from robot_dynamics_ros.analysis.identification.document import (
     Row,
@@ -24,7 +25,6 @@ from robot_dynamics_ros.analysis.identification.identify import Identification
 from robot_dynamics_ros.analysis.identification.validation import Residuals
 from robot_dynamics_ros.analysis.json_files import write_json
 from robot_dynamics_ros.analysis.report_identification import write_identification_report
-from robot_dynamics_ros.apps.analysis_tables import short_name
 from robot_dynamics_ros.apps.identify_bags import BagNews, Evidence
 from robot_dynamics_ros.apps.output_folder import filled
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import shutil
 import tempfile
@@ -11,6 +12,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from robot_dynamics_ros.errors import ConfigurationError
+
+_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 
 def claim(given: Path | None, usual: Path, *, force: bool) -> Path:
@@ -22,8 +25,14 @@ def claim(given: Path | None, usual: Path, *, force: bool) -> Path:
         force: Whether files in a folder that was named may be replaced.
 
     Raises:
-        ConfigurationError: The folder that was named holds something, or is a file.
+        ConfigurationError: The folder that was named holds something, is a file, or cannot be
+            looked at.
     """
+    with _told(given or usual):
+        return _claimed(given, usual, force=force)
+
+
+def _claimed(given: Path | None, usual: Path, *, force: bool) -> Path:
     if given is None:
         folder, count = usual, 1
         while folder.exists() and not force:
@@ -49,13 +58,40 @@ def filled(folder: Path) -> Iterator[Path]:
 
     Args:
         folder: Where the files shall be; files of the same name are replaced.
+
+    Raises:
+        ConfigurationError: The folder cannot be made, or the disk is full.
     """
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    work = Path(tempfile.mkdtemp(prefix=f'.{folder.name}-', dir=folder.parent))
+    with _told(folder):
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        work = Path(tempfile.mkdtemp(prefix=f'.{folder.name}-', dir=folder.parent))
     try:
-        yield work
-        folder.mkdir(exist_ok=True)
-        for file in work.iterdir():
-            os.replace(file, folder / file.name)
+        try:
+            yield work
+        except OSError as error:
+            if error.errno in _FULL:
+                raise _unwritable(folder, error) from error
+            raise
+        with _told(folder):
+            folder.mkdir(exist_ok=True)
+            for file in work.iterdir():
+                os.replace(file, folder / file.name)
     finally:
         shutil.rmtree(work, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def _told(folder: Path) -> Iterator[None]:
+    """Tell what the system refuses as an error of ours."""
+    try:
+        yield
+    except OSError as error:
+        raise _unwritable(folder, error) from error
+
+
+def _unwritable(folder: Path, error: OSError) -> ConfigurationError:
+    return ConfigurationError(
+        f'output {str(folder)!r}',
+        f'cannot be written ({error.strerror or error})',
+        'name another folder, or make room',
+    )

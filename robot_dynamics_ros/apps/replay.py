@@ -15,6 +15,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from robot_dynamics_ros.analysis.accumulate import Spread
+from robot_dynamics_ros.analysis.bag_files import short_name
 from robot_dynamics_ros.analysis.json_files import write_json
 from robot_dynamics_ros.analysis.recording import Recording
 from robot_dynamics_ros.analysis.report_replay import ReplayCurves, write_replay_report
@@ -64,7 +65,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         '--tolerance',
-        type=float,
+        type=_tolerance,
         metavar='NM',
         help=f'difference beyond which the exit code is 1, N m or N (default: {TOLERANCE:g} if '
         'nothing is set otherwise, else none)',
@@ -73,11 +74,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_output_arguments(parser, _USUAL_OUTPUT)
 
 
+def _tolerance(text: str) -> float:
+    value = float(text)
+    if not value >= 0.0:
+        raise ValueError(text)
+    return value
+
+
 def run(args: argparse.Namespace) -> int:
     """Replay, print and write; return 1 if an effort differs by more than the tolerance."""
     console = wide_console()
     bag: Path = args.bag
-    output = claim(args.output, _USUAL_OUTPUT / bag.resolve().name, force=args.force)
+    output = claim(args.output, _USUAL_OUTPUT / short_name(bag), force=args.force)
     changes = _changes(args)
     source = ReplaySource(
         args.bag, changes, namespace=args.namespace, description=args.description or ''
@@ -103,10 +111,10 @@ def run(args: argparse.Namespace) -> int:
             )
         document = _document(source, course, difference, size, tolerance, changes)
         write_json(work / 'replay.json', document)
+        title = f'Replay of {short_name(bag)}'
         write_replay_report(
-            work / 'report.html', f'Replay of {bag.name}', _lead(document), source.tree, document,
-            curves,
-        )  # fmt: skip
+            work / 'report.html', title, _lead(document), source.tree, document, curves
+        )
     _print(console, document, output)
     return 0 if document['within_tolerance'] else EXIT_DIFFERENT
 
@@ -147,7 +155,16 @@ def _document(
 ) -> dict[str, Any]:
     merged = {**source.given, **changes}
     worst = float(difference.peak.max())
-    notes = list(source.notes) + course.problems
+    notes = [*source.notes, *course.problems, *source.bag_notes]
+    if course.lost:
+        notes.append(
+            f'{course.lost} answers of the controller have no recorded command: not compared'
+        )
+    if course.unanswered:
+        notes.append(
+            f'{course.unanswered} states were not answered, or neither command nor reference was '
+            'recorded: not shown to the loop'
+        )
     if course.refused:
         notes.append(f'{course.refused} states that were answered are refused by the loop')
     if course.reference_error > _REFERENCE_TOLERANCE:
@@ -160,14 +177,19 @@ def _document(
         'joints': list(source.tree.joint_names),
         'law': merged['law'],
         'formulation': merged['formulation'],
+        'parameters': 'recorded' if source.recorded else 'usual',
         'changes': dict(changes),
         'commands': course.compared,
+        'commands_lost': course.lost,
+        'states_unanswered': course.unanswered,
         'rms': difference.rms.tolist(),
         'peak': difference.peak.tolist(),
         'peak_at': difference.peak_time.tolist(),
         'effort_rms': size.rms.tolist(),
         'reference_error': course.reference_error,
         'first_difference_at': None if course.first is None else course.first[1],
+        'last_difference_at': course.last,
+        'commands_beyond': course.beyond,
         'tolerance': tolerance,
         'within_tolerance': bool(worst <= tolerance) and not course.refused,
         'notes': notes,
@@ -176,9 +198,14 @@ def _document(
 
 def _lead(document: Mapping[str, Any]) -> str:
     changed = ', '.join(f'{key} = {value}' for key, value in document['changes'].items())
+    as_found = (
+        'with the recorded parameters'
+        if document['parameters'] == 'recorded'
+        else 'with usual parameters, as the bag has none'
+    )
     return (
         f'{document["law"]} by {document["formulation"]}, {document["commands"]} commands; '
-        f'{f"set otherwise: {changed}" if changed else "as recorded"}.'
+        f'{as_found}{f"; set otherwise: {changed}" if changed else ""}.'
     )
 
 
@@ -196,8 +223,10 @@ def _print(console: Console, document: Mapping[str, Any], output: Path) -> None:
         console.print(f'note {escape(note)}', highlight=False, soft_wrap=True)
     if document['first_difference_at'] is not None and not document['within_tolerance']:
         console.print(
-            f'[red]the efforts differ by more than {document["tolerance"]:g} from '
-            f'{document["first_difference_at"]:.6g} s on[/]'
+            f'[red]{document["commands_beyond"]} of {document["commands"]} commands differ by '
+            f'more than {document["tolerance"]:g}, the first at '
+            f'{document["first_difference_at"]:.6g} s, the last at '
+            f'{document["last_difference_at"]:.6g} s[/]'
         )
     elif np.isfinite(document['tolerance']):
         console.print(f'[green]every effort is within {document["tolerance"]:g}[/]')

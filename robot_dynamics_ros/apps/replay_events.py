@@ -4,12 +4,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from robot_dynamics_ros.analysis.reading import RecordingReader
 from robot_dynamics_ros.analysis.recording import NANO
 from robot_dynamics_ros.analysis.robot_choice import recorded_parameters
+from robot_dynamics_ros.errors import RecordingError
 
 _ACCEPTED = re.compile(r'^accepted: \d+ points from (-?\d+)\.(\d{9}) s')
 _RECOVERED = 'held: states returned'
@@ -41,19 +43,25 @@ class Event:
         return replace(self, before_tick=not self.before_tick)
 
 
-def read_events(reader: RecordingReader) -> list[Event]:
+def read_events(reader: RecordingReader) -> tuple[list[Event], int]:
     """Return what the controller of a bag was told after its first parameters, by time.
 
     A trajectory that starts at once begins at the state that its answer names. One that was
     rejected is left out; so is one without an answer, if there are answers to others.
+
+    Returns:
+        The events, and how many messages could not be read.
     """
     topics = reader.topics
     names = [t for t in (topics.parameters, topics.trajectory, topics.status) if t]
     found: list[Event] = []
     sent: list[tuple[int, Any]] = []
     answers: list[tuple[int, str]] = []
-    known = False
-    for topic, time, message in reader.bag.messages(*names):
+    known, unreadable = False, 0
+    for topic, time, message in _messages(reader, names):
+        if message is None:
+            unreadable += 1
+            continue
         if topic == topics.parameters:
             if known:
                 found.append(Event('parameters', time, recorded_parameters(message.data)))
@@ -66,7 +74,26 @@ def read_events(reader: RecordingReader) -> list[Event]:
     found += [Event('recovery', time, before_tick=True, certain=True) for time, _ in recoveries]
     answers = [entry for entry in answers if entry not in recoveries]
     found += _trajectories(sent, answers)
-    return sorted(found, key=lambda event: event.time)
+    return sorted(found, key=lambda event: event.time), unreadable
+
+
+def first_reference(reader: RecordingReader) -> tuple[int, dict[str, float]] | None:
+    """Return the stamp of the first reference, ns, and its positions by joint; None without."""
+    for _, _, message in _messages(reader, [reader.topics.reference]):
+        if message is None or len(message.position) != len(message.name):
+            return None
+        return _stamp(message), dict(zip(message.name, message.position.tolist(), strict=True))
+    return None
+
+
+def _messages(reader: RecordingReader, topics: Sequence[str]) -> Iterator[tuple[str, int, Any]]:
+    """Yield topic, time in ns and message; None for one that cannot be read."""
+    for block in reader.bag.blocks(*topics):
+        for topic, time, data in block:
+            try:
+                yield topic, time, reader.bag.deserialize(data, reader.bag.topics[topic])
+            except RecordingError:
+                yield topic, time, None
 
 
 def _trajectories(sent: list[tuple[int, Any]], answers: list[tuple[int, str]]) -> list[Event]:

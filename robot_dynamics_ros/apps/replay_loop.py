@@ -43,8 +43,13 @@ class Setup:
         driver: What stands between model and driver, or None.
         from_reference: Whether the recorded reference is followed instead of the trajectories.
         by_arrival: Whether events and states meet on the clock of their arrival.
-        starts_before: Whether the controller began at the state before the first one that it
-            answered; None: by the reference, which is where it began.
+        begins: Where the controller began: 'here', at the first state that it answered, 'before',
+            at the state before that, 'earlier', at its first reference, or 'running', at the first
+            answer without a ramp, as it ran already; empty: at whichever of the first two the
+            first reference is, as that is where it began.
+        first_reference: Stamp (ns) and positions, shape (n,), of the first reference, if that is
+            older than every state; else None.
+        told_by_reference: Whether a recorded reference tells of an answer whose command is lost.
     """
 
     tree: RobotTree
@@ -54,7 +59,9 @@ class Setup:
     driver: DriverMap | None = None
     from_reference: bool = False
     by_arrival: bool = False
-    starts_before: bool | None = None
+    begins: str = ''
+    first_reference: tuple[int, Array] | None = None
+    told_by_reference: bool = False
 
 
 @dataclass
@@ -63,17 +70,31 @@ class Course:
 
     Attributes:
         compared: Commands that were compared.
+        lost: Answers of the controller whose command is not in the bag.
+        unanswered: States behind the first answer that have none.
         refused: States that the loop did not believe though the controller answered.
         reference_error: Largest difference to the recorded reference, rad or m.
         first: Place and time (s) of the first command beyond the tolerance, or None.
+        last: Time of the last one, s, or None.
+        beyond: How many there are.
         problems: What could not be done, one sentence each.
     """
 
     compared: int = 0
+    lost: int = 0
+    unanswered: int = 0
     refused: int = 0
     reference_error: float = 0.0
     first: tuple[int, float] | None = None
+    last: float | None = None
+    beyond: int = 0
     problems: list[str] = field(default_factory=list)
+
+    def agrees_longer(self, other: Course) -> bool:
+        """Return whether it differs from the recording later than another, or less often."""
+        if self.first is None or other.first is None:
+            return self.first is None and other.first is not None
+        return (-self.first[0], self.beyond) < (-other.first[0], other.beyond)
 
 
 @dataclass(frozen=True)
@@ -113,6 +134,8 @@ class Replay:
         self._given = {**setup.given, **setup.changes}
         self._follower = RecordedReference(setup.tree) if setup.from_reference else None
         driven = as_driven(self._given, setup.driver)
+        if setup.begins == 'running':
+            driven = {**driven, 'activation_ramp_s': 0.0}
         self._built = build_loop(setup.tree, driven, setup.driver, self._follower)
         self._loop = self._built.loop
         self._derivative = _derivative(setup)
@@ -120,6 +143,7 @@ class Replay:
         self._running = False
         self._waiting = sorted(setup.events, key=lambda event: event.time)
         self._row = 0
+        self._last_reference: Array | None = None
         self.course = Course()
 
     def run(self, chunks: Iterable[Recording], sinks: Iterable[Sink] = ()) -> None:
@@ -131,6 +155,8 @@ class Replay:
                 if step is not None:
                     efforts[k] = step
                     self._compare(chunk, k, step)
+                elif self._running:
+                    self.course.unanswered += 1
                 self._row += 1
             for sink in sinks:
                 sink(chunk, efforts)
@@ -139,6 +165,8 @@ class Replay:
         """Yield the effort for each state of a chunk; None for one that was not answered."""
         clock = chunk.arrival_ns if self._setup.by_arrival else chunk.stamp_ns
         answered = np.asarray(np.isfinite(chunk.effort).all(axis=1))
+        if self._setup.told_by_reference:
+            answered |= np.asarray(np.isfinite(chunk.reference_position).all(axis=1))
         last = clock[-1:] + int(np.median(np.diff(clock))) if len(clock) > 1 else clock + 1
         ends = np.concatenate([clock[1:], last])
         for k, is_answered in enumerate(answered.tolist()):
@@ -164,26 +192,39 @@ class Replay:
             return None
         self._apply(instant.is_within)
         self._loop.tick()
-        reference = chunk.reference_position[k]
-        if np.isfinite(reference).all():
+        self._check_reference(chunk.reference_position[k])
+        return self._loop.effort.copy()
+
+    def _check_reference(self, reference: Array) -> None:
+        """Compare with the recorded reference; one that is held counts where it is new."""
+        new = self._last_reference is None or (reference != self._last_reference).any()
+        self._last_reference = reference
+        if new and np.isfinite(reference).all():
             error = float(np.abs(self._loop.reference.position - reference).max())
             self.course.reference_error = max(self.course.reference_error, error)
-        return self._loop.effort.copy()
 
     def _activate(self, chunk: Recording, k: int, instant: _Instant) -> None:
         """Start the loop where the controller did: at this state, or at the one before.
 
         The first reference is the position at which it started.
         """
-        before = self._setup.starts_before
-        if before is None:
+        begins = self._setup.begins
+        if not begins:
             held = chunk.reference_position[k]
             here = bool((held == chunk.position[k]).all())
             before = not here and bool((held == self._loop.q).all())
-        if not (before and self._row > 0):
+            begins = 'before' if before else 'here'
+        if begins == 'earlier' and self._setup.first_reference is not None:
+            stamp, position = self._setup.first_reference
+            self._loop.observe(stamp, position, np.zeros(len(position)))
+        elif begins != 'before' or self._row == 0:
             self._observe(chunk, k)
+        self._begin(instant)
+
+    def _begin(self, instant: _Instant) -> None:
         self._loop.start()
         self._running = True
+        self._loop.change_settings(loop_settings(as_driven(self._given, self._setup.driver)))
         self._apply(instant.is_behind)
 
     def _observe(self, chunk: Recording, k: int) -> Observation:
@@ -214,10 +255,14 @@ class Replay:
             self._follower.show(position, velocity, np.nan_to_num(acceleration))
 
     def _compare(self, chunk: Recording, k: int, effort: Array) -> None:
+        if not np.isfinite(chunk.effort[k]).all():
+            self.course.lost += 1
+            return
         self.course.compared += 1
-        beyond = np.abs(effort - chunk.effort[k]).max() > self._tolerance
-        if beyond and self.course.first is None:
-            self.course.first = self._row, float(chunk.time[k])
+        if np.abs(effort - chunk.effort[k]).max() > self._tolerance:
+            self.course.beyond += 1
+            self.course.last = float(chunk.time[k])
+            self.course.first = self.course.first or (self._row, self.course.last)
 
     # Events -------------------------------------------------------------------------------------
 
@@ -244,8 +289,9 @@ class Replay:
             self._loop.hold()
         else:
             stamp = event.content.header.stamp
+            start = event.time if event.stamped else int(stamp.sec) * NANO + int(stamp.nanosec)
             arrays = trajectory_arrays(event.content, self._setup.tree.joint_names)
-            self._loop.follow(*arrays, start_ns=int(stamp.sec) * NANO + int(stamp.nanosec))
+            self._loop.follow(*arrays, start_ns=start)
 
     def _change(self, parameters: Mapping[str, Any]) -> None:
         """Apply changed parameters as the node does."""

@@ -44,7 +44,7 @@ def replay(
             break
         candidate = other_way(setup)
         other = _pass(candidate, chunks, tolerance)
-        if other.first is None or other.first[0] > course.first[0]:
+        if other.agrees_longer(course):
             setup, course = candidate, other
     taking = tuple(sinks())
     return _pass(setup, chunks, tolerance, taking) if taking else course
@@ -52,8 +52,8 @@ def replay(
 
 def _other_ways(setup: Setup) -> Iterator[Callable[[Setup], Setup]]:
     """Yield what could have been otherwise, one after the other."""
-    for before in (True, False):
-        yield partial(replace, starts_before=before)
+    for begins in ('before', 'here', *(('earlier',) if setup.first_reference else ())):
+        yield partial(replace, begins=begins)
     for place, event in enumerate(setup.events):
         if not event.certain:
             yield partial(_turned, place=place)

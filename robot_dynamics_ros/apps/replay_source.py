@@ -13,18 +13,21 @@ import numpy as np
 from robot_dynamics_ros.analysis.reading import RecordingReader
 from robot_dynamics_ros.analysis.recording import Recording
 from robot_dynamics_ros.analysis.robot_choice import recorded_parameters
-from robot_dynamics_ros.apps.replay_events import read_events
+from robot_dynamics_ros.apps.replay_events import first_reference, read_events
 from robot_dynamics_ros.apps.replay_loop import Setup
 from robot_dynamics_ros.control.driver_file import load_driver_profile
 from robot_dynamics_ros.control.driver_map import DriverMap, bind, effort_limits
 from robot_dynamics_ros.control.loop_parameters import DEFAULTS
-from robot_dynamics_ros.errors import ConfigurationError, RobotDynamicsError
+from robot_dynamics_ros.errors import ConfigurationError, ParameterError, RobotDynamicsError
 from robot_dynamics_ros.model.robot_tree import RobotTree, load_robot
 from robot_dynamics_ros.nodes.robots import robot_from_parameters
 from robot_dynamics_ros.spatial.scalar import Array
 
 #: What may be followed.
 REFERENCES = ('auto', 'trajectories', 'recorded')
+_ONE_FOR_ALL = ('natural_frequency', 'damping_ratio', 'effort_rate_limit')
+_KINDS = {float: 'finite number', str: 'text', bool: 'true or false value'}
+_NEAR = 1e-6  # rad or m between a position and the same one in the units of a driver
 _NUMBERS = ('mass', 'com', 'inertia', 'p_PJ', 'R_PJ', 'axis', 'damping', 'dry_friction')
 
 
@@ -35,7 +38,8 @@ class ReplaySource:
         tree: The robot.
         given: The parameters at the start.
         recorded: Whether they are in the bag.
-        notes: What is unusual, one sentence each.
+        notes: What is unusual about the replay, one sentence each.
+        bag_notes: What is unusual about the bag; complete once ``chunks`` was read.
 
     Args:
         bag: The bag.
@@ -57,13 +61,20 @@ class ReplaySource:
     ) -> None:
         self._bag, self._namespace = bag, namespace
         self._changes, self.notes = changes, list[str]()
+        self.bag_notes: tuple[str, ...] = ()
         with RecordingReader(self._bag, namespace=self._namespace) as reader:
             given = recorded_parameters(reader.parameters)
             self.recorded = bool(given)
-            self._events = read_events(reader) if given else []
+            self._events, unreadable = read_events(reader) if given else ([], 0)
             recorded, self._by_arrival = reader.description, not reader.answers
             self._has_trajectories = bool(reader.bag.counts.get(reader.topics.trajectory))
             period = reader.period
+            self._references_held = reader.references_held
+            self._first_reference = first_reference(reader) if given else None
+        if unreadable:
+            self.notes.append(
+                f'{unreadable} messages to the controller or from it are damaged: left out'
+            )
         self.given = {**DEFAULTS, **given}
         if not given:
             self.notes.append(
@@ -73,6 +84,7 @@ class ReplaySource:
             self.given |= {'period': period or DEFAULTS['period'], 'activation_ramp_s': 0.0}
             self.given['state_timeout_s'] = max(0.5, 20.0 * period)
         merged = {**self.given, **changes}
+        _require_kinds(merged)
         profile = (
             load_driver_profile(merged['driver_profile']) if merged['driver_profile'] else None
         )
@@ -96,8 +108,12 @@ class ReplaySource:
     def setup(self, reference: str) -> Setup:
         """Return what is replayed."""
         from_reference = reference == 'recorded'
+        late = self.recorded and self._starts_late()
+        if late:
+            self.notes.append('the controller began before the first state in the bag')
         if reference == 'auto':
-            from_reference = not self._has_trajectories and self._reference_moves()
+            from_reference = late or not self._has_trajectories
+            from_reference = from_reference and self._reference_moves()
         if from_reference:
             self.notes.append('the recorded reference is followed, not trajectories')
         return Setup(
@@ -108,6 +124,9 @@ class ReplaySource:
             driver=self._driver,
             from_reference=from_reference,
             by_arrival=self._by_arrival,
+            begins='running' if late else '',
+            first_reference=self._early_reference(),
+            told_by_reference=self.recorded and not self._references_held,
         )
 
     def chunks(self) -> Iterator[Recording]:
@@ -130,8 +149,9 @@ class ReplaySource:
                     yield self._converted(own.rows(own.stamp_ns < restarts[0]))
                     note = 'time went back in the bag: replayed up to there'
                     self.notes += [] if note in self.notes else [note]
-                    return
+                    break
                 yield self._converted(own)
+            self.bag_notes = reader.notes
 
     def _converted(self, chunk: Recording) -> Recording:
         driver = self._driver
@@ -145,6 +165,32 @@ class ReplaySource:
             measured_effort=driver.measured_effort(chunk.measured_effort),
         )
 
+    def _early_reference(self) -> tuple[int, Array] | None:
+        """Return stamp and positions of the first reference if it is older than every state."""
+        if self._first_reference is None:
+            return None
+        stamp, held = self._first_reference
+        if not set(self.tree.joint_names) <= held.keys():
+            return None
+        if stamp >= int(next(self.chunks()).stamp_ns[0]):
+            return None
+        return stamp, np.array([held[name] for name in self.tree.joint_names])
+
+    def _starts_late(self) -> bool:
+        """Return whether the first reference is none of the positions where it was given."""
+        last: Array | None = None
+        for chunk in self.chunks():
+            known = np.isfinite(chunk.reference_position).all(axis=1)
+            if not known.any():
+                last = chunk.position[-1]
+                continue
+            k = int(np.argmax(known))
+            last = chunk.position[k - 1] if k else last
+            near = [chunk.position[k]] if last is None else [chunk.position[k], last]
+            held = chunk.reference_position[k]
+            return all(float(np.abs(held - q).max()) > _NEAR for q in near)
+        return False
+
     def _reference_moves(self) -> bool:
         """Return whether the recorded reference is more than a position that is held."""
         first: Array | None = None
@@ -155,6 +201,31 @@ class ReplaySource:
             if first is not None and (known != first).any():
                 return True
         return False
+
+
+def _require_kinds(given: Mapping[str, Any]) -> None:
+    """Refuse parameters of another kind than the controller declares; a bag may hold anything.
+
+    Raises:
+        ParameterError: One is; names it.
+    """
+    for name, usual in DEFAULTS.items():
+        value = given[name]
+        several = isinstance(usual, list)
+        if several and isinstance(value, (int, float)) and name in _ONE_FOR_ALL:
+            value = [value]
+        entries = value if several and isinstance(value, list) else [value]
+        kind = type(usual[0] if several else usual)
+        if several is not isinstance(value, list) or not all(_is(kind, x) for x in entries):
+            wanted = f'a list of {_KINDS[kind]}s' if several else f'a {_KINDS[kind]}'
+            raise ParameterError(name, given[name], f'give {wanted}')
+
+
+def _is(kind: type, value: Any) -> bool:
+    if kind is float:
+        number = isinstance(value, (int, float)) and not isinstance(value, bool)
+        return number and bool(np.isfinite(value))
+    return isinstance(value, kind)
 
 
 def _is_described(tree: RobotTree, description: str) -> bool:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from bags import COMMANDS, MS, write
+from bags import COMMANDS, DESCRIPTION, MS, STATES, Message, write
 from recorded_loop import FIRST, GIVEN, PARAMETERS, TRAJECTORY, RecordedLoop
 
 from robot_dynamics_ros.__main__ import main
@@ -163,6 +163,62 @@ def test_without_trajectories_the_recorded_reference_is_followed(tmp_path):
     assert code == 0
 
 
+def lines(found: dict) -> str:
+    return '; '.join(found['notes'])
+
+
+def test_a_lost_command_is_ticked_where_the_reference_tells_of_it(tmp_path):
+    """Ticks that are left out would give a rate limit more time, and the next commands differ."""
+    given = {**GIVEN, 'effort_rate_limit': [120.0]}
+    loop = RecordedLoop(given, behind={0: follow(30 * MS)}).run(STEPS)
+    lost = [m for m in loop.messages if m.topic == COMMANDS and 100 <= m.time // MS < 111]
+    loop.messages = [m for m in loop.messages if m not in lost]
+    code, found = replayed(loop.bag(tmp_path / 'bag'), tmp_path / 'out')
+    assert (code, found['peak']) == (0, [0.0] * 4)
+    assert (found['commands'], found['commands_lost']) == (STEPS - 11, 11)
+    assert '11 answers of the controller have no recorded command' in lines(found)
+
+
+def test_a_controller_that_began_before_the_states_is_started_at_its_first_reference(tmp_path):
+    loop = RecordedLoop(behind={77: follow()}).run(STEPS)
+    loop.messages = [m for m in loop.messages if m.topic != STATES or m.time >= 150 * MS]
+    code, found = replayed(loop.bag(tmp_path / 'bag'), tmp_path / 'out', '--reference',
+                           'trajectories')  # fmt: skip
+    assert (code, found['peak']) == (0, [0.0] * 4)
+    assert found['commands'] == STEPS - 150
+    assert 'the controller began before the first state in the bag' in lines(found)
+
+
+def test_a_recording_of_a_running_controller_follows_the_recorded_reference(tmp_path):
+    loop = RecordedLoop(behind={77: follow()}).run(STEPS)
+    latched = {PARAMETERS, DESCRIPTION}
+    loop.messages = [m for m in loop.messages if m.topic in latched or m.time >= 290 * MS]
+    code, found = replayed(loop.bag(tmp_path / 'bag'), tmp_path / 'out')
+    assert 'the recorded reference is followed, not trajectories' in lines(found)
+    # Second differences of positions of 1 rad at 1 ms: 1e-16 / 1e-6, times an inertia of 1 kg m^2.
+    assert max(found['peak']) < 1e-9
+    assert code == 0
+
+
+class Garbage(Message):
+    """A message whose bytes are none of its type."""
+
+    def cdr(self, **_) -> bytes:
+        return b'\x00\x01\x00\x00\xff\xff\xff\x7f'
+
+
+def test_what_is_damaged_in_a_bag_is_told_and_left_out(tmp_path):
+    loop = RecordedLoop(behind={0: follow(30 * MS)}).run(STEPS)
+    status = next(m for m in loop.messages if 'status' in m.topic)
+    loop.messages.append(Garbage(status.topic, 400 * MS, status.kind, None))
+    spoiled = next(m for m in loop.messages if m.topic == STATES and m.time == 200 * MS)
+    spoiled.content.position[0] = np.nan
+    code, found = replayed(loop.bag(tmp_path / 'bag'), tmp_path / 'out')
+    assert (code, found['peak']) == (0, [0.0] * 4)
+    assert '1 messages to the controller or from it are damaged: left out' in lines(found)
+    assert '1 states with a position that is no number: left out' in lines(found)
+
+
 # What if ----------------------------------------------------------------------------------------
 
 
@@ -227,7 +283,8 @@ def test_a_difference_is_told_with_joint_size_and_time(recorded, tmp_path, capsy
     assert code == 1
     assert found['peak'] == pytest.approx([0.0, 0.25, 0.0, 0.0])
     assert found['peak_at'][1] == found['first_difference_at'] == 0.321
-    assert 'differ by more than 1e-09 from 0.321 s on' in capsys.readouterr().out
+    told = '1 of 520 commands differ by more than 1e-09, the first at 0.321 s, the last at 0.321 s'
+    assert told in ' '.join(capsys.readouterr().out.split())
     with (tmp_path / 'out' / 'rows.csv').open(encoding='utf-8') as file:
         rows = list(csv.DictReader(file))
     assert float(rows[321]['difference.joint2']) == pytest.approx(-0.25)
@@ -267,6 +324,8 @@ def test_a_bag_without_commands_or_parameters_is_told(recorded, tmp_path, capsys
     code, found = replayed(bag, tmp_path / 'out', '--set', 'natural_frequency=12')
     assert code == 0
     assert 'the bag has no parameters of a controller' in found['notes'][0]
+    report = (tmp_path / 'out' / 'report.html').read_text('utf-8')
+    assert 'with usual parameters, as the bag has none' in report
 
 
 def test_a_reference_that_nobody_sent_is_noticed(recorded, tmp_path):
