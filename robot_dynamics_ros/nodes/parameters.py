@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Any
 
 from rcl_interfaces.msg import (
@@ -13,8 +14,12 @@ from rcl_interfaces.msg import (
     ParameterDescriptor,
     SetParametersResult,
 )
+from rclpy.exceptions import InvalidParameterTypeException, InvalidParameterValueException
 
-from robot_dynamics_ros.errors import RobotDynamicsError
+from robot_dynamics_ros.errors import ConfigurationError, RobotDynamicsError
+
+#: Beginnings of the parameters that rclpy declares by itself.
+_OF_RCLPY = ('use_sim_time', 'start_type_description_service', 'qos_overrides.')
 
 
 @dataclass(frozen=True)
@@ -51,9 +56,30 @@ class ParameterSpec:
 
 
 def declare(node: Any, specs: Iterable[ParameterSpec]) -> None:
-    """Declare all parameters of a node; values from YAML or the command line take precedence."""
+    """Declare all parameters of a node; values from YAML or the command line take precedence.
+
+    What is given under a name that the node does not have, such as a misspelt one, is told.
+
+    Raises:
+        ConfigurationError: A given value is of another type or out of its range.
+    """
+    names = []
     for spec in specs:
-        node.declare_parameter(spec.name, spec.default, spec.descriptor())
+        names.append(spec.name)
+        try:
+            node.declare_parameter(spec.name, spec.default, spec.descriptor())
+        except (InvalidParameterTypeException, InvalidParameterValueException) as error:
+            problem = f'is refused ({str(error).rstrip(".")})'
+            remedy = f'give a value such as {spec.default!r}'
+            if spec.low is not None or spec.high is not None:
+                low, high = (x if x is not None else 'any' for x in (spec.low, spec.high))
+                remedy += f', from {low} to {high}'
+            raise ConfigurationError(f'parameter {spec.name!r}', problem, remedy) from error
+    for name in getattr(node, '_parameter_overrides', ()):
+        if name not in names and not name.startswith(_OF_RCLPY):
+            close = get_close_matches(name, names, 1)
+            hint = f'; did you mean {close[0]!r}?' if close else ''
+            node.get_logger().warning(f'parameter {name!r} is unknown and has no effect{hint}')
 
 
 def values(node: Any, specs: Iterable[ParameterSpec]) -> dict[str, Any]:

@@ -356,6 +356,13 @@ def test_parameters_are_checked_while_running(processes, peer):
     assert not set_parameter('period', 0.5).successful
 
 
+def test_a_parameter_that_does_not_exist_is_told(processes):
+    simulator = processes.start('simulator', {'robot': 'scara', 'paylod_mass': 1.0})
+    told = "parameter 'paylod_mass' is unknown and has no effect; did you mean 'payload_mass'?"
+    simulator.says(told, 60)
+    assert simulator.output.count('is unknown') == 1
+
+
 @pytest.mark.parametrize(
     ('parameters', 'message'),
     [
@@ -369,6 +376,8 @@ def test_parameters_are_checked_while_running(processes, peer):
         ({'robot': 'scara', 'position_noise': [-1.0]}, 'not negative'),
         ({'robot': 'scara', 'payload_mass': 1.0, 'payload_com': [0.0]}, 'com of the payload'),
         ({'robot_description': '<robot'}, 'malformed XML'),
+        ({'robot': 'scara', 'period': 0.0}, 'such as 0.001, from 1e-05 to 1.0'),
+        ({'robot': 'scara', 'period': 1}, "parameter 'period': is refused (Trying to set"),
     ],
 )
 def test_wrong_parameters_end_the_node_with_one_clear_line(processes, parameters, message):
