@@ -215,9 +215,9 @@ def _motion(given, robot):
         return []
     if not launching.parameter_file(given):
         raise ConfigurationError('motion', 'none is described', 'write params_file:=FILE')
-    begin = [('joint_states', 'controller/reference')]
     own = {key: value for key, value in robot.items() if key != 'driver_profile'}
-    return [package_node('trajectory', given, {**own, 'speed_scale': speed}, begin)]
+    begin = {'state_topic': 'controller/reference', 'speed_scale': speed}
+    return [package_node('trajectory', given, {**own, **begin})]
 
 
 def generate_launch_description():

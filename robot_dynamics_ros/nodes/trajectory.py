@@ -51,6 +51,8 @@ WHEN = (
       'start_delay_s from now.', 0.0, 1e10),
     P('start_delay_s', 0.5, 'Time from sending to the start of the motion, s.', 0.0, 1e6),
     P('controller', 'controller', 'Name of the controller node.'),
+    P('state_topic', 'joint_states', 'States in names and units of the model, from where the '
+      'motion begins: controller/reference behind a driver that has others.', fixed=True),
     P('confirm', True, 'Whether to wait until the controller is active and has accepted; off for '
       'controllers without ~/trajectory_status.'),
     P('ready_services', [''], 'Trigger services that must succeed before, such as '
@@ -100,7 +102,7 @@ class TrajectorySender(Node):
             self._know(robot_from_parameters(self._given))
         else:
             self.create_subscription(String, 'robot_description', self._on_description, LATCHED)
-        self.create_subscription(JointState, 'joint_states', self._on_state, STATE_QOS)
+        self.create_subscription(JointState, self._given['state_topic'], self._on_state, STATE_QOS)
         self.create_subscription(
             String, f'{controller}/trajectory_status', self._on_status, LATCHED
         )
@@ -150,7 +152,7 @@ class TrajectorySender(Node):
     def _all_steps(self) -> Steps:
         given = self._given
         yield from self._until(lambda: self._tree, 'robot_description', 'robot')
-        yield from self._until(lambda: self._measured is not None, 'joint_states', 'state')
+        yield from self._until(lambda: self._measured is not None, given['state_topic'], 'state')
         nothing = given['kind'] == 'none'
         plan = None if nothing else make_plan(self._tree, given, self._measured)
         if given['confirm']:

@@ -135,9 +135,19 @@ def gravity(q) -> np.ndarray:
     return pinocchio.computeGeneralizedGravity(model, model.createData(), np.asarray(q, float))
 
 
+def ends_with_gravity(peer, states, commands) -> None:
+    """Wait until the last command holds the arm where it is: all that was sent has come."""
+    peer.spin_until(
+        lambda: np.allclose(commands[-1].data, gravity(states[-1].position), rtol=0, atol=1e-9),
+        20.0,
+        'a last command against gravity',
+    )
+
+
 def test_the_simulation_tracks_records_and_ends_with_a_safe_command(launches, peer, listening):
+    """In lockstep, in which a machine that is too slow for real time tracks as well."""
     states, commands = listening()
-    launch = launches.launch('simulation', record=True, bag='bag')
+    launch = launches.launch('simulation', record=True, bag='bag', mode='lockstep')
     wait_active(peer, 'controller')
     nodes_there(peer, '/simulator', '/controller', '/recorder')
     launch.says('sent circle', 40.0)
@@ -147,12 +157,10 @@ def test_the_simulation_tracks_records_and_ends_with_a_safe_command(launches, pe
     peer.spin_for(0.1)
     moving = np.array(commands[-1].data)
     launch.interrupt()
-    peer.spin_for(0.5)
-    last = np.array(commands[-1].data)
     # The arm moves at 0.45 m/s; between the last state that both have seen and the one that the
     # controller answered lie some ms, in which gravity of the quill does not change at all.
+    ends_with_gravity(peer, states, commands)
     expected = gravity(states[-1].position)
-    np.testing.assert_allclose(last, expected, atol=1e-9)
     assert np.abs(moving - expected).max() > 0.1, 'the command before was no gravity'
     assert launch.output.count('process has finished cleanly') == 4
     from robot_dynamics_ros.analysis.reading import read_recording
@@ -161,8 +169,7 @@ def test_the_simulation_tracks_records_and_ends_with_a_safe_command(launches, pe
     assert recording.time[-1] >= 2.0
     told = np.isfinite(recording.reference_position).all(axis=1) & (recording.time > 1.0)
     error = (recording.reference_position - recording.position)[told]
-    # A lost command costs 2 ms of an acceleration error; a wrong model or law costs far more
-    # (PD + gravity: 60 mrad here).
+    # A wrong model or law costs far more (PD + gravity: 60 mrad here).
     assert np.sqrt((error**2).mean(axis=0)).max() < 5e-3
 
 
@@ -201,12 +208,12 @@ def test_two_robots_have_their_own_topics_joints_and_time(launches, peer, listen
             lambda s=states: s and s[-1].header.stamp.sec >= 1, 60.0, f'{side} to move'
         )
         assert list(states[-1].name) == [f'{side}_joint{i}' for i in range(1, 5)]
-        assert commands
+        peer.spin_until(lambda c=commands: c, 20.0, f'commands of {side}')
+    launch.says('sent circle', 60.0, times=2)
     topics = dict(peer.node.get_topic_names_and_types())
     shared = {name for name in topics if not name.startswith(('/left/', '/right/'))}
     assert shared <= {'/diagnostics', '/parameter_events', '/rosout', '/clock'}
     assert not peer.node.get_publishers_info_by_topic('/clock'), 'each simulation has its own'
-    assert launch.output.count('sent circle') == 2
     launch.interrupt()
     assert launch.output.count('process has finished cleanly') == 6
 
@@ -214,10 +221,11 @@ def test_two_robots_have_their_own_topics_joints_and_time(launches, peer, listen
 # A real arm, for which the emulated driver stands in ---------------------------------------------
 
 
-def patient(tmp_path, name: str) -> Path:
+def patient(tmp_path, name: str, **changes) -> Path:
     """Return the path of a shipped driver profile that waits longer: a machine may be slow."""
     data = yaml.safe_load((PROJECT / 'config' / 'drivers' / f'{name}.yaml').read_text('utf-8'))
     data['state']['timeout_s'] = 5.0
+    data |= changes
     path = tmp_path / f'{name}.yaml'
     path.write_text(yaml.safe_dump(data), encoding='utf-8')
     return path
@@ -268,18 +276,19 @@ def test_a_stage_takes_over_from_the_driver_and_ends_with_a_safe_command(
         assert '/trajectory' not in [f'/{name}' for name in peer.node.get_node_names()]
     peer.spin_until(lambda: len(commands) > 500, 40.0, 'commands')
     launch.interrupt()
-    peer.spin_for(0.5)
-    np.testing.assert_allclose(commands[-1].data, gravity(states[-1].position), atol=1e-9)
+    ends_with_gravity(peer, states, commands)
     assert told in launch.output
-    assert 'ERROR' not in launch.output
+    assert launch.output.count('process has finished cleanly') == (3 if stage == 'slow' else 2)
 
 
 def test_an_arm_in_a_namespace_is_recorded_under_the_names_of_its_driver(launches, peer, tmp_path):
+    axes = [{'joint': f'joint{i}', 'driver_name': f'axis_{i}'} for i in range(1, 5)]
     launch = launches.launch(
         'hardware', stage='full', emulator=True, namespace='left', record=True, bag='bag',
-        monitor=True, driver_profile=patient(tmp_path, 'ur'),
+        monitor=True, motion=True, driver_profile=patient(tmp_path, 'ur', joints=axes),
     )  # fmt: skip
     wait_active(peer, '/left/controller')
+    launch.says('sent circle', 60.0)  # from where the controller holds, in the model's names
     nodes_there(peer, '/left/driver_emulator', '/left/recorder', '/left/monitor')
     commands = peer.collect(Float64MultiArray, '/left/forward_effort_controller/commands')
     peer.spin_until(lambda: len(commands) > 300, 60.0, 'commands')
@@ -340,7 +349,7 @@ def workspace(tmp_path_factory) -> Path:
     left_out = ('.git', '.venv', 'out', '__pycache__', '.*_cache', 'test', 'benchmark')
     shutil.copytree(PROJECT, folder / 'src' / PACKAGE, ignore=shutil.ignore_patterns(*left_out))
     found = subprocess.run(
-        ['colcon', 'build'], cwd=folder, capture_output=True, text=True, timeout=200
+        ['colcon', 'build'], cwd=folder, capture_output=True, text=True, timeout=270
     )
     assert found.returncode == 0, found.stdout + found.stderr
     return folder
@@ -350,7 +359,7 @@ def in_workspace(workspace: Path, command: str) -> str:
     """Return the output of a command in a shell that has sourced the workspace."""
     found = subprocess.run(
         ['bash', '-c', f'source install/setup.bash && {command}'],
-        cwd=workspace, capture_output=True, text=True, timeout=60,
+        cwd=workspace, capture_output=True, text=True, timeout=180,
     )  # fmt: skip
     assert found.returncode == 0, found.stdout + found.stderr
     return found.stdout
