@@ -54,12 +54,15 @@ def check_limits(tree: RobotTree, readings: Readings) -> list[Finding]:
 
 
 def _likely(q: Array, i: int, slides: bool, outside: Callable[[Array, int], bool]) -> str:
-    """Say which single mistake would bring the positions within their limits."""
+    """Say which single mistake would bring the positions within their limits.
+
+    The sign comes first: a smaller unit brings almost anything near 0, and within limits.
+    """
     factor, unit = (1e-3, 'millimetres') if slides else (math.pi / 180.0, 'degrees')
-    if not outside(factor * q, i):
-        return f'wrong unit, {unit} are taken for SI'
     if not outside(-q, i):
         return 'wrong sign'
+    if not outside(factor * q, i):
+        return f'wrong unit, {unit} are taken for SI'
     return 'wrong zero, or another joint'
 
 

@@ -276,6 +276,10 @@ def test_positions_beyond_the_limits_come_with_the_unit_that_would_fit():
     assert 'wrong unit, degrees are taken for SI' in error
     (error,) = [str(finding) for finding in check_limits(TREE, run.scaled(np.array([1]), -1.0))]
     assert 'wrong sign' in error  # joint 2 has negative positions only
+    # Beyond 0 by little only: as degrees this would be a motion of 1 degree about 0.
+    small = run.rows(np.abs(run.q[:, 1]) < 1.5)
+    (error,) = [str(f) for f in check_limits(TREE, small.scaled(np.array([1]), -1.0))]
+    assert 'wrong sign' in error
 
 
 def test_efforts_of_a_joint_without_weight_must_not_push_against_its_motion():
