@@ -50,12 +50,13 @@ def read_program_run(path: str | os.PathLike[str]) -> ProgramRun:
     Raises:
         RecordingError: The bag cannot be read, or no program was recorded.
     """
-    stamps, rows, conditions = [], [], {}
+    stamps, rows, received, conditions = [], [], [], []
     names: tuple[str, ...] = ()
     with BagReader(path) as bag:
         for topic, time_ns, message in bag.messages(CONSTRAINT, CONDITION):
             if topic == CONDITION:
-                conditions[time_ns] = np.array(message.data)
+                received.append(time_ns)
+                conditions.append(list(message.data))
                 continue
             names = tuple(message.name)
             stamps.append(message.header.stamp.sec * _NANO + message.header.stamp.nanosec)
@@ -66,8 +67,7 @@ def read_program_run(path: str | os.PathLike[str]) -> ProgramRun:
             f'has no {CONSTRAINT}',
             'record that topic of a controller under law constraint_stabilization',
         )
-    nothing = np.full(4, np.nan)
-    condition = np.array([conditions.get(stamp, nothing) for stamp in stamps])
+    condition = _by_tick(stamps, received, conditions)
     f, f_dot, multipliers = np.array(rows).transpose(1, 0, 2)
     return ProgramRun(
         names,
@@ -79,6 +79,24 @@ def read_program_run(path: str | os.PathLike[str]) -> ProgramRun:
         condition[:, 2] > 0.5,
         condition[:, 3],
     )
+
+
+def _by_tick(stamps: list[int], received: list[int], rows: list[list[float]]) -> Array:
+    """Return the row of each tick; NaN if there is none at all.
+
+    The rows have no stamp of their own and may be received a tick late by the recorder's clock.
+    So they belong to the ticks in their order; if some were lost, each tick gets the nearest.
+    """
+    if not rows:
+        return np.full((len(stamps), 4), np.nan)
+    if len(rows) == len(stamps):
+        return np.array(rows)
+    times = np.array(received)
+    after = np.clip(np.searchsorted(times, stamps), 1, max(len(times) - 1, 1))
+    after = np.minimum(after, len(times) - 1)
+    before = np.maximum(after - 1, 0)
+    nearer = np.abs(times[before] - stamps) <= np.abs(times[after] - stamps)
+    return np.array(rows)[np.where(nearer, before, after)]
 
 
 @dataclass(frozen=True)

@@ -89,7 +89,7 @@ def run(args: argparse.Namespace) -> int:
     _print_gains(console, program, gains)
     _print_margins(console, program, path, indices, margins, args.delay)
     console.print('\n[bold]In the program file[/bold]')
-    console.print(_yaml(gains), markup=False, highlight=False)
+    console.print(_yaml(gains), markup=False, highlight=False, soft_wrap=True)
     if args.json:
         document = _document(program, gains, path, indices, margins)
         args.json.write_text(json.dumps(document, indent=2) + '\n', encoding='utf-8')
