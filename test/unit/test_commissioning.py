@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 import pinocchio
 import pytest
-from samples import sample
+from samples import sample, shipped
 
 from robot_dynamics_ros.analysis.commissioning import check_held
 from robot_dynamics_ros.analysis.motion_checks import check_limits, check_velocities, check_work
@@ -276,9 +276,9 @@ def test_positions_beyond_the_limits_come_with_the_unit_that_would_fit():
     assert 'wrong unit, degrees are taken for SI' in error
     (error,) = [str(finding) for finding in check_limits(TREE, run.scaled(np.array([1]), -1.0))]
     assert 'wrong sign' in error  # joint 2 has negative positions only
-    # Beyond 0 by little only: as degrees this would be a motion of 1 degree about 0.
-    small = run.rows(np.abs(run.q[:, 1]) < 1.5)
-    (error,) = [str(f) for f in check_limits(TREE, small.scaled(np.array([1]), -1.0))]
+    # Limits from -pi to 0: as degrees nearly anything would lie within, close to 0.
+    wide = shipped('four_dof', limits_profile='wide').tree
+    (error,) = [str(finding) for finding in check_limits(wide, run.scaled(np.array([1]), -1.0))]
     assert 'wrong sign' in error
 
 
