@@ -18,6 +18,8 @@ from processes import PROJECT, NodeProcess, Processes
 
 PACKAGE = 'robot_dynamics_ros'
 BRIDGE = PROJECT.parent / 'shared' / 'tools' / 'gz_bridge.py'
+#: How long launch waits for the end of a process before it sends the next signal, s.
+_PATIENT = {'sigterm_timeout': 60, 'sigkill_timeout': 60}
 _NODE = """#!{python}
 from {module} import main
 main()
@@ -149,7 +151,7 @@ class Launches(Processes):
 
     def launch(self, name: str, *options: str, **arguments: object) -> LaunchProcess:
         """Start ``ros2 launch robot_dynamics_ros NAME.launch.py`` with arguments."""
-        given = [f'{key}:={_word(value)}' for key, value in arguments.items()]
+        given = [f'{key}:={_word(value)}' for key, value in (_PATIENT | arguments).items()]
         ros2 = shutil.which('ros2') or 'ros2'
         command = [ros2, 'launch', *options, PACKAGE, f'{name}.launch.py', *given]
         return self._add(name, command)

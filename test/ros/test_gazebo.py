@@ -139,7 +139,7 @@ def test_two_arms_share_a_world_and_its_time(launches, peer):
     arms = {side: Arm(peer, f'/{side}') for side in ('left', 'right')}
     launch = launches.launch('two_robots', simulator='gazebo', gui=False)
     launch.says('time runs', 60.0)
-    wait_until(lambda: launch.output.count('sent circle') == 2, 60.0, 'both motions')
+    launch.says('sent circle', 60.0, times=2)
     for side, arm in arms.items():
         peer.spin_for(0.1)
         arm.until(arm.time + 3.0)
