@@ -336,6 +336,14 @@ class TestUnusualArguments:
             kernels.batch('bias_forces', np.zeros((3, 4)))
 
 
+@pytest.mark.parametrize('kind', ['U3', 'c16', 'i8', '?', 'M8[s]'])
+def test_a_result_that_cannot_hold_floats_is_refused(compiled, kind):
+    kernels = compiled('scara')
+    result = np.zeros(4, dtype=kind)
+    with pytest.raises(ParameterError, match='must hold floating-point numbers'):
+        kernels.gravity_forces(np.zeros(4), result)
+
+
 def test_unknown_names_are_refused_with_those_that_exist():
     tree = sample('scara').tree
     with pytest.raises(UnknownNameError, match="kernel output 'torque'; known: bias_forces"):

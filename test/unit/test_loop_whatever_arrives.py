@@ -33,7 +33,8 @@ class Storm:
         self.built = build_loop(self.tree, DEFAULTS | {'law': self.pick(*LAWS)})
         self.loop: ControlLoop = self.built.loop
         self.stamp = self.pick(0, 10**9, -5, 2**62)
-        self.q, self.running, self.commands = self.within_limits(), False, 0
+        self.q, self.running = self.within_limits(), False
+        self.commands = self.followed = 0
 
     def pick(self, *choices: Any) -> Any:
         return choices[self.rng.integers(len(choices))]
@@ -85,13 +86,16 @@ class Storm:
         k = self.rng.integers(1, 5)
         share = self.pick(0.0, 0.0, 0.1)
         shape = (k, self.tree.n)
+        lower, upper = self.tree.position_lower, self.tree.position_upper
+        near = self.loop.reference.position + self.rng.normal(scale=0.01, size=shape)
         self.loop.follow(
-            self.spoiled(np.sort(self.rng.uniform(0.0, 2.0, k)), share),
-            self.spoiled(self.within_limits(k), share),
+            self.spoiled(np.sort(self.rng.uniform(0.1, 2.0, k)), share),
+            self.spoiled(self.pick(near.clip(lower, upper), self.within_limits(k)), share),
             self.pick(None, np.zeros(shape), self.spoiled(np.zeros(shape), 0.05)),
             self.pick(None, np.zeros(shape), self.spoiled(np.zeros(shape), 0.05)),
-            self.pick(0, self.stamp, self.stamp + 10**8, -1, 1, 2**63 - 1),
+            self.pick(0, 0, self.stamp, self.stamp + 10**8, -1, 1, 2**63 - 1),
         )
+        self.followed += 1
 
     def change_settings(self) -> None:
         self.loop.change_settings(loop_settings(self.parameters()))
@@ -131,6 +135,7 @@ def test_whatever_arrives_every_command_is_finite_and_within_its_limit(seed):
         with suppress(RobotDynamicsError):  # refused with a reason; anything else is a fault
             event()
     assert storm.commands > EVENTS / 10
+    assert storm.followed > 0
 
 
 @pytest.mark.parametrize('time', [math.nan, math.inf, -math.inf, 1e308])
