@@ -169,7 +169,7 @@ def _check_weight(tree, part):
             'effort_scale',
             f'{part:g} of the limits cannot hold the arm everywhere: gravity alone needs '
             f'{needed[joint]:.2f} of that of joint {tree.joint_names[joint]!r}',
-            f'write effort_scale:={min(1.0, needed[joint] + 0.1):.2f}, or support the arm',
+            f'write effort_scale:={min(1.0, needed[joint] + 0.1):.2f}',
         )
 
 
