@@ -62,6 +62,7 @@ def write_latex(form: ClosedForm, quantities: Sequence[str] = tuple(QUANTITIES))
         *(f'% q_{{{name[1:]}}}: {joint}' for name, joint in form.coordinates),
         *(f'% {p.latex} = {p.value:.15g}: {p.meaning}' for p in form.parameters),
     ]
+    first = len(lines)  # where the short names will be told, once they are known
     for name in quantities:
         rows = []
         for places, entry in _distinct_entries(form, name):
@@ -77,6 +78,10 @@ def write_latex(form: ClosedForm, quantities: Sequence[str] = tuple(QUANTITIES))
             block,
             r'\end{aligned}\]',
         ]
+    lines[first:first] = [
+        f'% {short.latex[sympy.Symbol(symbol)]}: {meaning}'
+        for symbol, meaning in short.meanings.items()
+    ]
     return '\n'.join(lines) + '\n'
 
 

@@ -274,6 +274,7 @@ def test_text_has_short_names_and_values():
 def test_latex_is_written_in_the_symbols_of_the_papers():
     text = write_latex(derived('scara'), ['M', 'Cv', 'G'])
     assert r'M_{14} = M_{41} &= - I_{zz4} - c_{2-4} m_{4} x_{2} x_{C4}' in text
+    assert '% c_{2-4}: cos(q2 - q4)\n' in text
     assert r'(C\dot{q})_{4} &= ' in text
     assert r'\dot{q}_{1}^{2}' in text
     assert text.count(r'\begin{aligned}') == text.count(r'\end{aligned}') == 3
