@@ -70,7 +70,7 @@ def find_files(path: str | os.PathLike[str]) -> BagFiles:
         path,
         tuple(files),
         _counts(metadata),
-        {str(key): str(value) for key, value in (metadata.get('custom_data') or {}).items()},
+        _remarks(metadata),
         str(metadata.get('ros_distro') or ''),
         tuple(notes),
     )
@@ -106,7 +106,7 @@ def _metadata(path: Path) -> tuple[dict[str, Any] | None, str]:
         found = yaml.safe_load(path.read_text(encoding='utf-8'))['rosbag2_bagfile_information']
         if isinstance(found, dict):
             return found, ''
-    except (yaml.YAMLError, UnicodeDecodeError, KeyError, TypeError):
+    except (yaml.YAMLError, ValueError, KeyError, TypeError, RecursionError):
         pass
     return None, f'{_METADATA} is damaged: every storage file in the folder was read'
 
@@ -138,11 +138,17 @@ def _series(name: str) -> str:
     return re.sub(r'_\d+$', '', _KIND.sub('', name))
 
 
+def _remarks(metadata: Mapping[str, Any]) -> dict[str, str]:
+    given = metadata.get('custom_data')
+    return {str(k): str(v) for k, v in given.items()} if isinstance(given, dict) else {}
+
+
 def _counts(metadata: Mapping[str, Any]) -> dict[str, int]:
     counts: dict[str, int] = {}
-    for entry in metadata.get('topics_with_message_count') or []:
+    listed = metadata.get('topics_with_message_count')
+    for entry in listed if isinstance(listed, list) else []:
         try:
             counts[str(entry['topic_metadata']['name'])] = int(entry['message_count'])
-        except (KeyError, TypeError, ValueError):
+        except (KeyError, TypeError, ValueError, OverflowError):
             continue
     return counts

@@ -198,7 +198,7 @@ def _parameter_joints(parameters: str) -> tuple[str, ...]:
     """Return the order of the efforts that the controller's parameters name."""
     try:
         given = yaml.safe_load(parameters) if parameters else None
-    except yaml.YAMLError:
+    except (yaml.YAMLError, ValueError, TypeError, RecursionError):  # any text may stand there
         return ()
     joints = given.get('joints') if isinstance(given, dict) else None
-    return tuple(str(name) for name in joints or () if name)
+    return tuple(str(name) for name in joints if name) if isinstance(joints, list) else ()

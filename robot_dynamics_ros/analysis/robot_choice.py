@@ -75,7 +75,7 @@ def recorded_parameters(text: str) -> dict[str, Any]:
     """Return the controller's parameters by name from their YAML; empty if there are none."""
     try:
         found = yaml.safe_load(text) if text else None
-    except yaml.YAMLError:
+    except (yaml.YAMLError, ValueError, TypeError, RecursionError):  # any text may stand there
         return {}
     return found if isinstance(found, dict) else {}
 

@@ -130,7 +130,7 @@ def _changes(args: argparse.Namespace) -> dict[str, Any]:
             raise UnknownNameError("controller's parameter", key.strip(), DEFAULTS)
         try:
             changes[key.strip()] = yaml.safe_load(value)
-        except yaml.YAMLError as error:
+        except (yaml.YAMLError, ValueError) as error:
             raise ConfigurationError(f'--set {text}', 'is no YAML', 'correct it') from error
     chosen = {'law': args.law, 'formulation': args.formulation}
     return changes | {key: value for key, value in chosen.items() if value}

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import csv
+import errno
 import json
 import sys
 from functools import partial
@@ -116,6 +117,19 @@ def test_without_a_name_the_next_free_one_is_taken(tmp_path):
     file.write_text('x', encoding='utf-8')
     with pytest.raises(ConfigurationError, match='is a file'):
         claim(file, usual, force=True)
+
+
+def test_a_folder_that_cannot_be_written_is_told_in_one_line(bag, tmp_path, capsys):
+    file = tmp_path / 'file'
+    file.write_text('mine', encoding='utf-8')
+    assert analyze(bag, '--output', file / 'out') == 2
+    error = capsys.readouterr().err
+    assert error.startswith(f'error: output {str(file / "out")!r}: cannot be written (')
+    assert error.count('\n') == 1
+    assert file.read_text('utf-8') == 'mine'
+    with pytest.raises(ConfigurationError, match='No space left'), filled(tmp_path / 'out'):
+        raise OSError(errno.ENOSPC, 'No space left on device')
+    assert {path.name for path in tmp_path.iterdir()} == {'file', 'run'}
 
 
 def test_files_get_to_their_place_only_once_all_are_written(tmp_path):

@@ -80,8 +80,9 @@ def test_runs_on_different_clocks_and_at_different_rates_are_brought_together(tm
 def test_the_way_to_align_can_be_chosen(method, shift, tmp_path):
     first, second = recorded(tmp_path / 'a'), recorded(tmp_path / 'b', late=0.4)
     assert shift_of(first, second, method).shift == pytest.approx(shift, abs=2e-6)
-    with pytest.raises(ConfigurationError, match='motion, start, stamps, or seconds'):
-        shift_of(first, second, 'somehow')
+    for no_way in ('somehow', 'nan', 'inf'):
+        with pytest.raises(ConfigurationError, match='motion, start, stamps, or seconds'):
+            shift_of(first, second, no_way)
     with pytest.raises(RecordingError, match='do not overlap under a shift of 100 s'):
         shift_of(first, second, '100')
 
@@ -146,6 +147,34 @@ def test_other_programs_are_told_as_such(tmp_path, capsys):
     code, _ = compared(tmp_path / 'out', recorded(tmp_path / 'a'), other.bag(tmp_path / 'b'))
     assert code == 0
     assert 'is it the same program?' in capsys.readouterr().out
+
+
+def test_what_is_unusual_in_either_bag_is_told(tmp_path, capsys):
+    first = recorded(tmp_path / 'a')
+    motion = read_recording(first)
+    heavier = arm_xml().replace('<robot', '<!-- another -->\n<robot', 1)
+    messages = [text(0, heavier)]
+    for k in range(3000):
+        q, v = motion.position[k], motion.velocity[k]
+        messages.append(state(k * MS, NAMES, q if k != 7 else q * np.nan, v))
+    second = write(tmp_path / 'b', messages)
+    code, found = compared(tmp_path / 'out', first, second)
+    assert code == 0
+    assert found['notes'] == [
+        'b: 1 states with a position that is no number: left out',
+        'the descriptions in the bags differ: that of a is used for both',
+    ]
+    assert 'that of a is used for both' in capsys.readouterr().out
+    assert 'That of a is used for both' not in (tmp_path / 'out' / 'report.html').read_text(
+        'utf-8'
+    )
+    assert 'is used for both.' in (tmp_path / 'out' / 'report.html').read_text('utf-8')
+
+
+def test_the_figures_that_can_have_a_threshold_are_listed(tmp_path, capsys):
+    bag = recorded(tmp_path / 'a', count=300)
+    assert compared(tmp_path / 'out', bag, bag, '--threshold', 'list')[0] == 0
+    assert 'difference.rms_position.shoulder' in capsys.readouterr().out.split()
 
 
 @pytest.mark.parametrize(

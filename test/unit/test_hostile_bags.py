@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import yaml
 from bags import (
     COMMANDS,
     MS,
@@ -23,9 +24,12 @@ from bags import (
     text,
     write,
 )
+from recorded_arm import RecordedArm
 
+from robot_dynamics_ros.analysis.bag_analysis import Task, analyze_bag
 from robot_dynamics_ros.analysis.decompression import zstd as zstd_module
 from robot_dynamics_ros.analysis.reading import read_chunks, read_recording
+from robot_dynamics_ros.analysis.robot_choice import recorded_parameters
 from robot_dynamics_ros.errors import RecordingError, RobotDynamicsError
 
 zstd = zstd_module()
@@ -214,6 +218,7 @@ def test_the_log_of_a_recorder_that_was_killed_is_used_and_left_as_it_is(tmp_pat
     ('make', 'message'),
     [
         (lambda p: p.joinpath('x').mkdir(parents=True), 'holds no .mcap or .db3 file'),
+        (lambda p: p.joinpath('x.mcap').mkdir(parents=True), 'holds no .mcap or .db3 file'),
         (lambda p: None, 'no such folder'),
         (lambda p: (p.mkdir(), (p / 'a.mcap').write_bytes(b'')), 'the file is empty'),
         (lambda p: (p.mkdir(), (p / 'a.db3').write_bytes(b'')), 'the file is empty'),
@@ -243,6 +248,46 @@ def test_damaged_metadata_is_done_without(content, tmp_path):
     run = read_recording(bag)
     assert len(run.time) == 50
     assert 'metadata.yaml is damaged' in run.notes[0]
+
+
+@pytest.mark.parametrize(
+    ('key', 'value'),
+    [
+        ('custom_data', ['x']),
+        ('custom_data', {f'{COMMANDS} latency_p50_us': 'x', f'{COMMANDS} latency_p99_us': 'y'}),
+        ('topics_with_message_count', 7),
+        ('topics_with_message_count', [{'topic_metadata': {'name': STATES}, 'message_count': 1e999}]),
+        ('relative_file_paths', {'a': 1}),
+    ],
+)  # fmt: skip
+def test_metadata_of_another_shape_is_no_obstacle(key, value, tmp_path):
+    bag = RecordedArm(50).bag(tmp_path / 'bag')
+    metadata = yaml.safe_load((bag / 'metadata.yaml').read_text('utf-8'))
+    metadata['rosbag2_bagfile_information'][key] = value
+    (bag / 'metadata.yaml').write_text(yaml.safe_dump(metadata), encoding='utf-8')
+    assert len(read_recording(bag).time) == 50
+    assert analyze_bag(bag, Task()).figures['rates']['latency_us'] == {}
+
+
+def test_parameters_that_are_any_text_are_as_none(tmp_path):
+    """A colon's worth of damage makes a date of no calendar, or a number of a list."""
+    messages = Motion(50).messages()
+    for place, given in enumerate(('2020-99-99', 'joints: 5', 'gravity: 2020-13-45', '[' * 4000)):
+        spoiled = [text(0, given, '/controller/parameters'), *messages]
+        run = read_recording(write(tmp_path / str(place), spoiled))
+        assert run.effort.tobytes() == Motion(50).tau.tobytes()
+        assert recorded_parameters(run.parameters).get('joints') in (None, 5)
+
+
+def test_a_refused_bag_leaves_nothing_in_the_temporary_folder(tmp_path, monkeypatch):
+    """What was unpacked is removed at once, not when the interpreter gets to it."""
+    monkeypatch.setattr('tempfile.tempdir', str(tmp_path / 'temporary'))
+    (tmp_path / 'temporary').mkdir()
+    bag = write(tmp_path / 'bag', Motion(50).messages()[1::3], 'sqlite3_file')
+    with pytest.raises(RecordingError, match='has no joint states') as error:
+        read_recording(bag)
+    assert error.value is not None, 'the traceback keeps the reader alive'
+    assert list((tmp_path / 'temporary').iterdir()) == []
 
 
 def test_a_storage_file_that_is_missing_or_was_forgotten_is_told(tmp_path):

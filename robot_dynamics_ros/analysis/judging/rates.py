@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import numpy as np
@@ -63,13 +64,13 @@ class Rates(Judge):
         Our recorder measures it by source times and notes it; else it is the difference of the
         times in the bag, unless these are the states' own stamps.
         """
-        noted = {
-            name: float(self._remarks[key])
-            for name in ('p50', 'p99')
-            if (key := f'{self._commands} latency_{name}_us') in self._remarks
-        }
-        if noted or not self._delay.count or not self._delay.largest > 0.0:
-            return noted
+        with contextlib.suppress(KeyError, ValueError):  # metadata may be damaged
+            return {
+                name: float(self._remarks[f'{self._commands} latency_{name}_us'])
+                for name in ('p50', 'p99')
+            }
+        if not self._delay.count or not self._delay.largest > 0.0:
+            return {}
         found = {
             name: 1e6 * self._delay.at(share) for name, share in (('p50', 0.5), ('p99', 0.99))
         }
