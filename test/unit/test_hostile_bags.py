@@ -256,10 +256,13 @@ def test_damaged_metadata_is_done_without(content, tmp_path):
         ('custom_data', ['x']),
         ('custom_data', {f'{COMMANDS} latency_p50_us': 'x', f'{COMMANDS} latency_p99_us': 'y'}),
         ('topics_with_message_count', 7),
-        ('topics_with_message_count', [{'topic_metadata': {'name': STATES}, 'message_count': 1e999}]),
+        (
+            'topics_with_message_count',
+            [{'topic_metadata': {'name': STATES}, 'message_count': 1e999}],
+        ),
         ('relative_file_paths', {'a': 1}),
     ],
-)  # fmt: skip
+)
 def test_metadata_of_another_shape_is_no_obstacle(key, value, tmp_path):
     bag = RecordedArm(50).bag(tmp_path / 'bag')
     metadata = yaml.safe_load((bag / 'metadata.yaml').read_text('utf-8'))
