@@ -132,6 +132,7 @@ class Controller(LifecycleNode):
             return
         stamp = stamp_to_ns(msg.header.stamp) or self.get_clock().now().nanoseconds
         self._connection.differentiate(stamp)
+        moving = loop.moving
         observation = loop.observe(stamp, reader.q, reader.v)
         if observation is Observation.REFUSED:
             return
@@ -144,6 +145,8 @@ class Controller(LifecycleNode):
             return
         if self._stopped:
             self._recover()
+        elif moving and not loop.moving:
+            self._begun_anew()
         loop.tick()
         self._connection.writer.publish(loop.effort)
         self._diagnostics.count(stamp, time.perf_counter_ns() - begin)
@@ -189,6 +192,11 @@ class Controller(LifecycleNode):
         self._loop.start()
         self._trajectories.announce('held: states returned after a timeout')
         self.get_logger().warning('fresh states again: holding where the arm is')
+
+    def _begun_anew(self) -> None:
+        """Tell that a motion ended with a gap or a jump of time between two states."""
+        self._trajectories.announce('held: the time of the states jumped')
+        self.get_logger().warning('the time of the states jumped: holding where the arm is')
 
     def _silence(self) -> str:
         """Say that there is no fresh state, and why."""

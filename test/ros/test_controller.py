@@ -246,6 +246,21 @@ def test_time_that_jumps_back_starts_the_loop_anew(processes, arm):
     assert arm.command() == pytest.approx(gravity(PLACE), abs=1e-6)
 
 
+@pytest.mark.parametrize('step', [-50 * NANO, 50 * NANO])
+def test_a_motion_that_a_jump_of_time_ends_does_not_end_in_silence(processes, arm, step):
+    """Whoever sent it must learn that it is not followed any more."""
+    processes.start('controller', ARM)
+    arm.stamp = 100 * NANO
+    arm.command()
+    assert arm.send(trajectory([(60.0, PLACE + 0.1)])).startswith('accepted')
+    arm.command()
+    arm.command(step=step)
+    arm.peer.spin_until(
+        lambda: arm.status[-1].data == 'held: the time of the states jumped', 20.0, 'the word'
+    )
+    assert len(arm.status) == 2
+
+
 # Ending ----------------------------------------------------------------------------------------
 
 
