@@ -64,8 +64,10 @@ def _description(given):
     if given.robot:
         return read_description(shipped_robot(given.robot), {'limits_profile': 'wide'}).xml
     with BagReader(given.bag) as bag:
-        named = [topic for topic in bag.topics if topic.endswith('robot_description')]
-        message = bag.first(named[0]) if named else None
+        own = f'/{given.namespace.strip("/")}/robot_description'.replace('//', '/')
+        named = [topic for topic in bag.topics if topic.endswith('/robot_description')]
+        topic = own if own in named else next(iter(sorted(named)), '')
+        message = bag.first(topic)
     if message is None:
         raise ConfigurationError('bag', 'holds no robot_description', 'write robot:=NAME')
     return message.data

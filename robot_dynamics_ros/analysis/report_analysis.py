@@ -56,6 +56,7 @@ def write_analysis_report(
         finding_list(findings),
         _tiles(figures),
         _joint_table(tree, figures),
+        _program_table(figures.get('program') or {}),
         _method(figures, notes),
     ]
     path.write_text(page(title, lead, tables, _figures(tree, figures, curves)), encoding='utf-8')
@@ -147,6 +148,18 @@ def _joint_table(tree: RobotTree, figures: Mapping[str, Any]) -> str:
     return html_table(head, rows)
 
 
+def _program_table(program: Mapping[str, Any]) -> str:
+    """Return how far each row of a constraint program was from zero; empty without one."""
+    if not program:
+        return ''
+    rows = [
+        [row, f'{program["rms"][i]:.4g}', f'{program["peak"][i]:.4g}', f'{at:.6g} s']
+        for i, (row, at) in enumerate(zip(program['rows'], program['peak_at'], strict=True))
+    ]
+    head = (f'constraint of {program["program"]}', 'RMS of f, m or rad', 'peak', 'at')
+    return html_table(head, rows)
+
+
 def _entry(figures: Mapping[str, Any], key: str, i: int) -> float:
     return float(figures[key][i]) if key in figures else math.nan
 
@@ -209,8 +222,9 @@ def _figures(tree: RobotTree, figures: Mapping[str, Any], curves: Curves) -> lis
 
     if np.isfinite(curves.program).any():
         found.append(('Tool path against its reference', _tool_figure(curves, series)))
+    followed = bool(np.isfinite(series['reference']).any())
     add(
-        'Joint positions, measured and reference',
+        'Joint positions, measured and reference' if followed else 'Joint positions, measured',
         [('reference', 'reference', _REFERENCE, 4.0), ('position', 'measured', _MEASURED, 1.5)],
         angle,
     )
@@ -364,4 +378,5 @@ def _constraint_figure(series: Mapping[str, Array], rows: Sequence[str]) -> Any:
             line={'color': COLOURS[i % len(COLOURS)], 'width': 1.3},
         )  # fmt: skip
     figure.update_xaxes(title_text='time [s]')
+    figure.update_yaxes(title_text='f [m or rad]')
     return styled(figure, 320)

@@ -79,6 +79,20 @@ def joint_table(result: BagResult) -> Table:
     return table
 
 
+def program_table(program: Mapping[str, Any]) -> Table:
+    """Return how far each row of a constraint program was from zero."""
+    table = Table(
+        title=f'program {escape(program["program"])}: f in m or rad', title_justify='left'
+    )
+    table.add_column('row of f')
+    for heading in ('RMS', 'peak', 'at, s'):
+        table.add_column(heading, justify='right')
+    for i, row in enumerate(program['rows']):
+        cells = (program['rms'][i], program['peak'][i], program['peak_at'][i])
+        table.add_row(escape(row), *(f'{value:.4g}' for value in cells))
+    return table
+
+
 def summary_rows(results: Sequence[BagResult]) -> list[dict[str, Any]]:
     """Return a row of figures for each bag."""
     return [_summary_row(result) for result in results]

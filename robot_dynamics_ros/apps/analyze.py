@@ -27,6 +27,7 @@ from robot_dynamics_ros.analysis.timing import TIMINGS
 from robot_dynamics_ros.apps.analysis_tables import (
     joint_table,
     print_findings,
+    program_table,
     summary_rows,
     summary_table,
     wide_console,
@@ -268,6 +269,8 @@ def _tell_one(console: Console, result: BagResult, output: Path) -> None:
         return
     print_findings(console, result.findings)
     console.print(joint_table(result))
+    if result.figures.get('program'):
+        console.print(program_table(result.figures['program']))
     for note in result.notes:
         console.print(f'[dim] note[/] {escape(note)}', highlight=False, soft_wrap=True)
     _tell_verdicts(console, result)

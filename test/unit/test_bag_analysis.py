@@ -13,9 +13,11 @@ from bags import MS, SECOND, STATES, command, state, text, write
 from oracles import PinocchioOracle
 from recorded_arm import GRAVITY, NAMES, RecordedArm, arm_xml
 
+from robot_dynamics_ros.__main__ import main
 from robot_dynamics_ros.analysis.bag_analysis import Task, analyze_bag
 from robot_dynamics_ros.analysis.judging.bench import Bench, Choices
 from robot_dynamics_ros.analysis.reading import RecordingReader
+from robot_dynamics_ros.analysis.report_analysis import joint_panels
 from robot_dynamics_ros.analysis.robot_choice import RobotChoice
 from robot_dynamics_ros.dynamics.registry import FORMULATIONS
 from robot_dynamics_ros.errors import RecordingError, UnknownNameError
@@ -333,6 +335,30 @@ def test_constraint_values_are_those_of_the_program_on_the_recorded_states(tmp_p
     assert program['peak'] == pytest.approx([np.abs(height).max()], rel=1e-9)
     assert program['start'] == 0.0
     assert program['evaluations'] == 50
+
+
+def test_the_report_and_the_terminal_show_the_constraints(tmp_path, capsys):
+    bag, out = RecordedArm(60).bag(tmp_path / 'bag'), tmp_path / 'out'
+    words = ['analyze', str(bag), '--output', str(out), '--program', _program(tmp_path)]
+    assert main(words) == 0
+    peak = json.loads((out / 'metrics.json').read_text('utf-8'))['program']['peak'][0]
+    report = (out / 'report.html').read_text('utf-8')
+    assert '<th>constraint of plane</th>' in report
+    assert f'<td>{peak:.4g}</td>' in report
+    assert f'{peak:.4g}' in capsys.readouterr().out.split('program plane')[1]
+
+
+def test_a_constant_is_drawn_with_zero_beside_it():
+    """Alone in its panel it would seem to be zero, in the middle of it."""
+    tree = load_robot(arm_xml(), effort_limit=1.0)
+    rows = np.linspace(0.0, 1.0, 50)
+    values = np.column_stack([np.full(50, -0.02), np.sin(rows), np.zeros(50)])
+    names = [('x', 'residual', '#000000', 1.0)]
+    figure = joint_panels(tree, {'time': rows, 'x': values}, names, ['N m'] * 3)
+    low, high = figure.layout.yaxis.range
+    assert low < -0.02 < 0.0 < high
+    assert figure.layout.yaxis2.range is None
+    assert figure.layout.yaxis3.range is None
 
 
 def _program(folder: Path) -> str:
