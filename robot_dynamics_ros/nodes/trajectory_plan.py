@@ -63,7 +63,7 @@ MOTION = (
       's.', 1e-2, 1e3),
     P('speed_scale', 1.0, 'Part of its speed at which all of it is run, the approach included; '
       '0.25 for a first try.', 0.01, 1.0),
-    P('sample_rate', 100.0, 'Points of the message per second, Hz.', 1.0, 1e4),
+    P('sample_rate', 100.0, 'Points of the message per second, at full speed, Hz.', 1.0, 1e4),
 )  # fmt: skip
 
 
@@ -111,7 +111,7 @@ def make_plan(tree: RobotTree, given: Mapping[str, Any], q: Array) -> Plan:
     whole, scale = Chain(parts), given['speed_scale']
     slow = Slowed(whole, scale)
     check_limits(slow, tree)
-    return _sampled(slow, given['sample_rate'], (whole.duration - motion.duration) / scale)
+    return _sampled(slow, scale * given['sample_rate'], (whole.duration - motion.duration) / scale)
 
 
 def _sampled(trajectory: Trajectory, rate: float, approach: float) -> Plan:
