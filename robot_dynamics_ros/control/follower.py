@@ -38,7 +38,7 @@ class Follower:
         self.changes = 0
         self._trajectory: Trajectory = Hold(self.reference.position)
         self._start_ns = self._now_ns = 0
-        self._pending: tuple[int, list[Knot]] | None = None
+        self._pending: tuple[int, Waypoints] | None = None
 
     def set_sampler(self, sampler: ReferenceSampler) -> None:
         """Sample in another way from now on."""
@@ -98,7 +98,7 @@ class Follower:
             )
         check_limits(trajectory, self._tree)
         if start > self._now_ns:
-            self._pending = (start, knots)
+            self._pending = (start, trajectory)
             self.changes += 1
         else:
             self._replace(trajectory, start)
@@ -108,8 +108,8 @@ class Follower:
     def progress(self) -> tuple[float, float]:
         """Time since the start of what is followed, negative before, and its duration, s."""
         if self._pending is not None:
-            start, knots = self._pending
-            return (self._now_ns - start) / _SECOND_NS, knots[-1].time
+            start, trajectory = self._pending
+            return (self._now_ns - start) / _SECOND_NS, trajectory.duration
         return self._elapsed(), self._trajectory.duration
 
     @property
@@ -122,9 +122,9 @@ class Follower:
         """Write the reference of a state's stamp, ns."""
         self._now_ns = stamp_ns
         if self._pending is not None and stamp_ns >= self._pending[0]:
-            start, knots = self._pending
-            self._trajectory = Waypoints(knots, self.reference, self._tree.joint_names)
-            self._start_ns, self._pending = start, None
+            start, trajectory = self._pending
+            trajectory.begin_at(self.reference)
+            self._trajectory, self._start_ns, self._pending = trajectory, start, None
         self._sampler.sample(self._trajectory, self._elapsed(), self.reference)
 
     def _elapsed(self) -> float:

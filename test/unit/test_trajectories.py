@@ -112,6 +112,21 @@ def test_a_first_point_at_time_zero_replaces_the_start():
     assert state(trajectory, 0.0)[0] == 0.5
 
 
+@pytest.mark.parametrize('first', [0.0, 0.7])
+def test_waypoints_begun_elsewhere_are_those_that_would_have_been_made_there(first):
+    rng = np.random.default_rng(4)
+    knots = [Knot(t, *rng.uniform(-1.0, 1.0, (3, 2)).tolist()) for t in (first, 1.5)]
+    knots.append(Knot(2.0, [0.2, 0.1], [0.0] * 2, [0.0] * 2))
+    here, there = Reference(2), Reference(2)
+    there.position[:], there.velocity[:] = [0.4, -0.3], [0.2, 0.1]
+    there.acceleration[:] = -0.5, 0.3
+    begun, made = Waypoints(knots, here), Waypoints(knots, there)
+    begun.begin_at(there)
+    for t in np.linspace(-0.1, 2.1, 45):
+        for found, expected in zip(state(begun, t), state(made, t), strict=True):
+            np.testing.assert_array_equal(found, expected)
+
+
 def test_a_single_point_at_time_zero_is_held():
     trajectory = Waypoints([Knot(0.0, [0.5, 0.1])])
     assert trajectory.duration == 0.0

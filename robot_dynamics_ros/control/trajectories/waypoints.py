@@ -9,7 +9,7 @@ import numpy as np
 
 from robot_dynamics_ros.control.control_law import Reference
 from robot_dynamics_ros.control.trajectories.checks import joint_vector
-from robot_dynamics_ros.control.trajectories.spline import Knot, Spline
+from robot_dynamics_ros.control.trajectories.spline import Knot, Spline, segment
 from robot_dynamics_ros.errors import TrajectoryError
 
 #: A final velocity up to this counts as rest (messages come from single precision arithmetic).
@@ -44,17 +44,35 @@ class Waypoints(Spline):
         joint_names: Sequence[str] | None = None,
     ) -> None:
         knots = _checked(points, start, joint_names)
+        self._first, self._names = knots[0], joint_names
         if knots[0].time > 0.0:
             if start is None:
                 raise TrajectoryError(
                     'point 0', f'is at {knots[0].time} s', 'give the start, or a point at time 0'
                 )
-            p, v, a = (
-                joint_vector('start', x, len(knots[0].position), joint_names)
-                for x in (start.position, start.velocity, start.acceleration)
-            )
-            knots.insert(0, Knot(0.0, p, v, a))
+            knots.insert(0, self._start_knot(start))
         super().__init__(knots)
+
+    def begin_at(self, start: Reference) -> None:
+        """Begin elsewhere; a first point at time 0 stays what it is.
+
+        Args:
+            start: As for the constructor; copied.
+
+        Cost: that of one segment, however many there are.
+        """
+        if self._first.time > 0.0:
+            knot = self._start_knot(start)
+            self._segments[0] = segment(knot, self._first)
+            self._start = list(knot.position)
+
+    def _start_knot(self, start: Reference) -> Knot:
+        n = len(self._first.position)
+        p, v, a = (
+            joint_vector('start', x, n, self._names)
+            for x in (start.position, start.velocity, start.acceleration)
+        )
+        return Knot(0.0, p, v, a)
 
 
 def _checked(
