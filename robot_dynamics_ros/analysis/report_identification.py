@@ -90,8 +90,8 @@ def _verdict(found: Identification, before: Residuals, after: Residuals) -> str:
             f'{_plain(before.worst / max(after.worst, _LEAST))} times less.</p>'
         )
     return (
-        f'<p><b>The corrected model explains the recordings no better than the description '
-        f'({after.worst:.3g} % against {before.worst:.3g} %): do not use it.</b></p>'
+        f'<p><b>The corrected model explains the recordings no better than the description: '
+        f"{after.worst:.3g} % against {before.worst:.3g} % of a joint's effort.</b></p>"
     )
 
 

@@ -8,11 +8,10 @@ import json
 import math
 from pathlib import Path
 
-from rich.console import Console
-
 from robot_dynamics_ros.analysis.excitation import Excitation, design_excitation
 from robot_dynamics_ros.analysis.excitation_problem import Bounds
 from robot_dynamics_ros.analysis.identification.unknowns import DEFAULT_TERMS, TERMS
+from robot_dynamics_ros.apps.analysis_tables import wide_console
 from robot_dynamics_ros.apps.robot_argument import add_robot_arguments, given_robot
 from robot_dynamics_ros.control.trajectories.fourier import Fourier
 from robot_dynamics_ros.control.trajectories.trajectory_file import trajectory_text
@@ -69,7 +68,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Design the motion, check it, write it."""
-    console = Console(highlight=False)
+    console = wide_console()
     there = [name for name in FILES if (args.output / name).exists()]
     if there and not args.overwrite:
         raise ConfigurationError(

@@ -19,6 +19,7 @@ from robot_dynamics_ros.analysis.identification.identify import (
     make_plan,
 )
 from robot_dynamics_ros.analysis.identification.intervals import EFFORTS
+from robot_dynamics_ros.analysis.identification.least_squares import Block
 from robot_dynamics_ros.analysis.identification.preparation import TIMINGS
 from robot_dynamics_ros.analysis.identification.unknowns import DEFAULT_TERMS, TERMS
 from robot_dynamics_ros.analysis.robot_choice import RobotChoice
@@ -36,6 +37,9 @@ from robot_dynamics_ros.apps.identify_results import FILES, print_results, write
 from robot_dynamics_ros.description.shipped import ROBOTS
 from robot_dynamics_ros.errors import ConfigurationError, RecordingError, UnknownNameError
 from robot_dynamics_ros.model.check import check_model
+
+_WORSE = 1.2  # times the residual of the nominal robot: less is chance
+_NOTHING = 0.1  # percent of the RMS effort: a residual that nobody minds
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -143,7 +147,7 @@ def run(args: argparse.Namespace) -> int:
     else:
         proof = 'each half of a recording validated by a model of the other halves'
         proofs = [s for s, bag in zip(sources, gathered, strict=True) if not bag.error]
-        trial = Trial.of(*(conclude(part, plan, args.prior_weight) for part in (second, first)))
+        trial = _crossed(first, second, plan, args.prior_weight)
     evidence, judged = prove(found, proofs, trial, where)
     problems = _problems(found, evidence, args.most)
     remarks = [proof, *evidence.remarks, *problems]
@@ -221,11 +225,30 @@ def _request(args: argparse.Namespace) -> Request:
         ) from error
 
 
+def _crossed(
+    first: Sequence[Block], second: Sequence[Block], plan: Plan, prior_weight: float
+) -> Trial:
+    """Return the trial in which each half is explained by what the other says."""
+    try:
+        return Trial.of(*(conclude(half, plan, prior_weight) for half in (second, first)))
+    except RecordingError as error:
+        raise RecordingError(
+            'the recordings',
+            'are too short for their halves to prove each other',
+            'give --validate BAG, or record for longer',
+        ) from error
+
+
 def _problems(found: Identification, evidence: Evidence, most: float | None) -> list[str]:
     """Return what is wrong with the result."""
     check = check_model(corrected_urdf(found), effort_limit=1.0)
     problems = [f'the corrected robot: {finding}' for finding in check.errors]
-    after = evidence.residuals[1]
+    before, after = evidence.residuals
+    if after.worst > max(_WORSE * before.worst, _NOTHING):
+        problems.append(
+            'the corrected robot explains the recordings worse than the nominal one '
+            f'({after.worst:.3g} % against {before.worst:.3g} %): do not use it'
+        )
     if most is not None:
         problems += [
             f'the residual of {joint} is {percent:.3g} % of its RMS effort, more than {most:g} %'

@@ -96,6 +96,21 @@ def test_noise_is_measured_on_a_moving_joint(rng):
     assert white_noise(clean)[0] < 1e-7
 
 
+def test_an_encoder_of_finite_steps_hides_its_noise_only_at_rest():
+    """Three quarters at rest, where the differences of encoder readings are 0."""
+    t = np.arange(0.0, 8.0, 1e-3)
+    q = np.where(t < 6.0, 0.0, 1.0 - np.cos(np.pi * (t - 6.0)))[:, np.newaxis]
+    read = np.round(q / 1e-5) * 1e-5
+    velocity = np.diff(read, axis=0) / 1e-3
+    # The difference of two roundings: a step's deviation is its size by the root of 12.
+    expected = np.sqrt(2.0 / 12.0) * 1e-5 / 1e-3
+    # Differences of roundings are not quite white: twice neighbours that hang together.
+    assert expected < white_noise(velocity)[0] < 2.5 * expected
+    assert 1.0 < noise_cutoff(velocity, 1000.0) < 50.0
+    still = np.zeros((100, 1))
+    assert white_noise(still)[0] == 0.0
+
+
 def test_more_noise_lowers_the_cutoff_but_never_into_the_motion(rng):
     t = np.arange(0.0, 8.0, STEP)[:, np.newaxis]
     clean = np.sin(2 * np.pi * 0.7 * t) + 0.3 * np.sin(2 * np.pi * 2.0 * t)

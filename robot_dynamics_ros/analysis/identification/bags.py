@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from robot_dynamics_ros.analysis.identification.identify import Identification, Plan, gather
 from robot_dynamics_ros.analysis.identification.least_squares import Block, BlockStore
 from robot_dynamics_ros.analysis.identification.preparation import Preparation
@@ -23,6 +25,7 @@ from robot_dynamics_ros.spatial.scalar import Array
 CHUNK_S = 60.0  # of a bag in memory at once
 _MOST_BLOCKS = 400  # of all bags, beyond one for each half of a bag
 
+_SLOWEST = 1e-9  # rad/s or m/s: a joint below never moves
 _STILL = 'no joint moves freely under a known effort'
 
 Halves = tuple[list[Block], list[Block]]
@@ -116,10 +119,14 @@ class Judged:
 
 
 def halved(recording: Recording) -> tuple[Recording, Recording]:
-    """Return the halves of a recording, by time."""
-    start, end = recording.time[0], recording.time[-1]
-    middle = 0.5 * (start + end)
-    return recording.between(start, middle), recording.between(middle, end)
+    """Return the halves of a recording, between which its joints have gone as far in either.
+
+    A recording that begins or ends with the arm at rest is not cut into motion and rest.
+    """
+    speed = np.abs(np.nan_to_num(recording.velocity))
+    gone = np.cumsum((speed / np.maximum(speed.max(axis=0), _SLOWEST)).sum(axis=1))
+    middle = int(np.searchsorted(gone, 0.5 * gone[-1])) if gone[-1] > 0.0 else len(gone) // 2
+    return recording.rows(slice(None, middle)), recording.rows(slice(middle, None))
 
 
 def blocks_per_half(bags: int) -> int:

@@ -16,13 +16,18 @@ from robot_dynamics_ros.analysis.identification.preparation import (
     TIMINGS,
     Preparation,
     prepare,
+    standstill_speeds,
 )
 from robot_dynamics_ros.analysis.identification.unknowns import Unknowns
 from robot_dynamics_ros.analysis.recording import Recording
+from robot_dynamics_ros.errors import RecordingError
+from robot_dynamics_ros.model.robot_tree import RobotTree
 from robot_dynamics_ros.spatial.scalar import Array
 
 AUTO = 'auto'
 _DELAYS = (0, 1, 2, 3)  # periods; a longer delay is to be given
+_LEFT = 0.25  # of the samples of the motion, after filtering
+_HIGHER = 1.3  # times the cut-off
 _SAME = 0.01  # relative difference of residuals that does not tell one way from another
 _STATES = 20_000  # of a recording that are looked at, at its start
 _ENOUGH = 4000  # samples of them that tell one way from another
@@ -99,15 +104,16 @@ def choose_preparation(
     Raises:
         RecordingError: Nothing of the recording can be used.
     """
-    cutoff = request.cutoff
-    if cutoff == AUTO:
-        longest = max(equal_intervals(recording, unknowns.tree), key=lambda run: len(run.time))
-        cutoff = noise_cutoff(longest.v, 1.0 / longest.period)
     fixed = Preparation(
-        cutoff=None if cutoff is None else float(cutoff),
+        cutoff=None if request.cutoff in (None, AUTO) else float(request.cutoff),
         standstill=request.standstill,
         effort=effort_source(recording, request.effort),
     )
+    if request.cutoff == AUTO:
+        longest = max(equal_intervals(recording, unknowns.tree), key=lambda run: len(run.time))
+        rate = 1.0 / longest.period
+        fixed = replace(fixed, cutoff=noise_cutoff(longest.v, rate))
+        fixed = _with_short_memory(recording, unknowns.tree, fixed, rate)
     timings = tuple(TIMINGS) if request.timing == AUTO else (request.timing,)
     delays: Sequence[int] = _DELAYS if request.delay == AUTO else (int(request.delay),)
     ways = [replace(fixed, timing=timing, delay=delay) for timing in timings for delay in delays]
@@ -120,6 +126,34 @@ def choose_preparation(
     chosen = next(candidate for candidate in found if candidate.score < best + _SAME)
     others = sorted((c for c in found if c is not chosen), key=lambda c: c.score)
     return Choice(chosen.preparation, (chosen, *others))
+
+
+def _with_short_memory(
+    recording: Recording, tree: RobotTree, fixed: Preparation, rate: float
+) -> Preparation:
+    """Return a preparation whose filter does not lose most of the motion to its reversals.
+
+    A filter reaches over every reversal within its memory, where dry friction is not known. What
+    the noise asks for is too much where reversals are frequent.
+    """
+    while fixed.cutoff is not None and _left(recording, tree, fixed) < _LEFT:
+        higher = _HIGHER * fixed.cutoff
+        fixed = replace(fixed, cutoff=higher if higher < 0.25 * rate else None)
+    return fixed
+
+
+def _left(recording: Recording, tree: RobotTree, preparation: Preparation) -> float:
+    """Return which share of the motion a filter leaves, in the joint where it is least."""
+    speeds = standstill_speeds(recording, tree, preparation)
+    plain = prepare(recording, tree, replace(preparation, cutoff=None, standstill=speeds))
+    moving = plain.usable.mean(axis=0)
+    if not moving.any():
+        return 1.0
+    try:
+        usable = prepare(recording, tree, preparation).usable.mean(axis=0)
+    except RecordingError:  # the memory is longer than the recording
+        return 0.0
+    return float((usable[moving > 0.0] / moving[moving > 0.0]).min())
 
 
 def _try(

@@ -26,6 +26,7 @@ _PASSED = 0.254  # power of noise of spectrum f^2 that passes, in cubes of the c
 _ALLOWED_BIAS = 0.1  # standard deviations, were the columns independent; they are not quite
 _MOVING = 4.0  # a joint moves if its velocity has so many times the power of its noise
 _MOTION = 0.99  # share of the power of the velocity that is the motion
+_CHANGE = 1e-9  # of the largest value: less is rounding
 _WINDOWS = 8  # over which a spectrum is averaged, at least
 
 
@@ -135,7 +136,14 @@ def white_noise(values: Array) -> Array:
     """Return the standard deviation of white noise on smooth signals (N, n), shape (n,).
 
     Third differences leave nothing of a smooth signal, and noise 20 times its variance. Few
-    samples are not smooth, so the median of the absolute values is taken.
+    samples are not smooth, so the median of the absolute values is taken: of where the signal
+    changes at all, since a joint at rest under an encoder of finite steps shows no noise.
     """
-    rest = np.diff(values, n=3, axis=0)
-    return np.asarray(np.median(np.abs(rest), axis=0) / 0.6745 / np.sqrt(20.0))
+    rest = np.abs(np.diff(values, n=3, axis=0))
+    windows = np.lib.stride_tricks.sliding_window_view(values, 4, axis=0)
+    changes = np.ptp(windows, axis=2) > _CHANGE * np.abs(values).max(axis=0, initial=0.0)
+    medians = [
+        float(np.median(column[there])) if there.any() else 0.0
+        for column, there in zip(rest.T, changes.T, strict=True)
+    ]
+    return np.array(medians) / 0.6745 / np.sqrt(20.0)

@@ -176,7 +176,8 @@ class Estimate:
         counts: Usable rows of each joint, shape (n,).
         influence: Effort that a unit of each value makes, in parts of the RMS effort of the
             joint where it makes most, shape (r,).
-        condition: Of the weighted regressor with columns of unit length.
+        condition: Of the regressor with each joint's rows in parts of its RMS effort and columns
+            of unit length: how well the motion excites, whatever the noise.
         information: Triangular factor of the weighted regressor and effort, columns as in
             ``values``, shape (r + 1, r + 1); a residual counts as a millionth of the effort at
             least.
@@ -221,12 +222,12 @@ def estimate(blocks: Sequence[Block], base: BaseParameters) -> Estimate:
     joined = joined[:, :, kept]
     values = np.zeros(len(base))
     for _ in range(_ITERATIONS):
-        values, condition = _solve(_stack(joined, noise))
+        values = _solve(_stack(joined, noise))[0]
         before = noise
         noise = np.maximum(_residual_deviation(joined, counts, values), _EXACT * effort)
         if np.max(np.abs(noise / before - 1.0)) < _SETTLED:
             break
-    values, condition = _solve(_stack(joined, noise))
+    values, condition = _solve(_stack(joined, noise))[0], _solve(_stack(joined, effort))[1]
     covariance = _jackknife([block.factors[:, :, kept] for block in blocks], noise, values)
     information = triangular(_stack(joined, np.maximum(noise, _NO_MODEL * effort)))
     columns = np.linalg.norm(joined[:, :, :-1], axis=1)

@@ -138,6 +138,20 @@ def prepare(recording: Recording, tree: RobotTree, preparation: Preparation) -> 
     return _concatenate(parts)
 
 
+def standstill_speeds(
+    recording: Recording, tree: RobotTree, preparation: Preparation
+) -> tuple[float, ...]:
+    """Return the speeds below which joints count as at rest, rad/s or m/s.
+
+    Raises:
+        RecordingError: The recording has no states without a gap.
+        UnknownNameError: A joint was not recorded.
+    """
+    wanted = effort_source(recording, preparation.effort)
+    speeds = _standstill(equal_intervals(recording, tree, wanted), tree, preparation)
+    return tuple(speeds.tolist())
+
+
 def _semi_implicit(run: Run) -> tuple[Array, Array, Array, Array, slice]:
     return run.q[:-1], run.v[:-1], np.diff(run.v, axis=0) / run.period, run.v[1:], slice(0, -1)
 
