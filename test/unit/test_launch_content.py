@@ -434,6 +434,13 @@ def test_every_executable_has_a_main(executables):
         assert 'main' in [function.name for function in functions], module
 
 
+def test_every_node_with_a_main_is_an_executable(executables):
+    for path in (PROJECT / 'robot_dynamics_ros' / 'nodes').glob('*.py'):
+        functions = [node for node in tree_of(path).body if isinstance(node, ast.FunctionDef)]
+        if 'main' in [function.name for function in functions]:
+            assert executables.get(path.stem) == f'{NODES}.{path.stem}'
+
+
 def test_every_shared_file_is_installed_where_it_is_looked_for(installed):
     target = {file: folder for folder, files in installed['data_files'] for file in files}
     for folder in ('config', 'launch', 'urdf', 'worlds'):
