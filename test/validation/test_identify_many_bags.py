@@ -22,6 +22,7 @@ from robot_dynamics_ros.analysis.identification.bags import (
     Trial,
     blocks_per_half,
     gather_bag,
+    halved,
     judge_bag,
 )
 from robot_dynamics_ros.analysis.identification.choice import Request
@@ -154,6 +155,39 @@ def test_what_was_never_moved_is_not_called_proved(runs, tmp_path, capsys):
     assert numbers['residuals']['corrected']['percent'] == [None, None]
     words = (*words, '--overwrite', '--most', 50)
     assert identify(*words, '--validate', runs / 'still' / 'bag') == 1
+
+
+def test_a_result_worse_than_the_nominal_robot_is_exit_code_1(runs, tmp_path, capsys):
+    """Learned from an arm with friction, proved on one that is as its description says."""
+    ideal = Drives(*4 * ([0.0, 0.0],))
+    q = periodic_motion(11, 2, 3.0, STEP, swing=0.3)
+    write_recording(tmp_path / 'ideal', semi_implicit_run(sample('planar_2r'), ideal, q, STEP))
+    words = (runs / 'run0' / 'bag', '--output', tmp_path / 'out', '--jobs', 1, '--validate')
+    assert identify(*words, tmp_path / 'ideal') == 1
+    said = capsys.readouterr().out.replace('\n', ' ')
+    assert 'the corrected robot explains the recordings worse than the nominal one' in said
+
+
+def test_an_arm_that_rests_at_first_is_learned_from_and_cut_by_its_motion():
+    """Four seconds of rest, four of motion, seen by an encoder of 1e-5 rad."""
+    t = np.arange(0.0, 8.0, STEP)[:, np.newaxis]
+    begun = np.clip(t - 4.0, 0.0, 1.0)
+    q = begun**3 * (10.0 - 15.0 * begun + 6.0 * begun**2) * periodic_motion(3, 2, 8.0, STEP)
+    run = semi_implicit_run(sample('planar_2r'), DRIVES, q, STEP)
+    read = np.round(run.position / 1e-5) * 1e-5
+    velocity = np.vstack([np.zeros((1, 2)), np.diff(read, axis=0) / STEP])
+    run = replace(run, position=read, velocity=velocity)
+    early, late = halved(run)
+    assert early.time[-1] < late.time[0]
+    assert early.time[-1] - 4.0 > 1.0
+    assert late.time[-1] - late.time[0] > 1.0
+    tree = sample('planar_2r').tree.with_changes(effort_limit=np.full(2, 1e9))
+    plan = make_plan(run, tree)
+    assert plan.preparation.cutoff is not None
+    found = conclude(gather(run, plan), plan).tree
+    # What is asked of friction.
+    np.testing.assert_allclose(found.damping, DRIVES.damping, rtol=0.05)
+    np.testing.assert_allclose(found.dry_friction, DRIVES.dry_friction, rtol=0.05)
 
 
 # In parts ---------------------------------------------------------------------------------------
