@@ -197,6 +197,7 @@ def test_a_trajectory_on_the_topic_replaces_the_running_goal(client, peer):
     )
     client.arm.until(publisher.get_subscription_count, 20.0, 'subscription')
     handle = client.send(goal(points=[(5.0, GOAL)]))
+    client.arm.until(lambda: client.feedback, 20.0, 'the goal being followed, not only accepted')
     publisher.publish(goal().trajectory)
     found = client.result(handle)
     assert found.result.error_string == 'replaced by a trajectory on the topic'
