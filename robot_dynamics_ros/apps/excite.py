@@ -29,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     add_robot_arguments(parser)
     parser.add_argument('--output', type=Path, required=True, help='folder of the results')
-    parser.add_argument('--overwrite', action='store_true', help='replace what is there already')
+    parser.add_argument('--force', action='store_true', help='replace what is there already')
     parser.add_argument(
         '--effort-limit', type=float, metavar='NM', help='where the description gives none'
     )
@@ -70,9 +70,9 @@ def run(args: argparse.Namespace) -> int:
     """Design the motion, check it, write it."""
     console = wide_console()
     there = [name for name in FILES if (args.output / name).exists()]
-    if there and not args.overwrite:
+    if there and not args.force:
         raise ConfigurationError(
-            f'--output {args.output}', f'has {", ".join(there)}', 'give another, or --overwrite'
+            f'--output {args.output}', f'has {", ".join(there)}', 'give another, or --force'
         )
     tree = given_robot(args, args.effort_limit)
     found = design_excitation(

@@ -61,7 +61,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument('--output', type=Path, required=True, help='folder of the results')
     parser.add_argument(
-        '--overwrite', action='store_true', help='replace results that are there already'
+        '--force', action='store_true', help='replace results that are there already'
     )
     _add_robot_arguments(parser)
     _add_method_arguments(parser)
@@ -162,9 +162,9 @@ def _refuse_overwriting(args: argparse.Namespace) -> None:
     if args.output.exists() and not args.output.is_dir():
         raise ConfigurationError(f'--output {args.output}', 'is a file', 'name a folder')
     there = [name for name in FILES if (args.output / name).exists()]
-    if there and not args.overwrite:
+    if there and not args.force:
         raise ConfigurationError(
-            f'--output {args.output}', f'has {", ".join(there)}', 'give another, or --overwrite'
+            f'--output {args.output}', f'has {", ".join(there)}', 'give another, or --force'
         )
 
 

@@ -153,7 +153,7 @@ def test_what_was_never_moved_is_not_called_proved(runs, tmp_path, capsys):
     assert 'joint1 never slides in the recordings for validation' in said
     numbers = json.loads((out / 'identification.json').read_text())
     assert numbers['residuals']['corrected']['percent'] == [None, None]
-    words = (*words, '--overwrite', '--most', 50)
+    words = (*words, '--force', '--most', 50)
     assert identify(*words, '--validate', runs / 'still' / 'bag') == 1
 
 
