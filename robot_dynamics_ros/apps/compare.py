@@ -38,6 +38,7 @@ Document = dict[str, Any]
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
+    parser.usage = '%(prog)s [options] ROBOT [NAME:=VALUE ...] | BAG_A BAG_B'
     add_robot_arguments(parser)
     parser.add_argument(
         '--states', type=int, default=10, metavar='N', help='random states (default: 10)'
