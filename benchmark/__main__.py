@@ -14,12 +14,13 @@ BENCHMARKS = {
     'control': 'one tick of every law, and the round trip of the controller over DDS',
     'drivers': 'tracking behind a driver: delay, jitter, losses, encoders, every profile',
     'gazebo': 'both arms in Gazebo: tracking, achieved rate, start (ROS 2 and Gazebo)',
+    'gazebo_steps': "the same, one command a step: what is the model's (Gazebo, no ROS)",
 }
 
 
 def main() -> int:
     """Run what was asked for; return the largest exit code."""
-    listed = '\n'.join(f'  {name:10} {meaning}' for name, meaning in BENCHMARKS.items())
+    listed = '\n'.join(f'  {name:12} {meaning}' for name, meaning in BENCHMARKS.items())
     parser = argparse.ArgumentParser(
         prog='python -m benchmark',
         description=f'Run benchmarks on an idle machine.\n\n{listed}',

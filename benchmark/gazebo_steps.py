@@ -1,0 +1,411 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An arm in Gazebo that waits for its controller: one command, one step, whatever the load.
+
+Without the wall clock in the way, what is left of the tracking error is the model's. Gazebo's own
+Python bindings carry states and forces, no ROS; the loop is the controller node's.
+
+A force is in Gazebo before the step begins: all topics of one process arrive over one connection
+and are handled in order by one thread, so that the answer to a mark that was sent after the forces
+(by Gazebo's system TriggeredPublisher) says that they are there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import multiprocessing
+import os
+import re
+import shutil
+import signal
+import subprocess
+import tempfile
+import threading
+import time
+import uuid
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import yaml
+from rich.console import Console
+from rich.table import Table
+
+from benchmark.driver_run import make_arm, start_of
+from benchmark.machine import machine
+from robot_dynamics_ros.control.loop import ControlLoop, Observation
+from robot_dynamics_ros.control.loop_parameters import DEFAULTS, BuiltLoop, build_loop
+from robot_dynamics_ros.control.trajectories.chain import Chain
+from robot_dynamics_ros.control.trajectories.quintic import Quintic
+from robot_dynamics_ros.control.trajectory import Trajectory
+from robot_dynamics_ros.description.shipped import share_directory, shipped_robot
+from robot_dynamics_ros.description.urdf import read_description
+from robot_dynamics_ros.dynamics.joint_terms import JointTerms
+from robot_dynamics_ros.errors import MissingDependencyError, PeerTimeoutError, SceneError
+from robot_dynamics_ros.model import load_robot
+from robot_dynamics_ros.model.robot_tree import RobotTree
+from robot_dynamics_ros.nodes.gazebo_bridge import bridge_entries
+from robot_dynamics_ros.symbolic.kernel import compile_kernel
+
+OUT = Path('out/benchmark/gazebo_steps.json')
+STEP_NS = 1_000_000
+INSTALL = "apt install python3-gz-transport15 python3-gz-msgs12, or Harmonic's 13 and 10"
+PARTITION = 'robot_dynamics_ros_steps'
+_SNAKE = re.compile(r'(?<!^)(?=[A-Z])')
+#: The arm rests before its motion, s.
+SETTLE_S = 0.05
+#: Longest wait for any answer of Gazebo, s; and between two attempts to be heard, s.
+_PATIENCE_S, _AGAIN_S = 60.0, 0.5
+_MARK, _HEARD = '/robot_dynamics_ros/mark', '/robot_dynamics_ros/heard'
+_LISTENER = f"""
+    <plugin filename="gz-sim-triggered-publisher-system"
+            name="gz::sim::systems::TriggeredPublisher">
+      <input type="gz.msgs.Empty" topic="{_MARK}"/>
+      <output type="gz.msgs.Empty" topic="{_HEARD}"/>
+    </plugin>
+  </world>"""
+
+
+@dataclass(frozen=True)
+class Case:
+    """What is between the model of the controller and Gazebo.
+
+    Attributes:
+        robot: Name of the arm.
+        title: For the table.
+        dry_friction: Whether the joints have it; the controller then compensates it.
+        late: Steps by which a command is late.
+        as_dart: Whether friction is compensated as DART applies it where there is damping too.
+    """
+
+    robot: str
+    title: str = ''
+    dry_friction: bool = False
+    late: int = 0
+    as_dart: bool = False
+
+
+CASES = (
+    Case('scara', 'no dry friction'),
+    Case('scara', 'no dry friction, 1 ms late', late=1),
+    Case('scara', 'no dry friction, 2 ms late', late=2),
+    Case('scara', 'dry friction', dry_friction=True),
+    Case('scara', "dry friction, DART's share added", dry_friction=True, as_dart=True),
+    Case('four_dof', 'no dry friction'),
+    Case('four_dof', 'no dry friction, 1 ms late', late=1),
+    Case('four_dof', 'dry friction', dry_friction=True),
+    Case('four_dof', "dry friction, DART's share added", dry_friction=True, as_dart=True),
+)
+
+
+def main() -> int:
+    """Run all cases, print and write the errors; 0 where Gazebo or its bindings are absent."""
+    console = Console()
+    if not is_available():
+        console.print('gazebo_steps: left out; it needs Gazebo and its Python bindings')
+        return 0
+    found = []
+    table = Table(title='error RMS / peak on the circle, one command a step', title_justify='left')
+    for column in ('', *(f'joint{i}, rad or m' for i in range(1, 5))):
+        table.add_column(column)
+    for case in CASES:
+        console.print(f'{case.robot}, {case.title} ...')
+        arm = make_arm(case.robot, laps=1.0)
+        start = start_of(arm)
+        approach = Quintic(np.zeros(arm.tree.n), start, 2.0)
+        error = run(case, Chain([approach, arm.motion]))[round(1e3 * (SETTLE_S + 2.0)) :]
+        rms, peak = np.sqrt(np.mean(error**2, axis=0)), np.abs(error).max(axis=0)
+        cells = [f'{r:.1e} / {p:.1e}' for r, p in zip(rms, peak, strict=True)]
+        table.add_row(f'{case.robot}, {case.title}', *cells)
+        found.append({'case': vars(case), 'rms': rms.tolist(), 'peak': peak.tolist()})
+    console.print(table)
+    OUT.parent.mkdir(parents=True, exist_ok=True)
+    OUT.write_text(json.dumps({'machine': machine(), 'runs': found}, indent=2), encoding='utf-8')
+    return 0
+
+
+def is_available() -> bool:
+    """Return whether Gazebo and its Python bindings are installed."""
+    try:
+        import_module('gz.transport')
+    except ImportError:
+        return False
+    return shutil.which('gz') is not None
+
+
+def run(case: Case, motion: Trajectory) -> np.ndarray:
+    """Run a motion in a Gazebo of its own.
+
+    Args:
+        case: What is run.
+        motion: It starts where Gazebo's joints begin: at 0.
+
+    Returns:
+        Reference less position in each step, shape (steps, n), rad or m.
+
+    Raises:
+        MissingDependencyError: Gazebo or its Python bindings are absent.
+        PeerTimeoutError: It did not answer.
+        SceneError: It refused the robot.
+    """
+    mappings = {
+        'gazebo': 'native',
+        'dry_friction': str(case.dry_friction).lower(),
+        'limits_profile': 'wide',
+    }
+    description = read_description(shipped_robot(case.robot), mappings).xml
+    tree = load_robot(description)
+    built = _build(case.robot, tree)
+    loop, share = built.loop, _dart_share(tree) if case.as_dart else None
+    steps = round((SETTLE_S + motion.duration) * 1e9) // STEP_NS
+    error = np.zeros((steps, tree.n))
+    with SteppedGazebo(case.robot, description, tree.joint_names) as gazebo:
+        _observe(loop, gazebo)
+        loop.start()
+        _follow(loop, motion)
+        under_way: deque[np.ndarray] = deque()
+        for k in range(steps):
+            if k:
+                _observe(loop, gazebo)
+            loop.tick()
+            error[k] = loop.reference.position - gazebo.position
+            under_way.append(loop.effort + share(loop) if share else loop.effort.copy())
+            # Until the first command arrives, an arm at rest is held by it all the same.
+            gazebo.step(under_way.popleft() if k >= case.late else under_way[0])
+    return error
+
+
+def _build(robot: str, tree: RobotTree) -> BuiltLoop:
+    """Return the loop of the arm's parameter file, in force from its first tick on."""
+    file = share_directory() / 'config' / f'{robot}.yaml'
+    given = yaml.safe_load(file.read_text(encoding='utf-8'))['/**/controller']['ros__parameters']
+    own = {'activation_ramp_s': 0.0, 'state_timeout_s': 1e9}
+    return build_loop(tree, {**DEFAULTS, **given, **own})
+
+
+def _follow(loop: ControlLoop, motion: Trajectory) -> None:
+    times = motion.instants(0.01)
+    loop.follow(times, *motion.table(times), start_ns=STEP_NS + round(SETTLE_S * 1e9))
+
+
+def _observe(loop: ControlLoop, gazebo: SteppedGazebo) -> None:
+    """Hand a state over; for the loop time begins at 1 ms, since a start at 0 means now."""
+    seen = loop.observe(gazebo.stamp_ns + STEP_NS, gazebo.position, gazebo.velocity)
+    if seen is not Observation.NEW:
+        raise SceneError('the state', 'was not believed', loop.last_refusal or seen.value)
+
+
+def _dart_share(tree: RobotTree) -> Callable[[ControlLoop], np.ndarray]:
+    """Return what dry friction f does in DART beyond f where there is damping: h D M^-1 f."""
+    h, M = STEP_NS * 1e-9, np.zeros((tree.n, tree.n))
+    mass_matrix = compile_kernel(tree, outputs=('mass_matrix',)).mass_matrix
+    dry = JointTerms.of(tree.with_changes(damping=np.zeros(tree.n)))
+
+    def share(loop: ControlLoop) -> np.ndarray:
+        at_end = loop.reference.velocity + h * loop.reference.acceleration
+        mass_matrix(loop.q, M)
+        return h * tree.damping * np.linalg.solve(M, dry.friction(at_end))
+
+    return share
+
+
+class SteppedGazebo:
+    """Gazebo's server with one arm, paused; a context that ends it.
+
+    Args:
+        robot: Name of the arm, which has a file ``config/ros_gz_bridge_<robot>.yaml``.
+        description: Its URDF for Gazebo.
+        joints: Order of its joints.
+
+    Attributes:
+        stamp_ns: Simulated time of the state, ns.
+        position, velocity: State after the last step, shape (n,), rad or m and rad/s or m/s.
+
+    Raises:
+        MissingDependencyError: Gazebo or its Python bindings are absent.
+    """
+
+    def __init__(self, robot: str, description: str, joints: Sequence[str]) -> None:
+        if not is_available():
+            raise MissingDependencyError('gz.transport', 'stepping Gazebo', INSTALL)
+        self._robot, self._description, self._joints = robot, description, tuple(joints)
+        self._topics = {
+            Path(entry['ros_topic_name']).parts[0]: entry['gz_topic_name']
+            for entry in bridge_entries(robot, clock=False)
+        }
+        self._partition = f'{PARTITION}_{uuid.uuid4().hex}'
+        self._told = threading.Condition()
+        self._state: Any = None
+        self._heard = 0
+        self.stamp_ns, self.position = 0, np.zeros(len(joints))
+        self.velocity = np.zeros(len(joints))
+
+    def __enter__(self) -> SteppedGazebo:
+        with contextlib.ExitStack() as stack:
+            folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+            stack.callback(self._end, self._start(folder))
+            self._services = stack.enter_context(_services(self._partition))
+            self._connect()
+            stack.callback(self._disconnect)
+            self._insert(folder)
+            self._meet()
+            self._exits = stack.pop_all()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._exits.close()
+
+    def step(self, effort: np.ndarray) -> None:
+        """Let efforts act for one step, shape (n,), N m or N; the state is then the next one."""
+        heard = self._heard
+        self._send(effort)
+        self._until(lambda: self._heard > heard, 'answer to a mark')
+        self._call('control', 'WorldControl', pause=True, multi_step=1)
+        self._read(self.stamp_ns + STEP_NS)
+
+    def _start(self, folder: Path) -> subprocess.Popen[bytes]:
+        text = (share_directory() / 'worlds' / 'arm.sdf').read_text(encoding='utf-8')
+        world = folder / 'world.sdf'
+        world.write_text(text.replace('\n  </world>', _LISTENER), encoding='utf-8')
+        return subprocess.Popen(
+            ['gz', 'sim', '-s', str(world)],
+            env=os.environ | {'GZ_PARTITION': self._partition},
+            stdout=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+
+    @staticmethod
+    def _end(process: subprocess.Popen[bytes]) -> None:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+    def _connect(self) -> None:
+        double, empty, model = _messages('Double', 'Empty', 'Model')
+        self._node = _node(self._partition)
+        self._node.subscribe(model, self._topics['joint_states'], self._on_state)
+        self._node.subscribe(empty, _HEARD, self._on_answer)
+        self._forces = [
+            (self._node.advertise(self._topics[joint], double), double()) for joint in self._joints
+        ]
+        self._mark = self._node.advertise(_MARK, empty), empty()
+
+    def _disconnect(self) -> None:
+        for topic in (self._topics['joint_states'], _HEARD):
+            self._node.unsubscribe(topic)
+
+    def _insert(self, folder: Path) -> None:
+        file = folder / 'arm.urdf'
+        file.write_text(self._description, encoding='utf-8')
+        self._until(lambda: '/world/arm/create' in self._node.service_list(), 'world')
+        self._call('create', 'EntityFactory', sdf_filename=str(file), name=self._robot)
+
+    def _meet(self) -> None:
+        """Wait for a state and until Gazebo listens to everything."""
+        listeners = [publisher for publisher, _ in (*self._forces, self._mark)]
+        self._until(lambda: all(p.has_connections() for p in listeners), 'subscription')
+        self._read(0)
+        end = time.monotonic() + _PATIENCE_S
+        while not self._heard and time.monotonic() < end:
+            self._send(np.zeros(len(self._joints)))
+            with self._told:
+                self._told.wait_for(lambda: self._heard, _AGAIN_S)
+        self._until(lambda: self._heard, 'answer to a mark')
+        time.sleep(_AGAIN_S)  # answers to earlier marks
+
+    def _send(self, effort: np.ndarray) -> None:
+        for (publisher, message), value in zip(self._forces, effort.tolist(), strict=True):
+            message.data = value
+            publisher.publish(message)
+        publisher, message = self._mark
+        publisher.publish(message)
+
+    def _call(self, service: str, kind: str, **request: Any) -> None:
+        self._services.send((f'/world/arm/{service}', kind, request))
+        if not self._services.poll(2.0 * _PATIENCE_S):
+            raise PeerTimeoutError('Gazebo', f'answer of {service}', 2.0 * _PATIENCE_S)
+        problem = self._services.recv()
+        if problem:
+            raise SceneError(f'Gazebo service {service}', 'refused', problem)
+
+    def _read(self, stamp_ns: int) -> None:
+        """Wait for the state of a time and take it over."""
+        self._until(lambda: self._state and _stamp(self._state) >= stamp_ns, 'state')
+        state = self._state
+        self.stamp_ns = _stamp(state)
+        if self.stamp_ns != stamp_ns:
+            raise SceneError('Gazebo', f'went on to {self.stamp_ns} ns', 'somebody else steps it')
+        axes = {joint.name: joint.axis1 for joint in state.joint}
+        self.position[:] = [axes[name].position for name in self._joints]
+        self.velocity[:] = [axes[name].velocity for name in self._joints]
+
+    def _until(self, predicate: Callable[[], Any], what: str) -> None:
+        with self._told:
+            end = time.monotonic() + _PATIENCE_S
+            while not predicate():
+                if time.monotonic() > end:
+                    raise PeerTimeoutError('Gazebo', what, _PATIENCE_S)
+                self._told.wait(0.1)
+
+    def _on_state(self, message: Any) -> None:
+        with self._told:
+            self._state = message
+            self._told.notify_all()
+
+    def _on_answer(self, _: Any) -> None:
+        with self._told:
+            self._heard += 1
+            self._told.notify_all()
+
+
+@contextlib.contextmanager
+def _services(partition: str) -> Iterator[Connection]:
+    """Yield the way to Gazebo's services, see ``_serve``.
+
+    They are called by a process of their own: in one that subscribes too, Gazebo's Python bindings
+    wait for the answer and keep the thread that would receive it from the interpreter.
+    """
+    context = multiprocessing.get_context('spawn')
+    ours, theirs = context.Pipe()
+    process = context.Process(target=_serve, args=(theirs, partition), daemon=True)
+    process.start()
+    theirs.close()
+    try:
+        yield ours
+    finally:
+        process.kill()
+        process.join()
+
+
+def _serve(requests: Connection, partition: str) -> None:
+    """Call services by name, type and fields of the request; answer with what is wrong, or ''."""
+    node = _node(partition)
+    while True:
+        service, kind, fields = requests.recv()
+        message, reply = _messages(kind, 'Boolean')
+        patience = int(1e3 * _PATIENCE_S)
+        answered, answer = node.request(service, message(**fields), message, reply, patience)
+        requests.send('' if answered and answer.data else f'{fields}, answered: {answered}')
+
+
+def _node(partition: str) -> Any:
+    transport = import_module('gz.transport')
+    options = transport.NodeOptions()
+    options.partition = partition
+    return transport.Node(options)
+
+
+def _messages(*names: str) -> list[Any]:
+    """Return message classes of Gazebo, by name."""
+    return [
+        getattr(import_module(f'gz.msgs.{_SNAKE.sub("_", name).lower()}_pb2'), name)
+        for name in names
+    ]
+
+
+def _stamp(state: Any) -> int:
+    return int(state.header.stamp.sec) * 1_000_000_000 + int(state.header.stamp.nsec)
