@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from robot_dynamics_ros.control.control_law import Reference
 from robot_dynamics_ros.control.sampling import ReferenceSampler
 from robot_dynamics_ros.control.trajectories.hold import Hold
-from robot_dynamics_ros.control.trajectories.spline import Knot
+from robot_dynamics_ros.control.trajectories.spline import Knot, KnotTable
 from robot_dynamics_ros.control.trajectories.waypoints import Waypoints
 from robot_dynamics_ros.control.trajectory import Trajectory, check_limits
 from robot_dynamics_ros.errors import TrajectoryError
@@ -18,6 +20,42 @@ from robot_dynamics_ros.spatial.scalar import Array
 _SECOND_NS = 1_000_000_000
 # In which a hold brings the reference to rest from the velocity limit, or 1 rad/s or m/s, s.
 _BRAKING_S = 0.2
+
+
+#: Times, positions, velocities and accelerations, see ``ControlLoop.follow``.
+Points = tuple[Array, Array, Array | None, Array | None]
+
+
+@dataclass(frozen=True, eq=False)
+class Moment:
+    """What a trajectory that arrives now is seen from; nothing changes in it later.
+
+    Attributes:
+        reference: Where the arm shall be.
+        now_ns: Stamp of the last state, ns.
+        changes: ``Follower.changes``.
+    """
+
+    reference: Reference
+    now_ns: int
+    changes: int
+
+
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """A trajectory that was checked and can be followed at once.
+
+    Attributes:
+        trajectory: From the reference of its moment.
+        start_ns: Stamp of its start, ns; 0 for now.
+        moment: When it arrived.
+        start_tolerance: Largest step of the reference at its start, rad or m.
+    """
+
+    trajectory: Waypoints
+    start_ns: int
+    moment: Moment
+    start_tolerance: float
 
 
 class Follower:
@@ -78,31 +116,54 @@ class Follower:
         start_tolerance: float,
     ) -> int:
         """Replace what is followed by a trajectory; see ``ControlLoop.follow``."""
-        start = start_ns or self._now_ns
-        knots = [
-            Knot(
-                float(times[k]),
-                position[k].tolist(),
-                None if velocity is None else velocity[k].tolist(),
-                None if acceleration is None else acceleration[k].tolist(),
-            )
-            for k in range(len(times))
-        ]
-        trajectory = self._waypoints(knots, start_tolerance)
-        late = (self._now_ns - start) / _SECOND_NS - knots[-1].time
-        if late > 0.0:
-            raise TrajectoryError(
-                'header.stamp',
-                f'the trajectory was over {late:.3f} s ago',
-                'use a stamp in the future, or 0 for now',
-            )
-        check_limits(trajectory, self._tree)
+        points = times, position, velocity, acceleration
+        return self.commit(self.prepare(self.moment(), points, start_ns, start_tolerance))
+
+    def moment(self) -> Moment:
+        """Return what is followed now as a trajectory sees it; copied."""
+        seen = Reference(self._tree.n)
+        seen.position[:] = self.reference.position
+        seen.velocity[:] = self.reference.velocity
+        seen.acceleration[:] = self.reference.acceleration
+        return Moment(seen, self._now_ns, self.changes)
+
+    def prepare(
+        self, moment: Moment, points: Points, start_ns: int, start_tolerance: float
+    ) -> Prepared:
+        """Check a trajectory and make it ready; see ``ControlLoop.prepare``."""
+        tree = self._tree
+        trajectory = Waypoints(KnotTable.alike(*points), moment.reference, tree.joint_names)
+        prepared = Prepared(trajectory, start_ns, moment, start_tolerance)
+        self._refuse_step(prepared, moment.reference)
+        _refuse_past(prepared, moment.now_ns)
+        check_limits(trajectory, tree)
+        return prepared
+
+    def commit(self, prepared: Prepared) -> int:
+        """Replace what is followed by a prepared trajectory; see ``ControlLoop.commit``."""
+        trajectory, start = prepared.trajectory, prepared.start_ns or self._now_ns
+        if self._now_ns != prepared.moment.now_ns:
+            self._meet(prepared, start)
         if start > self._now_ns:
             self._pending = (start, trajectory)
             self.changes += 1
         else:
             self._replace(trajectory, start)
         return start
+
+    def _meet(self, prepared: Prepared, start: int) -> None:
+        """Let a trajectory begin at the present reference, which has moved meanwhile."""
+        if self.changes != prepared.moment.changes:
+            raise TrajectoryError(
+                'trajectory', 'came before the arm was brought to a hold', 'send it again'
+            )
+        _refuse_past(prepared, self._now_ns)
+        if start <= self._now_ns:
+            self._refuse_step(prepared, self.reference)
+        opening = prepared.trajectory.opening(self.reference)
+        if opening is not None:
+            check_limits(opening, self._tree)
+        prepared.trajectory.begin_at(self.reference)
 
     @property
     def progress(self) -> tuple[float, float]:
@@ -134,16 +195,26 @@ class Follower:
         self._trajectory, self._start_ns, self._pending = trajectory, start_ns, None
         self.changes += 1
 
-    def _waypoints(self, knots: list[Knot], start_tolerance: float) -> Waypoints:
-        names = self._tree.joint_names
-        trajectory = Waypoints(knots, self.reference, names)
-        first = np.array(knots[0].position)
-        step = np.abs(first - self.reference.position)
+    def _refuse_step(self, prepared: Prepared, reference: Reference) -> None:
+        """Refuse a first point at time 0 that is far from a reference."""
+        first, names = prepared.trajectory.first, self._tree.joint_names
+        step = np.abs(np.array(first.position) - reference.position)
         worst = int(np.argmax(step))
-        if knots[0].time == 0.0 and step[worst] > start_tolerance:
+        if first.time == 0.0 and step[worst] > prepared.start_tolerance:
             raise TrajectoryError(
                 'point 0',
                 f'is at time 0 and {step[worst]:.4g} from where joint {names[worst]!r} shall be',
-                f'begin within {start_tolerance:g}, or give it time to get there',
+                f'begin within {prepared.start_tolerance:g}, or give it time to get there',
             )
-        return trajectory
+
+
+def _refuse_past(prepared: Prepared, now_ns: int) -> None:
+    """Refuse a trajectory that is over."""
+    start = prepared.start_ns or now_ns
+    late = (now_ns - start) / _SECOND_NS - prepared.trajectory.duration
+    if late > 0.0:
+        raise TrajectoryError(
+            'header.stamp',
+            f'the trajectory was over {late:.3f} s ago',
+            'use a stamp in the future, or 0 for now',
+        )

@@ -14,7 +14,7 @@ import numpy as np
 from robot_dynamics_ros.control.carried_load import CarriedLoad
 from robot_dynamics_ros.control.control_law import ControlLaw
 from robot_dynamics_ros.control.driver_share import DriverShare
-from robot_dynamics_ros.control.follower import Follower
+from robot_dynamics_ros.control.follower import Follower, Moment, Points, Prepared
 from robot_dynamics_ros.control.loop_settings import LoopSettings
 from robot_dynamics_ros.control.pd_gravity import joint_inertia
 from robot_dynamics_ros.control.safety import (
@@ -319,8 +319,39 @@ class ControlLoop:
             TrajectoryError: It is over already, leaves the limits, begins with a step, or its
                 points break a rule; names the culprit.
         """
-        tolerance = self.settings.start_tolerance
-        return self._follower.follow(times, position, velocity, acceleration, start_ns, tolerance)
+        points = times, position, velocity, acceleration
+        return self.commit(self.prepare(self.moment(), points, start_ns))
+
+    def moment(self) -> Moment:
+        """Return what a trajectory that arrives now is seen from."""
+        return self._follower.moment()
+
+    def prepare(self, moment: Moment, points: Points, start_ns: int = 0) -> Prepared:
+        """Do of ``follow`` what takes long; may run in a thread beside the ticks.
+
+        Args:
+            moment: When the trajectory arrived.
+            points: Times, positions, velocities and accelerations, see ``follow``.
+            start_ns: Stamp of the start, ns; 0 for now.
+
+        Raises:
+            TrajectoryError: As of ``follow``.
+        """
+        return self._follower.prepare(moment, points, start_ns, self.settings.start_tolerance)
+
+    def commit(self, prepared: Prepared) -> int:
+        """Do the rest of ``follow``, between two ticks; cost: that of one segment.
+
+        A start of 0 is now, not when the trajectory arrived: nothing jumps.
+
+        Returns:
+            The stamp of the start, ns.
+
+        Raises:
+            TrajectoryError: It is over by now, the way from the present reference to its first
+                point leaves the limits, or the loop has begun anew since its moment.
+        """
+        return self._follower.commit(prepared)
 
     def hold(self) -> None:
         """Stop following: the reference comes to rest from where it is, and stays there."""

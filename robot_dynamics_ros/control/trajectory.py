@@ -80,14 +80,15 @@ def check_limits(trajectory: Trajectory, tree: RobotTree, step: float = 0.01) ->
     times = trajectory.instants(step)
     position, velocity, _ = trajectory.table(times)
     lower, upper = tree.position_lower, tree.position_upper
-    for k, i in np.argwhere((position < lower - 1e-9) | (position > upper + 1e-9))[:1]:
+    inside = (position >= lower - 1e-9) & (position <= upper + 1e-9)
+    for k, i in np.argwhere(~inside)[:1]:  # so that what is not a number is outside
         raise TrajectoryError(
             f'joint {tree.joint_names[i]!r}',
             f'is at {position[k, i]:.6g} at t = {times[k]:.4g} s',
             f'its limits are {lower[i]:.6g} to {upper[i]:.6g}',
         )
     fastest = tree.velocity_limit * (1.0 + 1e-9)
-    for k, i in np.argwhere(np.abs(velocity) > fastest)[:1]:
+    for k, i in np.argwhere(~(np.abs(velocity) <= fastest))[:1]:
         raise TrajectoryError(
             f'joint {tree.joint_names[i]!r}',
             f'moves at {abs(velocity[k, i]):.4g} per second at t = {times[k]:.4g} s',

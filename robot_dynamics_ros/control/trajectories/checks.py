@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NoReturn
 
 import numpy as np
 
@@ -53,3 +54,15 @@ def positive(name: str, value: float) -> float:
     if not 0.0 < value < np.inf:
         raise TrajectoryError(name, f'is {value}', 'must be positive and finite')
     return float(value)
+
+
+def refuse_lone_acceleration(name: str) -> NoReturn:
+    """Refuse a point that gives accelerations without velocities.
+
+    Args:
+        name: The point, for the error.
+
+    Raises:
+        TrajectoryError: Always.
+    """
+    raise TrajectoryError(name, 'has accelerations but no velocities', 'give both')

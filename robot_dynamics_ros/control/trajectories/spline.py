@@ -3,22 +3,19 @@
 
 from __future__ import annotations
 
-import math
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 
 from robot_dynamics_ros.control.control_law import Reference
+from robot_dynamics_ros.control.trajectories.checks import refuse_lone_acceleration
 from robot_dynamics_ros.control.trajectory import Trajectory
 from robot_dynamics_ros.spatial.scalar import Array
 
 #: A polynomial of fifth degree shows its extremes to a part in a thousand on so many pieces.
 MOST_PIECES = 32
-
-Coefficients = tuple[float, float, float, float, float, float]
 
 
 @dataclass(frozen=True)
@@ -38,19 +35,127 @@ class Knot:
     acceleration: Sequence[float] | None = None
 
 
-def linear(p: float, P: float, h: float) -> Coefficients:
-    """Return the line from p to P in h seconds, lowest power first."""
-    return p, (P - p) / h, 0.0, 0.0, 0.0, 0.0
+@dataclass(frozen=True, eq=False)
+class KnotTable:
+    """Knots as arrays: what many of them are checked and joined by.
+
+    Attributes:
+        time: s from the start of the trajectory, shape (k,).
+        position: Shape (k, n), rad or m.
+        velocity: Shape (k, n), rad/s or m/s; zero where it is not given.
+        acceleration: Shape (k, n), rad/s^2 or m/s^2; zero where it is not given.
+        degree: Of the polynomials that a knot's data allow, shape (k,): 1 without a velocity, 3
+            with one, 5 with an acceleration too.
+    """
+
+    time: Array
+    position: Array
+    velocity: Array
+    acceleration: Array
+    degree: Array
+
+    @classmethod
+    def alike(
+        cls, time: Array, position: Array, velocity: Array | None, acceleration: Array | None
+    ) -> KnotTable:
+        """Return knots that all give the same.
+
+        Raises:
+            TrajectoryError: They give an acceleration, but no velocity.
+        """
+        if acceleration is not None and velocity is None:
+            refuse_lone_acceleration('point 0')
+        degree = 1 if velocity is None else 3 if acceleration is None else 5
+        nothing = np.zeros_like(position)
+        return cls(
+            time,
+            position,
+            nothing if velocity is None else velocity,
+            nothing if acceleration is None else acceleration,
+            np.full(len(time), degree),
+        )
+
+    @classmethod
+    def of(cls, knots: Sequence[Knot]) -> KnotTable:
+        """Return checked knots, each of which gives what it likes."""
+        still = [0.0] * len(knots[0].position)
+        return cls(
+            np.array([knot.time for knot in knots], dtype=float),
+            np.array([knot.position for knot in knots], dtype=float),
+            np.array([knot.velocity or still for knot in knots], dtype=float),
+            np.array([knot.acceleration or still for knot in knots], dtype=float),
+            np.array([_degree(knot) for knot in knots]),
+        )
+
+    def after(self, first: Knot) -> KnotTable:
+        """Return the same knots after another one."""
+        head = KnotTable.of([first])
+        return KnotTable(
+            *(
+                np.concatenate(columns)
+                for columns in zip(head._columns(), self._columns(), strict=True)
+            )
+        )
+
+    def knot(self, k: int) -> Knot:
+        """Return one knot."""
+        return Knot(
+            float(self.time[k]),
+            self.position[k].tolist(),
+            self.velocity[k].tolist() if self.degree[k] >= 3 else None,
+            self.acceleration[k].tolist() if self.degree[k] == 5 else None,
+        )
+
+    def coefficients(self) -> Array:
+        """Return the polynomials between the knots, lowest power first, shape (k - 1, n, 6).
+
+        Where both knots carry an acceleration they are quintic, where both carry a velocity cubic,
+        else linear.
+        """
+        h = np.diff(self.time)[:, None]
+        degree = np.minimum(self.degree[:-1], self.degree[1:])
+        found = np.zeros((*self.position[1:].shape, 6))
+        for known, join in ((1, _linear), (3, _cubic), (5, _quintic)):
+            rows = np.flatnonzero(degree == known)
+            if len(rows):
+                terms = join(h[rows], *self._ends(rows, (known + 1) // 2))
+                for power, column in enumerate(terms):
+                    found[rows, :, power] = column
+        return found
+
+    @property
+    def motion(self) -> tuple[Array, Array, Array]:
+        """Position, velocity and acceleration."""
+        return self.position, self.velocity, self.acceleration
+
+    def _ends(self, rows: Array, count: int) -> tuple[Array, ...]:
+        """Return what is known at the start, then at the end of segments."""
+        given = self.motion[:count]
+        return tuple(x[rows] for x in given) + tuple(x[rows + 1] for x in given)
+
+    def _columns(self) -> tuple[Array, ...]:
+        return self.time, *self.motion, self.degree
 
 
-def cubic(p: float, v: float, P: float, V: float, h: float) -> Coefficients:
-    """Return the cubic from (p, v) to (P, V) in h seconds, lowest power first."""
+def _degree(knot: Knot) -> int:
+    return 1 if knot.velocity is None else 3 if knot.acceleration is None else 5
+
+
+def _linear(h: Array, p: Array, P: Array) -> tuple[Array, ...]:
+    """Return the lines from p to P in h seconds, lowest power first."""
+    return p, (P - p) / h
+
+
+def _cubic(h: Array, p: Array, v: Array, P: Array, V: Array) -> tuple[Array, ...]:
+    """Return the cubics from (p, v) to (P, V) in h seconds, lowest power first."""
     d = (P - p) / h
-    return p, v, (3.0 * d - 2.0 * v - V) / h, (v + V - 2.0 * d) / (h * h), 0.0, 0.0
+    return p, v, (3.0 * d - 2.0 * v - V) / h, (v + V - 2.0 * d) / (h * h)
 
 
-def quintic(p: float, v: float, a: float, P: float, V: float, A: float, h: float) -> Coefficients:
-    """Return the quintic from (p, v, a) to (P, V, A) in h seconds, lowest power first."""
+def _quintic(
+    h: Array, p: Array, v: Array, a: Array, P: Array, V: Array, A: Array
+) -> tuple[Array, ...]:
+    """Return the quintics from (p, v, a) to (P, V, A) in h seconds, lowest power first."""
     # What is left after the first three terms, scaled to the unit interval.
     d = P - p - h * (v + 0.5 * a * h)
     e = (V - v - a * h) * h
@@ -66,23 +171,6 @@ def quintic(p: float, v: float, a: float, P: float, V: float, A: float, h: float
     )
 
 
-def segment(start: Knot, end: Knot) -> tuple[tuple[int, Coefficients], ...]:
-    """Return the coefficients of every joint between two knots, with the joint's index.
-
-    Where both knots carry an acceleration the segment is quintic, where both carry a velocity it
-    is cubic, else linear.
-    """
-    h = end.time - start.time
-    p, P = start.position, end.position
-    v, V, a, A = start.velocity, end.velocity, start.acceleration, end.acceleration
-    joints = range(len(p))
-    if v is None or V is None:
-        return tuple((i, linear(p[i], P[i], h)) for i in joints)
-    if a is None or A is None:
-        return tuple((i, cubic(p[i], v[i], P[i], V[i], h)) for i in joints)
-    return tuple((i, quintic(p[i], v[i], a[i], P[i], V[i], A[i], h)) for i in joints)
-
-
 class Spline(Trajectory):
     """Knots joined by polynomials; the caller has checked them.
 
@@ -90,14 +178,15 @@ class Spline(Trajectory):
         knots: At least one, times strictly increasing from 0, as many numbers in each.
     """
 
-    def __init__(self, knots: Sequence[Knot]) -> None:
-        self.n = len(knots[0].position)
-        self.duration = float(knots[-1].time)
-        self._times = [float(knot.time) for knot in knots]
-        self._segments = [segment(a, b) for a, b in pairwise(knots)]
-        self._start = [float(x) for x in knots[0].position]
-        self._end = [float(x) for x in knots[-1].position]
-        self._cursor = 0
+    def __init__(self, knots: Sequence[Knot] | KnotTable) -> None:
+        table = knots if isinstance(knots, KnotTable) else KnotTable.of(knots)
+        self.n = table.position.shape[1]
+        self._times: list[float] = table.time.tolist()
+        self.duration = self._times[-1]
+        self._coefficients = table.coefficients()
+        self._start: list[float] = table.position[0].tolist()
+        self._end: list[float] = table.position[-1].tolist()
+        self._turn_to(0)
 
     def sample(self, t: float, reference: Reference) -> None:
         """Write the motion at a time, see :class:`Trajectory`."""
@@ -110,11 +199,11 @@ class Spline(Trajectory):
                 k += 1
             else:
                 k = bisect_right(times, t) - 1
-            self._cursor = k
+            self._turn_to(k)
         x = t - times[k]
         position, velocity = reference.position, reference.velocity
         acceleration = reference.acceleration
-        for i, (c0, c1, c2, c3, c4, c5) in self._segments[k]:
+        for i, (c0, c1, c2, c3, c4, c5) in self._segment:
             position[i] = c0 + x * (c1 + x * (c2 + x * (c3 + x * (c4 + x * c5))))
             velocity[i] = c1 + x * (2 * c2 + x * (3 * c3 + x * (4 * c4 + x * 5 * c5)))
             acceleration[i] = 2 * c2 + x * (6 * c3 + x * (12 * c4 + x * 20 * c5))
@@ -124,17 +213,20 @@ class Spline(Trajectory):
 
         However short a segment, its middle is among them: two knots at rest say nothing of it.
         """
-        times = [0.0]
-        for begin, end in pairwise(self._times):
-            pieces = min(MOST_PIECES, max(2, math.ceil((end - begin) / step)))
-            times += [begin + (end - begin) * k / pieces for k in range(1, pieces + 1)]
-        return np.array(times)
+        times = np.array(self._times)
+        span = np.diff(times)
+        pieces = np.clip(np.ceil(span / step), 2.0, MOST_PIECES)
+        counts = pieces.astype(np.intp)
+        # Which of its segment's pieces each instant ends: 1, 2, ... 1, 2, 3, ...
+        piece = np.arange(1, counts.sum() + 1) - np.repeat(np.cumsum(counts) - counts, counts)
+        begin, whole, parts = (np.repeat(x, counts) for x in (times[:-1], span, pieces))
+        return np.concatenate([times[:1], begin + whole * piece / parts])
 
     def table(self, times: Array) -> tuple[Array, Array, Array]:
         """Return positions, velocities and accelerations, all times at once."""
-        if not self._segments:
+        C = self._coefficients
+        if not len(C):
             return super().table(times)
-        C = np.array([[c for _, c in joints] for joints in self._segments])
         k = np.clip(np.searchsorted(self._times, times, side='right') - 1, 0, len(C) - 1)
         x = (times - np.take(self._times, k))[:, None]
         c0, c1, c2, c3, c4, c5 = np.moveaxis(C[k], -1, 0)
@@ -144,6 +236,19 @@ class Spline(Trajectory):
         for outside, rest in ((times < 0.0, self._start), (times >= self.duration, self._end)):
             position[outside], velocity[outside], acceleration[outside] = rest, 0.0, 0.0
         return position, velocity, acceleration
+
+    def _open_by(self, opening: Spline) -> None:
+        """Replace the first segment by the only one of another spline."""
+        self._coefficients[:1] = opening._coefficients
+        self._start = opening._start
+        self._turn_to(0)
+
+    def _turn_to(self, k: int) -> None:
+        """Read segment k from now on."""
+        self._cursor = k
+        self._segment = [
+            joint for rows in self._coefficients[k : k + 1].tolist() for joint in enumerate(rows)
+        ]
 
     @staticmethod
     def _rest(position: list[float], reference: Reference) -> None:

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from robot_dynamics_ros.control.control_law import Reference
-from robot_dynamics_ros.control.trajectories.checks import joint_vector
-from robot_dynamics_ros.control.trajectories.spline import Knot, Spline, segment
+from robot_dynamics_ros.control.trajectories.checks import joint_vector, refuse_lone_acceleration
+from robot_dynamics_ros.control.trajectories.spline import Knot, KnotTable, Spline
 from robot_dynamics_ros.errors import TrajectoryError
 
 #: A final velocity up to this counts as rest (messages come from single precision arithmetic).
@@ -28,10 +28,14 @@ class Waypoints(Spline):
     acceleration without a velocity is refused instead of ignored.
 
     Args:
-        points: At least one; times in s from the start of the trajectory.
+        points: At least one; times in s from the start of the trajectory. A table is checked at
+            once, which counts if there are many.
         start: Where the joints are at time 0; copied. Needed if the first point's time is not 0;
             otherwise the first point replaces it.
         joint_names: Used in errors only.
+
+    Attributes:
+        first: The first point.
 
     Raises:
         TrajectoryError: A rule is broken; names the point and, where it applies, the joint.
@@ -39,19 +43,29 @@ class Waypoints(Spline):
 
     def __init__(
         self,
-        points: Sequence[Knot],
+        points: Sequence[Knot] | KnotTable,
         start: Reference | None = None,
         joint_names: Sequence[str] | None = None,
     ) -> None:
-        knots = _checked(points, start, joint_names)
-        self._first, self._names = knots[0], joint_names
-        if knots[0].time > 0.0:
+        table = _table(points, start, joint_names)
+        self.first, self._names = table.knot(0), joint_names
+        if self.first.time > 0.0:
             if start is None:
                 raise TrajectoryError(
-                    'point 0', f'is at {knots[0].time} s', 'give the start, or a point at time 0'
+                    'point 0', f'is at {self.first.time} s', 'give the start, or a point at time 0'
                 )
-            knots.insert(0, self._start_knot(start))
-        super().__init__(knots)
+            table = table.after(self._start_knot(start))
+        super().__init__(table)
+
+    def opening(self, start: Reference) -> Spline | None:
+        """Return the way from a start to the first point; None if that is at time 0.
+
+        Args:
+            start: As for the constructor; copied.
+        """
+        if self.first.time > 0.0:
+            return Spline([self._start_knot(start), self.first])
+        return None
 
     def begin_at(self, start: Reference) -> None:
         """Begin elsewhere; a first point at time 0 stays what it is.
@@ -61,18 +75,49 @@ class Waypoints(Spline):
 
         Cost: that of one segment, however many there are.
         """
-        if self._first.time > 0.0:
-            knot = self._start_knot(start)
-            self._segments[0] = segment(knot, self._first)
-            self._start = list(knot.position)
+        opening = self.opening(start)
+        if opening is not None:
+            self._open_by(opening)
 
     def _start_knot(self, start: Reference) -> Knot:
-        n = len(self._first.position)
+        n = len(self.first.position)
         p, v, a = (
             joint_vector('start', x, n, self._names)
             for x in (start.position, start.velocity, start.acceleration)
         )
         return Knot(0.0, p, v, a)
+
+
+def _table(
+    points: Sequence[Knot] | KnotTable, start: Reference | None, joint_names: Sequence[str] | None
+) -> KnotTable:
+    """Return the points as arrays, or say which rule one breaks."""
+    if isinstance(points, KnotTable):
+        n = _joints(points.position.shape[-1], start, joint_names)
+        if _is_sound(points, n):
+            return points
+        points = [points.knot(k) for k in range(len(points.time))]
+    return KnotTable.of(_checked(points, start, joint_names))
+
+
+def _is_sound(points: KnotTable, n: int) -> bool:
+    """Return whether no rule is broken, all points at once."""
+    time, shape = points.time, (len(points.time), n)
+    return bool(
+        len(time) > 0
+        and n > 0
+        and all(x.shape == shape and np.isfinite(x).all() for x in points.motion)
+        and 0.0 <= time[0] <= time[-1] < LONGEST
+        and (np.diff(time) > 0.0).all()
+        and (np.abs(points.velocity[-1]) <= REST).all()
+    )
+
+
+def _joints(given: int, start: Reference | None, joint_names: Sequence[str] | None) -> int:
+    """Return how many joints points have to have."""
+    if joint_names is not None:
+        return len(joint_names)
+    return given if start is None else len(start.position)
 
 
 def _checked(
@@ -81,9 +126,7 @@ def _checked(
     """Return the points as lists of floats, or say which rule one breaks."""
     if len(points) == 0:
         raise TrajectoryError('trajectory', 'has no points', 'give at least one, or use a Hold')
-    n = len(points[0].position) if joint_names is None else len(joint_names)
-    if start is not None and joint_names is None:
-        n = len(start.position)
+    n = _joints(len(points[0].position), start, joint_names)
     knots: list[Knot] = []
     for k, point in enumerate(points):
         knots.append(_checked_point(k, point, n, joint_names))
@@ -112,7 +155,7 @@ def _checked_point(k: int, point: Knot, n: int, joint_names: Sequence[str] | Non
     if len(point.position) == 0:
         raise TrajectoryError(name, 'has no positions', 'every point needs them')
     if point.acceleration is not None and point.velocity is None:
-        raise TrajectoryError(name, 'has accelerations but no velocities', 'give both')
+        refuse_lone_acceleration(name)
 
     def vector(kind: str, value: Sequence[float] | None) -> list[float] | None:
         return None if value is None else joint_vector(f'{kind} of {name}', value, n, joint_names)
