@@ -68,6 +68,7 @@ INSTALL = 'apt install ros-<distro>-ros-gz, or see https://gazebosim.org/docs'
 _TICK_S = 0.02
 _CALL_S = 5.0  # the command line needs a third of a second; a busy machine longer
 _DELIVERY_S = 0.3  # from "active" to the first command in Gazebo: two hops, ms each
+_ZEROS = 2  # the command line ends with its message, which a busy machine may lose by that
 _ACTIVE = 3  # lifecycle_msgs/State.PRIMARY_STATE_ACTIVE
 
 Steps = Generator[None, None, Any]
@@ -148,19 +149,23 @@ class GazeboRobot(Node):
         self._steps.close()
         if not (self._inserted and self._given['stay']):
             return
+        for _ in range(_ZEROS):
+            self._set_to_zero(time.monotonic() + _CALL_S / _ZEROS)
+        if self._forces:
+            self.get_logger().info(f'forces of {self._model} set to zero')
+
+    def _set_to_zero(self, end: float) -> None:
+        """Publish a zero for every force, all at once; by a time of the monotonic clock, s."""
         calls = [
             _start(['topic', '-t', topic, '-m', 'gz.msgs.Double', '-p', 'data: 0.0'])
             for topic in self._forces
         ]
-        end = time.monotonic() + _CALL_S
         for call in calls:
             try:
                 call.wait(max(end - time.monotonic(), 0.0))
             except subprocess.TimeoutExpired:
                 call.kill()
                 call.wait()
-        if calls:
-            self.get_logger().info(f'forces of {self._model} set to zero')
 
     def _proceed(self) -> None:
         """Go on with the steps as far as they can go now."""

@@ -116,7 +116,7 @@ def test_its_last_act_is_to_set_every_force_to_zero(processes, peer, gazebo):
     assert not gazebo.asked('cmd_force')
     assert node.stop() == 0
     expected = [f'topic -t {topic} -m gz.msgs.Double -p data: 0.0' for topic in TOPICS]
-    assert sorted(gazebo.asked('cmd_force')) == expected
+    assert sorted(gazebo.asked('cmd_force')) == sorted(2 * expected), 'one may get lost'
 
 
 def test_it_may_end_once_time_runs_and_leave_the_forces_to_others(processes, peer, gazebo):
