@@ -7,9 +7,17 @@ import sys
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 T = TypeVar('T')
+
+
+class Beside(Protocol):
+    """Does work while something else goes on."""
+
+    def __call__(self, work: Callable[[], T], /) -> T:
+        """Return what the work returns; raise what it raises."""
+
 
 _IDLE_S = 2e-4
 #: Python lets a thread keep the interpreter for 5 ms: five ticks of a loop at 1 kHz.

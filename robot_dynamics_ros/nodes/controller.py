@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import yaml
 from diagnostic_msgs.msg import DiagnosticArray
@@ -32,6 +32,8 @@ from robot_dynamics_ros.nodes.parameters import declare, on_set_parameters, valu
 from robot_dynamics_ros.nodes.payload_service import PayloadService
 from robot_dynamics_ros.nodes.spinning import run
 from robot_dynamics_ros.nodes.transitions import refuse_impossible_transitions
+
+T = TypeVar('T')
 
 LATCHED = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 STEADY = Clock(clock_type=ClockType.STEADY_TIME)
@@ -266,7 +268,12 @@ class Controller(LifecycleNode):
         self._payload = PayloadService(self, loop, setup.built.load, self._given)
         self._create_topics(setup.driven(given))
         self._trajectories = ControllerTrajectories(
-            self, loop, lambda: self._running, lambda: values(self, declared.ACTION)
+            self,
+            loop,
+            lambda: self._running,
+            self._not_ready,
+            lambda: values(self, declared.ACTION),
+            self._beside,
         )
         self._loop = loop
         self.get_logger().info(self._connection.describe())
@@ -285,11 +292,15 @@ class Controller(LifecycleNode):
         if self._running and changes.keys() & declared.LAW_CHANGES:
             # A program takes a second to be examined and compiled: the arm stays driven.
             work = partial(self._setup.check, merged, changes)
-            beside(work, self._take_state, self._watch, _STOP_PERIOD_S)
+            self._beside(work)
         else:
             self._setup.check(merged, changes)
         if changes.keys() & declared.PAYLOAD_CHANGES:
             self._payload.check(merged)
+
+    def _beside(self, work: Callable[[], T]) -> T:
+        """Do what takes long while states go on being answered."""
+        return beside(work, self._take_state, self._watch, _STOP_PERIOD_S)
 
     def _take_state(self) -> bool:
         """Answer a state that waits; return whether there was one."""

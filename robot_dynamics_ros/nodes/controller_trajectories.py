@@ -8,16 +8,21 @@ from typing import Any
 
 from rclpy.node import Node
 from rclpy.qos import DurabilityPolicy, QoSProfile
+from rclpy.serialization import deserialize_message
 from std_msgs.msg import String
 from trajectory_msgs.msg import JointTrajectory
 
+from robot_dynamics_ros.control.follower import Prepared
 from robot_dynamics_ros.control.loop import ControlLoop
 from robot_dynamics_ros.control.trajectories.message_arrays import trajectory_arrays
-from robot_dynamics_ros.errors import ConfigurationError, RobotDynamicsError
+from robot_dynamics_ros.errors import ConfigurationError, RobotDynamicsError, TrajectoryError
+from robot_dynamics_ros.nodes.beside import Beside
 from robot_dynamics_ros.nodes.conversions import stamp_to_ns
 from robot_dynamics_ros.nodes.trajectory_action import TrajectoryAction
 
 LATCHED = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
+#: A message of more bytes, some hundred points, is read beside the ticks.
+_LONG = 16_384
 
 
 class ControllerTrajectories:
@@ -25,12 +30,15 @@ class ControllerTrajectories:
 
     Subscribes ``~/joint_trajectory``, publishes, latched, ``~/trajectory_status``; serves
     ``~/follow_joint_trajectory``. An empty trajectory on the topic means: come to rest and hold.
+    The messages are taken as bytes, for a long one takes long to be made objects of.
 
     Args:
         node: The controller.
         loop: Its loop.
         is_running: Whether the controller is active.
+        not_ready: Says why nothing can be followed now, empty if it can.
         tolerances: Returns the parameters of the action.
+        beside: Does work while the ticks go on.
 
     Attributes:
         action: The action, whose ``tick`` wants to be called; None without control_msgs.
@@ -41,12 +49,15 @@ class ControllerTrajectories:
         node: Node,
         loop: ControlLoop,
         is_running: Callable[[], bool],
+        not_ready: Callable[[], str],
         tolerances: Callable[[], dict[str, Any]],
+        beside: Beside,
     ) -> None:
-        self._node, self._loop, self._is_running = node, loop, is_running
+        self._node, self._loop, self._is_running, self._beside = node, loop, is_running, beside
+        self._not_ready = not_ready
         self._status = node.create_publisher(String, '~/trajectory_status', LATCHED)
         self._subscription = node.create_subscription(
-            JointTrajectory, '~/joint_trajectory', self._on_trajectory, 1
+            JointTrajectory, '~/joint_trajectory', self._on_trajectory, 1, raw=True
         )
         self.action = self._make_action(tolerances)
 
@@ -69,7 +80,14 @@ class ControllerTrajectories:
 
     def _make_action(self, tolerances: Callable[[], dict[str, Any]]) -> TrajectoryAction | None:
         try:
-            return TrajectoryAction(self._node, self._loop, self._is_running, tolerances)
+            return TrajectoryAction(
+                self._node,
+                self._loop,
+                self._is_running,
+                self._not_ready,
+                tolerances,
+                self._beside,
+            )
         except ImportError:
             self._node.get_logger().info(
                 'control_msgs is not installed: no action ~/follow_joint_trajectory; '
@@ -77,23 +95,40 @@ class ControllerTrajectories:
             )
             return None
 
-    def _on_trajectory(self, msg: JointTrajectory) -> None:
+    def _on_trajectory(self, content: bytes) -> None:
         try:
-            self.announce(self._take(msg))
+            self.announce(self._take(content))
         except RobotDynamicsError as error:
             self.announce(f'rejected: {error}')
             self._node.get_logger().warning(f'trajectory rejected: {error}')
 
-    def _take(self, msg: JointTrajectory) -> str:
+    def _take(self, content: bytes) -> str:
         """Let the loop follow a trajectory; return what to announce."""
         if not self._is_running():
             raise ConfigurationError('trajectory', 'the controller is not active', 'activate it')
         loop = self._loop
-        if not msg.points:
+        moment = loop.moment()
+
+        def prepare() -> tuple[int, Prepared | None]:
+            msg = _read(content)
+            if not msg.points:
+                return 0, None
+            points = trajectory_arrays(msg, loop.tree.joint_names)
+            start_ns = stamp_to_ns(msg.header.stamp)
+            return len(msg.points), loop.prepare(moment, points, start_ns)
+
+        count, prepared = self._beside(prepare) if len(content) > _LONG else prepare()
+        if prepared is None:
             self.abort_goal('replaced by an empty trajectory on the topic')
             loop.hold()
             return 'held: empty trajectory'
-        arrays = trajectory_arrays(msg, loop.tree.joint_names)
-        start = loop.follow(*arrays, start_ns=stamp_to_ns(msg.header.stamp))
+        start = loop.commit(prepared)
         self.abort_goal('replaced by a trajectory on the topic')
-        return f'accepted: {len(msg.points)} points from {start * 1e-9:.9f} s'
+        return f'accepted: {count} points from {start * 1e-9:.9f} s'
+
+
+def _read(content: bytes) -> Any:
+    try:
+        return deserialize_message(content, JointTrajectory)
+    except RuntimeError as error:
+        raise TrajectoryError('trajectory', f'cannot be read: {error}') from error

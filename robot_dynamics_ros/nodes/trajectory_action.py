@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """The action ``~/follow_joint_trajectory``, as MoveIt and others expect of an arm's controller.
 
-A goal that breaks a rule is accepted and aborted at once, with code and reason, and what runs goes
-on: a mere rejection could not say why. A new goal, or a trajectory on the topic, replaces the
-running one, which is aborted. Cancelling brings the reference to rest; after a violated path
-tolerance the arm stays where it is.
+A goal that breaks a rule, or comes while the driver is silent, is accepted and aborted at once,
+with code and reason, and what runs goes on: a mere rejection could not say why. A new goal, or a
+trajectory on the topic, replaces the running one, which is aborted. Cancelling brings the
+reference to rest; after a violated path tolerance the arm stays where it is.
 
 Accelerations are not measured, so their tolerances are not checked.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +20,7 @@ from builtin_interfaces.msg import Duration
 from rclpy.task import Future
 from trajectory_msgs.msg import JointTrajectoryPoint
 
+from robot_dynamics_ros.control.follower import Points, Prepared
 from robot_dynamics_ros.control.loop import ControlLoop
 from robot_dynamics_ros.control.tolerances import (
     JointTolerances,
@@ -30,10 +31,13 @@ from robot_dynamics_ros.control.tolerances import (
 )
 from robot_dynamics_ros.control.trajectories.message_arrays import trajectory_arrays
 from robot_dynamics_ros.errors import RobotDynamicsError, TrajectoryError
+from robot_dynamics_ros.nodes.beside import Beside
 from robot_dynamics_ros.nodes.conversions import NANO, stamp_to_ns
 
 ACTION = '~/follow_joint_trajectory'
 _CANCELED = 'canceled'
+#: Points of a goal above which it is read beside the ticks.
+_MANY = 100
 
 
 @dataclass
@@ -54,8 +58,10 @@ class TrajectoryAction:
         node: The controller.
         loop: Its loop.
         is_running: Whether the controller is active.
+        not_ready: Says why nothing can be followed now, empty if it can.
         given: Returns the parameters ``path_tolerance``, ``goal_tolerance``,
             ``stopped_velocity_tolerance``, ``goal_time_tolerance`` and ``action_feedback_period``.
+        beside: Does work while the ticks go on.
 
     Attributes:
         active: Whether a goal is being followed: ``tick`` wants to be called.
@@ -69,13 +75,17 @@ class TrajectoryAction:
         node: Any,
         loop: ControlLoop,
         is_running: Callable[[], bool],
+        not_ready: Callable[[], str],
         given: Callable[[], dict[str, Any]],
+        beside: Beside,
     ) -> None:
         from control_msgs.action import FollowJointTrajectory
         from rclpy.action import ActionServer, CancelResponse, GoalResponse
 
         self._type, self._cancel, self._goal = FollowJointTrajectory, CancelResponse, GoalResponse
         self._node, self._loop, self._is_running, self._given = node, loop, is_running, given
+        self._not_ready = not_ready
+        self._beside = beside
         self._run: _Run | None = None
         self._feedback = FollowJointTrajectory.Feedback(joint_names=list(loop.tree.joint_names))
         self._server = ActionServer(
@@ -147,15 +157,18 @@ class TrajectoryAction:
 
     def _begin(self, handle: Any) -> _Run:
         goal, loop = handle.request, self._loop
-        watch = self._watch(goal)
+        reason = self._not_ready()
+        if reason:
+            raise _RefusedError(ResultCode.INVALID_GOAL, reason)
+        watch, moment = self._watch(goal), loop.moment()
+
+        def prepare() -> Prepared:
+            points = _points_of(goal.trajectory, loop.tree.joint_names)
+            return loop.prepare(moment, points, stamp_to_ns(goal.trajectory.header.stamp))
+
         try:
-            arrays = trajectory_arrays(goal.trajectory, loop.tree.joint_names)
-        except TrajectoryError as error:
-            joints = error.culprit.startswith('joint')
-            code = ResultCode.INVALID_JOINTS if joints else ResultCode.INVALID_GOAL
-            raise _RefusedError(code, str(error)) from error
-        try:
-            loop.follow(*arrays, start_ns=stamp_to_ns(goal.trajectory.header.stamp))
+            many = len(goal.trajectory.points) > _MANY
+            loop.commit(self._beside(prepare) if many else prepare())
         except TrajectoryError as error:
             late = error.culprit == 'header.stamp'
             code = ResultCode.OLD_HEADER_TIMESTAMP if late else ResultCode.INVALID_GOAL
@@ -237,6 +250,16 @@ class _RefusedError(Exception):
     def __init__(self, code: ResultCode, reason: str) -> None:
         super().__init__(reason)
         self.outcome = Outcome(code, reason)
+
+
+def _points_of(trajectory: Any, joints: Sequence[str]) -> Points:
+    """Return the points of a goal; refuse those of other joints."""
+    try:
+        return trajectory_arrays(trajectory, joints)
+    except TrajectoryError as error:
+        named = error.culprit.startswith('joint')
+        code = ResultCode.INVALID_JOINTS if named else ResultCode.INVALID_GOAL
+        raise _RefusedError(code, str(error)) from error
 
 
 def _tolerances(given: Any) -> dict[str, tuple[float, float]]:
