@@ -1,0 +1,341 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Many points at once are what they are one by one; prepared beside the ticks, what they are now.
+
+Oracle of the polynomials: the conditions at both ends, solved joint by joint in plain numbers.
+"""
+
+from __future__ import annotations
+
+import array
+import math
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from samples import shipped
+
+from robot_dynamics_ros.control.control_law import Reference
+from robot_dynamics_ros.control.follower import Follower
+from robot_dynamics_ros.control.sampling import ReferenceSampler
+from robot_dynamics_ros.control.trajectories.hold import Hold
+from robot_dynamics_ros.control.trajectories.message_arrays import trajectory_arrays
+from robot_dynamics_ros.control.trajectories.quintic import Quintic
+from robot_dynamics_ros.control.trajectories.spline import Knot, KnotTable
+from robot_dynamics_ros.control.trajectories.waypoints import Waypoints
+from robot_dynamics_ros.control.trajectory import check_limits
+from robot_dynamics_ros.errors import TrajectoryError
+
+NANO = 1_000_000_000
+COUNT, JOINTS = 60, 3
+
+
+def random_points(rng, derivatives):
+    """Times, positions and, as far as asked for, velocities and accelerations; at rest in the end.
+
+    The first point is not at time 0.
+    """
+    times = np.cumsum(rng.uniform(0.003, 0.4, COUNT))
+    rows = [rng.normal(size=(COUNT, JOINTS)) for _ in range(derivatives + 1)]
+    for derivative in rows[1:]:
+        derivative[-1] = 0.0
+    return (times, *rows, *[None] * (2 - derivatives))
+
+
+def one_by_one(times, position, velocity, acceleration):
+    return [
+        Knot(
+            float(times[k]),
+            position[k].tolist(),
+            None if velocity is None else velocity[k].tolist(),
+            None if acceleration is None else acceleration[k].tolist(),
+        )
+        for k in range(len(times))
+    ]
+
+
+def somewhere(n=JOINTS):
+    start = Reference(n)
+    start.position[:], start.velocity[:] = 0.3, -0.2
+    start.acceleration[:] = 0.7
+    return start
+
+
+def state(trajectory, t):
+    reference = Reference(trajectory.n)
+    trajectory.sample(t, reference)
+    return np.array([reference.position, reference.velocity, reference.acceleration])
+
+
+def polynomial(a, b, i):
+    """Coefficients of joint i from knot a to knot b, lowest power first, in plain numbers."""
+    h, p, P = b.time - a.time, a.position[i], b.position[i]
+    if a.velocity is None or b.velocity is None:
+        return [p, (P - p) / h]
+    v, V = a.velocity[i], b.velocity[i]
+    if a.acceleration is None or b.acceleration is None:
+        mean = (P - p) / h
+        return [p, v, (3.0 * mean - 2.0 * v - V) / h, (v + V - 2.0 * mean) / (h * h)]
+    s, S = a.acceleration[i], b.acceleration[i]
+    gap, speed, bend = P - p - h * (v + 0.5 * s * h), (V - v - s * h) * h, (S - s) * h * h
+    cube = h * h * h
+    third = (10.0 * gap - 4.0 * speed + 0.5 * bend) / cube
+    fourth = (-15.0 * gap + 7.0 * speed - bend) / (cube * h)
+    return [p, v, 0.5 * s, third, fourth, (6.0 * gap - 3.0 * speed + 0.5 * bend) / (cube * h * h)]
+
+
+def summed(c, x):
+    """Position, velocity and acceleration of a polynomial at x."""
+    c = [*c, *[0.0] * (6 - len(c))]
+    return (
+        c[0] + x * (c[1] + x * (c[2] + x * (c[3] + x * (c[4] + x * c[5])))),
+        c[1] + x * (2 * c[2] + x * (3 * c[3] + x * (4 * c[4] + x * 5 * c[5]))),
+        2 * c[2] + x * (6 * c[3] + x * (12 * c[4] + x * 20 * c[5])),
+    )
+
+
+# Many at once ----------------------------------------------------------------------------------
+
+
+def assert_motion_between(trajectory, knots, rng):
+    """To the digit: the same operations in the same order."""
+    for a, b in zip(knots[:-1], knots[1:], strict=True):
+        t = float(rng.uniform(a.time, b.time))
+        expected = np.array([summed(polynomial(a, b, i), t - a.time) for i in range(JOINTS)]).T
+        np.testing.assert_array_equal(state(trajectory, t), expected)
+
+
+@pytest.mark.parametrize('derivatives', [0, 1, 2])
+def test_a_table_of_points_moves_as_their_polynomials_to_the_digit(derivatives, rng):
+    points, start = random_points(rng, derivatives), somewhere()
+    trajectory = Waypoints(KnotTable.alike(*points), start)
+    begin = Knot(0.0, *(x.tolist() for x in (start.position, start.velocity, start.acceleration)))
+    assert_motion_between(trajectory, [begin, *one_by_one(*points)], rng)
+
+
+def test_points_that_give_different_things_move_as_their_polynomials_to_the_digit(rng):
+    knots = [
+        Knot(point.time, point.position, *(point.velocity, point.acceleration)[: k % 3])
+        for k, point in enumerate(one_by_one(*random_points(rng, 2)))
+    ]
+    knots.insert(0, Knot(0.0, [0.1] * JOINTS))
+    assert_motion_between(Waypoints(knots), knots, rng)
+
+
+def test_the_instants_are_those_that_are_counted_one_by_one(rng):
+    points = random_points(rng, 1)
+    times, step = [0.0, *points[0].tolist()], 0.011
+    expected = [0.0]
+    for begin, end in zip(times[:-1], times[1:], strict=True):
+        pieces = min(32, max(2, math.ceil((end - begin) / step)))
+        expected += [begin + (end - begin) * k / pieces for k in range(1, pieces + 1)]
+    found = Waypoints(KnotTable.alike(*points), somewhere()).instants(step)
+    np.testing.assert_array_equal(found, expected)
+    assert len(found) > 5 * COUNT
+
+
+def break_time(rows):
+    rows[0][40] = rows[0][39]
+
+
+def break_start(rows):
+    rows[0][:] -= 10.0
+
+
+def break_order(rows):
+    rows[0][40] = math.nan
+
+
+def break_length(rows):
+    rows[0][-1] = 2.0**31
+
+
+def break_position(rows):
+    rows[1][40, 1] = math.inf
+
+
+def break_velocity(rows):
+    rows[2][17, 2] = math.nan
+
+
+def break_acceleration(rows):
+    rows[3][0, 0] = -math.inf
+
+
+def break_end(rows):
+    rows[2][-1, 1] = 1e-5
+
+
+@pytest.mark.parametrize(
+    ('spoil', 'texts'),
+    [
+        (break_time, ['point 40', 'times must increase strictly']),
+        (break_start, ['point 0', 'times are 0 to']),
+        (break_order, ['point 40', 'nan']),
+        (break_length, ['point 59', 'times are 0 to']),
+        (break_position, ['position of point 40', 'is inf for joint elbow']),
+        (break_velocity, ['velocity of point 17', 'is nan for joint wrist']),
+        (break_acceleration, ['acceleration of point 0', 'is -inf for joint shoulder']),
+        (break_end, ['point 59', 'the last velocity must be zero', 'joint elbow']),
+    ],
+)
+def test_a_table_that_breaks_a_rule_is_refused_as_its_points_are(spoil, texts, rng):
+    points, names = random_points(rng, 2), ('shoulder', 'elbow', 'wrist')
+    spoil(points)
+    told = []
+    for given in (KnotTable.alike(*points), one_by_one(*points)):
+        with pytest.raises(TrajectoryError) as caught:
+            Waypoints(given, somewhere(), names)
+        told.append(str(caught.value))
+    assert told[0] == told[1]
+    for text in texts:
+        assert text in told[0]
+
+
+def test_a_table_of_nothing_of_other_joints_or_of_accelerations_alone_is_refused(rng):
+    times, position, velocity, acceleration = random_points(rng, 2)
+    nothing = KnotTable.alike(times[:0], position[:0], None, None)
+    others = KnotTable.alike(times, position, velocity[:, :2], None)
+    for given, text in ((nothing, 'has no points'), (others, 'velocity of point 0: has shape')):
+        with pytest.raises(TrajectoryError, match=text):
+            Waypoints(given, somewhere())
+    with pytest.raises(TrajectoryError, match='point 0: has accelerations but no velocities'):
+        KnotTable.alike(times, position, None, acceleration)
+
+
+@pytest.mark.parametrize('kind', [list, np.array, lambda row: array.array('d', row)])
+def test_the_arrays_of_a_message_are_its_points_whoever_made_it(kind, rng):
+    _, position, velocity, _ = random_points(rng, 1)
+    moments = rng.integers(0, 10**9, (COUNT, 2)).tolist()
+    points = [
+        SimpleNamespace(
+            positions=kind(position[k].tolist()),
+            velocities=kind(velocity[k].tolist()),
+            accelerations=kind([]),
+            time_from_start=SimpleNamespace(sec=moments[k][0], nanosec=moments[k][1]),
+        )
+        for k in range(COUNT)
+    ]
+    msg = SimpleNamespace(joint_names=['c', 'a', 'b'], points=points)
+    times, found, speeds, nothing = trajectory_arrays(msg, ('a', 'b', 'c'))
+    assert times.tolist() == [sec + nanosec * 1e-9 for sec, nanosec in moments]
+    np.testing.assert_array_equal(found, position[:, [1, 2, 0]])
+    np.testing.assert_array_equal(speeds, velocity[:, [1, 2, 0]])
+    assert nothing is None
+    points[7].velocities = kind([0.0] * 2)
+    with pytest.raises(TrajectoryError, match='point 7: has 2 velocities; give 3'):
+        trajectory_arrays(msg, ('a', 'b', 'c'))
+
+
+@pytest.mark.parametrize('row', [0, 1])
+def test_what_is_no_number_is_outside_of_every_limit(row):
+    class Broken(Hold):
+        duration = 1.0
+
+        def table(self, times):
+            rows = np.zeros((3, len(times), self.n))
+            rows[0] = self.position
+            rows[row, 1, 2] = math.nan
+            return tuple(rows)
+
+    tree = shipped('scara').tree
+    with pytest.raises(TrajectoryError, match="joint 'joint3': (is at|moves at) nan"):
+        check_limits(Broken([0.0, 0.0, 0.1, 0.0]), tree)
+
+
+# Prepared beside the ticks ---------------------------------------------------------------------
+
+TREE = shipped('four_dof').tree
+PLACE = np.array([0.0, -1.4, -0.5, 0.7])
+PERIOD = NANO // 1000
+
+
+def moving_follower(ticks=300):
+    """Return a follower under way from ``PLACE``, a second of the clock after it rested."""
+    follower = Follower(TREE)
+    follower.set_sampler(ReferenceSampler(TREE.n, 'zero_order', 1e-3))
+    follower.rest_at(PLACE, NANO)
+    way = Quintic(PLACE, PLACE + 0.3, 2.0)
+    times = np.linspace(0.1, 2.0, 20)
+    follower.follow(times, *way.table(times), 0, 0.05)
+    run(follower, ticks)
+    return follower
+
+
+def run(follower, ticks):
+    """Sample a number of ticks; return where the reference was."""
+    seen, begin = [], follower.moment().now_ns
+    for k in range(1, ticks + 1):
+        follower.sample(begin + k * PERIOD)
+        seen.append(follower.moment().reference)
+    return np.array([[r.position, r.velocity, r.acceleration] for r in seen])
+
+
+def back(first=0.4):
+    """Points of a way back to ``PLACE``."""
+    times = np.linspace(first, 2.5, 30)
+    still = np.zeros((30, 4))
+    return times, np.repeat(PLACE[None], 30, axis=0), still, still
+
+
+@pytest.mark.parametrize('start_ns', [0, NANO + 200 * PERIOD, NANO + 700 * PERIOD])
+def test_committed_later_it_is_what_it_would_be_had_it_come_then(start_ns):
+    """Now, from a start that is past, and from one to come: to the digit."""
+    beside, told = moving_follower(), moving_follower()
+    prepared = beside.prepare(beside.moment(), back(), start_ns, 0.05)
+    assert beside.changes == told.changes  # nothing has happened yet
+    np.testing.assert_array_equal(run(beside, 150), run(told, 150))
+    start = beside.commit(prepared)
+    assert start == told.follow(*back(), start_ns, 0.05)
+    assert start == (start_ns or NANO + 450 * PERIOD)
+    assert beside.changes == told.changes
+    np.testing.assert_array_equal(run(beside, 2500), run(told, 2500))
+
+
+def test_however_long_it_takes_the_reference_does_not_jump():
+    follower = moving_follower()
+    prepared = follower.prepare(follower.moment(), back(), 0, 0.05)
+    before = run(follower, 400)[-1]
+    follower.commit(prepared)
+    after = run(follower, 1)[0]
+    # A millisecond at below 0.3 rad/s.
+    assert np.abs(after[0] - before[0]).max() < 3e-4
+
+
+def refused_by_commit(points, start_ns=0, *, meanwhile=lambda follower: run(follower, 400)):
+    follower = moving_follower()
+    prepared = follower.prepare(follower.moment(), points, start_ns, 0.05)
+    meanwhile(follower)
+    changes = follower.changes
+    with pytest.raises(TrajectoryError) as caught:
+        follower.commit(prepared)
+    assert follower.changes == changes
+    return str(caught.value)
+
+
+def test_what_is_over_by_the_time_it_is_ready_is_refused():
+    start = NANO + 300 * PERIOD - 2_300_000_000
+    assert 'header.stamp: the trajectory was over 0.2' in refused_by_commit(back(), start)
+
+
+def test_a_step_that_has_grown_meanwhile_is_refused():
+    """The quintic of 0.3 rad in 2 s passes 0.0080 rad at 0.3 s and 0.0706 rad at 0.7 s."""
+    here = moving_follower().moment().reference.position
+    points = np.array([0.0, 0.5]), np.array([here, here]), np.zeros((2, 4)), np.zeros((2, 4))
+    assert 'point 0: is at time 0 and 0.06' in refused_by_commit(points)
+
+
+def test_a_way_to_the_first_point_that_has_become_too_fast_is_refused():
+    follower = moving_follower()
+    there = follower.moment().reference.position
+    points = np.array([0.02, 0.5]), np.array([there, there]), np.zeros((2, 4)), None
+    assert 'its velocity limit is' in refused_by_commit(points)
+
+
+def test_after_a_hold_that_came_meanwhile_it_is_refused():
+    """Whatever brings an arm to rest, no motion goes on by itself."""
+
+    def held(follower):
+        run(follower, 10)
+        follower.rest_at(PLACE, follower.moment().now_ns + PERIOD)
+
+    assert 'brought to a hold' in refused_by_commit(back(), meanwhile=held)
