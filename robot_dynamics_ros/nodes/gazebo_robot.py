@@ -15,7 +15,9 @@ Python bindings.
 from __future__ import annotations
 
 import math
+import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -149,8 +151,9 @@ class GazeboRobot(Node):
         self._steps.close()
         if not (self._inserted and self._given['stay']):
             return
+        end = time.monotonic() + _CALL_S
         for _ in range(_ZEROS):
-            self._set_to_zero(time.monotonic() + _CALL_S / _ZEROS)
+            self._set_to_zero(end)
         if self._forces:
             self.get_logger().info(f'forces of {self._model} set to zero')
 
@@ -164,7 +167,7 @@ class GazeboRobot(Node):
             try:
                 call.wait(max(end - time.monotonic(), 0.0))
             except subprocess.TimeoutExpired:
-                call.kill()
+                _kill(call)
                 call.wait()
 
     def _proceed(self) -> None:
@@ -242,7 +245,7 @@ class GazeboRobot(Node):
             while call.poll() is None and time.monotonic() < end:
                 yield
         finally:
-            call.kill()  # if it still runs: too late, or nobody wants the answer any more
+            _kill(call)  # if it still runs: too late, or nobody wants the answer any more
             output, errors = call.communicate()
         if call.returncode:
             raise SceneError(f'gz {" ".join(arguments[:3])}', 'failed', (errors or output).strip())
@@ -284,9 +287,20 @@ def _wait(seconds: float) -> Steps:
 
 
 def _start(arguments: Sequence[str]) -> subprocess.Popen[str]:
+    """Start the command line in a session of its own, which no Ctrl-C reaches."""
     return subprocess.Popen(
-        ['gz', *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        ['gz', *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
     )
+
+
+def _kill(call: subprocess.Popen[str]) -> None:
+    """End a call that still runs: gz is a script, what it has started must end with it."""
+    if call.poll() is None:
+        os.killpg(call.pid, signal.SIGKILL)
 
 
 def main() -> None:

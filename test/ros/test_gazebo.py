@@ -78,14 +78,18 @@ class Arm:
 
 
 @pytest.fixture
-def slow_world(tmp_path) -> Path:
-    """The shipped world at a fifth of real time: a busy machine must not decide on tracking."""
-    text = (PROJECT / 'worlds' / 'arm.sdf').read_text(encoding='utf-8')
-    fast, slow = (f'<real_time_factor>{x}</real_time_factor>' for x in ('1', '0.2'))
-    assert text.count(fast) == 1
-    world = tmp_path / 'slow.sdf'
-    world.write_text(text.replace(fast, slow), encoding='utf-8')
-    return world
+def slow_world(tmp_path):
+    """Shipped worlds at a fifth of real time: a busy machine must not decide on tracking."""
+
+    def make(name: str) -> Path:
+        text = (PROJECT / 'worlds' / f'{name}.sdf').read_text(encoding='utf-8')
+        fast, slow = (f'<real_time_factor>{x}</real_time_factor>' for x in ('1', '0.2'))
+        assert text.count(fast) == 1
+        world = tmp_path / f'slow_{name}.sdf'
+        world.write_text(text.replace(fast, slow), encoding='utf-8')
+        return world
+
+    return make
 
 
 @pytest.mark.parametrize('robot', ['scara', 'four_dof'])
@@ -94,7 +98,7 @@ def test_an_arm_does_not_fall_at_the_start_and_tracks_its_motion(
 ):
     arm = Arm(peer)
     launch = launches.launch(
-        'gazebo', robot=robot, gui=False, world=slow_world, record=True, bag='bag'
+        'gazebo', robot=robot, gui=False, world=slow_world('arm'), record=True, bag='bag'
     )
     launch.says('time runs', 60.0)
     launch.says('sent circle', 60.0)
@@ -167,12 +171,12 @@ def test_two_arms_share_a_world_and_its_time(launches, peer):
     launch.interrupt()
 
 
-def test_the_loop_stays_closed_while_the_tool_is_led(launches, peer):
+def test_the_loop_stays_closed_while_the_tool_is_led(launches, peer, slow_world):
     """Oracle: the parallelogram's closed form (Ma, Xu, Li 1988, section 3.2)."""
     arm = Arm(peer)
-    launch = launches.launch('four_bar', gui=False)
+    launch = launches.launch('four_bar', gui=False, world=slow_world('four_bar'))
     launch.says('time runs', 60.0)
-    arm.until(3.0)
+    arm.until(2.5)
     answer = peer.call(GetState, 'controller/get_state', GetState.Request())
     assert answer.current_state.label == 'active'
     launch.interrupt()

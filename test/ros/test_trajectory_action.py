@@ -39,10 +39,13 @@ class Client:
         arm.until(lambda: len(arm.commands) > 5, 30.0, 'commands')
         arm.until(self._client.server_is_ready, 30.0, 'the action server')
 
-    def send(self, goal):
-        future = self._client.send_goal_async(
+    def send_silently(self, goal):
+        return self._client.send_goal_async(
             goal, feedback_callback=lambda msg: self.feedback.append(msg.feedback)
         )
+
+    def send(self, goal):
+        future = self.send_silently(goal)
         self.arm.until(future.done, 30.0, 'answer to a goal')
         return future.result()
 
@@ -234,6 +237,24 @@ def test_silence_of_the_driver_aborts_the_goal_and_says_so(processes, peer, arm)
     found = future.result()
     assert found.status == GoalStatus.STATUS_ABORTED
     assert 'no fresh state on /joint_states within 0.3 s' in found.result.error_string
+
+
+def test_a_goal_that_comes_while_the_driver_is_silent_ends_at_once_and_says_so(
+    processes, peer, arm
+):
+    controller = processes.start('controller', ARM | {'state_timeout_s': 0.3})
+    client = Client(peer, arm)
+    peer.spin_until(lambda: 'no fresh state' in controller.output, 20.0, 'the timeout')
+    sent = client.send_silently(goal(points=[(5.0, GOAL)]))
+    peer.spin_until(sent.done, 20.0, 'answer to a goal')
+    result = sent.result().get_result_async()
+    peer.spin_until(result.done, 20.0, 'result, without any state')
+    found = result.result()
+    assert found.status == GoalStatus.STATUS_ABORTED
+    assert found.result.error_code == Result.INVALID_GOAL
+    assert 'no fresh state on /joint_states within 0.3 s' in found.result.error_string
+    client.arm.until(lambda: 'fresh states again' in controller.output, 20.0, 'states')
+    assert client.run(goal(points=[(0.5, GOAL)])).result.error_code == Result.SUCCESSFUL
 
 
 def test_without_an_active_controller_a_goal_is_rejected(processes, peer, arm):
