@@ -7,11 +7,15 @@ import math
 
 import numpy as np
 import pytest
+import yaml
 from oracles import PinocchioOracle
 from samples import sample, shipped
 
 from robot_dynamics_ros.control.trajectories.quintic import Quintic
+from robot_dynamics_ros.control.trajectories.spline import KnotTable
 from robot_dynamics_ros.control.trajectories.trajectory_file import trajectory_text
+from robot_dynamics_ros.control.trajectories.waypoints import Waypoints
+from robot_dynamics_ros.description.shipped import share_directory
 from robot_dynamics_ros.errors import (
     ParameterError,
     ShapeError,
@@ -22,8 +26,18 @@ from robot_dynamics_ros.nodes.trajectory_plan import MOTION, make_plan
 
 DEFAULTS = {spec.name: spec.default for spec in MOTION}
 ELBOW = np.array([-0.462, 1.478, 0.10, 0.2])
+WIDE = {'limits_profile': 'wide'}
 BENT = np.array([0.2, -1.2, 1.4, -0.3])
 CIRCLE = {'kind': 'circle', 'center': [0.35, 0.09, 0.3], 'radius': 0.08, 'speed': 0.3}
+
+
+def shipped_motion(name):
+    """The parameters of the motion of config/<name>.yaml, and where the arm stands first."""
+    path = share_directory() / 'config' / f'{name}.yaml'
+    nodes = yaml.safe_load(path.read_text(encoding='utf-8'))
+    given = nodes['/**/trajectory']['ros__parameters']
+    begin = nodes['/**/simulator']['ros__parameters']['initial_position']
+    return {key: given[key] for key in given if key in DEFAULTS}, np.array(begin)
 
 
 def plan_of(robot, q, **given):
@@ -49,6 +63,20 @@ def test_a_point_is_reached_from_rest_to_rest_in_its_time():
     assert plan.times_ns[:3] == (0, 10_000_000, 20_000_000)
     assert plan.times_ns[-2:] == (2_000_000_000, 2_005_000_000)
     assert (plan.approach, plan.duration) == (0.0, 2.005)
+
+
+@pytest.mark.parametrize(('name', 'profile'), [('scara', {}), ('four_dof', WIDE)])
+def test_a_shipped_motion_of_few_points_is_what_it_is_of_many(name, profile):
+    """At the 25 Hz of hardware.launch.py; measured: 1.7e-7 and 6.5e-8 rad, 3e-4 of the peak."""
+    given, begin = shipped_motion(name)
+    robot = shipped(name, **profile)
+    few, many = (plan_of(robot, begin, **given, sample_rate=rate) for rate in (25.0, 225.0))
+    assert len(few.times_ns) < 210
+    joined = Waypoints(KnotTable.alike(seconds(few), few.position, few.velocity, few.acceleration))
+    position, _, acceleration = joined.table(seconds(many))
+    np.testing.assert_allclose(position, many.position, rtol=0, atol=3e-7)
+    bound = 1e-3 * np.abs(many.acceleration).max()
+    np.testing.assert_allclose(acceleration, many.acceleration, rtol=0, atol=bound)
 
 
 def test_all_of_a_motion_can_be_run_at_part_of_its_speed(tmp_path):

@@ -272,7 +272,13 @@ def test_a_stage_decides_law_limits_and_speed(monkeypatch, stage, law, part, spe
     assert controller['hold'] == 'zero_order'
     assert not controller['use_sim_time']
     assert parameters_of(actions, 'driver_emulator')['mode'] == 'real_time'
-    assert parameters_of(actions, 'trajectory').get('speed_scale') == speed
+    motion = parameters_of(actions, 'trajectory')
+    assert motion.get('speed_scale') == speed
+    assert motion.get('sample_rate') == (speed and 25.0)
+    given['params_file'] = str(PROJECT / 'config' / 'scara.yaml')  # as if it were one's own
+    assert 'sample_rate' not in parameters_of(
+        executed('hardware', monkeypatch, **given), 'trajectory'
+    )
 
 
 def test_without_being_told_to_move_an_arm_is_held(monkeypatch):
