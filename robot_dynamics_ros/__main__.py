@@ -7,8 +7,9 @@ import argparse
 import sys
 from collections.abc import Sequence
 from importlib import import_module
+from types import ModuleType
 
-from robot_dynamics_ros.errors import RobotDynamicsError
+from robot_dynamics_ros.errors import MissingDependencyError, RobotDynamicsError
 
 #: Commands and what each does; the module of the same name below ``apps`` holds it.
 COMMANDS = {
@@ -42,14 +43,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     commands = parser.add_subparsers(dest='command', metavar='COMMAND', required=True)
     chosen = next((word for word in arguments if not word.startswith('-')), None)
-    for name, summary in COMMANDS.items():
-        command = commands.add_parser(name, help=summary, description=summary)
-        if name == chosen:
-            module = import_module(f'robot_dynamics_ros.apps.{name}')
-            module.add_arguments(command)
-    args = parser.parse_args(arguments)
     try:
-        return int(module.run(args))
+        for name, summary in COMMANDS.items():
+            command = commands.add_parser(name, help=summary, description=summary)
+            if name == chosen:
+                module = _module(name)
+                module.add_arguments(command)
+        return int(module.run(parser.parse_args(arguments)))
     except RobotDynamicsError as error:
         print(f'error: {error}', file=sys.stderr)
         return 2
@@ -60,6 +60,23 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 2
     except KeyboardInterrupt:
         return 130
+
+
+def _module(command: str) -> ModuleType:
+    """Return the module of a command.
+
+    Raises:
+        MissingDependencyError: A library that the command needs is not installed.
+    """
+    try:
+        return import_module(f'robot_dynamics_ros.apps.{command}')
+    except ModuleNotFoundError as error:
+        library = (error.name or '').split('.')[0]
+        if library in ('', 'robot_dynamics_ros'):
+            raise
+        raise MissingDependencyError(
+            library, f'the command {command}', f"install it (pip '{library}')"
+        ) from error
 
 
 if __name__ == '__main__':

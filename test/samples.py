@@ -244,6 +244,15 @@ def _moving_ancestor(element, above):
     return None
 
 
+def world_files() -> list[metadata.PackagePath]:
+    """Return the URDF files of the package example-robot-data; none if it is not installed."""
+    try:
+        files = metadata.files('example-robot-data') or ()
+    except metadata.PackageNotFoundError:
+        files = ()
+    return [file for file in files if file.suffix == '.urdf']
+
+
 @cache
 def serial_arms() -> dict[str, Sample]:
     """Return the serial fixed-base arms of the package example-robot-data, by file name.
@@ -252,8 +261,8 @@ def serial_arms() -> dict[str, Sample]:
     this package refuses it (a zero inertia tensor on 'wrist_left_ft_link'): talos_left_arm.
     """
     found = {}
-    for file in metadata.files('example-robot-data') or ():
-        if file.suffix == '.urdf' and file.stem not in (*found, 'talos_left_arm'):
+    for file in world_files():
+        if file.stem not in (*found, 'talos_left_arm'):
             text = _as_serial_arm(file.locate())
             if text is not None:
                 found[file.stem] = Sample(file.stem, text)

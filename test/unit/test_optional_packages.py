@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a machine says that has ROS and numpy, scipy, yaml and sympy, and nothing else."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from importlib import util
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+
+# A fresh interpreter in which none of these can be imported, as if they were not installed.
+BARE = """
+import sys
+for name in (
+    'distributed', 'llvmlite', 'mujoco', 'pinocchio', 'plotly', 'pyarrow', 'rich', 'rosbags'
+):
+    sys.modules[name] = None
+"""
+
+IMPORT_ALL = """
+import pkgutil
+from importlib import import_module
+import robot_dynamics_ros
+for module in pkgutil.walk_packages(robot_dynamics_ros.__path__, 'robot_dynamics_ros.'):
+    if not module.name.startswith(SKIPPED) and not module.name.endswith('launching'):
+        try:
+            import_module(module.name)
+        except ImportError as error:
+            print(module.name, error)
+"""
+
+HELP_OF_ALL = """
+from robot_dynamics_ros.__main__ import COMMANDS, main
+for name in COMMANDS:
+    try:
+        code = main([name, '--help'])
+    except SystemExit as end:
+        code = end.code
+    print('code', code, file=sys.stderr)
+"""
+
+
+def run_bare(script: str) -> subprocess.CompletedProcess[str]:
+    """Run a script where no optional package can be imported."""
+    return subprocess.run(
+        [sys.executable, '-c', BARE + script], cwd=ROOT, capture_output=True, text=True
+    )
+
+
+def test_modules_of_the_nodes_import_without_optional_packages():
+    """Commands may print with rich, and machine code is made by llvmlite; nothing else needs any.
+
+    Nodes are imported where rclpy is; the modules of launch files need launch.
+    """
+    skipped = ['robot_dynamics_ros.apps.', 'robot_dynamics_ros.symbolic.native.']
+    if util.find_spec('rclpy') is None:
+        skipped.append('robot_dynamics_ros.nodes.')
+    done = run_bare(IMPORT_ALL.replace('SKIPPED', repr(tuple(skipped))))
+    assert (done.returncode, done.stdout) == (0, ''), done.stdout + done.stderr
+
+
+def test_a_command_names_the_library_it_lacks_in_one_line():
+    done = run_bare(HELP_OF_ALL)
+    assert done.returncode == 0, done.stderr
+    lines = done.stderr.splitlines()
+    assert (
+        "error: the command derive needs rich, which is not installed; install it (pip 'rich')"
+    ) in lines
+    # Each command either prints its help (0) or says in one line what is missing (2).
+    codes = [line for line in lines if line.startswith('code ')]
+    errors = [line for line in lines if line.startswith('error: the command ')]
+    assert set(codes) == {'code 0', 'code 2'}
+    assert len(errors) == codes.count('code 2')
+    assert len(lines) == len(codes) + len(errors)
