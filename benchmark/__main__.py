@@ -12,6 +12,7 @@ BENCHMARKS = {
     'program': 'constraint stabilization: what each imperfection of the plant costs',
     'analysis': 'analyzing a ten-minute recording against only reading it; memory',
     'control': 'one tick of every law, and the round trip of the controller over DDS',
+    'trajectories': 'accepting a trajectory message: time per point, ticks meanwhile (ROS 2)',
     'drivers': 'tracking behind a driver: delay, jitter, losses, encoders, every profile',
     'gazebo': 'both arms in Gazebo: tracking, achieved rate, start (ROS 2 and Gazebo)',
     'gazebo_steps': "the same, one command a step: what is the model's (Gazebo, no ROS)",

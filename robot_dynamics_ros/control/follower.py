@@ -163,7 +163,7 @@ class Follower:
         opening = prepared.trajectory.opening(self.reference)
         if opening is not None:
             check_limits(opening, self._tree)
-        prepared.trajectory.begin_at(self.reference)
+            prepared.trajectory.open_by(opening)
 
     @property
     def progress(self) -> tuple[float, float]:

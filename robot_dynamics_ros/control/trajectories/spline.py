@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -115,12 +115,11 @@ class KnotTable:
         h = np.diff(self.time)[:, None]
         degree = np.minimum(self.degree[:-1], self.degree[1:])
         found = np.zeros((*self.position[1:].shape, 6))
-        for known, join in ((1, _linear), (3, _cubic), (5, _quintic)):
+        for known in set(degree.tolist()):
             rows = np.flatnonzero(degree == known)
-            if len(rows):
-                terms = join(h[rows], *self._ends(rows, (known + 1) // 2))
-                for power, column in enumerate(terms):
-                    found[rows, :, power] = column
+            terms = _JOINED_BY[known](h[rows], *self._ends(rows, (known + 1) // 2))
+            for power, column in enumerate(terms):
+                found[rows, :, power] = column
         return found
 
     @property
@@ -169,6 +168,10 @@ def _quintic(
         (-15.0 * d + 7.0 * e - f) / (h3 * h),
         (6.0 * d - 3.0 * e + 0.5 * f) / (h3 * h * h),
     )
+
+
+#: By what the ends of a segment have in common, see ``KnotTable.degree``.
+_JOINED_BY: dict[int, Callable[..., tuple[Array, ...]]] = {1: _linear, 3: _cubic, 5: _quintic}
 
 
 class Spline(Trajectory):
@@ -237,7 +240,7 @@ class Spline(Trajectory):
             position[outside], velocity[outside], acceleration[outside] = rest, 0.0, 0.0
         return position, velocity, acceleration
 
-    def _open_by(self, opening: Spline) -> None:
+    def open_by(self, opening: Spline) -> None:
         """Replace the first segment by the only one of another spline."""
         self._coefficients[:1] = opening._coefficients
         self._start = opening._start

@@ -77,7 +77,7 @@ class Waypoints(Spline):
         """
         opening = self.opening(start)
         if opening is not None:
-            self._open_by(opening)
+            self.open_by(opening)
 
     def _start_knot(self, start: Reference) -> Knot:
         n = len(self.first.position)

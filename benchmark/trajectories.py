@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Accepting a trajectory message: processor time per point, and the ticks meanwhile."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+from builtin_interfaces.msg import Duration
+from rclpy.serialization import deserialize_message, serialize_message
+from rich.console import Console
+from rich.table import Table
+from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
+
+from robot_dynamics_ros.control.follower import Follower, Prepared
+from robot_dynamics_ros.control.sampling import ReferenceSampler
+from robot_dynamics_ros.control.trajectories.message_arrays import trajectory_arrays
+from robot_dynamics_ros.control.trajectories.quintic import Quintic
+from robot_dynamics_ros.description.shipped import shipped_robot
+from robot_dynamics_ros.model import load_robot
+from robot_dynamics_ros.nodes.beside import beside
+
+OUT = Path('out/benchmark')
+COUNTS = (100, 1000, 3555)
+BEGIN, END = (0.0, -1.4, -0.5, 0.7), (0.3, -1.1, -0.2, 1.0)
+RATE_HZ, PERIOD_S, TOLERANCE, ROUNDS = 100.0, 1e-3, 0.05, 7
+
+
+def main() -> int:
+    """Measure, print and write ``out/benchmark/trajectories.json``."""
+    found = {count: measure(count) for count in COUNTS}
+    table = Table(title='Accepting a JointTrajectory of four joints; a state each ms')
+    for column in ('points', *found[COUNTS[0]]):
+        table.add_column(column, justify='right')
+    for count, figures in found.items():
+        table.add_row(str(count), *(f'{value:.1f}' for value in figures.values()))
+    Console().print(table)
+    OUT.mkdir(parents=True, exist_ok=True)
+    (OUT / 'trajectories.json').write_text(json.dumps(found, indent=2), encoding='utf-8')
+    return 0
+
+
+def measure(count: int) -> dict[str, float]:
+    """Return the figures of a message of so many points, by the heading of their column."""
+    tree = load_robot(shipped_robot('four_dof'))
+    follower = Follower(tree)
+    follower.set_sampler(ReferenceSampler(tree.n, 'zero_order', PERIOD_S))
+    follower.rest_at(np.array(BEGIN), 1)
+    content = message(tree.joint_names, count)
+    msg = deserialize_message(content, JointTrajectory)
+    points = trajectory_arrays(msg, tree.joint_names)
+
+    def prepare() -> Prepared:
+        return follower.prepare(follower.moment(), points, 0, TOLERANCE)
+
+    def all_of_it() -> Prepared:
+        read = deserialize_message(content, JointTrajectory)
+        arrays = trajectory_arrays(read, tree.joint_names)
+        return follower.prepare(follower.moment(), arrays, 0, TOLERANCE)
+
+    part = 1e6 / count
+    ticks, gap = min((ticks_beside(all_of_it) for _ in range(ROUNDS)), key=lambda row: row[1])
+    return {
+        'read, us/point': shortest(lambda: deserialize_message(content, JointTrajectory)) * part,
+        'arrays, us/point': shortest(lambda: trajectory_arrays(msg, tree.joint_names)) * part,
+        'check, us/point': shortest(prepare) * part,
+        'commit, us': min(commit_after(follower, prepare()) for _ in range(ROUNDS)) * 1e6,
+        'ticks': ticks,
+        'gap, ms': gap * 1e3,
+    }
+
+
+def message(joints: tuple[str, ...], count: int) -> bytes:
+    """Return a motion of so many points as it comes over the network."""
+    times = np.arange(1, count + 1) / RATE_HZ
+    rows = Quintic(BEGIN, END, float(times[-1])).table(times)
+    points = [
+        JointTrajectoryPoint(
+            positions=rows[0][k].tolist(),
+            velocities=rows[1][k].tolist(),
+            accelerations=rows[2][k].tolist(),
+            time_from_start=Duration(sec=int(t), nanosec=round(t % 1.0 * 1e9) % 10**9),
+        )
+        for k, t in enumerate(times.tolist())
+    ]
+    return serialize_message(JointTrajectory(joint_names=list(joints), points=points))
+
+
+def commit_after(follower: Follower, prepared: Prepared) -> float:
+    """Return the processor time of the commit, a tick after the trajectory came, s."""
+    follower.sample(prepared.moment.now_ns + round(PERIOD_S * 1e9))
+    begin = time.process_time()
+    follower.commit(prepared)
+    return time.process_time() - begin
+
+
+def shortest(work: Callable[[], object]) -> float:
+    """Return the processor time of the shortest of some calls, s."""
+    found = []
+    for _ in range(ROUNDS):
+        begin = time.process_time()
+        work()
+        found.append(time.process_time() - begin)
+    return min(found)
+
+
+def ticks_beside(work: Callable[[], object]) -> tuple[int, float]:
+    """Return how many states, one a period, are answered beside work, and the longest gap, s."""
+    begin = time.perf_counter()
+    answers = [begin]
+
+    def tick() -> bool:
+        now = time.perf_counter()
+        if now - begin < len(answers) * PERIOD_S:
+            return False
+        answers.append(now)
+        return True
+
+    beside(work, tick, lambda: None, 1.0)
+    return len(answers) - 1, float(np.diff([*answers, time.perf_counter()]).max())
+
+
+if __name__ == '__main__':
+    sys.exit(main())
