@@ -14,6 +14,7 @@ Python bindings.
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 import shutil
@@ -220,7 +221,10 @@ class GazeboRobot(Node):
             PeerTimeoutError: It does not come.
         """
         end = time.monotonic() + self._given['timeout_s']
-        while name not in (yield from self._gz(*question)).split():
+        while True:
+            with contextlib.suppress(PeerTimeoutError):  # of one call: ask again
+                if name in (yield from self._gz(*question)).split():
+                    return
             if time.monotonic() > end:
                 raise PeerTimeoutError('Gazebo', f'{question[0]} {name}', self._given['timeout_s'])
 
@@ -238,15 +242,23 @@ class GazeboRobot(Node):
             raise SceneError(f'Gazebo service {service}', 'refused', answer.strip() or request)
 
     def _gz(self, *arguments: str) -> Steps:
-        """Run Gazebo's command line; the value of the iteration is its output."""
-        call = _start(arguments)
+        """Run Gazebo's command line; the value of the iteration is its output.
+
+        Raises:
+            PeerTimeoutError: It does not end.
+            SceneError: It fails.
+        """
+        call, late = _start(arguments), False
         end = time.monotonic() + 2.0 * _CALL_S
         try:
-            while call.poll() is None and time.monotonic() < end:
+            while call.poll() is None and not late:
                 yield
+                late = time.monotonic() > end
         finally:
             _kill(call)  # if it still runs: too late, or nobody wants the answer any more
             output, errors = call.communicate()
+        if late:
+            raise PeerTimeoutError(f'gz {" ".join(arguments[:3])}', 'answer', 2.0 * _CALL_S)
         if call.returncode:
             raise SceneError(f'gz {" ".join(arguments[:3])}', 'failed', (errors or output).strip())
         return output

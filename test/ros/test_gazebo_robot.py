@@ -29,11 +29,13 @@ ARM = {'robot_description': URDF, 'wait_for': ['test_peer'], 'timeout_s': 60.0}
 
 # One line of the notes per call; the robot is listed once it was inserted from a file that exists.
 GZ = """#!{python} -IS
-import pathlib, re, sys
+import pathlib, re, sys, time
 folder = pathlib.Path({folder!r})
 words = sys.argv[1:]
 with open(folder / 'notes', 'a') as notes:
     notes.write(' '.join(words).replace('\\n', ' ') + '\\n')
+if {hangs} and sum(line.startswith('model') for line in open(folder / 'notes')) == 1:
+    time.sleep(100.0)
 if words[:2] == ['service', '-l']:
     print({services!r})
 elif words[0] == 'service':
@@ -55,6 +57,7 @@ class Gazebo:
         services: str = '/world/arm/create',
         answer: str = 'true',
         model: str = 'scara',
+        hangs: bool = False,
     ) -> None:
         self._notes = folder / 'notes'
         path = folder / 'gz'
@@ -64,6 +67,7 @@ class Gazebo:
             services=services,
             answer=answer,
             model=model,
+            hangs=hangs,
         )
         path.write_text(text, encoding='utf-8')
         path.chmod(0o755)
@@ -107,6 +111,15 @@ def test_time_runs_only_once_the_controller_is_active(processes, peer, gazebo):
     assert 'pause: false' in request
     assert described[0].data == URDF
     assert node.returncode is None, 'it stays, to leave no force behind'
+
+
+def test_a_question_that_is_never_answered_is_asked_again(processes, peer, tmp_path):
+    """A busy Gazebo loses one now and then; the first about the model hangs here, for 10 s."""
+    Controller(peer).active = True
+    gazebo = Gazebo(tmp_path, hangs=True)
+    node = processes.start('gazebo_robot', ARM, env=gazebo.env)
+    peer.spin_until(lambda: 'time runs' in node.output, 40.0, 'running time')
+    assert len(gazebo.asked('model --list')) >= 2
 
 
 def test_its_last_act_is_to_set_every_force_to_zero(processes, peer, gazebo):
