@@ -81,7 +81,9 @@ class Quantiles:
         """Return the number that a share of them does not exceed; NaN without any."""
         if not self._kept:
             return float('nan')
-        return float(np.quantile(np.concatenate(self._kept), share, method='nearest'))
+        kept = np.concatenate(self._kept)
+        nearest = round(share * (len(kept) - 1))  # numpy before 1.22 knows no such quantile
+        return float(np.partition(kept, nearest)[nearest])
 
 
 class Envelope:
