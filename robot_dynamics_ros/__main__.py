@@ -49,7 +49,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             if name == chosen:
                 module = _module(name)
                 module.add_arguments(command)
-        return int(module.run(parser.parse_args(arguments)))
+        parsed = parser.parse_args(arguments)  # ends here if no command was chosen
+        return int(module.run(parsed))
     except RobotDynamicsError as error:
         print(f'error: {error}', file=sys.stderr)
         return 2
