@@ -39,7 +39,7 @@ RUNS = (
     ('four_dof', 'pd_gravity', True),
 )
 _SENT = re.compile(r'from t = ([\d.]+) s to t = ([\d.]+) s, after an approach of ([\d.]+) s')
-_READY_SECONDS, _SLOWEST, _END_SECONDS = 90.0, 1.6, 30.0
+_READY_SECONDS, _SLOWEST, _END_SECONDS = 90.0, 2.0, 30.0
 
 
 @dataclass(frozen=True)
