@@ -159,7 +159,9 @@ def test_the_recording_ends_by_itself_after_its_duration(processes, peer, tmp_pa
     bag = read(tmp_path / 'bag')
     assert bag[RUN[0]][-1][0] == 50 * MS
     assert max(stamp for messages in bag.values() for stamp, _ in messages) == 50 * MS
-    assert {stamp % (10 * MS) for stamp, _ in bag['/clock']} == {0}
+    told = {stamp for stamp, _ in bag['/clock']}
+    # A simulator that waits long for an answer tells the time of its last state once more.
+    assert set(range(0, 51 * MS, 10 * MS)) <= told <= {stamp for stamp, _ in bag[RUN[0]]}
 
 
 def test_further_topics_are_found_whatever_their_type_and_reliability(processes, peer, tmp_path):
