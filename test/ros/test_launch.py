@@ -273,7 +273,7 @@ def test_a_stage_takes_over_from_the_driver_and_ends_with_a_safe_command(
         launch.says('after an approach of 8.000000 s', 60.0)
     else:
         assert '/trajectory' not in [f'/{name}' for name in peer.node.get_node_names()]
-    peer.spin_until(lambda: len(commands) > 500, 40.0, 'commands')
+    peer.spin_until(lambda: states and len(commands) > 500, 40.0, 'states and commands')
     launch.interrupt()
     ends_with_gravity(peer, states, commands)
     assert told in launch.output
