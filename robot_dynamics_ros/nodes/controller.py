@@ -30,7 +30,7 @@ from robot_dynamics_ros.nodes.conversions import stamp_to_ns
 from robot_dynamics_ros.nodes.law_monitor import remarks_of
 from robot_dynamics_ros.nodes.parameters import declare, on_set_parameters, values
 from robot_dynamics_ros.nodes.payload_service import PayloadService
-from robot_dynamics_ros.nodes.spinning import run
+from robot_dynamics_ros.nodes.spinning import run, spare_what_stays
 from robot_dynamics_ros.nodes.transitions import refuse_impossible_transitions
 
 T = TypeVar('T')
@@ -279,6 +279,7 @@ class Controller(LifecycleNode):
         self.get_logger().info(self._connection.describe())
         self._tell_remarks()
         self._publish_parameters()
+        spare_what_stays()
 
     def _given(self) -> dict[str, Any]:
         return values(self, declared.CONTROLLER)

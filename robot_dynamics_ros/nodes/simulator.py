@@ -135,6 +135,8 @@ class Simulator(Node):
         self._superfluous = 0
         self._create_topics(tree)
         self._ready = True
+        # A process's first line of log takes rclpy tens of milliseconds: none may wait for them.
+        self.get_logger().info(f'{tree.name}: {given["mode"]}, steps of {given["period"]:g} s')
         on_set_parameters(self, self._check_change, self._apply_change)
         self._to_first_state()
 

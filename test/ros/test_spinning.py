@@ -3,10 +3,14 @@
 
 from __future__ import annotations
 
+import gc
 import signal
+import weakref
 
 import pytest
 from std_msgs.msg import String
+
+from robot_dynamics_ros.nodes.spinning import spare_what_stays
 
 # numpy starts threads of its own when it is imported: a signal may arrive in one of them.
 NODE = """
@@ -115,3 +119,26 @@ def test_a_mistake_in_the_program_is_shown_whole_after_the_orderly_end(processes
     assert speaker.wait(60) == 1
     assert 'stopped' in speaker.output
     assert 'ZeroDivisionError: a mistake in the program' in speaker.output
+
+
+class Ring:
+    """Refers to itself, so that only garbage collection ends it."""
+
+    def __init__(self):
+        self.itself = self
+
+
+def test_garbage_collection_spares_what_stays_and_no_more():
+    gc.disable()
+    try:
+        ring = Ring()
+        spare_what_stays()
+        assert gc.get_freeze_count() > 1000
+        alive, ring = weakref.ref(ring), None
+        gc.collect()
+        assert alive() is not None, 'it was looked through'
+        spare_what_stays()
+        assert alive() is None, 'what a node was made of before is never freed'
+    finally:
+        gc.unfreeze()
+        gc.enable()
