@@ -7,6 +7,7 @@ The driver counts joint 2 against the axis; one of two profiles that are checked
 from __future__ import annotations
 
 import json
+import re
 import signal
 
 import numpy as np
@@ -28,6 +29,7 @@ POSES = [
     [0.3, -1.4, 0.6, 0.9],
 ]
 REST_S = 0.6
+HEARD = re.compile(r'^[1-9]\d* states', re.MULTILINE)  # it found the driver
 
 
 def written(tmp_path, profile) -> str:
@@ -80,7 +82,7 @@ def test_a_running_driver_is_checked_without_a_command(processes, peer, tmp_path
     checks = {name: listening(processes, tmp_path, profile)
               for name, profile in (('true', TRUE), ('wrong', wrong))}  # fmt: skip
     for command, _ in checks.values():
-        command.says(' s left', 60.0)
+        peer.spin_until(lambda c=command: HEARD.search(c.output), 60.0, 'the command listening')
     visit(peer, states)
     codes = {name: command.stop(signal.SIGINT, 60.0) for name, (command, _) in checks.items()}
     assert codes == {'true': 0, 'wrong': 1}, processes.outputs()
