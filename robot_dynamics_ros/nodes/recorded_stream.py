@@ -19,11 +19,18 @@ _STAMPED = ('std_msgs/Header', 'builtin_interfaces/Time')
 
 @dataclass(frozen=True)
 class Topic:
-    """What to record: topic and type, and whether it is latched."""
+    """What to record.
+
+    Attributes:
+        name, kind: Topic and type.
+        latched: Whether who comes late gets the last message.
+        at_once: Whether whoever offers it has sent it before anything happens.
+    """
 
     name: str
     kind: str
     latched: bool = False
+    at_once: bool = False
 
 
 STATES = Topic('joint_states', 'sensor_msgs/msg/JointState')
@@ -39,8 +46,8 @@ def topics_of(controller: str) -> list[Topic]:
         Topic(f'{controller}/error', 'sensor_msgs/msg/JointState'),
         Topic(f'{controller}/joint_trajectory', 'trajectory_msgs/msg/JointTrajectory'),
         Topic(f'{controller}/trajectory_status', 'std_msgs/msg/String', latched=True),
-        Topic(f'{controller}/parameters', 'std_msgs/msg/String', latched=True),
-        Topic('robot_description', 'std_msgs/msg/String', latched=True),
+        Topic(f'{controller}/parameters', 'std_msgs/msg/String', latched=True, at_once=True),
+        Topic('robot_description', 'std_msgs/msg/String', latched=True, at_once=True),
         Topic('/diagnostics', 'diagnostic_msgs/msg/DiagnosticArray'),
     ]
 

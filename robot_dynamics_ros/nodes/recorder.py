@@ -54,7 +54,8 @@ class Recorder(Node):
     """Records joint states, commands, references, descriptions, parameters, diagnostics.
 
     What an unanswered or paused simulator makes its peers repeat is recorded once. The service
-    ``~/ready`` succeeds once states and commands have arrived.
+    ``~/ready`` succeeds once states and commands have arrived, and with them, where there are any,
+    the controller's parameters and the robot's description.
 
     Attributes:
         finished: Completes when the recording is over; its result is the exit code.
@@ -187,11 +188,15 @@ class Recorder(Node):
         missing = [
             stream.name
             for stream in self._streams
-            if stream.topic in (STATES, COMMANDS) and not stream.received
+            if not stream.received and self._is_awaited(stream)
         ]
         response.success = not missing
         response.message = f'nothing yet on {", ".join(missing)}' if missing else 'recording'
         return response
+
+    def _is_awaited(self, stream: Stream) -> bool:
+        offered = stream.topic.at_once and self.count_publishers(stream.name)
+        return bool(offered) or stream.topic in (STATES, COMMANDS)
 
     def _note_latency(self) -> None:
         """Put the times from state to command into the bag's metadata."""

@@ -48,7 +48,9 @@ def run(processes, peer, bag: Path, controller: dict, during) -> None:
     recorder = processes.start('recorder', {'bag': str(bag)})
     recorder.says('recording to')
     usual = {
-        'robot': 'scara', 'use_sim_time': True, 'state_timeout_s': 60.0, 'command_listeners': 2
+        'robot': 'scara', 'use_sim_time': True, 'state_timeout_s': 60.0, 'command_listeners': 2,
+        # A recorder that is held up while the run goes on shall miss nothing.
+        'qos_overrides./effort_controller/commands.publisher.depth': 2000,
     }  # fmt: skip
     processes.start('controller', usual | controller)
     simulator = processes.start(
@@ -59,7 +61,9 @@ def run(processes, peer, bag: Path, controller: dict, during) -> None:
     peer.spin_until(
         lambda: peer.call(Trigger, 'recorder/ready', Trigger.Request()).success, 40, 'readiness'
     )
-    peer.spin_until(sender.get_subscription_count, 20, 'the controller')
+    peer.spin_until(
+        lambda: sender.get_subscription_count() >= 2, 20, 'controller and recorder listening'
+    )
     peer.call(SetBool, 'simulator/pause', SetBool.Request(data=False))
     during(peer, sender, statuses)
     # However long that took, the motion is still to come.
