@@ -265,7 +265,8 @@ def test_processes_give_the_same_result_as_one_after_the_other(many, tmp_path):
 
 
 def test_a_dask_cluster_gives_the_same_result(many, tmp_path):
-    distributed = pytest.importorskip('distributed')
+    import distributed
+
     assert analyze(many, '--output', tmp_path / 'here', '--jobs', 1, '--no-report') == 2
     with distributed.LocalCluster(
         n_workers=1, threads_per_worker=1, processes=False, dashboard_address=None

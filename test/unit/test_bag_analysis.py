@@ -418,8 +418,9 @@ def test_the_table_holds_no_more_rows_than_asked_for(tmp_path):
     assert not (folder / 'report.html').exists()
 
 
-def test_parquet_holds_every_row_where_pyarrow_is_installed(tmp_path):
-    parquet = pytest.importorskip('pyarrow.parquet')
+def test_parquet_holds_every_row(tmp_path):
+    from pyarrow import parquet
+
     folder = tmp_path / 'out'
     folder.mkdir()
     arm = RecordedArm(500)

@@ -170,7 +170,6 @@ def test_errors_are_found_exactly_where_the_loader_refuses(name):
     json.dumps(check.as_dict(), allow_nan=False)
 
 
-@pytest.mark.skipif(not FILES, reason='example-robot-data is not installed')
 def test_known_flaws_of_published_models_are_seen():
     """The first UR files gave the wrists the inertia of discs of 1 m."""
     path = FILES['ur_description/urdf/ur5_robot.urdf'].locate()

@@ -289,7 +289,8 @@ def test_jacobian_of_dual_numbers_goes_through_the_loops(mechanisms):
 
 
 def test_rates_of_a_general_loop_can_be_had_in_symbols(mechanisms):
-    sp = pytest.importorskip('sympy')
+    import sympy as sp
+
     mechanism = mechanisms[FOUR_BAR]
     u, still = np.array([0.3, -0.2]), np.zeros(2)
     q = np.array(sp.symbols('t1 t2 t1p t2p'), dtype=object)
@@ -423,7 +424,8 @@ def test_wrong_shapes_and_values_are_refused(mechanisms):
 
 
 def test_symbols_need_a_closed_form(mechanisms):
-    sp = pytest.importorskip('sympy')
+    import sympy as sp
+
     u = np.array(sp.symbols('theta_1 theta_1p'), dtype=object)
     q = mechanisms['parallelogram'].positions(u)
     assert q.tolist() == [u[0], u[1] - u[0], u[1], u[0] - u[1]]

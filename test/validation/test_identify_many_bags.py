@@ -102,7 +102,9 @@ def test_two_processes_give_the_same_result_to_the_last_digit(runs, alone, tmp_p
 def test_a_dask_cluster_gives_the_same_result_and_survives_a_worker_that_dies(
     runs, alone, tmp_path
 ):
-    dask, distributed = pytest.importorskip('dask'), pytest.importorskip('distributed')
+    import dask
+    import distributed
+
     with (
         dask.config.set({'distributed.scheduler.allowed-failures': 0}),
         distributed.LocalCluster(
