@@ -178,7 +178,7 @@ def instants(signals: Sequence[Signal], horizon: float, samples: int) -> Array:
         samples: Instants at least, evenly over the horizon where nothing else decides.
 
     Returns:
-        New array, increasing, s. At most MOST_INSTANTS; it ends at the horizon if that many suffice.
+        New array, increasing, s; at most MOST_INSTANTS, to the horizon if they suffice.
     """
     widest = horizon / (samples - 1)
     changes = {t for signal in signals for t in signal.changes if 0.0 < t < horizon}
