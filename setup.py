@@ -1,12 +1,36 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Build and install the package with colcon (ament_python)."""
+"""Build and install the package with colcon (ament_python) or pip."""
 
 from glob import glob
 from os.path import dirname
+from xml.etree import ElementTree
 
 from setuptools import find_packages, setup
 
 NAME = 'robot_dynamics_ros'
+PACKAGE = ElementTree.parse('package.xml').getroot()
+
+# What each extra adds to the library; requirements*.txt say which versions are tested.
+EXTRAS = {
+    'kernels': ['llvmlite'],
+    'equations': ['sympy'],
+    'pinocchio': ['pin'],
+    'ros': ['ros-jazzy-rclpy[fastrtps]', 'ros-jazzy-common-interfaces'],
+    'sim': ['mujoco'],
+    'recordings': ['rosbags', 'plotly'],
+    'cluster': ['distributed', 'pyarrow'],
+}
+TEST = [
+    'setuptools',
+    'pytest',
+    'pytest-timeout',
+    'pytest-xdist',
+    'hypothesis',
+    'ruff',
+    'mypy',
+    'types-PyYAML',
+    'example-robot-data',
+]
 
 
 def shared(*folders):
@@ -20,14 +44,14 @@ def shared(*folders):
 
 setup(
     name=NAME,
-    version='0.1.0',
-    description='Computed torque and constraint stabilization with cross-checked dynamics.',
-    license='Apache-2.0',
+    version=PACKAGE.findtext('version'),
+    description=PACKAGE.findtext('description'),
+    license=PACKAGE.findtext('license'),
     packages=find_packages(include=[NAME, f'{NAME}.*']),
     package_data={NAME: ['py.typed']},
     python_requires='>=3.10',
-    install_requires=['setuptools', 'numpy', 'scipy', 'PyYAML'],
-    extras_require={'test': ['pytest']},
+    install_requires=['numpy', 'scipy', 'PyYAML', 'xacro', 'rich'],
+    extras_require={**EXTRAS, 'all': sorted(sum(EXTRAS.values(), [])), 'test': TEST},
     zip_safe=False,
     data_files=[
         ('share/ament_index/resource_index/packages', [f'resource/{NAME}']),
@@ -36,6 +60,7 @@ setup(
     ],
     entry_points={
         'console_scripts': [
+            f'robot-dynamics = {NAME}.__main__:main',
             f'controller = {NAME}.nodes.controller:main',
             f'simulator = {NAME}.nodes.simulator:main',
             f'trajectory = {NAME}.nodes.trajectory:main',
