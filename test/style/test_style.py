@@ -10,7 +10,16 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-FOLDERS = ('robot_dynamics_ros', 'test', 'benchmark', 'launch', 'config', 'urdf', 'worlds')
+FOLDERS = (
+    'robot_dynamics_ros',
+    'test',
+    'benchmark',
+    'launch',
+    'config',
+    'urdf',
+    'worlds',
+    '.github',
+)
 LICENSED = ('.py', '.yaml', '.yml', '.xacro', '.urdf', '.sdf', '.rviz', '.sh')
 
 
