@@ -1,18 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Dynamics and kinematics of one robot as calls that write into given arrays."""
+"""Compiled calls that write into given arrays: the dynamics of a robot, or any function."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from robot_dynamics_ros.errors import ParameterError, UnknownNameError
 from robot_dynamics_ros.model.mechanism import Mechanism
 from robot_dynamics_ros.model.robot_tree import RobotTree
 from robot_dynamics_ros.spatial.scalar import Array
+from robot_dynamics_ros.symbolic import cache
 from robot_dynamics_ros.symbolic.arguments import Arguments
-from robot_dynamics_ros.symbolic.backends import Backend, make_backend
+from robot_dynamics_ros.symbolic.backends import Backend, make_backend, on_floats, say_uncompiled
 from robot_dynamics_ros.symbolic.outputs import Subject, known_output
+from robot_dynamics_ros.symbolic.python_source import module_source
+from robot_dynamics_ros.symbolic.straight_line import Shape, StraightLineCode, trace_function
 
 Kernel = Callable[..., None]
 
@@ -114,3 +118,52 @@ def compile_kernel(
         subject.tree.frame(frame)
     backend = make_backend(subject, tuple(dict.fromkeys(outputs)))
     return KernelSet(backend, {name: Arguments.of_output(name, tree.n) for name in outputs})
+
+
+def compile_function(
+    name: str,
+    inputs: Mapping[str, int],
+    results: Mapping[str, Shape],
+    compute: Callable[..., Sequence[Array]],
+) -> Kernel:
+    """Return a function ``(*inputs, *results)`` that writes its results in place.
+
+    Args:
+        name: An identifier, for the generated code.
+        inputs: Names and lengths of the inputs, which are vectors.
+        results: Names and shapes of the results.
+        compute: ``(*inputs) -> results`` over scalars that may be symbols: no branch on values.
+
+    Returns:
+        A function of contiguous float64 arrays that allocates nothing: machine code where
+        llvmlite is installed, else generated Python. Arrays of another kind are converted.
+
+    Raises:
+        ShapeError: ``compute`` returns a result of another shape than announced.
+
+    Cost: the trace, some 0.1 ms per operation; compiled code comes from the cache the next time.
+    """
+    code = trace_function(name, inputs, results, compute)
+    expected = Arguments(name, inputs, results)
+    source = module_source([code], f'Generated function {name}.')
+    try:
+        return _machine_code(code, expected, source)
+    except (ImportError, RuntimeError) as error:
+        say_uncompiled(error)
+        return on_floats(source, expected)
+
+
+def _machine_code(code: StraightLineCode, expected: Arguments, source: str) -> Kernel:
+    from robot_dynamics_ros.symbolic.native.code import MachineCode, compile_codes, machine
+    from robot_dynamics_ros.symbolic.native.layout import unsupported
+
+    if problem := unsupported():
+        raise RuntimeError(problem)
+    depends = f'{machine()}\n{code.sizes}\n{source}'.encode()
+    digest = hashlib.sha256(cache.source_digest() + depends).hexdigest()
+    file = f'{code.name}-{digest[:24]}.o'
+    binary = cache.load(file)
+    if binary is None:
+        binary = compile_codes([code], batch=False)
+        cache.store(file, binary)
+    return MachineCode(binary).call(code.name, expected.convert)

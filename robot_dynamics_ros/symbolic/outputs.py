@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -17,7 +18,7 @@ from robot_dynamics_ros.model.kinematics import frame_motion
 from robot_dynamics_ros.model.mechanism import Mechanism
 from robot_dynamics_ros.model.robot_tree import BodyFrame, RobotTree
 from robot_dynamics_ros.spatial.scalar import Array, solve_positive_definite
-from robot_dynamics_ros.symbolic.differentiate import jacobian
+from robot_dynamics_ros.symbolic.straight_line import StraightLineCode, jacobian, trace_function
 
 
 class Subject:
@@ -168,3 +169,25 @@ def known_output(name: str) -> Output:
     if name not in OUTPUTS:
         raise UnknownNameError('kernel output', name, OUTPUTS)
     return OUTPUTS[name]
+
+
+def trace_output(name: str, subject: Subject) -> StraightLineCode:
+    """Trace an output of a robot, its constants folded in; the shorter of two forms.
+
+    Args:
+        name: What to compute, a key of ``OUTPUTS``.
+        subject: Robot, formulation and frame.
+
+    Raises:
+        UnknownNameError: There is no such output; lists those that exist.
+    """
+    output, n = known_output(name), subject.n
+    inputs = dict.fromkeys(output.inputs, n)
+    names = (result for result, _ in output.results)
+    results = dict(zip(names, output.shapes(n), strict=True))
+    compute = partial(output.compute, subject)
+    forms = [
+        trace_function(name, inputs, results, compute, gather_factors=gather)
+        for gather in (False, True)
+    ]
+    return min(forms, key=lambda code: code.operations().total())

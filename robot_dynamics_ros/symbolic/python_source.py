@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A program as Python source: runs on numbers, and on numpy arrays of many states at once."""
+"""Straight-line code as Python source: runs on numbers, and on arrays of many states."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from robot_dynamics_ros.symbolic.folding import Operand
-from robot_dynamics_ros.symbolic.program import Program
+from robot_dynamics_ros.symbolic.straight_line import StraightLineCode
 from robot_dynamics_ros.symbolic.trace import Traced
 
 _SIGN = {'add': '+', 'sub': '-', 'mul': '*', 'div': '/'}
@@ -31,34 +31,34 @@ class _Expression(NamedTuple):
         return self.text if self.rank >= rank else f'({self.text})'
 
 
-def python_source(program: Program) -> str:
+def python_source(code: StraightLineCode) -> str:
     """Return a function ``name(*inputs, *results)`` that writes its results in place.
 
     A value that is used once is written where it is used; the others get names, and a name serves
     again after the last use of its value, so that a batch holds few arrays. Results are written
     at the end: they may share memory with the inputs.
     """
-    statements, written = _assignments(program)
-    for name, shape, elements in program.results:
+    statements, written = _assignments(code)
+    for name, shape, elements in code.results:
         for index, element in zip(np.ndindex(shape), elements, strict=True):
             place = ', '.join(map(str, index))
             statements.append((f'{name}[{place}]', _text(element, written)))
     names = _short_names(statements)
     lines = [f'    {target} = {e.text}'.format_map(names) for target, e in statements]
-    arguments = [*program.inputs, *(name for name, _, _ in program.results)]
-    return '\n'.join([f'def {program.name}({", ".join(arguments)}):', *lines, ''])
+    arguments = [*code.inputs, *(name for name, _, _ in code.results)]
+    return '\n'.join([f'def {code.name}({", ".join(arguments)}):', *lines, ''])
 
 
 def _assignments(
-    program: Program,
+    code: StraightLineCode,
 ) -> tuple[list[tuple[str, _Expression]], dict[Traced, _Expression]]:
     """Return the assignments to named values, and how every value is written."""
-    elements = [x for _, _, result in program.results for x in result]
-    uses = Counter(x for scalar in program.scalars for x in scalar.operands)
+    elements = [x for _, _, result in code.results for x in result]
+    uses = Counter(x for scalar in code.scalars for x in scalar.operands)
     uses.update(x for x in elements if isinstance(x, Traced))
     written: dict[Traced, _Expression] = {}
     statements: list[tuple[str, _Expression]] = []
-    for scalar in program.scalars:
+    for scalar in code.scalars:
         expression = _expression(scalar, written)
         often = uses[scalar] > 1 and scalar.operation != 'constant'
         if often or len(expression.text) > _LONGEST or scalar.operation == 'input':
@@ -107,14 +107,14 @@ def _short_names(statements: list[tuple[str, _Expression]]) -> dict[str, str]:
     return names
 
 
-def module_source(programs: Iterable[Program], heading: str) -> str:
-    """Return a module of programs; its caller binds cos, sin, sqrt and tanh."""
-    parts = [f'"""{heading}"""\n', *(python_source(program) for program in programs)]
+def module_source(codes: Iterable[StraightLineCode], heading: str) -> str:
+    """Return a module of functions; its caller binds cos, sin, sqrt and tanh."""
+    parts = [f'"""{heading}"""\n', *(python_source(code) for code in codes)]
     return '\n\n'.join(parts)
 
 
 def functions(source: str, scalars: ModuleType) -> dict[str, Any]:
-    """Return the functions of a module of programs by name.
+    """Return the functions of a module by name.
 
     Args:
         source: From :func:`module_source`.

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from oracles import complex_step
 
 from robot_dynamics_ros.spatial.scalar import cos, cross, sin, sqrt, tanh
-from robot_dynamics_ros.symbolic.differentiate import jacobian
+from robot_dynamics_ros.symbolic.straight_line import jacobian
 from robot_dynamics_ros.symbolic.trace import OPERATIONS, Trace, Traced, reachable
 
 

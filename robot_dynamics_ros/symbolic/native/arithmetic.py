@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The operations of a program as LLVM instructions, on doubles or on vectors of doubles."""
+"""Straight-line code as LLVM instructions, on doubles or on vectors of doubles."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from llvmlite import ir
 
 from robot_dynamics_ros.symbolic.folding import Operand
 from robot_dynamics_ros.symbolic.native import LANES
-from robot_dynamics_ros.symbolic.program import Program
+from robot_dynamics_ros.symbolic.straight_line import StraightLineCode
 from robot_dynamics_ros.symbolic.trace import Traced
 
 DOUBLE = ir.DoubleType()
@@ -46,7 +46,7 @@ def each_lane(builder: ir.IRBuilder, function: ir.Function, x: ir.Value) -> ir.V
 
 
 class Arithmetic:
-    """Values of a program in one block of code.
+    """Values of straight-line code in one basic block.
 
     Args:
         builder: Where to write.
@@ -66,9 +66,9 @@ class Arithmetic:
         self._values: dict[Traced, ir.Value] = {}
         self._circular: dict[Traced, tuple[ir.Value, ir.Value]] = {}
 
-    def run(self, program: Program) -> None:
-        """Write all operations of a program."""
-        for scalar in program.scalars:
+    def run(self, code: StraightLineCode) -> None:
+        """Write all operations of a code."""
+        for scalar in code.scalars:
             self._values[scalar] = self._value(scalar)
 
     def __getitem__(self, x: Operand) -> ir.Value:
