@@ -125,6 +125,8 @@ def compile_function(
     inputs: Mapping[str, int],
     results: Mapping[str, Shape],
     compute: Callable[..., Sequence[Array]],
+    *,
+    fused: bool = True,
 ) -> Kernel:
     """Return a function ``(*inputs, *results)`` that writes its results in place.
 
@@ -133,6 +135,8 @@ def compile_function(
         inputs: Names and lengths of the inputs, which are vectors.
         results: Names and shapes of the results.
         compute: ``(*inputs) -> results`` over scalars that may be symbols: no branch on values.
+        fused: Whether ``a b + c`` may be rounded once. If not, the result is that of
+            ``compute`` on floats to the last bit, but for signs of zeros and what folding moved.
 
     Returns:
         A function of contiguous float64 arrays that allocates nothing: machine code where
@@ -143,7 +147,7 @@ def compile_function(
 
     Cost: the trace, some 0.1 ms per operation; compiled code comes from the cache the next time.
     """
-    code = trace_function(name, inputs, results, compute)
+    code = trace_function(name, inputs, results, compute, fused=fused)
     expected = Arguments(name, inputs, results)
     source = module_source([code], f'Generated function {name}.')
     try:
@@ -159,7 +163,7 @@ def _machine_code(code: StraightLineCode, expected: Arguments, source: str) -> K
 
     if problem := unsupported():
         raise RuntimeError(problem)
-    depends = f'{machine()}\n{code.sizes}\n{source}'.encode()
+    depends = f'{machine()}\n{code.sizes}\n{code.fused}\n{source}'.encode()
     digest = hashlib.sha256(cache.source_digest() + depends).hexdigest()
     file = f'{code.name}-{digest[:24]}.o'
     binary = cache.load(file)

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from robot_dynamics_ros.spatial.scalar import Array, select
 from robot_dynamics_ros.symbolic.folding import Operand
 from robot_dynamics_ros.symbolic.straight_line import StraightLineCode
 from robot_dynamics_ros.symbolic.trace import Traced
@@ -88,7 +89,8 @@ def _expression(scalar: Traced, written: dict[Traced, _Expression]) -> _Expressi
         rank = _RANK[operation]
         left, right = operands[0].within(rank), operands[1].within(rank + 1)
         return _Expression(f'{left} {_SIGN[operation]} {right}', rank, values)
-    return _Expression(f'{operation}({operands[0].text})', _ATOM, values)
+    listed = ', '.join(operand.text for operand in operands)
+    return _Expression(f'{operation}({listed})', _ATOM, values)
 
 
 def _short_names(statements: list[tuple[str, _Expression]]) -> dict[str, str]:
@@ -108,7 +110,7 @@ def _short_names(statements: list[tuple[str, _Expression]]) -> dict[str, str]:
 
 
 def module_source(codes: Iterable[StraightLineCode], heading: str) -> str:
-    """Return a module of functions; its caller binds cos, sin, sqrt and tanh."""
+    """Return a module of functions; its caller binds cos, sin, sqrt, tanh, select."""
     parts = [f'"""{heading}"""\n', *(python_source(code) for code in codes)]
     return '\n\n'.join(parts)
 
@@ -124,5 +126,11 @@ def functions(source: str, scalars: ModuleType) -> dict[str, Any]:
     # Constants are written as Python prints them.
     known = ('cos', 'sin', 'sqrt', 'tanh', 'inf', 'nan')
     names = {name: getattr(scalars, name) for name in known}
+    names['select'] = _select_rows if scalars is np else select
     exec(compile(source, '<generated>', 'exec'), names)
     return names
+
+
+def _select_rows(a: Array, b: Array, x: Array, y: Array) -> Array:
+    """Return :func:`scalar.select` of many states, element by element."""
+    return np.where(np.less(a, b), x, np.where(np.greater_equal(a, b), y, np.nan))

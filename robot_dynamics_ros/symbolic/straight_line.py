@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from robot_dynamics_ros.errors import ShapeError
-from robot_dynamics_ros.spatial.scalar import Array, zeros
+from robot_dynamics_ros.spatial.scalar import Array, select, zeros
 from robot_dynamics_ros.symbolic.folding import Operand
 from robot_dynamics_ros.symbolic.trace import Trace, Traced, reachable
 
@@ -27,6 +27,7 @@ class StraightLineCode:
         sizes: Their lengths.
         results: Name, shape and elements (flat, traced scalars or numbers) of every result.
         scalars: What the results depend on, operands first.
+        fused: Whether ``a b + c`` may be rounded once instead of twice.
     """
 
     name: str
@@ -34,6 +35,7 @@ class StraightLineCode:
     sizes: tuple[int, ...]
     results: tuple[tuple[str, Shape, tuple[Operand, ...]], ...]
     scalars: tuple[Traced, ...]
+    fused: bool = True
 
     def operations(self) -> Counter[str]:
         """Return how often each operation occurs."""
@@ -49,6 +51,7 @@ def trace_function(
     compute: Callable[..., Sequence[Array]],
     *,
     gather_factors: bool = False,
+    fused: bool = True,
 ) -> StraightLineCode:
     """Run a function once on recording scalars; return what it did.
 
@@ -58,6 +61,7 @@ def trace_function(
         results: Names and shapes of the results.
         compute: ``(*inputs) -> results`` over scalars that may be symbols.
         gather_factors: See :class:`Trace`.
+        fused: See :class:`StraightLineCode`.
 
     Raises:
         ShapeError: ``compute`` returns a result of another shape than announced.
@@ -72,7 +76,7 @@ def trace_function(
         elements.append((label, shape, tuple(flat)))
     scalars = reachable(x for _, _, flat in elements for x in flat)
     sizes = tuple(inputs.values())
-    return StraightLineCode(name, tuple(inputs), sizes, tuple(elements), tuple(scalars))
+    return StraightLineCode(name, tuple(inputs), sizes, tuple(elements), tuple(scalars), fused)
 
 
 def jacobian(results: Array, variables: Array) -> Array:
@@ -125,4 +129,6 @@ def _chain_rule(y: Traced, rate: dict[Traced, Operand]) -> Operand:
             return dx[0] / (2 * y)
         case 'tanh':
             return (1 - y * y) * dx[0]
+        case 'select':
+            return select(x[0], x[1], dx[2], dx[3])
     raise TypeError(f'no derivative of {y!r}')
