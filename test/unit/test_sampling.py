@@ -4,9 +4,9 @@
 import numpy as np
 import pytest
 
-from robot_dynamics_ros.control.control_law import Reference
-from robot_dynamics_ros.control.sampling import HOLDS, ReferenceSampler
+from robot_dynamics_ros.control.laws.control_law import Reference
 from robot_dynamics_ros.control.trajectories.quintic import Quintic
+from robot_dynamics_ros.control.trajectories.sampling import HOLDS, ReferenceSampler
 from robot_dynamics_ros.control.trajectories.sine import Sine
 from robot_dynamics_ros.control.trajectories.spline import Knot
 from robot_dynamics_ros.control.trajectories.waypoints import Waypoints

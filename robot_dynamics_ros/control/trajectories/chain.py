@@ -10,8 +10,8 @@ from itertools import accumulate, pairwise
 
 import numpy as np
 
-from robot_dynamics_ros.control.control_law import Reference
-from robot_dynamics_ros.control.trajectory import Trajectory
+from robot_dynamics_ros.control.laws.control_law import Reference
+from robot_dynamics_ros.control.trajectories.trajectory import Trajectory
 from robot_dynamics_ros.errors import TrajectoryError
 
 

@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-from robot_dynamics_ros.control.control_law import Reference
-from robot_dynamics_ros.control.trajectory import Trajectory
+from robot_dynamics_ros.control.laws.control_law import Reference
+from robot_dynamics_ros.control.trajectories.trajectory import Trajectory
 from robot_dynamics_ros.errors import TrajectoryError
 from robot_dynamics_ros.spatial.scalar import Array
 

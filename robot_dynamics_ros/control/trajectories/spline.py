@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from robot_dynamics_ros.control.control_law import Reference
+from robot_dynamics_ros.control.laws.control_law import Reference
 from robot_dynamics_ros.control.trajectories.checks import refuse_lone_acceleration
-from robot_dynamics_ros.control.trajectory import Trajectory
+from robot_dynamics_ros.control.trajectories.trajectory import Trajectory
 from robot_dynamics_ros.spatial.scalar import Array
 
 #: A polynomial of fifth degree shows its extremes to a part in a thousand on so many pieces.
@@ -174,7 +174,7 @@ def _quintic(
 _JOINED_BY: dict[int, Callable[..., tuple[Array, ...]]] = {1: _linear, 3: _cubic, 5: _quintic}
 
 
-class Spline(Trajectory):
+class JointSpline(Trajectory):
     """Knots joined by polynomials; the caller has checked them.
 
     Args:
@@ -240,7 +240,7 @@ class Spline(Trajectory):
             position[outside], velocity[outside], acceleration[outside] = rest, 0.0, 0.0
         return position, velocity, acceleration
 
-    def open_by(self, opening: Spline) -> None:
+    def open_by(self, opening: JointSpline) -> None:
         """Replace the first segment by the only one of another spline."""
         self._coefficients[:1] = opening._coefficients
         self._start = opening._start
