@@ -20,7 +20,7 @@ from pathlib import Path
 
 import numpy as np
 
-from robot_dynamics_ros.symbolic.outputs import Subject, trace_output
+from robot_dynamics_ros.symbolic.outputs import Subject, known_output, trace_output
 from robot_dynamics_ros.symbolic.python_source import module_source
 from robot_dynamics_ros.symbolic.straight_line import StraightLineCode
 
@@ -109,7 +109,7 @@ def fingerprint(subject: Subject, outputs: Iterable[str], machine: str) -> str:
     if subject.mechanism is not None:
         arrays += [subject.joint_rates(), subject.mechanism.drive]
         arrays += [subject.mechanism.positions(np.zeros(subject.n))]
-    if 'frame_motion' in outputs:
+    if any(known_output(name).of_frame for name in outputs):
         frame = subject.frame
         arrays += [frame.body, frame.R_BF, frame.p_BF]
     for array in arrays:

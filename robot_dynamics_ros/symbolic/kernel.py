@@ -36,8 +36,11 @@ class KernelSet:
         energies: ``(q, v, E)``, E of shape (2,): kinetic and potential energy, J.
         frame_motion: ``(q, v, R, p, J, drift)`` of the frame, base axes, linear rows first;
             shapes (3, 3), (3,), (6, n) and (6,).
+        frame_pose: ``(q, R, p)`` alone.
+        frame_jacobian: ``(q, J)`` alone.
         derivatives: ``(q, v, a, dq, dv, M)``: the derivatives of inverse dynamics by q, v and a,
             each of shape (n, n).
+        regressor: ``(q, v, a, Y)``, Y of shape (n, 10 bodies), see :meth:`NewtonEuler.regressor`.
         kind: How the kernels run: 'machine code', 'python' or 'formulation'.
 
     Only the outputs that were asked for exist.
@@ -50,7 +53,10 @@ class KernelSet:
     forward_dynamics: Kernel
     energies: Kernel
     frame_motion: Kernel
+    frame_pose: Kernel
+    frame_jacobian: Kernel
     derivatives: Kernel
+    regressor: Kernel
 
     def __init__(self, backend: Backend, arguments: Mapping[str, Arguments]) -> None:
         self.kind = backend.kind
@@ -102,22 +108,23 @@ def compile_kernel(
         formulation: Name of the formulation. 'pinocchio' computes on numbers only and is called
             as it is.
         outputs: What to compute, see :class:`KernelSet`.
-        frame: Frame whose motion ``frame_motion`` gives.
+        frame: Frame that ``frame_motion``, ``frame_pose`` and ``frame_jacobian`` are of.
 
     Raises:
         UnknownNameError: There is no such formulation, output or frame; lists those that exist.
         ParameterError: The robot's constants are symbols, or the formulation has no loops.
         MechanismError: The mechanism has no closed form.
     """
-    for name in outputs:
-        known_output(name)
+    of_frame = any([known_output(name).of_frame for name in outputs])
     subject = Subject(tree, formulation, frame)
     if subject.tree.mass.dtype == object:
         raise ParameterError('tree', tree.name, 'kernels need a robot of numbers, not of symbols')
-    if 'frame_motion' in outputs:
+    if of_frame:
         subject.tree.frame(frame)
     backend = make_backend(subject, tuple(dict.fromkeys(outputs)))
-    return KernelSet(backend, {name: Arguments.of_output(name, tree.n) for name in outputs})
+    bodies = subject.tree.n
+    arguments = {name: Arguments.of_output(name, tree.n, bodies) for name in outputs}
+    return KernelSet(backend, arguments)
 
 
 def compile_function(
