@@ -105,17 +105,24 @@ def fingerprint(subject: Subject, outputs: Iterable[str], machine: str) -> str:
     digest = hashlib.sha256(source_digest())
     names = (subject.formulation_name, *outputs, machine, *_versions())
     digest.update('\n'.join(names).encode())
+    of_frame = any(known_output(name).of_frame for name in outputs)
+    return hashlib.sha256(digest.digest() + constants_digest(subject, of_frame)).hexdigest()[:24]
+
+
+def constants_digest(subject: Subject, of_frame: bool = False) -> bytes:
+    """Return a digest of all numbers of a robot that enter the formulas, its frame's if asked."""
+    digest = hashlib.sha256()
     arrays = [getattr(subject.tree, name) for name in _CONSTANTS]
     if subject.mechanism is not None:
         arrays += [subject.joint_rates(), subject.mechanism.drive]
         arrays += [subject.mechanism.positions(np.zeros(subject.n))]
-    if any(known_output(name).of_frame for name in outputs):
+    if of_frame:
         frame = subject.frame
         arrays += [frame.body, frame.R_BF, frame.p_BF]
     for array in arrays:
         numbers = np.asarray(array, dtype=float)
         digest.update(repr(numbers.shape).encode() + numbers.tobytes())
-    return digest.hexdigest()[:24]
+    return digest.digest()
 
 
 def _versions() -> tuple[str, str]:
