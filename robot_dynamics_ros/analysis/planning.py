@@ -20,7 +20,7 @@ from robot_dynamics_ros.analysis.cdr import (
 from robot_dynamics_ros.analysis.mcap_storage import Raw
 from robot_dynamics_ros.analysis.topics import Topics
 from robot_dynamics_ros.errors import RecordingError, RobotDynamicsError
-from robot_dynamics_ros.model.robot_tree import load_robot
+from robot_dynamics_ros.model import load_robot
 from robot_dynamics_ros.spatial.scalar import Array
 
 _ENOUGH = 2000  # messages of a topic that tell how it is

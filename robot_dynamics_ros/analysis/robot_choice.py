@@ -13,7 +13,8 @@ import yaml
 from robot_dynamics_ros.analysis.reading import RecordingReader
 from robot_dynamics_ros.description.shipped import shipped_robot
 from robot_dynamics_ros.errors import ModelError, RecordingError
-from robot_dynamics_ros.model.robot_tree import STANDARD_GRAVITY, RobotTree, load_robot
+from robot_dynamics_ros.model import load_robot
+from robot_dynamics_ros.model.robot_tree import STANDARD_GRAVITY, RobotTree
 
 _UNLIMITED = 1e12  # N m or N, where the description is silent
 

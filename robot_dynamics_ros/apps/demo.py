@@ -22,7 +22,7 @@ from robot_dynamics_ros.analysis.reading import read_recording
 from robot_dynamics_ros.analysis.report import write_tracking_report
 from robot_dynamics_ros.apps.scene import SCENES, run_scenes
 from robot_dynamics_ros.apps.scene_processes import IN_LOCKSTEP, SceneProcesses, own_domain
-from robot_dynamics_ros.model.robot_tree import load_robot
+from robot_dynamics_ros.model import load_robot
 
 #: The trajectory starts at this time; before it the controller takes over and settles, s.
 START_S = 0.5

@@ -19,7 +19,7 @@ from robot_dynamics_ros.control.driver_file import load_driver_profile
 from robot_dynamics_ros.control.driver_map import DriverMap, bind, effort_limits
 from robot_dynamics_ros.control.loop_parameters import DEFAULTS
 from robot_dynamics_ros.errors import ConfigurationError, ParameterError, RobotDynamicsError
-from robot_dynamics_ros.model.robot_tree import RobotTree, load_robot
+from robot_dynamics_ros.model import RobotTree, load_robot
 from robot_dynamics_ros.nodes.robots import robot_from_parameters
 from robot_dynamics_ros.spatial.scalar import Array
 

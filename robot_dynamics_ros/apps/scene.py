@@ -27,7 +27,7 @@ from robot_dynamics_ros.analysis.report_program import write_program_report
 from robot_dynamics_ros.apps.scene_processes import IN_LOCKSTEP, SceneProcesses, own_domain
 from robot_dynamics_ros.constraints.program_file import load_program
 from robot_dynamics_ros.errors import UnknownNameError
-from robot_dynamics_ros.model.robot_tree import load_robot
+from robot_dynamics_ros.model import load_robot
 
 _RUN_SECONDS = 600.0
 _PROGRESS = re.compile(r'progress ([0-9.]+)')

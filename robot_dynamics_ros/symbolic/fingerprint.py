@@ -42,6 +42,8 @@ def fingerprint(subject: Subject, outputs: Iterable[str], machine: str) -> str:
     names = (subject.formulation_name, *outputs, machine, *_versions())
     digest.update('\n'.join(names).encode())
     arrays = [getattr(subject.tree, name) for name in _CONSTANTS]
+    if subject.tree.coupling is not None:
+        arrays += [subject.tree.coupling.rate, subject.tree.coupling.offset]
     if subject.mechanism is not None:
         arrays += [subject.joint_rates(), subject.mechanism.drive]
         arrays += [subject.mechanism.positions(np.zeros(subject.n))]
