@@ -7,6 +7,15 @@ from os.path import dirname
 from setuptools import find_packages, setup
 
 NAME = 'robot_dynamics_ros'
+NODES = (
+    'controller',
+    'simulator',
+    'trajectory',
+    'recorder',
+    'monitor',
+    'driver_emulator',
+    'gazebo_robot',
+)
 
 
 def shared(*folders):
@@ -35,14 +44,6 @@ setup(
         *shared('config', 'launch', 'urdf', 'worlds'),
     ],
     entry_points={
-        'console_scripts': [
-            f'controller = {NAME}.nodes.controller:main',
-            f'simulator = {NAME}.nodes.simulator:main',
-            f'trajectory = {NAME}.nodes.trajectory:main',
-            f'recorder = {NAME}.nodes.recorder:main',
-            f'monitor = {NAME}.nodes.monitor:main',
-            f'driver_emulator = {NAME}.nodes.driver_emulator:main',
-            f'gazebo_robot = {NAME}.nodes.gazebo_robot:main',
-        ],
+        'console_scripts': [f'{node} = {NAME}.ros.executables:{node}' for node in NODES],
     },
 )

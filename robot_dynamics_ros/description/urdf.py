@@ -68,9 +68,7 @@ def _read_text(path: str) -> str:
     culprit = f'robot description {_shortened(path)}'
     try:
         if not Path(path).is_file():
-            raise DescriptionError(
-                culprit, 'no such file', 'give a path or the URDF text itself'
-            )
+            raise DescriptionError(culprit, 'no such file', 'give a path or the URDF text itself')
         return Path(path).read_text(encoding='utf-8-sig')
     except UnicodeDecodeError as error:
         problem = f'is not UTF-8 text ({error.reason})'
@@ -149,7 +147,7 @@ class _ShallowTree(ElementTree.TreeBuilder):
 
     depth = 0
 
-    def start(self, tag: str, attrs: dict[str, str]) -> Element:  # type: ignore[override]
+    def start(self, tag: str, attrs: dict[str, str]) -> Element:
         self.depth += 1
         if self.depth > _MOST_DEPTH:
             problem = f'more than {_MOST_DEPTH} elements inside each other'

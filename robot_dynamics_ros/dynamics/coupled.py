@@ -59,9 +59,8 @@ class CoupledFormulation(Formulation):
         self, q: Array, v: Array, a: Array, wrenches: Wrenches | None = None
     ) -> Array:
         """Return the efforts at the independent joints; see the contract."""
-        self._check(q=q, v=v, a=a)
-        tau = self.open.inverse_dynamics(*self._motion(q, v, a), wrenches)
-        return self._G.T @ tau
+        q_b, v_b, a_b = self._motion(q, v, a)
+        return self._G.T @ self.open.inverse_dynamics(q_b, v_b, a_b, wrenches)
 
     def mass_matrix(self, q: Array) -> Array:
         """Return M(q), shape (n, n)."""
@@ -73,7 +72,8 @@ class CoupledFormulation(Formulation):
 
     def bias_forces(self, q: Array, v: Array, wrenches: Wrenches | None = None) -> Array:
         """Return c(q, v) + g(q) - J^T F, shape (n,)."""
-        return self._G.T @ self.open.bias_forces(*self._motion(q, v), wrenches)
+        q_b, v_b = self._motion(q, v)
+        return self._G.T @ self.open.bias_forces(q_b, v_b, wrenches)
 
     def coriolis_matrix(self, q: Array, v: Array) -> Array:
         """Return the Christoffel matrix C(q, v), shape (n, n)."""
@@ -83,13 +83,13 @@ class CoupledFormulation(Formulation):
         self, q: Array, v: Array, a: Array, wrenches: Wrenches | None = None
     ) -> InverseDynamicsDerivatives:
         """Return the derivatives of inverse dynamics; see the contract."""
-        self._check(q=q, v=v, a=a)
-        found = self.open.derivatives(*self._motion(q, v, a), wrenches)
+        q_b, v_b, a_b = self._motion(q, v, a)
+        found = self.open.derivatives(q_b, v_b, a_b, wrenches)
         return InverseDynamicsDerivatives(*(self._reduced(matrix) for matrix in found))
 
     def _motion(self, q: Array, *rates: Array) -> tuple[Array, ...]:
         """Return positions and rates of all joints."""
-        self._check(q=q, **{f'rate {k + 1}': rate for k, rate in enumerate(rates)})
+        self._check(q=q, **dict(zip('va', rates, strict=False)))
         return (self.tree.joint_positions(q), *(self._G @ rate for rate in rates))
 
     def _reduced(self, matrix: Array) -> Array:

@@ -51,6 +51,7 @@ def build_tree(
     frames = _lump_frames(order, root)
     bodies = _lump_inertias(description, frames, len(moving))
     limits = [joint_limit(joint, effort_limit) for joint in free]
+    damping, friction, armature = _drive_terms(moving, coupling)
     at = [frames[joint.parent] for joint in moving]
     R_PJ = [F.R_BF @ _rotation(joint.origin) for F, joint in zip(at, moving, strict=True)]
     p_PJ = [F.p_BF + F.R_BF @ joint.origin.xyz for F, joint in zip(at, moving, strict=True)]
@@ -74,8 +75,10 @@ def build_tree(
         effort_limit=np.array([limit.effort for limit in limits], dtype=float),
         frames=frames,
         xml=description.xml,
+        damping=damping,
+        coulomb_friction=friction,
+        armature=armature,
         coupling=coupling,
-        **_drive_terms(moving, coupling),
     )
 
 
@@ -97,22 +100,14 @@ def _coupling(
     return Coupling(tuple(joint.name for joint in moving), rate, offset)
 
 
-def _drive_terms(moving: list[Joint], coupling: Coupling | None) -> dict[str, Array]:
-    """Return friction and armature of the free joints, those of the followers carried to them."""
-    written = {
-        'damping': np.array([joint.damping for joint in moving]),
-        'dry_friction': np.array([joint.friction for joint in moving]),
-        'armature': np.array([joint.armature for joint in moving]),
-    }
-    terms = {name: np.maximum(values, 0.0) for name, values in written.items()}
+def _drive_terms(moving: list[Joint], coupling: Coupling | None) -> tuple[Array, Array, Array]:
+    """Return damping, friction and armature of the free joints, with those of their followers."""
+    written = [(joint.damping, joint.friction, joint.armature) for joint in moving]
+    damping, friction, armature = np.maximum(np.array(written).T, 0.0)
     if coupling is None:
-        return terms
-    G = np.abs(coupling.rate)
-    return {
-        'damping': terms['damping'] @ (G * G),  # power: b (k v)^2
-        'dry_friction': terms['dry_friction'] @ G,  # power: c |k v|
-        'armature': terms['armature'] @ (G * G),
-    }
+        return damping, friction, armature
+    G = np.abs(coupling.rate)  # of the power b (k v)^2, of c |k v|, and of the energy
+    return damping @ (G * G), friction @ G, armature @ (G * G)
 
 
 def _lump_frames(order: list[Joint], root: str) -> dict[str, BodyFrame]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From a spanning tree and a mechanism file to a mechanism: names, counts, assembly, choice of rows."""
+"""From a spanning tree and a mechanism file to a mechanism: counts, assembly, choice of rows."""
 
 from __future__ import annotations
 

@@ -114,7 +114,9 @@ def link_findings(
     """
     culprit, inertial = f'link {link.name!r}', link.inertial
     assert inertial is not None  # callers choose links that have one
-    faults = [error(fault, fatal=inertial.mass < 0.0) for fault in inertia_faults(link.name, inertial)]
+    faults = [
+        error(fault, fatal=inertial.mass < 0.0) for fault in inertia_faults(link.name, inertial)
+    ]
     yield from faults
     if faults or not np.isfinite(report.principal_moments).all():
         return

@@ -129,7 +129,7 @@ def _movers(description: RobotDescription) -> dict[str, Joint | None]:
             movers[name] = None  # until it is known; ends a loop
             name = joint.parent
             joint = above.get(name)
-        mover = movers[name] if name in movers else joint
+        mover = movers.get(name, joint)
         movers.update(dict.fromkeys([*passed, name], mover))
     return movers
 

@@ -155,8 +155,8 @@ def _tree(
     description, remarks = grounded(description)
     try:
         root = find_root(description)
-    except DescriptionError as fault:
-        raise (faults or [fault])[0] from None
+    except DescriptionError as error:
+        raise (faults or [error])[0] from None
     assert root is not None  # every fault has raised
     for unknown in unknown_joints(effort_limit, description):
         raise unknown

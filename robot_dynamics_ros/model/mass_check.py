@@ -29,7 +29,7 @@ _MOST_LINKS = 6  # named in a message
 
 
 def sampled_positions(tree: RobotTree) -> Array:
-    """Return joint positions within the limits (one turn where endless), (k, n); always the same."""
+    """Return joint positions within the limits (one turn if endless), (k, n); the same ones."""
     lower = np.maximum(tree.position_lower, -math.pi)
     upper = np.maximum(np.minimum(tree.position_upper, math.pi), lower)
     return np.random.default_rng(0).uniform(lower, upper, size=(_SAMPLES, tree.n))

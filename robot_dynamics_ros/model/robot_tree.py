@@ -76,7 +76,7 @@ class RobotTree:
         velocity_limit: Shape (n,), rad/s or m/s; infinite where the file is silent.
         effort_limit: Shape (n,), N m or N; positive.
         damping: Viscous friction, shape (n,), N m s/rad or N s/m.
-        dry_friction: Coulomb friction, shape (n,), N m or N.
+        coulomb_friction: Coulomb friction, shape (n,), N m or N.
         armature: Reflected drive inertia, shape (n,), kg m^2 or kg.
         frames: Every link of the file by name, as a frame of the body it is lumped into.
         xml: The expanded URDF text it was made from, locked joints fixed; empty if built by hand.
@@ -103,7 +103,7 @@ class RobotTree:
     velocity_limit: Array
     effort_limit: Array
     damping: Array
-    dry_friction: Array
+    coulomb_friction: Array
     armature: Array
     frames: Mapping[str, BodyFrame]
     xml: str = ''
@@ -144,7 +144,7 @@ class RobotTree:
         own = [coupling.joint_names.index(name) for name in self.joint_names]
         others = {'position_lower': -np.inf, 'position_upper': np.inf, 'velocity_limit': np.inf}
         changes: dict[str, Any] = {'effort_limit': np.inf, 'damping': 0.0, **others}
-        for name in (*changes, 'dry_friction', 'armature'):
+        for name in (*changes, 'coulomb_friction', 'armature'):
             spread = np.full(self.bodies, changes.get(name, 0.0))
             spread[own] = getattr(self, name)
             changes[name] = spread

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which joints of a description are controlled, which follow them, and where the rest is locked."""
+"""Which joints are controlled, which follow them, and where the others are locked."""
 
 from __future__ import annotations
 
@@ -200,7 +200,7 @@ def _check_locked(locked: Mapping[str, float], moving: Mapping[str, Joint]) -> N
 def _rest(joint: Joint) -> float:
     """Return the position at which a joint is locked by default: 0, or the nearest limit."""
     limit = joint_limit(joint)
-    return float(min(max(0.0, limit.lower or 0.0), math.inf if limit.upper is None else limit.upper))
+    return min(max(0.0, limit.lower or 0.0), limit.upper or 0.0)
 
 
 def _outside(joint: Joint, position: float) -> Iterable[str]:
