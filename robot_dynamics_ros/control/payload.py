@@ -114,7 +114,7 @@ class PayloadModel:
         self._effort(q, v, a, tau, self._load, out)
 
     def _parameters(self, payload: Payload | None) -> Array:
-        """Return mass, first moment, tensor about the origin of every body's load, (bodies, 10)."""
+        """Return mass, first moment, tensor about the origin of each body's load, (bodies, 10)."""
         found = np.zeros((self.bare.bodies, 10))
         if payload is None:
             return found

@@ -31,6 +31,7 @@ Element = ElementTree.Element
 
 #: Elements inside each other; a description has five, its plug-ins some more.
 _MOST_DEPTH = 100
+_LARGEST = 1e50  # in any unit; its powers are still numbers
 _LONGEST_QUOTE = 100  # characters of a wrong argument that a message repeats
 
 
@@ -215,8 +216,11 @@ class _Reader:
             value = float(text)
         except ValueError:
             value = math.nan
-        if math.isfinite(value):
+        if abs(value) < _LARGEST:
             return value
+        if math.isfinite(value):
+            self._fault(culprit, f'{value:g} is beyond all measure', 'give SI units')
+            return math.nan
         self._fault(culprit, f'{_shortened(text)} is not a finite number', 'give one number')
         return math.nan
 

@@ -64,17 +64,13 @@ def report_link(link: Link, moved_by: str) -> LinkReport:
     body = link_inertia(inertial)
     mass, com, tensor = body.mass, body.com, body.inertia
     nan3, nan4, axes = np.full(3, math.nan), np.full(4, math.nan), np.full((3, 3), math.nan)
-    unknown = LinkReport(
-        link.name, moved_by, mass, com, nan3, axes, math.nan, nan4, nan3, math.nan
-    )
     second_moments = _pseudo_inertia(mass, com, tensor)
     if not np.isfinite(second_moments).all():
-        return unknown
-    try:
-        moments, axes = np.linalg.eigh(tensor)
-        pseudo = np.linalg.eigvalsh(second_moments)
-    except np.linalg.LinAlgError:  # numbers near the largest there are
-        return unknown
+        return LinkReport(
+            link.name, moved_by, mass, com, nan3, axes, math.nan, nan4, nan3, math.nan
+        )
+    moments, axes = np.linalg.eigh(tensor)
+    pseudo = np.linalg.eigvalsh(second_moments)
     second = 0.5 * moments.sum() - moments  # principal second moments of mass
     margin = (moments[0] + moments[1] - moments[2]) / moments[2] if moments[2] else math.nan
     box, density = np.full(3, math.nan), math.nan
