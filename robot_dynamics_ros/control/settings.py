@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from robot_dynamics_ros.control.laws.parameter_checks import number
-from robot_dynamics_ros.control.safety import ActivationRamp
+from robot_dynamics_ros.control.safety import STOP_ACTIONS, ActivationRamp
 from robot_dynamics_ros.control.trajectories.sampling import ReferenceSampler
 from robot_dynamics_ros.errors import ParameterError, UnknownNameError
 from robot_dynamics_ros.model.robot_tree import RobotTree
@@ -54,6 +54,8 @@ class LoopSettings:
         """
         if self.activation_effort not in ACTIVATION_EFFORTS:
             raise UnknownNameError('activation effort', self.activation_effort, ACTIVATION_EFFORTS)
+        if self.stop_action not in STOP_ACTIONS:
+            raise UnknownNameError('stop action', self.stop_action, STOP_ACTIONS)
         ReferenceSampler(tree.n, self.hold, self.period)
         ActivationRamp(tree.n, self.activation_ramp_s)
         number('state_timeout_s', self.state_timeout_s, positive=True)

@@ -11,6 +11,7 @@ import numpy as np
 
 from robot_dynamics_ros.control.drivers.compensation import DriverCompensation
 from robot_dynamics_ros.control.drivers.conversion import DriverConversion
+from robot_dynamics_ros.control.drivers.port import velocity_filter
 from robot_dynamics_ros.control.laws.control_law import ControlLaw
 from robot_dynamics_ros.control.laws.registry import make_law
 from robot_dynamics_ros.control.loop import ControlLoop
@@ -224,7 +225,14 @@ def build_loop(
     share = driver_share(tree, driver, kernels.gravity_forces, bare.gravity_forces)
     law = make_law(given['law'], tree, kernels, **law_parameters(given))
     loop = ControlLoop(
-        tree, kernels, law, loop_settings(given), driver=share, load=load, follower=follower
+        tree,
+        kernels,
+        law,
+        loop_settings(given),
+        driver=share,
+        load=load,
+        follower=follower,
+        derivative=velocity_filter(tree.n, driver),
     )
     loop.carry(payload_from_parameters(given))
     return BuiltLoop(loop, tree, kernels, load, share)

@@ -17,6 +17,7 @@ from rcl_interfaces.msg import (
 from rclpy.exceptions import InvalidParameterTypeException, InvalidParameterValueException
 
 from robot_dynamics_ros.errors import ConfigurationError, RobotDynamicsError
+from robot_dynamics_ros.ros.rclpy_compat import given_parameters
 
 #: Beginnings of the parameters that rclpy declares by itself.
 _OF_RCLPY = ('use_sim_time', 'start_type_description_service', 'qos_overrides.')
@@ -75,7 +76,7 @@ def declare(node: Any, specs: Iterable[ParameterSpec]) -> None:
                 low, high = (x if x is not None else 'any' for x in (spec.low, spec.high))
                 remedy += f', from {low} to {high}'
             raise ConfigurationError(f'parameter {spec.name!r}', problem, remedy) from error
-    for name in getattr(node, '_parameter_overrides', ()):
+    for name in given_parameters(node):
         if name not in names and not name.startswith(_OF_RCLPY):
             close = get_close_matches(name, names, 1)
             hint = f'; did you mean {close[0]!r}?' if close else ''

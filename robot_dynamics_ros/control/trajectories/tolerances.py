@@ -28,10 +28,15 @@ class ResultCode(IntEnum):
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a trajectory ended: the code and, unless it is success, the reason."""
+    """How a trajectory ended: the code and, unless it is success, the reason.
+
+    Attributes:
+        canceled: Whether whoever waited asked for it.
+    """
 
     code: ResultCode
     reason: str = ''
+    canceled: bool = False
 
 
 @dataclass(frozen=True)
