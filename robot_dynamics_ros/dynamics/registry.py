@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import overload
 
+from robot_dynamics_ros.dynamics.coupled import CoupledFormulation
 from robot_dynamics_ros.dynamics.formulation import Formulation
 from robot_dynamics_ros.dynamics.kane import Kane
 from robot_dynamics_ros.dynamics.kane_loops import KaneMechanism
@@ -50,7 +51,7 @@ def make_formulation(name: str, tree: RobotTree | Mechanism) -> Formulation:
 
     Args:
         name: One of ``FORMULATIONS``; of a mechanism one of ``MECHANISM_FORMULATIONS``.
-        tree: The robot, or a closed-loop mechanism.
+        tree: The robot, which may have followers (mimic joints), or a closed-loop mechanism.
 
     Raises:
         UnknownNameError: There is no such formulation; lists those that exist.
@@ -62,4 +63,6 @@ def make_formulation(name: str, tree: RobotTree | Mechanism) -> Formulation:
         return MECHANISM_FORMULATIONS[name](tree)
     if name not in FORMULATIONS:
         raise UnknownNameError('formulation', name, FORMULATIONS)
+    if tree.coupling is not None:
+        return CoupledFormulation(FORMULATIONS[name], tree)
     return FORMULATIONS[name](tree)

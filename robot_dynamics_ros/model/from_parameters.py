@@ -8,8 +8,8 @@ from typing import Any
 
 from robot_dynamics_ros.description.shipped import shipped_robot
 from robot_dynamics_ros.errors import ConfigurationError, ParameterError
+from robot_dynamics_ros.model import RobotTree, load_robot
 from robot_dynamics_ros.model.limits import EffortLimit
-from robot_dynamics_ros.model.robot_tree import RobotTree, load_robot
 from robot_dynamics_ros.parameters import Parameter
 
 P = Parameter

@@ -22,7 +22,7 @@ from robot_dynamics_ros.constraints.error_dynamics import sampled_radius
 from robot_dynamics_ros.constraints.feasibility import FeasibilityCheck
 from robot_dynamics_ros.constraints.program import Program
 from robot_dynamics_ros.constraints.task_inverse import TaskInverse
-from robot_dynamics_ros.dynamics.newton_euler import NewtonEuler
+from robot_dynamics_ros.dynamics.registry import make_formulation
 from robot_dynamics_ros.errors import ParameterError, ShapeError
 from robot_dynamics_ros.spatial.scalar import Array
 
@@ -158,7 +158,9 @@ def _points(path: FeasibilityCheck, count: int = 21) -> list[tuple[float, Array]
 
 def _effort_weight(program: Program, q: Array, t: float, effort: Array) -> Array:
     Gamma = program.stack.evaluate(q, np.zeros(program.n), t).Gamma
-    A = NewtonEuler(program.tree).mass_matrix(q) + np.diag(program.tree.armature)
+    A = make_formulation('newton_euler', program.tree).mass_matrix(q) + np.diag(
+        program.tree.armature
+    )
     metric = program.metric if program.metric is not None else None
     if metric is None and program.inverse == 'inertia':
         metric = A

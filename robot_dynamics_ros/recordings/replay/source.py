@@ -14,8 +14,8 @@ from robot_dynamics_ros.control.drivers.conversion import DriverConversion, bind
 from robot_dynamics_ros.control.drivers.file import load_driver_profile
 from robot_dynamics_ros.control.setup import DEFAULTS, PARAMETERS
 from robot_dynamics_ros.errors import ConfigurationError, RobotDynamicsError
+from robot_dynamics_ros.model import RobotTree, load_robot
 from robot_dynamics_ros.model.from_parameters import robot_from_parameters
-from robot_dynamics_ros.model.robot_tree import RobotTree, load_robot
 from robot_dynamics_ros.parameters import checked
 from robot_dynamics_ros.recordings.reading import RecordingReader
 from robot_dynamics_ros.recordings.recording import Recording
