@@ -8,6 +8,15 @@ from xml.etree import ElementTree
 from setuptools import find_packages, setup
 
 NAME = 'robot_dynamics_ros'
+NODES = (
+    'controller',
+    'simulator',
+    'trajectory',
+    'recorder',
+    'monitor',
+    'driver_emulator',
+    'gazebo_robot',
+)
 PACKAGE = ElementTree.parse('package.xml').getroot()
 
 # What each extra adds to the library; requirements*.txt say which versions are tested.
@@ -61,13 +70,7 @@ setup(
     entry_points={
         'console_scripts': [
             f'robot-dynamics = {NAME}.__main__:main',
-            f'controller = {NAME}.nodes.controller:main',
-            f'simulator = {NAME}.nodes.simulator:main',
-            f'trajectory = {NAME}.nodes.trajectory:main',
-            f'recorder = {NAME}.nodes.recorder:main',
-            f'monitor = {NAME}.nodes.monitor:main',
-            f'driver_emulator = {NAME}.nodes.driver_emulator:main',
-            f'gazebo_robot = {NAME}.nodes.gazebo_robot:main',
+            *(f'{node} = {NAME}.ros.executables:{node}' for node in NODES),
         ],
     },
 )

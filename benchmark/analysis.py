@@ -20,10 +20,10 @@ from rich.table import Table
 from rosbags.highlevel import AnyReader
 from rosbags.typesys import Stores, get_typestore
 
-from robot_dynamics_ros.analysis.bag import BagWriter
-from robot_dynamics_ros.analysis.bag_analysis import Task, analyze_bag
 from robot_dynamics_ros.description.shipped import shipped_robot
 from robot_dynamics_ros.model import load_robot
+from robot_dynamics_ros.recordings.bag.reader import BagWriter
+from robot_dynamics_ros.recordings.metrics.bag_analysis import Task, analyze_bag
 from robot_dynamics_ros.symbolic.kernel import compile_kernel
 
 OUT = Path('out/benchmark')
@@ -63,7 +63,7 @@ def write_bag(path: Path, count: int) -> int:
     v = np.diff(q, axis=0) / h
     q, a = q[1:-1], np.diff(v, axis=0) / h
     v_now, v_next = v[:-1], v[1:]
-    friction = tree.damping * v_next + tree.dry_friction * np.tanh(v_next / 1e-3)
+    friction = tree.damping * v_next + tree.coulomb_friction * np.tanh(v_next / 1e-3)
     tau = kernels.batch('inverse_dynamics', q, v_now, a) + tree.armature * a + friction
     store = get_typestore(Stores.ROS2_JAZZY)
     with BagWriter(path) as bag:
@@ -124,7 +124,7 @@ def measure(bag: Path, rounds: int = ROUNDS) -> dict[str, float]:
     together, so that others on the machine hardly count; ``wall`` is by the clock.
     """
     contenders = {'rosbags': deserialize, 'analyze': analyze, 'figures': analyze_figures}
-    runs: dict[str, list[Run]] = {name: [] for name in contenders}
+    runs: dict[str, list[WorkCost]] = {name: [] for name in contenders}
     for _ in range(rounds):
         for name, work in contenders.items():
             runs[name].append(_apart(work, bag))
@@ -162,7 +162,7 @@ def analyze_figures(bag: Path) -> None:
     analyze_bag(bag, Task())
 
 
-class Run(NamedTuple):
+class WorkCost(NamedTuple):
     """What some work took: seconds of processors, seconds by the clock, peak memory."""
 
     worked_s: float
@@ -170,13 +170,13 @@ class Run(NamedTuple):
     megabytes: float
 
 
-def _apart(work: Callable[[Path], None], bag: Path) -> Run:
+def _apart(work: Callable[[Path], None], bag: Path) -> WorkCost:
     """Return what some work takes in a fresh process."""
     context = multiprocessing.get_context('spawn')
     ours, theirs = context.Pipe()
     process = context.Process(target=_run, args=(work, bag, theirs))
     process.start()
-    run: Run = ours.recv()
+    run: WorkCost = ours.recv()
     process.join()
     return run
 
@@ -185,7 +185,7 @@ def _run(work: Callable[[Path], None], bag: Path, pipe: Any) -> None:
     begin = time.process_time(), time.perf_counter()
     work(bag)
     end = time.process_time(), time.perf_counter()
-    pipe.send(Run(end[0] - begin[0], end[1] - begin[1], _peak_memory()))
+    pipe.send(WorkCost(end[0] - begin[0], end[1] - begin[1], _peak_memory()))
 
 
 def _peak_memory() -> float:

@@ -18,8 +18,8 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+from robot_dynamics_ros.control.laws.registry import LAWS, make_law
 from robot_dynamics_ros.control.loop import ControlLoop
-from robot_dynamics_ros.control.registry import LAWS, make_law
 from robot_dynamics_ros.description.shipped import ROBOTS, shipped_robot
 from robot_dynamics_ros.model import load_robot
 from robot_dynamics_ros.symbolic.kernel import compile_kernel

@@ -15,26 +15,30 @@ from typing import Any
 import numpy as np
 import yaml
 
-from robot_dynamics_ros.analysis.metrics import TrackingMetrics, tool_path, tracking_metrics
-from robot_dynamics_ros.analysis.recording import NANO, Recording
 from robot_dynamics_ros.constraints.curves import Circle, Curve
-from robot_dynamics_ros.control.control_law import Reference
-from robot_dynamics_ros.control.driver_file import load_driver_profile
-from robot_dynamics_ros.control.driver_map import DriverMap, bind, effort_limits
-from robot_dynamics_ros.control.filtered_derivative import FilteredDerivative
-from robot_dynamics_ros.control.follower import Follower
+from robot_dynamics_ros.control.drivers.conversion import DriverConversion, bind, effort_limits
+from robot_dynamics_ros.control.drivers.file import load_driver_profile
+from robot_dynamics_ros.control.laws.control_law import Reference
 from robot_dynamics_ros.control.loop import Observation
-from robot_dynamics_ros.control.loop_parameters import DEFAULTS, as_driven, build_loop
-from robot_dynamics_ros.control.sampling import ReferenceSampler
+from robot_dynamics_ros.control.setup import DEFAULTS, as_driven, build_loop
+from robot_dynamics_ros.control.trajectories.reference_generator import ReferenceGenerator
+from robot_dynamics_ros.control.trajectories.sampling import ReferenceSampler
 from robot_dynamics_ros.control.trajectories.tool_path import ToolPath, Undulating
-from robot_dynamics_ros.control.trajectory import Trajectory
+from robot_dynamics_ros.control.trajectories.trajectory import Trajectory
 from robot_dynamics_ros.description.shipped import share_directory, shipped_robot
 from robot_dynamics_ros.errors import ParameterError
+from robot_dynamics_ros.estimation.filtered_derivative import FilteredDerivative
 from robot_dynamics_ros.kinematics.tool_task import FourDofTask, ScaraTask
 from robot_dynamics_ros.model import RobotTree, load_robot
+from robot_dynamics_ros.recordings.metrics.tracking_metrics import (
+    TrackingMetrics,
+    tool_path,
+    tracking_metrics,
+)
+from robot_dynamics_ros.recordings.recording import NANO, Recording
 from robot_dynamics_ros.simulation.drives import DrivenPlant, Drives
 from robot_dynamics_ros.simulation.imperfections import Imperfections, ImperfectPlant
-from robot_dynamics_ros.simulation.jittery_link import Link, LinkedPlant
+from robot_dynamics_ros.simulation.jittery_link import LinkBehavior, LinkedPlant
 from robot_dynamics_ros.simulation.mujoco_plant import MujocoPlant
 
 #: What is asked of the tool besides its point, as the arms' own parameter files have it.
@@ -51,7 +55,7 @@ PUSH, FAR = 1e-3, 0.05
 
 
 @dataclass(frozen=True)
-class Case:
+class DriverCase:
     """What is between the controller and the drives; all times are whole periods of the driver.
 
     Attributes:
@@ -82,7 +86,7 @@ class Case:
     silence_ms: float = 0.0
 
     @classmethod
-    def delayed(cls, total_ms: float, period_ms: float) -> Case:
+    def delayed(cls, total_ms: float, period_ms: float) -> DriverCase:
         """Return a delay that states and commands share, the odd period with the states."""
         periods = whole_periods(total_ms, period_ms)
         half = periods // 2
@@ -105,7 +109,7 @@ class Arm:
     """
 
     tree: RobotTree
-    driver: DriverMap
+    driver: DriverConversion
     given: Mapping[str, Any]
     motion: Trajectory
 
@@ -116,7 +120,7 @@ class Arm:
 
 
 @dataclass(frozen=True, eq=False)
-class Trace:
+class DriverTrace:
     """One run, a row for each period.
 
     Attributes:
@@ -213,7 +217,7 @@ def make_arm(robot: str, profile: str = 'generic_ros2_control', laps: float = 2.
     return Arm(tree, bind(driver, tree), given, motion)
 
 
-def run(arm: Arm, case: Case = Case(), law: str = 'computed_torque') -> Trace:
+def run(arm: Arm, case: DriverCase = DriverCase(), law: str = 'computed_torque') -> DriverTrace:
     """Run the motion of an arm once.
 
     Raises:
@@ -224,7 +228,7 @@ def run(arm: Arm, case: Case = Case(), law: str = 'computed_torque') -> Trace:
     begin_ns = period_ns + round(SETTLE_S * NANO)
     points, reference = _plan(arm, begin_ns, steps)
     exact, driven, plant = make_plant(arm, case, start_of(arm))
-    controller = Controller(arm, case, law)
+    controller = DriverController(arm, case, law)
     quiet = _silent_steps(arm, case)
     q, v, n = np.zeros(arm.tree.n), np.zeros(arm.tree.n), arm.tree.n
     rows, flags = np.zeros((4, steps, n)), np.zeros((2, steps), dtype=bool)
@@ -246,7 +250,7 @@ def run(arm: Arm, case: Case = Case(), law: str = 'computed_torque') -> Trace:
     stamps = np.arange(1, steps + 1) * period_ns / NANO
     end = begin_ns / NANO + arm.motion.duration
     position, velocity, command, acting = rows
-    return Trace(
+    return DriverTrace(
         arm,
         stamps,
         begin_ns / NANO,
@@ -262,7 +266,7 @@ def run(arm: Arm, case: Case = Case(), law: str = 'computed_torque') -> Trace:
 
 
 def make_plant(
-    arm: Arm, case: Case, q: np.ndarray, v: np.ndarray | None = None
+    arm: Arm, case: DriverCase, q: np.ndarray, v: np.ndarray | None = None
 ) -> tuple[MujocoPlant, DrivenPlant, LinkedPlant]:
     """Return the arm itself, the same behind its drives, and at the other end of the link."""
     profile, period_ms = arm.driver.profile, 1e3 * arm.period
@@ -281,7 +285,7 @@ def make_plant(
             command_delay=whole_periods(case.command_delay, period_ms),
         ),
     )
-    link = Link(
+    link = LinkBehavior(
         whole_periods(case.command_jitter, period_ms),
         whole_periods(case.state_jitter, period_ms),
         case.command_loss,
@@ -291,7 +295,7 @@ def make_plant(
     return exact, driven, LinkedPlant(seen, link)
 
 
-class Controller:
+class DriverController:
     """What the controller node does with states, and with their absence; time is handed in.
 
     Attributes:
@@ -301,7 +305,7 @@ class Controller:
         refused: States that the loop did not believe.
     """
 
-    def __init__(self, arm: Arm, case: Case, law: str) -> None:
+    def __init__(self, arm: Arm, case: DriverCase, law: str) -> None:
         self._driver = arm.driver
         given = as_driven({**arm.given, 'law': law, 'state_timeout_s': np.inf}, arm.driver)
         self.loop = build_loop(arm.tree, given, arm.driver).loop
@@ -357,15 +361,15 @@ class Controller:
 def is_unstable(arm: Arm, delay_ms: float, law: str, seconds: float = 6.0) -> bool:
     """Return whether a small disturbance of an arm at rest grows.
 
-    The states are late. Dry friction, which would hide small motions, is left out on both sides.
-    The disturbance grows if the largest deviation of the last quarter of the time is above that
-    of the second quarter, or if it gets beyond ``FAR``.
+    The states are late. Coulomb friction, which would hide small motions, is left out on both
+    sides. The disturbance grows if the largest deviation of the last quarter of the time is above
+    that of the second quarter, or if it gets beyond ``FAR``.
     """
-    smooth = replace(arm, tree=arm.tree.with_changes(dry_friction=np.zeros(arm.tree.n)))
+    smooth = replace(arm, tree=arm.tree.with_changes(coulomb_friction=np.zeros(arm.tree.n)))
     place = start_of(arm)
     push = np.full(arm.tree.n, PUSH)
-    exact, _, plant = make_plant(smooth, Case(state_delay=delay_ms), place, push)
-    controller = Controller(smooth, Case(), law)
+    exact, _, plant = make_plant(smooth, DriverCase(state_delay=delay_ms), place, push)
+    controller = DriverController(smooth, DriverCase(), law)
     q, v, steps = place.copy(), push.copy(), round(seconds / arm.period)
     deviation = np.zeros(steps)
     for k in range(steps):
@@ -405,7 +409,7 @@ def _plan(arm: Arm, begin_ns: int, steps: int) -> tuple[tuple[np.ndarray, ...], 
     """Return the points of the motion, and where the arm should be in each period."""
     times = arm.motion.instants(0.01)
     points = (times, *arm.motion.table(times))
-    follower, period_ns = Follower(arm.tree), round(arm.period * NANO)
+    follower, period_ns = ReferenceGenerator(arm.tree), round(arm.period * NANO)
     follower.set_sampler(ReferenceSampler(arm.tree.n, arm.given['hold'], arm.period))
     follower.rest_at(start_of(arm), period_ns)
     follower.follow(*points, begin_ns, arm.given['start_tolerance'])
@@ -416,6 +420,6 @@ def _plan(arm: Arm, begin_ns: int, steps: int) -> tuple[tuple[np.ndarray, ...], 
     return points, reference
 
 
-def _silent_steps(arm: Arm, case: Case) -> range:
+def _silent_steps(arm: Arm, case: DriverCase) -> range:
     middle = round((SETTLE_S + 0.5 * arm.motion.duration) / arm.period)
     return range(middle, middle + round(1e-3 * case.silence_ms / arm.period))

@@ -17,14 +17,22 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from benchmark.driver_run import Arm, Case, Trace, make_arm, run, stability_limit, start_of
-from robot_dynamics_ros.analysis.report import COLOURS, page, styled, subplots
-from robot_dynamics_ros.control.driver_file import shipped_profiles
-from robot_dynamics_ros.control.loop_margins import loop_margins
-from robot_dynamics_ros.control.pd_gravity import PdGravity, joint_inertia
+from benchmark.driver_run import (
+    Arm,
+    DriverCase,
+    DriverTrace,
+    make_arm,
+    run,
+    stability_limit,
+    start_of,
+)
+from robot_dynamics_ros.control.design.loop_margins import loop_margins
+from robot_dynamics_ros.control.drivers.file import shipped_profiles
+from robot_dynamics_ros.control.laws.pd_gravity import PdGravity, joint_inertia
 from robot_dynamics_ros.description.shipped import ROBOTS
 from robot_dynamics_ros.dynamics.newton_euler import NewtonEuler
 from robot_dynamics_ros.errors import ConfigurationError, DivergenceError
+from robot_dynamics_ros.recordings.report.toolkit import COLOURS, page, styled, subplots
 
 OUT = Path('out/benchmark')
 PROFILE = 'generic_ros2_control'
@@ -32,32 +40,32 @@ LAWS = ('computed_torque', 'pd_gravity')
 #: Delays in total, ms: those of a table, those beyond, and those that every rate can have.
 DELAYS, BEYOND, EVEN = (0, 1, 2, 4, 6, 8, 10), (20, 30, 40, 50, 60), (0, 2, 4, 6, 8, 10)
 ENCODER = 2e-5  # rad or m
-USUAL = Case(
+USUAL = DriverCase(
     'all of it: 2 ms, jitter 2 ms, 5 % lost, 2e-5, 80 Hz',
     state_delay=1, command_delay=1, state_jitter=1, command_jitter=1,
     state_loss=0.05, command_loss=0.05, resolution=ENCODER, cutoff_hz=80.0,
 )  # fmt: skip
 CASES = (
-    Case('nothing'),
-    Case('10 ms, all in the states', state_delay=10),
-    Case('the same, stamped when measured', state_delay=10, stamped_when_measured=True),
-    Case('10 ms, all in the commands', command_delay=10),
-    Case('jitter of states, 0 to 2 ms', state_jitter=2),
-    Case('jitter of states, 0 to 10 ms', state_jitter=10),
-    Case('jitter of commands, 0 to 2 ms', command_jitter=2),
-    Case('jitter of commands, 0 to 10 ms', command_jitter=10),
-    Case('5 % of the states lost', state_loss=0.05),
-    Case('20 % of the states lost', state_loss=0.2),
-    Case('5 % of the commands lost', command_loss=0.05),
-    Case('20 % of the commands lost', command_loss=0.2),
-    Case('20 % of both lost', state_loss=0.2, command_loss=0.2),
-    Case('encoder 2e-5 rad or m', resolution=ENCODER),
-    Case('encoder 2e-4 rad or m', resolution=10 * ENCODER),
-    Case('velocity: bare differences of 2e-5', resolution=ENCODER, differences=True),
-    Case('velocity: cut-off 200 Hz of 2e-5', resolution=ENCODER, cutoff_hz=200.0),
-    Case('velocity: cut-off 80 Hz of 2e-5', resolution=ENCODER, cutoff_hz=80.0),
-    Case('velocity: cut-off 20 Hz of 2e-5', resolution=ENCODER, cutoff_hz=20.0),
-    Case('velocity: cut-off 5 Hz of 2e-5', resolution=ENCODER, cutoff_hz=5.0),
+    DriverCase('nothing'),
+    DriverCase('10 ms, all in the states', state_delay=10),
+    DriverCase('the same, stamped when measured', state_delay=10, stamped_when_measured=True),
+    DriverCase('10 ms, all in the commands', command_delay=10),
+    DriverCase('jitter of states, 0 to 2 ms', state_jitter=2),
+    DriverCase('jitter of states, 0 to 10 ms', state_jitter=10),
+    DriverCase('jitter of commands, 0 to 2 ms', command_jitter=2),
+    DriverCase('jitter of commands, 0 to 10 ms', command_jitter=10),
+    DriverCase('5 % of the states lost', state_loss=0.05),
+    DriverCase('20 % of the states lost', state_loss=0.2),
+    DriverCase('5 % of the commands lost', command_loss=0.05),
+    DriverCase('20 % of the commands lost', command_loss=0.2),
+    DriverCase('20 % of both lost', state_loss=0.2, command_loss=0.2),
+    DriverCase('encoder 2e-5 rad or m', resolution=ENCODER),
+    DriverCase('encoder 2e-4 rad or m', resolution=10 * ENCODER),
+    DriverCase('velocity: bare differences of 2e-5', resolution=ENCODER, differences=True),
+    DriverCase('velocity: cut-off 200 Hz of 2e-5', resolution=ENCODER, cutoff_hz=200.0),
+    DriverCase('velocity: cut-off 80 Hz of 2e-5', resolution=ENCODER, cutoff_hz=80.0),
+    DriverCase('velocity: cut-off 20 Hz of 2e-5', resolution=ENCODER, cutoff_hz=20.0),
+    DriverCase('velocity: cut-off 5 Hz of 2e-5', resolution=ENCODER, cutoff_hz=5.0),
     USUAL,
 )
 SILENCES = (10, 40, 60, 200)  # ms
@@ -77,7 +85,7 @@ def main() -> int:
 
 def measure(progress: Progress) -> dict[str, Any]:
     """Return every figure, by table and arm."""
-    sweep = [Case.delayed(total, 1.0) for total in (*DELAYS, *BEYOND)]
+    sweep = [DriverCase.delayed(total, 1.0) for total in (*DELAYS, *BEYOND)]
     behind = [(robot, name) for robot in ROBOTS for name in profiles_of(robot)]
     pairs = [(robot, law) for robot in ROBOTS for law in LAWS]
     count = len(pairs) * (len(sweep) + len(CASES) + 1) + len(behind) * (len(EVEN) + 2)
@@ -125,7 +133,7 @@ def profiles_of(robot: str) -> list[str]:
     return found
 
 
-def tracked(arm: Arm, case: Case, law: str) -> dict[str, Any]:
+def tracked(arm: Arm, case: DriverCase, law: str) -> dict[str, Any]:
     """Return the RMS errors of a run, mrad or mm, and the steps of its efforts, %.
 
     All are None where the loop is lost: the simulation diverges, the controller believes no state
@@ -151,7 +159,7 @@ def profile_row(robot: str, name: str, told: Any) -> dict[str, Any]:
     arm = make_arm(robot, name)
     state, row = arm.driver.profile.state, {}
     for total in EVEN:
-        case = Case.delayed(total, 1e3 * arm.period)
+        case = DriverCase.delayed(total, 1e3 * arm.period)
         row[total] = told(f'{robot} behind {name}: {total} ms', tracked(arm, case, LAWS[0]))
     velocity = 'message' if state.cutoff_hz is None else f'{state.cutoff_hz:g} Hz'
     return {
@@ -211,7 +219,7 @@ def stiffening(arm: Arm, law: str) -> float:
 
 def silence_row(arm: Arm, silence_ms: float) -> dict[str, Any]:
     """Return what a silence of the states in the middle of the motion brings about."""
-    trace = run(arm, Case(silence_ms=silence_ms))
+    trace = run(arm, DriverCase(silence_ms=silence_ms))
     quiet = np.flatnonzero(~trace.answered)
     last, back = int(quiet[0]) - 1, int(quiet[-1]) + 1
     begun = np.flatnonzero(trace.stopped)
@@ -232,13 +240,13 @@ def silence_row(arm: Arm, silence_ms: float) -> dict[str, Any]:
     }
 
 
-def tool_errors(trace: Trace) -> np.ndarray:
+def tool_errors(trace: DriverTrace) -> np.ndarray:
     """Return the distances of the tool from where it should be, mm."""
     wanted = replace(trace, position=trace.reference).tool(slice(None))
     return 1e3 * np.linalg.norm(trace.tool(slice(None)) - wanted, axis=1)
 
 
-def distance(trace: Trace, first: int, last: int) -> float:
+def distance(trace: DriverTrace, first: int, last: int) -> float:
     """Return how far the tool is between two rows, mm."""
     return 1e3 * float(np.linalg.norm(trace.tool(last) - trace.tool(first)))
 

@@ -9,7 +9,7 @@ from rclpy.qos import QoSProfile, ReliabilityPolicy
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64MultiArray
 
-from robot_dynamics_ros.nodes.spinning import run
+from robot_dynamics_ros.ros.spinning import run
 
 
 class Echo(Node):

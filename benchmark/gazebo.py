@@ -21,15 +21,18 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmark.machine import machine
-from robot_dynamics_ros.analysis.bag import BagReader
-from robot_dynamics_ros.analysis.metrics import TrackingMetrics, tracking_metrics
-from robot_dynamics_ros.analysis.recording import Recording
 from robot_dynamics_ros.errors import SceneError
 from robot_dynamics_ros.model import load_robot
 from robot_dynamics_ros.model.robot_tree import RobotTree
+from robot_dynamics_ros.recordings.bag.reader import BagReader
+from robot_dynamics_ros.recordings.metrics.tracking_metrics import (
+    TrackingMetrics,
+    tracking_metrics,
+)
+from robot_dynamics_ros.recordings.recording import Recording
 
 OUT = Path('out/benchmark')
-#: Robot, law, and whether the joints have dry friction.
+#: Robot, law, and whether the joints have Coulomb friction.
 RUNS = (
     ('scara', 'computed_torque', False),
     ('scara', 'computed_torque', True),
@@ -43,11 +46,11 @@ _READY_SECONDS, _SLOWEST, _END_SECONDS = 90.0, 2.0, 30.0
 
 
 @dataclass(frozen=True)
-class Run:
+class GazeboRun:
     """One run and what came of it.
 
     Attributes:
-        robot, law, dry_friction: As launched.
+        robot, law, coulomb_friction: As launched.
         metrics: Tracking from the end of the approach to the end of the motion.
         start_deviation: Largest way of any joint before its motion, rad or m.
         rate_hz: Commands per second of Gazebo's time.
@@ -58,7 +61,7 @@ class Run:
 
     robot: str
     law: str
-    dry_friction: bool
+    coulomb_friction: bool
     metrics: TrackingMetrics
     start_deviation: float
     rate_hz: float
@@ -74,9 +77,11 @@ def main() -> int:
         console.print('gazebo: left out; it needs a sourced ROS 2 and Gazebo (docs/gazebo.md)')
         return 0
     runs = []
-    for robot, law, dry_friction in RUNS:
-        console.print(f'{robot}, {law}, dry friction {"on" if dry_friction else "off"} ...')
-        runs.append(measure(robot, law, dry_friction))
+    for robot, law, coulomb_friction in RUNS:
+        console.print(
+            f'{robot}, {law}, Coulomb friction {"on" if coulomb_friction else "off"} ...'
+        )
+        runs.append(measure(robot, law, coulomb_friction))
     for robot in dict.fromkeys(robot for robot, _, _ in RUNS):
         console.print(_table([run for run in runs if run.robot == robot]))
     found = {'machine': machine(), 'runs': [asdict(run) for run in runs]}
@@ -85,17 +90,17 @@ def main() -> int:
     return 0
 
 
-def measure(robot: str, law: str, dry_friction: bool) -> Run:
+def measure(robot: str, law: str, coulomb_friction: bool) -> GazeboRun:
     """Launch one arm, let it finish its motion, and judge the bag.
 
     Raises:
         SceneError: The launch failed or did not get through.
     """
-    name = f'{robot}_{law}_{"dry" if dry_friction else "smooth"}'
+    name = f'{robot}_{law}_{"dry" if coulomb_friction else "smooth"}'
     folder = OUT / 'gazebo' / name
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    friction = f'dry_friction:={str(dry_friction).lower()}'
+    friction = f'coulomb_friction:={str(coulomb_friction).lower()}'
     start, end, approach = _launch(
         folder, f'robot:={robot}', f'law:={law}', friction, f'bag:={folder.resolve() / "bag"}'
     )
@@ -110,10 +115,10 @@ def measure(robot: str, law: str, dry_friction: bool) -> Run:
     inside = (run.time >= window[0]) & (run.time <= window[1])
     due = (states >= window[0]) & (states <= window[1])
     before = run.position[run.time < start]
-    return Run(
+    return GazeboRun(
         robot,
         law,
-        dry_friction,
+        coulomb_friction,
         tracking_metrics(run, tree, window),
         float(np.abs(before - before[0]).max()),
         float(inside.sum() / (window[1] - window[0])),
@@ -124,7 +129,7 @@ def measure(robot: str, law: str, dry_friction: bool) -> Run:
 
 
 def _launch(folder: Path, *arguments: str) -> tuple[float, float, float]:
-    """Run one launch until its motion is over; return start, end and approach of it, s."""
+    """GazeboRun one launch until its motion is over; return start, end and approach of it, s."""
     command = ['ros2', 'launch', 'robot_dynamics_ros', 'gazebo.launch.py', 'gui:=false']
     log = folder / 'launch.log'
     with log.open('wb') as out:
@@ -182,11 +187,11 @@ def _real_time_factor(bag: BagReader) -> float:
     return (running[-1] - running[0]) / (len(running) - 1)
 
 
-def _table(runs: list[Run]) -> Table:
+def _table(runs: list[GazeboRun]) -> Table:
     table = Table(title=f'\n{runs[0].robot}', title_justify='left')
     table.add_column('')
     for run in runs:
-        friction = 'dry friction' if run.dry_friction else 'no dry friction'
+        friction = 'Coulomb friction' if run.coulomb_friction else 'no Coulomb friction'
         table.add_column(f'{run.law}\n{friction}', justify='right')
     for i, joint in enumerate(runs[0].metrics.joints):
         cells = [f'{1e3 * r.metrics.rms_error[i]:.2f} / {1e3 * r.metrics.peak_error[i]:.2f}'

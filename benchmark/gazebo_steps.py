@@ -39,17 +39,17 @@ from rich.table import Table
 from benchmark.driver_run import make_arm, start_of
 from benchmark.machine import machine
 from robot_dynamics_ros.control.loop import ControlLoop, Observation
-from robot_dynamics_ros.control.loop_parameters import DEFAULTS, BuiltLoop, build_loop
-from robot_dynamics_ros.control.trajectories.chain import Chain
+from robot_dynamics_ros.control.setup import DEFAULTS, BuiltLoop, build_loop
+from robot_dynamics_ros.control.trajectories.composed import Chain
 from robot_dynamics_ros.control.trajectories.quintic import Quintic
-from robot_dynamics_ros.control.trajectory import Trajectory
+from robot_dynamics_ros.control.trajectories.trajectory import Trajectory
 from robot_dynamics_ros.description.shipped import share_directory, shipped_robot
 from robot_dynamics_ros.description.urdf import read_description
 from robot_dynamics_ros.dynamics.joint_terms import JointTerms
 from robot_dynamics_ros.errors import MissingDependencyError, PeerTimeoutError, SceneError
 from robot_dynamics_ros.model import load_robot
 from robot_dynamics_ros.model.robot_tree import RobotTree
-from robot_dynamics_ros.nodes.gazebo_bridge import bridge_entries
+from robot_dynamics_ros.ros.gazebo.bridge import bridge_entries
 from robot_dynamics_ros.symbolic.kernel import compile_kernel
 
 OUT = Path('out/benchmark/gazebo_steps.json')
@@ -72,34 +72,36 @@ _LISTENER = f"""
 
 
 @dataclass(frozen=True)
-class Case:
+class StepCase:
     """What is between the model of the controller and Gazebo.
 
     Attributes:
         robot: Name of the arm.
         title: For the table.
-        dry_friction: Whether the joints have it; the controller then compensates it.
+        coulomb_friction: Whether the joints have it; the controller then compensates it.
         late: Steps by which a command is late.
         as_dart: Whether friction is compensated as DART applies it where there is damping too.
     """
 
     robot: str
     title: str = ''
-    dry_friction: bool = False
+    coulomb_friction: bool = False
     late: int = 0
     as_dart: bool = False
 
 
 CASES = (
-    Case('scara', 'no dry friction'),
-    Case('scara', 'no dry friction, 1 ms late', late=1),
-    Case('scara', 'no dry friction, 2 ms late', late=2),
-    Case('scara', 'dry friction', dry_friction=True),
-    Case('scara', "dry friction, DART's share added", dry_friction=True, as_dart=True),
-    Case('four_dof', 'no dry friction'),
-    Case('four_dof', 'no dry friction, 1 ms late', late=1),
-    Case('four_dof', 'dry friction', dry_friction=True),
-    Case('four_dof', "dry friction, DART's share added", dry_friction=True, as_dart=True),
+    StepCase('scara', 'no Coulomb friction'),
+    StepCase('scara', 'no Coulomb friction, 1 ms late', late=1),
+    StepCase('scara', 'no Coulomb friction, 2 ms late', late=2),
+    StepCase('scara', 'Coulomb friction', coulomb_friction=True),
+    StepCase('scara', "Coulomb friction, DART's share added", coulomb_friction=True, as_dart=True),
+    StepCase('four_dof', 'no Coulomb friction'),
+    StepCase('four_dof', 'no Coulomb friction, 1 ms late', late=1),
+    StepCase('four_dof', 'Coulomb friction', coulomb_friction=True),
+    StepCase(
+        'four_dof', "Coulomb friction, DART's share added", coulomb_friction=True, as_dart=True
+    ),
 )
 
 
@@ -138,7 +140,7 @@ def is_available() -> bool:
     return shutil.which('gz') is not None
 
 
-def run(case: Case, motion: Trajectory) -> np.ndarray:
+def run(case: StepCase, motion: Trajectory) -> np.ndarray:
     """Run a motion in a Gazebo of its own.
 
     Args:
@@ -155,7 +157,7 @@ def run(case: Case, motion: Trajectory) -> np.ndarray:
     """
     mappings = {
         'gazebo': 'native',
-        'dry_friction': str(case.dry_friction).lower(),
+        'coulomb_friction': str(case.coulomb_friction).lower(),
         'limits_profile': 'wide',
     }
     description = read_description(shipped_robot(case.robot), mappings).xml
@@ -201,7 +203,7 @@ def _observe(loop: ControlLoop, gazebo: SteppedGazebo) -> None:
 
 
 def _dart_share(tree: RobotTree) -> Callable[[ControlLoop], np.ndarray]:
-    """Return what dry friction f does in DART beyond f where there is damping: h D M^-1 f."""
+    """Return what Coulomb friction f does in DART beyond f where there is damping: h D M^-1 f."""
     h, M = STEP_NS * 1e-9, np.zeros((tree.n, tree.n))
     mass_matrix = compile_kernel(tree, outputs=('mass_matrix',)).mass_matrix
     dry = JointTerms.of(tree.with_changes(damping=np.zeros(tree.n)))

@@ -12,9 +12,9 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from robot_dynamics_ros.control.constraint_stabilization import ConstraintStabilization
-from robot_dynamics_ros.control.control_law import ControlLaw, Reference
-from robot_dynamics_ros.control.registry import make_law
+from robot_dynamics_ros.control.laws.constraint_stabilization import ConstraintStabilization
+from robot_dynamics_ros.control.laws.control_law import ControlLaw, Reference
+from robot_dynamics_ros.control.laws.registry import make_law
 from robot_dynamics_ros.description.shipped import shipped_robot
 from robot_dynamics_ros.model import RobotTree, load_robot
 from robot_dynamics_ros.simulation.imperfections import Imperfections, ImperfectPlant
@@ -32,13 +32,13 @@ FREQUENCY = 20.0
 
 
 @dataclass(frozen=True)
-class Case:
+class ProgramCase:
     """A plant and a law.
 
     Attributes:
         title: For the table.
         mass: Factor on the plant's masses and inertias.
-        dry_friction: Factor on the plant's Coulomb friction.
+        coulomb_friction: Factor on the plant's Coulomb friction.
         damping: Factor on its viscous friction.
         friction: Whether the law compensates the friction of the description.
         delay: Periods by which measured states are late.
@@ -46,18 +46,18 @@ class Case:
 
     title: str
     mass: float = 1.0
-    dry_friction: float = 0.0
+    coulomb_friction: float = 0.0
     damping: float = 0.0
     friction: bool = False
     delay: int = 0
 
 
 CASES = (
-    Case('exact model, no friction'),
-    Case('mass and inertia of the plant + 20 %', mass=1.2),
-    Case('friction, not compensated', dry_friction=1.0, damping=1.0),
-    Case('friction, compensated', dry_friction=1.0, damping=1.0, friction=True),
-    Case('1 ms delay', delay=1),
+    ProgramCase('exact model, no friction'),
+    ProgramCase('mass and inertia of the plant + 20 %', mass=1.2),
+    ProgramCase('friction, not compensated', coulomb_friction=1.0, damping=1.0),
+    ProgramCase('friction, compensated', coulomb_friction=1.0, damping=1.0, friction=True),
+    ProgramCase('1 ms delay', delay=1),
 )
 
 
@@ -75,15 +75,17 @@ def main() -> int:
     return 0
 
 
-def plant_of(tree: RobotTree, case: Case, period: float, start: tuple[float, ...]):
+def plant_of(tree: RobotTree, case: ProgramCase, period: float, start: tuple[float, ...]):
     """Return the imperfect plant of a case at its start."""
-    mismatch = Mismatch(mass=case.mass, dry_friction=case.dry_friction, damping=case.damping)
+    mismatch = Mismatch(
+        mass=case.mass, coulomb_friction=case.coulomb_friction, damping=case.damping
+    )
     plant = MujocoPlant(with_mismatch(tree, mismatch), period)
     plant.reset(np.array(start))
     return ImperfectPlant(plant, Imperfections(measurement_delay=case.delay)), plant
 
 
-def law_of(tree: RobotTree, case: Case, period: float) -> ConstraintStabilization:
+def law_of(tree: RobotTree, case: ProgramCase, period: float) -> ConstraintStabilization:
     """Return the law of a case; without friction compensation it still knows the drives."""
     return make_law(
         'constraint_stabilization',
@@ -96,7 +98,7 @@ def law_of(tree: RobotTree, case: Case, period: float) -> ConstraintStabilizatio
 
 
 def run_program(
-    tree: RobotTree, case: Case, period: float = PERIOD_S, start: tuple[float, ...] = ON
+    tree: RobotTree, case: ProgramCase, period: float = PERIOD_S, start: tuple[float, ...] = ON
 ) -> float:
     """Return the RMS distance of the tool from its path after the transient, mm."""
     plant, exact = plant_of(tree, case, period, start)
@@ -129,7 +131,7 @@ def joint_path(tree: RobotTree) -> np.ndarray:
     return np.array(path)
 
 
-def run_pd(tree: RobotTree, case: Case, path: np.ndarray) -> float:
+def run_pd(tree: RobotTree, case: ProgramCase, path: np.ndarray) -> float:
     """Return what PD + gravity does on the joint path with the same gains, mm."""
     plant, exact = plant_of(tree, case, PERIOD_S, ON)
     law: ControlLaw = make_law('pd_gravity', tree, natural_frequency=FREQUENCY, period=PERIOD_S)

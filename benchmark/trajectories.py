@@ -16,13 +16,16 @@ from rich.console import Console
 from rich.table import Table
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
-from robot_dynamics_ros.control.follower import Follower, Prepared
-from robot_dynamics_ros.control.sampling import ReferenceSampler
 from robot_dynamics_ros.control.trajectories.message_arrays import trajectory_arrays
 from robot_dynamics_ros.control.trajectories.quintic import Quintic
+from robot_dynamics_ros.control.trajectories.reference_generator import (
+    Prepared,
+    ReferenceGenerator,
+)
+from robot_dynamics_ros.control.trajectories.sampling import ReferenceSampler
 from robot_dynamics_ros.description.shipped import shipped_robot
 from robot_dynamics_ros.model import load_robot
-from robot_dynamics_ros.nodes.beside import beside
+from robot_dynamics_ros.ros.background import beside
 
 OUT = Path('out/benchmark')
 COUNTS = (100, 1000, 3555)
@@ -47,7 +50,7 @@ def main() -> int:
 def measure(count: int) -> dict[str, float]:
     """Return the figures of a message of so many points, by the heading of their column."""
     tree = load_robot(shipped_robot('four_dof'))
-    follower = Follower(tree)
+    follower = ReferenceGenerator(tree)
     follower.set_sampler(ReferenceSampler(tree.n, 'zero_order', PERIOD_S))
     follower.rest_at(np.array(BEGIN), 1)
     content = message(tree.joint_names, count)
@@ -90,7 +93,7 @@ def message(joints: tuple[str, ...], count: int) -> bytes:
     return serialize_message(JointTrajectory(joint_names=list(joints), points=points))
 
 
-def commit_after(follower: Follower, prepared: Prepared) -> float:
+def commit_after(follower: ReferenceGenerator, prepared: Prepared) -> float:
     """Return the processor time of the commit, a tick after the trajectory came, s."""
     follower.sample(prepared.moment.now_ns + round(PERIOD_S * 1e9))
     begin = time.process_time()

@@ -8,9 +8,9 @@ effort.
 
 from robot_dynamics_ros.description.shipped import share_directory, shipped_mechanism
 from robot_dynamics_ros.description.urdf import read_description
-from robot_dynamics_ros.nodes import gazebo_launching as gazebo
-from robot_dynamics_ros.nodes import launching
-from robot_dynamics_ros.nodes.launching import Argument, package_node
+from robot_dynamics_ros.ros import launching
+from robot_dynamics_ros.ros.gazebo import launching as gazebo
+from robot_dynamics_ros.ros.launching import Argument, package_node
 
 SHARE = share_directory()
 ROBOT = 'parallelogram'

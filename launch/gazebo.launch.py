@@ -15,10 +15,10 @@ from launch_ros.actions import Node
 from robot_dynamics_ros.description.shipped import share_directory, shipped_robot
 from robot_dynamics_ros.description.urdf import read_description
 from robot_dynamics_ros.errors import ConfigurationError
-from robot_dynamics_ros.nodes import gazebo_launching as gazebo
-from robot_dynamics_ros.nodes import launching
-from robot_dynamics_ros.nodes.gazebo_bridge import bridge_entries
-from robot_dynamics_ros.nodes.launching import SWITCH, Argument, package_node
+from robot_dynamics_ros.ros import launching
+from robot_dynamics_ros.ros.gazebo import launching as gazebo
+from robot_dynamics_ros.ros.gazebo.bridge import bridge_entries
+from robot_dynamics_ros.ros.launching import SWITCH, Argument, package_node
 
 SHARE = share_directory()
 ROS2_CONTROL = (
@@ -40,9 +40,9 @@ ARGUMENTS = (
         ('native', 'ros2_control'),
     ),
     Argument(
-        'dry_friction',
+        'coulomb_friction',
         'true',
-        'Whether the joints have dry friction; DART lets it act stronger than the URDF says.',
+        'Whether the joints have Coulomb friction; DART lets it act stronger than the URDF says.',
         SWITCH,
     ),
     Argument('motion', 'true', 'Whether to send the motion of the parameter file.', SWITCH),
@@ -101,7 +101,7 @@ def _description(given):
     mappings = {
         'prefix': given.prefix,
         'gazebo': given.interface,
-        'dry_friction': 'true' if given.dry_friction else 'false',
+        'coulomb_friction': 'true' if given.coulomb_friction else 'false',
         'limits_profile': 'wide',
     }
     if given.interface == 'ros2_control':

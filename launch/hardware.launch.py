@@ -8,16 +8,16 @@ emulated driver stands in for the arm, so that the very same launch can be tried
 
 from launch.actions import LogInfo
 
-from robot_dynamics_ros.control.driver_file import load_driver_profile
-from robot_dynamics_ros.control.driver_map import bind, effort_limits
-from robot_dynamics_ros.control.registry import LAWS
+from robot_dynamics_ros.control.drivers.conversion import bind, effort_limits
+from robot_dynamics_ros.control.drivers.file import load_driver_profile
+from robot_dynamics_ros.control.laws.registry import LAWS
 from robot_dynamics_ros.description.shipped import shipped_robot
 from robot_dynamics_ros.description.urdf import read_description
 from robot_dynamics_ros.dynamics.statics import largest_gravity_forces
 from robot_dynamics_ros.errors import ConfigurationError
 from robot_dynamics_ros.model import load_robot
-from robot_dynamics_ros.nodes import launching
-from robot_dynamics_ros.nodes.launching import SWITCH, Argument, package_node
+from robot_dynamics_ros.ros import launching
+from robot_dynamics_ros.ros.launching import SWITCH, Argument, package_node
 
 #: Part of the effort limits, and of a motion's speed; None: nothing is commanded.
 STAGES = {'monitor': None, 'gravity': (0.3, 0.0), 'slow': (0.5, 0.25), 'full': (1.0, 1.0)}

@@ -3,12 +3,12 @@
 
 from launch.actions import ExecuteProcess
 
-from robot_dynamics_ros.analysis.bag import BagReader
 from robot_dynamics_ros.description.shipped import ROBOTS, shipped_robot
 from robot_dynamics_ros.description.urdf import read_description
 from robot_dynamics_ros.errors import ConfigurationError
-from robot_dynamics_ros.nodes import launching
-from robot_dynamics_ros.nodes.launching import Argument, package_node
+from robot_dynamics_ros.recordings.bag.reader import BagReader
+from robot_dynamics_ros.ros import launching
+from robot_dynamics_ros.ros.launching import Argument, package_node
 
 ARGUMENTS = (
     Argument('bag', '', 'The bag: its folder.'),

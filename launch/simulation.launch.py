@@ -5,8 +5,8 @@ from functools import partial
 
 from robot_dynamics_ros.description.shipped import shipped_robot
 from robot_dynamics_ros.description.urdf import read_description
-from robot_dynamics_ros.nodes import launching
-from robot_dynamics_ros.nodes.launching import Argument, ends_with
+from robot_dynamics_ros.ros import launching
+from robot_dynamics_ros.ros.launching import Argument, ends_with
 
 ARGUMENTS = (
     launching.ROBOT,

@@ -7,8 +7,8 @@ from launch.actions import GroupAction, IncludeLaunchDescription
 from launch.launch_description_sources import PythonLaunchDescriptionSource
 
 from robot_dynamics_ros.description.shipped import ROBOTS
-from robot_dynamics_ros.nodes import launching
-from robot_dynamics_ros.nodes.launching import SWITCH, Argument
+from robot_dynamics_ros.ros import launching
+from robot_dynamics_ros.ros.launching import SWITCH, Argument
 
 HERE = Path(__file__).resolve().parent
 SIDES = {'left': 0.5, 'right': -0.5}  # where each stands in the world of Gazebo: y, m

@@ -12,7 +12,7 @@ from types import ModuleType
 
 from robot_dynamics_ros.errors import MissingDependencyError, RobotDynamicsError
 
-#: Commands and what each does; the module of the same name below ``apps`` holds it.
+#: Commands and what each does; the module of the same name below ``cli`` holds it.
 COMMANDS = {
     'demo': 'run both arms under every law over ROS 2, record, and report',
     'scene': 'run scenes of the constraint-stabilization law and compare f with its design',
@@ -34,6 +34,15 @@ COMMANDS = {
     'check_model': 'print mass, inertia and consistency of every link, and what is wrong',
 }
 
+#: Commands that run one node, and the node's executable.
+NODE_COMMANDS = {
+    'simulate': 'simulator',
+    'send': 'trajectory',
+    'record': 'recorder',
+    'monitor': 'monitor',
+    'emulate': 'driver_emulator',
+}
+
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; return its exit code, 2 for wrong input."""
@@ -51,6 +60,8 @@ def main(argv: Sequence[str] | None = None) -> int:
                 module = _module(name)
                 module.add_arguments(command)
         parsed = parser.parse_args(arguments)  # ends here if no command was chosen
+        if chosen in NODE_COMMANDS:
+            return int(module.run_node(NODE_COMMANDS[chosen], parsed))
         return int(module.run(parsed))
     except RobotDynamicsError as error:
         print(f'error: {error}', file=sys.stderr)
@@ -76,8 +87,9 @@ def _module(command: str) -> ModuleType:
     Raises:
         MissingDependencyError: A library that the command needs is not installed.
     """
+    name = 'run_node' if command in NODE_COMMANDS else command
     try:
-        return import_module(f'robot_dynamics_ros.apps.{command}')
+        return import_module(f'robot_dynamics_ros.cli.{name}')
     except ModuleNotFoundError as error:
         library = (error.name or '').split('.')[0]
         if library in ('', 'robot_dynamics_ros'):

@@ -15,9 +15,9 @@ import numpy as np
 import yaml
 from bags import MS, REFERENCE, SECOND, STORE, Message, command, state, text, write
 
-from robot_dynamics_ros.control.driver_map import bind
+from robot_dynamics_ros.control.drivers.conversion import bind
 from robot_dynamics_ros.control.loop import Observation
-from robot_dynamics_ros.control.loop_parameters import (
+from robot_dynamics_ros.control.setup import (
     DEFAULTS,
     LAW_CHANGES,
     as_driven,

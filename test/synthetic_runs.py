@@ -13,7 +13,7 @@ import pinocchio as pin
 from oracles import PinocchioOracle
 from samples import Sample
 
-from robot_dynamics_ros.analysis.recording import Recording
+from robot_dynamics_ros.recordings.recording import Recording
 
 #: Pinocchio's order of the ten parameters, in terms of ours (ixy ixz iyy there are ixy iyy ixz).
 FROM_PINOCCHIO = [0, 1, 2, 3, 4, 5, 7, 6, 8, 9]
@@ -24,7 +24,7 @@ class Drives:
     """Friction and armature of every joint, each a list of n numbers."""
 
     damping: list[float]
-    dry_friction: list[float]
+    coulomb_friction: list[float]
     armature: list[float]
     offset: list[float]
 
@@ -99,7 +99,7 @@ def _efforts(sample: Sample, drives: Drives, q, v, a, v_friction) -> np.ndarray:
         rigid
         + np.array(drives.armature) * a
         + np.array(drives.damping) * v_friction
-        + np.array(drives.dry_friction) * np.sign(v_friction)
+        + np.array(drives.coulomb_friction) * np.sign(v_friction)
         + np.array(drives.offset)
     )
 

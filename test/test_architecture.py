@@ -12,30 +12,43 @@ import pytest
 
 PACKAGE = Path(__file__).resolve().parents[1] / 'robot_dynamics_ros'
 
-# An import may only point to the same or an earlier room.
+# An import may only point to the same or an earlier room, directly and through others.
 ROOMS = (
     'conventions',
     'errors',
+    'parameters',
+    'yaml_reader',
     'spatial',
+    'messages',
     'description',
     'model',
     'dynamics',
     'symbolic',
     'kinematics',
     'constraints',
+    'estimation',
     'control',
     'simulation',
-    'analysis',
-    'nodes',
-    'apps',
+    'recordings',
+    'identification',
+    'commissioning',
+    'viewing',
+    'ros',
+    'cli',
 )
 # These do not know each other.
-NEIGHBOURS = {'control', 'simulation', 'analysis'}
+NEIGHBOURS = {'estimation', 'control', 'simulation'}
+# What must not be reached from a module, at any remove.
+APART = {
+    'simulation.mujoco_plant': 'control.laws',
+    'ros.simulator.node': 'control.laws',
+    'ros.recorder.node': 'control.laws',
+}
 # Where a library may be imported: a file, or a folder with a slash.
 HOSTS = {
     'pinocchio': 'dynamics/pinocchio_reference.py',
-    'rosbags': 'analysis/bag.py',
-    'plotly': 'analysis/report',
+    'rosbags': 'recordings/bag/reader.py',
+    'plotly': 'recordings/report/',
     'mujoco': 'simulation/mujoco_plant.py',
     'llvmlite': 'symbolic/native/',
     'sympy': 'symbolic/',
@@ -59,9 +72,9 @@ def imported_names(source: str) -> set[str]:
 
 
 def room_of(file: str) -> str:
-    """Return the room of a file, such as 'dynamics/kane.py'; the package's top is open to all."""
+    """Return the room of a file, such as 'dynamics/kane.py'; the front door sees every room."""
     first = file.split('/')[0].removesuffix('.py')
-    return {'__main__': 'apps', '__init__': 'conventions'}.get(first, first)
+    return {'__main__': 'cli', '__init__': 'cli'}.get(first, first)
 
 
 def violations(file: str, source: str) -> list[str]:
@@ -77,8 +90,10 @@ def violations(file: str, source: str) -> list[str]:
                 wrong.append(f'{file}: {room} imports its neighbour {target}')
             elif ROOMS.index(target) > ROOMS.index(room):
                 wrong.append(f'{file}: {room} imports {target}, which is below it')
-        if (top in ROS or top.endswith(ROS_ENDINGS)) and room != 'nodes':
-            wrong.append(f'{file}: imports {top} outside nodes/')
+        if top == PACKAGE.name and target not in (*ROOMS, '__version__'):
+            wrong.append(f'{file}: imports {target} through the front door')
+        if (top in ROS or top.endswith(ROS_ENDINGS)) and room != 'ros':
+            wrong.append(f'{file}: imports {top} outside ros/')
         if top in HOSTS and not file.startswith(HOSTS[top]):
             wrong.append(f'{file}: imports {top}, which only {HOSTS[top]} may')
     return wrong
@@ -88,13 +103,46 @@ def package_files() -> list[str]:
     return sorted(path.relative_to(PACKAGE).as_posix() for path in PACKAGE.rglob('*.py'))
 
 
-def test_imports_of_every_file_point_upward_and_stay_with_their_hosts():
-    wrong = [
-        line
+def test_imports_point_upward_and_stay_with_their_hosts():
+    sources = {file: (PACKAGE / file).read_text(encoding='utf-8') for file in package_files()}
+    assert [line for file, source in sources.items() for line in violations(file, source)] == []
+
+
+def import_graph() -> dict[str, set[str]]:
+    """Return what each module of the package imports of it, wherever in the file."""
+    modules = {
+        file.removesuffix('.py').removesuffix('/__init__').replace('/', '.'): file
         for file in package_files()
-        for line in violations(file, (PACKAGE / file).read_text(encoding='utf-8'))
-    ]
-    assert wrong == []
+    }
+    graph = {}
+    for module, file in modules.items():
+        names = imported_names((PACKAGE / file).read_text(encoding='utf-8'))
+        inside = {name.removeprefix(f'{PACKAGE.name}.') for name in names}
+        targets = {name if name in modules else name.rpartition('.')[0] for name in inside}
+        graph[module] = targets & modules.keys() - {module}
+    return graph
+
+
+def reached(graph: dict[str, set[str]], module: str) -> set[str]:
+    """Return every module that a module imports, at any remove."""
+    found: set[str] = set()
+    pending = set(graph[module])
+    while pending:
+        name = pending.pop()
+        found.add(name)
+        pending |= graph[name] - found
+    return found
+
+
+def test_no_import_goes_in_a_circle():
+    graph = import_graph()
+    assert [module for module in graph if module in reached(graph, module)] == []
+
+
+@pytest.mark.parametrize(('module', 'room'), APART.items())
+def test_what_stays_apart_is_not_reached_through_others(module, room):
+    graph = import_graph()
+    assert [name for name in reached(graph, module) if f'{name}.'.startswith(f'{room}.')] == []
 
 
 @pytest.mark.parametrize(
@@ -103,11 +151,12 @@ def test_imports_of_every_file_point_upward_and_stay_with_their_hosts():
         ('spatial/a.py', 'from robot_dynamics_ros.model import load_robot', 'below it'),
         ('model/a.py', 'def f():\n    import robot_dynamics_ros.dynamics.kane', 'below it'),
         ('control/a.py', 'from robot_dynamics_ros.simulation import plant', 'neighbour'),
-        ('dynamics/a.py', 'from sensor_msgs.msg import JointState', 'outside nodes/'),
-        ('apps/a.py', 'import rclpy.node', 'outside nodes/'),
+        ('dynamics/a.py', 'from sensor_msgs.msg import JointState', 'outside ros/'),
+        ('cli/a.py', 'import rclpy.node', 'outside ros/'),
         ('dynamics/kane.py', 'import pinocchio as pin', 'only dynamics/pinocchio_reference.py'),
         ('control/a.py', 'def f():\n    import sympy', 'only symbolic/'),
         ('utils/a.py', 'import math', 'no room'),
+        ('control/a.py', 'from robot_dynamics_ros import load_robot', 'front door'),
     ],
 )
 def test_a_wrong_import_is_seen(file, source, complaint):
@@ -115,7 +164,7 @@ def test_a_wrong_import_is_seen(file, source, complaint):
 
 
 def test_importing_the_mathematics_loads_no_heavy_library():
-    rooms = [room for room in ROOMS if room not in ('nodes', 'apps')]
+    rooms = [room for room in ROOMS if room not in ('ros', 'cli')]
     code = (
         'import importlib, sys\n'
         f'for room in {rooms!r}:\n'

@@ -54,7 +54,7 @@ class Orientation(Constraint):
         return rotation_error(self.target.jets(motion, *given).axes, (x, y, z))
 
 
-class Pose(Orientation):
+class FullPose(Orientation):
     r"""The tool's full pose: :math:`f = \big(p - p_d(t);\ \log(C_d(t)^TC)^\vee\big)`, m, rad.
 
     The paper's :math:`\Gamma = [l_n^i]` is the derivative of no parameters (erratum C1); here

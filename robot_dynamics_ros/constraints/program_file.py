@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 
 from robot_dynamics_ros.constraints import section as read
-from robot_dynamics_ros.constraints.constraint import Constraint
+from robot_dynamics_ros.constraints.constraint import Constraint, Stack
 from robot_dynamics_ros.constraints.error_dynamics import proved_stable
+from robot_dynamics_ros.constraints.feasibility import check_feasibility
 from robot_dynamics_ros.constraints.gain_reading import (
     block_diagonal,
     constraint_gains,
@@ -24,9 +25,7 @@ from robot_dynamics_ros.constraints.gain_reading import (
 from robot_dynamics_ros.constraints.null_space import NullSpaceTask
 from robot_dynamics_ros.constraints.program import Program, Start
 from robot_dynamics_ros.constraints.registry import make_constraint
-from robot_dynamics_ros.constraints.rehearsal import rehearse
 from robot_dynamics_ros.constraints.section import Section, blaming
-from robot_dynamics_ros.constraints.stack import Stack
 from robot_dynamics_ros.constraints.task_inverse import Singularity
 from robot_dynamics_ros.description.shipped import share_directory
 from robot_dynamics_ros.errors import ProgramError
@@ -59,7 +58,7 @@ def load_program(
     program = _program(Section('program', _mapping(source)), tree)
     if not check:
         return program
-    return replace(program, remarks=(*program.remarks, *rehearse(program, home).remarks))
+    return replace(program, remarks=(*program.remarks, *check_feasibility(program, home).remarks))
 
 
 def shipped_programs() -> dict[str, Path]:

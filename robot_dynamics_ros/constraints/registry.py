@@ -10,7 +10,7 @@ from robot_dynamics_ros.constraints.constraint import Constraint
 from robot_dynamics_ros.constraints.direction import AxisAlignment, AxisAngle, Pitch
 from robot_dynamics_ros.constraints.distance import Coincidence, Distance
 from robot_dynamics_ros.constraints.joints import JointCoupling, JointProgram
-from robot_dynamics_ros.constraints.orientation import Orientation, Pose
+from robot_dynamics_ros.constraints.orientation import FullPose, Orientation
 from robot_dynamics_ros.constraints.point import Plane, Point, StraightLine
 from robot_dynamics_ros.constraints.section import Section, blaming
 from robot_dynamics_ros.constraints.surface import Cylinder, Sphere
@@ -33,7 +33,7 @@ CONSTRAINTS: dict[str, Reader] = {
     'pitch': Pitch.read,
     'plane': Plane.read,
     'point': Point.read,
-    'pose': Pose.read,
+    'pose': FullPose.read,
     'sphere': Sphere.read,
 }
 

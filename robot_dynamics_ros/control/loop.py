@@ -11,21 +11,26 @@ from enum import Enum
 
 import numpy as np
 
-from robot_dynamics_ros.control.carried_load import CarriedLoad
-from robot_dynamics_ros.control.control_law import ControlLaw
-from robot_dynamics_ros.control.driver_share import DriverShare
-from robot_dynamics_ros.control.follower import Follower, Moment, Points, Prepared
-from robot_dynamics_ros.control.loop_settings import LoopSettings
-from robot_dynamics_ros.control.pd_gravity import joint_inertia
+from robot_dynamics_ros.control.drivers.compensation import DriverCompensation
+from robot_dynamics_ros.control.laws.control_law import ControlLaw
+from robot_dynamics_ros.control.laws.pd_gravity import joint_inertia
+from robot_dynamics_ros.control.payload import PayloadModel
 from robot_dynamics_ros.control.safety import (
     ActivationRamp,
     EffortLimiter,
     JointLimitGuard,
-    StateMonitor,
-    Verdict,
+    StateValidator,
+    StateVerdict,
     make_stop_action,
 )
-from robot_dynamics_ros.control.sampling import ReferenceSampler
+from robot_dynamics_ros.control.settings import LoopSettings
+from robot_dynamics_ros.control.trajectories.reference_generator import (
+    Points,
+    Prepared,
+    ReferenceGenerator,
+    ReferenceSnapshot,
+)
+from robot_dynamics_ros.control.trajectories.sampling import ReferenceSampler
 from robot_dynamics_ros.errors import (
     ConfigurationError,
 )
@@ -83,16 +88,16 @@ class ControlLoop:
         law: ControlLaw,
         settings: LoopSettings | None = None,
         *,
-        driver: DriverShare | None = None,
-        load: CarriedLoad | None = None,
-        follower: Follower | None = None,
+        driver: DriverCompensation | None = None,
+        load: PayloadModel | None = None,
+        follower: ReferenceGenerator | None = None,
     ) -> None:
         n = tree.n
         self.tree, self.law, self._kernels = tree, law, kernels
         self._driver, self._load = driver, load
         self.q: Array = np.zeros(n)
         self.v: Array = np.zeros(n)
-        self._follower = follower or Follower(tree)
+        self._follower = follower or ReferenceGenerator(tree)
         self.reference = self._follower.reference
         self.effort: Array = np.zeros(n)
         self.last_refusal = ''
@@ -125,7 +130,7 @@ class ControlLoop:
         if previous is None or previous.activation_ramp_s != settings.activation_ramp_s:
             self._ramp = ActivationRamp(self.tree.n, settings.activation_ramp_s)
         if previous is None or previous.state_timeout_s != settings.state_timeout_s:
-            self.monitor = StateMonitor(self.tree, settings.state_timeout_s)
+            self.monitor = StateValidator(self.tree, settings.state_timeout_s)
         if previous is None or previous.effort_scale != settings.effort_scale:
             self.limiter.set_limit(settings.effort_scale * self.tree.effort_limit)
             self._replace_guard(settings.effort_scale)
@@ -190,14 +195,14 @@ class ControlLoop:
             self._origin_ns = stamp_ns
         elapsed = (stamp_ns - self._origin_ns) / _SECOND_NS
         verdict = self.monitor.accept(elapsed, q, v, arrival=elapsed)
-        if verdict is Verdict.NOT_NEWER:
+        if verdict is StateVerdict.NOT_NEWER:
             return Observation.REPEATED
         if not verdict.usable:
             self.last_refusal = verdict.value
             return Observation.REFUSED
         self._stamp_ns = stamp_ns
         self.q[:], self.v[:] = q, v
-        if verdict is Verdict.RESTARTED and self._running and not self._just_started:
+        if verdict is StateVerdict.RESTARTED and self._running and not self._just_started:
             self._begin()
         self._just_started = False
         return Observation.NEW
@@ -322,11 +327,11 @@ class ControlLoop:
         points = times, position, velocity, acceleration
         return self.commit(self.prepare(self.moment(), points, start_ns))
 
-    def moment(self) -> Moment:
+    def moment(self) -> ReferenceSnapshot:
         """Return what a trajectory that arrives now is seen from."""
         return self._follower.moment()
 
-    def prepare(self, moment: Moment, points: Points, start_ns: int = 0) -> Prepared:
+    def prepare(self, moment: ReferenceSnapshot, points: Points, start_ns: int = 0) -> Prepared:
         """Do of ``follow`` what takes long; may run in a thread beside the ticks.
 
         Args:

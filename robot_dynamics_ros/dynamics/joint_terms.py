@@ -21,13 +21,13 @@ class JointTerms:
 
     Attributes:
         damping: Viscous coefficient, shape (n,), N m s/rad or N s/m.
-        dry_friction: Coulomb level, shape (n,), N m or N.
+        coulomb_friction: Coulomb level, shape (n,), N m or N.
         armature: Reflected drive inertia, shape (n,), kg m^2 or kg.
         stiction_velocity: Width of the smooth sign, rad/s or m/s; the level is 76 % reached at it.
     """
 
     damping: Array
-    dry_friction: Array
+    coulomb_friction: Array
     armature: Array
     stiction_velocity: float = 1e-3
 
@@ -48,14 +48,14 @@ class JointTerms:
         none = np.zeros(tree.n)
         return cls(
             tree.damping if friction else none,
-            tree.dry_friction if friction else none,
+            tree.coulomb_friction if friction else none,
             tree.armature if armature else none,
             stiction_velocity,
         )
 
     def friction(self, v: Array) -> Array:
         r"""Return :math:`b\,v + \tau_c\tanh(v/v_s)`, new array of shape (n,), N m or N."""
-        return self.damping * v + self.dry_friction * np.tanh(v / self.stiction_velocity)
+        return self.damping * v + self.coulomb_friction * np.tanh(v / self.stiction_velocity)
 
     def effort(self, v: Array, a: Array) -> Array:
         """Return armature times acceleration plus friction, new array of shape (n,)."""

@@ -63,7 +63,7 @@ def build_tree(
         velocity_limit=np.array([limit.velocity for limit in limits], dtype=float),
         effort_limit=np.array([limit.effort for limit in limits], dtype=float),
         damping=np.array([joint.damping for joint in moving]),
-        dry_friction=np.array([joint.friction for joint in moving]),
+        coulomb_friction=np.array([joint.friction for joint in moving]),
         armature=np.array([joint.armature for joint in moving]),
         frames=frames,
         xml=description.xml,

@@ -54,7 +54,7 @@ class RobotTree:
         velocity_limit: Shape (n,), rad/s or m/s; infinite where the file is silent.
         effort_limit: Shape (n,), N m or N; positive.
         damping: Viscous friction, shape (n,), N m s/rad or N s/m.
-        dry_friction: Coulomb friction, shape (n,), N m or N.
+        coulomb_friction: Coulomb friction, shape (n,), N m or N.
         armature: Reflected drive inertia, shape (n,), kg m^2 or kg.
         frames: Every link of the file by name, as a frame of the body it is lumped into.
         xml: The expanded URDF text it was made from; empty if built by hand.
@@ -78,7 +78,7 @@ class RobotTree:
     velocity_limit: Array
     effort_limit: Array
     damping: Array
-    dry_friction: Array
+    coulomb_friction: Array
     armature: Array
     frames: Mapping[str, BodyFrame]
     xml: str = ''

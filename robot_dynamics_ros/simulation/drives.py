@@ -7,7 +7,7 @@ r"""What real drives add to an effort: their own compensation, torque ripple, co
 
 with the command :math:`\tau_c`, what the driver compensates by itself
 :math:`\tau_{driver} = g(q) + b v + \tau_d \tanh(v/v_s)` as far as it does, ripple r, cogging c and
-N periods per rad or m. Dry friction is larger at rest (Stribeck),
+N periods per rad or m. Coulomb friction is larger at rest (Stribeck),
 :math:`\tau_d\,(1 + (s - 1)\,e^{-(v/v_b)^2})` with the breakaway factor s.
 """
 
@@ -105,8 +105,8 @@ class DrivenPlant(Plant):
         acting += self._cogging * np.sin(angle + _COGGING_PHASE)
         if (self._breakaway > 1.0).any():
             slow = np.exp(-np.square(v / _BREAKAWAY_VELOCITY))
-            level = self.plant.tree.dry_friction * (1.0 + (self._breakaway - 1.0) * slow)
-            self.plant.set_dry_friction(level)
+            level = self.plant.tree.coulomb_friction * (1.0 + (self._breakaway - 1.0) * slow)
+            self.plant.set_coulomb_friction(level)
         self.plant.step(acting)
         self.effort[:] = self.plant.effort
         self.steps += 1

@@ -15,7 +15,7 @@ from robot_dynamics_ros.spatial.scalar import Array
 
 
 @dataclass(frozen=True)
-class Link:
+class LinkBehavior:
     """What the network does to commands and states.
 
     Attributes:
@@ -47,10 +47,10 @@ class LinkedPlant(Plant):
         ParameterError: A value is refused.
     """
 
-    _commands: _Line
-    _states: _Line
+    _commands: _DelayLine
+    _states: _DelayLine
 
-    def __init__(self, plant: Plant, link: Link) -> None:
+    def __init__(self, plant: Plant, link: LinkBehavior) -> None:
         super().__init__(plant.tree, plant.period)
         for name in ('command_jitter', 'state_jitter'):
             if getattr(link, name) < 0:
@@ -90,9 +90,9 @@ class LinkedPlant(Plant):
     def _begin(self) -> None:
         link, rng = self._link, np.random.default_rng(self._link.seed)
         still = np.zeros(self.tree.n)
-        self._commands = _Line(link.command_jitter, link.command_loss, rng, still)
+        self._commands = _DelayLine(link.command_jitter, link.command_loss, rng, still)
         self._state = self._measured()
-        self._states = _Line(link.state_jitter, link.state_loss, rng, self._state)
+        self._states = _DelayLine(link.state_jitter, link.state_loss, rng, self._state)
         self.silent = False
 
     def _measured(self) -> Array:
@@ -101,7 +101,7 @@ class LinkedPlant(Plant):
         return state
 
 
-class _Line:
+class _DelayLine:
     """Carries one message per period; nobody waits.
 
     Attributes:

@@ -21,14 +21,14 @@ class Mismatch:
     Attributes:
         mass: Factor on mass and inertia alike, as of another density.
         damping: Factor on the viscous friction.
-        dry_friction: Factor on the Coulomb friction.
+        coulomb_friction: Factor on the Coulomb friction.
         armature: Factor on the drive inertia.
         com_shift: Displacement of every centre of mass along its link's axes, shape (3,), m.
     """
 
     mass: Factor = 1.0
     damping: Factor = 1.0
-    dry_friction: Factor = 1.0
+    coulomb_friction: Factor = 1.0
     armature: Factor = 1.0
     com_shift: tuple[float, float, float] = (0.0, 0.0, 0.0)
 
@@ -51,7 +51,8 @@ def with_mismatch(tree: RobotTree, mismatch: Mismatch) -> RobotTree:
         inertia=tree.inertia * mass[:, np.newaxis, np.newaxis],
         com=tree.com + _shift(mismatch.com_shift),
         damping=tree.damping * _factor(tree, 'damping', mismatch.damping),
-        dry_friction=tree.dry_friction * _factor(tree, 'dry_friction', mismatch.dry_friction),
+        coulomb_friction=tree.coulomb_friction
+        * _factor(tree, 'coulomb_friction', mismatch.coulomb_friction),
         armature=tree.armature * _factor(tree, 'armature', mismatch.armature),
     )
 

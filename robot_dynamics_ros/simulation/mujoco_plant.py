@@ -5,13 +5,13 @@ The model is built from the tree's arrays, so that the plant and the controller'
 differ by a second reading of the URDF, and a mismatch or a payload is a change of arrays.
 
 Equation of motion
-    ``(M + armature) a + c + g = effort - damping v - dry friction - joint limit force``,
+    ``(M + armature) a + c + g = effort - damping v - Coulomb friction - joint limit force``,
     integrated semi-implicitly: ``v += period a``, then ``q += period v``. The default integrator
     takes the damping at the end of the step, which is stable for any damping; over one step
     ``(M + armature + period damping) (v_next - v) / period = effort - c - g - damping v - ...``.
 
-Dry friction and joint limits are MuJoCo's soft constraints, made nearly hard: a joint that sticks
-creeps by about 1e-6 rad/s or m/s.
+Coulomb friction and joint limits are MuJoCo's soft constraints, made nearly hard: a joint that
+sticks creeps by about 1e-6 rad/s or m/s.
 
 Not modelled: contacts, link flexibility, motor currents.
 """
@@ -119,8 +119,8 @@ class MujocoPlant(Plant):
         self.tree = self._bare if payload is None else with_payload(self._bare, payload)
         self._rebuild(self.data)
 
-    def set_dry_friction(self, level: Array) -> None:
-        """Replace the dry friction of every joint, shape (n,), N m or N; a payload restores it."""
+    def set_coulomb_friction(self, level: Array) -> None:
+        """Replace every Coulomb friction, shape (n,), N m or N; a payload restores it."""
         self.model.dof_frictionloss[self._dofs] = level
 
     def _rebuild(self, previous: Any = None) -> None:
@@ -222,7 +222,7 @@ def _add_joint(
         name=tree.joint_names[i],
         type=kinds.mjJNT_SLIDE if tree.prismatic[i] else kinds.mjJNT_HINGE,
         axis=tree.axis[i],
-        frictionloss=tree.dry_friction[i],
+        frictionloss=tree.coulomb_friction[i],
         armature=tree.armature[i],
         solimp_friction=_HARD,
         solref_friction=(2.0 * timestep, 1.0),  # the least that is stable: stops within a step

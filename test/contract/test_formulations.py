@@ -171,13 +171,13 @@ def test_gravity_may_point_anywhere(case):
 def test_friction_and_armature_are_not_included(case):
     n = case.tree.n
     rough = case.tree.with_changes(
-        damping=np.full(n, 5.0), dry_friction=np.full(n, 6.0), armature=np.full(n, 7.0)
+        damping=np.full(n, 5.0), coulomb_friction=np.full(n, 6.0), armature=np.full(n, 7.0)
     )
     tau = make_formulation(case.formulation, rough).inverse_dynamics(case.q, case.v, case.a)
     smooth = make_formulation(
         case.formulation,
         case.tree.with_changes(
-            damping=np.zeros(n), dry_friction=np.zeros(n), armature=np.zeros(n)
+            damping=np.zeros(n), coulomb_friction=np.zeros(n), armature=np.zeros(n)
         ),
     ).inverse_dynamics(case.q, case.v, case.a)
     assert relative_error(tau, smooth) < ROUNDING

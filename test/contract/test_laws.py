@@ -8,8 +8,8 @@ import pytest
 from oracles import PinocchioOracle
 from samples import random_state, sample
 
-from robot_dynamics_ros.control.control_law import Reference
-from robot_dynamics_ros.control.registry import LAWS, make_law
+from robot_dynamics_ros.control.laws.control_law import Reference
+from robot_dynamics_ros.control.laws.registry import LAWS, make_law
 from robot_dynamics_ros.errors import ParameterError, UnknownNameError
 
 ROBOTS = ['scara', 'four_dof', 'rrpr']
@@ -54,7 +54,7 @@ def test_zero_error_gives_the_feed_forward_only(name, robot, rng):
         'inertia': oracle.mass_matrix(q) @ a + tree.armature * a,
         'coriolis': oracle.coriolis_matrix(q, v) @ v,
         'gravity': oracle.gravity_forces(q),
-        'friction': tree.damping * v + tree.dry_friction * np.tanh(v / 1e-3),
+        'friction': tree.damping * v + tree.coulomb_friction * np.tanh(v / 1e-3),
     }
     expected = sum(parts[part] for part in FEED_FORWARD[name])
     found = effort(make_law(name, tree), q.copy(), v.copy(), reference)
@@ -147,9 +147,9 @@ def test_every_parameter_is_kept_and_matters(name, robot, rng):
     q, v, _ = random_state(tree, rng)
     reference = random_reference(tree, rng)
     if name in ('computed_torque', 'constraint_stabilization'):
-        # Such that the sign of dry friction and its width show.
+        # Such that the sign of Coulomb friction and its width show.
         reference.velocity[:] = -0.7 * v
-    tree = tree.with_changes(dry_friction=np.full(4, 0.5), damping=np.full(4, 0.3))
+    tree = tree.with_changes(coulomb_friction=np.full(4, 0.5), damping=np.full(4, 0.3))
     base = {}
     if name == 'constraint_stabilization':
         # A hold matters over a period, scaling into the limits beyond them.
@@ -168,7 +168,7 @@ def test_every_parameter_is_kept_and_matters(name, robot, rng):
 
 
 def test_feedback_takes_energy_out_of_a_motion_away_from_a_reference_at_rest(name, robot, rng):
-    tree = robot.tree.with_changes(dry_friction=np.zeros(4), damping=np.zeros(4))
+    tree = robot.tree.with_changes(coulomb_friction=np.zeros(4), damping=np.zeros(4))
     damped = {'damping': 0.7} if name == 'gravity_compensation' else {}
     law = make_law(name, tree, **damped)
     q, v, _ = random_state(tree, rng)

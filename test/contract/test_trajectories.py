@@ -10,16 +10,14 @@ import pytest
 from samples import shipped
 
 from robot_dynamics_ros.constraints.curves import Circle, Line
-from robot_dynamics_ros.control.control_law import Reference
-from robot_dynamics_ros.control.trajectories.chain import Chain
+from robot_dynamics_ros.control.laws.control_law import Reference
+from robot_dynamics_ros.control.trajectories.composed import Chain, Hold, Slowed
 from robot_dynamics_ros.control.trajectories.fourier import Fourier
-from robot_dynamics_ros.control.trajectories.hold import Hold
 from robot_dynamics_ros.control.trajectories.quintic import Quintic
 from robot_dynamics_ros.control.trajectories.sine import Sine
-from robot_dynamics_ros.control.trajectories.slowed import Slowed
 from robot_dynamics_ros.control.trajectories.spline import Knot
 from robot_dynamics_ros.control.trajectories.tool_path import ToolPath, Undulating
-from robot_dynamics_ros.control.trajectories.waypoints import Waypoints
+from robot_dynamics_ros.control.trajectories.waypoints import JointWaypoints
 from robot_dynamics_ros.kinematics.tool_task import FourDofTask, ScaraTask
 
 
@@ -35,17 +33,17 @@ def quintic_waypoints():
     rng = np.random.default_rng(5)
     still = [0.0] * 3
     inner = [Knot(t, *rng.uniform(-1.0, 1.0, (3, 3)).tolist()) for t in (0.7, 1.1, 1.9)]
-    return Waypoints([*inner, Knot(2.5, [0.2, 0.1, 0.0], still, still)], start_state())
+    return JointWaypoints([*inner, Knot(2.5, [0.2, 0.1, 0.0], still, still)], start_state())
 
 
 def cubic_waypoints():
     rng = np.random.default_rng(6)
     inner = [Knot(t, *rng.uniform(-1.0, 1.0, (2, 3)).tolist()) for t in (0.5, 1.3)]
-    return Waypoints([*inner, Knot(2.0, [0.2, 0.1, 0.0], [0.0] * 3)], start_state())
+    return JointWaypoints([*inner, Knot(2.0, [0.2, 0.1, 0.0], [0.0] * 3)], start_state())
 
 
 def linear_waypoints():
-    return Waypoints([Knot(0.0, [0.0, 1.0]), Knot(0.5, [1.0, 1.0]), Knot(2.0, [0.3, -0.5])])
+    return JointWaypoints([Knot(0.0, [0.0, 1.0]), Knot(0.5, [1.0, 1.0]), Knot(2.0, [0.3, -0.5])])
 
 
 @cache

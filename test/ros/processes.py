@@ -28,7 +28,11 @@ _SEGMENT = re.compile('/dev/shm/fastrtps_[0-9a-f]{16}_el')
 PATIENCE = 3.0
 # A child ends with its parent even if that is killed: PR_SET_PDEATHSIG is 1.
 _TIED = 'import ctypes, signal; ctypes.CDLL(None).prctl(1, signal.SIGKILL)\n'
-_MAIN = 'from robot_dynamics_ros.nodes.{node} import main; main()'
+_MAIN = """
+import sys
+from robot_dynamics_ros.ros.executables import run_executable
+sys.exit(run_executable({node!r}))
+"""
 
 
 def _domains_of_this_worker() -> range:
@@ -195,7 +199,7 @@ class Processes:
         """Start a node.
 
         Args:
-            node: Module in ``robot_dynamics_ros.nodes`` whose ``main`` is run, or any name.
+            node: One of ``robot_dynamics_ros.ros.executables.NODES``, or any name.
             parameters: Its parameters.
             arguments: More arguments after ``--ros-args``, such as remappings.
             env: More environment variables.

@@ -11,13 +11,13 @@ import pytest
 from samples import sample
 
 from robot_dynamics_ros.errors import ParameterError, UnknownNameError
-from robot_dynamics_ros.nodes.command_inbox import CommandInbox
+from robot_dynamics_ros.ros.simulator.command_buffer import CommandBuffer
 
 ORDER = ['joint3', 'joint1', 'joint4', 'joint2']
 
 
 def test_efforts_go_to_their_joints_in_the_order_of_the_command():
-    inbox = CommandInbox(sample('scara').tree, ORDER)
+    inbox = CommandBuffer(sample('scara').tree, ORDER)
     assert inbox.take(array.array('d', [3.0, 1.0, 4.0, 2.0]))
     np.testing.assert_array_equal(inbox.effort, [1.0, 2.0, 3.0, 4.0])
     assert (inbox.accepted, inbox.refused) == (1, 0)
@@ -33,7 +33,7 @@ def test_efforts_go_to_their_joints_in_the_order_of_the_command():
     ],
 )
 def test_a_bad_command_changes_nothing_and_is_counted_with_its_reason(values, reason):
-    inbox = CommandInbox(sample('scara').tree)
+    inbox = CommandBuffer(sample('scara').tree)
     inbox.take([1.0, 2.0, 3.0, 4.0])
     assert not inbox.take(values)
     assert reason in inbox.last_refusal
@@ -42,7 +42,7 @@ def test_a_bad_command_changes_nothing_and_is_counted_with_its_reason(values, re
 
 
 def test_efforts_by_joint_are_complete_only_once_all_have_come_for_the_state():
-    inbox = CommandInbox(sample('scara').tree, ORDER)
+    inbox = CommandBuffer(sample('scara').tree, ORDER)
     assert [inbox.take_one(k, float(k)) for k in (0, 1, 0, 2, 3)] == [False] * 4 + [True]
     np.testing.assert_array_equal(inbox.effort, [1.0, 3.0, 0.0, 2.0])
     inbox.expect()
@@ -58,7 +58,7 @@ def test_an_order_that_misses_or_repeats_a_joint_is_refused():
     tree = sample('scara').tree
     for joints in (['joint1', 'joint2'], ['joint1'] * 4):
         with pytest.raises(ParameterError, match='must name each of joint1, joint2'):
-            CommandInbox(tree, joints)
+            CommandBuffer(tree, joints)
     with pytest.raises(UnknownNameError, match="unknown joint 'elbow'"):
-        CommandInbox(tree, ['elbow'])
-    assert CommandInbox(tree, ['']).joints == tree.joint_names
+        CommandBuffer(tree, ['elbow'])
+    assert CommandBuffer(tree, ['']).joints == tree.joint_names

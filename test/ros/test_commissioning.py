@@ -88,7 +88,7 @@ def test_a_running_driver_is_checked_without_a_command(processes, peer, tmp_path
     assert codes == {'true': 0, 'wrong': 1}, processes.outputs()
     found = {name: json.loads(file.read_text()) for name, (_, file) in checks.items()}
     assert found['true']['poses'] >= len(POSES)
-    # Dry friction holds up to 0.3 of the 4 N m on joint 2.
+    # Coulomb friction holds up to 0.3 of the 4 N m on joint 2.
     assert found['true']['joints']['joint2']['slope'] == pytest.approx(1.0, abs=0.15)
     causes = [f'{f["culprit"]}: {f["problem"]}' for f in found['wrong']['findings']]
     assert any(text.startswith("joint 'joint2': wrong sign") for text in causes), causes

@@ -23,7 +23,7 @@ from std_msgs.msg import Float64, Float64MultiArray, String
 from std_srvs.srv import SetBool, Trigger
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
-from robot_dynamics_ros.control.driver_file import shipped_profiles
+from robot_dynamics_ros.control.drivers.file import shipped_profiles
 
 LATCHED = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 JOINTS = [f'joint{i}' for i in range(1, 5)]
@@ -142,7 +142,7 @@ def test_commands_are_taken_in_the_units_of_the_driver(processes, peer, tmp_path
         'driver_profile': written(tmp_path, 'template'),
         'initial_position': PLACE,
         'mode': 'lockstep',
-        'dry_friction_factor': [0.0],
+        'coulomb_friction_factor': [0.0],
     }
     processes.start('driver_emulator', settings)
     peer.spin_until(lambda: states and commands.get_subscription_count(), 60.0, 'a state')
@@ -199,7 +199,7 @@ def test_noise_jitter_losses_ripple_and_breakaway_are_borne(processes, peer, tmp
     profile = written(tmp_path, 'generic_ros2_control')
     start_pair(processes, profile, rough)
     follow(peer, GOAL, 0.8)
-    # Stuck within what 25 rad/s bear of 1.3 times the dry friction.
+    # Stuck within what 25 rad/s bear of 1.3 times the Coulomb friction.
     reached(peer, GOAL, 0.02)
 
 

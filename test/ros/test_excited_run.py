@@ -17,9 +17,9 @@ import yaml
 from samples import sample
 
 from robot_dynamics_ros.__main__ import main
-from robot_dynamics_ros.control.driver_file import shipped_profiles
+from robot_dynamics_ros.control.drivers.file import shipped_profiles
 
-FACTORS = {'damping_factor': [1.5], 'dry_friction_factor': [0.7]}
+FACTORS = {'damping_factor': [1.5], 'coulomb_friction_factor': [0.7]}
 
 
 def patient_profile(folder) -> str:
@@ -75,7 +75,8 @@ def test_the_file_of_excite_is_run_and_identified_from(processes, peer, excitati
     corrected, nominal = (out / 'corrected.urdf').read_text(), sample('scara').xml
     for name, factor in (('damping', 1.5), ('friction', 0.7)):
         # Five percent are asked of friction. Three seconds seen through an encoder, whose
-        # differences are the velocity, leave nine of the dry friction that is 4 % of an effort.
+        # differences are the velocity, leave nine of the Coulomb friction that is 4 % of an
+        # effort.
         tolerance = 0.05 if arm == 'simulator' or name == 'damping' else 0.12
         np.testing.assert_allclose(
             described(name, corrected), factor * described(name, nominal), rtol=tolerance

@@ -108,15 +108,15 @@ def test_an_arm_does_not_fall_at_the_start_and_tracks_its_motion(
     assert np.abs(q[times < 0.4] - q[0]).max() < 1e-6
     launch.interrupt()
     assert 'set to zero' in launch.output
-    from robot_dynamics_ros.analysis.reading import read_recording
+    from robot_dynamics_ros.recordings.reading import read_recording
 
     run = read_recording(launch.log.parent / 'bag')
     told = np.isfinite(run.reference_position).all(axis=1) & (run.time > 2.6)
     error = (run.reference_position - run.position)[told]
     rms = np.sqrt((error**2).mean(axis=0))
-    # A quiet machine: below 1e-3, and 12e-3 for the SCARA's wrist, where DART lets dry friction
-    # act stronger than described (docs/gazebo.md). A busy one leaves states unanswered. An arm
-    # that is not led is off by 0.3 and more. Exact is test_gazebo_steps.py.
+    # A quiet machine: below 1e-3, and 12e-3 for the SCARA's wrist, where DART lets Coulomb
+    # friction act stronger than described (docs/gazebo.md). A busy one leaves states unanswered.
+    # An arm that is not led is off by 0.3 and more. Exact is test_gazebo_steps.py.
     assert rms.max() < 5e-2, rms
     assert np.abs(np.ptp(run.position[told], axis=0)).max() > 0.1, 'it moved'
 
@@ -148,7 +148,7 @@ def test_no_force_is_left_in_a_gazebo_that_goes_on(launches, peer):
 
 def test_a_pd_controller_needs_no_more_than_another_word(launches, peer):
     arm = Arm(peer)
-    launch = launches.launch('gazebo', gui=False, law='pd_gravity', dry_friction=False)
+    launch = launches.launch('gazebo', gui=False, law='pd_gravity', coulomb_friction=False)
     launch.says('sent circle', 60.0)
     arm.until(3.0)
     launch.interrupt()

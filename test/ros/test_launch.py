@@ -162,7 +162,7 @@ def test_the_simulation_tracks_records_and_ends_with_a_safe_command(launches, pe
     moving = np.array([msg.data for msg in commands])
     assert np.abs(moving - expected).max() > 0.1, 'the commands before were no gravity'
     assert launch.output.count('process has finished cleanly') == 4
-    from robot_dynamics_ros.analysis.reading import read_recording
+    from robot_dynamics_ros.recordings.reading import read_recording
 
     recording = read_recording(launch.log.parent / 'bag')
     assert recording.time[-1] >= 2.0
@@ -292,7 +292,7 @@ def test_an_arm_in_a_namespace_is_recorded_under_the_names_of_its_driver(launche
     commands = peer.collect(Float64MultiArray, '/left/forward_effort_controller/commands')
     peer.spin_until(lambda: len(commands) > 300, 60.0, 'commands')
     launch.interrupt()
-    from robot_dynamics_ros.analysis.bag import BagReader
+    from robot_dynamics_ros.recordings.bag.reader import BagReader
 
     with BagReader(launch.log.parent / 'bag') as bag:
         assert {

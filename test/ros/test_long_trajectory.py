@@ -30,7 +30,7 @@ POINTS = 5000
 SLOW = """
 import time
 from robot_dynamics_ros.control.loop import ControlLoop
-from robot_dynamics_ros.nodes import controller, controller_trajectories, trajectory_action
+from robot_dynamics_ros.ros import controller, controller_trajectories, trajectory_action
 
 ticks, tick = [0], ControlLoop.tick
 

@@ -40,7 +40,7 @@ def set_string(peer, name, value):
 def test_it_shows_f_multipliers_conditioning_and_the_effort_by_origin(processes, peer, arm):
     constraint = peer.collect(JointState, 'controller/constraint')
     condition = peer.collect(Float64MultiArray, 'controller/constraint_condition')
-    split = peer.collect(JointState, 'controller/effort_split')
+    split = peer.collect(JointState, 'controller/effort_components')
     found = peer.collect(DiagnosticArray, '/diagnostics')
     processes.start('controller', NODE | {'activation_ramp_s': 0.0})
 

@@ -19,9 +19,9 @@ from std_srvs.srv import SetBool, Trigger
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
 from robot_dynamics_ros.__main__ import main
-from robot_dynamics_ros.analysis.reading import read_recording
-from robot_dynamics_ros.control.loop_parameters import DEFAULTS
-from robot_dynamics_ros.nodes.controller_parameters import CONTROLLER
+from robot_dynamics_ros.control.setup import DEFAULTS
+from robot_dynamics_ros.recordings.reading import read_recording
+from robot_dynamics_ros.ros.controller.parameters import CONTROLLER
 
 JOINTS = [f'joint{i}' for i in (1, 2, 3, 4)]
 FIRST = [0.3, -0.4, 0.1, 0.5]
@@ -117,7 +117,8 @@ def test_a_recorded_run_is_replayed_to_the_digit_and_explained(
     figures = json.loads((tmp_path / 'figures' / 'metrics.json').read_text('utf-8'))
     assert figures['timing']['name'] == 'semi_implicit'
     assert figures['effort']['source'] == 'measured, which tell of the step before'
-    # The plant's dry friction is a soft constraint, solved to 1e-14 with an impedance of 0.9999.
+    # The plant's Coulomb friction is a soft constraint, solved to 1e-14 with an impedance of
+    # 0.9999.
     assert max(figures['effort']['residual_share']) < 1e-4
 
 

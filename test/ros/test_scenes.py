@@ -24,8 +24,8 @@ from rosbags.highlevel import AnyReader
 from rosbags.typesys import Stores, get_typestore
 from scipy.linalg import expm
 
-from robot_dynamics_ros.apps import scene
-from robot_dynamics_ros.apps.scene_processes import SceneProcesses, own_domain
+from robot_dynamics_ros.cli import scene
+from robot_dynamics_ros.cli.processes import SceneProcesses, own_domain
 
 # Scenes of a minute may take several on a busy machine.
 pytestmark = pytest.mark.timeout(900)
@@ -79,7 +79,7 @@ def test_the_circle_decays_row_by_row_as_its_program_says(scenes):
     for i, w in enumerate(frequency):
         A = np.array([[0.0, 1.0], [-w * w, -2.0 * w]])
         exact = np.array([(expm(A * t) @ [f[0, i], rates[i]])[0] for t in times[::25]])
-        # 2 % of the initial error: sampling at 1 kHz and MuJoCo's softened dry friction.
+        # 2 % of the initial error: sampling at 1 kHz and MuJoCo's softened Coulomb friction.
         assert np.abs(f[::25, i] - exact).max() < 0.02 * np.abs(f[0]).max()
         assert np.abs(f[-500:, i]).max() < 1e-4
 

@@ -10,7 +10,7 @@ import weakref
 import pytest
 from std_msgs.msg import String
 
-from robot_dynamics_ros.nodes.spinning import spare_what_stays
+from robot_dynamics_ros.ros.spinning import spare_what_stays
 
 # numpy starts threads of its own when it is imported: a signal may arrive in one of them.
 NODE = """
@@ -22,7 +22,7 @@ from rclpy.node import Node
 from rclpy.task import Future
 from std_msgs.msg import String
 from robot_dynamics_ros.errors import ParameterError
-from robot_dynamics_ros.nodes.spinning import run
+from robot_dynamics_ros.ros.spinning import run
 
 class Speaker(Node):
     def __init__(self):

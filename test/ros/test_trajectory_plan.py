@@ -14,7 +14,7 @@ from samples import sample, shipped
 from robot_dynamics_ros.control.trajectories.quintic import Quintic
 from robot_dynamics_ros.control.trajectories.spline import KnotTable
 from robot_dynamics_ros.control.trajectories.trajectory_file import trajectory_text
-from robot_dynamics_ros.control.trajectories.waypoints import Waypoints
+from robot_dynamics_ros.control.trajectories.waypoints import JointWaypoints
 from robot_dynamics_ros.description.shipped import share_directory
 from robot_dynamics_ros.errors import (
     ParameterError,
@@ -22,7 +22,7 @@ from robot_dynamics_ros.errors import (
     TrajectoryError,
     UnknownNameError,
 )
-from robot_dynamics_ros.nodes.trajectory_plan import MOTION, make_plan
+from robot_dynamics_ros.ros.trajectory.plan import MOTION, make_plan
 
 DEFAULTS = {spec.name: spec.default for spec in MOTION}
 ELBOW = np.array([-0.462, 1.478, 0.10, 0.2])
@@ -72,7 +72,9 @@ def test_a_shipped_motion_of_few_points_is_what_it_is_of_many(name, profile):
     robot = shipped(name, **profile)
     few, many = (plan_of(robot, begin, **given, sample_rate=rate) for rate in (25.0, 225.0))
     assert len(few.times_ns) < 210
-    joined = Waypoints(KnotTable.alike(seconds(few), few.position, few.velocity, few.acceleration))
+    joined = JointWaypoints(
+        KnotTable.alike(seconds(few), few.position, few.velocity, few.acceleration)
+    )
     position, _, acceleration = joined.table(seconds(many))
     np.testing.assert_allclose(position, many.position, rtol=0, atol=3e-7)
     bound = 1e-3 * np.abs(many.acceleration).max()

@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from robot_dynamics_ros.analysis.accumulate import Envelope, Quantiles, Spread, Thinned
+from robot_dynamics_ros.recordings.accumulate import Envelope, Quantiles, Spread, Thinned
 
 
 def in_parts(rng, count, parts=7):

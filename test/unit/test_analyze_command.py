@@ -17,13 +17,13 @@ from mortal_worker import killed_on
 from recorded_arm import NAMES, RecordedArm
 
 from robot_dynamics_ros.__main__ import main
-from robot_dynamics_ros.apps.bag_jobs import find_bags, run_jobs
-from robot_dynamics_ros.apps.output_folder import claim, filled
 from robot_dynamics_ros.errors import (
     ConfigurationError,
     MissingDependencyError,
     RecordingError,
 )
+from robot_dynamics_ros.recordings.bag_jobs import find_bags, run_jobs
+from robot_dynamics_ros.recordings.output_folder import claim, filled
 
 
 @pytest.fixture

@@ -14,14 +14,14 @@ from oracles import PinocchioOracle
 from recorded_arm import GRAVITY, NAMES, RecordedArm, arm_xml
 
 from robot_dynamics_ros.__main__ import main
-from robot_dynamics_ros.analysis.bag_analysis import Task, analyze_bag
-from robot_dynamics_ros.analysis.judging.bench import Bench, Choices
-from robot_dynamics_ros.analysis.reading import RecordingReader
-from robot_dynamics_ros.analysis.report_analysis import joint_panels
-from robot_dynamics_ros.analysis.robot_choice import RobotChoice
 from robot_dynamics_ros.dynamics.registry import FORMULATIONS
 from robot_dynamics_ros.errors import RecordingError, UnknownNameError
 from robot_dynamics_ros.model import load_robot
+from robot_dynamics_ros.recordings.metrics.bag_analysis import Task, analyze_bag
+from robot_dynamics_ros.recordings.metrics.evaluator import Choices, Evaluator
+from robot_dynamics_ros.recordings.reading import RecordingReader
+from robot_dynamics_ros.recordings.report.analysis import joint_panels
+from robot_dynamics_ros.recordings.robot_choice import RobotChoice
 
 DATA = Path(__file__).resolve().parents[2].parent / 'shared' / 'data'
 NOMINAL, UNKNOWN = DATA / 'gazebo_scara_nominal', DATA / 'gazebo_scara_unknown_plant'
@@ -143,10 +143,11 @@ def test_friction_and_armature_of_the_description_belong_to_the_model(tmp_path):
     arm = RecordedArm(1200, viscous=2.0, dry=1.5, armature=0.3, xml=xml)
     result = analyzed(arm.bag(tmp_path / 'bag'))
     effort = result.figures['effort']
-    # The smooth sign of dry friction is off by 2 exp(-2 |v| / vs) at the slowest judged velocity.
+    # The smooth sign of Coulomb friction is off by 2 exp(-2 |v| / vs) at the slowest judged
+    # velocity.
     assert max(effort['residual_peak']) < 2.0 * 1.5 * np.exp(-2.0 * 5.0) + 1e-8
     slow = (np.abs(arm.v_next[:-1]) < 5e-3).sum(axis=0)
-    assert effort['left_out']['at rest with dry friction'] == slow.tolist()
+    assert effort['left_out']['at rest with Coulomb friction'] == slow.tolist()
     h = 1e-3
     lost = h * np.sum((2.0 * arm.v_next + 1.5 * np.sign(arm.v_next)) * 0.5 * (arm.v_next + arm.v))
     assert result.figures['energy']['lost_in_friction'] == pytest.approx(lost, rel=1e-3)
@@ -168,7 +169,7 @@ def test_passive_joints_of_a_closed_loop_are_told_instead_of_judged(tmp_path):
     assert said(result).startswith('look: no effort acts at elbow though the motion needs some')
 
 
-# Timing -----------------------------------------------------------------------------------------
+# Timing of the samples ---------------------------------------------------------------------------
 
 
 def smooth_arm(path: Path, rng, noise: float, *, measured: bool) -> Path:
@@ -223,7 +224,7 @@ def test_the_figures_do_not_depend_on_the_chunks(noise, rng, tmp_path):
     for seconds in (0.9, float('inf')):
         with RecordingReader(bag) as reader:
             tree = load_robot(reader.description)
-            bench = Bench(tree, Choices(timing='continuous'), remarks=reader.remarks)
+            bench = Evaluator(tree, Choices(timing='continuous'), remarks=reader.remarks)
             bench.judge(reader.chunks(seconds))
             found.append(bench.figures())
     if noise:  # the cut-off is found in the first chunk, and may differ

@@ -31,11 +31,11 @@ from rosbags.rosbag2 import StoragePlugin, Writer
 from rosbags.typesys import Stores, get_types_from_msg, get_typestore
 from urdf_text import joint, link, robot
 
-from robot_dynamics_ros.analysis.bag import BagReader, BagWriter
-from robot_dynamics_ros.analysis.cdr import NumberColumns, StateColumns
-from robot_dynamics_ros.analysis.reading import read_chunks, read_recording
 from robot_dynamics_ros.errors import RecordingError, UnknownNameError
+from robot_dynamics_ros.messages.cdr import NumberColumns, StateColumns
 from robot_dynamics_ros.model import load_robot
+from robot_dynamics_ros.recordings.bag.reader import BagReader, BagWriter
+from robot_dynamics_ros.recordings.reading import read_chunks, read_recording
 
 DATA = Path(__file__).resolve().parents[2].parent / 'shared' / 'data'
 COLUMNS = (

@@ -9,13 +9,13 @@ from oracles import PinocchioOracle
 from samples import SAMPLES, TWO_R, sample
 from synthetic_runs import pinocchio_parameters, pinocchio_regressor
 
-from robot_dynamics_ros.analysis.identification.base_parameters import (
+from robot_dynamics_ros.errors import UnknownNameError
+from robot_dynamics_ros.identification.base_parameters import (
     combination,
     reduce_columns,
     structural_base,
 )
-from robot_dynamics_ros.analysis.identification.unknowns import Motion, Unknowns
-from robot_dynamics_ros.errors import UnknownNameError
+from robot_dynamics_ros.identification.unknowns import JointMotion, Unknowns
 
 
 def base_of(name, terms=()):
@@ -81,11 +81,11 @@ def test_effort_depends_on_the_combinations_alone(name, rng):
 
 def test_columns_of_friction_armature_and_offset_are_what_they_say(rng):
     robot = sample('scara')
-    unknowns = Unknowns(robot.tree, ('offset', 'armature', 'damping', 'dry_friction'))
+    unknowns = Unknowns(robot.tree, ('offset', 'armature', 'damping', 'coulomb_friction'))
     q, v, a, v_end = rng.normal(size=(4, 1, 4))
     values = np.concatenate([pinocchio_parameters(robot), rng.normal(size=16)])
     b, dry, armature, offset = values[40:].reshape(4, 4)
-    found = unknowns.columns(Motion(q, v, a, v_end, np.sign(v_end)))[0] @ values
+    found = unknowns.columns(JointMotion(q, v, a, v_end, np.sign(v_end)))[0] @ values
     oracle = PinocchioOracle(robot.xml, robot.gravity, robot.tree.joint_names)
     expected = oracle.inverse_dynamics(q[0], v[0], a[0]) + b * v_end[0]
     expected += dry * np.sign(v_end[0]) + armature * a[0] + offset
@@ -127,5 +127,7 @@ def test_combinations_are_printed_as_sums():
 
 
 def test_an_unknown_term_is_refused_with_those_that_exist():
-    with pytest.raises(UnknownNameError, match='known: armature, damping, dry_friction, offset'):
+    with pytest.raises(
+        UnknownNameError, match='known: armature, coulomb_friction, damping, offset'
+    ):
         Unknowns(sample('scara').tree, ('stiction',))

@@ -11,10 +11,10 @@ import pinocchio
 import pytest
 from samples import sample
 
-from robot_dynamics_ros.control.carried_load import CarriedLoad
+from robot_dynamics_ros.control.laws.registry import LAWS, make_law
 from robot_dynamics_ros.control.loop import ControlLoop
-from robot_dynamics_ros.control.loop_settings import LoopSettings
-from robot_dynamics_ros.control.registry import LAWS, make_law
+from robot_dynamics_ros.control.payload import PayloadModel
+from robot_dynamics_ros.control.settings import LoopSettings
 from robot_dynamics_ros.errors import ConfigurationError, ModelError, UnknownNameError
 from robot_dynamics_ros.model.payload import Payload
 from robot_dynamics_ros.symbolic.kernel import compile_kernel
@@ -41,7 +41,7 @@ def expected(model, q, v, a):
 
 def loaded(name: str):
     tree = sample(name).tree
-    load = CarriedLoad(tree)
+    load = PayloadModel(tree)
     return tree, load, load.kernels(compile_kernel(tree))
 
 

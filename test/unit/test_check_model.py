@@ -13,7 +13,7 @@ import pytest
 from samples import SAMPLES, sample, world_files
 from urdf_text import joint, link, robot
 
-from robot_dynamics_ros.apps import check_model as command
+from robot_dynamics_ros.cli import check_model as command
 from robot_dynamics_ros.description.shipped import (
     MECHANISMS,
     ROBOTS,

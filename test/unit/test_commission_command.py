@@ -38,7 +38,7 @@ def swing() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     gravity = np.array([pinocchio.computeGeneralizedGravity(model, data, row) for row in position])
     # At rest friction holds some of the weight, another part in every pose; it opposes motion.
     rest = 0.5 * rng.uniform(-1.0, 1.0, (POSES, 4))[leg]
-    friction = TREE.dry_friction * np.where(np.abs(velocity) > 1e-9, np.sign(velocity), rest)
+    friction = TREE.coulomb_friction * np.where(np.abs(velocity) > 1e-9, np.sign(velocity), rest)
     return position, velocity, gravity + friction
 
 
@@ -76,7 +76,7 @@ def test_a_true_profile_ends_in_0(bag, tmp_path, capsys):
     found = json.loads(file.read_text())
     assert found['poses'] == POSES
     assert found['joints']['joint1']['slope'] is None  # its axis is vertical
-    # Dry friction of 0.3 N m blurs the 4 N m that joint 2 carries.
+    # Coulomb friction of 0.3 N m blurs the 4 N m that joint 2 carries.
     assert found['joints']['joint2']['slope'] == pytest.approx(1.0, abs=0.1)
 
 

@@ -11,9 +11,13 @@ import pinocchio
 import pytest
 from samples import sample, shipped
 
-from robot_dynamics_ros.analysis.commissioning import check_held
-from robot_dynamics_ros.analysis.motion_checks import check_limits, check_velocities, check_work
-from robot_dynamics_ros.analysis.readings import Readings
+from robot_dynamics_ros.commissioning.driver_samples import DriverSamples
+from robot_dynamics_ros.commissioning.held_arm import check_held
+from robot_dynamics_ros.commissioning.motion_checks import (
+    check_limits,
+    check_velocities,
+    check_work,
+)
 from robot_dynamics_ros.errors import RecordingError
 
 TREE = sample('four_dof').tree
@@ -27,12 +31,12 @@ def held(count: int = 8):
     model = pinocchio.buildModelFromXML(sample('four_dof').xml)
     data = model.createData()
     gravity = np.array([pinocchio.computeGeneralizedGravity(model, data, x) for x in q])
-    return q, gravity + 0.7 * TREE.dry_friction * rng.uniform(-1.0, 1.0, q.shape)
+    return q, gravity + 0.7 * TREE.coulomb_friction * rng.uniform(-1.0, 1.0, q.shape)
 
 
-def readings(position, effort, scale=1.0, effort_scale=1.0) -> Readings:
+def readings(position, effort, scale=1.0, effort_scale=1.0) -> DriverSamples:
     one = np.ones(4)
-    return Readings(
+    return DriverSamples(
         np.arange(len(position), dtype=float),
         np.asarray(position),
         np.zeros_like(position),
@@ -71,7 +75,7 @@ def test_a_driver_that_is_understood_gives_no_error_and_slopes_of_one():
     # Friction blurs what joint 4 carries, 0.15 N m with 0.06 N m of friction.
     np.testing.assert_allclose(found.slope[1:3], 1.0, atol=0.05)
     assert found.correlation[1, 1] > 0.99
-    assert (found.residual <= 0.7 * TREE.dry_friction).all()
+    assert (found.residual <= 0.7 * TREE.coulomb_friction).all()
 
 
 def test_a_joint_without_weight_is_said_not_to_be_checked():
@@ -220,7 +224,7 @@ def moving(unit: float = 1.0):
     rng = np.random.default_rng(4)
     noise = 1e-5 * rng.normal(size=position.shape)
     one = np.ones(4)
-    return Readings(
+    return DriverSamples(
         time,
         (position + noise) / unit,
         velocity / unit,
@@ -236,7 +240,7 @@ def moving(unit: float = 1.0):
 def test_rests_are_found_whatever_the_unit(unit):
     run = moving(unit)
     one = np.ones(4)
-    believed = Readings(**{**vars(run), 'scale': one, 'velocity_scale': one})
+    believed = DriverSamples(**{**vars(run), 'scale': one, 'velocity_scale': one})
     poses = believed.poses()
     assert len(poses.time) == 4  # of the five, the first is left at once
     q, _ = held(5)
@@ -254,7 +258,7 @@ def test_velocities_are_compared_with_the_derivatives_of_positions():
     assert check_velocities(TREE, run) == []
 
     def wrong(velocity):
-        changed = Readings(**{**vars(run), 'velocity': velocity})
+        changed = DriverSamples(**{**vars(run), 'velocity': velocity})
         return [str(finding) for finding in check_velocities(TREE, changed)]
 
     (error,) = wrong(run.velocity * but(-1.0, 2))

@@ -10,7 +10,7 @@ import pytest
 from samples import sample
 
 from robot_dynamics_ros.__main__ import main
-from robot_dynamics_ros.apps import compare
+from robot_dynamics_ros.cli import compare
 from robot_dynamics_ros.dynamics import registry
 from robot_dynamics_ros.dynamics.agreement import QUANTITIES, agreement
 from robot_dynamics_ros.dynamics.newton_euler import NewtonEuler

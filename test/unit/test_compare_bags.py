@@ -12,9 +12,9 @@ from bags import MS, REFERENCE, SECOND, command, state, text, write
 from recorded_arm import NAMES, RecordedArm, arm_xml
 
 from robot_dynamics_ros.__main__ import main
-from robot_dynamics_ros.analysis.alignment import align, at_times
-from robot_dynamics_ros.analysis.reading import read_recording
 from robot_dynamics_ros.errors import ConfigurationError, RecordingError
+from robot_dynamics_ros.recordings.compare.alignment import align, at_times
+from robot_dynamics_ros.recordings.reading import read_recording
 
 
 def program(t):

@@ -9,11 +9,11 @@ from oracles import PinocchioOracle
 from samples import random_state, sample, shipped
 from scipy.integrate import solve_ivp
 
+from robot_dynamics_ros.constraints.feasibility import check_feasibility, starting_configuration
 from robot_dynamics_ros.constraints.program_file import load_program
-from robot_dynamics_ros.constraints.rehearsal import rehearse, starting_configuration
 from robot_dynamics_ros.constraints.stabilization import stabilizing_effort
-from robot_dynamics_ros.control.control_law import Reference
-from robot_dynamics_ros.control.registry import make_law
+from robot_dynamics_ros.control.laws.control_law import Reference
+from robot_dynamics_ros.control.laws.registry import make_law
 from robot_dynamics_ros.description.shipped import share_directory
 from robot_dynamics_ros.errors import ParameterError, ProgramError
 from robot_dynamics_ros.model import load_robot
@@ -59,7 +59,7 @@ def test_effort_is_3_1_plus_armature_and_friction(robot, rng):
             singularity=program.singularity,
         )  # fmt: skip
         drives = tree.armature * expected.acceleration + tree.damping * v
-        drives += tree.dry_friction * np.tanh(v / 1e-3)
+        drives += tree.coulomb_friction * np.tanh(v / 1e-3)
         wanted = expected.effort + drives
         assert law.scale == 1.0
         np.testing.assert_allclose(found, wanted, atol=1e-11 * np.abs(wanted).max())
@@ -96,7 +96,7 @@ def test_the_clock_starts_at_reset_or_at_the_first_tick(robot, rng):
 def test_a_blend_starts_without_a_demand_and_ends_on_the_program(robot):
     """The target is led away from the measured f: no feedback at first, f = o(t) throughout."""
     tree = robot.tree.with_changes(
-        armature=np.zeros(4), damping=np.zeros(4), dry_friction=np.zeros(4)
+        armature=np.zeros(4), damping=np.zeros(4), coulomb_friction=np.zeros(4)
     )
     program = load_program(PROGRAMS[tree.name], tree)
     object.__setattr__(program, 'blend', 1.0)
@@ -295,7 +295,7 @@ def test_joints_without_a_drive_get_no_effort_and_still_move_as_commanded(rng):
     """Accelerations of the closed linkage from the cut tree and its loop reaction (Pinocchio)."""
     tree = four_bar()
     law = make_law(NAME, tree, program='four_bar_loop', limit_effort=False)
-    path = rehearse(law.program, samples=40)
+    path = check_feasibility(law.program, samples=40)
     oracle = PinocchioOracle(tree.xml, tuple(tree.gravity), tree.joint_names)
     driven = [tree.joint_index(name) for name in ('lower_arm_joint', 'crank_joint')]
     for k in range(0, 40, 5):
@@ -311,7 +311,7 @@ def test_joints_without_a_drive_get_no_effort_and_still_move_as_commanded(rng):
         b = oracle.coriolis_matrix(q, v) @ v + oracle.gravity_forces(q)
         K = np.block([[A, -Gamma.T], [Gamma, np.zeros((2, 2))]])
         a = np.linalg.solve(K, np.concatenate([tau - b, -beta]))[:4]
-        # The start of the rehearsal satisfies the loop to 1e-8 only, times G0 = 400.
+        # The start of the feasibility check satisfies the loop to 1e-8 only, times G0 = 400.
         np.testing.assert_allclose(a, law.acceleration, atol=1e-4)
     parts = law.decompose(t, q, v, Reference(4))
     np.testing.assert_allclose(sum(parts.values()), tau, atol=1e-10)

@@ -15,11 +15,11 @@ import pytest
 from rich.progress import Progress
 
 from benchmark import drivers
-from benchmark.driver_run import Case, is_unstable, make_arm, run, start_of
-from robot_dynamics_ros.analysis.metrics import tracking_metrics
-from robot_dynamics_ros.apps.lockstep import SETTLE, run_lockstep
-from robot_dynamics_ros.control.registry import make_law
+from benchmark.driver_run import DriverCase, is_unstable, make_arm, run, start_of
+from robot_dynamics_ros.control.laws.registry import make_law
 from robot_dynamics_ros.errors import ParameterError
+from robot_dynamics_ros.recordings.lockstep import SETTLE, run_lockstep
+from robot_dynamics_ros.recordings.metrics.tracking_metrics import tracking_metrics
 from robot_dynamics_ros.simulation.mujoco_plant import MujocoPlant
 
 FREQUENCY, DAMPING, SUBSTEPS = 12.0, 1.0, 4
@@ -35,7 +35,7 @@ def short(robot='scara', profile='generic_ros2_control'):
 @pytest.mark.parametrize('robot', ROBOTS)
 def test_without_imperfections_it_is_the_plain_loop_to_the_digit(robot, law):
     arm = short(robot)
-    trace = run(arm, Case(), law)
+    trace = run(arm, DriverCase(), law)
     made = make_law(law, arm.tree, natural_frequency=FREQUENCY, damping_ratio=DAMPING, period=1e-3)
     plain = run_lockstep(MujocoPlant(arm.tree, substeps=SUBSTEPS), made, arm.motion)
     np.testing.assert_array_equal(trace.position, plain.position)
@@ -64,7 +64,9 @@ def late_joint(reference, states, commands) -> np.ndarray:
 
 @pytest.mark.parametrize('robot', ROBOTS)
 def test_tracking_gets_worse_with_every_millisecond_as_a_late_double_integrator_does(robot):
-    traces = {total: run(short(robot), Case.delayed(total, 1.0)) for total in (0, 1, 2, 4, 10)}
+    traces = {
+        total: run(short(robot), DriverCase.delayed(total, 1.0)) for total in (0, 1, 2, 4, 10)
+    }
     errors = {total: trace.metrics().tool_rms_mm for total, trace in traces.items()}
     values = list(errors.values())
     assert all(a < b for a, b in zip(values, values[1:], strict=False)), errors
@@ -77,14 +79,16 @@ def test_tracking_gets_worse_with_every_millisecond_as_a_late_double_integrator_
 
 
 def test_states_stamped_when_measured_are_compared_with_the_reference_of_that_time():
-    late = run(short(), Case(state_delay=10)).metrics().tool_rms_mm
-    stamped = run(short(), Case(state_delay=10, stamped_when_measured=True)).metrics().tool_rms_mm
+    late = run(short(), DriverCase(state_delay=10)).metrics().tool_rms_mm
+    stamped = (
+        run(short(), DriverCase(state_delay=10, stamped_when_measured=True)).metrics().tool_rms_mm
+    )
     assert stamped < 0.5 * late
 
 
 def test_a_lost_command_leaves_the_one_before_acting():
     loss = 0.3
-    trace = run(short(), Case(command_loss=loss))
+    trace = run(short(), DriverCase(command_loss=loss))
     drawn = np.random.default_rng(1)  # the link's seed
     lost = np.array([drawn.random() < loss for _ in trace.time])
     assert 0.25 < lost.mean() < 0.35
@@ -108,7 +112,7 @@ def test_what_the_driver_gives_by_itself_is_not_commanded():
 
 
 def test_a_silence_within_the_timeout_is_ridden_out():
-    trace = run(short(), Case(silence_ms=40))
+    trace = run(short(), DriverCase(silence_ms=40))
     quiet = np.flatnonzero(~trace.answered)
     assert len(quiet) == 40
     assert not trace.stopped.any()
@@ -120,7 +124,7 @@ def test_a_silence_within_the_timeout_is_ridden_out():
 
 @pytest.mark.parametrize('robot', ROBOTS)
 def test_a_silence_beyond_the_timeout_begins_the_stop_action_and_ends_in_holding(robot):
-    trace = run(short(robot), Case(silence_ms=120))
+    trace = run(short(robot), DriverCase(silence_ms=120))
     quiet = np.flatnonzero(~trace.answered)
     last, back = quiet[0] - 1, quiet[-1] + 1
     stopped = np.flatnonzero(trace.stopped)
@@ -207,7 +211,7 @@ def test_the_margin_of_a_joint_is_that_of_the_textbook():
 
 def test_a_delay_that_is_no_whole_number_of_periods_is_refused():
     with pytest.raises(ParameterError, match='multiple of 2 ms'):
-        run(short('scara', 'ur'), Case(state_delay=3))
+        run(short('scara', 'ur'), DriverCase(state_delay=3))
 
 
 def test_only_the_profiles_of_an_arm_are_run():
@@ -218,7 +222,7 @@ def test_only_the_profiles_of_an_arm_are_run():
 
 def test_every_table_and_the_page_come_of_what_was_measured(monkeypatch, tmp_path, capsys):
     small = {'ROBOTS': ('scara',), 'DELAYS': (2,), 'BEYOND': (), 'EVEN': (0,), 'OUT': tmp_path,
-             'CASES': (Case('nothing'),), 'SILENCES': (60,)}  # fmt: skip
+             'CASES': (DriverCase('nothing'),), 'SILENCES': (60,)}  # fmt: skip
     for name, value in small.items():
         monkeypatch.setattr(drivers, name, value)
     monkeypatch.setattr(drivers, 'make_arm', short)
@@ -228,7 +232,7 @@ def test_every_table_and_the_page_come_of_what_was_measured(monkeypatch, tmp_pat
     assert drivers.main() == 0
     found = json.loads((tmp_path / 'drivers.json').read_text(encoding='utf-8'))
     error = found['delay']['scara']['delay 2 ms']['computed_torque']['tool']
-    assert error == run(short(), Case.delayed(2, 1.0)).metrics().tool_rms_mm
+    assert error == run(short(), DriverCase.delayed(2, 1.0)).metrics().tool_rms_mm
     assert 'crosses over at 24.7 rad/s with 76 degrees' in capsys.readouterr().out
     html = (tmp_path / 'drivers.html').read_text(encoding='utf-8')
     assert '<script src=' not in html

@@ -11,10 +11,10 @@ import pinocchio
 import pytest
 from samples import sample
 
-from robot_dynamics_ros.control.driver_share import DriverShare
+from robot_dynamics_ros.control.drivers.compensation import DriverCompensation
+from robot_dynamics_ros.control.laws.registry import make_law
 from robot_dynamics_ros.control.loop import ControlLoop
-from robot_dynamics_ros.control.loop_settings import LoopSettings
-from robot_dynamics_ros.control.registry import make_law
+from robot_dynamics_ros.control.settings import LoopSettings
 from robot_dynamics_ros.errors import ParameterError
 from robot_dynamics_ros.symbolic.kernel import compile_kernel
 
@@ -32,14 +32,14 @@ def gravity(q=PLACE) -> np.ndarray:
 
 
 def friction(v) -> np.ndarray:
-    return TREE.damping * v + TREE.dry_friction * np.tanh(v / 1e-3)
+    return TREE.damping * v + TREE.coulomb_friction * np.tanh(v / 1e-3)
 
 
 class Run:
     """A loop that is fed by hand."""
 
     def __init__(self, law='computed_torque', terms=(), parameters=None, **settings) -> None:
-        driver = DriverShare(TREE, KERNELS.gravity_forces, terms) if terms else None
+        driver = DriverCompensation(TREE, KERNELS.gravity_forces, terms) if terms else None
         chosen = LoopSettings(**{'activation_ramp_s': 0.0, **settings})
         made = make_law(law, TREE, KERNELS, **(parameters or {}))
         self.loop = ControlLoop(TREE, KERNELS, made, chosen, driver=driver)

@@ -11,13 +11,13 @@ from oracles import PinocchioOracle
 from samples import sample
 from synthetic_runs import pinocchio_regressor
 
-from robot_dynamics_ros.analysis.excitation import design_excitation
-from robot_dynamics_ros.analysis.excitation_problem import Bounds
-from robot_dynamics_ros.analysis.identification.base_parameters import structural_base
-from robot_dynamics_ros.analysis.identification.unknowns import Unknowns
-from robot_dynamics_ros.apps.excite import excitation_trajectory
-from robot_dynamics_ros.control.trajectory import check_limits
+from robot_dynamics_ros.cli.excite import excitation_trajectory
+from robot_dynamics_ros.control.trajectories.trajectory import check_limits
 from robot_dynamics_ros.errors import ParameterError, UnknownNameError, UnreachableError
+from robot_dynamics_ros.identification.base_parameters import structural_base
+from robot_dynamics_ros.identification.excitation import design_excitation
+from robot_dynamics_ros.identification.excitation_problem import Bounds
+from robot_dynamics_ros.identification.unknowns import Unknowns
 
 FLOOR = 0.30  # m above the base, below which the tool must not go
 WALL = 0.45  # m to the front
@@ -48,12 +48,12 @@ def test_the_motion_keeps_position_and_velocity_limits():
 
 
 def efforts_by_pinocchio(robot, tree, found):
-    """Largest effort of each joint, its dry friction against it."""
+    """Largest effort of each joint, its Coulomb friction against it."""
     oracle = PinocchioOracle(robot.xml, robot.gravity, robot.tree.joint_names)
     q, v, a = (part[::10] for part in table(found))
     rigid = np.array([oracle.inverse_dynamics(*state) for state in zip(q, v, a, strict=True)])
     effort = rigid + tree.armature * a + tree.damping * v
-    return (np.abs(effort) + tree.dry_friction).max(axis=0)
+    return (np.abs(effort) + tree.coulomb_friction).max(axis=0)
 
 
 @pytest.mark.parametrize('weakness', [1.0, 0.15])

@@ -19,16 +19,16 @@ from robot_dynamics_ros.constraints.error_dynamics import (
     sampled_radius,
     stabilizing,
 )
+from robot_dynamics_ros.constraints.feasibility import check_feasibility
 from robot_dynamics_ros.constraints.program_file import load_program
-from robot_dynamics_ros.constraints.rehearsal import rehearse
-from robot_dynamics_ros.control.gain_design import (
+from robot_dynamics_ros.control.design.gain_design import (
     Gains,
     frequency_for,
     gains_from_poles,
     largest_period,
     lqr_gains,
 )
-from robot_dynamics_ros.control.loop_margins import loop_margins, program_margins
+from robot_dynamics_ros.control.design.loop_margins import loop_margins, program_margins
 from robot_dynamics_ros.dynamics.registry import make_formulation
 from robot_dynamics_ros.errors import ParameterError, ShapeError
 
@@ -37,7 +37,7 @@ from robot_dynamics_ros.errors import ParameterError, ShapeError
 def program_and_path(request):
     robot = shipped('scara' if request.param == 'scara_circle' else 'four_dof')
     program = load_program(request.param, robot.tree, check=False)
-    return program, rehearse(program, samples=60)
+    return program, check_feasibility(program, samples=60)
 
 
 # ---- poles, frequency, decay --------------------------------------------------------------------

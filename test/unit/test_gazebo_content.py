@@ -18,7 +18,7 @@ import yaml
 from robot_dynamics_ros.description.urdf import read_description
 from robot_dynamics_ros.errors import ConfigurationError, DescriptionError
 from robot_dynamics_ros.model.robot_tree import load_robot
-from robot_dynamics_ros.nodes.gazebo_bridge import bridge_entries, bridge_file
+from robot_dynamics_ros.ros.gazebo.bridge import bridge_entries, bridge_file
 
 PROJECT = Path(__file__).resolve().parents[2]
 ARMS = ('scara', 'four_dof')
@@ -58,7 +58,7 @@ def numbers(element: ElementTree.Element | None) -> list[float]:
 
 def controller_gravity() -> list[float]:
     """Return the default of the controller's parameter gravity, from its source."""
-    path = PROJECT / 'robot_dynamics_ros' / 'nodes' / 'controller_parameters.py'
+    path = PROJECT / 'robot_dynamics_ros' / 'ros' / 'controller' / 'parameters.py'
     for node in ast.walk(ast.parse(path.read_text(encoding='utf-8'))):
         if isinstance(node, ast.Call) and ast.unparse(node.func) == 'P':
             name, default = node.args[:2]
@@ -129,22 +129,22 @@ def test_the_native_description_is_the_arm_without_drive_inertia(robot):
     assert (simulated.armature == 0.0).all()
     for name in ('joint_names', 'parent', 'mass', 'com', 'inertia', 'axis', 'p_PJ', 'R_PJ',
                  'position_lower', 'position_upper', 'velocity_limit', 'effort_limit', 'damping',
-                 'dry_friction'):  # fmt: skip
+                 'coulomb_friction'):  # fmt: skip
         np.testing.assert_array_equal(getattr(arm, name), getattr(simulated, name))
 
 
 @each_arm
-def test_dry_friction_can_be_left_out_and_nothing_else_with_it(robot):
+def test_coulomb_friction_can_be_left_out_and_nothing_else_with_it(robot):
     path = PROJECT / 'urdf' / f'{robot}.urdf.xacro'
     with_it = load_robot(path, mappings={'gazebo': 'native'})
-    without = load_robot(path, mappings={'gazebo': 'native', 'dry_friction': 'false'})
-    assert (with_it.dry_friction > 0.0).all()
-    assert (without.dry_friction == 0.0).all()
+    without = load_robot(path, mappings={'gazebo': 'native', 'coulomb_friction': 'false'})
+    assert (with_it.coulomb_friction > 0.0).all()
+    assert (without.coulomb_friction == 0.0).all()
     np.testing.assert_array_equal(with_it.damping, without.damping)
 
 
 @each_arm
-@pytest.mark.parametrize('argument', ['gazebo', 'dry_friction'])
+@pytest.mark.parametrize('argument', ['gazebo', 'coulomb_friction'])
 def test_a_word_that_is_no_choice_is_refused(robot, argument):
     with pytest.raises(DescriptionError, match='nonsense'):
         urdf(robot, **{argument: 'nonsense'})

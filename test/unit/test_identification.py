@@ -11,38 +11,38 @@ import pytest
 from samples import random_tree, sample
 from synthetic_runs import Drives, periodic_motion, pinocchio_parameters, semi_implicit_run
 
-from robot_dynamics_ros.analysis.identification.base_parameters import (
+from robot_dynamics_ros.errors import ConfigurationError, ModelError, RecordingError
+from robot_dynamics_ros.identification.base_parameters import (
     reduce_columns,
     structural_base,
 )
-from robot_dynamics_ros.analysis.identification.choice import Request
-from robot_dynamics_ros.analysis.identification.correction import (
+from robot_dynamics_ros.identification.choice import Request
+from robot_dynamics_ros.identification.correction import (
     corrected_urdf,
     parameter_patch,
 )
-from robot_dynamics_ros.analysis.identification.gravity import gravity_mismatch
-from robot_dynamics_ros.analysis.identification.identify import (
+from robot_dynamics_ros.identification.gravity import gravity_mismatch
+from robot_dynamics_ros.identification.identify import (
     conclude,
     gather,
     identify,
     make_plan,
 )
-from robot_dynamics_ros.analysis.identification.least_squares import (
+from robot_dynamics_ros.identification.least_squares import (
     Block,
     Estimate,
     estimate,
     make_block,
     student_factor,
 )
-from robot_dynamics_ros.analysis.identification.physical import physical_parameters
-from robot_dynamics_ros.analysis.identification.pseudo_inertia import (
+from robot_dynamics_ros.identification.physical import physical_parameters
+from robot_dynamics_ros.identification.pseudo_inertia import (
     Divergence,
     parameters_of,
     pseudo_inertia,
 )
-from robot_dynamics_ros.analysis.identification.unknowns import Unknowns
-from robot_dynamics_ros.analysis.identification.validation import residual_series, validate
-from robot_dynamics_ros.errors import ConfigurationError, ModelError, RecordingError
+from robot_dynamics_ros.identification.unknowns import Unknowns
+from robot_dynamics_ros.identification.validation import residual_series, validate
 from robot_dynamics_ros.model import load_robot
 from robot_dynamics_ros.model.check import check_model
 
@@ -73,7 +73,7 @@ def wrong(tree):
 
 
 def truth_of(robot, drives, unknowns):
-    terms = {'damping': drives.damping, 'dry_friction': drives.dry_friction}
+    terms = {'damping': drives.damping, 'coulomb_friction': drives.coulomb_friction}
     terms |= {'armature': drives.armature, 'offset': drives.offset}
     return np.concatenate(
         [pinocchio_parameters(robot), *(np.array(terms[term]) for term in unknowns.terms)]
@@ -109,7 +109,7 @@ def test_the_corrected_urdf_is_the_corrected_robot_and_explains_the_data(name):
     robot, tree, run = sample(name), wrong(sample(name).tree), run_of(name)
     found = identify([run], tree, request=EXACT)
     again = load_robot(corrected_urdf(found), robot.gravity, effort_limit=1.0)
-    for attribute in ('mass', 'com', 'inertia', 'damping', 'dry_friction', 'armature'):
+    for attribute in ('mass', 'com', 'inertia', 'damping', 'coulomb_friction', 'armature'):
         # Written with all digits; moved to the link's frame and back.
         np.testing.assert_allclose(
             getattr(again, attribute), getattr(found.tree, attribute), rtol=0, atol=1e-12
@@ -126,7 +126,7 @@ def test_offsets_are_found_where_asked_for():
     robot, drives = sample('planar_2r'), drives_of(2, offset=0.7)
     run = exact_run(robot, drives)
     tree = wrong(robot.tree)
-    terms = ('damping', 'dry_friction', 'offset')
+    terms = ('damping', 'coulomb_friction', 'offset')
     without = tree.with_changes(armature=np.array(drives.armature))
     found = identify([run], without, terms, EXACT)
     np.testing.assert_allclose(found.offset, 0.7, atol=1e-6)
@@ -358,10 +358,10 @@ def test_a_robot_without_urdf_text_gives_no_urdf():
 # ---- validation and gravity ---------------------------------------------------------------------
 
 
-def test_at_rest_only_what_exceeds_the_dry_friction_counts():
+def test_at_rest_only_what_exceeds_the_coulomb_friction_counts():
     robot, drives = sample('planar_2r'), Drives([0.0] * 2, [2.0, 0.0], [0.0] * 2, [0.0] * 2)
     run = exact_run(robot, drives)
-    tree = free_of_limits(robot.tree).with_changes(dry_friction=np.array([2.0, 0.0]))
+    tree = free_of_limits(robot.tree).with_changes(coulomb_friction=np.array([2.0, 0.0]))
     # Friction of another size and direction than sliding friction, as of a joint that sticks.
     at_the_end = np.vstack([run.velocity[1:], run.velocity[-1:]])
     effort = run.effort - 2.0 * np.sign(at_the_end) * [1.0, 0.0] + [1.9, 0.0]
@@ -381,7 +381,7 @@ def test_the_gravity_of_a_recording_is_found(gravity):
     run = exact_run(robot, drives, 2.0)
     tree = free_of_limits(sample('rrpr').tree).with_changes(
         damping=np.array(drives.damping),
-        dry_friction=np.array(drives.dry_friction),
+        coulomb_friction=np.array(drives.coulomb_friction),
         armature=np.array(drives.armature),
     )
     found = gravity_mismatch(run, tree)
@@ -396,7 +396,7 @@ def test_the_known_gravities_are_called_by_name():
     robot = replace(sample('scara'), gravity=(0.0, 0.0, -9.8))
     drives = drives_of(4)
     terms = {
-        key: np.array(getattr(drives, key)) for key in ('damping', 'dry_friction', 'armature')
+        key: np.array(getattr(drives, key)) for key in ('damping', 'coulomb_friction', 'armature')
     }
     tree = free_of_limits(sample('scara').tree).with_changes(**terms)
     run = exact_run(robot, drives, 2.0)

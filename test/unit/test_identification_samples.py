@@ -10,16 +10,16 @@ import pytest
 from samples import sample
 from synthetic_runs import Drives, midpoint_run, periodic_motion, recording, semi_implicit_run
 
-from robot_dynamics_ros.analysis.identification.base_parameters import structural_base
-from robot_dynamics_ros.analysis.identification.choice import Request, choose_preparation
-from robot_dynamics_ros.analysis.identification.filtering import (
+from robot_dynamics_ros.errors import ParameterError, RecordingError, UnknownNameError
+from robot_dynamics_ros.estimation.filtering import (
     low_pass,
     noise_cutoff,
     white_noise,
 )
-from robot_dynamics_ros.analysis.identification.preparation import Preparation, prepare
-from robot_dynamics_ros.analysis.identification.unknowns import Unknowns
-from robot_dynamics_ros.errors import ParameterError, RecordingError, UnknownNameError
+from robot_dynamics_ros.identification.base_parameters import structural_base
+from robot_dynamics_ros.identification.choice import Request, choose_preparation
+from robot_dynamics_ros.identification.preparation import Preparation, prepare
+from robot_dynamics_ros.identification.unknowns import Unknowns
 
 STEP = 1e-3
 DRIVES = Drives([0.6, 0.3], [0.8, 0.4], [0.05, 0.02], [0.0, 0.0])

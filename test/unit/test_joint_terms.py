@@ -28,10 +28,10 @@ def test_friction_is_viscous_plus_smooth_dry(tree):
     assert np.allclose(JointTerms.of(tree).friction(V), expected, rtol=1e-15)
 
 
-def test_dry_friction_reaches_76_percent_at_the_stiction_velocity(tree):
+def test_coulomb_friction_reaches_76_percent_at_the_stiction_velocity(tree):
     terms = JointTerms.of(tree, stiction_velocity=0.02)
     at = terms.friction(np.full(4, 0.02)) - terms.damping * 0.02
-    assert np.allclose(at / terms.dry_friction, math.tanh(1.0), rtol=1e-12)
+    assert np.allclose(at / terms.coulomb_friction, math.tanh(1.0), rtol=1e-12)
 
 
 def test_friction_takes_energy_in_both_directions(tree):

@@ -12,6 +12,8 @@ import pytest
 import setuptools
 import yaml
 
+from robot_dynamics_ros.ros.executables import NODES
+
 PROJECT = Path(__file__).resolve().parents[2]
 LAUNCH_FILES = sorted((PROJECT / 'launch').glob('*.launch.py'))
 PARAMETER_FILES = ('scara', 'four_dof', 'parallelogram')
@@ -53,17 +55,17 @@ def installed() -> dict:
 
 @pytest.fixture(scope='module')
 def executables(installed) -> dict[str, str]:
-    """Return the module of each executable, by name."""
+    """Return the module of each node's executable, by name."""
     scripts = installed['entry_points']['console_scripts']
-    pairs = [script.split(' = ') for script in scripts]
+    pairs = [script.split(' = ') for script in scripts if not script.startswith('robot-dynamics')]
     return {name: target.partition(':')[0] for name, target in pairs}
 
 
 def arguments_of_package() -> dict[str, ast.Call]:
     """Return the arguments that launch files share, by the name of their constant."""
     found = {}
-    for module in ('launching', 'gazebo_launching'):
-        tree = tree_of(PROJECT / 'robot_dynamics_ros' / 'nodes' / f'{module}.py')
+    for module in ('launching', 'gazebo/launching'):
+        tree = tree_of(PROJECT / 'robot_dynamics_ros' / 'ros' / f'{module}.py')
         for node in tree.body:
             if isinstance(node, ast.Assign) and calls(node, 'Argument'):
                 found[ast.unparse(node.targets[0])] = node.value
@@ -145,7 +147,7 @@ def executed(name: str, monkeypatch, **given):
     from launch import LaunchContext
     from launch.actions import OpaqueFunction
 
-    from robot_dynamics_ros.nodes import launching
+    from robot_dynamics_ros.ros import launching
 
     monkeypatch.setattr(launching, 'require', lambda *_: None)
     monkeypatch.setattr('shutil.which', lambda _: 'there')
@@ -337,31 +339,31 @@ def test_an_arm_of_a_file_wants_to_be_told_its_motion(monkeypatch):
 # Parameter files ---------------------------------------------------------------------------------
 
 
-NODES = 'robot_dynamics_ros.nodes'
+PACKAGE = 'robot_dynamics_ros.ros'
 
 
 def imported(tree: ast.Module) -> set[str]:
-    """Return the modules of the package's nodes that a module imports."""
+    """Return the modules below ``ros`` that a module imports, by their names there."""
     found = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and node.module:
             whole = [f'{node.module}.{name.name}' for name in node.names]
-            found |= {name for name in (node.module, *whole) if name.startswith(f'{NODES}.')}
-    names = {name.removeprefix(f'{NODES}.').partition('.')[0] for name in found}
+            found |= {name for name in (node.module, *whole) if name.startswith(f'{PACKAGE}.')}
+    names = {name.removeprefix(f'{PACKAGE}.') for name in found}
     return {name for name in names if module_of(name).is_file()}
 
 
 def module_of(name: str) -> Path:
-    return PROJECT.joinpath(*NODES.split('.'), f'{name}.py')
+    return PROJECT.joinpath(*PACKAGE.split('.'), *name.split('.')).with_suffix('.py')
 
 
 def table_modules(node: str) -> list[ast.Module]:
     """Return a node's module, and those it imports, at any remove, that hold its parameters."""
-    found, pending = {}, {node}
+    found, pending = {}, {NODES[node][0]}
     while pending:
         name = pending.pop()
         found[name] = tree_of(module_of(name))
-        tables = {m for m in imported(found[name]) if m.endswith(('_parameters', '_plan'))}
+        tables = {m for m in imported(found[name]) if m.endswith(('parameters', 'plan'))}
         pending |= tables - found.keys()
     return list(found.values())
 
@@ -433,18 +435,12 @@ def test_the_plotjuggler_layout_shows_topics_that_the_controller_has():
 # Installation ------------------------------------------------------------------------------------
 
 
-def test_every_executable_has_a_main(executables):
-    for module in executables.values():
-        path = PROJECT.joinpath(*module.split('.')).with_suffix('.py')
-        functions = [node for node in tree_of(path).body if isinstance(node, ast.FunctionDef)]
-        assert 'main' in [function.name for function in functions], module
-
-
-def test_every_node_with_a_main_is_an_executable(executables):
-    for path in (PROJECT / 'robot_dynamics_ros' / 'nodes').glob('*.py'):
-        functions = [node for node in tree_of(path).body if isinstance(node, ast.FunctionDef)]
-        if 'main' in [function.name for function in functions]:
-            assert executables.get(path.stem) == f'{NODES}.{path.stem}'
+def test_every_executable_has_a_node(executables):
+    assert set(executables) == set(NODES)
+    assert set(executables.values()) == {'robot_dynamics_ros.ros.executables'}
+    for module, name in NODES.values():
+        classes = [n.name for n in tree_of(module_of(module)).body if isinstance(n, ast.ClassDef)]
+        assert name in classes
 
 
 def test_every_shared_file_is_installed_where_it_is_looked_for(installed):

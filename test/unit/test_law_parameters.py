@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 from samples import sample
 
-from robot_dynamics_ros.control.law_parameters import feedback_gains, middle_of_limits
-from robot_dynamics_ros.control.registry import make_law
+from robot_dynamics_ros.control.laws.parameter_checks import feedback_gains, middle_of_limits
+from robot_dynamics_ros.control.laws.registry import make_law
 from robot_dynamics_ros.errors import ParameterError
 
 

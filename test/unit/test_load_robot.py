@@ -77,7 +77,7 @@ def test_what_the_file_leaves_out_is_the_default_of_the_format():
     assert tree.position_lower.tolist() == [0.0]
     assert tree.velocity_limit.tolist() == [np.inf]
     assert tree.gravity.tolist() == [0.0, 0.0, -9.81]
-    for term in (tree.damping, tree.dry_friction, tree.armature):
+    for term in (tree.damping, tree.coulomb_friction, tree.armature):
         assert term.tolist() == [0.0]
 
 
@@ -162,7 +162,7 @@ def test_a_shipped_robot_loads_with_limits_friction_and_a_tool(name):
     assert (tree.effort_limit > 0).all()
     assert np.isfinite(tree.velocity_limit).all()
     assert (tree.position_lower < tree.position_upper).all()
-    for term in (tree.damping, tree.dry_friction, tree.armature):
+    for term in (tree.damping, tree.coulomb_friction, tree.armature):
         assert (term > 0).all()
 
 

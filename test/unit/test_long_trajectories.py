@@ -14,15 +14,15 @@ import numpy as np
 import pytest
 from samples import shipped
 
-from robot_dynamics_ros.control.control_law import Reference
-from robot_dynamics_ros.control.follower import Follower
-from robot_dynamics_ros.control.sampling import ReferenceSampler
-from robot_dynamics_ros.control.trajectories.hold import Hold
+from robot_dynamics_ros.control.laws.control_law import Reference
+from robot_dynamics_ros.control.trajectories.composed import Hold
 from robot_dynamics_ros.control.trajectories.message_arrays import trajectory_arrays
 from robot_dynamics_ros.control.trajectories.quintic import Quintic
+from robot_dynamics_ros.control.trajectories.reference_generator import ReferenceGenerator
+from robot_dynamics_ros.control.trajectories.sampling import ReferenceSampler
 from robot_dynamics_ros.control.trajectories.spline import Knot, KnotTable
-from robot_dynamics_ros.control.trajectories.waypoints import Waypoints
-from robot_dynamics_ros.control.trajectory import check_limits
+from robot_dynamics_ros.control.trajectories.trajectory import check_limits
+from robot_dynamics_ros.control.trajectories.waypoints import JointWaypoints
 from robot_dynamics_ros.errors import TrajectoryError
 
 NANO = 1_000_000_000
@@ -107,7 +107,7 @@ def assert_motion_between(trajectory, knots, rng):
 @pytest.mark.parametrize('derivatives', [0, 1, 2])
 def test_a_table_of_points_moves_as_their_polynomials_to_the_digit(derivatives, rng):
     points, start = random_points(rng, derivatives), somewhere()
-    trajectory = Waypoints(KnotTable.alike(*points), start)
+    trajectory = JointWaypoints(KnotTable.alike(*points), start)
     begin = Knot(0.0, *(x.tolist() for x in (start.position, start.velocity, start.acceleration)))
     assert_motion_between(trajectory, [begin, *one_by_one(*points)], rng)
 
@@ -118,7 +118,7 @@ def test_points_that_give_different_things_move_as_their_polynomials_to_the_digi
         for k, point in enumerate(one_by_one(*random_points(rng, 2)))
     ]
     knots.insert(0, Knot(0.0, [0.1] * JOINTS))
-    assert_motion_between(Waypoints(knots), knots, rng)
+    assert_motion_between(JointWaypoints(knots), knots, rng)
 
 
 def test_the_instants_are_those_that_are_counted_one_by_one(rng):
@@ -128,7 +128,7 @@ def test_the_instants_are_those_that_are_counted_one_by_one(rng):
     for begin, end in zip(times[:-1], times[1:], strict=True):
         pieces = min(32, max(2, math.ceil((end - begin) / step)))
         expected += [begin + (end - begin) * k / pieces for k in range(1, pieces + 1)]
-    found = Waypoints(KnotTable.alike(*points), somewhere()).instants(step)
+    found = JointWaypoints(KnotTable.alike(*points), somewhere()).instants(step)
     np.testing.assert_array_equal(found, expected)
     assert len(found) > 5 * COUNT
 
@@ -184,7 +184,7 @@ def test_a_table_that_breaks_a_rule_is_refused_as_its_points_are(spoil, texts, r
     told = []
     for given in (KnotTable.alike(*points), one_by_one(*points)):
         with pytest.raises(TrajectoryError) as caught:
-            Waypoints(given, somewhere(), names)
+            JointWaypoints(given, somewhere(), names)
         told.append(str(caught.value))
     assert told[0] == told[1]
     for text in texts:
@@ -197,7 +197,7 @@ def test_a_table_of_nothing_of_other_joints_or_of_accelerations_alone_is_refused
     others = KnotTable.alike(times, position, velocity[:, :2], None)
     for given, text in ((nothing, 'has no points'), (others, 'velocity of point 0: has shape')):
         with pytest.raises(TrajectoryError, match=text):
-            Waypoints(given, somewhere())
+            JointWaypoints(given, somewhere())
     with pytest.raises(TrajectoryError, match='point 0: has accelerations but no velocities'):
         KnotTable.alike(times, position, None, acceleration)
 
@@ -251,7 +251,7 @@ PERIOD = NANO // 1000
 
 def moving_follower(ticks=300):
     """Return a follower under way from ``PLACE``, a second of the clock after it rested."""
-    follower = Follower(TREE)
+    follower = ReferenceGenerator(TREE)
     follower.set_sampler(ReferenceSampler(TREE.n, 'zero_order', 1e-3))
     follower.rest_at(PLACE, NANO)
     way = Quintic(PLACE, PLACE + 0.3, 2.0)

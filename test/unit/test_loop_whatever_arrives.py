@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 from samples import sample
 
+from robot_dynamics_ros.control.laws.registry import LAWS
 from robot_dynamics_ros.control.loop import ControlLoop, Observation
-from robot_dynamics_ros.control.loop_parameters import DEFAULTS, build_loop, loop_settings
-from robot_dynamics_ros.control.registry import LAWS
 from robot_dynamics_ros.control.safety import STOP_ACTIONS
+from robot_dynamics_ros.control.setup import DEFAULTS, build_loop, loop_settings
 from robot_dynamics_ros.errors import RobotDynamicsError, TrajectoryError
 from robot_dynamics_ros.model.payload import Payload
 

@@ -31,7 +31,7 @@ ARMS = ('scara', 'four_dof')
 def rigid(tree):
     """Return the bare rigid bodies: no friction, no armature."""
     zero = np.zeros(tree.n)
-    return tree.with_changes(damping=zero, dry_friction=zero, armature=zero)
+    return tree.with_changes(damping=zero, coulomb_friction=zero, armature=zero)
 
 
 def state_of(plant):
@@ -125,7 +125,7 @@ def test_damping_acts_at_the_end_of_the_step_so_that_it_is_stable(name, rng):
 
 
 @pytest.mark.parametrize('name', ARMS)
-def test_dry_friction_holds_below_its_level_and_lets_go_above(name):
+def test_coulomb_friction_holds_below_its_level_and_lets_go_above(name):
     tree = sample(name).tree
     q0 = (tree.position_lower + tree.position_upper) / 2 * 0.8
     gravity = make_formulation('newton_euler', tree).gravity_forces(q0)
@@ -133,14 +133,14 @@ def test_dry_friction_holds_below_its_level_and_lets_go_above(name):
     for share, least, most in ((0.0, 0.0, 1e-12), (0.9, 0.0, 5e-6), (1.2, 1e-3, 1.0)):
         plant.reset(q0)
         for _ in range(1000):
-            plant.step(gravity + share * tree.dry_friction)
+            plant.step(gravity + share * tree.coulomb_friction)
         moved = np.abs(state_of(plant)[0] - q0)
         # A constraint of impedance 0.9999 creeps at about 1e-6 per s.
         assert (moved <= most).all(), share
         assert (moved >= least).all(), share
 
 
-def test_dry_friction_takes_its_level_off_a_moving_joint():
+def test_coulomb_friction_takes_its_level_off_a_moving_joint():
     tree = sample('scara').tree
     plant = MujocoPlant(tree)
     model = make_formulation('newton_euler', tree)
@@ -149,7 +149,7 @@ def test_dry_friction_takes_its_level_off_a_moving_joint():
     effort = np.array([10.0, -5.0, 20.0, -1.0])
     a = acceleration_over_a_step(plant, effort)
     needed = model.inverse_dynamics(q, v, a) + tree.armature * a
-    needed += tree.damping * (v + plant.period * a) + tree.dry_friction * np.sign(v)
+    needed += tree.damping * (v + plant.period * a) + tree.coulomb_friction * np.sign(v)
     assert np.abs(needed - effort).max() < 1e-9  # the solver's tolerance
 
 

@@ -54,9 +54,9 @@ def test_modules_of_the_nodes_import_without_optional_packages():
 
     Nodes are imported where rclpy is; the modules of launch files need launch.
     """
-    skipped = ['robot_dynamics_ros.apps.', 'robot_dynamics_ros.symbolic.native.']
+    skipped = ['robot_dynamics_ros.cli.', 'robot_dynamics_ros.symbolic.native.']
     if util.find_spec('rclpy') is None:
-        skipped.append('robot_dynamics_ros.nodes.')
+        skipped.append('robot_dynamics_ros.ros.')
     done = run_bare(IMPORT_ALL.replace('SKIPPED', repr(tuple(skipped))))
     assert (done.returncode, done.stdout) == (0, ''), done.stdout + done.stderr
 

@@ -33,6 +33,7 @@ EVERYTHING = set().union(*PROVIDED.values())
 # Run in a folder that knows nothing of the checkout: the shipped robot is found nevertheless.
 TRIAL = f"""
 import sys
+from importlib.util import find_spec
 from robot_dynamics_ros.__main__ import main
 assert main(['check_model', 'scara']) == 0
 print('importable', *[name for name in {sorted(EVERYTHING)!r} if find_spec(name)])

@@ -150,10 +150,12 @@ def test_factors_by_joint_reach_their_joint_and_leave_the_described_robot_alone(
     factors = np.array([1.0, 2.0, 0.0, 0.5])
     wrong = with_mismatch(
         tree,
-        Mismatch(damping=factors, dry_friction=2.0, armature=[3.0], com_shift=(0.01, 0.0, -0.02)),
+        Mismatch(
+            damping=factors, coulomb_friction=2.0, armature=[3.0], com_shift=(0.01, 0.0, -0.02)
+        ),
     )
     np.testing.assert_array_equal(wrong.damping, tree.damping * factors)
-    np.testing.assert_array_equal(wrong.dry_friction, 2.0 * tree.dry_friction)
+    np.testing.assert_array_equal(wrong.coulomb_friction, 2.0 * tree.coulomb_friction)
     np.testing.assert_array_equal(wrong.armature, 3.0 * tree.armature)
     np.testing.assert_array_equal(wrong.com, tree.com + [0.01, 0.0, -0.02])
     np.testing.assert_array_equal(wrong.mass, tree.mass)

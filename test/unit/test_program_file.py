@@ -8,8 +8,8 @@ import pytest
 import yaml
 from samples import sample, shipped
 
+from robot_dynamics_ros.constraints.feasibility import check_feasibility
 from robot_dynamics_ros.constraints.program_file import load_program, shipped_programs
-from robot_dynamics_ros.constraints.rehearsal import rehearse
 from robot_dynamics_ros.description.shipped import share_directory
 from robot_dynamics_ros.errors import NonFiniteError, ProgramError, ShapeError
 from robot_dynamics_ros.model import load_robot
@@ -193,7 +193,7 @@ def test_full_gains_that_stabilize_only_together_are_accepted(tree):
 
 
 def test_an_inconsistent_start_is_refused_with_the_row(tree):
-    q = rehearse(load_program(GOOD, tree)).q[0]
+    q = check_feasibility(load_program(GOOD, tree)).q[0]
     load_program({**GOOD, 'start': {'position': q.tolist()}}, tree)
     start = {'position': (q + [0.0, 0.05, 0.0, 0.0]).tolist()}
     row = r'start: is inconsistent: pitch: tool pitch \(rad\) is 0.05'
@@ -297,7 +297,7 @@ def test_shipped_programs_are_accepted_by_name_without_remarks(name):
     assert program.name == name
     assert program.description
     assert program.remarks == ()
-    path = rehearse(program)
+    path = check_feasibility(program)
     # The path is a path: f = 0 and f_dot = 0 along it.
     for t, q, v in zip(path.times[::20], path.q[::20], path.v[::20], strict=True):
         found = program.stack.evaluate(q, v, t)

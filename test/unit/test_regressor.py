@@ -9,13 +9,13 @@ from oracles import PinocchioOracle
 from samples import SAMPLES, random_state, sample
 from synthetic_runs import pinocchio_parameters, pinocchio_regressor
 
-from robot_dynamics_ros.analysis.regressor import (
+from robot_dynamics_ros.errors import ModelError, ShapeError
+from robot_dynamics_ros.identification.regressor import (
     inertial_parameters,
     regressor,
     tensor_of,
     with_inertial_parameters,
 )
-from robot_dynamics_ros.errors import ModelError, ShapeError
 
 
 @pytest.fixture(params=SAMPLES)

@@ -7,17 +7,16 @@ import numpy as np
 import pytest
 from samples import sample, shipped
 
-from robot_dynamics_ros.constraints import instants as where
+from robot_dynamics_ros.constraints import signals as where
 from robot_dynamics_ros.constraints.curves import Circle, Linear, Lissajous
-from robot_dynamics_ros.constraints.instants import instants
+from robot_dynamics_ros.constraints.feasibility import check_feasibility
 from robot_dynamics_ros.constraints.null_space import NullSpaceTask
 from robot_dynamics_ros.constraints.program_file import load_program
-from robot_dynamics_ros.constraints.rehearsal import rehearse
-from robot_dynamics_ros.constraints.signals import Constant, Timed
+from robot_dynamics_ros.constraints.signals import Constant, Timed, instants
 from robot_dynamics_ros.constraints.splines import Spline, Waypoints
 from robot_dynamics_ros.constraints.timing import Clock, Timing
-from robot_dynamics_ros.control.control_law import Reference
-from robot_dynamics_ros.control.registry import make_law
+from robot_dynamics_ros.control.laws.control_law import Reference
+from robot_dynamics_ros.control.laws.registry import make_law
 from robot_dynamics_ros.description.shipped import share_directory
 from robot_dynamics_ros.errors import ProgramError
 from robot_dynamics_ros.model import load_robot
@@ -46,10 +45,10 @@ def test_a_short_excursion_after_a_long_rest_is_seen():
 
 def test_a_slow_signal_does_not_make_the_walk_skip_a_fast_one(monkeypatch):
     """Steps of the slow one alone would be 50 s, forty laps of the circle."""
-    monkeypatch.setattr(where, 'MOST', 100)
+    monkeypatch.setattr(where, 'MOST_INSTANTS', 100)
     circle = {'circle': {'center': [0.35, 0.1, 0.0], 'radius': 0.1}, 'speed': 0.5}
     slow = {'lissajous': {'center': 0.25, 'amplitude': 0.01, 'frequency': 0.001}}
-    path = rehearse(
+    path = check_feasibility(
         load_program(scara_program(circle, slow), sample('scara').tree, check=False), samples=20
     )
     assert len(path.times) == 100
@@ -97,7 +96,7 @@ def test_free_joints_settle_without_overshooting_however_long_a_step():
     still = Constant([0.0])
     still.horizon = 3000.0
     program.stack.signals = (still,)
-    path = rehearse(program)
+    path = check_feasibility(program)
     assert len(path.times) == 200
     assert path.q.min(axis=0) == pytest.approx([0.0, -1.2, -0.5, 0.7], abs=1e-6)
     assert path.q[-1] == pytest.approx([0.0, -1.2, 0.2, 0.9], abs=1e-6)
@@ -131,7 +130,7 @@ def test_the_efforts_on_the_path_are_those_of_the_law(name):
         limit_effort=False,
         friction_velocity='measured',
     )
-    path = rehearse(law.program, samples=40)
+    path = check_feasibility(law.program, samples=40)
     out = np.zeros(4)
     for k in range(0, len(path.times), 7):
         law.reset(0.0, path.q[k], path.v[k])

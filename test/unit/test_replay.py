@@ -14,7 +14,7 @@ from bags import COMMANDS, DESCRIPTION, MS, STATES, Message, write
 from recorded_loop import FIRST, GIVEN, PARAMETERS, TRAJECTORY, RecordedLoop
 
 from robot_dynamics_ros.__main__ import main
-from robot_dynamics_ros.control.driver_file import load_driver_profile
+from robot_dynamics_ros.control.drivers.file import load_driver_profile
 
 AIM = [[0.5, -0.1, 0.15, 0.2], [0.3, -0.4, 0.1, 0.5]]
 STEPS = 520

@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from robot_dynamics_ros.analysis.stamping import Stamper
+from robot_dynamics_ros.recordings.timestamp_assignment import TimestampAssigner
 
 MS = 1_000_000
 WALL = 1_700_000_000_000_000_000  # source times are ns since the epoch
@@ -17,7 +17,7 @@ class Recorded:
 
     def __init__(self, **options):
         self.messages = []
-        self.stamper = Stamper(lambda *message: self.messages.append(message), **options)
+        self.stamper = TimestampAssigner(lambda *message: self.messages.append(message), **options)
         for topic in ('states', 'commands', 'other'):
             self.stamper.add_topic(topic)
 

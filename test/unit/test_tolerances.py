@@ -8,8 +8,8 @@ import math
 import numpy as np
 import pytest
 
-from robot_dynamics_ros.control.control_law import Reference
-from robot_dynamics_ros.control.tolerances import (
+from robot_dynamics_ros.control.laws.control_law import Reference
+from robot_dynamics_ros.control.trajectories.tolerances import (
     JointTolerances,
     ResultCode,
     TrajectoryWatch,

@@ -9,7 +9,7 @@ from oracles import PinocchioOracle
 from samples import random_tree, shipped
 
 from robot_dynamics_ros.constraints.curves import Circle, Line, Lissajous
-from robot_dynamics_ros.control.control_law import Reference
+from robot_dynamics_ros.control.laws.control_law import Reference
 from robot_dynamics_ros.control.trajectories.tool_path import ToolPath, Undulating
 from robot_dynamics_ros.errors import DescriptionError, TrajectoryError
 from robot_dynamics_ros.kinematics.tool_task import FourDofTask, FrameTask, ScaraTask

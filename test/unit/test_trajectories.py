@@ -7,14 +7,13 @@ import numpy as np
 import pytest
 from samples import sample
 
-from robot_dynamics_ros.control.control_law import Reference
-from robot_dynamics_ros.control.trajectories.chain import Chain
-from robot_dynamics_ros.control.trajectories.hold import Hold
+from robot_dynamics_ros.control.laws.control_law import Reference
+from robot_dynamics_ros.control.trajectories.composed import Chain, Hold
 from robot_dynamics_ros.control.trajectories.quintic import Quintic
 from robot_dynamics_ros.control.trajectories.sine import Sine
 from robot_dynamics_ros.control.trajectories.spline import Knot
-from robot_dynamics_ros.control.trajectories.waypoints import Waypoints
-from robot_dynamics_ros.control.trajectory import check_limits
+from robot_dynamics_ros.control.trajectories.trajectory import check_limits
+from robot_dynamics_ros.control.trajectories.waypoints import JointWaypoints
 from robot_dynamics_ros.errors import TrajectoryError
 
 NAMES = ('shoulder', 'elbow')
@@ -58,7 +57,7 @@ def test_quintic_within_bounds_touches_one_of_them(velocity, acceleration):
 
 
 def test_waypoints_with_positions_only_are_straight_lines():
-    trajectory = Waypoints([Knot(0.0, [0.0, 2.0]), Knot(2.0, [1.0, 0.0])])
+    trajectory = JointWaypoints([Knot(0.0, [0.0, 2.0]), Knot(2.0, [1.0, 0.0])])
     position, velocity, acceleration = state(trajectory, 0.5)
     np.testing.assert_allclose(position, [0.25, 1.5])
     np.testing.assert_allclose(velocity, [0.5, -1.0])
@@ -70,7 +69,7 @@ def test_waypoints_pass_through_all_that_is_given(derivatives, rng):
     data = rng.normal(size=(4, derivatives + 1, 2))
     data[-1, 1:] = 0.0
     knots = [Knot(0.4 * k, *row.tolist()) for k, row in enumerate(data)]
-    trajectory = Waypoints(knots)
+    trajectory = JointWaypoints(knots)
     for k, row in enumerate(data):
         for side in (-1e-12, 1e-12):
             if 0 < k < 3:
@@ -89,7 +88,7 @@ def test_a_segment_is_as_smooth_as_the_data_of_both_its_ends_allow():
         Knot(2.0, [2.0], still),
         Knot(3.0, [3.0]),
     ]
-    trajectory = Waypoints(knots)
+    trajectory = JointWaypoints(knots)
     # The mid-point of unit steps: slope 15/8 of a quintic, 3/2 of a cubic, 1 of a line.
     slopes = [state(trajectory, t)[1][0] for t in (0.5, 1.5, 2.5)]
     np.testing.assert_allclose(slopes, [15 / 8, 3 / 2, 1.0])
@@ -98,7 +97,7 @@ def test_a_segment_is_as_smooth_as_the_data_of_both_its_ends_allow():
 def test_waypoints_leave_from_the_given_start():
     start = Reference(2)
     start.position[:], start.velocity[:] = (0.3, -0.1), (1.0, 2.0)
-    trajectory = Waypoints([Knot(1.0, [1.0, 1.0], [0.0, 0.0])], start)
+    trajectory = JointWaypoints([Knot(1.0, [1.0, 1.0], [0.0, 0.0])], start)
     start.position[:] = 9.0
     position, velocity, _ = state(trajectory, 0.0)
     np.testing.assert_allclose(position, [0.3, -0.1])
@@ -108,7 +107,7 @@ def test_waypoints_leave_from_the_given_start():
 
 def test_a_first_point_at_time_zero_replaces_the_start():
     start = Reference(1)
-    trajectory = Waypoints([Knot(0.0, [0.5]), Knot(1.0, [1.0])], start)
+    trajectory = JointWaypoints([Knot(0.0, [0.5]), Knot(1.0, [1.0])], start)
     assert state(trajectory, 0.0)[0] == 0.5
 
 
@@ -120,7 +119,7 @@ def test_waypoints_begun_elsewhere_are_those_that_would_have_been_made_there(fir
     here, there = Reference(2), Reference(2)
     there.position[:], there.velocity[:] = [0.4, -0.3], [0.2, 0.1]
     there.acceleration[:] = -0.5, 0.3
-    begun, made = Waypoints(knots, here), Waypoints(knots, there)
+    begun, made = JointWaypoints(knots, here), JointWaypoints(knots, there)
     begun.begin_at(there)
     for t in np.linspace(-0.1, 2.1, 45):
         for found, expected in zip(state(begun, t), state(made, t), strict=True):
@@ -128,7 +127,7 @@ def test_waypoints_begun_elsewhere_are_those_that_would_have_been_made_there(fir
 
 
 def test_a_single_point_at_time_zero_is_held():
-    trajectory = Waypoints([Knot(0.0, [0.5, 0.1])])
+    trajectory = JointWaypoints([Knot(0.0, [0.5, 0.1])])
     assert trajectory.duration == 0.0
     np.testing.assert_array_equal(state(trajectory, 0.3)[0], [0.5, 0.1])
 
@@ -160,7 +159,7 @@ WRONG_POINTS = {
 def test_waypoints_that_break_a_rule_are_refused_by_name(case):
     points, message = WRONG_POINTS[case]
     with pytest.raises(TrajectoryError) as caught:
-        Waypoints(points, joint_names=NAMES)
+        JointWaypoints(points, joint_names=NAMES)
     assert message in str(caught.value)
 
 
@@ -230,7 +229,7 @@ def test_limits_of_the_robot_are_checked_along_the_whole_motion():
     check_limits(Quintic(home, [2.2, -2.4, 0.24, 6.0], 3.0), tree)
     still = [0.0] * 4
     # Starts and ends inside; the cubic between overshoots joint2.
-    over = Waypoints(
+    over = JointWaypoints(
         [Knot(0.0, home, still), Knot(1.0, [0, 2.5, 0.1, 0], [0, 4.0, 0, 0]), Knot(2, home, still)]
     )
     for trajectory, message in (

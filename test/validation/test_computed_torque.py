@@ -10,9 +10,9 @@ from oracles import MujocoOracle, PinocchioOracle
 from samples import sample
 from scipy.integrate import solve_ivp
 
-from robot_dynamics_ros.control.control_law import Reference
-from robot_dynamics_ros.control.registry import make_law
-from robot_dynamics_ros.control.sampling import ReferenceSampler
+from robot_dynamics_ros.control.laws.control_law import Reference
+from robot_dynamics_ros.control.laws.registry import make_law
+from robot_dynamics_ros.control.trajectories.sampling import ReferenceSampler
 from robot_dynamics_ros.control.trajectories.sine import Sine
 
 CENTRE = {
@@ -57,7 +57,7 @@ def test_the_error_follows_the_designed_exponential(name, zeta):
         q, v = x[:4], x[4:]
         trajectory.sample(t, reference)
         law.effort(t, q, v, reference, tau)
-        friction = tree.damping * v + tree.dry_friction * np.tanh(v / 0.1)
+        friction = tree.damping * v + tree.coulomb_friction * np.tanh(v / 0.1)
         bias = oracle.inverse_dynamics(q, v, np.zeros(4))
         M = oracle.mass_matrix(q) + np.diag(tree.armature)
         return np.concatenate([v, np.linalg.solve(M, tau - bias - friction)])
@@ -84,7 +84,7 @@ def tracking_error(name, hold, period, seconds=1.0):
     model.opt.timestep = period
     model.dof_damping[oracle.v_at] = tree.damping
     model.dof_armature[oracle.v_at] = tree.armature
-    tree = tree.with_changes(dry_friction=np.zeros(4))
+    tree = tree.with_changes(coulomb_friction=np.zeros(4))
     law = make_law('computed_torque', tree, natural_frequency=20.0, period=period)
     sampler, reference, tau = ReferenceSampler(4, hold, period), Reference(4), np.zeros(4)
     trajectory, worst = motion(name), np.zeros(4)
@@ -112,7 +112,7 @@ def test_with_the_sampled_reference_a_simulator_is_followed_to_rounding(name, pe
     assert plain.max() > 1e-5
 
 
-def test_dry_friction_at_the_reference_velocity_does_not_chatter_at_rest():
+def test_coulomb_friction_at_the_reference_velocity_does_not_chatter_at_rest():
     robot = sample('scara')
     tree = robot.tree
     reference, tau = Reference(4), np.zeros(4)
@@ -127,7 +127,7 @@ def test_dry_friction_at_the_reference_velocity_does_not_chatter_at_rest():
             efforts.append(law.decompose(0.0, reference.position, v, reference)['friction'])
         spread[choice] = np.ptp(efforts, axis=0)
     # Measured velocities of either sign switch the whole Coulomb level back and forth.
-    assert (spread['measured'] > 1.9 * tree.dry_friction).all()
+    assert (spread['measured'] > 1.9 * tree.coulomb_friction).all()
     assert (spread['reference'] < 0.1 * tree.damping + 1e-12).all()
 
 

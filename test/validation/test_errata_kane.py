@@ -371,7 +371,9 @@ def test_k12_friction_and_rotor_inertia_are_not_in_the_sum(rng):
     assert np.max(tree.damping) > 0.0
     assert np.max(tree.armature) > 0.0
     bare = tree.with_changes(
-        damping=0 * tree.damping, dry_friction=0 * tree.dry_friction, armature=0 * tree.armature
+        damping=0 * tree.damping,
+        coulomb_friction=0 * tree.coulomb_friction,
+        armature=0 * tree.armature,
     )
     other = make_formulation('kane', model.mechanism.with_tree(bare))
     u, ud, udd = 0.3 * rng.normal(size=(3, 5))

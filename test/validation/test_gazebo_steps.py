@@ -31,7 +31,7 @@ def rms(error: np.ndarray) -> np.ndarray:
 
 
 @pytest.mark.parametrize('robot', ROBOTS)
-def test_without_dry_friction_the_model_is_the_plant(robot):
+def test_without_coulomb_friction_the_model_is_the_plant(robot):
     """Masses, inertias, gravity and damping; 1e-15 was seen, of ways up to 0.27 rad."""
     assert np.abs(errors(Case(robot))).max() < 1e-12
 
@@ -44,10 +44,10 @@ def test_a_command_that_is_late_costs_in_proportion(robot):
 
 
 @pytest.mark.parametrize('robot', ROBOTS)
-def test_dry_friction_acts_with_damping_as_the_formula_says(robot):
+def test_coulomb_friction_acts_with_damping_as_the_formula_says(robot):
     """As f + h D M^-1 f; what is left is the smooth sign where the motion begins and ends."""
     plain, added = (
-        np.abs(errors(Case(robot, dry_friction=True, as_dart=as_dart))).max(axis=0)
+        np.abs(errors(Case(robot, coulomb_friction=True, as_dart=as_dart))).max(axis=0)
         for as_dart in (False, True)
     )
     assert plain.max() > 5e-3

@@ -9,14 +9,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from robot_dynamics_ros.analysis.identification.correction import corrected_urdf
-from robot_dynamics_ros.analysis.identification.gravity import gravity_mismatch
-from robot_dynamics_ros.analysis.identification.identify import identify
-from robot_dynamics_ros.analysis.identification.preparation import Preparation
-from robot_dynamics_ros.analysis.identification.validation import residual_series, validate
-from robot_dynamics_ros.analysis.reading import read_recording
+from robot_dynamics_ros.identification.correction import corrected_urdf
+from robot_dynamics_ros.identification.gravity import gravity_mismatch
+from robot_dynamics_ros.identification.identify import identify
+from robot_dynamics_ros.identification.preparation import Preparation
+from robot_dynamics_ros.identification.validation import residual_series, validate
 from robot_dynamics_ros.model import load_robot
 from robot_dynamics_ros.model.check import check_model
+from robot_dynamics_ros.recordings.reading import read_recording
 
 DATA = Path(__file__).resolve().parents[2].parent / 'shared' / 'data'
 GAZEBO = (0.0, 0.0, -9.8)
@@ -100,7 +100,7 @@ def test_the_residual_of_the_other_half_is_near_that_of_the_true_parameters(proo
     # 0.0005 N m.
     assert (np.array(after.rms) < 0.005 * np.array([24.0, 9.0, 31.0, 0.4])).all()
     assert (np.array(after.rms) < [0.002, 0.002, 0.012, 0.0005]).all()
-    # And at rest the dry friction that was found covers all that is needed.
+    # And at rest the Coulomb friction that was found covers all that is needed.
     assert (np.array(after.rms_at_rest) < [0.005, 0.002, 0.001, 0.0005]).all()
 
 
@@ -108,7 +108,7 @@ def test_two_halves_agree_on_friction(learned):
     """The true values, which must be within 5 %, are not known here; the halves agree by far."""
     first, second = (found.tree for found in learned)
     np.testing.assert_allclose(first.damping, second.damping, rtol=2e-3)
-    np.testing.assert_allclose(first.dry_friction, second.dry_friction, rtol=3e-3)
+    np.testing.assert_allclose(first.coulomb_friction, second.coulomb_friction, rtol=3e-3)
 
 
 def test_coarse_encoders_hardly_change_what_is_found(unknown_run, nominal, whole):
@@ -120,7 +120,9 @@ def test_coarse_encoders_hardly_change_what_is_found(unknown_run, nominal, whole
     assert found.plan.preparation.timing == 'semi_implicit'
     # The requirement on friction is 5 %.
     np.testing.assert_allclose(found.tree.damping, whole.tree.damping, rtol=0.015)
-    np.testing.assert_allclose(found.tree.dry_friction, whole.tree.dry_friction, rtol=0.015)
+    np.testing.assert_allclose(
+        found.tree.coulomb_friction, whole.tree.coulomb_friction, rtol=0.015
+    )
 
 
 def test_states_and_efforts_paired_in_the_usual_way_would_not_do(unknown_run, whole):

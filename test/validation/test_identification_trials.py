@@ -11,9 +11,9 @@ import pytest
 from samples import sample
 from synthetic_runs import Drives, periodic_motion, pinocchio_parameters, semi_implicit_run
 
-from robot_dynamics_ros.analysis.identification.choice import Request
-from robot_dynamics_ros.analysis.identification.identify import conclude, gather, make_plan
-from robot_dynamics_ros.analysis.identification.pseudo_inertia import pseudo_inertia
+from robot_dynamics_ros.identification.choice import Request
+from robot_dynamics_ros.identification.identify import conclude, gather, make_plan
+from robot_dynamics_ros.identification.pseudo_inertia import pseudo_inertia
 
 TRIALS = 200
 STEP = 2e-3
@@ -42,7 +42,7 @@ def trials(name):
         )
         plan = plan or make_plan(noisy, nominal, request=Request('semi_implicit', 0))
         one = conclude(gather(noisy, plan), plan)
-        terms = [*DRIVES.damping, *DRIVES.dry_friction, *DRIVES.armature]
+        terms = [*DRIVES.damping, *DRIVES.coulomb_friction, *DRIVES.armature]
         truth = one.estimate.base.B @ np.concatenate([pinocchio_parameters(arm), terms])
         errors.append((one.estimate.values - truth) / one.estimate.deviations)
         found.append(one)

@@ -13,11 +13,11 @@ from samples import sample, shipped
 from synthetic_runs import Drives, periodic_motion, semi_implicit_run
 
 from robot_dynamics_ros.__main__ import main
-from robot_dynamics_ros.analysis.bag_writing import write_recording
-from robot_dynamics_ros.analysis.reading import read_recording
 from robot_dynamics_ros.control.trajectories.trajectory_file import read_trajectory
 from robot_dynamics_ros.model import load_robot
 from robot_dynamics_ros.model.payload import with_payload
+from robot_dynamics_ros.recordings.bag.writer import write_recording
+from robot_dynamics_ros.recordings.reading import read_recording
 from robot_dynamics_ros.simulation.model_error import with_mismatch
 
 STEP = 2e-3
@@ -46,7 +46,7 @@ def test_identify_learns_from_one_bag_and_proves_it_on_another(bags, tmp_path, c
     robot = load_robot(out / 'corrected.urdf', effort_limit=1000.0)
     # Exact data, and a nominal model that pulls by a millionth.
     np.testing.assert_allclose(robot.damping, DRIVES.damping, rtol=1e-4)
-    np.testing.assert_allclose(robot.dry_friction, DRIVES.dry_friction, rtol=1e-4)
+    np.testing.assert_allclose(robot.coulomb_friction, DRIVES.coulomb_friction, rtol=1e-4)
     patch = yaml.safe_load((out / 'parameters.yaml').read_text())
     assert patch['joints']['joint1']['damping'] == robot.damping[0]
     assert patch['gravity'] == [0.0, -9.81, 0.0]
@@ -152,7 +152,7 @@ def test_excite_writes_a_motion_that_can_be_sent(tmp_path, capsys):
 
 
 def test_the_demo_makes_the_same_controller_track_far_better(tmp_path, capsys):
-    from robot_dynamics_ros.apps.identify_demo import TOOL, WEAR
+    from robot_dynamics_ros.cli.identify_demo import TOOL, WEAR
 
     assert main(['identify_demo', '--out', str(tmp_path / 'demo')]) == 0
     out = tmp_path / 'demo' / 'scara'
@@ -164,7 +164,7 @@ def test_the_demo_makes_the_same_controller_track_far_better(tmp_path, capsys):
     real = with_payload(with_mismatch(nominal, WEAR), TOOL)
     found = load_robot(out / 'corrected.urdf')
     np.testing.assert_allclose(found.damping, real.damping, rtol=5e-3)
-    np.testing.assert_allclose(found.dry_friction, real.dry_friction, rtol=5e-3)
+    np.testing.assert_allclose(found.coulomb_friction, real.coulomb_friction, rtol=5e-3)
     np.testing.assert_allclose(found.mass[2:].sum(), real.mass[2:].sum(), rtol=1e-3)
     for name in ('bag', 'trajectory.yaml', 'report.html', 'before.html', 'after.html'):
         assert (out / name).exists()

@@ -15,9 +15,8 @@ from samples import sample
 from synthetic_runs import Drives, periodic_motion, semi_implicit_run
 
 from robot_dynamics_ros.__main__ import main
-from robot_dynamics_ros.analysis.bag_writing import write_recording
-from robot_dynamics_ros.analysis.identification import bags as bags_of_identification
-from robot_dynamics_ros.analysis.identification.bags import (
+from robot_dynamics_ros.identification import bags as bags_of_identification
+from robot_dynamics_ros.identification.bags import (
     Source,
     Trial,
     blocks_per_half,
@@ -25,10 +24,11 @@ from robot_dynamics_ros.analysis.identification.bags import (
     halved,
     judge_bag,
 )
-from robot_dynamics_ros.analysis.identification.choice import Request
-from robot_dynamics_ros.analysis.identification.identify import conclude, gather, make_plan
-from robot_dynamics_ros.analysis.identification.least_squares import BlockStore
-from robot_dynamics_ros.apps.bag_jobs import run_jobs
+from robot_dynamics_ros.identification.choice import Request
+from robot_dynamics_ros.identification.identify import conclude, gather, make_plan
+from robot_dynamics_ros.identification.least_squares import BlockStore
+from robot_dynamics_ros.recordings.bag.writer import write_recording
+from robot_dynamics_ros.recordings.bag_jobs import run_jobs
 
 STEP = 2e-3
 DRIVES = Drives([0.6, 0.3], [0.8, 0.4], [0.05, 0.02], [0.0, 0.0])
@@ -189,7 +189,7 @@ def test_an_arm_that_rests_at_first_is_learned_from_and_cut_by_its_motion():
     found = conclude(gather(run, plan), plan).tree
     # What is asked of friction.
     np.testing.assert_allclose(found.damping, DRIVES.damping, rtol=0.05)
-    np.testing.assert_allclose(found.dry_friction, DRIVES.dry_friction, rtol=0.05)
+    np.testing.assert_allclose(found.coulomb_friction, DRIVES.coulomb_friction, rtol=0.05)
 
 
 # In parts ---------------------------------------------------------------------------------------

@@ -12,10 +12,10 @@ from rosbags.highlevel import AnyReader
 from rosbags.typesys import Stores, get_typestore
 from samples import sample
 
-from robot_dynamics_ros.analysis.model_monitor import ModelMonitor
-from robot_dynamics_ros.analysis.model_steps import Instant, make_pairing
-from robot_dynamics_ros.analysis.model_verdict import Thresholds, judge
 from robot_dynamics_ros.errors import ParameterError, UnknownNameError
+from robot_dynamics_ros.estimation.model_monitor import ModelMonitor
+from robot_dynamics_ros.estimation.model_steps import Instant, make_pairing
+from robot_dynamics_ros.estimation.model_verdict import Thresholds, judge
 from robot_dynamics_ros.model import load_robot
 
 BAG = Path(__file__).resolve().parents[2].parent / 'shared' / 'data' / 'gazebo_scara_nominal'
@@ -91,7 +91,7 @@ def motion(t):
 def four_dof():
     """Return the tree without friction, and Pinocchio's model of it."""
     tree = sample('four_dof').tree
-    still = tree.with_changes(damping=np.zeros(4), dry_friction=np.zeros(4))
+    still = tree.with_changes(damping=np.zeros(4), coulomb_friction=np.zeros(4))
     return still, pinocchio.buildModelFromXML(sample('four_dof').xml)
 
 
@@ -158,7 +158,7 @@ def test_parts_add_up_to_the_effort(rng):
     np.testing.assert_allclose(sum(found.parts.values()), found.effort, atol=1e-12)
     model = pinocchio.buildModelFromXML(sample('scara').xml)
     rigid = pinocchio.rnea(model, model.createData(), q, v, a)
-    drives = tree.armature * a + tree.damping * v + tree.dry_friction * np.tanh(v / 1e-3)
+    drives = tree.armature * a + tree.damping * v + tree.coulomb_friction * np.tanh(v / 1e-3)
     np.testing.assert_allclose(found.effort, rigid + drives, atol=1e-10)
 
 
@@ -166,7 +166,7 @@ def test_a_joint_at_its_stop_or_stuck_by_friction_is_left_out():
     tree = sample('scara').tree
     rest = np.zeros(4)
     found = ModelMonitor(tree).explain(Instant(rest, rest, rest, rest, rest))
-    # Joint 3 at its upper stop, all of them at rest with dry friction.
+    # Joint 3 at its upper stop, all of them at rest with Coulomb friction.
     assert not found.good.any()
     moving = np.full(4, 0.1)
     found = ModelMonitor(tree).explain(Instant(moving, moving, rest, moving, rest))
@@ -176,13 +176,13 @@ def test_a_joint_at_its_stop_or_stuck_by_friction_is_left_out():
 # Pairing ---------------------------------------------------------------------------------------
 
 
-def test_an_arm_at_rest_is_compared_but_for_what_dry_friction_may_hold():
+def test_an_arm_at_rest_is_compared_but_for_what_coulomb_friction_may_hold():
     robot = sample('four_dof')
     monitor, still = ModelMonitor(robot.tree), np.zeros(4)
     q = 0.5 * (robot.tree.position_lower + robot.tree.position_upper)
     model = pinocchio.buildModelFromXML(robot.xml)
     weight = pinocchio.computeGeneralizedGravity(model, model.createData(), q)
-    dry = robot.tree.dry_friction
+    dry = robot.tree.coulomb_friction
     for part, beyond in ((0.9, 0.0), (-0.9, 0.0), (1.5, 0.5), (-1.5, 0.5)):
         monitor.explain(Instant(q, still, still, still, weight + part * dry))
         found = monitor.summary()

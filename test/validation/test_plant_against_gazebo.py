@@ -26,7 +26,7 @@ def plant_under(gravity):
     """Return the arm as it was recorded: without friction and drive inertia."""
     tree = load_robot(shipped_robot('scara'), gravity)
     zero = np.zeros(4)
-    return MujocoPlant(tree.with_changes(damping=zero, dry_friction=zero, armature=zero))
+    return MujocoPlant(tree.with_changes(damping=zero, coulomb_friction=zero, armature=zero))
 
 
 def test_each_step_ends_with_the_velocity_and_position_that_gazebo_had(steps):

@@ -7,10 +7,10 @@ from samples import shipped
 from scipy.linalg import expm
 
 from robot_dynamics_ros.constraints.error_dynamics import compare_with_design
+from robot_dynamics_ros.constraints.feasibility import starting_configuration
 from robot_dynamics_ros.constraints.program_file import load_program
-from robot_dynamics_ros.constraints.rehearsal import starting_configuration
-from robot_dynamics_ros.control.control_law import Reference
-from robot_dynamics_ros.control.registry import make_law
+from robot_dynamics_ros.control.laws.control_law import Reference
+from robot_dynamics_ros.control.laws.registry import make_law
 from robot_dynamics_ros.simulation.mujoco_plant import MujocoPlant
 
 START = {
@@ -22,7 +22,7 @@ PERIODS = (0.0005, 0.001, 0.002, 0.004)
 
 
 def without_friction(tree):
-    return tree.with_changes(damping=np.zeros(tree.n), dry_friction=np.zeros(tree.n))
+    return tree.with_changes(damping=np.zeros(tree.n), coulomb_friction=np.zeros(tree.n))
 
 
 def robot_of(name):
@@ -150,7 +150,7 @@ def test_friction_and_a_wrong_mass_cost_what_they_cost():
     assert wrong_mass == pytest.approx(4.9, rel=0.4)
 
 
-def test_dry_friction_is_broken_away_from_rest():
+def test_coulomb_friction_is_broken_away_from_rest():
     """The program rests for a second; the error must not stick to where friction holds it."""
     for name in ('scara_circle', 'four_dof_moving_plane'):
         run = Run(name, robot_of(name), 0.001, 1.0)

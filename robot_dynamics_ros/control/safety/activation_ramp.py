@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from robot_dynamics_ros.control.law_parameters import number
+from robot_dynamics_ros.control.laws.parameter_checks import number
 from robot_dynamics_ros.spatial.scalar import Array
 
 

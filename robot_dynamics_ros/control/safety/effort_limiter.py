@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from robot_dynamics_ros.control.law_parameters import number, per_joint
+from robot_dynamics_ros.control.laws.parameter_checks import number, per_joint
 from robot_dynamics_ros.errors import ParameterError
 from robot_dynamics_ros.spatial.scalar import Array
 

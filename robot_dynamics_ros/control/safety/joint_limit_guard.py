@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from robot_dynamics_ros.control.law_parameters import finite_vector, number, per_joint
+from robot_dynamics_ros.control.laws.parameter_checks import finite_vector, number, per_joint
 from robot_dynamics_ros.errors import ParameterError
 from robot_dynamics_ros.model.robot_tree import RobotTree
 from robot_dynamics_ros.spatial.scalar import Array

@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from robot_dynamics_ros.control import law_parameters as check
-from robot_dynamics_ros.control.pd_gravity import joint_inertia
+from robot_dynamics_ros.control.laws import parameter_checks as check
+from robot_dynamics_ros.control.laws.pd_gravity import joint_inertia
 from robot_dynamics_ros.errors import UnknownNameError
 from robot_dynamics_ros.model.robot_tree import RobotTree
 from robot_dynamics_ros.spatial.scalar import Array
@@ -70,7 +70,7 @@ class StopAction(ABC):
         """
 
 
-class Zero(StopAction):
+class ZeroAction(StopAction):
     """No effort is commanded: for arms with brakes, or whose driver holds them."""
 
     name = 'zero'
@@ -81,7 +81,7 @@ class Zero(StopAction):
         out.fill(0.0)
 
 
-class Gravity(StopAction):
+class GravityAction(StopAction):
     """Balance gravity at the last known position; the arm coasts to rest by its own friction."""
 
     name = 'gravity'
@@ -91,7 +91,7 @@ class Gravity(StopAction):
         self._gravity(q, out)
 
 
-class Damping(StopAction):
+class DampingAction(StopAction):
     """Balance gravity and brake, ``g(q) - D v`` with ``D = 2 zeta w0 m``."""
 
     name = 'damping'
@@ -103,7 +103,7 @@ class Damping(StopAction):
             out -= self.damping * v
 
 
-class Hold(StopAction):
+class HoldAction(StopAction):
     """Stay where it began: ``g(q) + K (q_0 - q) - D v``, ``K = w0^2 m``, ``D = 2 zeta w0 m``."""
 
     name = 'hold'
@@ -116,10 +116,10 @@ class Hold(StopAction):
 
 
 STOP_ACTIONS: dict[str, type[StopAction]] = {
-    'damping': Damping,
-    'gravity': Gravity,
-    'hold': Hold,
-    'zero': Zero,
+    'damping': DampingAction,
+    'gravity': GravityAction,
+    'hold': HoldAction,
+    'zero': ZeroAction,
 }
 
 

@@ -10,9 +10,9 @@ import numpy as np
 
 from robot_dynamics_ros.constraints.curves import Curve, unit
 from robot_dynamics_ros.constraints.timing import Timing
-from robot_dynamics_ros.control.control_law import Reference
-from robot_dynamics_ros.control.trajectories.checks import joint_vector, positive
-from robot_dynamics_ros.control.trajectories.spline import Knot, Spline
+from robot_dynamics_ros.control.laws.control_law import Reference
+from robot_dynamics_ros.control.trajectories.spline import JointSpline, Knot
+from robot_dynamics_ros.control.trajectories.trajectory import joint_vector, positive
 from robot_dynamics_ros.errors import SingularityError, TrajectoryError, UnreachableError
 from robot_dynamics_ros.kinematics.tool_task import ToolTask
 from robot_dynamics_ros.spatial.scalar import Array, Scalar
@@ -21,7 +21,7 @@ from robot_dynamics_ros.spatial.scalar import Array, Scalar
 HALVINGS = 6
 
 
-class ToolPath(Spline):
+class ToolPath(JointSpline):
     """The joints' motion that leads the tool point along a curve.
 
     Speed rises and falls by quintic steps, so the motion rests at both ends and is C2. The curve

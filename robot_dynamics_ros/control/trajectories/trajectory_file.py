@@ -15,8 +15,8 @@ from typing import Any
 import yaml
 
 from robot_dynamics_ros.control.trajectories.spline import Knot
-from robot_dynamics_ros.control.trajectories.waypoints import Waypoints
-from robot_dynamics_ros.control.trajectory import Trajectory
+from robot_dynamics_ros.control.trajectories.trajectory import Trajectory
+from robot_dynamics_ros.control.trajectories.waypoints import JointWaypoints
 from robot_dynamics_ros.errors import TrajectoryError
 
 _NANO = 1_000_000_000
@@ -56,7 +56,7 @@ def trajectory_text(trajectory: Trajectory, joints: Sequence[str], step: float) 
     return str(yaml.safe_dump(message, sort_keys=False, default_flow_style=None, width=1000))
 
 
-def read_trajectory(path: str | os.PathLike[str], joints: Sequence[str]) -> Waypoints:
+def read_trajectory(path: str | os.PathLike[str], joints: Sequence[str]) -> JointWaypoints:
     """Return the trajectory of a file, its joints in the given order.
 
     Args:
@@ -94,7 +94,7 @@ def read_trajectory(path: str | os.PathLike[str], joints: Sequence[str]) -> Wayp
         Knot(time, ordered(position) or [], ordered(velocity), ordered(acceleration))
         for time, position, velocity, acceleration in rows
     ]
-    return Waypoints(knots, joint_names=joints)
+    return JointWaypoints(knots, joint_names=joints)
 
 
 def _row(

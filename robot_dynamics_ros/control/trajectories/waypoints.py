@@ -7,9 +7,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from robot_dynamics_ros.control.control_law import Reference
-from robot_dynamics_ros.control.trajectories.checks import joint_vector, refuse_lone_acceleration
-from robot_dynamics_ros.control.trajectories.spline import Knot, KnotTable, Spline
+from robot_dynamics_ros.control.laws.control_law import Reference
+from robot_dynamics_ros.control.trajectories.spline import JointSpline, Knot, KnotTable
+from robot_dynamics_ros.control.trajectories.trajectory import (
+    joint_vector,
+    refuse_lone_acceleration,
+)
 from robot_dynamics_ros.errors import TrajectoryError
 
 #: A final velocity up to this counts as rest (messages come from single precision arithmetic).
@@ -18,7 +21,7 @@ REST = float(np.finfo(np.float32).eps)
 LONGEST = 2.0**31
 
 
-class Waypoints(Spline):
+class JointWaypoints(JointSpline):
     """Points joined by lines, cubics or quintics, as the points' data allow.
 
     The rules are those of ros2_controllers' joint_trajectory_controller: every point has a
@@ -57,14 +60,14 @@ class Waypoints(Spline):
             table = table.after(self._start_knot(start))
         super().__init__(table)
 
-    def opening(self, start: Reference) -> Spline | None:
+    def opening(self, start: Reference) -> JointSpline | None:
         """Return the way from a start to the first point; None if that is at time 0.
 
         Args:
             start: As for the constructor; copied.
         """
         if self.first.time > 0.0:
-            return Spline([self._start_knot(start), self.first])
+            return JointSpline([self._start_knot(start), self.first])
         return None
 
     def begin_at(self, start: Reference) -> None:

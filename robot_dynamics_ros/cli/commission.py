@@ -1,0 +1,256 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Check a driver profile against an arm: by a recording, or by listening while poses are held.
+
+Nothing is commanded. Exit code 1 if something is wrong.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from robot_dynamics_ros.cli.robot_argument import (
+    add_robot_arguments,
+    given_robot,
+    robot_source,
+)
+from robot_dynamics_ros.commissioning.driver_samples import DriverSamples
+from robot_dynamics_ros.commissioning.held_arm import Commissioning, check_held
+from robot_dynamics_ros.commissioning.motion_checks import (
+    check_limits,
+    check_velocities,
+    check_work,
+)
+from robot_dynamics_ros.control.drivers.conversion import DriverConversion, bind, effort_limits
+from robot_dynamics_ros.control.drivers.file import load_driver_profile, shipped_profiles
+from robot_dynamics_ros.dynamics.statics import largest_gravity_forces
+from robot_dynamics_ros.errors import (
+    ConfigurationError,
+    MissingDependencyError,
+    ModelError,
+    RecordingError,
+)
+from robot_dynamics_ros.model.check import check_model
+from robot_dynamics_ros.model.findings import Finding, error, warning
+from robot_dynamics_ros.model.limits import EffortLimit
+from robot_dynamics_ros.model.robot_tree import RobotTree
+
+_WIDTH_IN_FILES = 120
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    add_robot_arguments(parser)
+    parser.add_argument(
+        '--profile',
+        required=True,
+        help=f'driver profile: a YAML file, or one of: {", ".join(shipped_profiles())}',
+    )
+    parser.add_argument('--bag', type=Path, help='recording to check; without it: listen')
+    parser.add_argument(
+        '--seconds', type=float, default=60.0, help='how long to listen (default: 60)'
+    )
+    parser.add_argument(
+        '--commands',
+        action='store_true',
+        help='check the commands that hold the arm instead of the efforts that the driver tells',
+    )
+    parser.add_argument('--namespace', default='', help='namespace of the driver')
+    parser.add_argument('--json', type=Path, metavar='FILE', help='also write the result there')
+
+
+def run(args: argparse.Namespace) -> int:
+    """Check and print; return 1 if something is wrong."""
+    profile = load_driver_profile(args.profile)
+    tree, findings = _robot(args, effort_limits(profile))
+    driver = bind(profile, tree)
+    readings = _readings(args, driver)
+    if isinstance(readings, int):
+        return readings
+    found, held = examine(tree, driver, readings, commanded=args.commands)
+    findings += found
+    _print(tree, held, findings, args.commands)
+    if args.json:
+        args.json.write_text(json.dumps(_document(tree, held, findings), indent=2) + '\n')
+    return 1 if any(finding.severity == 'error' for finding in findings) else 0
+
+
+def examine(
+    tree: RobotTree, driver: DriverConversion, readings: DriverSamples, *, commanded: bool
+) -> tuple[list[Finding], Commissioning | None]:
+    """Return all findings on readings, and the figures of the held poses if there are efforts.
+
+    Args:
+        tree: The robot.
+        driver: What is believed of its driver.
+        readings: Of an arm that rests in several poses and moves in between.
+        commanded: Whether the efforts are our commands.
+    """
+    findings = [*check_limits(tree, readings), *check_velocities(tree, readings)]
+    report = driver.profile.state.effort
+    if report == 'none' and not commanded:
+        silent = warning(
+            'efforts',
+            'the profile says that the driver tells none',
+            'check with --commands while a controller holds',
+        )
+        return [*findings, silent], None
+    try:
+        poses = readings.poses()
+        by_driver = 'gravity' in driver.profile.compensated_by_driver
+        left_out = by_driver and (commanded or report == 'without_compensation')
+        held = check_held(tree, poses, gravity_expected=not left_out, commanded=commanded)
+    except RecordingError as fault:
+        return [*findings, error(fault)], None
+    if not commanded and not held.errors:
+        findings += check_work(tree, readings)
+    return [*findings, *held.findings], held
+
+
+def _robot(args: argparse.Namespace, limits: EffortLimit) -> tuple[RobotTree, list[Finding]]:
+    """Load the robot, whether or not every joint has an effort limit, and say which have none."""
+    path, mappings = robot_source(args)
+    try:
+        tree = given_robot(args, limits)
+    except ModelError:
+        faults = list(check_model(path, effort_limit=limits, mappings=mappings).errors)
+        tree = given_robot(args)  # raises if it is more than limits
+        enough = np.maximum(tree.effort_limit, largest_gravity_forces(tree))
+        return tree.with_changes(effort_limit=enough), faults
+    return tree, _too_weak(tree)
+
+
+def _too_weak(tree: RobotTree) -> list[Finding]:
+    needed = largest_gravity_forces(tree)
+    return [
+        warning(
+            f'joint {name!r}',
+            f'gravity alone needs {needed[i]:.3g}, the effort limit is {tree.effort_limit[i]:.3g}',
+            'the arm cannot hold itself everywhere; is the limit in the unit of the profile?',
+        )
+        for i, name in enumerate(tree.joint_names)
+        if needed[i] > tree.effort_limit[i]
+    ]
+
+
+def _readings(args: argparse.Namespace, driver: DriverConversion) -> DriverSamples | int:
+    columns = _from_bag(args, driver) if args.bag else _by_listening(args, driver)
+    if isinstance(columns, int):
+        return columns
+    time, position, velocity, effort = columns
+    return DriverSamples(
+        time,
+        position,
+        velocity,
+        effort,
+        driver.position_scale,
+        driver.position_zero,
+        driver.velocity_scale,
+        driver.effort_scale if args.commands else driver.measured_scale,
+    )
+
+
+def _from_bag(args: argparse.Namespace, driver: DriverConversion) -> Any:
+    from robot_dynamics_ros.recordings.reading import read_recording
+
+    profile = driver.profile
+    topics = {'states': _absolute(args.namespace, profile.state.topic)}
+    if args.commands:
+        topics['commands'] = _absolute(args.namespace, profile.command.topic)
+    run = read_recording(
+        args.bag, joints=driver.names, command_joints=driver.command_names, **topics
+    ).of_joints(driver.names)
+    effort = run.effort if args.commands else run.measured_effort
+    kept = np.isfinite(effort).all(axis=1) if args.commands else slice(None)
+    return run.time[kept], run.position[kept], run.velocity[kept], effort[kept]
+
+
+def _absolute(namespace: str, topic: str) -> str:
+    return (
+        topic if topic.startswith('/') else f'/{namespace.strip("/")}/{topic}'.replace('//', '/')
+    )
+
+
+def _by_listening(args: argparse.Namespace, driver: DriverConversion) -> Any:
+    ros = ['--ros-args', '-r', f'__ns:=/{args.namespace.strip("/")}'] if args.namespace else []
+    if args.seconds <= 0.0:
+        raise ConfigurationError('--seconds', f'is {args.seconds:g}', 'must be positive')
+    try:
+        node = import_module('robot_dynamics_ros.ros.commissioning')
+    except ImportError as missing:
+        raise MissingDependencyError(
+            missing.name or 'rclpy', 'listening to a driver', 'source ROS 2, or give --bag'
+        ) from missing
+    return node.listen(driver, args.seconds, commands=args.commands, args=ros)
+
+
+# Output ----------------------------------------------------------------------------------------
+
+
+def _print(
+    tree: RobotTree, held: Commissioning | None, findings: list[Finding], commanded: bool
+) -> None:
+    from rich.console import Console
+    from rich.markup import escape
+
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console.width = _WIDTH_IN_FILES
+    if held is not None:
+        console.print(_table(tree, held, 'commanded' if commanded else 'measured'))
+        console.print(_correlations(tree, held))
+    for finding in findings:
+        colour = 'red' if finding.severity == 'error' else 'yellow'
+        console.print(f'[{colour}]{finding.severity}[/] {escape(str(finding))}')
+    if not any(finding.severity == 'error' for finding in findings):
+        console.print('[green]nothing speaks against the profile[/]')
+
+
+def _table(tree: RobotTree, held: Commissioning, source: str) -> Any:
+    from rich.table import Table
+
+    title = f'Efforts, {source}, against gravity in {held.poses} poses, N m or N'
+    table = Table(title=title, title_justify='left')
+    table.add_column('joint')
+    for heading in ('slope', 'mean difference', 'RMS difference'):
+        table.add_column(heading, justify='right')
+    for i, name in enumerate(tree.joint_names):
+        slope = f'{held.slope[i]:.3f}' if held.loaded[i] else 'not loaded'
+        table.add_row(name, slope, f'{held.offset[i]:+.3g}', f'{held.residual[i]:.3g}')
+    return table
+
+
+def _correlations(tree: RobotTree, held: Commissioning) -> Any:
+    from rich.table import Table
+
+    title = 'Correlation of the effort of a joint (row) with gravity at a joint (column)'
+    table = Table(title=title, title_justify='left')
+    for heading in ('', *tree.joint_names):
+        table.add_column(heading, justify='right')
+    for i, name in enumerate(tree.joint_names):
+        cells = ['-' if np.isnan(x) else f'{x:+.2f}' for x in held.correlation[i]]
+        table.add_row(name, *cells)
+    return table
+
+
+def _document(
+    tree: RobotTree, held: Commissioning | None, findings: list[Finding]
+) -> dict[str, Any]:
+    document: dict[str, Any] = {'findings': [vars(finding) for finding in findings]}
+    if held is not None:
+        document['poses'] = held.poses
+        document['joints'] = {
+            name: {
+                'loaded': bool(held.loaded[i]),
+                'slope': float(held.slope[i]) if held.loaded[i] else None,
+                'mean_difference': float(held.offset[i]),
+                'rms_difference': float(held.residual[i]),
+            }
+            for i, name in enumerate(tree.joint_names)
+        }
+    return document

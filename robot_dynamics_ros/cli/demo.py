@@ -1,0 +1,236 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Run both arms under every law over ROS 2, record, and report."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from robot_dynamics_ros.cli.processes import IN_LOCKSTEP, SceneProcesses, own_domain
+from robot_dynamics_ros.cli.scene import SCENES, run_scenes
+from robot_dynamics_ros.model.robot_tree import load_robot
+from robot_dynamics_ros.recordings.bag.reader import BagReader
+from robot_dynamics_ros.recordings.metrics.tracking_metrics import (
+    TrackingMetrics,
+    tracking_metrics,
+)
+from robot_dynamics_ros.recordings.reading import read_recording
+from robot_dynamics_ros.recordings.report.toolkit import write_tracking_report
+
+#: The trajectory starts at this time; before it the controller takes over and settles, s.
+START_S = 0.5
+_READY_SECONDS, _RUN_SECONDS = 90.0, 900.0
+_END = re.compile(r'to t = ([0-9.]+) s')
+_PROGRESS = re.compile(r'progress ([0-9.]+)')
+_COMMANDS = '/effort_controller/commands'
+
+
+@dataclass(frozen=True)
+class Band:
+    """What a run of computed torque must reach against PD + gravity with the same gains.
+
+    Attributes:
+        joint_ratio: Least ratio of the RMS errors of every joint.
+        tool_ratio: Least ratio of the RMS tool errors.
+    """
+
+    joint_ratio: float = 20.0
+    tool_ratio: float = 50.0
+
+
+@dataclass(frozen=True)
+class DemoRun:
+    """One arm under one law, and what came of it."""
+
+    robot: str
+    law: str
+    metrics: TrackingMetrics
+    prismatic: tuple[bool, ...]
+    latency_p50_us: float
+    latency_p99_us: float
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the numbers for JSON."""
+        latency = {'p50': self.latency_p50_us, 'p99': self.latency_p99_us}
+        return {
+            'robot': self.robot,
+            'law': self.law,
+            **self.metrics.as_dict(),
+            'latency_us': latency,
+        }
+
+
+LAWS = ('pd_gravity', 'computed_torque')
+ROBOTS = ('scara', 'four_dof')
+_TITLES = {'pd_gravity': 'PD + gravity', 'computed_torque': 'computed torque'}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument('--robot', choices=ROBOTS, help='only this arm')
+    parser.add_argument('--law', choices=LAWS, help='only this law')
+    parser.add_argument(
+        '--no-scenes', action='store_true', help='leave out the scenes of constraint stabilization'
+    )
+    parser.add_argument('--out', type=Path, default=Path('out'), help='folder of the results')
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run every arm under every law, then every scene; return 1 if one is outside its band."""
+    console = Console()
+    robots = [args.robot] if args.robot else ROBOTS
+    laws = [args.law] if args.law else LAWS
+    runs: dict[tuple[str, str], DemoRun] = {}
+    columns = (TextColumn('{task.description:32}'), BarColumn(40), TextColumn('{task.fields[at]}'))
+    with Progress(*columns, TimeElapsedColumn(), console=console) as progress:
+        for robot in robots:
+            for law in laws:
+                task = progress.add_task(f'{robot}, {_TITLES[law]}', total=None, at='starting')
+
+                def tell(at: float, end: float, task: Any = task) -> None:
+                    progress.update(task, completed=at, total=end, at=f'{at:.1f} of {end:.1f} s')
+
+                runs[robot, law] = run_scene(robot, law, args.out / robot / law, tell)
+    for robot in robots:
+        _print(console, [found for (name, _), found in runs.items() if name == robot])
+    problems = [text for robot in robots for text in judge(runs, robot, Band())]
+    for text in problems:
+        console.print(f'[red]outside the band:[/red] {text}')
+    console.print(f'recordings, metrics and reports: {args.out}/<arm>/<law>/\n')
+    outside = 0
+    if not (args.robot or args.law or args.no_scenes):
+        outside = run_scenes(list(SCENES), args.out / 'scenes', console)
+    return 1 if problems or outside else 0
+
+
+def run_scene(robot: str, law: str, out: Path, tell: Callable[[float, float], None]) -> DemoRun:
+    """Run one arm under one law in its own processes; write bag, metrics and report.
+
+    Args:
+        robot: A shipped robot with a parameter file.
+        law: The control law.
+        out: Folder of the results; what was there before is replaced.
+        tell: Called with the simulated time and its end, s.
+
+    Raises:
+        SceneError: A node failed, or the trajectory was rejected.
+        PeerTimeoutError: A node did not get ready or did not end.
+    """
+    if out.exists():
+        shutil.rmtree(out)
+    bag = out / 'bag'
+    with own_domain() as domain, SceneProcesses(out / 'logs', domain) as nodes:
+        _start(nodes, robot, law, bag)
+        end = float(_END.findall(nodes.output('trajectory'))[-1])
+
+        def progress() -> None:
+            times = _PROGRESS.findall(nodes.output('recorder'))
+            if times:
+                tell(min(float(times[-1]), end), end)
+
+        nodes.wait_for_end('simulator', _RUN_SECONDS, progress)
+        nodes.end(['recorder', 'controller'])
+        tell(end, end)
+    return _evaluate(robot, law, bag, out)
+
+
+def _start(nodes: SceneProcesses, robot: str, law: str, bag: Path) -> None:
+    """Start the nodes of a scene; return once the simulation runs."""
+    lockstep = {'mode': 'lockstep', 'start_paused': True, 'on_end': 'exit'}
+    plan = {
+        'start_time_s': START_S,
+        'ready_services': ['recorder/ready'],
+        'end_simulator': True,
+        'unpause_simulator': True,
+    }
+    nodes.start('recorder', 'record', {'bag': str(bag), 'progress': True}, robot)
+    control = {'law': law, 'command_listeners': 2, **IN_LOCKSTEP}
+    nodes.start('controller', 'control', control, robot)
+    nodes.start('simulator', 'simulate', lockstep, robot)
+    nodes.start('trajectory', 'send', plan, robot)
+    nodes.wait_for_end('trajectory', _READY_SECONDS)
+
+
+def _evaluate(robot: str, law: str, bag: Path, out: Path) -> DemoRun:
+    recording = read_recording(bag)
+    tree = load_robot(recording.description)
+    metrics = tracking_metrics(recording, tree, (START_S, float(recording.time[-1])))
+    with BagReader(bag) as reader:
+        remarks = reader.remarks
+    found = DemoRun(
+        robot,
+        law,
+        metrics,
+        tree.prismatic,
+        float(remarks[f'{_COMMANDS} latency_p50_us']),
+        float(remarks[f'{_COMMANDS} latency_p99_us']),
+    )
+    (out / 'metrics.json').write_text(json.dumps(found.as_dict(), indent=2), encoding='utf-8')
+    write_tracking_report(
+        out / 'report.html',
+        f'{robot} under {_TITLES[law]}',
+        'Recorded over ROS 2 in lockstep with the simulator, 1 kHz.',
+        recording,
+        tree,
+        metrics,
+    )
+    return found
+
+
+def judge(runs: dict[tuple[str, str], DemoRun], robot: str, band: Band) -> list[str]:
+    """Return in what computed torque is not as much better than PD + gravity as it must be."""
+    pair = [runs.get((robot, law)) for law in ('pd_gravity', 'computed_torque')]
+    if pair[0] is None or pair[1] is None:
+        return []
+    pd, torque = pair[0].metrics, pair[1].metrics
+    problems = []
+    for i, joint in enumerate(pd.joints):
+        ratio = pd.rms_error[i] / torque.rms_error[i]
+        if not ratio >= band.joint_ratio:
+            problems.append(f'{robot} {joint}: {ratio:.1f} times, {band.joint_ratio:g} are due')
+    ratio = pd.tool_rms_mm / torque.tool_rms_mm
+    if not ratio >= band.tool_ratio:
+        problems.append(f'{robot} tool: {ratio:.1f} times, {band.tool_ratio:g} are due')
+    return problems
+
+
+def _print(console: Console, runs: list[DemoRun]) -> None:
+    """Print the runs of one arm: a row per joint, a column group per law."""
+    table = Table(title=f'\n{runs[0].robot}', title_justify='left', title_style='bold')
+    table.add_column('')
+    for found in runs:
+        table.add_column(_TITLES[found.law], justify='right')
+    for i, joint in enumerate(runs[0].metrics.joints):
+        unit, force = ('m', 'N') if runs[0].prismatic[i] else ('rad', 'N m')
+        table.add_row(
+            f'{joint} RMS / peak error, {unit}',
+            *(f'{r.metrics.rms_error[i]:.6e} / {r.metrics.peak_error[i]:.2e}' for r in runs),
+        )
+        table.add_row(
+            f'{joint} peak effort of limit, {force}',
+            *(f'{r.metrics.peak_effort[i]:.2f} of {r.metrics.effort_limit[i]:g}' for r in runs),
+        )
+    table.add_section()
+    rows: dict[str, Callable[[DemoRun], str]] = {
+        'tool RMS / peak error, mm': lambda r: (
+            f'{r.metrics.tool_rms_mm:.6g} / {r.metrics.tool_peak_mm:.3g}'
+        ),
+        'saturated ticks': lambda r: str(sum(r.metrics.saturated_ticks)),
+        'commands': lambda r: str(r.metrics.commands),
+        'latency state to effort p50 / p99, us': lambda r: (
+            f'{r.latency_p50_us:.0f} / {r.latency_p99_us:.0f}'
+        ),
+    }
+    for name, text in rows.items():
+        table.add_row(name, *map(text, runs))
+    console.print(table)

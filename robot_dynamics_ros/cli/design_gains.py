@@ -1,0 +1,213 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Design the gains of a constraint program and print them with their margins."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from robot_dynamics_ros.cli.robot_argument import add_robot_arguments, given_robot
+from robot_dynamics_ros.constraints.error_dynamics import gains_from_frequency, roots
+from robot_dynamics_ros.constraints.feasibility import FeasibilityCheck, check_feasibility
+from robot_dynamics_ros.constraints.program import Program
+from robot_dynamics_ros.constraints.program_file import load_program
+from robot_dynamics_ros.control.design.gain_design import (
+    Gains,
+    frequency_for,
+    gains_from_poles,
+    largest_period,
+    lqr_gains,
+)
+from robot_dynamics_ros.control.design.loop_margins import Margins, program_margins
+from robot_dynamics_ros.control.laws.look_ahead import HOLDS
+from robot_dynamics_ros.errors import ConfigurationError
+from robot_dynamics_ros.spatial.scalar import Array
+
+_POINTS = 5  # instants of the program at which margins are taken
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    add_robot_arguments(parser)
+    parser.add_argument(
+        '--program',
+        required=True,
+        metavar='FILE',
+        help='program file, or the name of a shipped one',
+    )
+    parser.add_argument(
+        '--method',
+        choices=('own', 'frequency', 'settling', 'poles', 'lqr'),
+        default='own',
+        help="where the gains come from (default: the program's own)",
+    )
+    row: dict[str, Any] = {'type': float, 'nargs': '+', 'metavar': 'X'}
+    parser.add_argument('--natural-frequency', **row, help='frequency: rad/s, one or one per row')
+    parser.add_argument('--damping-ratio', **row, help='frequency: one or one per row (default 1)')
+    parser.add_argument('--settling-time', type=float, metavar='S', help='settling: to 2 %%, s')
+    parser.add_argument(
+        '--overshoot', type=float, default=0.0, metavar='P', help='settling: in [0, 1) (default 0)'
+    )
+    parser.add_argument(
+        '--poles', type=float, nargs=2, metavar=('X', 'Y'),
+        help='poles: every row at -X + Yj and -X - Yj, 1/s',
+    )  # fmt: skip
+    parser.add_argument('--error', **row, help='lqr: acceptable error per row, m or rad')
+    parser.add_argument(
+        '--rate', **row, help='lqr: acceptable rate of it (default 10 errors per s)'
+    )
+    parser.add_argument(
+        '--effort', type=float, default=0.3, metavar='PART',
+        help='lqr: part of the effort limits that correcting may take (default 0.3)',
+    )  # fmt: skip
+    parser.add_argument(
+        '--delay', type=float, default=1.5e-3, metavar='S',
+        help='delay in the loop for the margins, s (default 0.0015: a period and a half at 1 kHz)',
+    )  # fmt: skip
+    parser.add_argument('--json', type=Path, metavar='FILE', help='also write the result there')
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print gains, poles and margins; return 1 if the loop is not stable with them."""
+    tree = given_robot(args)
+    program = load_program(args.program, tree)
+    path = check_feasibility(program)
+    gains = _gains(args, program, path)
+    program = replace(program, G0=gains.G0, G1=gains.G1)
+    indices = np.unique(np.linspace(0, len(path.times) - 1, _POINTS).round().astype(int))
+    margins = [program_margins(program, path, int(k), args.delay) for k in indices]
+    console = Console()
+    for remark in program.remarks:
+        console.print(f'Remark: {remark}.', markup=False, highlight=False)
+    _print_gains(console, program, gains)
+    _print_margins(console, program, path, indices, margins, args.delay)
+    console.print('\n[bold]In the program file[/bold]')
+    console.print(_yaml(gains), markup=False, highlight=False, soft_wrap=True)
+    if args.json:
+        document = _document(program, gains, path, indices, margins)
+        args.json.write_text(json.dumps(document, indent=2) + '\n', encoding='utf-8')
+    stable = all(each.poles[0].real < 1e-6 for each in margins)
+    return 0 if stable else 1
+
+
+def _gains(args: argparse.Namespace, program: Program, path: FeasibilityCheck) -> Gains:
+    m = program.m
+    if args.method == 'own':
+        return Gains(program.G0, program.G1)
+    if args.method == 'frequency':
+        frequency = _rows(args, 'natural_frequency', m)
+        ratio = np.ones(m) if args.damping_ratio is None else _rows(args, 'damping_ratio', m)
+        return Gains(*gains_from_frequency(frequency, ratio))
+    if args.method == 'settling':
+        w, zeta = frequency_for(_needed(args, 'settling_time'), args.overshoot)
+        return Gains(*gains_from_frequency(np.full(m, w), np.full(m, zeta)))
+    if args.method == 'poles':
+        x, y = _needed(args, 'poles')
+        return gains_from_poles([(complex(-x, y), complex(-x, -y))] * m)
+    error = _rows(args, 'error', m)
+    rate = 10.0 * error if args.rate is None else _rows(args, 'rate', m)
+    return lqr_gains(program, path, error, rate, args.effort * program.tree.effort_limit)
+
+
+def _needed(args: argparse.Namespace, name: str) -> Any:
+    value = getattr(args, name)
+    if value is None:
+        option = '--' + name.replace('_', '-')
+        raise ConfigurationError(f'method {args.method!r}', f'needs {option}', 'give it')
+    return value
+
+
+def _rows(args: argparse.Namespace, name: str, m: int) -> Array:
+    values = _needed(args, name)
+    if len(values) not in (1, m):
+        raise ConfigurationError(
+            '--' + name.replace('_', '-'), f'has {len(values)} numbers', f'give one, or {m}'
+        )
+    return np.array(values) * np.ones(m)
+
+
+def _print_gains(console: Console, program: Program, gains: Gains) -> None:
+    table = Table(title=f'Program {program.name!r}: gains by row')
+    for title in ('row', 'G0 1/s^2', 'G1 1/s', 'w0 rad/s', 'zeta'):
+        table.add_column(title, justify='left' if title == 'row' else 'right')
+    for name, g0, g1 in zip(program.stack.rows, np.diag(gains.G0), np.diag(gains.G1), strict=True):
+        w = np.sqrt(abs(g0))
+        table.add_row(name, f'{g0:.4g}', f'{g1:.4g}', f'{w:.3f}', f'{g1 / (2 * w):.3f}')
+    console.print(table)
+    off = np.abs(gains.G0 - np.diag(np.diag(gains.G0))).max()
+    if off > 0.0:
+        console.print(f'The rows are coupled: G0 has entries up to {off:.4g} off its diagonal.')
+    console.print('Poles of (3.5), 1/s: ' + ', '.join(f'{p:.4g}' for p in roots(*gains)))
+    periods = ', '.join(f'{hold} {1e3 * largest_period(gains, hold):.3g} ms' for hold in HOLDS)
+    console.print(f'Largest stable control period: {periods}')
+
+
+def _print_margins(
+    console: Console,
+    program: Program,
+    path: FeasibilityCheck,
+    indices: Array,
+    margins: list[Margins],
+    delay: float,
+) -> None:
+    table = Table(
+        title=f'Margins at the drives along the program, {1e3 * delay:g} ms delay assumed'
+    )
+    for title in ('t s', 'sigma_min', 'drive', 'gain', 'phase deg', 'delay ms', 'all drives'):
+        table.add_column(title, justify='left' if title == 'drive' else 'right')
+    for k, found in zip(indices, margins, strict=True):
+        for i, joint in enumerate(program.tree.joint_names):
+            table.add_row(
+                f'{path.times[k]:.2f}' if i == 0 else '',
+                f'{path.sigma_min[k]:.4f}' if i == 0 else '',
+                joint,
+                f'{found.gain[i]:.3g}',
+                f'{np.degrees(found.phase[i]):.1f}',
+                f'{1e3 * found.delay[i]:.3g}',
+                f'disk {found.disk:.2f}: x{found.disk_gain:.3g}, '
+                f'{np.degrees(found.disk_phase):.0f} deg' if i == 0 else '',
+                end_section=i == program.n - 1,
+            )  # fmt: skip
+    console.print(table)
+
+
+def _yaml(gains: Gains) -> str:
+    def rows(G: Array) -> str:
+        return ', '.join('[' + ', '.join(f'{x:.6g}' for x in row) + ']' for row in G)
+
+    return f'gains:\n  G0: [{rows(gains.G0)}]\n  G1: [{rows(gains.G1)}]'
+
+
+def _document(
+    program: Program, gains: Gains, path: FeasibilityCheck, indices: Array, margins: list[Margins]
+) -> dict[str, Any]:
+    def finite(values: Array) -> list[float | None]:
+        return [float(x) if np.isfinite(x) else None for x in values]
+
+    return {
+        'program': program.name,
+        'rows': list(program.stack.rows),
+        'G0': gains.G0.tolist(),
+        'G1': gains.G1.tolist(),
+        'poles': [[p.real, p.imag] for p in roots(*gains)],
+        'largest_period': {hold: largest_period(gains, hold) for hold in HOLDS},
+        'margins': [
+            {
+                't': float(path.times[k]),
+                'sigma_min': float(path.sigma_min[k]),
+                'gain': finite(found.gain),
+                'phase': finite(found.phase),
+                'delay': finite(found.delay),
+                'disk': found.disk,
+                'poles': [[p.real, p.imag] for p in found.poles],
+            }
+            for k, found in zip(indices, margins, strict=True)
+        ],
+    }

@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Design a motion from which a robot can be identified well, as a file for the arm."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+from pathlib import Path
+
+from robot_dynamics_ros.cli.robot_argument import add_robot_arguments, given_robot
+from robot_dynamics_ros.cli.tables import wide_console
+from robot_dynamics_ros.control.trajectories.fourier import Fourier
+from robot_dynamics_ros.control.trajectories.trajectory import check_limits
+from robot_dynamics_ros.control.trajectories.trajectory_file import trajectory_text
+from robot_dynamics_ros.errors import ConfigurationError
+from robot_dynamics_ros.identification.excitation import Excitation, design_excitation
+from robot_dynamics_ros.identification.excitation_problem import Bounds
+from robot_dynamics_ros.identification.unknowns import DEFAULT_TERMS, TERMS
+from robot_dynamics_ros.model.robot_tree import RobotTree
+
+#: What is written into the output folder.
+FILES = ('trajectory.yaml', 'excitation.json')
+
+_STEP = 0.02  # s between the points of the message; quintics between them
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    add_robot_arguments(parser)
+    parser.add_argument('--output', type=Path, required=True, help='folder of the results')
+    parser.add_argument('--force', action='store_true', help='replace what is there already')
+    parser.add_argument(
+        '--effort-limit', type=float, metavar='NM', help='where the description gives none'
+    )
+    parser.add_argument('--period', type=float, default=10.0, help='s (default: 10)')
+    parser.add_argument('--periods', type=int, default=2, help='how often it runs (default: 2)')
+    parser.add_argument('--harmonics', type=int, default=5, help='of the series (default: 5)')
+    parser.add_argument('--seed', type=int, default=0, help='another one gives another motion')
+    parser.add_argument(
+        '--terms',
+        nargs='*',
+        choices=tuple(TERMS),
+        default=list(DEFAULT_TERMS),
+        help=f'what the drives may add (default: {" ".join(DEFAULT_TERMS)})',
+    )
+    group = parser.add_argument_group('where the motion must stay')
+    for name, share in (('position', 0.9), ('velocity', 0.7), ('effort', 0.7)):
+        group.add_argument(
+            f'--{name}',
+            type=float,
+            default=share,
+            metavar='SHARE',
+            help=f'share of the {name} limits that is used (default: {share})',
+        )
+    group.add_argument('--frame', default='tool', help='frame that the box below holds')
+    for name, end in (('lower', -math.inf), ('upper', math.inf)):
+        group.add_argument(
+            f'--{name}',
+            type=float,
+            nargs=3,
+            default=(end, end, end),
+            metavar=('X', 'Y', 'Z'),
+            help=f'{name} corner of the box, base frame, m; inf or -inf for no bound',
+        )
+    group.add_argument('--above', type=float, metavar='Z', help='height the frame stays above, m')
+
+
+def run(args: argparse.Namespace) -> int:
+    """Design the motion, check it, write it."""
+    console = wide_console()
+    there = [name for name in FILES if (args.output / name).exists()]
+    if there and not args.force:
+        raise ConfigurationError(
+            f'--output {args.output}', f'has {", ".join(there)}', 'give another, or --force'
+        )
+    tree = given_robot(args, args.effort_limit)
+    found = design_excitation(
+        tree,
+        period=args.period,
+        harmonics=args.harmonics,
+        bounds=_bounds(args),
+        terms=args.terms,
+        seed=args.seed,
+    )
+    write_excitation(args.output, tree, found, args.periods)
+    console.print(
+        f'condition of the base regressor: {found.condition:.3g} '
+        f'(random motions within the same limits: {found.random_condition:.3g})'
+    )
+    for name, share in found.used.items():
+        if name != 'workspace':
+            console.print(f'{name}: {100.0 * share:.0f} % of what is allowed')
+    console.print(f'written: {", ".join(str(args.output / name) for name in FILES)}')
+    return 0
+
+
+def _bounds(args: argparse.Namespace) -> Bounds:
+    lower = list(args.lower)
+    if args.above is not None:
+        lower[2] = max(lower[2], args.above)
+    return Bounds(
+        position=args.position,
+        velocity=args.velocity,
+        effort=args.effort,
+        frame=args.frame,
+        lower=tuple(lower),
+        upper=tuple(args.upper),
+    )
+
+
+def excitation_trajectory(found: Excitation, periods: int = 1) -> Fourier:
+    """Return the motion as a trajectory that a controller can follow."""
+    return Fourier(found.centre, found.sine, found.cosine, found.period, periods)
+
+
+def write_excitation(folder: Path, tree: RobotTree, found: Excitation, periods: int) -> None:
+    """Write the motion as a message and as coefficients.
+
+    Raises:
+        TrajectoryError: The motion leaves the robot's limits.
+    """
+    trajectory = excitation_trajectory(found, periods)
+    check_limits(trajectory, tree)
+    folder.mkdir(parents=True, exist_ok=True)
+    message, numbers = (folder / name for name in FILES)
+    message.write_text(trajectory_text(trajectory, tree.joint_names, _STEP), encoding='utf-8')
+    document = found.as_dict() | {'periods': periods}
+    numbers.write_text(json.dumps(document, indent=2) + '\n', encoding='utf-8')

@@ -1,0 +1,233 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Run the control loop on recorded states, and compare its efforts with the recorded ones."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import yaml
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from robot_dynamics_ros.cli.analyze import add_output_arguments
+from robot_dynamics_ros.cli.tables import wide_console
+from robot_dynamics_ros.control.laws.registry import LAWS
+from robot_dynamics_ros.control.setup import DEFAULTS
+from robot_dynamics_ros.dynamics.registry import FORMULATIONS
+from robot_dynamics_ros.errors import (
+    ConfigurationError,
+    RecordingError,
+    UnknownNameError,
+)
+from robot_dynamics_ros.recordings.accumulate import Spread
+from robot_dynamics_ros.recordings.bag.files import short_name
+from robot_dynamics_ros.recordings.json_files import write_json
+from robot_dynamics_ros.recordings.output_folder import claim, filled
+from robot_dynamics_ros.recordings.recording import Recording
+from robot_dynamics_ros.recordings.replay.run import ReplayResult
+from robot_dynamics_ros.recordings.replay.search import replay
+from robot_dynamics_ros.recordings.replay.source import REFERENCES, ReplaySource
+from robot_dynamics_ros.recordings.report.replay import ReplayCurves, write_replay_report
+from robot_dynamics_ros.recordings.tables import CsvTable
+from robot_dynamics_ros.spatial.scalar import Array
+
+_USUAL_OUTPUT = Path('out') / 'replay'
+TOLERANCE = 1e-9  # N m or N: the same numbers in another order of additions
+_REFERENCE_TOLERANCE = 1e-6
+EXIT_DIFFERENT = 1
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument('bag', type=Path, metavar='BAG', help='bag or storage file')
+    parser.add_argument('--law', choices=sorted(LAWS), help='another law than the recorded one')
+    parser.add_argument(
+        '--set',
+        dest='changes',
+        action='append',
+        default=[],
+        metavar='KEY=VALUE',
+        help="another value of the controller's parameter, YAML; may be repeated",
+    )
+    parser.add_argument('--formulation', choices=tuple(FORMULATIONS), help='another formulation')
+    parser.add_argument('--description', metavar='FILE', help='another URDF or xacro file')
+    parser.add_argument(
+        '--reference',
+        choices=REFERENCES,
+        default='auto',
+        help='what is followed (default: the recorded trajectories if there are any, else the '
+        'recorded reference)',
+    )
+    parser.add_argument(
+        '--tolerance',
+        type=_tolerance,
+        metavar='NM',
+        help=f'difference beyond which the exit code is 1, N m or N (default: {TOLERANCE:g} if '
+        'nothing is set otherwise, else none)',
+    )
+    parser.add_argument('--namespace', default='', help='of the robot, if the bag has several')
+    add_output_arguments(parser, _USUAL_OUTPUT)
+
+
+def _tolerance(text: str) -> float:
+    value = float(text)
+    if not value >= 0.0:
+        raise ValueError(text)
+    return value
+
+
+def run(args: argparse.Namespace) -> int:
+    """Replay, print and write; return 1 if an effort differs by more than the tolerance."""
+    console = wide_console()
+    bag: Path = args.bag
+    output = claim(args.output, _USUAL_OUTPUT / short_name(bag), force=args.force)
+    changes = _changes(args)
+    source = ReplaySource(
+        args.bag, changes, namespace=args.namespace, description=args.description or ''
+    )
+    own = source.recorded and not changes and not args.description
+    tolerance = args.tolerance if args.tolerance is not None else (TOLERANCE if own else np.inf)
+    with filled(output) as work, CsvTable(work / 'rows.csv') as table:
+        curves, difference, size = ReplayCurves(), Spread(source.tree.n), Spread(source.tree.n)
+
+        def sink(chunk: Recording, efforts: Array) -> None:
+            difference.take(chunk.time, efforts - chunk.effort)
+            size.take(chunk.time, chunk.effort)
+            curves.take(chunk.time, chunk.effort, efforts)
+            table.add(_columns(chunk, efforts))
+
+        setup = source.setup(args.reference)
+        course = replay(setup, source.chunks, tolerance, lambda: (sink,))
+        if not course.compared:
+            raise RecordingError(
+                f'bag {str(bag)!r}',
+                'holds no command that answers a state',
+                'record the topic of the efforts',
+            )
+        document = _document(source, course, difference, size, tolerance, changes)
+        write_json(work / 'replay.json', document)
+        title = f'Replay of {short_name(bag)}'
+        write_replay_report(
+            work / 'report.html', title, _lead(document), source.tree, document, curves
+        )
+    _print(console, document, output)
+    return 0 if document['within_tolerance'] else EXIT_DIFFERENT
+
+
+def _changes(args: argparse.Namespace) -> dict[str, Any]:
+    """Return the parameters that are set otherwise than recorded."""
+    changes: dict[str, Any] = {}
+    for text in args.changes:
+        key, separator, value = text.partition('=')
+        if not separator:
+            raise ConfigurationError(f'--set {text}', 'sets nothing', 'write KEY=VALUE')
+        if key.strip() not in DEFAULTS:
+            raise UnknownNameError("controller's parameter", key.strip(), DEFAULTS)
+        try:
+            changes[key.strip()] = yaml.safe_load(value)
+        except (yaml.YAMLError, ValueError) as error:
+            raise ConfigurationError(f'--set {text}', 'is no YAML', 'correct it') from error
+    chosen = {'law': args.law, 'formulation': args.formulation}
+    return changes | {key: value for key, value in chosen.items() if value}
+
+
+def _columns(chunk: Recording, efforts: Array) -> dict[str, Array]:
+    found = {'time': chunk.time}
+    for i, joint in enumerate(chunk.joints):
+        found[f'recorded.{joint}'] = chunk.effort[:, i]
+        found[f'replayed.{joint}'] = efforts[:, i]
+        found[f'difference.{joint}'] = efforts[:, i] - chunk.effort[:, i]
+    return found
+
+
+def _document(
+    source: ReplaySource,
+    course: ReplayResult,
+    difference: Spread,
+    size: Spread,
+    tolerance: float,
+    changes: Mapping[str, Any],
+) -> dict[str, Any]:
+    merged = {**source.given, **changes}
+    worst = float(difference.peak.max())
+    notes = [*source.notes, *course.problems, *source.bag_notes]
+    if course.lost:
+        notes.append(
+            f'{course.lost} answers of the controller have no recorded command: not compared'
+        )
+    if course.unanswered:
+        notes.append(
+            f'{course.unanswered} states were not answered, or neither command nor reference was '
+            'recorded: not shown to the loop'
+        )
+    if course.refused:
+        notes.append(f'{course.refused} states that were answered are refused by the loop')
+    if course.reference_error > _REFERENCE_TOLERANCE:
+        notes.append(
+            f'the reference differs from the recorded one by up to {course.reference_error:.3g}: '
+            'a trajectory is missing in the bag, perhaps one sent by action; try --reference '
+            'recorded'
+        )
+    return {
+        'joints': list(source.tree.joint_names),
+        'law': merged['law'],
+        'formulation': merged['formulation'],
+        'parameters': 'recorded' if source.recorded else 'usual',
+        'changes': dict(changes),
+        'commands': course.compared,
+        'commands_lost': course.lost,
+        'states_unanswered': course.unanswered,
+        'rms': difference.rms.tolist(),
+        'peak': difference.peak.tolist(),
+        'peak_at': difference.peak_time.tolist(),
+        'effort_rms': size.rms.tolist(),
+        'reference_error': course.reference_error,
+        'first_difference_at': None if course.first is None else course.first[1],
+        'last_difference_at': course.last,
+        'commands_beyond': course.beyond,
+        'tolerance': tolerance,
+        'within_tolerance': bool(worst <= tolerance) and not course.refused,
+        'notes': notes,
+    }
+
+
+def _lead(document: Mapping[str, Any]) -> str:
+    changed = ', '.join(f'{key} = {value}' for key, value in document['changes'].items())
+    as_found = (
+        'with the recorded parameters'
+        if document['parameters'] == 'recorded'
+        else 'with usual parameters, as the bag has none'
+    )
+    return (
+        f'{document["law"]} by {document["formulation"]}, {document["commands"]} commands; '
+        f'{as_found}{f"; set otherwise: {changed}" if changed else ""}.'
+    )
+
+
+def _print(console: Console, document: Mapping[str, Any], output: Path) -> None:
+    table = Table(title=_lead(document), title_justify='left')
+    table.add_column('joint')
+    for heading in ('RMS effort', 'RMS difference', 'peak difference', 'at, s'):
+        table.add_column(heading, justify='right')
+    for i, joint in enumerate(document['joints']):
+        cells = (document['effort_rms'][i], document['rms'][i], document['peak'][i])
+        at = f'{document["peak_at"][i]:.6g}'
+        table.add_row(escape(joint), *(f'{value:.3g}' for value in cells), at)
+    console.print(table)
+    for note in document['notes']:
+        console.print(f'note {escape(note)}', highlight=False, soft_wrap=True)
+    if document['first_difference_at'] is not None and not document['within_tolerance']:
+        console.print(
+            f'[red]{document["commands_beyond"]} of {document["commands"]} commands differ by '
+            f'more than {document["tolerance"]:g}, the first at '
+            f'{document["first_difference_at"]:.6g} s, the last at '
+            f'{document["last_difference_at"]:.6g} s[/]'
+        )
+    elif np.isfinite(document['tolerance']):
+        console.print(f'[green]every effort is within {document["tolerance"]:g}[/]')
+    console.print(f'results: {escape(str(output))}', highlight=False)

@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Run one node with the parameters of a shipped robot."""
+
+from __future__ import annotations
+
+import argparse
+from importlib import import_module
+from pathlib import Path
+
+from robot_dynamics_ros.description.shipped import MECHANISMS, ROBOTS, share_directory
+from robot_dynamics_ros.errors import ConfigurationError, MissingDependencyError
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare robot, parameter file and single parameters."""
+    known = sorted((*ROBOTS, *MECHANISMS))
+    parser.add_argument('--robot', choices=known, default='scara', help='shipped robot')
+    parser.add_argument(
+        '--params', type=Path, help="parameter file (default: the robot's own, config/ROBOT.yaml)"
+    )
+    parser.add_argument(
+        '-p',
+        dest='set',
+        action='append',
+        default=[],
+        metavar='NAME:=VALUE',
+        help='set one parameter; may be repeated',
+    )
+    parser.add_argument('--namespace', default='', help='namespace of the node')
+
+
+def run_node(executable: str, args: argparse.Namespace) -> int:
+    """Run a node until SIGINT; return its exit code.
+
+    Raises:
+        ConfigurationError: The parameter file does not exist, or a parameter is not NAME:=VALUE.
+        MissingDependencyError: rclpy is not installed.
+    """
+    params = args.params or share_directory() / 'config' / f'{args.robot}.yaml'
+    if not params.is_file():
+        raise ConfigurationError(f'parameter file {params}', 'no such file', 'give another')
+    ros_args = ['--ros-args', '--params-file', str(params)]
+    if args.namespace:
+        ros_args += ['-r', f'__ns:=/{args.namespace.strip("/")}']
+    for assignment in args.set:
+        if ':=' not in assignment:
+            raise ConfigurationError(f'-p {assignment}', 'sets nothing', 'write NAME:=VALUE')
+        ros_args += ['-p', assignment]
+    try:
+        executables = import_module('robot_dynamics_ros.ros.executables')
+        executables.node_class(executable)
+    except ImportError as error:
+        if (error.name or '').startswith('robot_dynamics_ros'):
+            raise
+        raise MissingDependencyError(
+            error.name or 'rclpy',
+            f'node {executable}',
+            "source a ROS 2 installation, or pip install 'ros-jazzy-rclpy[fastrtps]' "
+            'ros-jazzy-common-interfaces in a virtual environment',
+        ) from error
+    return int(executables.run_executable(executable, ros_args))

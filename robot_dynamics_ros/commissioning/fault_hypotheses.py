@@ -1,0 +1,246 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The simple ways to misunderstand a driver, each with the words for it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+
+import numpy as np
+
+from robot_dynamics_ros.commissioning.driver_samples import DriverSamples
+from robot_dynamics_ros.model.findings import Finding
+from robot_dynamics_ros.model.robot_tree import RobotTree
+from robot_dynamics_ros.spatial.scalar import Array
+
+_DEGREE = math.pi / 180.0
+_WHOLE = 1.25  # price of an explanation that changes a number freely, against a definite one
+_PAIR = 1.1  # price of an exchange, against a sign
+_ALIKE = 0.8  # cosine of what is told and what is expected, from which a factor makes sense
+_SAME = 0.15  # relative, within which a factor counts as 1
+
+
+@dataclass(frozen=True, eq=False)
+class Belief:
+    """What is believed: the readings' meaning, and what the efforts hold.
+
+    Attributes:
+        readings: With their scales.
+        gravity: How much of gravity, 1.0 or 0.0.
+        offset: What is in the efforts of every pose besides, shape (n,), N m or N.
+    """
+
+    readings: DriverSamples
+    gravity: float
+    offset: Array
+
+    def expected(self, gravity: Array) -> Array:
+        """Return the efforts that hold the arm as believed, shape (N, n), N m or N."""
+        return gravity * self.gravity + self.offset
+
+
+@dataclass(frozen=True, eq=False)
+class FaultHypothesis:
+    """One cause: how it is told, what would be believed without it, and its price."""
+
+    finding: Finding
+    belief: Belief
+    price: float = 1.0
+
+
+def fault_hypotheses(
+    tree: RobotTree, belief: Belief, expected: Array, *, commanded: bool
+) -> list[FaultHypothesis]:
+    """Return every cause that is thought of.
+
+    Args:
+        tree: The robot.
+        belief: As it is.
+        expected: Efforts as they would be, shape (N, n), N m or N.
+        commanded: Whether the efforts are our commands.
+    """
+    return [
+        *_signs(tree, belief),
+        *_position_units(tree, belief),
+        *_effort_units(tree, belief, expected),
+        *_exchanges(tree, belief, commanded),
+        *_offsets(tree, belief, expected),
+        _gravity(belief, commanded),
+    ]
+
+
+def named(joints: Sequence[str]) -> str:
+    """Return joints as a finding names them."""
+    return f'joint {joints[0]!r}' if len(joints) == 1 else f'joints {", ".join(joints)}'
+
+
+def _error(culprit: str, problem: str, remedy: str) -> Finding:
+    return Finding('error', culprit, problem, remedy)
+
+
+def _joint(tree: RobotTree, i: int) -> str:
+    return f'joint {tree.joint_names[i]!r}'
+
+
+def _signs(tree: RobotTree, belief: Belief) -> Iterator[FaultHypothesis]:
+    readings = belief.readings
+    for i in range(tree.n):
+        only = np.array([i])
+        turned = readings.scaled(only, -1.0)
+        yield FaultHypothesis(
+            _error(
+                _joint(tree, i),
+                'wrong sign: the driver counts against the axis of the model',
+                'give it sign: -1 in the profile, or +1 if it has -1',
+            ),
+            replace(belief, readings=turned.effort_scaled(only, -1.0)),
+        )
+        yield FaultHypothesis(
+            _error(
+                _joint(tree, i),
+                'wrong sign of its position: efforts have the right one',
+                'change sign in the profile, and write effort_sign so that it stays',
+            ),
+            replace(belief, readings=turned),
+        )
+        yield FaultHypothesis(
+            _error(
+                _joint(tree, i),
+                'wrong sign of its effort: positions have the right one',
+                'change effort_sign in the profile',
+            ),
+            replace(belief, readings=readings.effort_scaled(only, -1.0)),
+        )
+
+
+def _position_units(tree: RobotTree, belief: Belief) -> Iterator[FaultHypothesis]:
+    slides = np.array(tree.prismatic)
+    for kind, factor, problem, unit in (
+        (False, _DEGREE, 'degrees are taken for radians', 'deg'),
+        (False, 1.0 / _DEGREE, 'radians are taken for degrees', 'rad'),
+        (True, 1e-3, 'millimetres are taken for metres', 'mm'),
+        (True, 1e3, 'metres are taken for millimetres', 'm'),
+    ):
+        which = np.flatnonzero(slides == kind)
+        for joints in [which, *which.reshape(-1, 1)] if len(which) > 1 else which.reshape(-1, 1):
+            yield FaultHypothesis(
+                _error(
+                    named([tree.joint_names[i] for i in joints]),
+                    f'wrong unit of position: {problem}',
+                    f'write position_unit: {unit} in the profile',
+                ),
+                replace(belief, readings=belief.readings.scaled(joints, factor)),
+            )
+
+
+def _effort_units(tree: RobotTree, belief: Belief, expected: Array) -> Iterator[FaultHypothesis]:
+    tau = belief.readings.tau
+    for joints in [np.arange(tree.n), *np.arange(tree.n).reshape(-1, 1)]:
+        told, wanted = tau[:, joints], expected[:, joints]
+        size, common = float(np.square(told).sum()), float((told * wanted).sum())
+        alike = common > _ALIKE * math.sqrt(size * float(np.square(wanted).sum()))
+        if not alike or abs(common / size - 1.0) < _SAME:
+            continue
+        factor = common / size
+        names = [tree.joint_names[i] for i in joints]
+        problem, remedy = _effort_words(factor)
+        yield FaultHypothesis(
+            _error(named(names), problem, remedy),
+            replace(belief, readings=belief.readings.effort_scaled(joints, factor)),
+            _WHOLE,
+        )
+
+
+def _effort_words(factor: float) -> tuple[str, str]:
+    """Return problem and remedy of efforts that want to be multiplied by a factor."""
+    for thousand, unit in ((1e-3, 'mN m'), (1e3, 'kN')):
+        if abs(factor / thousand - 1.0) < _SAME:
+            return (
+                f'wrong unit of effort: it wants to be multiplied by {factor:.3g}',
+                f'write effort_unit: {unit} in the profile, or mA for A',
+            )
+    if 0.6 < factor < 1.7:
+        return (
+            f'its efforts are {100.0 / factor:.0f} % of what the model needs',
+            'a load or tool that the model does not know, or a torque_constant that is a bit off',
+        )
+    return (
+        f'wrong unit of effort: it wants to be multiplied by {factor:.4g}',
+        'currents (A) taken for N m, or efforts of the motor for those of the joint: give '
+        f'effort_unit, torque_constant and gear_ratio whose product is {factor:.4g}',
+    )
+
+
+def _exchanges(tree: RobotTree, belief: Belief, commanded: bool) -> Iterator[FaultHypothesis]:
+    readings = belief.readings
+    for i, j in combinations(range(tree.n), 2):
+        both = f'joints {tree.joint_names[i]}, {tree.joint_names[j]}'
+        ways: list[tuple[str, DriverSamples]] = []
+        if not commanded:
+            ways.append(('swapped: each is taken for the other', readings.swapped(i, j)))
+            ways.append(
+                ('positions are swapped, efforts are not', readings.swapped(i, j, efforts=False))
+            )
+        ways.append(
+            (
+                'commands are swapped' if commanded else 'efforts are swapped, positions are not',
+                readings.swapped(i, j, positions=False),
+            )
+        )
+        for problem, changed in ways:
+            yield FaultHypothesis(
+                _error(
+                    both, problem, 'correct driver_name, or the order of joints, in the profile'
+                ),
+                replace(belief, readings=changed),
+                _PAIR,
+            )
+
+
+def _offsets(tree: RobotTree, belief: Belief, expected: Array) -> Iterator[FaultHypothesis]:
+    mean = (belief.readings.tau - expected).mean(axis=0)
+    for i in range(tree.n):
+        offset = belief.offset.copy()
+        offset[i] += mean[i]
+        unit = 'N' if tree.prismatic[i] else 'N m'
+        yield FaultHypothesis(
+            Finding(
+                'warning',
+                _joint(tree, i),
+                f'its efforts are {mean[i]:+.3g} {unit} off in every pose',
+                'an offset of the sensor; if commands show it too, effort_offset in the profile',
+            ),
+            replace(belief, offset=offset),
+            _WHOLE,
+        )
+
+
+def _gravity(belief: Belief, commanded: bool) -> FaultHypothesis:
+    if belief.gravity and commanded:
+        words = (
+            'would be counted twice: the commands that hold the arm have none, so the driver '
+            'compensates it by itself',
+            'write compensated_by_driver: [gravity] in the profile',
+        )
+    elif belief.gravity:
+        words = (
+            'is left out of the efforts that the driver tells: it compensates it by itself, and '
+            'gravity would be counted twice',
+            'write effort: without_compensation and compensated_by_driver: [gravity]',
+        )
+    elif commanded:
+        words = (
+            'would not be counted at all: the commands that hold the arm have it, so the driver '
+            'does not compensate it',
+            'take gravity out of compensated_by_driver in the profile',
+        )
+    else:
+        words = (
+            'is in the efforts that the driver tells, against the profile',
+            'write effort: total in the profile, and find out by commands whether the driver '
+            'compensates gravity at all',
+        )
+    changed = replace(belief, gravity=1.0 - belief.gravity)
+    return FaultHypothesis(_error('gravity', *words), changed)

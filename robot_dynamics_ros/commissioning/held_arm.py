@@ -1,0 +1,225 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Is a driver understood? Efforts of a held arm against gravity, and the likely cause if not.
+
+An arm that is held at rest, by its own controller or by ours, needs the effort of gravity, known
+from the model for every pose. If the efforts of several poses are not those of gravity, each
+simple misunderstanding (a sign, an exchange of joints, a unit, gravity counted twice or not at
+all) is tried in turn, and the one that explains the poses is named. Several are found one after
+the other.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from robot_dynamics_ros.commissioning.driver_samples import DriverSamples
+from robot_dynamics_ros.commissioning.fault_hypotheses import (
+    Belief,
+    FaultHypothesis,
+    fault_hypotheses,
+    named,
+)
+from robot_dynamics_ros.errors import RecordingError
+from robot_dynamics_ros.model.findings import Finding
+from robot_dynamics_ros.model.robot_tree import RobotTree
+from robot_dynamics_ros.spatial.scalar import Array
+from robot_dynamics_ros.symbolic.kernel import KernelSet, compile_kernel
+
+FEW_POSES = 4
+_GOOD = 1.5  # RMS of the residual by the tolerance, up to which a joint is understood
+_BETTER = 0.3  # part of the score that is left by an explanation that is worth naming
+_MOST = 25.0  # square of the relative residual at which one number tells no more
+_LOADED = 3.0  # range of gravity by the tolerance, from which a joint is checked
+
+
+@dataclass(frozen=True, eq=False)
+class Commissioning:
+    """What a check has found; arrays of shape (n,) unless said otherwise, N m or N.
+
+    Attributes:
+        findings: What is wrong, with the likely cause, the strongest first; and what could not
+            be checked.
+        poses: Number of distinct poses.
+        loaded: Whether gravity changes enough at each joint to check it.
+        slope: Of the efforts over the expected ones; NaN where not loaded.
+        offset: Their mean difference.
+        residual: RMS of the difference.
+        correlation: Of the effort of joint i (row) with the expected one of joint j, shape
+            (n, n); NaN where not loaded.
+    """
+
+    findings: tuple[Finding, ...]
+    poses: int
+    loaded: Array
+    slope: Array
+    offset: Array
+    residual: Array
+    correlation: Array
+
+    @property
+    def errors(self) -> tuple[Finding, ...]:
+        """The findings that say that something is wrong."""
+        return tuple(found for found in self.findings if found.severity == 'error')
+
+
+def check_held(
+    tree: RobotTree,
+    poses: DriverSamples,
+    *,
+    gravity_expected: bool,
+    commanded: bool = False,
+) -> Commissioning:
+    """Compare the efforts of a held arm with gravity.
+
+    Args:
+        tree: The robot, with what it carries.
+        poses: One row per pose, at rest.
+        gravity_expected: Whether the efforts are expected to hold gravity: not if the driver
+            compensates it by itself and leaves it out of what it tells, or is told.
+        commanded: Whether the efforts are commands of ours; else they are the driver's.
+
+    Raises:
+        RecordingError: A pose has no efforts.
+    """
+    judge = _HypothesisScore(tree)
+    belief = Belief(poses.distinct(), float(gravity_expected), np.zeros(tree.n))
+    judge.refuse_missing(belief.readings)
+    first = judge.statistics(belief)
+    found: list[Finding] = []
+    for _ in range(2 * tree.n):
+        if judge.understood(belief):
+            break
+        causes = judge.best_explanation(belief, commanded)
+        if not causes:
+            # What was named before explains a part by chance, perhaps.
+            found = [
+                judge.unexplained(belief),
+                *(replace(cause, severity='warning') for cause in found),
+            ]
+            break
+        found += [cause.finding for cause in causes]
+        belief = causes[-1].belief
+    found += judge.notes(belief)
+    return Commissioning(tuple(found), len(belief.readings.time), *first)
+
+
+class _HypothesisScore:
+    """Scores beliefs about the readings of one robot."""
+
+    def __init__(self, tree: RobotTree) -> None:
+        self._tree = tree
+        self._kernels: KernelSet = compile_kernel(tree, outputs=('gravity_forces',))
+
+    def refuse_missing(self, readings: DriverSamples) -> None:
+        if not np.isfinite(readings.tau).all():
+            raise RecordingError('readings', 'hold no efforts', 'compare commands instead')
+
+    def gravity(self, readings: DriverSamples) -> Array:
+        found: Array = self._kernels.batch('gravity_forces', np.ascontiguousarray(readings.q))
+        return found
+
+    def tolerance(self) -> Array:
+        """Return what friction and a decent model leave, shape (n,), N m or N."""
+        return np.maximum(self._tree.coulomb_friction, 0.01 * self._tree.effort_limit)
+
+    def score(self, belief: Belief) -> float:
+        """Return how badly a belief explains the efforts; poses out of reach count as bad."""
+        q, tree = belief.readings.q, self._tree
+        relative = np.square(self._residual(belief) / self.tolerance())
+        margin = 0.05 * np.where(
+            np.isfinite(tree.position_upper), tree.position_upper - tree.position_lower, 0.0
+        )
+        outside = (q < tree.position_lower - margin) | (q > tree.position_upper + margin)
+        relative = np.where(outside, _MOST, np.minimum(relative, _MOST))
+        return float(relative.mean())
+
+    def understood(self, belief: Belief) -> bool:
+        relative = np.minimum(np.square(self._residual(belief) / self.tolerance()), _MOST)
+        within = bool((np.sqrt(relative.mean(axis=0)) <= _GOOD).all())
+        return within and self.score(belief) <= _GOOD * _GOOD
+
+    def best_explanation(self, belief: Belief, commanded: bool) -> list[FaultHypothesis]:
+        """Return the misunderstanding, or two together, that explain the poses best.
+
+        Nothing if none of them is worth naming.
+        """
+        goal = _BETTER * self.score(belief)
+        single = self._candidates(belief, commanded)
+        scores = [self.score(x.belief) * x.price for x in single]
+        best = int(np.argmin(scores))
+        if scores[best] <= goal:
+            return [single[best]]
+        pairs = [(a, b) for a in single for b in self._candidates(a.belief, commanded)]
+        scores = [self.score(b.belief) * a.price * b.price for a, b in pairs]
+        best = int(np.argmin(scores))
+        return list(pairs[best]) if scores[best] <= goal * _BETTER else []
+
+    def _candidates(self, belief: Belief, commanded: bool) -> list[FaultHypothesis]:
+        expected = belief.expected(self.gravity(belief.readings))
+        return fault_hypotheses(self._tree, belief, expected, commanded=commanded)
+
+    def unexplained(self, belief: Belief) -> Finding:
+        residual = np.sqrt(np.square(self._residual(belief)).mean(axis=0))
+        worst = int(np.argmax(residual / self.tolerance()))
+        return Finding(
+            'error',
+            f'joint {self._tree.joint_names[worst]!r}',
+            f'{residual[worst]:.3g} {self._unit(worst)} of its effort are not gravity, and no '
+            'single wrong sign, exchange or unit explains them',
+            'check the model (masses, base orientation, payload), then repeat',
+        )
+
+    def notes(self, belief: Belief) -> list[Finding]:
+        """Return what could not be checked."""
+        readings, tree = belief.readings, self._tree
+        found = []
+        if len(readings.time) < FEW_POSES:
+            found.append(
+                Finding(
+                    'warning',
+                    'poses',
+                    f'there are only {len(readings.time)}',
+                    f'hold the arm in at least {FEW_POSES} that differ',
+                )
+            )
+        loaded = self.loaded(readings)
+        silent = [name for name, x in zip(tree.joint_names, loaded, strict=True) if not x]
+        if silent:
+            found.append(
+                Finding(
+                    'warning',
+                    named(silent),
+                    'gravity does not change there: sign and unit were not checked',
+                    'choose other poses, or check by moving: see docs/commissioning.md',
+                )
+            )
+        return found
+
+    def loaded(self, readings: DriverSamples) -> Array:
+        """Return whether gravity changes enough at each joint, shape (n,)."""
+        gravity = self.gravity(readings)
+        return np.ptp(gravity, axis=0) > _LOADED * self.tolerance()
+
+    def statistics(self, belief: Belief) -> tuple[Array, Array, Array, Array, Array]:
+        """Return loaded, slope, offset, residual and correlation as believed."""
+        readings, n = belief.readings, self._tree.n
+        gravity, tau = self.gravity(readings), readings.tau
+        loaded = self.loaded(readings)
+        g, t = gravity - gravity.mean(axis=0), tau - tau.mean(axis=0)
+        slope, correlation = np.full(n, np.nan), np.full((n, n), np.nan)
+        for j in np.flatnonzero(loaded):
+            slope[j] = (g[:, j] @ t[:, j]) / (g[:, j] @ g[:, j])
+            size = np.sqrt(np.square(t).sum(axis=0) * np.square(g[:, j]).sum())
+            np.divide(g[:, j] @ t, size, out=correlation[:, j], where=size > 0.0)
+        residual = self._residual(belief)
+        rms = np.sqrt(np.square(residual).mean(axis=0))
+        return loaded, slope, residual.mean(axis=0), rms, correlation
+
+    def _residual(self, belief: Belief) -> Array:
+        readings = belief.readings
+        return readings.tau - belief.expected(self.gravity(readings))
+
+    def _unit(self, i: int) -> str:
+        return 'N' if self._tree.prismatic[i] else 'N m'

@@ -1,0 +1,279 @@
+# SPDX-License-Identifier: Apache-2.0
+r"""A program walked through before the motion: is it in reach, regular, and within the limits?
+
+The path :math:`f(q, t) = 0` is followed from its start by continuation: a step along
+:math:`\dot q = -\Gamma^+f_t + P\,\dot q_{null}`, then Gauss-Newton corrections
+:math:`q \leftarrow q - \Gamma^+f`. :math:`\dot q_{null}` lets the free joints settle as the
+null-space task will.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import NamedTuple
+
+import numpy as np
+
+from robot_dynamics_ros.constraints.error_dynamics import projected_gains, stabilizing
+from robot_dynamics_ros.constraints.given_arrays import array
+from robot_dynamics_ros.constraints.path_efforts import effort_remarks, path_efforts
+from robot_dynamics_ros.constraints.program import Program, Start
+from robot_dynamics_ros.constraints.signals import instants
+from robot_dynamics_ros.constraints.task_inverse import Singularity, TaskInverse
+from robot_dynamics_ros.errors import ProgramError
+from robot_dynamics_ros.model.robot_tree import RobotTree
+from robot_dynamics_ros.spatial.scalar import Array
+
+#: f counts as solved below this, m or rad.
+SOLVED = 1e-8
+_ITERATIONS, _HALVINGS, _RESTARTS, _SECTIONS = 40, 6, 30, 20
+# The continuation inverts whatever the law inverts, and is damped below.
+_GENTLE = Singularity(1e-4, 1e-3)
+
+
+class FeasibilityCheck(NamedTuple):
+    """A program's path in joint space.
+
+    Attributes:
+        times: Instants, shape (k,), s.
+        q: Joint positions with f = 0, shape (k, n), rad or m.
+        v: Joint velocities along it, shape (k, n), rad/s or m/s.
+        sigma_min: Smallest singular value of Gamma, shape (k,).
+        effort: What the drives need on the path, friction included, shape (k, n), N m or N.
+        remarks: What is legal but may surprise, one sentence each.
+    """
+
+    times: Array
+    q: Array
+    v: Array
+    sigma_min: Array
+    effort: Array
+    remarks: tuple[str, ...] = ()
+
+
+class _Place(NamedTuple):
+    """The path at an instant."""
+
+    q: Array
+    v: Array
+    settling: Array  # the part of v that f does not feel
+    sigma_min: float
+
+    def guess(self, program: Program, step: float) -> Array:
+        """Return a configuration near the path a step later; free joints do not overshoot."""
+        task = program.null_space
+        settle = step if task is None else min(step, task.settling_time(self.q))
+        return self.q + step * (self.v - self.settling) + settle * self.settling
+
+
+def check_feasibility(
+    program: Program, home: Array | None = None, samples: int = 200
+) -> FeasibilityCheck:
+    """Follow a program's path; refuse what cannot be held.
+
+    Args:
+        program: The program.
+        home: Configuration from which the start of the path is sought if the program gives none,
+            shape (n,), rad or m; the posture of its null-space task, or the middle of the
+            limits, if None.
+        samples: Instants that are looked at over the program's horizon; more where it moves fast.
+
+    Returns:
+        The path.
+
+    Raises:
+        ProgramError: The start is inconsistent or out of reach, the path leaves the reach or a
+            joint limit, the Jacobian loses rank, or (m > n) the projected error is unstable;
+            names row, joint, time and figure.
+
+    Cost: about 2 ms an instant, of which there are at most ``instants.MOST``.
+    """
+    horizon = max(program.horizon, 1e-3)
+    times = instants(program.stack.signals, horizon, samples)
+    places = [_visit(program, starting_configuration(program, home), 0.0)]
+    for before, t in itertools.pairwise(times.tolist()):
+        places.append(_visit(program, places[-1].guess(program, t - before), t))
+    sigma = np.array([place.sigma_min for place in places])
+    for k in range(1, len(times) - 1):
+        if sigma[k] < 20.0 * program.refuse_below and sigma[k] == sigma[k - 1 : k + 2].min():
+            _approach_minimum(program, places[k - 1], times[k - 1], times[k + 1])
+    q, v = np.array([place.q for place in places]), np.array([place.v for place in places])
+    effort = path_efforts(program, times, q, v)
+    remarks = [*_unseen(times, horizon), *effort_remarks(program.tree, times, effort)]
+    return FeasibilityCheck(times, q, v, sigma, effort, tuple(remarks))
+
+
+def _unseen(times: Array, horizon: float) -> list[str]:
+    if times[-1] >= horizon:
+        return []
+    return [
+        f'the path is walked through until t = {times[-1]:.3g} s only, of {horizon:.3g} s that '
+        'its parts need to be seen once'
+    ]
+
+
+def _visit(program: Program, guess: Array, t: float) -> _Place:
+    """Return the path near a configuration at an instant; check it."""
+    q, f = _solve(program, guess, t)
+    _require_reached(program, f, q, t)
+    v, settling, solution = _rates(program, q, t)
+    _require_rank(program, solution, q, t)
+    _require_limits(program.tree, q, v, t)
+    _require_projected_stability(program, q, t)
+    return _Place(q, v, settling, solution.sigma_min)
+
+
+def _approach_minimum(program: Program, first: _Place, start: float, end: float) -> None:
+    """Look between two instants for the smallest singular value, by golden section."""
+    ratio = 0.5 * (np.sqrt(5.0) - 1.0)
+    low, high = start, end
+
+    def sigma(t: float) -> float:
+        return _visit(program, first.guess(program, t - start), t).sigma_min
+
+    a, b = high - ratio * (high - low), low + ratio * (high - low)
+    at_a, at_b = sigma(a), sigma(b)
+    for _ in range(_SECTIONS):
+        if at_a < at_b:
+            high, b, at_b = b, a, at_a
+            a = high - ratio * (high - low)
+            at_a = sigma(a)
+        else:
+            low, a, at_a = a, b, at_b
+            b = low + ratio * (high - low)
+            at_b = sigma(b)
+
+
+def starting_configuration(program: Program, home: Array | None = None) -> Array:
+    """Return a configuration with f = 0 at time 0, within the joint limits.
+
+    Args:
+        program: The program. If it gives a start, the solution nearest to that.
+        home: Where to seek first otherwise, shape (n,), rad or m; see :func:`check_feasibility`.
+
+    Returns:
+        New array, shape (n,), rad or m.
+
+    Raises:
+        ProgramError: The program's start is inconsistent, or nothing was found.
+    """
+    tree = program.tree
+    if program.start is not None:
+        _require_consistent(program, program.start)
+        return _solve(program, program.start.position, 0.0)[0]
+    lower, upper = np.maximum(tree.position_lower, -np.pi), np.minimum(tree.position_upper, np.pi)
+    middle = np.clip(0.5 * (lower + upper), lower, upper)
+    posture = middle if program.null_space is None else program.null_space.posture
+    rng = np.random.default_rng(0)
+    guesses = [posture if home is None else array('home', home, (program.n,)), middle]
+    guesses += [rng.uniform(lower, upper) for _ in range(_RESTARTS)]
+    best, best_f = guesses[0], np.full(program.m, np.inf)
+    for guess in guesses:
+        q, f = _solve(program, guess, 0.0)
+        inside = np.all((q >= tree.position_lower) & (q <= tree.position_upper))
+        if np.abs(f).max() < SOLVED and inside:
+            return q
+        if np.abs(f).max() < np.abs(best_f).max():
+            best, best_f = q, f
+    _require_reached(program, best_f, best, 0.0)
+    return best
+
+
+def _solve(program: Program, q: Array, t: float) -> tuple[Array, Array]:
+    """Return a configuration near q with a small f, and f there; halves steps that do not help."""
+    still = np.zeros(program.n)
+    f, _, Gamma, _ = program.stack.evaluate(q, still, t)
+    for _ in range(_ITERATIONS):
+        if np.abs(f).max() < SOLVED:
+            break
+        step = TaskInverse(Gamma, None, program.weights, _GENTLE).solve(-f)
+        scale = min(1.0, 0.5 / max(float(np.abs(step).max()), 1e-12))
+        for _ in range(_HALVINGS):
+            trial = q + scale * step
+            found = program.stack.evaluate(trial, still, t)
+            if np.linalg.norm(found.f) < np.linalg.norm(f):
+                break
+            scale *= 0.5
+        else:
+            break
+        q, f, Gamma = trial, found.f, found.Gamma
+    return q, f
+
+
+def _rates(program: Program, q: Array, t: float) -> tuple[Array, Array, TaskInverse]:
+    """Return the velocity along the path, its settling part, and the inverse they are from."""
+    still = np.zeros(program.n)
+    _, f_t, Gamma, _ = program.stack.evaluate(q, still, t)
+    solution = TaskInverse(Gamma, None, program.weights, _GENTLE)
+    settling = still
+    if program.null_space is not None:
+        settling = solution.project(program.settling_velocity(q, still))
+    return solution.solve(-f_t) + settling, settling, solution
+
+
+def _require_consistent(program: Program, start: Start) -> None:
+    f = program.stack.evaluate(start.position, np.zeros(program.n), 0.0).f
+    worst = int(np.argmax(np.abs(f)))
+    if abs(f[worst]) > start.tolerance:
+        raise ProgramError(
+            'start',
+            f'is inconsistent: {program.stack.rows[worst]} is {f[worst]:.4g} there',
+            f'begin within {start.tolerance:g}, or raise the tolerance',
+        )
+
+
+def _require_reached(program: Program, f: Array, q: Array, t: float) -> None:
+    worst = int(np.argmax(np.abs(f)))
+    if not abs(f[worst]) < 1e3 * SOLVED:
+        raise ProgramError(
+            program.stack.rows[worst],
+            f'cannot be reached at t = {t:.3f} s: {abs(f[worst]):.4g} is left at q = {_list(q)}',
+            'move the path into the reach of the arm, or correct conditions that contradict',
+        )
+
+
+def _require_rank(program: Program, solution: TaskInverse, q: Array, t: float) -> None:
+    if solution.sigma_min < program.refuse_below:
+        raise ProgramError(
+            f'program {program.name!r}',
+            f'is singular at t = {t:.3f} s: the smallest singular value of its Jacobian is '
+            f'{solution.sigma_min:.3g} at q = {_list(q)}',
+            'lead the path around, drop a dependent row, or lower singularity, refuse_below '
+            f'({program.refuse_below:g})',
+        )
+
+
+def _require_limits(tree: RobotTree, q: Array, v: Array, t: float) -> None:
+    for i, joint in enumerate(tree.joint_names):
+        lower, upper = tree.position_lower[i], tree.position_upper[i]
+        if not lower - 1e-9 <= q[i] <= upper + 1e-9:
+            raise ProgramError(
+                f'joint {joint!r}',
+                f'is at {q[i]:.4g} at t = {t:.3f} s',
+                f'its limits are {lower:.4g} to {upper:.4g}; move the path, or choose another '
+                'posture or start',
+            )
+        if abs(v[i]) > tree.velocity_limit[i]:
+            raise ProgramError(
+                f'joint {joint!r}',
+                f'moves at {abs(v[i]):.4g} per second at t = {t:.3f} s',
+                f'its velocity limit is {tree.velocity_limit[i]:.4g}; run the path slower',
+            )
+
+
+def _require_projected_stability(program: Program, q: Array, t: float) -> None:
+    """Refuse gains under which the error that m > n conditions leave grows (erratum C8)."""
+    if program.proved:
+        return
+    Gamma = program.stack.evaluate(q, np.zeros(program.n), t).Gamma
+    if not stabilizing(*projected_gains(program.G0, program.G1, Gamma, program.weights)):
+        raise ProgramError(
+            f'program {program.name!r}',
+            f'is unstable at t = {t:.3f} s: with {program.m} conditions on {program.n} joints '
+            'only the projected error decays, and these gains make it grow',
+            'use symmetric positive definite gains, best the same for all rows',
+        )
+
+
+def _list(q: Array) -> str:
+    return '(' + ', '.join(f'{x:.4g}' for x in q) + ')'

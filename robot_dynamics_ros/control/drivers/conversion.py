@@ -1,0 +1,222 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A driver profile in numbers for one robot: between a driver's messages and q, v, tau."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from robot_dynamics_ros.control.drivers.profile import (
+    JOINT_EFFORT_UNITS,
+    MOTOR_EFFORT_UNITS,
+    NEED_CONSTANT,
+    POSITION_UNITS,
+    VELOCITY_UNITS,
+    DriverProfile,
+    JointProfile,
+)
+from robot_dynamics_ros.errors import ConfigurationError
+from robot_dynamics_ros.model.limits import EffortLimit
+from robot_dynamics_ros.model.robot_tree import RobotTree
+from robot_dynamics_ros.spatial.scalar import Array
+
+
+@dataclass(frozen=True, eq=False)
+class DriverConversion:
+    """Factors and offsets, all of shape (n,), in the order of the model.
+
+    Attributes:
+        profile: What it was made from.
+        names: The driver's name of each joint of the model.
+        order: Index in the model of each effort of a command.
+        position_scale, position_zero: ``q = scale * (x - zero)``.
+        velocity_scale: ``v = scale * y``.
+        effort_scale, effort_offset: ``c = (tau + offset) / scale``.
+        measured_scale: ``tau = scale * m``.
+        rate_limit: N m/s or N/s that the driver bears; infinite where any.
+    """
+
+    profile: DriverProfile
+    names: tuple[str, ...]
+    order: Array
+    position_scale: Array
+    position_zero: Array
+    velocity_scale: Array
+    effort_scale: Array
+    effort_offset: Array
+    measured_scale: Array
+    rate_limit: Array
+
+    @property
+    def command_names(self) -> tuple[str, ...]:
+        """The driver's names in the order of a command."""
+        return tuple(self.names[i] for i in self.order)
+
+    @property
+    def command_topics(self) -> tuple[str, ...]:
+        """The topics of a command: one, or one per joint in the order of the command."""
+        topic = self.profile.command.topic
+        if self.profile.command.form != 'per_joint':
+            return (topic,)
+        return tuple(topic.replace('{joint}', name) for name in self.command_names)
+
+    # What the controller does -------------------------------------------------------------------
+
+    def position(self, reading: Array) -> Array:
+        """Return positions, rad or m, new array, from the driver's, both in the model's order."""
+        return self.position_scale * (reading - self.position_zero)
+
+    def velocity(self, reading: Array) -> Array:
+        """Return velocities, rad/s or m/s, new array."""
+        return self.velocity_scale * reading
+
+    def measured_effort(self, reading: Array) -> Array:
+        """Return measured efforts, N m or N at the joints, new array."""
+        return self.measured_scale * reading
+
+    def command(self, effort: Array) -> Array:
+        """Return what commands efforts, new array in the driver's unit and the model's order."""
+        return (effort + self.effort_offset) / self.effort_scale
+
+    # What the driver does -----------------------------------------------------------------------
+
+    def position_reading(self, q: Array) -> Array:
+        """Return what the driver reads at positions, new array."""
+        return q / self.position_scale + self.position_zero
+
+    def velocity_reading(self, v: Array) -> Array:
+        """Return what the driver reads at velocities, new array."""
+        return v / self.velocity_scale
+
+    def effort_reading(self, effort: Array) -> Array:
+        """Return what the driver tells of efforts, new array."""
+        return effort / self.measured_scale
+
+    def commanded_effort(self, command: Array) -> Array:
+        """Return the effort that a command asks for, N m or N, new array."""
+        return self.effort_scale * command - self.effort_offset
+
+
+def effort_limits(profile: DriverProfile) -> EffortLimit:
+    """Return the effort limits that a profile gives, N m or N, as ``load_robot`` takes them.
+
+    Those of listed joints replace the description's; one for all joints, which are not listed, is
+    for those to which the description gives none.
+    """
+    if not profile.joints:
+        return profile.defaults.effort_limit
+    found = {row.joint: row.effort_limit for row in profile.joints}
+    return {name: limit for name, limit in found.items() if limit is not None}
+
+
+def bind(profile: DriverProfile, tree: RobotTree) -> DriverConversion:
+    """Return the numbers of a profile for a robot.
+
+    Raises:
+        ConfigurationError: The profile's joints are not those of the robot, a unit is not that of
+            the kind of joint, or a number of the motor is missing or has no effect.
+    """
+    rows = _rows(profile, tree)
+    for row in rows:
+        _refuse_useless(row)
+    by_name = {row.joint: row for row in rows}
+    ordered = [by_name[name] for name in tree.joint_names]
+    position = [
+        _position(row, slides) for row, slides in zip(ordered, tree.prismatic, strict=True)
+    ]
+    velocity = [
+        _velocity(row, slides) for row, slides in zip(ordered, tree.prismatic, strict=True)
+    ]
+    command, measured = (
+        [_effort(row, slides, key) for row, slides in zip(ordered, tree.prismatic, strict=True)]
+        for key in ('effort_unit', 'measured_effort_unit')
+    )
+    return DriverConversion(
+        profile,
+        tuple(row.name for row in ordered),
+        np.array([tree.joint_index(row.joint) for row in rows], dtype=np.intp),
+        np.array(position),
+        np.array([row.position_zero for row in ordered]),
+        np.array(velocity),
+        np.array(command),
+        np.array([row.effort_offset for row in ordered]),
+        np.array(measured),
+        np.array([row.effort_rate_limit or np.inf for row in ordered]),
+    )
+
+
+def _rows(profile: DriverProfile, tree: RobotTree) -> list[JointProfile]:
+    if not profile.joints:
+        return [replace(profile.defaults, joint=name) for name in tree.joint_names]
+    given = [row.joint for row in profile.joints]
+    if sorted(given) != sorted(tree.joint_names):
+        raise ConfigurationError(
+            f'driver profile {profile.name!r}, joints',
+            f'names {", ".join(given)}',
+            f'name each joint of {tree.name!r} once: {", ".join(tree.joint_names)}',
+        )
+    return list(profile.joints)
+
+
+def _position(row: JointProfile, slides: bool) -> float:
+    unit = row.position_unit or ('m' if slides else 'rad')
+    return row.sign * _factor(row, 'position_unit', unit, POSITION_UNITS, slides)
+
+
+def _velocity(row: JointProfile, slides: bool) -> float:
+    if not row.velocity_unit:
+        return _position(row, slides)
+    return row.sign * _factor(row, 'velocity_unit', row.velocity_unit, VELOCITY_UNITS, slides)
+
+
+def _effort(row: JointProfile, slides: bool, key: str) -> float:
+    unit = getattr(row, key) or row.effort_unit or ('N' if slides else 'N m')
+    sign = row.effort_sign or row.sign
+    if unit in JOINT_EFFORT_UNITS:
+        return sign * _factor(row, key, unit, JOINT_EFFORT_UNITS, slides)
+    if unit in NEED_CONSTANT and row.torque_constant is None:
+        raise ConfigurationError(
+            f'joint {row.joint!r}, {key}',
+            f'is {unit} without a torque_constant',
+            'give the torque of the motor for 1 A, N m/A, or its rated torque, N m',
+        )
+    constant = row.torque_constant if unit in NEED_CONSTANT else None
+    return sign * MOTOR_EFFORT_UNITS[unit] * (constant or 1.0) * row.gear_ratio
+
+
+def _refuse_useless(row: JointProfile) -> None:
+    """Refuse numbers of the motor that no unit of effort asks for."""
+    units = {row.effort_unit, row.measured_effort_unit}
+    useless = [
+        ('gear_ratio', row.gear_ratio != 1.0 and not units & MOTOR_EFFORT_UNITS.keys()),
+        ('torque_constant', row.torque_constant is not None and not units & set(NEED_CONSTANT)),
+    ]
+    for key, given_in_vain in useless:
+        if given_in_vain:
+            raise ConfigurationError(
+                f'joint {row.joint!r}, {key}',
+                'has no effect: efforts are those of the joint',
+                f"leave it out, or give an effort_unit of the motor's: "
+                f'{", ".join(MOTOR_EFFORT_UNITS)}',
+            )
+
+
+def _factor(
+    row: JointProfile,
+    key: str,
+    unit: str | float,
+    known: Mapping[str, tuple[float, bool]],
+    slides: bool,
+) -> float:
+    if not isinstance(unit, str):
+        return float(unit)
+    value, for_sliding = known[unit]
+    if for_sliding == slides:
+        return value
+    listed = ', '.join(name for name, (_, kind) in known.items() if kind == slides)
+    moves = 'slides' if slides else 'turns'
+    raise ConfigurationError(
+        f'joint {row.joint!r}, {key}', f'is {unit}, but the joint {moves}', f'known: {listed}'
+    )

@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Driver profiles from YAML; ``config/drivers/template.yaml`` explains every key."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from robot_dynamics_ros.constraints import section as read
+from robot_dynamics_ros.constraints.section import Section
+from robot_dynamics_ros.control.drivers.profile import (
+    CommandProfile,
+    DriverProfile,
+    JointProfile,
+    StateProfile,
+)
+from robot_dynamics_ros.description.shipped import share_directory
+from robot_dynamics_ros.errors import ConfigurationError, ProgramError
+
+Source = str | os.PathLike[str] | Mapping[str, Any]
+
+
+def load_driver_profile(source: Source) -> DriverProfile:
+    """Load a driver profile.
+
+    Args:
+        source: A mapping, the path of a YAML file, or the name of a shipped profile.
+
+    Raises:
+        ConfigurationError: There is no such file, or a key or value is refused; names the culprit
+            and what would be right.
+    """
+    data: Any = source if isinstance(source, Mapping) else _read(os.fspath(source))
+    whole = f'driver profile {_label(source)}'
+    try:
+        return _profile(Section('driver', data))
+    except (ConfigurationError, ProgramError) as error:
+        culprit = f'{whole}: {error.culprit}'
+        raise ConfigurationError(culprit, error.problem, error.remedy) from error
+
+
+def shipped_profiles() -> dict[str, Path]:
+    """Return the driver profiles that ship with the package, by name."""
+    folder = share_directory() / 'config' / 'drivers'
+    return {path.stem: path for path in sorted(folder.glob('*.yaml'))}
+
+
+def _label(source: Source) -> str:
+    return str(source.get('name', '')) if isinstance(source, Mapping) else os.fspath(source)
+
+
+def _read(source: str) -> Any:
+    shipped = shipped_profiles()
+    path = Path(shipped.get(source, source))
+    if not path.is_file():
+        raise ConfigurationError(
+            f'driver profile {source!r}', 'no such file', f'shipped: {", ".join(shipped)}'
+        )
+    try:
+        return yaml.safe_load(path.read_text(encoding='utf-8'))
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        line = ' '.join(str(error).split())
+        raise ConfigurationError(
+            f'driver profile {source}', f'is no YAML: {line}', 'correct it'
+        ) from error
+
+
+def _profile(section: Section) -> DriverProfile:
+    defaults = _joint(JointProfile(), 'defaults', section.take('defaults', _any, {}), False)
+    listed: list[Any] = section.take('joints', _list, [])
+    profile = DriverProfile(
+        name=section.take('name', read.text),
+        summary=section.take('summary', read.text, ''),
+        command=_read_into(CommandProfile, 'command', section.take('command', _any, {})),
+        state=_read_into(StateProfile, 'state', section.take('state', _any, {})),
+        compensated_by_driver=tuple(section.take('compensated_by_driver', _list, [])),
+        payload_known_to_driver=section.take('payload_known_to_driver', read.switch, True),
+        defaults=defaults,
+        joints=tuple(_joint(defaults, f'joint {k}', row, True) for k, row in enumerate(listed)),
+    )
+    section.close()
+    return profile
+
+
+def _read_into(kind: Any, place: str, data: Any) -> Any:
+    section = Section(place, data)
+    found = _values(section, {field.name for field in fields(kind)})
+    section.close()
+    return kind(**found)
+
+
+def _joint(defaults: JointProfile, place: str, data: Any, named: bool) -> JointProfile:
+    section = Section(place, {'joint': data} if isinstance(data, str) else data)
+    names = {field.name for field in fields(JointProfile)} - {'joint', 'driver_name'}
+    if named:
+        section.place = f'joint {section.take("joint", read.text)!r}'
+        names |= {'joint', 'driver_name'}
+    found = _values(section, names)
+    section.close()
+    return replace(defaults, **found)
+
+
+_TEXTS = frozenset({'topic', 'form', 'velocity', 'effort', 'joint', 'driver_name'})
+_UNITS = frozenset({'position_unit', 'velocity_unit'})
+_EFFORT_UNITS = frozenset({'effort_unit', 'measured_effort_unit'})
+
+
+def _values(section: Section, names: set[str]) -> dict[str, Any]:
+    """Return the values that are given, each read as its kind."""
+    found = {}
+    for name in sorted(names):
+        if name in _UNITS:
+            value: Any = section.maybe(name, _unit)
+        else:
+            as_text = name in _TEXTS or name in _EFFORT_UNITS
+            value = section.maybe(name, read.text if as_text else read.number)
+        if value is not None:
+            found[name] = value
+    return found
+
+
+def _unit(place: str, value: Any) -> str | float:
+    return value if isinstance(value, str) else read.number(place, value)
+
+
+def _any(place: str, value: Any) -> Any:
+    return value
+
+
+def _list(place: str, value: Any) -> list[Any]:
+    if not isinstance(value, list):
+        raise ProgramError(place, f'is {value!r}', 'give a list')
+    return value

@@ -1,0 +1,285 @@
+# SPDX-License-Identifier: Apache-2.0
+r"""Zaremba's control law: any program f(q, t) = 0, held as designed.
+
+.. math::
+
+   \ddot q_c &= \Gamma^{+}u + (E-\Gamma^{+}\Gamma)\,v,\qquad
+      u = -(\beta+\Gamma_1\dot f+\Gamma_0f) \\
+   \tau &= M(q)\,\ddot q_c + c(q,\dot q) + g(q) + J_a\ddot q_c + \text{friction}
+
+For :math:`m\le n` and full rank f decays by :math:`\ddot f+\Gamma_1\dot f+\Gamma_0f=0`.
+
+Source: A. T. Zaremba 1990, (3.1)-(3.5); constraint-stabilization, sections 3 to 5.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from robot_dynamics_ros.constraints.error_dynamics import sampled_radius
+from robot_dynamics_ros.constraints.joints import JointProgram, follow_reference
+from robot_dynamics_ros.constraints.program import Program
+from robot_dynamics_ros.constraints.program_file import Source, load_program
+from robot_dynamics_ros.constraints.program_kernel import ProgramKernel
+from robot_dynamics_ros.constraints.reactions import constraint_force
+from robot_dynamics_ros.constraints.signals import Followed
+from robot_dynamics_ros.constraints.timing import quintic_offset
+from robot_dynamics_ros.control.laws import parameter_checks as check
+from robot_dynamics_ros.control.laws.control_law import ControlLaw, Reference
+from robot_dynamics_ros.control.laws.look_ahead import HOLDS, LookAhead
+from robot_dynamics_ros.control.laws.program_effort import FRICTION_VELOCITIES, ProgramEffort
+from robot_dynamics_ros.errors import ParameterError
+from robot_dynamics_ros.model.robot_tree import RobotTree
+from robot_dynamics_ros.spatial.scalar import Array
+from robot_dynamics_ros.symbolic.kernel import KernelSet, compile_kernel
+
+
+class ConstraintSnapshot(NamedTuple):
+    r"""What there is to see of the last tick; new arrays.
+
+    Attributes:
+        f: Constraint value, shape (m,), m or rad.
+        f_dot: Its rate, shape (m,).
+        multipliers: :math:`D^{-1}u`, shape (m,): the reactions (2.19) by which ideal constraints
+            would do what the program asks; N where a row is in metres, N m where it is in rad.
+        sigma_min: Smallest singular value of the constraint Jacobian.
+        condition: Largest by smallest singular value.
+        damped: Whether the inverse was damped.
+        scale: Part of the commanded acceleration that the effort limits let through.
+    """
+
+    f: Array
+    f_dot: Array
+    multipliers: Array
+    sigma_min: float
+    condition: float
+    damped: bool
+    scale: float
+
+
+class ConstraintStabilization(ControlLaw):
+    r"""Holds the constraints of a program; its null-space task moves what they leave free.
+
+    The program's clock starts at :meth:`reset`, or at the first tick. An error that is there at
+    the start decays by the program's gains; with ``blend`` the target is led away from the
+    measured f instead, and the effort starts without a demand.
+
+    Effort limits: the commanded acceleration is scaled by the largest s in [0, 1] that fits, so
+    its direction stays; gravity, Coriolis forces and friction are kept. Where those alone pass a
+    limit, gravity is kept and they are scaled.
+
+    Parameters:
+        friction: Whether friction is compensated.
+        friction_velocity: For the dry part: 'measured'; or 'program', the same with, where a
+            joint sticks, the velocity that the program asks for, so that it breaks away.
+        stiction_velocity: Width of the smooth sign of Coulomb friction, rad/s or m/s.
+        period: Time between two commands, s; 0 if the loop counts as continuous.
+        hold: How the plant advances over a period, see ``look_ahead``.
+        limit_effort: Whether efforts beyond the limits are scaled here (the safe shell would clip
+            each joint by itself).
+
+    Attributes:
+        program: The program.
+        f: Constraint value at the last tick, shape (m,), m or rad.
+        f_dot: Its rate, shape (m,).
+        Gamma: Its Jacobian, shape (m, n).
+        acceleration: Commanded joint acceleration of the last tick, shape (n,).
+        scale: s of the last tick; 1 if no effort limit was met.
+        damped: Whether the last tick was near a singularity.
+
+    Args:
+        tree: The robot as the law shall believe it is, payload included.
+        kernels: With ``inverse_dynamics``; compiled from the tree if None.
+        program: A program, or what ``load_program`` takes. If None: all joints follow the joint
+            reference (:math:`\Gamma = E`), which is computed torque at 10 rad/s.
+        parameters: As above.
+
+    Raises:
+        ProgramError: The program cannot be used.
+        ParameterError: A parameter is refused, or the gains are unstable at the period.
+
+    Cost: one and a half times computed torque, in every configuration; allocates no array.
+    """
+
+    name: ClassVar[str] = 'constraint_stabilization'
+
+    def __init__(
+        self,
+        tree: RobotTree,
+        kernels: KernelSet | None = None,
+        program: Program | Source | None = None,
+        **parameters: Any,
+    ) -> None:
+        super().__init__(tree)
+        kernels = kernels or compile_kernel(tree, outputs=('inverse_dynamics',))
+        if program is None:
+            program = follow_reference(tree)
+        elif not isinstance(program, Program):
+            program = load_program(program, tree)
+        self.program = program
+        self._kernel = ProgramKernel(program)
+        self._effort = ProgramEffort(tree, kernels.inverse_dynamics, self._kernel)
+        self.f, self.f_dot, self.Gamma = self._kernel.f, self._kernel.f_dot, self._kernel.Gamma
+        n, m = tree.n, program.m
+        self.acceleration: Array = np.zeros(n)
+        self.scale, self.damped = 1.0, False
+        self._previous = np.zeros(n)
+        self._followed = _followed(program)
+        self._start: float | None = None
+        self._initial: tuple[Array, Array] = (np.zeros(m), np.zeros(m))
+        self.parameters: dict[str, Any] = {
+            'friction': True,
+            'friction_velocity': 'program',
+            'stiction_velocity': 1e-3,
+            'period': 0.0,
+            'hold': 'continuous',
+            'limit_effort': True,
+        }
+        self.set_parameters(parameters)
+
+    def set_parameters(self, values: Mapping[str, Any]) -> None:
+        """Change parameters between two ticks, see :class:`ControlLaw`.
+
+        The program is chosen when the law is made; for another one make a law and switch to it.
+        """
+        check.known_names(values, self.parameters, self.name)
+        new = {**self.parameters, **values}
+        for name in ('friction', 'limit_effort'):
+            new[name] = check.switch(name, new[name])
+        new['friction_velocity'] = check.choice(
+            'friction_velocity', new['friction_velocity'], FRICTION_VELOCITIES
+        )
+        new['stiction_velocity'] = check.number(
+            'stiction_velocity', new['stiction_velocity'], positive=True
+        )
+        new['period'] = check.number('period', new['period'])
+        new['hold'] = check.choice('hold', new['hold'], HOLDS)
+        self._require_sampled_stability(new['period'], new['hold'])
+        self.parameters = new
+        self._look = LookAhead(self.tree.n, new['hold'], new['period'])
+        self._kernel.look_ahead(self._look.time, self._look.lead)
+        self._effort.configure(self._look.end, new)
+        self._unlimited = not new['limit_effort']
+
+    def _require_sampled_stability(self, period: float, hold: str) -> None:
+        if period > 0.0:
+            radius = sampled_radius(self.program.G0, self.program.G1, period, hold)
+            if not radius < 1.0:
+                raise ParameterError(
+                    'period',
+                    period,
+                    f'the gains of program {self.program.name!r} are unstable at this period '
+                    f'(hold {hold!r}): the error grows {radius:.4g} times per tick',
+                )
+
+    def reset(self, t: float, q: Array, v: Array) -> None:
+        """Start the program's clock at a measured state, see :class:`ControlLaw`.
+
+        Args:
+            t: The program's time 0, on the loop's clock, s.
+            q: Measured positions, shape (n,), rad or m.
+            v: Measured velocities, shape (n,), rad/s or m/s.
+        """
+        self._start = t
+        self.acceleration[:] = 0.0
+        zero = np.zeros(self.program.m)
+        self._kernel.set_offset(zero, zero, zero)
+        if self.program.blend > 0.0:
+            self._kernel.run(0.0, q, v)
+            self._initial = self.f.copy(), self.f_dot.copy()
+
+    def effort(self, t: float, q: Array, v: Array, reference: Reference, out: Array) -> None:
+        """Write the efforts for the coming period, see :class:`ControlLaw`."""
+        if self._start is None:
+            self.reset(t, q, v)
+        np.copyto(self._previous, self.acceleration)
+        self._evaluate(t, q, v, reference)
+        kernel = self._kernel
+        np.copyto(self.acceleration, kernel.acceleration)
+        self.damped, self.scale = kernel.damped, 1.0
+        if self._look.time > 0.0:
+            q, v = kernel.q, kernel.v
+        if not self._effort.write(q, v, self.acceleration, out):
+            self._meet_limits(q, v, out)
+
+    def _meet_limits(self, q: Array, v: Array, out: Array) -> None:
+        """Scale efforts beyond their limits; forget an acceleration that is no number."""
+        if not math.isfinite(sum(out.tolist())):
+            self.acceleration.fill(0.0)
+        elif not self._unlimited:
+            self.scale = self._effort.confine(q, v, out)
+            self.acceleration *= self.scale
+
+    def _evaluate(self, t: float, q: Array, v: Array, reference: Reference) -> None:
+        """Evaluate the program at the state and time that the coming effort is for."""
+        look = self._look
+        time = t - (self._start or 0.0) + look.time
+        if self._followed:
+            look.see(reference.position, reference.velocity, reference.acceleration)
+            given_q, given_v = look.q.tolist(), look.v.tolist()
+            given_a = reference.acceleration.tolist()
+            for signal, joints in self._followed:
+                signal.give(
+                    [given_q[i] for i in joints],
+                    [given_v[i] for i in joints],
+                    [given_a[i] for i in joints],
+                )
+        if self.program.blend > 0.0:
+            self._kernel.set_offset(*quintic_offset(*self._initial, self.program.blend, time))
+        self._kernel.run(time, q, v, self._previous)
+
+    def decompose(self, t: float, q: Array, v: Array, reference: Reference) -> dict[str, Array]:
+        """Return the efforts of the last tick by origin, see :class:`ControlLaw`.
+
+        Call it with the arguments of that tick. ``inertia``: what the program's own motion needs;
+        ``task``: what corrects f; ``null_space``: what moves the free joints; ``saturation``: what
+        the effort limits took away; besides ``coriolis``, ``gravity``, ``friction``. Each of
+        shape (n,), N m or N.
+        """
+        if self._start is None:
+            self.reset(t, q, v)
+        self._evaluate(t, q, v, reference)
+        if self._look.time > 0.0:
+            q, v = self._kernel.q.copy(), self._kernel.v.copy()
+        a, solution = self._kernel.acceleration.copy(), self._kernel.inverse()
+        planned = solution.solve(self._kernel.feed_forward())
+        corrected = solution.solve(self._kernel.u) - planned
+        origins = {'inertia': planned, 'task': corrected, 'null_space': a - planned - corrected}
+        parts = self._effort.split(q, v, origins)
+        whole = np.zeros(self.tree.n)
+        within = self._effort.write(q, v, a, whole)
+        sent = whole.copy()
+        if not (within or self._unlimited):
+            self._effort.confine(q, v, sent)
+        parts['saturation'] = sent - whole
+        return parts
+
+    def monitor(self) -> ConstraintSnapshot:
+        """Return what there is to see of the last tick. Allocates; not for the tick."""
+        kernel, solution = self._kernel, self._kernel.inverse()
+        A = self._effort.inertia_matrix(kernel.q)
+        # Reactions under which the drives carry no more than the bias: Q = b in (2.19).
+        none = np.zeros(self.tree.n)
+        _, multipliers = constraint_force(A, none, none, kernel.Gamma, -kernel.u)
+        return ConstraintSnapshot(
+            kernel.f.copy(),
+            kernel.f_dot.copy(),
+            multipliers,
+            solution.sigma_min,
+            solution.condition,
+            self.damped,
+            self.scale,
+        )
+
+
+def _followed(program: Program) -> list[tuple[Followed, list[int]]]:
+    """Return the signals that follow the joint reference, with their joints."""
+    found = []
+    for part in program.stack.constraints:
+        if isinstance(part, JointProgram) and isinstance(part.signals[0], Followed):
+            found.append((part.signals[0], list(part.joints)))
+    return found

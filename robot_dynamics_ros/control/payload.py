@@ -1,0 +1,195 @@
+# SPDX-License-Identifier: Apache-2.0
+r"""What the arm carries, as an argument of its dynamics instead of a constant.
+
+Inverse dynamics is linear in the ten inertial parameters of a body, so a load adds a term,
+
+.. math:: \tau = ID(q, v, a) + ID_{load}(q, v, a;\ m, c, I),
+
+computed by the same recursion for bodies that consist of the load alone. Its parameters are the
+kernel's inputs: a change needs no compilation, and every law, the gravity of the stop actions and
+of the joint-limit guard see it in the same tick.
+
+A change is spread over a time: mass, first moment and inertia about the body's origin go from the
+old values to the new ones along a line, by a cubic in time. Bodies that are possible form a convex
+set in these parameters, so every body in between is possible.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from robot_dynamics_ros.dynamics.newton_euler import NewtonEuler
+from robot_dynamics_ros.model.payload import Payload, with_payload
+from robot_dynamics_ros.model.robot_tree import RobotTree
+from robot_dynamics_ros.spatial.inertia import RigidBodyInertia
+from robot_dynamics_ros.spatial.scalar import Array
+from robot_dynamics_ros.symbolic.kernel import Kernel, KernelSet, compile_function
+
+_SIZE = 13  # of one body's part of the kernel's input: mass, com, inertia
+
+
+class PayloadModel:
+    """A load that may change while the robot moves.
+
+    Attributes:
+        payload: What is carried, or will be once the change is over; None: nothing.
+        carrying: Whether there is anything to add.
+        changing: Whether a change is going on: ``advance`` wants to be called every tick.
+
+    Args:
+        tree: The robot without a load.
+
+    Cost: 50 ms once; 0.5 us a tick, and some 30 us while a change goes on.
+    """
+
+    def __init__(self, tree: RobotTree) -> None:
+        self.bare = tree
+        self.payload: Payload | None = None
+        self.carrying = self.changing = False
+        n = tree.n
+        self._effort = compile_function(
+            'load_effort',
+            {'q': n, 'v': n, 'a': n, 'tau': n, 'load': _SIZE * n},
+            {'out': (n,)},
+            lambda q, v, a, tau, load: (tau + _effort_of(load, tree, q, v, a),),
+        )
+        self._load: Array = np.zeros(_SIZE * n)
+        self._old, self._new, self._now = (np.zeros((n, 10)) for _ in range(3))
+        self._begin = self._duration = 0.0
+
+    @property
+    def tree(self) -> RobotTree:
+        """The robot with what it carries once a change is over."""
+        return self.bare if self.payload is None else with_payload(self.bare, self.payload)
+
+    def change(self, payload: Payload | None, t: float, duration: float) -> None:
+        """Go over to another load, or to none.
+
+        Args:
+            payload: What will be carried.
+            t: Time, on the clock of ``advance``, s.
+            duration: Time that the change takes, s; 0: at once.
+
+        Raises:
+            UnknownNameError: The payload's frame does not exist.
+            ModelError: The payload is not physical.
+        """
+        self._new = self._parameters(payload)
+        self.payload = payload
+        self._old = self._now.copy()
+        self._begin, self._duration = t, duration
+        self.changing = True
+        self.advance(t)
+
+    def check(self, payload: Payload | None) -> None:
+        """Refuse a payload that cannot be carried; errors as in ``change``."""
+        if payload is not None:
+            with_payload(self.bare, payload)
+
+    def restart(self, t: float) -> None:
+        """Go on with a change on a clock that has jumped to time t, s."""
+        if self.changing:
+            self._old, self._begin = self._now.copy(), t
+
+    def advance(self, t: float) -> None:
+        """Take the load of a time, s."""
+        x = (t - self._begin) / self._duration if self._duration > 0.0 else 1.0
+        x = min(max(x, 0.0), 1.0)
+        self.changing = x < 1.0
+        if self.changing:
+            self._now = self._old + x * x * (3.0 - 2.0 * x) * (self._new - self._old)
+        else:
+            self._now = self._new
+        self.carrying = bool(self._now[:, 0].any())
+        for i, row in enumerate(self._now):
+            self._load[_SIZE * i : _SIZE * (i + 1)] = _body(row)
+
+    def kernels(self, bare: KernelSet) -> LoadedKernels:
+        """Return the kernels of the robot with the load, from those without."""
+        return LoadedKernels(self, bare)
+
+    def add(self, q: Array, v: Array, a: Array, tau: Array, out: Array) -> None:
+        """Write efforts with the load's part added; ``out`` must be another array than ``tau``."""
+        self._effort(q, v, a, tau, self._load, out)
+
+    def _parameters(self, payload: Payload | None) -> Array:
+        """Return mass, first moment, inertia about the origin of every body's load, (n, 10)."""
+        found = np.zeros((self.bare.n, 10))
+        if payload is None:
+            return found
+        self.check(payload)
+        frame = self.bare.frame(payload.frame)
+        load = RigidBodyInertia(
+            payload.mass, np.asarray(payload.com, float), np.asarray(payload.inertia, float)
+        ).seen_from(frame.R_BF, frame.p_BF)
+        about_origin = load.inertia + load.mass * _spread(load.com)
+        found[frame.body, 0] = load.mass
+        found[frame.body, 1:4] = load.mass * load.com
+        found[frame.body, 4:] = about_origin[np.triu_indices(3)]
+        return found
+
+
+class LoadedKernels(KernelSet):
+    """Kernels of a robot and what it carries: inverse dynamics, gravity, motion of the frame.
+
+    Args:
+        load: The load.
+        bare: The kernels of the robot alone.
+    """
+
+    def __init__(self, load: PayloadModel, bare: KernelSet) -> None:
+        self.kind = bare.kind
+        self._arguments = {}
+        n = load.bare.n
+        alone, whole, still = np.zeros(n), np.zeros(n), np.zeros(n)
+        inverse_dynamics, gravity_forces = bare.inverse_dynamics, bare.gravity_forces
+
+        def loaded_dynamics(q: Array, v: Array, a: Array, tau: Array) -> None:
+            if not load.carrying:
+                inverse_dynamics(q, v, a, tau)
+                return
+            inverse_dynamics(q, v, a, alone)
+            load.add(q, v, a, alone, whole)
+            tau[:] = whole
+
+        def loaded_gravity(q: Array, g: Array) -> None:
+            if not load.carrying:
+                gravity_forces(q, g)
+                return
+            gravity_forces(q, alone)
+            load.add(q, still, still, alone, whole)
+            g[:] = whole
+
+        self.inverse_dynamics: Kernel = loaded_dynamics
+        self.gravity_forces: Kernel = loaded_gravity
+        if 'frame_motion' in vars(bare):
+            self.frame_motion = bare.frame_motion  # kinematics: no load in it
+
+
+def _effort_of(load: Array, tree: RobotTree, q: Array, v: Array, a: Array) -> Array:
+    """Return the inverse dynamics of bodies that are the loads alone; runs over symbols."""
+    bodies = load.reshape(tree.n, _SIZE)
+    loads = tree.with_changes(
+        mass=bodies[:, 0].copy(),
+        com=bodies[:, 1:4].copy(),
+        inertia=bodies[:, 4:].reshape(tree.n, 3, 3).copy(),
+    )
+    return NewtonEuler(loads).inverse_dynamics(q, v, a)
+
+
+def _body(row: Array) -> Array:
+    """Return mass, centre of mass, inertia about it of a body, shape (13,)."""
+    found = np.zeros(_SIZE)
+    mass = row[0]
+    if mass > 0.0:
+        com = row[1:4] / mass
+        xx, xy, xz, yy, yz, zz = row[4:]
+        about_origin = np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
+        found[0], found[1:4] = mass, com
+        found[4:] = (about_origin - mass * _spread(com)).ravel()
+    return found
+
+
+def _spread(c: Array) -> Array:
+    """Return the inertia of 1 kg at c about the origin, shape (3, 3), m^2."""
+    return float(c @ c) * np.eye(3) - np.outer(c, c)

@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Decides whether a measured state is to be believed, and whether it is still fresh."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from enum import Enum
+
+from robot_dynamics_ros.control.laws.parameter_checks import number
+from robot_dynamics_ros.model.robot_tree import RobotTree
+from robot_dynamics_ros.spatial.scalar import Array
+
+#: No joint of any arm is beyond this, in rad or m: what is, such as 1e300, is a broken message.
+FARTHEST = 1e6
+
+
+class StateVerdict(str, Enum):
+    """What the monitor says of a state; only the first two let it into the law."""
+
+    ACCEPTED = 'accepted'
+    #: Accepted after a gap, a restart of time or a jump: start the law anew from this state.
+    RESTARTED = 'restarted'
+    MISSING = 'missing joints'
+    NON_FINITE = 'not finite'
+    IMPLAUSIBLE = 'implausible'
+    JUMPED = 'jumped'
+    NOT_NEWER = 'not newer'
+
+    @property
+    def usable(self) -> bool:
+        """Whether the law may use the state."""
+        return self in (StateVerdict.ACCEPTED, StateVerdict.RESTARTED)
+
+
+class StateValidator:
+    """Watches the stream of joint states of one robot.
+
+    A state is refused if a joint is missing; if a number is not finite; if a position is beyond
+    1e6 or a velocity beyond ``velocity_factor`` times the joint's limit (1e6 where there is
+    none); if its stamp is the last one's; or if a joint is farther from the last plausible state
+    than that velocity allows in the time between (plus ``slack``). A jump is refused once: if the
+    next state agrees with it, the arm really is there, and the motion restarts from it. In the
+    same way one state older than the last is refused as out of order, and a second one in a row
+    restarts (a simulation was reset). A gap longer than ``longest_gap`` restarts too.
+
+    Freshness is counted on the arrival clock, which must not stop when a simulator dies, and by
+    accepted states only, so that a stream of refused states goes stale.
+
+    Attributes:
+        time: Stamp of the last accepted state, s; NaN before the first.
+        dt: Time between the stamps of the last two accepted states, s; 0 after a restart.
+        counts: How often each verdict was given.
+
+    Args:
+        tree: Gives the number of joints and the velocity limits.
+        timeout: Age at which a state is stale, s.
+        longest_gap: Longest time between two stamps of one motion, s; the timeout by default.
+        velocity_factor: How many times its limit a velocity may be.
+        slack: Jump that is always allowed (a coarse encoder), rad or m.
+
+    Raises:
+        ParameterError: A number is not positive.
+    """
+
+    def __init__(
+        self,
+        tree: RobotTree,
+        timeout: float,
+        longest_gap: float | None = None,
+        velocity_factor: float = 10.0,
+        slack: float = 1e-2,
+    ) -> None:
+        self.timeout = number('state_timeout_s', timeout, positive=True)
+        gap = self.timeout if longest_gap is None else longest_gap
+        self.longest_gap = number('longest_gap', gap, positive=True)
+        factor = number('velocity_factor', velocity_factor, positive=True)
+        self._slack = number('slack', slack)
+        self._fastest = [min(factor * float(v), FARTHEST) for v in tree.velocity_limit]
+        self.counts = dict.fromkeys(StateVerdict, 0)
+        self.forget()
+
+    def forget(self) -> None:
+        """Start anew, as if no state had been seen; the counts stay."""
+        self.time, self.dt, self._arrival = math.nan, 0.0, -math.inf
+        self._plausible: list[float] = []
+        self._plausible_time = self._late_time = math.nan
+        self._jumped = False
+
+    def accept(
+        self, stamp: float, q: Array, v: Array, arrival: float, missing: Sequence[str] = ()
+    ) -> StateVerdict:
+        """Judge a state, and remember it if it is usable.
+
+        Args:
+            stamp: Time of the state, s.
+            q: Positions, shape (n,), rad or m; anything may be in it.
+            v: Velocities, shape (n,), rad/s or m/s; likewise.
+            arrival: When it arrived, on a steady clock, s.
+            missing: Joints of which nothing has been heard yet.
+        """
+        verdict = StateVerdict.MISSING if missing else self._judge(stamp, q.tolist(), v.tolist())
+        if verdict.usable:
+            self.dt = stamp - self.time if verdict is StateVerdict.ACCEPTED else 0.0
+            self.time, self._arrival = stamp, arrival
+        self.counts[verdict] += 1
+        return verdict
+
+    def age(self, now: float) -> float:
+        """Return the time since the last accepted state arrived, s; infinite before the first.
+
+        Args:
+            now: On the clock of the arrivals, s.
+        """
+        return now - self._arrival
+
+    def stale(self, now: float) -> bool:
+        """Return whether the last accepted state is older than the timeout, or there is none."""
+        return not self.age(now) <= self.timeout
+
+    def _judge(self, stamp: float, q: list[float], v: list[float]) -> StateVerdict:
+        for x, speed, fastest in zip(q, v, self._fastest, strict=True):
+            # NaN fails every comparison.
+            if not (-FARTHEST <= x <= FARTHEST and -fastest <= speed <= fastest):
+                finite = all(map(math.isfinite, (*q, *v)))
+                return StateVerdict.IMPLAUSIBLE if finite else StateVerdict.NON_FINITE
+        if not math.isfinite(stamp):
+            return StateVerdict.NON_FINITE
+        step = stamp - self._plausible_time
+        if step == 0.0 or (-self.longest_gap <= step < 0.0 and not stamp > self._late_time):
+            self._late_time = stamp
+            return StateVerdict.NOT_NEWER
+        restarted = not 0.0 < step <= self.longest_gap  # also before the first, when it is NaN
+        far = not restarted and self._far(q, step)
+        self._plausible, self._plausible_time, self._late_time = q, stamp, math.nan
+        jumped, self._jumped = self._jumped, far
+        if far:
+            return StateVerdict.JUMPED
+        return StateVerdict.RESTARTED if restarted or jumped else StateVerdict.ACCEPTED
+
+    def _far(self, q: list[float], step: float) -> bool:
+        for x, last, fastest in zip(q, self._plausible, self._fastest, strict=True):
+            if abs(x - last) > self._slack + fastest * step:
+                return True
+        return False

@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: Apache-2.0
+r"""The reference that a loop closed once per period can follow exactly.
+
+A law that knows position, velocity and acceleration of a smooth motion at one instant still
+misses it by an error proportional to the period, because the plant holds the effort, and hence
+nearly the acceleration, for a whole period :math:`h`. What it can follow is a *sequence* of
+states that obeys the plant's own step. With :math:`r` the motion and :math:`a_k` the acceleration
+held from :math:`t_k` to :math:`t_{k+1}`:
+
+Semi-implicit Euler (MuJoCo, DART, most game engines),
+:math:`v_{k+1} = v_k + h a_k,\; q_{k+1} = q_k + h v_{k+1}`. Asking :math:`q_k = r(t_k)` leaves no
+choice:
+
+.. math:: v_k = \frac{r(t_k) - r(t_k - h)}h, \qquad
+          a_k = \frac{r(t_k + h) - 2 r(t_k) + r(t_k - h)}{h^2}.
+
+Zero-order hold on a continuous plant,
+:math:`v_{k+1} = v_k + h a_k,\; q_{k+1} = q_k + h v_k + \tfrac12 h^2 a_k`. Asking
+:math:`q_k = r(t_k)` would make the velocity alternate for ever (the sampled double integrator has
+a zero at :math:`z = -1`). But for *any* sequence :math:`x_k` these states obey the step:
+
+.. math:: q_k = \frac{x_k + x_{k-1}}2, \quad v_k = \frac{x_k - x_{k-1}}h, \quad
+          a_k = \frac{x_{k+1} - 2 x_k + x_{k-1}}{h^2},
+
+and :math:`x_k = r(t_k + \tfrac h2) - \tfrac{h^2}8\,\ddot r(t_k + \tfrac h2)` makes
+:math:`q_k = r(t_k) - \tfrac{5}{384} h^4 r^{(4)} + \dots`: equal to the motion for every practical
+purpose, and followed exactly.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from robot_dynamics_ros.control.laws.control_law import Reference
+from robot_dynamics_ros.control.trajectories.trajectory import Trajectory
+from robot_dynamics_ros.errors import ParameterError, UnknownNameError
+
+
+class ReferenceSampler:
+    """Samples trajectories so that a loop with a given period and plant can follow exactly.
+
+    Args:
+        n: Number of joints.
+        hold: How the plant advances with a held effort: one of ``HOLDS``.
+        period: Time between two commands, s.
+
+    Raises:
+        UnknownNameError: There is no such hold; lists those that exist.
+        ParameterError: The period is not positive and finite.
+    """
+
+    def __init__(self, n: int, hold: str, period: float) -> None:
+        if hold not in HOLDS:
+            raise UnknownNameError('hold', hold, HOLDS)
+        if not 0.0 < period < math.inf:
+            raise ParameterError('period', period, 'must be positive and finite, in s')
+        self.hold, self.period = hold, float(period)
+        self._write = HOLDS[hold]
+        self._before, self._after = Reference(n), Reference(n)
+
+    def sample(self, trajectory: Trajectory, t: float, reference: Reference) -> None:
+        """Write the reference of the state at time t and of the acceleration held after it.
+
+        Args:
+            trajectory: What is followed.
+            t: Time of the state, on the trajectory's clock, s.
+            reference: Written.
+
+        Cost: one sample of the trajectory ('continuous') or three; allocates no array.
+        """
+        self._write(trajectory, t, self.period, self._before, reference, self._after)
+
+
+def _continuous(
+    trajectory: Trajectory,
+    t: float,
+    h: float,
+    before: Reference,
+    reference: Reference,
+    after: Reference,
+) -> None:
+    trajectory.sample(t, reference)
+
+
+def _semi_implicit(
+    trajectory: Trajectory,
+    t: float,
+    h: float,
+    before: Reference,
+    reference: Reference,
+    after: Reference,
+) -> None:
+    trajectory.sample(t - h, before)
+    trajectory.sample(t, reference)
+    trajectory.sample(t + h, after)
+    states = zip(
+        before.position.tolist(),
+        reference.position.tolist(),
+        after.position.tolist(),
+        strict=True,
+    )
+    for i, (last, now, coming) in enumerate(states):
+        step = now - last
+        reference.velocity[i] = step / h
+        reference.acceleration[i] = (coming - now - step) / (h * h)
+
+
+def _zero_order(
+    trajectory: Trajectory,
+    t: float,
+    h: float,
+    before: Reference,
+    reference: Reference,
+    after: Reference,
+) -> None:
+    trajectory.sample(t - 0.5 * h, before)
+    trajectory.sample(t + 0.5 * h, reference)
+    trajectory.sample(t + 1.5 * h, after)
+    lead = 0.125 * h * h
+    states = zip(
+        before.position.tolist(),
+        before.acceleration.tolist(),
+        reference.position.tolist(),
+        reference.acceleration.tolist(),
+        after.position.tolist(),
+        after.acceleration.tolist(),
+        strict=True,
+    )
+    for i, (r0, a0, r1, a1, r2, a2) in enumerate(states):
+        last, now, coming = r0 - lead * a0, r1 - lead * a1, r2 - lead * a2
+        step = now - last
+        reference.position[i] = 0.5 * (now + last)
+        reference.velocity[i] = step / h
+        reference.acceleration[i] = (coming - now - step) / (h * h)
+
+
+HOLDS: dict[str, Callable[..., None]] = {
+    'semi_implicit': _semi_implicit,
+    'zero_order': _zero_order,
+    'continuous': _continuous,
+}

@@ -1,0 +1,188 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tolerances of a trajectory that somebody waits for, and the verdict on how it is followed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+
+import numpy as np
+
+from robot_dynamics_ros.control.laws.control_law import Reference
+from robot_dynamics_ros.errors import TrajectoryError
+from robot_dynamics_ros.spatial.scalar import Array
+
+
+class ResultCode(IntEnum):
+    """The result codes of control_msgs/action/FollowJointTrajectory."""
+
+    SUCCESSFUL = 0
+    INVALID_GOAL = -1
+    INVALID_JOINTS = -2
+    OLD_HEADER_TIMESTAMP = -3
+    PATH_TOLERANCE_VIOLATED = -4
+    GOAL_TOLERANCE_VIOLATED = -5
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a trajectory ended: the code and, unless it is success, the reason."""
+
+    code: ResultCode
+    reason: str = ''
+
+
+@dataclass(frozen=True)
+class JointTolerances:
+    """Largest errors of position and velocity per joint; infinite where not checked.
+
+    Attributes:
+        position: rad or m, one per joint.
+        velocity: rad/s or m/s, one per joint.
+    """
+
+    position: tuple[float, ...]
+    velocity: tuple[float, ...]
+
+    @classmethod
+    def of(
+        cls,
+        joints: Sequence[str],
+        position: Sequence[float],
+        velocity: Sequence[float] = (),
+        given: Mapping[str, tuple[float, float]] | None = None,
+    ) -> JointTolerances:
+        """Return tolerances from defaults and what a goal gives.
+
+        Args:
+            joints: The joints, n of them.
+            position: Default, one for all or n, rad or m; 0: not checked.
+            velocity: Default, likewise, rad/s or m/s; nothing: not checked.
+            given: Position and velocity by joint; 0: the default, negative: not checked.
+
+        Raises:
+            TrajectoryError: A joint is unknown, a count wrong, or a number NaN.
+        """
+        defaults = [_spread(name, values, joints) for name, values in
+                    (('position', position), ('velocity', velocity or (0.0,)))]  # fmt: skip
+        given = given or {}
+        for name, pair in given.items():
+            if name not in joints:
+                raise TrajectoryError(
+                    f'tolerance of joint {name!r}', 'no such joint', f'known: {", ".join(joints)}'
+                )
+            if any(math.isnan(x) for x in pair):
+                raise TrajectoryError(f'tolerance of joint {name!r}', 'is NaN', 'give a number')
+        rows = [given.get(name, (0.0, 0.0)) for name in joints]
+        return cls(
+            *(
+                tuple(_effective(row[k], default[i]) for i, row in enumerate(rows))
+                for k, default in enumerate(defaults)
+            )
+        )
+
+
+class TrajectoryWatch:
+    """Compares reference and state while a trajectory is followed, and says how it ended.
+
+    On the way every error must stay within the path tolerances. After the end the trajectory has
+    succeeded as soon as every error is within the goal tolerances, and has failed if that takes
+    longer than the goal time.
+
+    Args:
+        joints: Their names.
+        prismatic: Whether each slides; for units in reasons.
+        path: Tolerances on the way.
+        goal: Tolerances at the end.
+        goal_time: Time after the end in which the goal must be reached, s; infinite: any.
+        duration: Of the trajectory, s.
+
+    Attributes:
+        duration: As given.
+    """
+
+    def __init__(
+        self,
+        joints: Sequence[str],
+        prismatic: Sequence[bool],
+        path: JointTolerances,
+        goal: JointTolerances,
+        goal_time: float,
+        duration: float,
+    ) -> None:
+        self._joints = tuple(joints)
+        self._units = tuple('m' if slides else 'rad' for slides in prismatic)
+        self._path, self._goal = path, goal
+        self._goal_time, self.duration = goal_time, duration
+
+    def verdict(self, elapsed: float, reference: Reference, q: Array, v: Array) -> Outcome | None:
+        """Return how the trajectory has ended, or None while it goes on.
+
+        Args:
+            elapsed: Time since its start, s; negative before.
+            reference: Where the joints shall be.
+            q: Where they are, shape (n,), rad or m.
+            v: Their velocities, shape (n,), rad/s or m/s.
+        """
+        on_the_way = elapsed < self.duration
+        worst = self._first_violation(self._path if on_the_way else self._goal, reference, q, v)
+        if on_the_way:
+            if not worst:
+                return None
+            reason = f'{worst} path tolerance at {elapsed:.3f} s'
+            return Outcome(ResultCode.PATH_TOLERANCE_VIOLATED, reason)
+        if not worst:
+            return Outcome(ResultCode.SUCCESSFUL)
+        late = elapsed - self.duration
+        if late <= self._goal_time:
+            return None
+        reason = f'{worst} goal tolerance at {elapsed:.3f} s, {late:.3f} s after the end'
+        return Outcome(ResultCode.GOAL_TOLERANCE_VIOLATED, reason)
+
+    def _first_violation(
+        self, tolerances: JointTolerances, reference: Reference, q: Array, v: Array
+    ) -> str:
+        """Name the first joint that is out of tolerance, its error and the tolerance."""
+        wanted, wanted_rate = reference.position.tolist(), reference.velocity.tolist()
+        actual, rate = q.tolist(), v.tolist()
+        for i, (most, fastest) in enumerate(
+            zip(tolerances.position, tolerances.velocity, strict=True)
+        ):
+            for what, unit, error, tolerance in (
+                ('position', '', wanted[i] - actual[i], most),
+                ('velocity', '/s', wanted_rate[i] - rate[i], fastest),
+            ):
+                if not abs(error) <= tolerance:
+                    return (
+                        f'joint {self._joints[i]!r}: {what} error {error:.4g} '
+                        f'{self._units[i]}{unit} exceeds the {tolerance:.4g} {self._units[i]}'
+                        f'{unit} of the'
+                    )
+        return ''
+
+
+def goal_time(given: float, default: float) -> float:
+    """Return the time after the end in which a goal must be reached, s.
+
+    Args:
+        given: By the goal, s; 0: the default, negative: any time.
+        default: s; 0: any time.
+    """
+    return _effective(given, math.inf if default == 0.0 else default)
+
+
+def _spread(name: str, values: Sequence[float], joints: Sequence[str]) -> Array:
+    numbers = np.asarray(values, dtype=float).reshape(-1)
+    if len(numbers) not in (1, len(joints)) or not (numbers >= 0.0).all():
+        raise TrajectoryError(
+            f'{name} tolerance', f'is {list(values)}', f'give 1 or {len(joints)}, 0: not checked'
+        )
+    return np.where(numbers > 0.0, numbers, math.inf) * np.ones(len(joints))
+
+
+def _effective(given: float, default: float) -> float:
+    if given == 0.0:
+        return float(default)
+    return float(given) if given > 0.0 else math.inf

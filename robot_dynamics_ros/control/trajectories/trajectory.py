@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The contract of a joint trajectory: position, velocity and acceleration at any time."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import NoReturn
+
+import numpy as np
+
+from robot_dynamics_ros.control.laws.control_law import Reference
+from robot_dynamics_ros.errors import TrajectoryError
+from robot_dynamics_ros.model.robot_tree import RobotTree
+from robot_dynamics_ros.spatial.scalar import Array
+
+
+class Trajectory(ABC):
+    """A motion of all joints in time, at rest before its start and after its end.
+
+    Attributes:
+        n: Number of joints.
+        duration: Time from start to end, s; ``math.inf`` if it never ends.
+    """
+
+    n: int
+    duration: float
+
+    @abstractmethod
+    def sample(self, t: float, reference: Reference) -> None:
+        """Write position, velocity and acceleration at a time.
+
+        Args:
+            t: Time since the start of the trajectory, s. Before 0 the start is held, after
+                ``duration`` the end, with velocity and acceleration zero.
+            reference: Written; its arrays have shape (n,).
+
+        Cost: no array is allocated; a few microseconds for a handful of joints.
+        """
+
+    def instants(self, step: float) -> Array:
+        """Return times from the start to the end at which a look shows all that matters.
+
+        Args:
+            step: Longest time between two of them, s, where the motion does not allow more.
+
+        Returns:
+            New array, increasing, shape (k,), s.
+        """
+        return np.linspace(0.0, self.duration, max(1, math.ceil(self.duration / step)) + 1)
+
+    def table(self, times: Array) -> tuple[Array, Array, Array]:
+        """Return positions, velocities and accelerations at times, each shape (k, n)."""
+        reference, rows = Reference(self.n), np.zeros((3, len(times), self.n))
+        for k, t in enumerate(times.tolist()):
+            self.sample(t, reference)
+            rows[:, k] = reference.position, reference.velocity, reference.acceleration
+        return rows[0], rows[1], rows[2]
+
+
+def check_limits(trajectory: Trajectory, tree: RobotTree, step: float = 0.01) -> None:
+    """Refuse a trajectory that leaves the position or velocity limits of a robot.
+
+    Args:
+        trajectory: With a finite duration.
+        tree: The robot, whose joints are in the trajectory's order.
+        step: Time between the instants that are looked at, s.
+
+    Raises:
+        TrajectoryError: It has another number of joints, never ends, or leaves a limit; names the
+            joint, the time and the limit.
+
+    Cost: a few milliseconds for a spline of a thousand knots.
+    """
+    if trajectory.n != tree.n:
+        raise TrajectoryError(
+            'trajectory', f'has {trajectory.n} joints', f'the robot {tree.name!r} has {tree.n}'
+        )
+    if not math.isfinite(trajectory.duration):
+        raise TrajectoryError('trajectory', 'never ends', 'check one that does')
+    times = trajectory.instants(step)
+    position, velocity, _ = trajectory.table(times)
+    lower, upper = tree.position_lower, tree.position_upper
+    inside = (position >= lower - 1e-9) & (position <= upper + 1e-9)
+    for k, i in np.argwhere(~inside)[:1]:  # so that what is not a number is outside
+        raise TrajectoryError(
+            f'joint {tree.joint_names[i]!r}',
+            f'is at {position[k, i]:.6g} at t = {times[k]:.4g} s',
+            f'its limits are {lower[i]:.6g} to {upper[i]:.6g}',
+        )
+    fastest = tree.velocity_limit * (1.0 + 1e-9)
+    for k, i in np.argwhere(~(np.abs(velocity) <= fastest))[:1]:
+        raise TrajectoryError(
+            f'joint {tree.joint_names[i]!r}',
+            f'moves at {abs(velocity[k, i]):.4g} per second at t = {times[k]:.4g} s',
+            f'its velocity limit is {tree.velocity_limit[i]:.4g}',
+        )
+
+
+def joint_vector(
+    name: str,
+    value: Sequence[float] | Array | float,
+    n: int | None = None,
+    joint_names: Sequence[str] | None = None,
+) -> list[float]:
+    """Return one finite number per joint.
+
+    Args:
+        name: What it is, for the error: 'velocity of point 2'.
+        value: Shape (n,); if n is given a single number stands for all joints.
+        n: Number of joints; any if None.
+        joint_names: Used to name a joint in the error.
+
+    Raises:
+        TrajectoryError: Wrong number of values, or one is not finite; names it.
+    """
+    try:
+        array = np.asarray(value, dtype=float)
+    except (TypeError, ValueError):
+        raise TrajectoryError(name, f'is {value!r}', 'give one number per joint') from None
+    if n is not None and array.ndim == 0:
+        array = np.full(n, float(array))
+    if array.ndim != 1 or array.size == 0 or (n is not None and array.size != n):
+        wanted = 'a list of numbers' if n is None else f'{n} numbers, one per joint'
+        raise TrajectoryError(name, f'has shape {array.shape}', f'give {wanted}')
+    for i, number in enumerate(array.tolist()):
+        if not np.isfinite(number):
+            joint = joint_names[i] if joint_names else str(i)
+            raise TrajectoryError(name, f'is {number} for joint {joint}', 'give finite numbers')
+    return array.tolist()
+
+
+def positive(name: str, value: float) -> float:
+    """Return a positive finite number.
+
+    Raises:
+        TrajectoryError: It is not one.
+    """
+    if not 0.0 < value < np.inf:
+        raise TrajectoryError(name, f'is {value}', 'must be positive and finite')
+    return float(value)
+
+
+def refuse_lone_acceleration(name: str) -> NoReturn:
+    """Refuse a point that gives accelerations without velocities.
+
+    Args:
+        name: The point, for the error.
+
+    Raises:
+        TrajectoryError: Always.
+    """
+    raise TrajectoryError(name, 'has accelerations but no velocities', 'give both')

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What efforts mean: filters, derivatives, the model against measured efforts."""

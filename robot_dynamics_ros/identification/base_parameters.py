@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: Apache-2.0
+r"""Base parameters: the combinations of parameters that a set of motions can tell.
+
+A column of the regressor that is a combination of others cannot be told from them. With the
+independent columns :math:`W_b` and the dependent ones :math:`W_d = W_b K`,
+
+.. math:: W\pi = W_b\,\beta, \qquad \beta = \pi_b + K\,\pi_d = B\,\pi
+
+Columns are taken in their order, so that a parameter is grouped with earlier ones: the mass of a
+link with the moment of inertia of the link that carries it, armature with a link's inertia.
+
+Source: Gautier 1991 (QR decomposition, numerical base parameters); Atkeson, An and Hollerbach 1986
+for the three kinds of parameters: told alone, told in combination, never told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from robot_dynamics_ros.identification.unknowns import JointMotion, Unknowns
+from robot_dynamics_ros.model.robot_tree import RobotTree
+from robot_dynamics_ros.spatial.scalar import Array
+
+_STATES_PER_UNKNOWN = 4
+_STRUCTURAL = 1e-9  # relative size of what is left of a column that depends on others
+_EXCITED = 1e-6  # the same of data, whose columns hold noise and rounding
+_NOTHING = 1e-12  # a column of this size, relative to the largest, has no effect
+_SNAP = 1e-9  # coefficients are printed as whole numbers within this
+
+
+@dataclass(frozen=True, eq=False)
+class BaseParameters:
+    """Combinations of p parameters that can be told, r of them.
+
+    Attributes:
+        parameters: Names of the p parameters.
+        independent: Indices of the columns kept of the matrix that was reduced, shape (r,).
+        leading: Index of the parameter that each combination starts from, shape (r,).
+        no_effect: Indices of the parameters without any effect.
+        B: Shape (r, p), with ``beta = B @ parameters``.
+        gap: Relative size of the smallest column kept, after projection; and of the largest
+            dropped: how clear the cut was.
+    """
+
+    parameters: tuple[str, ...]
+    independent: Array
+    leading: Array
+    no_effect: Array
+    B: Array
+    gap: tuple[float, float]
+
+    def __len__(self) -> int:
+        return len(self.independent)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The combinations in words, such as ``link1.Izz + 0.105625 link2.m + ...``."""
+        return tuple(combination(row, self.parameters) for row in self.B)
+
+    @property
+    def alone(self) -> Array:
+        """Indices of the parameters that are told by themselves."""
+        single = self.B[np.count_nonzero(self.B, axis=1) == 1]
+        return np.flatnonzero(single.any(axis=0))
+
+    def of_data(self, factor: Array) -> BaseParameters:
+        """Return the combinations that data can tell, which may be fewer.
+
+        Args:
+            factor: Any matrix with the column space of the data, in base columns, shape (k, r).
+        """
+        return reduce_columns(factor, self.parameters, tolerance=_EXCITED, within=self)
+
+
+def combination(row: Array, names: Sequence[str]) -> str:
+    """Return a linear combination in words; coefficients to six digits, 1 left out."""
+    words = []
+    for coefficient, name in zip(row.tolist(), names, strict=True):
+        if coefficient:
+            size = abs(coefficient)
+            factor = '' if size == 1.0 else f'{size:.6g} '
+            words.append(f'{"-" if coefficient < 0.0 else "+"} {factor}{name}')
+    return ' '.join(words).removeprefix('+ ') or 'nothing'
+
+
+def reduce_columns(
+    W: Array,
+    names: Sequence[str],
+    tolerance: float = _STRUCTURAL,
+    within: BaseParameters | None = None,
+) -> BaseParameters:
+    """Find the columns that do not depend on earlier ones, and how the others do.
+
+    Args:
+        W: Regressor of many states stacked, or its triangular factor, shape (k, p).
+        names: Of the parameters; of the p columns, if ``within`` is not given.
+        tolerance: A column depends on others if less than this is left of it, relatively.
+        within: What the columns belong to, if they are combinations themselves.
+
+    Returns:
+        The base parameters.
+
+    Cost: O(k p^2).
+    """
+    R: Array = np.asarray(np.linalg.qr(W, mode='r')) if len(W) > W.shape[1] else W
+    size = np.linalg.norm(R, axis=0)
+    effective = size > _NOTHING * max(float(size.max(initial=0.0)), np.finfo(float).tiny)
+    kept, dropped, gap = _select(R, size, np.flatnonzero(effective), tolerance)
+    B = np.zeros((len(kept), R.shape[1]))
+    B[:, kept] = np.eye(len(kept))
+    if kept and dropped:
+        K = np.linalg.lstsq(R[:, kept] / size[kept], R[:, dropped], rcond=None)[0]
+        B[:, dropped] = K / size[kept][:, np.newaxis]
+    independent = np.array(kept, dtype=int)
+    leading = independent if within is None else within.leading[independent]
+    B = _tidy(B if within is None else B @ within.B)
+    silent = np.flatnonzero(~B.any(axis=0))
+    return BaseParameters(tuple(names), independent, leading, silent, B, gap)
+
+
+def _select(
+    R: Array, size: Array, candidates: Array, tolerance: float
+) -> tuple[list[int], list[int], tuple[float, float]]:
+    """Return the columns kept, those dropped and the gap, by Gram-Schmidt in their order."""
+    basis = np.zeros((len(R), 0))
+    kept: list[int] = []
+    dropped: list[int] = []
+    smallest, largest = 1.0, 0.0
+    for k in candidates.tolist():
+        rest = R[:, k] / size[k]
+        for _ in range(2):  # once more against rounding
+            rest = rest - basis @ (basis.T @ rest)
+        left = float(np.linalg.norm(rest))
+        if left > tolerance:
+            kept.append(k)
+            basis = np.column_stack([basis, rest / left])
+            smallest = min(smallest, left)
+        else:
+            dropped.append(k)
+            largest = max(largest, left)
+    return kept, dropped, (smallest, largest)
+
+
+def _tidy(B: Array) -> Array:
+    """Return coefficients without the rounding of what is a whole number."""
+    nearest = np.round(B)
+    return np.where(np.abs(B - nearest) < _SNAP, nearest, B)
+
+
+def structural_base(unknowns: Unknowns, seed: int = 0) -> BaseParameters:
+    """Return what any motion of a robot can tell, by its geometry and gravity alone.
+
+    Args:
+        unknowns: Of the robot.
+        seed: Of the random states; any gives the same answer.
+    """
+    rng = np.random.default_rng(seed)
+    motion = random_motion(unknowns.tree, rng, _STATES_PER_UNKNOWN * len(unknowns))
+    columns = unknowns.columns(motion)
+    return reduce_columns(columns.reshape(-1, len(unknowns)), unknowns.names)
+
+
+def random_motion(tree: RobotTree, rng: np.random.Generator, count: int) -> JointMotion:
+    """Return states within the position limits (one turn if endless), brisk and independent."""
+    lower = np.where(np.isfinite(tree.position_lower), tree.position_lower, -np.pi)
+    upper = np.where(np.isfinite(tree.position_upper), tree.position_upper, np.pi)
+    shape = (count, tree.n)
+    v = rng.normal(size=shape)
+    return JointMotion(rng.uniform(lower, upper, shape), v, rng.normal(size=shape), v, np.sign(v))

@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Let the data choose how they are prepared: filter, timing, delay."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from robot_dynamics_ros.errors import RecordingError
+from robot_dynamics_ros.estimation.filtering import noise_cutoff
+from robot_dynamics_ros.identification.base_parameters import BaseParameters
+from robot_dynamics_ros.identification.intervals import effort_source, equal_intervals
+from robot_dynamics_ros.identification.least_squares import estimate, summarize
+from robot_dynamics_ros.identification.preparation import (
+    TIMINGS,
+    Preparation,
+    prepare,
+    standstill_speeds,
+)
+from robot_dynamics_ros.identification.unknowns import Unknowns
+from robot_dynamics_ros.model.robot_tree import RobotTree
+from robot_dynamics_ros.recordings.recording import Recording
+from robot_dynamics_ros.spatial.scalar import Array
+
+AUTO = 'auto'
+_DELAYS = (0, 1, 2, 3)  # periods; a longer delay is to be given
+_LEFT = 0.25  # of the samples of the motion, after filtering
+_HIGHER = 1.3  # times the cut-off
+_SAME = 0.01  # relative difference of residuals that does not tell one way from another
+_STATES = 20_000  # of a recording that are looked at, at its start
+_ENOUGH = 4000  # samples of them that tell one way from another
+
+
+@dataclass(frozen=True)
+class Request:
+    """What the user fixes of the preparation, and what the data shall choose.
+
+    Attributes:
+        timing: One of ``TIMINGS``, or 'auto'.
+        delay: Periods, or 'auto' for 0 to 3.
+        cutoff: Hz, None for no filter, or 'auto'.
+        standstill: As in ``Preparation``.
+        effort: As in ``Preparation``.
+    """
+
+    timing: str = AUTO
+    delay: int | str = AUTO
+    cutoff: float | str | None = AUTO
+    standstill: tuple[float, ...] = ()
+    effort: str = AUTO
+
+
+@dataclass(frozen=True, eq=False)
+class Candidate:
+    """One way to prepare, and the RMS residual of each joint that the best fit leaves."""
+
+    preparation: Preparation
+    noise: Array
+
+    @property
+    def score(self) -> float:
+        """Mean logarithm of the residuals: the likelihood's measure; less is better."""
+        return float(np.mean(np.log(self.noise)))
+
+
+@dataclass(frozen=True, eq=False)
+class Choice:
+    """The preparation chosen, and all that were tried: the chosen one, then the best first."""
+
+    preparation: Preparation
+    candidates: tuple[Candidate, ...]
+
+    def sentence(self) -> str:
+        """Say what was chosen, and how clearly."""
+        chosen = self.preparation
+        filtered = 'no filter' if chosen.cutoff is None else f'low-pass at {chosen.cutoff:.3g} Hz'
+        text = (
+            f'{chosen.effort} effort, timing {chosen.timing}, delay {chosen.delay} periods, '
+            f'{filtered}'
+        )
+        others = [c for c in self.candidates[1:] if c.preparation.delay == chosen.delay]
+        if not others:
+            return text
+        ratio = np.exp(others[0].score - self.candidates[0].score)
+        return (
+            f'{text}; timing {others[0].preparation.timing} leaves residuals {ratio:.3g} times '
+            'as large'
+        )
+
+
+def choose_preparation(
+    recording: Recording, unknowns: Unknowns, base: BaseParameters, request: Request
+) -> Choice:
+    """Return the preparation under which a recording obeys an equation of motion best.
+
+    Args:
+        recording: One that moves all joints.
+        unknowns: Of the robot.
+        base: What its structure allows to tell.
+        request: What is fixed.
+
+    Raises:
+        RecordingError: Nothing of the recording can be used.
+    """
+    fixed = Preparation(
+        cutoff=None if request.cutoff in (None, AUTO) else float(request.cutoff),
+        standstill=request.standstill,
+        effort=effort_source(recording, request.effort),
+    )
+    if request.cutoff == AUTO:
+        longest = max(equal_intervals(recording, unknowns.tree), key=lambda run: len(run.time))
+        rate = 1.0 / longest.period
+        fixed = replace(fixed, cutoff=noise_cutoff(longest.v, rate))
+        fixed = _with_short_memory(recording, unknowns.tree, fixed, rate)
+    timings = tuple(TIMINGS) if request.timing == AUTO else (request.timing,)
+    delays: Sequence[int] = _DELAYS if request.delay == AUTO else (int(request.delay),)
+    ways = [replace(fixed, timing=timing, delay=delay) for timing in timings for delay in delays]
+    if len(ways) == 1:
+        return Choice(ways[0], ())
+    last = min(len(recording.time), _STATES) - 1
+    start = recording.between(float(recording.time[0]), float(recording.time[last]))
+    found = [_try(start, unknowns, base, way) for way in ways]
+    best = min(candidate.score for candidate in found)
+    chosen = next(candidate for candidate in found if candidate.score < best + _SAME)
+    others = sorted((c for c in found if c is not chosen), key=lambda c: c.score)
+    return Choice(chosen.preparation, (chosen, *others))
+
+
+def _with_short_memory(
+    recording: Recording, tree: RobotTree, fixed: Preparation, rate: float
+) -> Preparation:
+    """Return a preparation whose filter does not lose most of the motion to its reversals.
+
+    A filter reaches over every reversal within its memory, where Coulomb friction is not known.
+    What the noise asks for is too much where reversals are frequent.
+    """
+    while fixed.cutoff is not None and _left(recording, tree, fixed) < _LEFT:
+        higher = _HIGHER * fixed.cutoff
+        fixed = replace(fixed, cutoff=higher if higher < 0.25 * rate else None)
+    return fixed
+
+
+def _left(recording: Recording, tree: RobotTree, preparation: Preparation) -> float:
+    """Return which share of the motion a filter leaves, in the joint where it is least."""
+    speeds = standstill_speeds(recording, tree, preparation)
+    plain = prepare(recording, tree, replace(preparation, cutoff=None, standstill=speeds))
+    moving = plain.usable.mean(axis=0)
+    if not moving.any():
+        return 1.0
+    try:
+        usable = prepare(recording, tree, preparation).usable.mean(axis=0)
+    except RecordingError:  # the memory is longer than the recording
+        return 0.0
+    return float((usable[moving > 0.0] / moving[moving > 0.0]).min())
+
+
+def _try(
+    recording: Recording, unknowns: Unknowns, base: BaseParameters, way: Preparation
+) -> Candidate:
+    samples = prepare(recording, unknowns.tree, way)
+    few = samples.rows(slice(None, None, max(1, len(samples.time) // _ENOUGH)))
+    found = estimate(summarize(few, unknowns, base), base)
+    return Candidate(way, found.noise[found.counts > 0])

@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An identification as files: the corrected URDF, and its changes as YAML."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from robot_dynamics_ros.description.robot_description import Inertial
+from robot_dynamics_ros.description.urdf_patch import JointDynamics, patch_urdf
+from robot_dynamics_ros.errors import ConfigurationError
+from robot_dynamics_ros.identification.identify import Identification
+from robot_dynamics_ros.identification.links import body_links, link_inertial
+from robot_dynamics_ros.identification.regressor import PER_BODY, inertial_parameters, tensor_of
+from robot_dynamics_ros.spatial.inertia import RigidBodyInertia, shift_inertia
+
+_UNCHANGED = 1e-9  # relative; a body changed by less stays as it is written
+
+
+def corrected_links(found: Identification) -> dict[str, Inertial]:
+    """Return the new <inertial> of every link that changes, in its own frame."""
+    nominal = found.plan.unknowns.tree
+    before, after = inertial_parameters(nominal), inertial_parameters(found.tree)
+    inertials: dict[str, Inertial] = {}
+    for i, links in enumerate(body_links(nominal)):
+        at = slice(PER_BODY * i, PER_BODY * (i + 1))
+        if np.max(np.abs(after[at] - before[at])) > _UNCHANGED * np.max(np.abs(before[at])):
+            part = _inertia_of(after[at] - links.fixed)
+            inertials[links.carrier] = link_inertial(nominal, links.carrier, part)
+    return inertials
+
+
+def _inertia_of(block: Any) -> RigidBodyInertia:
+    mass, com = float(block[0]), block[1:4] / block[0]
+    return RigidBodyInertia(mass, com, shift_inertia(tensor_of(block), -mass, com))
+
+
+def corrected_joints(found: Identification) -> dict[str, JointDynamics]:
+    """Return the new <dynamics> of every joint."""
+    tree = found.tree
+    return {
+        name: JointDynamics(*values)
+        for name, *values in zip(
+            tree.joint_names,
+            tree.damping.tolist(),
+            tree.coulomb_friction.tolist(),
+            tree.armature.tolist(),
+            strict=True,
+        )
+    }
+
+
+def corrected_urdf(found: Identification) -> str:
+    """Return the robot's URDF text with the identified values; all else as it was.
+
+    Raises:
+        ConfigurationError: The robot was not made from a URDF.
+    """
+    xml = found.plan.unknowns.tree.xml
+    if not xml:
+        raise ConfigurationError('robot', 'has no URDF text', 'load it from a URDF')
+    return patch_urdf(xml, corrected_links(found), corrected_joints(found))
+
+
+def parameter_patch(found: Identification) -> dict[str, Any]:
+    """Return the changed values by link and joint, for YAML: what the URDF says, and offsets."""
+    links = {
+        name: {
+            'mass': value.mass,
+            'origin': {'xyz': list(value.origin.xyz), 'rpy': list(value.origin.rpy)},
+            'inertia': {
+                key: getattr(value, key) for key in ('ixx', 'ixy', 'ixz', 'iyy', 'iyz', 'izz')
+            },
+        }
+        for name, value in corrected_links(found).items()
+    }
+    offsets = dict(zip(found.tree.joint_names, found.offset.tolist(), strict=True))
+    joints = {
+        name: {**vars(value), 'offset': offsets[name]}
+        for name, value in corrected_joints(found).items()
+    }
+    return {
+        'robot': found.tree.name,
+        'gravity': found.tree.gravity.tolist(),
+        'links': links,
+        'joints': joints,
+    }

@@ -1,0 +1,189 @@
+# SPDX-License-Identifier: Apache-2.0
+r"""Design a motion from which a robot can be identified well.
+
+The motion is a finite Fourier series per joint, at rest at its start and end. It minimizes the
+condition number of the base regressor, friction and armature included: rows weighted by the effort
+limits, columns by what the best of many random motions reaches, so that a motion that is too small
+counts as badly as one in which two columns look alike. It stays within limits of position,
+velocity, effort (of the nominal model) and of where a frame may go.
+
+Source: Swevers et al. 1997; Gautier and Khalil 1992 (condition number).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from robot_dynamics_ros.errors import ParameterError, UnreachableError
+from robot_dynamics_ros.identification.excitation_problem import (
+    LEAST_SWING,
+    Bounds,
+    ExcitationProblem,
+)
+from robot_dynamics_ros.identification.unknowns import DEFAULT_TERMS
+from robot_dynamics_ros.model.robot_tree import RobotTree
+from robot_dynamics_ros.spatial.scalar import Array
+
+_RANDOM = 60  # random motions, of which the best is improved
+_DIFFERENCE = 1e-6
+
+
+@dataclass(frozen=True, eq=False)
+class Excitation:
+    """A motion for identification; coefficients as in ``control.trajectories.fourier``.
+
+    Attributes:
+        joints: Joint names.
+        period: Duration of one period, s.
+        centre: Shape (n,), rad or m.
+        sine, cosine: Shape (n, L), rad or m.
+        condition: Of the base regressor with columns of unit length.
+        random_condition: The same of random motions within the limits, median.
+        used: Largest share of each limit that the motion uses, by name.
+    """
+
+    joints: tuple[str, ...]
+    period: float
+    centre: Array
+    sine: Array
+    cosine: Array
+    condition: float
+    random_condition: float
+    used: dict[str, float] = field(default_factory=dict)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the numbers for JSON or YAML."""
+        return {
+            'joints': list(self.joints),
+            'period': self.period,
+            'centre': self.centre.tolist(),
+            'sine': self.sine.tolist(),
+            'cosine': self.cosine.tolist(),
+            'condition': self.condition,
+            'random_condition': self.random_condition,
+            'used': dict(self.used),
+        }
+
+
+def design_excitation(
+    tree: RobotTree,
+    *,
+    period: float = 10.0,
+    harmonics: int = 5,
+    bounds: Bounds | None = None,
+    terms: Sequence[str] = DEFAULT_TERMS,
+    seed: int = 0,
+    iterations: int = 60,
+) -> Excitation:
+    """Return a motion that excites all that can be identified.
+
+    Args:
+        tree: The nominal robot.
+        period: Duration of one period, s.
+        harmonics: Number of harmonics, at least 3.
+        bounds: Where the motion must stay; as given by default.
+        terms: What the drives may add, see ``Unknowns``.
+        seed: Of the random motions to start from.
+        iterations: Most steps of the optimization.
+
+    Returns:
+        The motion; within all bounds, checked at 240 instants per harmonic.
+
+    Raises:
+        ParameterError: Period or harmonics are too few.
+        UnreachableError: No motion within the bounds was found.
+        UnknownNameError: There is no such frame or term.
+
+    Cost: some seconds for a four-joint arm.
+    """
+    if not 0.0 < period < np.inf:
+        raise ParameterError('period', period, 'must be positive and finite, in s')
+    if harmonics < 3:
+        raise ParameterError('harmonics', harmonics, 'at least 3 are needed to start at rest')
+    problem = ExcitationProblem(tree, period, harmonics, bounds or Bounds(), terms)
+    starts = _random_starts(problem, np.random.default_rng(seed))
+    problem.scale = 1.0 / np.max([problem.column_sizes(x) for x in starts], axis=0)
+    before = [problem.condition(x) for x in starts]
+    best = min(starts, key=lambda x: float(problem.objective(x[np.newaxis])[0]))
+    found = problem.inside(_improve(problem, best, iterations))
+    centre, sine, cosine = problem.coefficients(found)
+    return Excitation(
+        tree.joint_names,
+        float(period),
+        centre,
+        sine,
+        cosine,
+        problem.condition(found),
+        float(np.median(before)),
+        problem.used(found),
+    )
+
+
+def _random_starts(problem: ExcitationProblem, rng: np.random.Generator) -> list[Array]:
+    """Return random motions within the bounds.
+
+    Raises:
+        UnreachableError: None of many was.
+    """
+    found: list[Array] = []
+    for _ in range(10 * _RANDOM):
+        x = rng.normal(size=problem.size)
+        parts = x.reshape(problem.tree.n, -1)
+        parts[:, 0] = rng.uniform(-0.7, 0.7, problem.tree.n)
+        x = _fit(problem, parts).ravel()
+        used = max(load.max() for load in problem.loads(x[np.newaxis], problem.times).values())
+        swing = 1.0
+        while used > 1.0 and swing > LEAST_SWING:
+            swing *= 0.7
+            loads = problem.loads(problem.smaller(x, swing)[np.newaxis], problem.times)
+            used = max(load.max() for load in loads.values())
+        if used <= 1.0:
+            found.append(problem.smaller(x, swing))
+        if len(found) == _RANDOM:
+            break
+    if not found:
+        raise UnreachableError('exciting motion', 'no random motion keeps the bounds; widen them')
+    return found
+
+
+def _fit(problem: ExcitationProblem, parts: Array) -> Array:
+    """Return a motion whose swings just keep the limits of position and velocity."""
+    q, v, _ = problem.motion(parts.ravel(), problem.times)
+    centre = parts[:, 0] * problem.half + problem.middle
+    room = problem.bounds.position * problem.half - np.abs(centre - problem.middle)
+    by_position = room / np.maximum(np.abs(q - centre).max(axis=0), 1e-12)
+    by_velocity = problem.fastest / np.maximum(np.abs(v).max(axis=0), 1e-12)
+    fitted = parts.copy()
+    fitted[:, 1:] *= 0.95 * np.minimum(by_position, by_velocity)[:, np.newaxis]
+    return fitted
+
+
+def _improve(problem: ExcitationProblem, x: Array, iterations: int) -> Array:
+    """Return a motion of a smaller condition number, by sequential quadratic programming."""
+    from scipy.optimize import minimize
+
+    def slope(function: Callable[[Array], Array], at: Array) -> Array:
+        around = np.vstack([at, at + _DIFFERENCE * np.eye(len(at))])
+        values = function(around)
+        return np.asarray((values[1:] - values[0]).T / _DIFFERENCE)
+
+    result = minimize(
+        lambda at: float(problem.objective(at[np.newaxis])[0]),
+        x,
+        jac=lambda at: slope(problem.objective, at),
+        constraints={
+            'type': 'ineq',
+            'fun': lambda at: problem.slack(at[np.newaxis])[0],
+            'jac': lambda at: slope(problem.slack, at),
+        },
+        method='SLSQP',
+        options={'maxiter': iterations, 'ftol': 1e-4},
+    )
+    better = np.isfinite(result.x).all() and float(result.fun) < float(
+        problem.objective(x[np.newaxis])[0]
+    )
+    return np.asarray(result.x) if better else x

@@ -1,0 +1,217 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The optimization problem of an exciting motion: what it is judged by, what bounds it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from robot_dynamics_ros.errors import ParameterError, UnreachableError
+from robot_dynamics_ros.identification.base_parameters import (
+    BaseParameters,
+    structural_base,
+)
+from robot_dynamics_ros.identification.unknowns import JointMotion, Unknowns
+from robot_dynamics_ros.model.robot_tree import RobotTree
+from robot_dynamics_ros.spatial.scalar import Array
+from robot_dynamics_ros.symbolic.kernel import KernelSet, compile_kernel
+
+_SAMPLES = 24  # per harmonic and period while optimizing
+_FINE = 10  # times as many for the final look
+_SMOOTH_SIGN = 0.02  # of the peak velocity: width of the sign of Coulomb friction while optimizing
+_SHARP = 60.0  # of the soft maximum
+_SHRINK = 0.98
+LEAST_SWING = 0.05  # amplitude below which a motion is given up, relative to the first one
+
+
+@dataclass(frozen=True, eq=False)
+class Bounds:
+    """Where a motion must stay.
+
+    Attributes:
+        position: Share of each joint's range that is used, around its middle.
+        velocity: Share of the velocity limits.
+        effort: Share of the effort limits, by the nominal model.
+        frame: The frame whose place is bounded.
+        lower, upper: Corners of the box it must stay in, base frame, shape (3,), m; infinite
+            where there is no bound. A plane that it must stay above is a lower z.
+        speed: Velocity limit of joints without one, rad/s or m/s.
+    """
+
+    position: float = 0.9
+    velocity: float = 0.7
+    effort: float = 0.7
+    frame: str = 'tool'
+    lower: tuple[float, ...] = 3 * (-np.inf,)
+    upper: tuple[float, ...] = 3 * (np.inf,)
+    speed: float = 3.0
+
+    def __post_init__(self) -> None:
+        for name in ('position', 'velocity', 'effort'):
+            share = getattr(self, name)
+            if not 0.0 < share <= 1.0:
+                raise ParameterError(name, share, 'a share of a limit is between 0 and 1')
+        if not np.all(np.array(self.lower) < np.array(self.upper)):
+            raise ParameterError('lower', self.lower, f'must be below upper, {self.upper}')
+
+    @property
+    def boxed(self) -> bool:
+        """Whether the frame's place is bounded at all."""
+        return bool(np.isfinite([*self.lower, *self.upper]).any())
+
+
+class ExcitationProblem:
+    """Motions as vectors x: per joint the centre and 2 (L - 1) coordinates, in shares of range."""
+
+    def __init__(
+        self,
+        tree: RobotTree,
+        period: float,
+        harmonics: int,
+        bounds: Bounds,
+        terms: Sequence[str],
+    ) -> None:
+        self.tree, self.bounds, self.period = tree, bounds, period
+        self.unknowns = Unknowns(tree, terms)
+        self.base: BaseParameters = structural_base(self.unknowns)
+        self.scale = np.ones(len(self.base))
+        lower = np.where(np.isfinite(tree.position_lower), tree.position_lower, -np.pi)
+        upper = np.where(np.isfinite(tree.position_upper), tree.position_upper, np.pi)
+        self.middle, self.half = 0.5 * (lower + upper), 0.5 * (upper - lower)
+        fastest = np.where(np.isfinite(tree.velocity_limit), tree.velocity_limit, bounds.speed)
+        self.fastest = bounds.velocity * fastest
+        self.strongest = bounds.effort * tree.effort_limit
+        l = np.arange(1, harmonics + 1)
+        self.rest = _null_space(l), _null_space(l**2)
+        self.size = tree.n * (1 + 2 * (harmonics - 1))
+        self.harmonics = harmonics
+        if bounds.boxed:
+            tree.frame(bounds.frame)
+        self.times = period * np.arange(_SAMPLES * harmonics) / (_SAMPLES * harmonics)
+
+    @cached_property
+    def _kernels(self) -> KernelSet:
+        if not self.bounds.boxed:
+            return compile_kernel(self.tree, outputs=('inverse_dynamics',))
+        outputs = ('inverse_dynamics', 'frame_motion')
+        return compile_kernel(self.tree, outputs=outputs, frame=self.bounds.frame)
+
+    def coefficients(self, x: Array) -> tuple[Array, Array, Array]:
+        """Return centre (n,), sine and cosine (n, L) of a motion; of many, shapes (m, ...)."""
+        n, free = self.tree.n, self.harmonics - 1
+        parts = x.reshape(*x.shape[:-1], n, 1 + 2 * free)
+        half = self.half[:, np.newaxis]
+        return (
+            self.middle + self.half * parts[..., 0],
+            half * (parts[..., 1 : 1 + free] @ self.rest[0].T),
+            half * (parts[..., 1 + free :] @ self.rest[1].T),
+        )
+
+    def motion(self, x: Array, times: Array) -> tuple[Array, Array, Array]:
+        """Return q, v, a at times, shape (..., N, n)."""
+        centre, s, k = self.coefficients(x)
+        w = 2.0 * np.pi * np.arange(1, self.harmonics + 1) / self.period
+        angle = np.outer(times, w)
+        sine, cosine = np.sin(angle), np.cos(angle)
+        s, k = np.swapaxes(s, -1, -2), np.swapaxes(k, -1, -2)
+        q = centre[..., np.newaxis, :] + sine @ s + cosine @ k
+        v = (cosine * w) @ s - (sine * w) @ k
+        a = -(sine * w**2) @ s - (cosine * w**2) @ k
+        return q, v, a
+
+    def columns(self, x: Array, times: Array) -> Array:
+        """Return the weighted base regressors of motions (m, size), shape (m, N n, r)."""
+        q, v, a = self.motion(x, times)
+        peak = np.maximum(np.abs(v).max(axis=-2, keepdims=True), 1e-9)
+        direction = np.tanh(v / (_SMOOTH_SIGN * peak))
+        flat = [part.reshape(-1, self.tree.n) for part in (q, v, a, v, direction)]
+        columns = self.unknowns.columns(JointMotion(*flat))[:, :, self.base.independent]
+        columns = columns / self.tree.effort_limit[:, np.newaxis]
+        return np.asarray(columns.reshape(len(x), -1, len(self.base)))
+
+    def column_sizes(self, x: Array) -> Array:
+        """Return the lengths of the columns of one motion, shape (r,)."""
+        return np.asarray(np.linalg.norm(self.columns(x[np.newaxis], self.times)[0], axis=0))
+
+    def objective(self, x: Array) -> Array:
+        """Return the logarithms of the condition numbers of motions (m, size), shape (m,)."""
+        X = self.columns(x, self.times) * self.scale
+        moments = np.linalg.eigvalsh(np.swapaxes(X, 1, 2) @ X)
+        least = np.maximum(moments[:, 0], np.finfo(float).eps * moments[:, -1])
+        return np.asarray(0.5 * np.log(moments[:, -1] / least))
+
+    def condition(self, x: Array) -> float:
+        """Return the condition number of one motion, columns of unit length."""
+        X = self.columns(x[np.newaxis], self.times)[0]
+        return float(np.linalg.cond(X / np.linalg.norm(X, axis=0)))
+
+    def loads(self, x: Array, times: Array) -> dict[str, Array]:
+        """Return what each bound is used of by motions (m, size), shape (m, N, ...); 1 is all."""
+        q, v, a = self.motion(x, times)
+        m, N, n = q.shape
+        flat = [part.reshape(-1, n) for part in (q, v, a)]
+        effort = self._kernels.batch('inverse_dynamics', *flat).reshape(m, N, n)
+        tree = self.tree
+        effort = effort + tree.armature * a + tree.damping * v
+        loads = {
+            'position': np.abs(q - self.middle) / (self.bounds.position * self.half),
+            'velocity': np.abs(v) / self.fastest,
+            'effort': (np.abs(effort) + tree.coulomb_friction) / self.strongest,
+        }
+        if self.bounds.boxed:
+            _, p, _, _ = self._kernels.batch('frame_motion', flat[0], flat[1])
+            loads['workspace'] = 1.0 + self._outside(p.reshape(m, N, 3))
+        return loads
+
+    def _outside(self, p: Array) -> Array:
+        """Return by how much points (..., 3) are outside the box, m; negative inside."""
+        sides = [p - np.array(self.bounds.upper), np.array(self.bounds.lower) - p]
+        both = np.concatenate(sides, axis=-1)
+        return np.asarray(np.where(np.isfinite(both), both, -1.0))
+
+    def slack(self, x: Array) -> Array:
+        """Return what is left of each bound, softly, of motions (m, size), shape (m, c)."""
+        loads = self.loads(x, self.times)
+        peaks = [_soft_maximum(load) for load in loads.values()]
+        return 1.0 - np.concatenate(peaks, axis=1)
+
+    def used(self, x: Array) -> dict[str, float]:
+        """Return the largest share used of each bound by one motion, on a fine grid."""
+        times = np.linspace(0.0, self.period, _FINE * len(self.times))
+        loads = self.loads(x[np.newaxis], times)
+        return {name: float(load.max()) for name, load in loads.items()}
+
+    def inside(self, x: Array) -> Array:
+        """Return a motion made smaller until it keeps all bounds.
+
+        Raises:
+            UnreachableError: It does not, however small.
+        """
+        swing = 1.0
+        while swing > LEAST_SWING:
+            smaller = self.smaller(x, swing)
+            if max(self.used(smaller).values()) <= 1.0:
+                return smaller
+            swing *= _SHRINK
+        raise UnreachableError('exciting motion', 'no amplitude keeps the bounds; widen them')
+
+    def smaller(self, x: Array, swing: float) -> Array:
+        """Return a motion with its swings, but not its centres, scaled."""
+        parts = x.reshape(self.tree.n, -1).copy()
+        parts[:, 1:] *= swing
+        return parts.ravel()
+
+
+def _null_space(row: Array) -> Array:
+    """Return an orthonormal basis of what a row vector maps to 0, shape (L, L - 1)."""
+    return np.asarray(np.linalg.svd(row[np.newaxis].astype(float))[2][1:].T)
+
+
+def _soft_maximum(load: Array) -> Array:
+    """Return a smooth upper bound of the maximum over time, (m, N, c) to (m, c)."""
+    top = load.max(axis=1, keepdims=True)
+    mean = np.mean(np.exp(_SHARP * (load - top)), axis=1)
+    return np.asarray(top[:, 0] + np.log(mean * load.shape[1]) / _SHARP)

@@ -1,0 +1,234 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From recordings to a corrected robot: plan, gather, conclude.
+
+``plan`` looks at one recording and decides how all are prepared; ``gather`` reduces a recording to
+a few kB; ``conclude`` makes an identification of what was gathered. Recordings may be gathered one
+after the other or on many machines: the order of the blocks does not matter beyond rounding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from robot_dynamics_ros.errors import RecordingError
+from robot_dynamics_ros.identification.base_parameters import (
+    BaseParameters,
+    structural_base,
+)
+from robot_dynamics_ros.identification.choice import Choice, Request, choose_preparation
+from robot_dynamics_ros.identification.least_squares import (
+    Block,
+    Estimate,
+    estimate,
+    summarize,
+)
+from robot_dynamics_ros.identification.links import body_links
+from robot_dynamics_ros.identification.physical import (
+    PhysicalParameters,
+    physical_parameters,
+)
+from robot_dynamics_ros.identification.preparation import Preparation, prepare
+from robot_dynamics_ros.identification.regressor import with_inertial_parameters
+from robot_dynamics_ros.identification.unknowns import DEFAULT_TERMS, Unknowns
+from robot_dynamics_ros.model.robot_tree import RobotTree
+from robot_dynamics_ros.recordings.recording import Recording
+from robot_dynamics_ros.spatial.scalar import Array
+
+_WELL_CONDITIONED = 100.0
+_VAGUE = 0.3  # relative standard deviation from which on a value is called vague,
+_MATTERS = 1e-3  # if that makes so much of a joint's RMS effort
+
+
+@dataclass(frozen=True, eq=False)
+class IdentificationPlan:
+    """How recordings of one robot are evaluated.
+
+    Attributes:
+        unknowns: What is identified, with the nominal values.
+        base: What the structure of the robot allows to tell.
+        choice: How recordings are prepared.
+    """
+
+    unknowns: Unknowns
+    base: BaseParameters
+    choice: Choice
+
+    @property
+    def preparation(self) -> Preparation:
+        """How recordings are prepared."""
+        return self.choice.preparation
+
+
+@dataclass(frozen=True, eq=False)
+class Identification:
+    """What recordings say about a robot.
+
+    Attributes:
+        plan: How they were evaluated.
+        estimate: Base parameters with their standard deviations.
+        physical: All parameters, of a robot that could be built.
+        tree: The corrected robot; offsets have no place in it.
+    """
+
+    plan: IdentificationPlan
+    estimate: Estimate
+    physical: PhysicalParameters
+    tree: RobotTree
+
+    @property
+    def offset(self) -> Array:
+        """Constant effort of each joint, shape (n,), N m or N; 0 where not identified."""
+        unknowns = self.plan.unknowns
+        if 'offset' not in unknowns.terms:
+            return np.zeros(unknowns.tree.n)
+        return unknowns.term(self.physical.values, 'offset')
+
+    def silence(self) -> list[str]:
+        """Say plainly what the data could not tell, one sentence each."""
+        return _silence(self)
+
+
+def make_plan(
+    recording: Recording,
+    tree: RobotTree,
+    terms: Sequence[str] = DEFAULT_TERMS,
+    request: Request | None = None,
+) -> IdentificationPlan:
+    """Return how recordings are evaluated, decided on one of them.
+
+    Args:
+        recording: One that moves all joints.
+        tree: The nominal robot, under the gravity of the recordings.
+        terms: What the drives may add, some of ``TERMS``.
+        request: What is fixed of the preparation; the data choose the rest.
+
+    Raises:
+        UnknownNameError: A term, a timing or a joint does not exist.
+        RecordingError: Nothing of the recording can be used.
+    """
+    unknowns = Unknowns(tree, terms)
+    base = structural_base(unknowns)
+    choice = choose_preparation(recording, unknowns, base, request or Request())
+    return IdentificationPlan(unknowns, base, choice)
+
+
+def gather(recording: Recording, plan: IdentificationPlan) -> list[Block]:
+    """Return what a recording says, in a few kB.
+
+    Raises:
+        RecordingError: Nothing of the recording can be used.
+        UnknownNameError: A joint was not recorded.
+    """
+    samples = prepare(recording, plan.unknowns.tree, plan.preparation)
+    return summarize(samples, plan.unknowns, plan.base)
+
+
+def conclude(
+    blocks: Sequence[Block], plan: IdentificationPlan, prior_weight: float = 1.0
+) -> Identification:
+    """Return the identification of all that was gathered.
+
+    Args:
+        blocks: Of all recordings.
+        plan: The one they were gathered under.
+        prior_weight: How much the nominal inertia counts; 1: as uncertain as it is large.
+
+    Raises:
+        RecordingError: There is no usable sample at all.
+        ModelError: The nominal robot is not physical.
+    """
+    unknowns = plan.unknowns
+    found = estimate(blocks, plan.base)
+    fixed = np.concatenate([links.fixed for links in body_links(unknowns.tree)])
+    physical = physical_parameters(found, unknowns, fixed, prior_weight)
+    return Identification(plan, found, physical, _corrected(unknowns, physical.values))
+
+
+def identify(
+    recordings: Iterable[Recording],
+    tree: RobotTree,
+    terms: Sequence[str] = DEFAULT_TERMS,
+    request: Request | None = None,
+    prior_weight: float = 1.0,
+) -> Identification:
+    """Identify a robot; the first recording decides how all are prepared.
+
+    Args:
+        recordings: Read one at a time.
+        tree: The nominal robot, under the gravity of the recordings.
+        terms: What the drives may add, some of ``TERMS``.
+        request: What is fixed of the preparation; the data choose the rest.
+        prior_weight: See :func:`conclude`.
+
+    Raises:
+        RecordingError: There is no recording, or nothing of it can be used.
+        UnknownNameError: A term, a timing or a joint does not exist.
+        ModelError: The nominal robot is not physical.
+
+    Cost: a second for a minute at 1 kHz of a four-joint arm; memory of one recording.
+    """
+    plan: IdentificationPlan | None = None
+    blocks: list[Block] = []
+    for recording in recordings:
+        plan = plan or make_plan(recording, tree, terms, request)
+        blocks += gather(recording, plan)
+    if plan is None:
+        raise RecordingError('identification', 'has no recording', 'give at least one')
+    return conclude(blocks, plan, prior_weight)
+
+
+def _corrected(unknowns: Unknowns, values: Array) -> RobotTree:
+    """Return the robot with the values in place of the nominal ones."""
+    described = [term for term in unknowns.terms if hasattr(unknowns.tree, term)]
+    changes = {term: unknowns.term(values, term).copy() for term in described}
+    tree = with_inertial_parameters(unknowns.tree, values[: unknowns.links])
+    return tree.with_changes(**changes)
+
+
+def _silence(found: Identification) -> list[str]:
+    unknowns, estimate = found.plan.unknowns, found.estimate
+    names = np.array(unknowns.names)
+    said = []
+    for joint, count in zip(unknowns.tree.joint_names, estimate.counts, strict=True):
+        if count == 0:
+            said.append(f'{joint} has no usable sample: its drive is unknown')
+    unexcited = np.setdiff1d(found.plan.base.leading, estimate.base.leading)
+    if len(unexcited):
+        said.append(
+            'the motion did not excite ' + ', '.join(names[unexcited]) + ' independently of others'
+        )
+    if estimate.condition > _WELL_CONDITIONED:
+        said.append(
+            f'the condition of the regressor is {estimate.condition:.3g}: some combinations are '
+            'told by tiny differences (command excite designs a better motion)'
+        )
+    vague = estimate.deviations > _VAGUE * np.abs(estimate.values)
+    vague &= estimate.deviations * estimate.influence > _MATTERS
+    for name, value, deviation in zip(
+        np.array(estimate.base.names)[vague],
+        estimate.values[vague],
+        estimate.deviations[vague],
+        strict=True,
+    ):
+        said.append(f'{name} is {value:.3g} with a standard deviation of {deviation:.2g}')
+    held = found.physical.held
+    if len(held):
+        said.append('kept at its nominal value, since not told apart: ' + ', '.join(names[held]))
+    together = np.setdiff1d(np.flatnonzero(estimate.base.B.any(axis=0)), estimate.base.alone)
+    together = together[together < unknowns.links]
+    if len(together):
+        said.append(
+            'known only in combination, split as the nominal model suggests: '
+            + ', '.join(names[together])
+        )
+    silent = estimate.base.no_effect
+    silent = silent[silent < unknowns.links]
+    if len(silent):
+        said.append(
+            'without effect on any effort, as near the nominal robot as a real body can be: '
+            + ', '.join(names[silent])
+        )
+    return said

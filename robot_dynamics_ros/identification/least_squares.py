@@ -1,0 +1,296 @@
+# SPDX-License-Identifier: Apache-2.0
+r"""Weighted least squares from triangular factors, with standard deviations that can be trusted.
+
+Every block of consecutive samples is kept as one triangular factor a joint, of regressor and
+effort side by side. The factors of many blocks, bags or machines are simply collected: they hold
+all that the estimate needs, at a few kB a block, and lose no digits as normal equations would.
+
+Weights: each joint's rows are divided by the standard deviation of its residual, until that no
+longer changes.
+
+Standard deviations: by leaving out one block at a time (jackknife). Residuals are correlated in
+time, from joint to joint and, through the noise of the measured motion, with the regressor; the
+textbook formula knows nothing of it and promises too much.
+
+.. math:: \mathrm{cov}\,\hat\beta = s^2\,\frac{G-1}{G}\sum_{g=1}^{G}
+    (\hat\beta_{(-g)} - \hat\beta)(\hat\beta_{(-g)} - \hat\beta)^T
+
+The factor s makes three standard deviations hold 99.73 % of the probability although they are
+known from G blocks only: a third of that quantile of Student's distribution.
+
+Source: Gautier and Poignet 2001 (weights); Efron and Stein 1981 (jackknife); Cameron and Miller
+2015, section VI (blocks with a leverage).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from robot_dynamics_ros.errors import RecordingError
+from robot_dynamics_ros.identification.base_parameters import BaseParameters
+from robot_dynamics_ros.identification.preparation import Samples
+from robot_dynamics_ros.identification.unknowns import Unknowns
+from robot_dynamics_ros.spatial.scalar import Array
+
+_MOST_BLOCKS = 40  # a recording; more tell little more
+_LEAST_BLOCKS = 10
+_SLAB = 8192  # samples whose columns are in memory at once
+_INDEPENDENT = 3  # memories of the filter that make a block nearly independent of the next
+_ITERATIONS = 100
+_SETTLED = 1e-9  # relative change of the weights
+_EXACT = 1e-12  # relative to the effort: residuals below are rounding
+_LEAST = 1e-9  # relative to the largest effort of any joint: a joint with less has none
+_NO_MODEL = 1e-6  # relative to the effort: residuals below are nothing to rely on
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """What consecutive samples say about the base parameters.
+
+    Attributes:
+        factors: Triangular factors of ``[regressor, effort]`` of each joint's usable rows, shape
+            (n, r + 1, r + 1).
+        counts: Usable rows of each joint, shape (n,).
+    """
+
+    factors: Array
+    counts: Array
+
+
+def summarize(samples: Samples, unknowns: Unknowns, base: BaseParameters) -> list[Block]:
+    """Return the blocks of one recording.
+
+    Args:
+        samples: Of the recording.
+        unknowns: Of the robot.
+        base: What its structure allows to tell.
+
+    Cost: that of the regressor, and O(N n r^2).
+    """
+    count = block_count(samples)
+    edges = np.linspace(0, len(samples.time), count + 1).astype(int)
+    together = max(1, _SLAB * count // max(1, len(samples.time)))
+    blocks: list[Block] = []
+    for first in range(0, count, together):
+        cuts = edges[first : first + together + 1]
+        slab = samples.rows(slice(cuts[0], cuts[-1]))
+        columns = unknowns.columns(slab.motion)[:, :, base.independent]
+        effort = slab.effort - unknowns.known(slab.motion)
+        blocks += cut_blocks(columns, effort, slab.usable, cuts - cuts[0])
+    return blocks
+
+
+def cut_blocks(columns: Array, effort: Array, usable: Array, edges: Array) -> list[Block]:
+    """Return the blocks between edges that have a usable row; arrays as of ``make_block``."""
+    return [
+        make_block(columns[start:end], effort[start:end], usable[start:end])
+        for start, end in pairwise(edges.tolist())
+        if usable[start:end].any()
+    ]
+
+
+def block_count(samples: Samples) -> int:
+    """Return into how many blocks a recording is cut: nearly independent ones, if possible."""
+    independent = len(samples.time) // (_INDEPENDENT * samples.memory)
+    return min(max(independent, _LEAST_BLOCKS), _MOST_BLOCKS)
+
+
+def make_block(columns: Array, effort: Array, usable: Array) -> Block:
+    """Return what N consecutive samples say.
+
+    Args:
+        columns: Effort by each unknown, shape (N, n, r).
+        effort: Shape (N, n), N m or N.
+        usable: Which efforts count, shape (N, n).
+    """
+    rows = np.concatenate([columns, effort[:, :, np.newaxis]], axis=2)
+    by_joint = [triangular(rows[good, j]) for j, good in enumerate(usable.T)]
+    return Block(np.array(by_joint), usable.sum(axis=0))
+
+
+def merged(blocks: Sequence[Block]) -> Block:
+    """Return one block that says what consecutive blocks say together."""
+    factors = _join(block.factors for block in blocks)
+    return Block(factors, np.sum([block.counts for block in blocks], axis=0))
+
+
+class BlockStore:
+    """Keeps what a stream of blocks says in a number of blocks that does not grow.
+
+    Neighbours are merged, always as many as in every other block, so that leaving out one block
+    leaves out the same share of the stream. The result depends on the stream alone.
+
+    Args:
+        most: Twice as many blocks are kept before neighbours are merged.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._kept: list[Block] = []
+        self._waiting: list[Block] = []
+        self._share = 1  # blocks of the stream in a kept one
+
+    @property
+    def blocks(self) -> list[Block]:
+        """What was kept, in the order of the stream."""
+        return [*self._kept, *([merged(self._waiting)] if self._waiting else [])]
+
+    def add(self, blocks: Iterable[Block]) -> None:
+        """Take over the next blocks of the stream."""
+        for block in blocks:
+            self._waiting.append(block)
+            if len(self._waiting) == self._share:
+                self._keep()
+
+    def _keep(self) -> None:
+        whole = merged(self._waiting) if self._share > 1 else self._waiting[0]
+        self._kept.append(whole)
+        self._waiting = []
+        if len(self._kept) == 2 * self._most:
+            pairs = zip(self._kept[::2], self._kept[1::2], strict=True)
+            self._kept = [merged(pair) for pair in pairs]
+            self._share *= 2
+
+
+def triangular(rows: Array) -> Array:
+    """Return the triangular factor of rows (k, m), shape (m, m); zeros below if k < m."""
+    R = np.linalg.qr(rows, mode='r')
+    square = np.zeros((rows.shape[1], rows.shape[1]))
+    square[: len(R)] = R
+    return square
+
+
+@dataclass(frozen=True, eq=False)
+class Estimate:
+    """Base parameters told by data, r of them.
+
+    Attributes:
+        base: What they are combinations of.
+        values: Shape (r,).
+        covariance: Shape (r, r).
+        noise: Standard deviation of each joint's residual, shape (n,), N m or N.
+        counts: Usable rows of each joint, shape (n,).
+        influence: Effort that a unit of each value makes, in parts of the RMS effort of the
+            joint where it makes most, shape (r,).
+        condition: Of the regressor with each joint's rows in parts of its RMS effort and columns
+            of unit length: how well the motion excites, whatever the noise.
+        information: Triangular factor of the weighted regressor and effort, columns as in
+            ``values``, shape (r + 1, r + 1); a residual counts as a millionth of the effort at
+            least.
+    """
+
+    base: BaseParameters
+    values: Array
+    covariance: Array
+    noise: Array
+    counts: Array
+    influence: Array
+    condition: float
+    information: Array
+
+    @property
+    def deviations(self) -> Array:
+        """Standard deviations of the values, shape (r,)."""
+        return np.sqrt(np.diag(self.covariance))
+
+
+def estimate(blocks: Sequence[Block], base: BaseParameters) -> Estimate:
+    """Return the base parameters that fit the blocks best.
+
+    Args:
+        blocks: Of all recordings.
+        base: What the robot's structure allows to tell.
+
+    Raises:
+        RecordingError: There is no usable sample at all.
+    """
+    if not blocks or not len(base):
+        raise RecordingError(
+            'the recordings',
+            'have no sample in which a joint moves freely under a known effort',
+            'record a motion with commands, away from the limits',
+        )
+    joined = _join(block.factors for block in blocks)
+    counts = np.sum([block.counts for block in blocks], axis=0)
+    effort = noise = _rms_effort(joined, counts)
+    base = base.of_data(_stack(joined, effort)[:, :-1])
+    kept = np.append(base.independent, joined.shape[2] - 1)
+    joined = joined[:, :, kept]
+    values = np.zeros(len(base))
+    for _ in range(_ITERATIONS):
+        values = _solve(_stack(joined, noise))[0]
+        before = noise
+        noise = np.maximum(_residual_deviation(joined, counts, values), _EXACT * effort)
+        if np.max(np.abs(noise / before - 1.0)) < _SETTLED:
+            break
+    values, condition = _solve(_stack(joined, noise))[0], _solve(_stack(joined, effort))[1]
+    covariance = _jackknife([block.factors[:, :, kept] for block in blocks], noise, values)
+    information = triangular(_stack(joined, np.maximum(noise, _NO_MODEL * effort)))
+    columns = np.linalg.norm(joined[:, :, :-1], axis=1)
+    share = columns / (effort * np.sqrt(np.maximum(counts, 1)))[:, np.newaxis]
+    return Estimate(
+        base, values, covariance, noise, counts, share.max(axis=0), condition, information
+    )
+
+
+def _join(factors: Iterable[Array]) -> Array:
+    """Return the factors of all rows from those of blocks, shape (n, r + 1, r + 1)."""
+    by_joint = np.concatenate(list(factors), axis=1)
+    return np.array([triangular(rows) for rows in by_joint])
+
+
+def _rms_effort(joined: Array, counts: Array) -> Array:
+    """Return the RMS effort of each joint, as what its residual is measured by."""
+    rms = np.linalg.norm(joined[:, :, -1], axis=1) / np.sqrt(np.maximum(counts, 1))
+    largest = float(rms.max())
+    return np.maximum(rms, _LEAST * largest) if largest > 0.0 else np.ones(len(rms))
+
+
+def _stack(joined: Array, noise: Array) -> Array:
+    """Return the rows of all joints, each divided by its noise."""
+    weighted = joined / noise[:, np.newaxis, np.newaxis]
+    return np.asarray(weighted.reshape(-1, joined.shape[2]))
+
+
+def _solve(rows: Array) -> tuple[Array, float]:
+    """Return the least-squares solution of ``[X, y]`` and the condition of X, columns scaled."""
+    X, y = rows[:, :-1], rows[:, -1]
+    size = np.linalg.norm(X, axis=0)
+    values, _, _, singular = np.linalg.lstsq(X / size, y, rcond=None)
+    condition = float(singular[0] / singular[-1]) if len(singular) else 1.0
+    return values / size, condition
+
+
+def _residual_deviation(joined: Array, counts: Array, values: Array) -> Array:
+    """Return the standard deviation of each joint's residual; the unknowns are counted off."""
+    rest = joined[:, :, -1] - joined[:, :, :-1] @ values
+    freedom = counts * (1.0 - len(values) / max(1, counts.sum()))
+    return np.asarray(np.linalg.norm(rest, axis=1) / np.sqrt(np.maximum(freedom, 1.0)))
+
+
+def _jackknife(blocks: Sequence[Array], noise: Array, values: Array) -> Array:
+    """Return the covariance of the values, from leaving out each block in turn."""
+    stacked = [_stack(block, noise) for block in blocks]
+    size = np.linalg.norm(np.concatenate([rows[:, :-1] for rows in stacked]), axis=0)
+    normal = [(rows[:, :-1] / size).T @ (rows[:, :-1] / size) for rows in stacked]
+    score = [(rows[:, :-1] / size).T @ (rows[:, -1] - rows[:, :-1] @ values) for rows in stacked]
+    whole, count = np.sum(normal, axis=0), len(blocks)
+    if count < 2:
+        return np.full((len(values), len(values)), np.inf)
+    s = student_factor(count)
+    moves = [
+        np.linalg.pinv(whole - part, hermitian=True) @ -pull / size
+        for part, pull in zip(normal, score, strict=True)
+    ]
+    return np.asarray(s * s * (count - 1) / count * np.einsum('gi,gj->ij', moves, moves))
+
+
+def student_factor(blocks: int) -> float:
+    """Return by how much standard deviations of so many blocks are widened; 1 for many."""
+    from scipy.stats import norm, t
+
+    return float(t.ppf(norm.cdf(3.0), blocks - 1) / 3.0)

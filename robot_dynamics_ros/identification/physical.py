@@ -1,0 +1,193 @@
+# SPDX-License-Identifier: Apache-2.0
+r"""Full parameters that a real robot can have, closest to the nominal ones where data are silent.
+
+The estimate is the minimum of a convex function, of the data's misfit and the divergence from the
+nominal robot, which is infinite at the border of what is physical:
+
+.. math:: \tfrac12\,\|W(\beta(\pi) - \hat\beta)\|^2
+    + \lambda\sum_i\big[\mathrm{tr}(P_{0i}^{-1}P_i) - \log\det P_i\big]
+    - \mu\sum_k \log x_k
+
+Newton's method finds it in some ten steps from the nominal robot (the function is
+self-concordant).
+
+Source: Lee, Wensing and Park 2020 (the function); Nesterov and Nemirovskii 1994 (the method).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from robot_dynamics_ros.errors import ModelError
+from robot_dynamics_ros.identification.least_squares import Estimate
+from robot_dynamics_ros.identification.pseudo_inertia import (
+    UNITS,
+    Divergence,
+    parameters_of,
+    pseudo_inertia,
+)
+from robot_dynamics_ros.identification.regressor import PER_BODY
+from robot_dynamics_ros.identification.unknowns import Unknowns
+from robot_dynamics_ros.spatial.scalar import Array
+
+_BARRIER = 1e-3  # mu; a scalar at 0 is moved by 3 % of its standard deviation
+_STEPS = 100
+_CONVERGED = 1e-7  # Newton decrement: the function is within its square of the minimum
+_SIGNED = '.offset'
+
+
+@dataclass(frozen=True, eq=False)
+class PhysicalParameters:
+    """All p parameters of a robot that could be built.
+
+    Attributes:
+        values: Shape (p,), inertias of whole bodies.
+        deviations: Standard deviations, by data and nominal model together, shape (p,); 0 of
+            what is held.
+        told: Share of what is known of a parameter that the data told, from 0 (the nominal
+            model alone) to 1, shape (p,).
+        held: Indices of joint terms that data cannot tell; they keep their nominal values.
+        steps: Newton steps taken.
+    """
+
+    values: Array
+    deviations: Array
+    told: Array
+    held: Array
+    steps: int
+
+
+def physical_parameters(
+    estimate: Estimate,
+    unknowns: Unknowns,
+    fixed: Array | None = None,
+    prior_weight: float = 1.0,
+) -> PhysicalParameters:
+    """Return the physical parameters that explain the data best.
+
+    Args:
+        estimate: What the data say.
+        unknowns: Of the robot with its nominal values.
+        fixed: Inertial parameters of parts of the bodies that are known, shape (10 n,); the rest
+            of each body is estimated and is physical by itself. Nothing is known by default.
+        prior_weight: lambda; 1: as uncertain as the nominal inertia is large.
+
+    Returns:
+        The parameters; always physical.
+
+    Raises:
+        ModelError: What is left of a nominal body without its fixed parts is not physical.
+    """
+    links = unknowns.links
+    known = np.zeros(len(unknowns))
+    known[:links] = 0.0 if fixed is None else fixed
+    roots = _nominal_roots(unknowns, known)
+    free, held = _joint_terms(estimate, unknowns)
+    known[held] = unknowns.nominal[held]
+    size = _sizes(estimate, unknowns, free)
+    T = _to_parameters(len(unknowns), roots, free, size)
+    W, effort = _data(estimate)
+    A, y = W @ estimate.base.B @ T, effort - W @ estimate.base.B @ known
+    signed = np.array([unknowns.names[k].endswith(_SIGNED) for k in free.tolist()], dtype=bool)
+    distance = Divergence(unknowns.tree.n, ~signed, prior_weight, _BARRIER)
+    start = distance.start(unknowns.nominal[free] / size)
+    x, steps = _minimize(A, y, distance, start)
+    deviations = np.linalg.norm(T @ np.linalg.pinv(np.vstack([A, distance.root(x)])), axis=1)
+    vague = np.linalg.norm(T @ np.linalg.pinv(distance.root(start)), axis=1)
+    told = np.zeros(len(unknowns))
+    told[:links] = np.clip(1.0 - np.square(deviations[:links] / vague[:links]), 0.0, 1.0)
+    told[free] = 1.0
+    return PhysicalParameters(known + T @ x, deviations, told, held, steps)
+
+
+def _nominal_roots(unknowns: Unknowns, known: Array) -> list[Array]:
+    """Return the Cholesky factor of the nominal pseudo-inertia of each body's unknown part."""
+    roots = []
+    for i, name in enumerate(unknowns.tree.link_names):
+        at = slice(PER_BODY * i, PER_BODY * (i + 1))
+        try:
+            roots.append(np.linalg.cholesky(pseudo_inertia(unknowns.nominal[at] - known[at])))
+        except np.linalg.LinAlgError:
+            raise ModelError(
+                f'body of link {name!r}',
+                'nominal pseudo-inertia is not positive definite',
+                'give it an inertia that a real body has (command check_model)',
+            ) from None
+    return roots
+
+
+def _joint_terms(estimate: Estimate, unknowns: Unknowns) -> tuple[Array, Array]:
+    """Return the joint terms to estimate and those to hold."""
+    terms = np.arange(unknowns.links, len(unknowns))
+    told = np.isin(terms, estimate.base.leading)
+    return terms[told], terms[~told]
+
+
+def _sizes(estimate: Estimate, unknowns: Unknowns, free: Array) -> Array:
+    """Return the size of each free joint term: nominal, estimated or its uncertainty."""
+    place = {lead: k for k, lead in enumerate(estimate.base.leading.tolist())}
+    at = [place[k] for k in free.tolist()]
+    candidates = (estimate.values[at], unknowns.nominal[free], estimate.deviations[at])
+    size = np.max(np.abs(candidates), axis=0)
+    return np.where(np.isfinite(size) & (size > 0.0), size, 1.0)
+
+
+def _to_parameters(count: int, roots: Sequence[Array], free: Array, size: Array) -> Array:
+    """Return the matrix from the coordinates of ``Divergence`` to parameters."""
+    links = PER_BODY * len(roots)
+    T = np.zeros((count, links + len(free)))
+    for i, L in enumerate(roots):
+        rows = slice(PER_BODY * i, PER_BODY * (i + 1))
+        for k, unit in enumerate(UNITS):
+            T[rows, PER_BODY * i + k] = parameters_of(L @ unit @ L.T)
+    T[free, links + np.arange(len(free))] = size
+    return T
+
+
+def _data(estimate: Estimate) -> tuple[Array, Array]:
+    """Return weight W and W beta; residuals that hang together in time weigh less."""
+    R, y = estimate.information[:-1, :-1], estimate.information[:-1, -1]
+    promised = np.linalg.norm(np.linalg.pinv(R), axis=1)
+    ratio = estimate.deviations / promised
+    excess = max(1.0, float(np.median(ratio))) if np.isfinite(ratio).all() else 1.0
+    return R / excess, y / excess
+
+
+def _minimize(A: Array, y: Array, distance: Divergence, x: Array) -> tuple[Array, int]:
+    """Minimize ``|A x - y|^2 / 2 + distance(x)``; return x and the number of Newton steps.
+
+    A step is a least-squares problem, so that sharp data do not blur what is weak: the squares of
+    the rows [A; F] make the quadratic model, and with ``F^T f = gradient`` their right-hand sides
+    make the slope.
+    """
+    steps = 0
+    while steps < _STEPS:
+        steps += 1
+        F, misfit = distance.root(x), A @ x - y
+        f = np.linalg.lstsq(F.T, distance.gradient(x), rcond=None)[0]
+        rows = np.vstack([A, F])
+        size = np.linalg.norm(rows, axis=0)
+        size[size == 0.0] = 1.0
+        move = -np.linalg.lstsq(rows / size, np.append(misfit, f), rcond=None)[0] / size
+        decrement = float(np.linalg.norm(rows @ move))
+        length = _length(A @ move, misfit, distance, x, move, decrement)
+        x = x + length * move
+        if decrement < _CONVERGED or length == 0.0:
+            break
+    return x, steps
+
+
+def _length(
+    along: Array, misfit: Array, distance: Divergence, x: Array, move: Array, decrement: float
+) -> float:
+    """Return how far to go: as far as the function falls enough; 0 if it falls no more."""
+    here, length = distance.value(x), 1.0
+    while length > 1e-10:
+        data = length * float(misfit @ along) + 0.5 * length**2 * float(along @ along)
+        if data + distance.value(x + length * move) - here <= -0.1 * length * decrement**2:
+            return length
+        length *= 0.5
+    return 0.0

@@ -1,0 +1,260 @@
+# SPDX-License-Identifier: Apache-2.0
+r"""From a recording to states, accelerations and efforts that belong together.
+
+Timing. A command is held from one stamp to the next, so the difference of the velocities is the
+acceleration under it. To which state it belongs depends on how the plant advances:
+
+========================  ==================  ==============  =====================
+timing                    state               acceleration    velocity of friction
+========================  ==================  ==============  =====================
+``semi_implicit``         at the stamp        to the next     at the end of the step
+(MuJoCo, DART)
+``continuous``            middle of the step  to the next     middle of the step
+(a real arm)
+``sampled`` (efforts      at the stamp        central         at the stamp
+measured, not held)
+========================  ==================  ==============  =====================
+
+Coulomb friction of a joint at rest may have any value up to its level, so such samples tell
+nothing and are left out; so are those at a joint limit, whose force is unknown, and those whose
+command is at the effort limit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from robot_dynamics_ros.errors import ParameterError, RecordingError, UnknownNameError
+from robot_dynamics_ros.estimation.filtering import low_pass, white_noise
+from robot_dynamics_ros.identification.intervals import (
+    SHORTEST,
+    EqualIntervals,
+    delayed,
+    effort_source,
+    equal_intervals,
+)
+from robot_dynamics_ros.identification.unknowns import JointMotion
+from robot_dynamics_ros.model.robot_tree import RobotTree
+from robot_dynamics_ros.recordings.recording import Recording
+from robot_dynamics_ros.spatial.scalar import Array
+
+_LIMIT_MARGIN = 1e-3  # share of a joint's range next to a limit
+_SLOW = 5e-3  # share of the peak velocity below which a joint counts as at rest
+_CREEP = 1e-4  # the same, of the velocity limit: simulated joints that stick creep a little
+_SURE = 5.0  # standard deviations of noise from which on a direction is certain
+
+
+@dataclass(frozen=True)
+class Preparation:
+    """How a recording is made into samples.
+
+    Attributes:
+        timing: One of ``TIMINGS``.
+        delay: Periods from a state to the step in which its command acts.
+        cutoff: Of the zero-phase low-pass filter, Hz; None for no filter.
+        standstill: Speed below which a joint counts as at rest, one per joint, rad/s or m/s;
+            empty: half a percent of its peak, five standard deviations of its noise, and a
+            ten-thousandth of its velocity limit.
+        effort: One of ``EFFORTS``; 'auto': commanded where the recording has commands.
+    """
+
+    timing: str = 'semi_implicit'
+    delay: int = 0
+    cutoff: float | None = None
+    standstill: tuple[float, ...] = ()
+    effort: str = 'auto'
+
+
+@dataclass(frozen=True, eq=False)
+class Samples:
+    """Motions, efforts, and which of them count.
+
+    Attributes:
+        time: Shape (N,), s.
+        motion: Of N instants.
+        effort: Shape (N, n), N m or N.
+        usable: Whether an effort is explained by the motion alone, shape (N, n).
+        at_rest: Whether an effort is not usable because the joint rests, shape (N, n).
+        memory: Samples that share measurements with a given one, it included.
+    """
+
+    time: Array
+    motion: JointMotion
+    effort: Array
+    usable: Array
+    at_rest: Array
+    memory: int = 1
+
+    def rows(self, rows: slice) -> Samples:
+        """Return some of the instants."""
+        return Samples(
+            self.time[rows],
+            self.motion.rows(rows),
+            self.effort[rows],
+            self.usable[rows],
+            self.at_rest[rows],
+            self.memory,
+        )
+
+
+def prepare(recording: Recording, tree: RobotTree, preparation: Preparation) -> Samples:
+    """Make samples of a recording.
+
+    Args:
+        recording: Must name the robot's joints.
+        tree: The robot, for its joints and limits.
+        preparation: How.
+
+    Returns:
+        The samples of all parts of the recording without a gap, one after the other.
+
+    Raises:
+        UnknownNameError: There is no such timing or effort, or a joint was not recorded.
+        ParameterError: The delay or the cut-off is out of range.
+        RecordingError: The recording has no states without a gap.
+    """
+    if preparation.timing not in TIMINGS:
+        raise UnknownNameError('timing', preparation.timing, TIMINGS)
+    if preparation.delay < 0:
+        raise ParameterError('delay', preparation.delay, 'a command acts after its state')
+    wanted = effort_source(recording, preparation.effort)
+    runs = [
+        delayed(run, preparation.delay)
+        for run in equal_intervals(recording, tree, wanted)
+        if len(run.time) >= preparation.delay + SHORTEST
+    ]
+    rest = _standstill(runs, tree, preparation)
+    parts = [_samples(run, tree, preparation, rest) for run in runs]
+    parts = [part for part in parts if len(part.time)]
+    if not parts:
+        raise RecordingError(
+            'the recording',
+            f'has no {SHORTEST} states in a row that can be used',
+            'record for longer, or choose a higher cut-off',
+        )
+    return _concatenate(parts)
+
+
+def standstill_speeds(
+    recording: Recording, tree: RobotTree, preparation: Preparation
+) -> tuple[float, ...]:
+    """Return the speeds below which joints count as at rest, rad/s or m/s.
+
+    Raises:
+        RecordingError: The recording has no states without a gap.
+        UnknownNameError: A joint was not recorded.
+    """
+    wanted = effort_source(recording, preparation.effort)
+    speeds = _standstill(equal_intervals(recording, tree, wanted), tree, preparation)
+    return tuple(speeds.tolist())
+
+
+def _semi_implicit(run: EqualIntervals) -> tuple[Array, Array, Array, Array, slice]:
+    return run.q[:-1], run.v[:-1], np.diff(run.v, axis=0) / run.period, run.v[1:], slice(0, -1)
+
+
+def _continuous(run: EqualIntervals) -> tuple[Array, Array, Array, Array, slice]:
+    v = 0.5 * (run.v[1:] + run.v[:-1])
+    q = 0.5 * (run.q[1:] + run.q[:-1])
+    return q, v, np.diff(run.v, axis=0) / run.period, v, slice(0, -1)
+
+
+def _sampled(run: EqualIntervals) -> tuple[Array, Array, Array, Array, slice]:
+    a = 0.5 * (run.v[2:] - run.v[:-2]) / run.period
+    return run.q[1:-1], run.v[1:-1], a, run.v[1:-1], slice(1, -1)
+
+
+#: Ways in which acceleration, state and effort belong together.
+TIMINGS: dict[str, Callable[[EqualIntervals], tuple[Array, Array, Array, Array, slice]]] = {
+    'semi_implicit': _semi_implicit,
+    'continuous': _continuous,
+    'sampled': _sampled,
+}
+
+
+def _standstill(
+    runs: Sequence[EqualIntervals], tree: RobotTree, preparation: Preparation
+) -> Array:
+    """Return the speeds below which the joints count as at rest, shape (n,)."""
+    if preparation.standstill:
+        if len(preparation.standstill) != tree.n:
+            raise ParameterError('standstill', preparation.standstill, f'give {tree.n} speeds')
+        return np.array(preparation.standstill)
+    limit = np.where(np.isfinite(tree.velocity_limit), tree.velocity_limit, 1.0)
+    slowest = _CREEP * limit
+    for run in runs:
+        taps = low_pass(preparation.cutoff, 1.0 / run.period).taps
+        left = float(np.linalg.norm(taps))  # what the filter leaves of the noise
+        noise, peak = white_noise(run.v) * left, np.abs(run.v).max(axis=0)
+        slowest = np.maximum(slowest, np.maximum(_SLOW * peak, _SURE * noise))
+    return np.asarray(slowest)
+
+
+def _samples(
+    run: EqualIntervals, tree: RobotTree, preparation: Preparation, rest: Array
+) -> Samples:
+    smooth = low_pass(preparation.cutoff, 1.0 / run.period)
+    q, v, a, v_friction, rows = TIMINGS[preparation.timing](run)
+    effort, time = run.effort[rows], run.time[rows]
+    if len(time) <= 2 * smooth.half + SHORTEST:
+        return _nothing(tree.n)
+    speed = _smoothed(v_friction, smooth.taps)
+    moving = np.abs(speed) > rest
+    allowed = np.isfinite(effort) & (np.abs(effort) < tree.effort_limit)
+    allowed &= (
+        _off_limits(run.q, tree)[rows] & _off_limits(run.q, tree)[rows.start + 1 :][: len(q)]
+    )
+    motion = JointMotion(
+        smooth(q), smooth(v), smooth(a), smooth(v_friction), smooth(np.sign(speed))
+    )
+    slides = smooth.every(moving)
+    free = smooth.every(allowed)
+    middle = slice(smooth.half, len(time) - smooth.half, smooth.step)
+    return Samples(
+        time[middle],
+        motion,
+        smooth(np.where(np.isfinite(effort), effort, 0.0)),
+        slides & free,
+        ~slides & free,
+        1 + 2 * smooth.half // smooth.step,
+    )
+
+
+def _smoothed(values: Array, taps: Array) -> Array:
+    """Return the filtered values (N, n) at every instant; the ends are held."""
+    from scipy.ndimage import convolve1d
+
+    return np.asarray(convolve1d(values, taps, axis=0, mode='nearest'))
+
+
+def _off_limits(q: Array, tree: RobotTree) -> Array:
+    """Return whether joints are clear of their limits, shape (N, n)."""
+    span = tree.position_upper - tree.position_lower
+    margin = np.where(np.isfinite(span), _LIMIT_MARGIN * span, 0.0)
+    return np.asarray((q > tree.position_lower + margin) & (q < tree.position_upper - margin))
+
+
+def _nothing(n: int) -> Samples:
+    empty = np.zeros((0, n))
+    none = empty.astype(bool)
+    return Samples(np.zeros(0), JointMotion(*5 * (empty,)), empty, none, none)
+
+
+def _concatenate(parts: Sequence[Samples]) -> Samples:
+    def joined(pick: Callable[[Samples], Array]) -> Array:
+        return np.concatenate([pick(part) for part in parts])
+
+    motion = JointMotion(
+        *(joined(lambda part, key=key: getattr(part.motion, key)) for key in vars(parts[0].motion))  # type: ignore[misc]
+    )
+    return Samples(
+        joined(lambda part: part.time),
+        motion,
+        joined(lambda part: part.effort),
+        joined(lambda part: part.usable),
+        joined(lambda part: part.at_rest),
+        parts[0].memory,
+    )

@@ -1,0 +1,214 @@
+# SPDX-License-Identifier: Apache-2.0
+r"""Inverse dynamics as a matrix times the inertial parameters, for many states at once.
+
+.. math:: \tau = M(q)\,a + c(q, v) + g(q) = Y(q, v, a)\,\pi
+
+Ten parameters a body, in the order of ``INERTIAL``: mass, first moment :math:`m\,c` and the
+tensor about the **origin of the body frame**, both in body axes. In these the force and moment of
+a body's motion about its origin are linear,
+
+.. math::
+    F = m\,\dot v_O + (\langle\dot\omega\rangle + \langle\omega\rangle^2)\,m c, \qquad
+    N = m c \times \dot v_O + I\dot\omega + \omega\times I\omega,
+
+and the effort at joint j is their product with the partial velocities of joint j, summed over the
+bodies that it moves (Kane). Gravity enters as the acceleration :math:`-g` of the base.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from robot_dynamics_ros.errors import ModelError, ShapeError
+from robot_dynamics_ros.model.robot_tree import RobotTree
+from robot_dynamics_ros.spatial.inertia import shift_inertia
+from robot_dynamics_ros.spatial.scalar import Array, cross_matrix
+
+#: The parameters of one body, in the order of the columns: kg, kg m, kg m^2.
+INERTIAL = ('m', 'mx', 'my', 'mz', 'Ixx', 'Ixy', 'Ixz', 'Iyy', 'Iyz', 'Izz')
+PER_BODY = len(INERTIAL)
+
+_NEXT, _LAST = np.array([1, 2, 0]), np.array([2, 0, 1])
+# Where the six elements of the tensor stand in it.
+_ROWS, _COLUMNS = np.array([0, 0, 0, 1, 1, 2]), np.array([0, 1, 2, 1, 2, 2])
+
+
+def inertial_parameters(tree: RobotTree) -> Array:
+    r"""Return :math:`\pi` of a robot, new array of shape (10 n,), in the order of ``INERTIAL``."""
+    rows = []
+    for mass, com, tensor in zip(tree.mass, tree.com, tree.inertia, strict=True):
+        about_origin = shift_inertia(tensor, mass, com)
+        rows.append(np.concatenate([[mass], mass * com, about_origin[_ROWS, _COLUMNS]]))
+    return np.concatenate(rows)
+
+
+def with_inertial_parameters(tree: RobotTree, parameters: Array) -> RobotTree:
+    """Return the robot with other inertial parameters.
+
+    Args:
+        tree: The robot.
+        parameters: Shape (10 n,), in the order of ``INERTIAL``.
+
+    Raises:
+        ShapeError: Another number of parameters.
+        ModelError: A mass is not positive, so that its centre is nowhere.
+    """
+    if np.shape(parameters) != (PER_BODY * tree.n,):
+        raise ShapeError('parameters', np.shape(parameters), (PER_BODY * tree.n,))
+    blocks = np.asarray(parameters, dtype=float).reshape(tree.n, PER_BODY)
+    for name, mass in zip(tree.link_names, blocks[:, 0], strict=True):
+        if not mass > 0.0:
+            raise ModelError(f'body {name!r}', f'mass {mass:g} kg', 'the mass must be positive')
+    mass = blocks[:, 0].copy()
+    com = blocks[:, 1:4] / mass[:, np.newaxis]
+    about_com = [
+        shift_inertia(tensor_of(block), -m, c)
+        for block, m, c in zip(blocks, mass, com, strict=True)
+    ]
+    return tree.with_changes(mass=mass, com=com, inertia=np.array(about_com))
+
+
+def tensor_of(block: Array) -> Array:
+    """Return the tensor (3, 3) about the body's origin from its ten parameters, kg m^2."""
+    tensor = np.empty((3, 3))
+    tensor[_ROWS, _COLUMNS] = tensor[_COLUMNS, _ROWS] = block[4:]
+    return tensor
+
+
+def regressor(tree: RobotTree, q: Array, v: Array, a: Array) -> Array:
+    """Return Y with ``tau = Y @ inertial_parameters(tree)`` for N states.
+
+    Args:
+        tree: The robot; its inertias do not matter.
+        q: Positions, shape (N, n), rad or m.
+        v: Velocities, shape (N, n), rad/s or m/s.
+        a: Accelerations, shape (N, n), rad/s^2 or m/s^2.
+
+    Returns:
+        New array, shape (N, n, 10 n).
+
+    Raises:
+        ShapeError: An argument has another shape.
+
+    Source: conventions of Atkeson, An and Hollerbach 1986, section 2; partial velocities of Kane.
+    Validity: fixed base, rigid bodies, open tree; friction and armature have columns of their own.
+    Cost: 5 us per state of a four-joint arm, in numpy.
+    """
+    count = len(q)
+    for name, array in (('q', q), ('v', v), ('a', a)):
+        if np.shape(array) != (count, tree.n):
+            raise ShapeError(name, np.shape(array), f'({count}, {tree.n})')
+    Y = np.zeros((count, tree.n, PER_BODY * tree.n))
+    bodies: list[_BodyStates] = []
+    for i in range(tree.n):
+        parent = tree.parent[i]
+        above = _base_motion(tree, count) if parent < 0 else bodies[parent]
+        bodies.append(_outward(tree, i, above, q[:, i], v[:, i], a[:, i]))
+        columns = slice(PER_BODY * i, PER_BODY * (i + 1))
+        force, moment = _wrench_columns(bodies[i])
+        for j, (linear, angular) in bodies[i].partial.items():
+            Y[:, j, columns] = _project(linear, force) + _project(angular, moment)
+    return Y
+
+
+@dataclass(frozen=True, eq=False)
+class _BodyStates:
+    """Motion of one body in N states, in its own axes, shape (N, 3) each.
+
+    Attributes:
+        w: Angular velocity, rad/s.
+        dw: Angular acceleration, rad/s^2.
+        dv: Acceleration of the origin minus that of free fall, m/s^2.
+        partial: Partial velocities (linear, angular) by each joint that moves the body.
+    """
+
+    w: Array
+    dw: Array
+    dv: Array
+    partial: dict[int, tuple[Array, Array]]
+
+
+def _base_motion(tree: RobotTree, count: int) -> _BodyStates:
+    still = np.zeros((count, 3))
+    return _BodyStates(still, still, np.tile(-tree.gravity.astype(float), (count, 1)), {})
+
+
+def _outward(
+    tree: RobotTree, i: int, above: _BodyStates, q: Array, v: Array, a: Array
+) -> _BodyStates:
+    """Return the motion of body i from that of its parent; q, v, a of joint i have shape (N,)."""
+    Z = np.tile(tree.axis[i].astype(float), (len(q), 1))
+    R_BP, p_PB = _placements(tree, i, q)
+    w, dw = _turn(R_BP, above.w), _turn(R_BP, above.dw)
+    centripetal = _cross(above.w, _cross(above.w, p_PB))
+    dv = _turn(R_BP, above.dv + _cross(above.dw, p_PB) + centripetal)
+    partial = {
+        j: (_turn(R_BP, linear + _cross(angular, p_PB)), _turn(R_BP, angular))
+        for j, (linear, angular) in above.partial.items()
+    }
+    rate, push = Z * v[:, np.newaxis], Z * a[:, np.newaxis]
+    if tree.prismatic[i]:
+        partial[i] = (Z, np.zeros_like(Z))
+        return _BodyStates(w, dw, dv + 2.0 * _cross(w, rate) + push, partial)
+    partial[i] = (np.zeros_like(Z), Z)
+    return _BodyStates(w + rate, dw + _cross(w, rate) + push, dv, partial)
+
+
+def _placements(tree: RobotTree, i: int, q: Array) -> tuple[Array, Array]:
+    """Return R_BP (N, 3, 3) or (3, 3), parent to body axes, and p_PB (N, 3) or (3,)."""
+    R_PJ, p_PJ, axis = tree.R_PJ[i], tree.p_PJ[i], tree.axis[i]
+    if tree.prismatic[i]:
+        return R_PJ.T, p_PJ + np.outer(q, R_PJ @ axis)
+    K = cross_matrix(axis)
+    versine, sine = (
+        (1.0 - np.cos(q))[:, np.newaxis, np.newaxis],
+        np.sin(q)[:, np.newaxis, np.newaxis],
+    )
+    R_BJ = np.eye(3) + versine * (K @ K) - sine * K
+    return R_BJ @ R_PJ.T, p_PJ
+
+
+def _cross(a: Array, b: Array) -> Array:
+    """Return the cross products of vectors (N, 3) or (3,), several times as fast as numpy's."""
+    return a[..., _NEXT] * b[..., _LAST] - a[..., _LAST] * b[..., _NEXT]
+
+
+def _turn(R: Array, vectors: Array) -> Array:
+    """Return R applied to vectors (N, 3)."""
+    return (R @ vectors[:, :, np.newaxis])[:, :, 0]
+
+
+def _project(partial: Array, columns: Array) -> Array:
+    """Return the products of partial velocities (N, 3) with columns (N, 3, 10), shape (N, 10)."""
+    return (partial[:, np.newaxis, :] @ columns)[:, 0, :]
+
+
+def _wrench_columns(body: _BodyStates) -> tuple[Array, Array]:
+    """Return force and moment about the body's origin by each parameter, each (N, 3, 10)."""
+    force = np.zeros((len(body.w), 3, PER_BODY))
+    moment = np.zeros_like(force)
+    spin = _skew(body.w)
+    force[:, :, 0] = body.dv
+    force[:, :, 1:4] = _skew(body.dw) + spin @ spin
+    moment[:, :, 1:4] = -_skew(body.dv)
+    moment[:, :, 4:] = _tensor_columns(body.dw) + spin @ _tensor_columns(body.w)
+    return force, moment
+
+
+def _skew(x: Array) -> Array:
+    """Return the skew matrices of vectors (N, 3), shape (N, 3, 3)."""
+    matrices = np.zeros((len(x), 3, 3))
+    for row, column, axis in ((0, 1, 2), (1, 2, 0), (2, 0, 1)):
+        matrices[:, row, column], matrices[:, column, row] = -x[:, axis], x[:, axis]
+    return matrices
+
+
+def _tensor_columns(x: Array) -> Array:
+    """Return the matrices (N, 3, 6) with ``I @ x = matrix @ elements of I``."""
+    matrices = np.zeros((len(x), 3, 6))
+    for element, (row, column) in enumerate(zip(_ROWS, _COLUMNS, strict=True)):
+        matrices[:, row, element] = x[:, column]
+        matrices[:, column, element] = x[:, row]
+    return matrices

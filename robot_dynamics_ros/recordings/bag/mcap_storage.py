@@ -1,0 +1,320 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Messages of an mcap file, record by record from front to back, as far as it can be read.
+
+Written after the format's specification (https://mcap.dev/spec). A record is an opcode, a length
+and a body; a chunk is a record that holds, perhaps compressed, others. Neither index nor footer is
+needed, so a file that was cut off gives all that stands before the cut, in the order in which it
+was recorded. Where a footer is there, its summary tells the topics beforehand, and where to go on
+after a damaged place.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+from zlib import crc32
+
+from robot_dynamics_ros.recordings.bag.decompression import ZstdFile, decompress
+
+#: One message: topic, time in ns, serialized.
+Raw = tuple[str, int, Any]
+
+_MAGIC = b'\x89MCAP0\r\n'
+_FOOTER, _SCHEMA, _CHANNEL, _MESSAGE, _CHUNK = 0x02, 0x03, 0x04, 0x05, 0x06
+_CHUNK_INDEX, _STATISTICS, _DATA_END = 0x08, 0x0B, 0x0F
+_LAST_OPCODE, _FIRST_PRIVATE = 0x0F, 0x80
+_FOOTER_SIZE = 9 + 20 + len(_MAGIC)
+_LARGEST_RECORD = 1 << 28  # a length beyond it is taken for damage
+_LATEST = (1 << 63) - 1  # ns; a time beyond it is taken for damage
+_BLOCK = 4096  # messages that are passed on together if the file has no chunks
+_HEAD = struct.Struct('<BQ')
+_MESSAGE_HEAD = struct.Struct('<BQHIQQ')
+_CHUNK_HEAD = struct.Struct('<QQQII')
+
+
+class Definition(NamedTuple):
+    """A message definition as the bag has it: 'ros2msg' or 'ros2idl', and its text."""
+
+    encoding: str
+    text: str
+
+
+@dataclass
+class Contents:
+    """What is known of a storage file.
+
+    Attributes:
+        topics: Message type by topic.
+        definitions: By message type.
+        counts: Messages by topic, as far as announced.
+        losses: What could not be read, one clause each.
+    """
+
+    topics: dict[str, str]
+    definitions: dict[str, Definition]
+    counts: dict[str, int]
+    losses: list[str]
+
+
+class _Fields:
+    """Reads the fields of a record one after the other."""
+
+    def __init__(self, data: Any) -> None:
+        self._data, self._at = memoryview(data), 0
+
+    def numbers(self, layout: str) -> tuple[int, ...]:
+        found = struct.unpack_from('<' + layout, self._data, self._at)
+        self._at += struct.calcsize('<' + layout)
+        return found
+
+    def blob(self) -> bytes:
+        (size,) = self.numbers('I')
+        found = bytes(self._data[self._at : self._at + size])
+        if len(found) != size:
+            raise struct.error('a field is longer than its record')
+        self._at += size
+        return found
+
+    def text(self) -> str:
+        return self.blob().decode()
+
+
+class McapStorage:
+    """One mcap file, plain or compressed as a whole.
+
+    Attributes:
+        contents: Grows while the file is read if it has no summary.
+
+    Args:
+        path: The file.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.contents = Contents({}, {}, {}, [])
+        self._packed = path.suffix == '.zstd'
+        self._schemas: dict[int, tuple[str, Definition]] = {}
+        self._channels: dict[int, str] = {}
+        self._chunk_offsets: list[int] = []
+        self.has_summary = not self._packed and self._read_summary()
+
+    def survey(self) -> None:
+        """Learn topics and counts by reading the whole file, if there is no summary."""
+        if not self.has_summary:
+            counts: dict[str, int] = {}
+            for block in self.blocks(lambda topic: True):
+                for topic, _, _ in block:
+                    counts[topic] = counts.get(topic, 0) + 1
+            self.contents.counts = counts
+
+    def blocks(self, wanted: Callable[[str], bool]) -> Iterator[list[Raw]]:
+        """Yield the messages of wanted topics in the order of the file, some at a time."""
+        self.contents.losses.clear()
+        scan = _Scan(self, wanted)
+        with ZstdFile(self.path) if self._packed else self.path.open('rb') as file:
+            yield from scan.run(file)
+            if self._packed and not getattr(file, 'intact', True):
+                self.lose('the compressed file ends early or is damaged')
+
+    def lose(self, problem: str) -> None:
+        """Note what could not be read, once."""
+        if problem not in self.contents.losses:
+            self.contents.losses.append(problem)
+
+    # Records ------------------------------------------------------------------------------------
+
+    def take_schema(self, body: Any) -> None:
+        """Remember a schema record."""
+        fields = _Fields(body)
+        (key,) = fields.numbers('H')
+        name, encoding = fields.text(), fields.text()
+        self._schemas[key] = name, Definition(encoding, fields.text())
+
+    def take_channel(self, body: Any) -> None:
+        """Remember a channel record."""
+        fields = _Fields(body)
+        key, schema = fields.numbers('HH')
+        topic, encoding = fields.text(), fields.text()
+        if encoding != 'cdr':
+            self.lose(f'topic {topic!r} is encoded as {encoding!r}, not as cdr')
+            return
+        kind, definition = self._schemas.get(schema, ('', Definition('', '')))
+        self._channels[key] = topic
+        self.contents.topics[topic] = kind
+        if definition.text:
+            self.contents.definitions[kind] = definition
+
+    def channels(self) -> dict[int, str]:
+        """Return the topic of each channel that is known so far."""
+        return self._channels
+
+    def next_chunk(self, position: int) -> int | None:
+        """Return where the next chunk after a position begins, if the summary tells."""
+        return min((at for at in self._chunk_offsets if at > position), default=None)
+
+    def _read_summary(self) -> bool:
+        """Read what stands behind the data; return whether it is there."""
+        with self.path.open('rb') as file:
+            size = file.seek(0, 2)
+            if size < len(_MAGIC) + _FOOTER_SIZE:
+                return False
+            file.seek(size - _FOOTER_SIZE)
+            footer = file.read()
+            opcode, _, start = struct.unpack_from('<BQQ', footer)
+            if opcode != _FOOTER or not footer.endswith(_MAGIC) or not 0 < start < size:
+                return False
+            file.seek(start)
+            summary = file.read(size - _FOOTER_SIZE - start)
+        try:
+            return self._take_summary(summary)
+        except (struct.error, UnicodeDecodeError):
+            return False
+
+    def _take_summary(self, summary: bytes) -> bool:
+        at, counts = 0, None
+        while at < len(summary):
+            opcode, size = _HEAD.unpack_from(summary, at)
+            body = memoryview(summary)[at + _HEAD.size : at + _HEAD.size + size]
+            at += _HEAD.size + size
+            if opcode == _SCHEMA:
+                self.take_schema(body)
+            elif opcode == _CHANNEL:
+                self.take_channel(body)
+            elif opcode == _CHUNK_INDEX:
+                self._chunk_offsets.append(struct.unpack_from('<Q', body, 16)[0])
+            elif opcode == _STATISTICS:
+                counts = dict(struct.iter_unpack('<HQ', body[46:]))
+        if counts is None or not self._channels:
+            return False
+        for key, topic in self._channels.items():
+            self.contents.counts[topic] = self.contents.counts.get(topic, 0) + counts.get(key, 0)
+        return True
+
+
+class _Scan:
+    """One pass over a file."""
+
+    def __init__(self, storage: McapStorage, wanted: Callable[[str], bool]) -> None:
+        self._storage, self._wanted = storage, wanted
+        self._topics: dict[int, str] = {}
+        self._known = 0
+        self._learn()
+
+    def run(self, file: Any) -> Iterator[list[Raw]]:
+        lose = self._storage.lose
+        if file.read(len(_MAGIC)) != _MAGIC:
+            lose(
+                'it is no mcap file' if self._storage.path.stat().st_size else 'the file is empty'
+            )
+            return
+        position = len(_MAGIC)
+        block: list[Raw] = []
+        while True:
+            head = file.read(_HEAD.size)
+            opcode, size = _HEAD.unpack(head) if len(head) == _HEAD.size else (0, 0)
+            if opcode in (_DATA_END, _FOOTER):
+                break
+            known = 0 < opcode <= _LAST_OPCODE or opcode >= _FIRST_PRIVATE
+            body = file.read(min(size, _LARGEST_RECORD)) if known else b''
+            if opcode == _CHUNK:
+                yield block
+                yield self._chunk(body)
+                block = []
+            elif known and len(body) == size:
+                self._record(opcode, memoryview(body), block)
+                if len(block) >= _BLOCK:
+                    yield block
+                    block = []
+            after = position + _HEAD.size + size
+            following = self._storage.next_chunk(position)
+            if known and len(body) == size and not (following and following < after):
+                position = after
+                continue
+            if known or not head:
+                if not self._storage.has_summary:
+                    lose(f'it ends early, at byte {position + len(head) + len(body)}')
+            else:
+                lose(f'byte {position} begins no record')
+            if following is None:
+                break
+            lose(f'what stands from byte {position} to {following} is damaged')
+            file.seek(following)
+            position = following
+        yield block
+
+    def _chunk(self, body: bytes) -> list[Raw]:
+        """Return the messages of a chunk, of one that is cut off those before the cut."""
+        lose = self._storage.lose
+        block: list[Raw] = []
+        try:
+            _, _, size, crc, length = _CHUNK_HEAD.unpack_from(body)
+            begin = _CHUNK_HEAD.size + length + 8
+            method = body[_CHUNK_HEAD.size : begin - 8].decode()
+            (packed,) = struct.unpack_from('<Q', body, begin - 8)
+        except (struct.error, UnicodeDecodeError):
+            return []
+        if method not in ('', 'lz4', 'zstd'):
+            lose(f'a chunk is compressed by {method!r}')
+            return []
+        data, whole = decompress(memoryview(body)[begin : begin + packed], method)
+        if len(data) == size and crc and crc32(data) != crc:
+            lose('a chunk has a wrong checksum and is left out')
+            return []
+        if len(data) != size or not whole:
+            lose('a chunk is cut off or damaged')
+        self._records(data, block)
+        return block
+
+    def _records(self, data: bytes, block: list[Raw]) -> None:
+        """Take the records of a chunk."""
+        view, at, end = memoryview(data), 0, len(data)
+        unpack, topics, message_head = _MESSAGE_HEAD.unpack_from, self._topics, _MESSAGE_HEAD.size
+        while end - at >= message_head:
+            opcode, size, channel, _, time_ns, _ = unpack(data, at)
+            stop = at + 9 + size
+            if stop > end:
+                break
+            if opcode == _MESSAGE:
+                if channel in topics:
+                    self._message(channel, time_ns, view[at + message_head : stop], block)
+            else:
+                self._record(opcode, view[at + 9 : stop], block)
+            at = stop
+        if end - at >= _HEAD.size:
+            opcode, size = _HEAD.unpack_from(data, at)
+            if at + 9 + size <= end:
+                self._record(opcode, view[at + 9 : at + 9 + size], block)
+
+    def _record(self, opcode: int, body: Any, block: list[Raw]) -> None:
+        try:
+            if opcode == _MESSAGE:
+                channel, _, time_ns, _ = struct.unpack_from('<HIQQ', body)
+                if channel in self._topics:
+                    self._message(channel, time_ns, body[22:], block)
+            elif opcode == _SCHEMA:
+                self._storage.take_schema(body)
+            elif opcode == _CHANNEL:
+                self._storage.take_channel(body)
+                self._learn()
+        except (struct.error, UnicodeDecodeError):
+            self._storage.lose('a record is damaged')
+
+    def _message(self, channel: int, time_ns: int, data: Any, block: list[Raw]) -> None:
+        if time_ns > _LATEST:
+            self._storage.lose('a record is damaged')
+        else:
+            block.append((self._topics[channel], time_ns, data))
+
+    def _learn(self) -> None:
+        for key, topic in self._storage.channels().items():
+            if self._wanted(topic):
+                self._topics[key] = topic
+
+
+def wanted_topics(topics: Collection[str]) -> Callable[[str], bool]:
+    """Return a choice of topics by name."""
+    chosen = frozenset(topics)
+    return lambda topic: topic in chosen

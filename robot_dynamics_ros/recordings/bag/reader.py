@@ -1,0 +1,322 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Bags (rosbag2): written with mcap storage and Jazzy types, read in every form.
+
+The only importer of rosbags, which gives the writer and the message types.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from robot_dynamics_ros.errors import MissingDependencyError, RecordingError
+from robot_dynamics_ros.recordings.bag.decompression import ZSTD_MAGIC, decompress_message
+from robot_dynamics_ros.recordings.bag.files import find_files
+from robot_dynamics_ros.recordings.bag.mcap_storage import Definition, McapStorage, Raw
+from robot_dynamics_ros.recordings.bag.sqlite_storage import SqliteStorage
+
+
+class BagWriter:
+    """Writes serialized messages into a new bag, byte for byte.
+
+    A context; the bag can be read once it is closed.
+
+    Attributes:
+        path: The bag's folder.
+        counts: Messages written by topic.
+
+    Args:
+        path: Folder to make; its parents are made as well.
+
+    Raises:
+        MissingDependencyError: rosbags is not installed.
+        RecordingError: There is a file or folder of that name.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        rosbag2, typesys = _import_rosbags()
+        self.path = Path(path)
+        if self.path.exists():
+            raise RecordingError(
+                f'bag {str(self.path)!r}', 'exists already', 'choose another name or remove it'
+            )
+        self._types = typesys.get_typestore(typesys.Stores.ROS2_JAZZY)
+        self._writer = rosbag2.Writer(
+            self.path, version=9, storage_plugin=rosbag2.StoragePlugin.MCAP
+        )
+        self._writer.open()
+        self._connections: dict[str, Any] = {}
+        self.counts: dict[str, int] = {}
+
+    def __enter__(self) -> BagWriter:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def add_topic(self, topic: str, message_type: str, *, latched: bool = False) -> None:
+        """Declare a topic.
+
+        Args:
+            topic: Its full name.
+            message_type: Such as ``sensor_msgs/msg/JointState``.
+            latched: Whether ``ros2 bag play`` shall offer it to late subscribers (transient
+                local).
+
+        Raises:
+            RecordingError: The type is none of Jazzy's common interfaces.
+        """
+        if topic in self._connections:
+            return
+        if message_type not in self._types.types:
+            raise RecordingError(
+                f'topic {topic!r}',
+                f'its type {message_type!r} is not known',
+                'types of the ROS 2 Jazzy common interfaces can be recorded',
+            )
+        self._connections[topic] = self._writer.add_connection(
+            topic,
+            message_type,
+            typestore=self._types,
+            offered_qos_profiles=[_latched_qos()] if latched else [],
+        )
+        self.counts[topic] = 0
+
+    def write(self, topic: str, time_ns: int, data: bytes) -> None:
+        """Write one message.
+
+        Args:
+            topic: A declared topic.
+            time_ns: Time of the message, ns.
+            data: The message in CDR, with its encapsulation header.
+
+        Raises:
+            RecordingError: The topic was not declared.
+        """
+        if topic not in self._connections:
+            raise RecordingError(
+                f'topic {topic!r}', 'was not declared', f'known: {", ".join(self.counts)}'
+            )
+        self._writer.write(self._connections[topic], time_ns, data)
+        self.counts[topic] += 1
+
+    def note(self, key: str, value: str) -> None:
+        """Put a remark into the bag's metadata (its custom data)."""
+        self._writer.set_custom_data(key, value)
+
+    def close(self) -> None:
+        """Write index and metadata; the second time nothing happens."""
+        if self._writer.storage is not None:
+            self._writer.close()
+
+
+def _import_rosbags() -> tuple[Any, Any]:
+    try:
+        from rosbags import rosbag2, typesys
+    except ImportError as error:
+        raise MissingDependencyError('rosbags', 'bags', "install it (pip 'rosbags')") from error
+    return rosbag2, typesys
+
+
+def _latched_qos() -> Any:
+    from rosbags import interfaces
+
+    forever = interfaces.QosTime(2147483647, 4294967295)
+    return interfaces.Qos(
+        history=interfaces.QosHistory.KEEP_LAST,
+        depth=1,
+        reliability=interfaces.QosReliability.RELIABLE,
+        durability=interfaces.QosDurability.TRANSIENT_LOCAL,
+        deadline=forever,
+        lifespan=forever,
+        liveliness=interfaces.QosLiveliness.AUTOMATIC,
+        liveliness_lease_duration=forever,
+        avoid_ros_namespace_conventions=False,
+    )
+
+
+class BagReader:
+    """Reads a recording message by message, whatever its storage and its state; a context.
+
+    Messages come in the order in which they were recorded. What cannot be read is left out and
+    told in ``losses``; nothing is written.
+
+    Attributes:
+        topics: Message type by topic.
+        counts: Messages by topic as the bag announces them, or as they were counted.
+        remarks: Custom data of the bag's metadata.
+
+    Args:
+        path: A bag's folder, or one of its storage files.
+
+    Raises:
+        MissingDependencyError: rosbags is not installed.
+        RecordingError: There is no bag, or none of its files can be read.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        _import_rosbags()
+        self.path = Path(path)
+        self._files = find_files(path)
+        self._folder = TemporaryDirectory(prefix='robot_dynamics_bag_')
+        try:
+            self._open()
+        except BaseException:
+            self._folder.cleanup()
+            raise
+        self._read: dict[str, int] = {}
+        self._damaged_messages = 0
+
+    def _open(self) -> None:
+        """Find out what the storage files hold."""
+        self._storages = [_storage(file, self._folder) for file in self._files.files]
+        for storage in self._storages:
+            if not storage.has_summary:
+                storage.survey()
+        contents = [storage.contents for storage in self._storages]
+        self.topics = {topic: kind for found in contents for topic, kind in found.topics.items()}
+        definitions = {k: d for found in contents for k, d in found.definitions.items()}
+        self._types = _Types(definitions, self._files.distro)
+        self.remarks = dict(self._files.remarks)
+        self.counts = self._count()
+
+    def __enter__(self) -> BagReader:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._folder.cleanup()
+
+    @property
+    def losses(self) -> list[str]:
+        """What was unusual so far, and what could not be read, one sentence each."""
+        found = list(self._files.notes)
+        for file, storage in zip(self._files.files, self._storages, strict=True):
+            if storage.contents.losses:
+                found.append(f'{file.name}: {"; ".join(storage.contents.losses)}')
+        for topic, count in self._read.items():
+            announced = self._files.counts.get(topic, count)
+            if count < announced:
+                found.append(f'{announced - count} of {announced} messages on {topic} are lost')
+        if self._damaged_messages:
+            found.append(f'{self._damaged_messages} compressed messages are damaged: left out')
+        return found
+
+    def blocks(self, *topics: str) -> Iterator[list[Raw]]:
+        """Yield serialized messages of the given topics, some at a time.
+
+        Each is a topic, a time in ns and the bytes, which are valid while the block is.
+        """
+        chosen = frozenset(topics)
+        count = dict.fromkeys(sorted(chosen & self.topics.keys()), 0)
+        for storage in self._storages:
+            for block in storage.blocks(chosen.__contains__):
+                for topic, _, _ in block:
+                    count[topic] = count.get(topic, 0) + 1
+                yield self._unpacked(block)
+        self._read |= count
+
+    def messages(self, *topics: str) -> Iterator[tuple[str, int, Any]]:
+        """Yield topic, time in ns and message of the given topics, in the order of the bag.
+
+        Raises:
+            RecordingError: A message is not of the type that the bag says.
+        """
+        for block in self.blocks(*topics):
+            for topic, time_ns, data in block:
+                yield topic, time_ns, self.deserialize(data, self.topics[topic])
+
+    def first(self, topic: str) -> Any:
+        """Return the first message of a topic, or None."""
+        if topic in self.topics:
+            for _, _, message in self.messages(topic):
+                return message
+        return None
+
+    def deserialize(self, data: Any, kind: str) -> Any:
+        """Return the message of its bytes.
+
+        Raises:
+            RecordingError: The bytes are no message of that type.
+        """
+        return self._types.deserialize(data, kind)
+
+    def _count(self) -> dict[str, int]:
+        counts = dict.fromkeys(self.topics, 0)
+        for storage in self._storages:
+            for topic, count in storage.contents.counts.items():
+                counts[topic] = counts.get(topic, 0) + count
+        known = any(counts.values()) or not self._files.counts
+        return counts if known else counts | dict(self._files.counts)
+
+    def _unpacked(self, block: list[Raw]) -> list[Raw]:
+        """Return a block whose messages are not compressed one by one."""
+        if not any(data[:4] == ZSTD_MAGIC for _, _, data in block):
+            return block
+        found: list[Raw] = []
+        for topic, time_ns, data in block:
+            if data[:4] != ZSTD_MAGIC:
+                found.append((topic, time_ns, data))
+                continue
+            plain = decompress_message(data)
+            if plain is None:
+                self._damaged_messages += 1
+            else:
+                found.append((topic, time_ns, memoryview(plain)))
+        return found
+
+
+def _storage(file: Path, folder: TemporaryDirectory[str]) -> McapStorage | SqliteStorage:
+    return SqliteStorage(file, folder) if '.db3' in file.suffixes else McapStorage(file)
+
+
+class _Types:
+    """Message types: as the bag defines them, else those of the distribution it names."""
+
+    def __init__(self, definitions: Mapping[str, Definition], distro: str) -> None:
+        self._definitions = definitions
+        _, typesys = _import_rosbags()
+        stores = typesys.Stores
+        store = getattr(stores, f'ROS2_{distro.upper()}', stores.LATEST)
+        self._common = typesys.get_typestore(store)
+        self._stores: dict[str, Any] = {}
+
+    def deserialize(self, data: Any, kind: str) -> Any:
+        if kind not in self._stores:
+            self._stores[kind] = self._store(kind)
+        try:
+            return self._stores[kind].deserialize_cdr(data, kind)
+        except Exception as error:  # generated code on bytes that may be anything
+            known = kind in self._stores[kind].types
+            reason = 'cannot be read' if known else 'has no known definition'
+            raise RecordingError(
+                f'a message of type {kind!r}', reason, 'the bag is damaged or names a wrong type'
+            ) from error
+
+    def _store(self, kind: str) -> Any:
+        """Return the types that the bag gives for a message, or the common ones."""
+        from rosbags.typesys import (
+            Stores,
+            get_types_from_idl,
+            get_types_from_msg,
+            get_typestore,
+        )
+
+        definition = self._definitions.get(kind)
+        if definition is None:
+            return self._common
+        types: Any = {}
+        try:
+            if definition.encoding == 'ros2msg':
+                types.update(get_types_from_msg(definition.text, kind))
+            else:
+                for part in definition.text.split('=' * 80 + '\n'):
+                    text = part.partition('\n')[2] if part.startswith('IDL: ') else part
+                    types.update(get_types_from_idl(text) if text.strip() else {})
+            store = get_typestore(Stores.EMPTY)
+            store.register(types)
+        except Exception:  # a definition may be any text; then the common one has to do
+            return self._common
+        return store if kind in store.types else self._common

@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Messages of a sqlite3 storage file in the order recorded, as far as it can be read.
+
+The file is opened read-only and never changed. A file shorter than its header says is refused by
+SQLite as a whole unless it is told that its schema may be written, which a read-only connection
+cannot do. Pages that are missing or damaged are then stepped over. Of a page that is there in
+part, SQLite would take the rest for zeros; such a file is read from a copy without it.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+import struct
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from urllib.parse import quote
+
+from robot_dynamics_ros.recordings.bag.decompression import unpack
+from robot_dynamics_ros.recordings.bag.mcap_storage import Contents, Definition, Raw
+
+_MAGIC = b'SQLite format 3\x00'
+_BLOCK = 4096
+_LARGEST_STEP = 1 << 24  # rows; beyond this nothing is looked for behind a damaged place
+
+
+class SqliteStorage:
+    """One ``.db3`` file, plain or compressed as a whole.
+
+    Attributes:
+        contents: What is known of the file.
+
+    Args:
+        path: The file; a copy is made where SQLite needs more than the file itself.
+        folder: Where copies may be put.
+    """
+
+    def __init__(self, path: Path, folder: TemporaryDirectory[str]) -> None:
+        self.contents = Contents({}, {}, {}, [])
+        self.path = self._usable(path, Path(folder.name))
+        self._ids: dict[int, str] = {}
+        self.has_summary = True
+        try:
+            with closing(self._connection()) as connection:
+                self._read_topics(connection)
+        except sqlite3.Error as error:
+            self.contents.losses.append(self._reason(error))
+
+    def survey(self) -> None:
+        """Count the messages; what cannot be counted is left out."""
+        query = 'SELECT topic_id, count(*) FROM messages GROUP BY topic_id'
+        try:
+            with closing(self._connection()) as connection:
+                for key, count in connection.execute(query):
+                    if key in self._ids:
+                        self.contents.counts[self._ids[key]] = count
+        except sqlite3.Error:
+            return
+
+    def blocks(self, wanted: Callable[[str], bool]) -> Iterator[list[Raw]]:
+        """Yield the messages of wanted topics in the order recorded, some at a time."""
+        topics = {key: topic for key, topic in self._ids.items() if wanted(topic)}
+        if not topics:
+            return
+        chosen = ','.join(str(key) for key in topics)
+        query = (
+            'SELECT id, topic_id, timestamp, data FROM messages '
+            f'WHERE id > ? AND topic_id IN ({chosen}) ORDER BY id'
+        )
+        with closing(self._connection()) as connection:
+            last, step = -1, 0
+            while step <= _LARGEST_STEP:
+                block: list[Raw] = []
+                try:
+                    for row, key, time_ns, data in connection.execute(query, (last + step,)):
+                        last, step = row, 0
+                        if isinstance(data, bytes) and isinstance(time_ns, int):
+                            block.append((topics[key], time_ns, memoryview(data)))
+                        if len(block) >= _BLOCK:
+                            yield block
+                            block = []
+                    yield block
+                    return
+                except sqlite3.Error as error:
+                    yield block
+                    self._lose(self._reason(error))
+                    step = 2 * step or 1
+
+    def _usable(self, path: Path, folder: Path) -> Path:
+        """Return a plain database file with everything that was written to it."""
+        if path.suffix == '.zstd':
+            target = folder / path.stem
+            if not unpack(path, target):
+                self._lose('the compressed file ends early or is damaged')
+            return target
+        cut = _cut_in_a_page(path)
+        if cut:
+            self._lose('it ends early, within a page')
+            target = folder / path.name
+            shutil.copyfile(path, target)
+            os.truncate(target, cut)
+            return target
+        log = path.with_name(path.name + '-wal')
+        if log.is_file() and log.stat().st_size:
+            target = folder / path.name
+            shutil.copyfile(path, target)
+            shutil.copyfile(log, folder / log.name)
+            self._lose('its recorder did not end properly: the write-ahead log was used')
+            with closing(sqlite3.connect(target)) as connection:
+                connection.execute('PRAGMA wal_checkpoint(TRUNCATE)')
+            return target
+        return path
+
+    def _connection(self) -> sqlite3.Connection:
+        address = f'file:{quote(str(self.path.resolve()))}?mode=ro&immutable=1'
+        connection = sqlite3.connect(address, uri=True)
+        connection.execute('PRAGMA writable_schema = ON')
+        return connection
+
+    def _read_topics(self, connection: sqlite3.Connection) -> None:
+        rows = connection.execute('SELECT id, name, type, serialization_format FROM topics')
+        for key, topic, kind, encoding in rows:
+            if encoding != 'cdr':
+                self._lose(f'topic {topic!r} is encoded as {encoding!r}, not as cdr')
+                continue
+            self._ids[key] = topic
+            self.contents.topics[topic] = kind
+        tables = {name for (name,) in connection.execute('SELECT name FROM sqlite_master')}
+        if 'message_definitions' in tables:
+            query = (
+                'SELECT topic_type, encoding, encoded_message_definition FROM message_definitions'
+            )
+            for kind, encoding, text in connection.execute(query):
+                if text:
+                    self.contents.definitions[kind] = Definition(encoding, text)
+
+    def _lose(self, problem: str) -> None:
+        if problem not in self.contents.losses:
+            self.contents.losses.append(problem)
+
+    def _reason(self, error: sqlite3.Error) -> str:
+        if not self.path.stat().st_size:
+            return 'the file is empty'
+        return f'a part of it is missing or damaged ({error})'
+
+
+def _cut_in_a_page(path: Path) -> int:
+    """Return the size of the whole pages of a database that is cut within one, else 0."""
+    with path.open('rb') as file:
+        header = file.read(18)
+    if len(header) < 18 or not header.startswith(_MAGIC):
+        return 0
+    (page,) = struct.unpack_from('>H', header, 16)
+    page = 65536 if page == 1 else page
+    size = path.stat().st_size
+    return size // page * page if page and size % page and size > page else 0

@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The same work on many bags: one after the other, in processes, or on a Dask cluster.
+
+A worker returns its result or its failure as a value, so one bag never stops the others. Whoever
+computes it, the result is the same.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from importlib import import_module
+from pathlib import Path
+from typing import Any, TypeVar
+
+from robot_dynamics_ros.errors import (
+    ConfigurationError,
+    MissingDependencyError,
+    PeerTimeoutError,
+    RecordingError,
+)
+from robot_dynamics_ros.recordings.bag.files import is_bag
+
+Result = TypeVar('Result')
+_CONNECT_S = 10.0
+
+
+def find_bags(paths: Sequence[Path]) -> list[Path]:
+    """Return the recordings that paths stand for: bags, storage files, or folders of bags.
+
+    Raises:
+        RecordingError: A path is none of these.
+    """
+    found: list[Path] = []
+    for path in paths:
+        if is_bag(path) or not path.is_dir():
+            found.append(path)
+            continue
+        within = sorted(folder for folder in path.rglob('*') if folder.is_dir() and is_bag(folder))
+        if not within:
+            raise RecordingError(
+                f'folder {str(path)!r}', 'holds no .mcap or .db3 file', 'give a rosbag2 folder'
+            )
+        found += within
+    return list(dict.fromkeys(found))
+
+
+def run_jobs(
+    work: Callable[[Any], Result],
+    items: Sequence[Any],
+    failed: Callable[[Any, str], Result],
+    *,
+    jobs: int = 1,
+    scheduler: str = '',
+) -> Iterator[tuple[int, Result]]:
+    """Yield the place of each item and what the work returns for it, as they are done.
+
+    Args:
+        work: A function of a module; called with an item, and raises nothing.
+        items: What to work on; they can be pickled.
+        failed: Called with an item and a reason if its worker died; returns the result then.
+        jobs: Processes on this machine; 0: one for each processor.
+        scheduler: Address of a Dask scheduler such as ``tcp://host:8786``, whose workers have
+            this package installed and see the same files; empty: this machine.
+
+    Raises:
+        MissingDependencyError: A scheduler was given and dask is not installed.
+        PeerTimeoutError: The scheduler does not answer.
+        ConfigurationError: The number of jobs is negative.
+    """
+    if jobs < 0:
+        raise ConfigurationError('--jobs', f'is {jobs}', 'give 0 (all processors) or more')
+    count = min(jobs or os.cpu_count() or 1, max(1, len(items)))
+    if scheduler:
+        yield from _on_cluster(work, items, failed, scheduler)
+    elif count == 1:
+        for place, item in enumerate(items):
+            yield place, work(item)
+    else:
+        yield from _in_processes(work, items, failed, count)
+
+
+def _in_processes(
+    work: Callable[[Any], Result],
+    items: Sequence[Any],
+    failed: Callable[[Any, str], Result],
+    count: int,
+) -> Iterator[tuple[int, Result]]:
+    """Yield results from pools; what a dying worker takes along is tried again, each alone."""
+    context = multiprocessing.get_context('spawn')
+    waiting = deque(range(len(items)))
+    while waiting:
+        lost: list[int] = []
+        with ProcessPoolExecutor(count, mp_context=context) as pool:
+            yield from _until_one_dies(pool, work, items, waiting, lost, count)
+        for place in sorted(lost):
+            with ProcessPoolExecutor(1, mp_context=context) as pool:
+                try:
+                    result = pool.submit(work, items[place]).result()
+                except BrokenProcessPool:
+                    reason = 'its process was killed, perhaps for want of memory'
+                    result = failed(items[place], reason)
+            yield place, result
+
+
+def _until_one_dies(
+    pool: ProcessPoolExecutor,
+    work: Callable[[Any], Result],
+    items: Sequence[Any],
+    waiting: deque[int],
+    lost: list[int],
+    count: int,
+) -> Iterator[tuple[int, Result]]:
+    """Yield results of a pool until all is done or a worker dies.
+
+    No more items than processes are in the pool, so that a death costs the rest nothing. The
+    places of what was begun leave ``waiting``; of what a death took along they get into ``lost``.
+    """
+    begun: dict[Future[Result], int] = {}
+    while begun or (waiting and not lost):
+        while waiting and not lost and len(begun) < count:
+            place = waiting.popleft()
+            try:
+                begun[pool.submit(work, items[place])] = place
+            except BrokenProcessPool:
+                lost.append(place)
+        for future in wait(begun, return_when=FIRST_COMPLETED).done:
+            place = begun.pop(future)
+            try:
+                result = future.result()
+            except BrokenProcessPool:
+                lost.append(place)
+            else:
+                yield place, result
+
+
+def _on_cluster(
+    work: Callable[[Any], Result],
+    items: Sequence[Any],
+    failed: Callable[[Any, str], Result],
+    scheduler: str,
+) -> Iterator[tuple[int, Result]]:
+    try:
+        distributed = import_module('distributed')
+    except ImportError as error:
+        raise MissingDependencyError(
+            'distributed',
+            '--scheduler',
+            "install it (pip 'dask[distributed]'), or use --jobs on this machine",
+        ) from error
+    try:
+        client = distributed.Client(scheduler, timeout=_CONNECT_S)
+    except (OSError, ValueError) as error:
+        raise PeerTimeoutError(f'scheduler {scheduler}', 'connection', _CONNECT_S) from error
+    with client:
+        futures = client.map(work, list(items), pure=False)
+        places = {future.key: place for place, future in enumerate(futures)}
+        for future in distributed.as_completed(futures):
+            place = places[future.key]
+            problem = future.exception()
+            if problem is None:
+                yield place, future.result()
+            else:
+                yield place, failed(items[place], f'its worker failed: {problem!r}')

@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A controller and a plant in one process, one command for each state, as a recording."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from robot_dynamics_ros.control.laws.control_law import ControlLaw, Reference
+from robot_dynamics_ros.control.loop import ControlLoop, Observation
+from robot_dynamics_ros.control.settings import LoopSettings
+from robot_dynamics_ros.control.trajectories.trajectory import Trajectory
+from robot_dynamics_ros.errors import DivergenceError
+from robot_dynamics_ros.recordings.recording import NANO, Recording
+from robot_dynamics_ros.simulation.plant import Plant
+from robot_dynamics_ros.symbolic.kernel import compile_kernel
+
+_POINTS = 100.0  # of the message per second
+SETTLE = 0.5  # s before the trajectory starts
+
+
+def run_lockstep(
+    plant: Plant,
+    law: ControlLaw,
+    trajectory: Trajectory,
+    tell: Callable[[float], None] | None = None,
+) -> Recording:
+    """Run a trajectory and return what a recorder would have seen.
+
+    The plant starts at rest where the trajectory starts. The loop is the one of the controller
+    node: ramp, joint-limit guard and effort limiter included.
+
+    Args:
+        plant: The robot; reset here.
+        law: The controller's law; its robot may be another than the plant's.
+        trajectory: With a finite duration.
+        tell: Called about every simulated second with the share that is done.
+
+    Returns:
+        One row per state, from standstill to the end of the trajectory.
+
+    Raises:
+        DivergenceError: The loop refused a state, or the simulation diverged.
+        TrajectoryError: The trajectory leaves the limits of the law's robot.
+    """
+    tree = law.tree
+    kernels = compile_kernel(tree, outputs=('gravity_forces',))
+    loop = ControlLoop(tree, kernels, law, LoopSettings(period=plant.period))
+    start = Reference(tree.n)
+    trajectory.sample(0.0, start)
+    plant.reset(start.position.copy())
+    times = trajectory.instants(1.0 / _POINTS)
+    steps = round((SETTLE + trajectory.duration) / plant.period)
+    rows = np.full((5, steps, tree.n), np.nan)
+    stamps = np.arange(1, steps + 1) * round(plant.period * NANO)
+    q, v = np.zeros(tree.n), np.zeros(tree.n)
+    for k, stamp in enumerate(stamps.tolist()):
+        plant.read(q, v)
+        if loop.observe(stamp, q, v) is not Observation.NEW:
+            raise DivergenceError(f'the state ({loop.last_refusal})', stamp / NANO)
+        if k == 0:
+            loop.start()
+            begin = stamp + round(SETTLE * NANO)
+            loop.follow(times, *trajectory.table(times), start_ns=begin)
+        loop.tick()
+        reference = loop.reference
+        rows[:, k] = q, v, loop.effort, reference.position, reference.velocity
+        plant.step(loop.effort)
+        if tell is not None and k % round(1.0 / plant.period) == 0:
+            tell(k / steps)
+    position, velocity, effort, reference_position, reference_velocity = rows
+    return Recording(
+        tree.joint_names,
+        stamps / NANO,
+        position,
+        velocity,
+        effort,
+        reference_position,
+        reference_velocity,
+        description=tree.xml,
+        stamp_ns=stamps,
+    )

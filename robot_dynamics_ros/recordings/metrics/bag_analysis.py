@@ -1,0 +1,249 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One recording, analyzed: its robot, its figures, the files that tell of them."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from robot_dynamics_ros.constraints.program import Program
+from robot_dynamics_ros.constraints.program_file import load_program
+from robot_dynamics_ros.errors import (
+    MissingDependencyError,
+    RecordingError,
+    RobotDynamicsError,
+)
+from robot_dynamics_ros.model.robot_tree import RobotTree
+from robot_dynamics_ros.recordings.bag.files import short_name
+from robot_dynamics_ros.recordings.json_files import write_json
+from robot_dynamics_ros.recordings.metrics.evaluator import Choices, Evaluator, Sink
+from robot_dynamics_ros.recordings.metrics.metric import MetricRemark
+from robot_dynamics_ros.recordings.metrics.thresholds import Threshold, ThresholdResult, check
+from robot_dynamics_ros.recordings.reading import RecordingReader
+from robot_dynamics_ros.recordings.recording import Recording
+from robot_dynamics_ros.recordings.report.analysis import write_analysis_report
+from robot_dynamics_ros.recordings.report.curves import Curves
+from robot_dynamics_ros.recordings.robot_choice import (
+    RobotChoice,
+    recorded_parameters,
+    recorded_program,
+)
+from robot_dynamics_ros.recordings.tables import CsvTable, ParquetTable, flat_columns, pyarrow
+from robot_dynamics_ros.spatial.scalar import Array
+
+
+@dataclass(frozen=True)
+class Task:
+    """What to do with every bag.
+
+    Attributes:
+        robot: Which robot explains it.
+        choices: What is judged, and how.
+        program: Constraint program: file, name or text; empty: none.
+        thresholds: Bounds on the figures.
+        rows: Rows that the CSV holds at most; 0: all.
+        tables: Whether rows are written at all.
+        report: Whether the HTML report is written.
+    """
+
+    robot: RobotChoice = field(default_factory=RobotChoice)
+    choices: Choices = field(default_factory=Choices)
+    program: str = ''
+    thresholds: tuple[Threshold, ...] = ()
+    rows: int = 100_000
+    tables: bool = True
+    report: bool = True
+
+
+@dataclass(frozen=True)
+class BagResult:
+    """What came of one bag.
+
+    Attributes:
+        bag: Its path.
+        joints: The robot's.
+        figures: Of all judges, by name.
+        findings: What is worth saying, the gravest first.
+        verdicts: Of the thresholds.
+        notes: What was unusual in the bag.
+        error: Why it failed; empty if it did not.
+        seconds: What it took.
+    """
+
+    bag: str
+    joints: tuple[str, ...] = ()
+    figures: Mapping[str, Any] = field(default_factory=dict)
+    findings: tuple[MetricRemark, ...] = ()
+    verdicts: tuple[ThresholdResult, ...] = ()
+    notes: tuple[str, ...] = ()
+    error: str = ''
+    seconds: float = 0.0
+
+    @property
+    def passed(self) -> bool:
+        """Whether it was analyzed and every threshold holds."""
+        return not self.error and all(verdict.holds for verdict in self.verdicts)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return it for JSON, without what differs from run to run."""
+        return {
+            'bag': self.bag,
+            'joints': list(self.joints),
+            **self.figures,
+            'findings': [finding.as_dict() for finding in self.findings],
+            'thresholds': [
+                {'threshold': str(v.threshold), 'value': v.value, 'holds': v.holds}
+                for v in self.verdicts
+            ],
+            'notes': list(self.notes),
+        }
+
+
+def analyze_bag(bag: str | os.PathLike[str], task: Task, folder: Path | None = None) -> BagResult:
+    """Analyze one recording in memory that does not grow with it.
+
+    Args:
+        bag: The bag's folder, or one of its files.
+        task: What to do.
+        folder: Where ``metrics.json``, ``rows.csv``, ``rows.parquet`` (with pyarrow) and
+            ``report.html`` are written; it exists. None: nothing is written.
+
+    Raises:
+        RobotDynamicsError: The bag cannot be analyzed; the message says why.
+    """
+    begin = time.perf_counter()
+    with task.robot.read(bag) as reader, contextlib.ExitStack() as stack:
+        tree, limited = task.robot.load(reader)
+        choices = replace(task.choices, limited=limited)
+        notes: list[str] = []
+        program = _program(task, reader, tree, notes)
+        commands = reader.topics.commands
+        bench = Evaluator(tree, choices, program, reader.remarks, commands)
+        curves, every = Curves(), 1
+        sinks: list[Sink] = []
+        if folder is not None and task.report:
+            sinks.append(curves)
+        if folder is not None and task.tables:
+            every = _every(reader, task.rows)
+            rows = (
+                [row for part in program.stack.constraints for row in part.rows] if program else []
+            )
+            sinks.append(_table_sink(stack, folder, every, rows))
+        own = program if not task.program else None
+        bench.judge(_named(reader, tree, task.robot.joints, follows=own is None), sinks)
+        figures, findings = bench.figures(), tuple(bench.findings())
+        if task.tables and folder is not None:
+            figures['rows_csv_every'] = every
+        notes += reader.notes
+        if own is not None:
+            notes.append(
+                f'the controller held program {own.name!r}, which does not follow the joint '
+                'reference: tracking is not judged'
+            )
+        if not limited:
+            notes.append('the description gives no effort limits: saturation is not judged')
+        result = BagResult(
+            str(bag),
+            tree.joint_names,
+            figures,
+            findings,
+            tuple(check(task.thresholds, figures, tree.joint_names)),
+            tuple(notes),
+            seconds=time.perf_counter() - begin,
+        )
+    if folder is not None:
+        _write(folder, result, tree, curves if task.report else None)
+    return result
+
+
+def _program(
+    task: Task, reader: RecordingReader, tree: RobotTree, notes: list[str]
+) -> Program | None:
+    """Return the program that was asked for, else the one that the controller held, if any."""
+    if task.program:
+        return load_program(task.program, tree, check=False)
+    held = recorded_program(recorded_parameters(reader.parameters))
+    if not held:
+        return None
+    try:
+        return load_program(held, tree, check=False)
+    except RobotDynamicsError as error:
+        notes.append(f'the program that the controller held cannot be judged: {error}')
+        return None
+
+
+def _named(
+    reader: RecordingReader, tree: RobotTree, joints: Sequence[str], *, follows: bool
+) -> Iterator[Recording]:
+    """Yield the chunks with the names of the model.
+
+    Args:
+        reader: Of the bag.
+        tree: The robot.
+        joints: Names in the recording, in the order of the model; empty: the same.
+        follows: Whether the controller followed the joint reference that was recorded.
+    """
+    if joints and len(joints) != tree.n:
+        raise RecordingError(
+            f'joints {", ".join(joints)}',
+            f'are {len(joints)}, the robot has {tree.n}',
+            f'name the recorded joint of each of {", ".join(tree.joint_names)}',
+        )
+    for chunk in reader.chunks():
+        if joints:
+            chunk = chunk.of_joints(joints).renamed(tree.joint_names)
+        if not follows:
+            nothing = np.full(chunk.position.shape, np.nan)
+            chunk = replace(chunk, reference_position=nothing, reference_velocity=nothing)
+        yield chunk
+
+
+def _every(reader: RecordingReader, rows: int) -> int:
+    count = reader.bag.counts.get(reader.topics.states, 0)
+    return max(1, math.ceil(count / rows)) if rows else 1
+
+
+def _table_sink(
+    stack: contextlib.ExitStack, folder: Path, every: int, rows: Sequence[str]
+) -> Sink:
+    csv = stack.enter_context(CsvTable(folder / 'rows.csv', every))
+    tables: list[Any] = [csv]
+    with contextlib.suppress(MissingDependencyError):
+        pyarrow()
+        tables.append(stack.enter_context(ParquetTable(folder / 'rows.parquet')))
+
+    def sink(recording: Recording, columns: Mapping[str, Array]) -> None:
+        flat = flat_columns(recording, columns, rows)
+        for table in tables:
+            table.add(flat)
+
+    return sink
+
+
+def _write(folder: Path, result: BagResult, tree: RobotTree, curves: Curves | None) -> None:
+    write_json(folder / 'metrics.json', result.as_dict())
+    if curves is None:
+        return
+    rates = result.figures['rates']
+    lead = (
+        f'{result.bag}: {tree.name}, {rates["duration_s"]:.4g} s, {rates["states"]} states at '
+        f'{rates["rate_hz"]:.4g} Hz.'
+    )
+    write_analysis_report(
+        folder / 'report.html',
+        f'Recording {short_name(Path(result.bag))}',
+        lead,
+        tree,
+        result.figures,
+        result.findings,
+        result.notes,
+        curves,
+    )

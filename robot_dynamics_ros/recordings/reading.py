@@ -1,0 +1,204 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From the messages of a bag to recordings: whole, or in chunks of bounded memory."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import yaml
+
+from robot_dynamics_ros.errors import RecordingError
+from robot_dynamics_ros.recordings.bag.reader import BagReader
+from robot_dynamics_ros.recordings.bag_layout import described_joints, make_plan
+from robot_dynamics_ros.recordings.recording import NANO, Recording
+from robot_dynamics_ros.recordings.recording_builder import LATEST_NS, RecordingBuilder
+from robot_dynamics_ros.recordings.stream_alignment import Counts
+from robot_dynamics_ros.recordings.topics import Topics, choose_topics
+from robot_dynamics_ros.spatial.scalar import Array
+
+CHUNK_S = 20.0
+
+
+class RecordingReader:
+    """Reads the run of one robot from a bag; a context.
+
+    Messages are merged by name whatever their order and extent. The time of a row is the stamp of
+    its state (that of the bag if there is none). A command belongs to the state that it answers:
+    by its time, which is the state's in a bag of our recorder, else by the order of arrival.
+
+    Attributes:
+        joints: Columns of the recordings.
+        topics: What is read.
+        description: URDF text in the bag, or empty.
+        parameters: The controller's parameters at first, YAML text, or empty.
+        counts: What happened to the states so far.
+        remarks: Custom data of the bag.
+        period: Usual time between two states, s.
+        answers: Whether commands have the time of the state they answer.
+        references_held: Whether there are fewer references than states, so that each counts until
+            the next.
+
+    Args:
+        path: The bag's folder, or one of its files.
+        namespace: Of the robot, if the bag has several.
+        states, commands, reference, description: Topics, where they are not to be found by type
+            and name.
+        joints: Joints to read; those of the description in the bag if empty, else all.
+        command_joints: Order of the efforts in a command; if empty that of the controller's
+            parameters, of the description, or of the states.
+
+    Raises:
+        RecordingError: The bag cannot be read, has no states, or it is not clear which ones.
+        UnknownNameError: A topic that was named is not there.
+        MissingDependencyError: rosbags is not installed.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        namespace: str = '',
+        states: str = '',
+        commands: str = '',
+        reference: str = '',
+        description: str = '',
+        joints: Sequence[str] = (),
+        command_joints: Sequence[str] = (),
+    ) -> None:
+        self.bag = BagReader(path)
+        try:
+            self.topics = self._choose(namespace, states, commands, reference, description)
+            self.description = self._text(self.topics.description)
+            self.parameters = self._text(self.topics.parameters)
+            self._plan = make_plan(
+                self.bag,
+                self.topics,
+                joints,
+                command_joints or _parameter_joints(self.parameters),
+                described_joints(self.description),
+            )
+        except BaseException:
+            self.bag.__exit__()
+            raise
+        self.joints, self.remarks = self._plan.joints, self.bag.remarks
+        self.period, self.answers = self._plan.period, self._plan.answers
+        self.references_held = self._plan.reference_hold_ns > 0
+        self.counts = Counts()
+        self._assembly: RecordingBuilder | None = None
+
+    def _choose(
+        self, namespace: str, states: str, commands: str, reference: str, description: str
+    ) -> Topics:
+        # A recorder declares what it listens to; what nobody sent is not there.
+        sent = {t: kind for t, kind in self.bag.topics.items() if self.bag.counts.get(t)}
+        try:
+            return choose_topics(
+                sent or self.bag.topics,
+                namespace=namespace,
+                states=states,
+                commands=commands,
+                reference=reference,
+                description=description,
+            )
+        except RecordingError as error:
+            losses = ''.join(f'; {loss}' for loss in self.bag.losses)
+            raise RecordingError(
+                f'bag {str(self.bag.path)!r}', error.problem, error.remedy + losses
+            ) from error
+
+    def __enter__(self) -> RecordingReader:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.bag.__exit__()
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What was unusual so far, one sentence each; complete once the bag was read."""
+        found = [*self.bag.losses, *self._plan.notes, *self.counts.notes()]
+        if self._assembly is not None:
+            found += self._assembly.notes()
+        return tuple(found)
+
+    def chunks(self, seconds: float = CHUNK_S) -> Iterator[Recording]:
+        """Yield the run in parts of about so many seconds, one after the other.
+
+        The rows of all parts are those of the whole, bit for bit (velocities that are taken from
+        the positions: to rounding); no more than a part and some seconds is in memory. ``notes``
+        of a part are those so far.
+
+        Raises:
+            RecordingError: No state can be used.
+        """
+        self._assembly = assembly = RecordingBuilder(self.bag, self.topics, self._plan)
+        self.counts = assembly.states.counts
+        empty = True
+        for block in self.bag.blocks(*self.topics.of_run()):
+            assembly.take(block)
+            while assembly.span_ns() >= seconds * NANO + 2 * LATEST_NS:
+                empty = False
+                yield self._recording(assembly.give(round(seconds * NANO)))
+        if assembly.span_ns() >= 0:
+            empty = False
+            yield self._recording(assembly.give(None))
+        if empty:
+            reasons = '; '.join(self.notes) or 'every state is incomplete'
+            raise RecordingError(
+                f'bag {str(self.bag.path)!r}', 'has no state that can be used', reasons
+            )
+
+    def _recording(self, columns: dict[str, Array]) -> Recording:
+        return Recording(
+            joints=self.joints,
+            time=columns['stamp_ns'] / NANO,
+            description=self.description,
+            parameters=self.parameters,
+            notes=self.notes,
+            **columns,
+        )
+
+    def _text(self, topic: str) -> str:
+        """Return the first text of a topic; empty if there is none that can be read."""
+        try:
+            message = self.bag.first(topic) if topic else None
+        except RecordingError:
+            return ''
+        return '' if message is None else str(message.data)
+
+
+def read_recording(path: str | os.PathLike[str], **choices: Any) -> Recording:
+    """Read the states, commands and references of one run.
+
+    Args:
+        path: The bag's folder, or one of its files.
+        choices: As of :class:`RecordingReader`.
+
+    Returns:
+        One row per state with increasing stamps.
+
+    Raises:
+        RecordingError: The bag cannot be read, or has no states.
+    """
+    with RecordingReader(path, **choices) as reader:
+        (recording,) = reader.chunks(float('inf'))
+        return recording
+
+
+def read_chunks(
+    path: str | os.PathLike[str], seconds: float = CHUNK_S, **choices: Any
+) -> Iterator[Recording]:
+    """Yield the same in parts of about so many seconds, see :meth:`RecordingReader.chunks`."""
+    with RecordingReader(path, **choices) as reader:
+        yield from reader.chunks(seconds)
+
+
+def _parameter_joints(parameters: str) -> tuple[str, ...]:
+    """Return the order of the efforts that the controller's parameters name."""
+    try:
+        given = yaml.safe_load(parameters) if parameters else None
+    except (yaml.YAMLError, ValueError, TypeError, RecursionError):  # any text may stand there
+        return ()
+    joints = given.get('joints') if isinstance(given, dict) else None
+    return tuple(str(name) for name in joints if name) if isinstance(joints, list) else ()

@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: Apache-2.0
+"""States, commands and references of a run, put together row by row while they are read."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from robot_dynamics_ros.estimation.smoothing import reach, slopes
+from robot_dynamics_ros.messages.cdr import NANO, NumberColumns, StateColumns
+from robot_dynamics_ros.recordings.bag.mcap_storage import Raw
+from robot_dynamics_ros.recordings.bag.reader import BagReader
+from robot_dynamics_ros.recordings.bag_layout import BagLayout, by_topic
+from robot_dynamics_ros.recordings.stream_alignment import Rows, StateAlignment, ValueAlignment
+from robot_dynamics_ros.recordings.topics import Topics
+from robot_dynamics_ros.spatial.scalar import Array
+
+#: Commands and references may come this much later than their state, in the order of the bag, ns.
+LATEST_NS = NANO
+_LONG_S = 20.0  # a window's sample interval where the states do not tell
+
+
+class RecordingBuilder:
+    """Rows of a recording: what was read of a bag and not given out yet.
+
+    Attributes:
+        states: Where the states pass.
+
+    Args:
+        bag: The bag.
+        topics: What is read of it.
+        plan: How.
+    """
+
+    def __init__(self, bag: BagReader, topics: Topics, plan: BagLayout) -> None:
+        self._bag, self._topics, self._plan = bag, topics, plan
+        n = len(plan.joints)
+        self.states = StateAlignment(plan.joints, plan.stamped)
+        self._parts: list[Rows] = []
+        self._before = Rows.none(n)
+        self._columns: dict[str, Any] = {}
+        for topic in topics.of_run():
+            kind = bag.topics[topic]
+            self._columns[topic] = self._make_columns(topic, kind)
+        self._references = ValueAlignment(2 * n, plan.reference_hold_ns)
+        self._commands = self._make_commands(plan, topics)
+
+    def _make_columns(self, topic: str, kind: str) -> StateColumns | NumberColumns:
+        def deserialize(data: Any) -> Any:
+            return self._bag.deserialize(data, kind)
+
+        if topic in (self._topics.states, self._topics.reference):
+            return StateColumns(deserialize)
+        return NumberColumns(deserialize, single=topic != self._topics.commands)
+
+    @staticmethod
+    def _make_commands(
+        plan: BagLayout, topics: Topics
+    ) -> dict[str, tuple[ValueAlignment, list[int]]]:
+        """Return for each topic of commands its values and the columns that they fill."""
+        if topics.commands:
+            return {topics.commands: (ValueAlignment(len(plan.joints), plan.command_hold_ns),
+                                      list(range(len(plan.joints))))}  # fmt: skip
+        return {
+            topic: (ValueAlignment(1, plan.command_hold_ns), [plan.joints.index(joint)])
+            for joint, topic in (topics.joint_commands or {}).items()
+            if joint in plan.joints
+        }
+
+    def notes(self) -> list[str]:
+        """Return what could not be read, by topic."""
+        return [
+            f'{columns.unreadable} messages on {topic} cannot be used: left out'
+            for topic, columns in self._columns.items()
+            if columns.unreadable
+        ]
+
+    def span_ns(self) -> int:
+        """Return the time between the first and the last state that is held; -1 for none."""
+        if not self._parts:
+            return -1
+        return int(self._parts[-1].stamp_ns[-1] - self._parts[0].stamp_ns[0])
+
+    def take(self, block: list[Raw]) -> None:
+        """Take the messages of a block."""
+        parts = by_topic(block)
+        for topic, arrival, data in sorted(parts, key=lambda part: part[0] != self._topics.states):
+            groups = self._columns[topic].groups(data)
+            if topic == self._topics.states:
+                rows = self.states.take(groups, arrival)
+                if len(rows.stamp_ns):
+                    self._parts.append(rows)
+            elif topic == self._topics.reference:
+                self._take_references(groups, arrival)
+            elif topic in self._commands:
+                self._take_commands(topic, groups, arrival)
+
+    def _take_references(self, groups: list[Any], arrival: Array) -> None:
+        joints = self._plan.joints
+        for group in groups:
+            if not set(joints) <= set(group.names):
+                continue
+            columns = [group.names.index(name) for name in joints]
+            values = np.hstack([group.position[:, columns], group.velocity[:, columns]])
+            times = group.stamp_ns + self.states.shift_ns
+            self._references.take(times, arrival[group.places], values)
+
+    def _take_commands(self, topic: str, groups: list[Any], arrival: Array) -> None:
+        intake, _ = self._commands[topic]
+        order = list(self._plan.order) if topic == self._topics.commands else [0]
+        for group in groups:
+            if not order or group.data.shape[1] <= max(order):
+                continue
+            arrived = arrival[group.places]
+            intake.take(arrived + self.states.shift_ns, arrived, group.data[:, order])
+
+    def give(self, span_ns: int | None) -> dict[str, Array]:
+        """Return the states of the first span as columns, all for None; forget them."""
+        held = self._parts[0].followed_by(*self._parts[1:])
+        count = len(held.stamp_ns)
+        if span_ns is not None:
+            count = int(np.searchsorted(held.stamp_ns, held.stamp_ns[0] + span_ns, side='left'))
+        rows, rest = held.take(slice(0, count)), held.take(slice(count, None))
+        velocity = self._velocity(rows, rest)
+        until = int(rest.arrival_ns[0]) if len(rest.arrival_ns) else None
+        effort, answers = self._efforts(rows, until)
+        reference, _ = self._references.of_stamps(rows.stamp_ns)
+        n = len(self._plan.joints)
+        self._before, self._parts = rows, [rest] if len(rest.stamp_ns) else []
+        return {
+            'stamp_ns': rows.stamp_ns,
+            'arrival_ns': rows.arrival_ns,
+            'answer_ns': answers,
+            'position': rows.position,
+            'velocity': velocity,
+            'measured_effort': rows.effort,
+            'effort': effort,
+            'reference_position': reference[:, :n],
+            'reference_velocity': reference[:, n:],
+        }
+
+    def _efforts(self, rows: Rows, until: int | None) -> tuple[Array, Array]:
+        effort = np.full(rows.position.shape, np.nan)
+        answers = np.zeros(len(rows.stamp_ns), dtype=np.int64)
+        for intake, columns in self._commands.values():
+            if self._plan.answers:
+                effort[:, columns], answers = intake.of_stamps(rows.stamp_ns)
+            else:
+                effort[:, columns], answers = intake.of_arrivals(rows.arrival_ns, until)
+        return effort, answers
+
+    def _velocity(self, rows: Rows, rest: Rows) -> Array:
+        """Return the velocities, from the positions around each instant if there are none."""
+        cutoff = self._plan.cutoff
+        if not cutoff:
+            return rows.velocity
+        first = rows.stamp_ns[0]
+        margin = 2 * reach(cutoff) * NANO
+        before = self._before.take(self._before.stamp_ns >= first - margin)
+        behind = rest.take(rest.stamp_ns <= rows.stamp_ns[-1] + margin)
+        near = before.followed_by(rows, behind)
+        time = (near.stamp_ns - first) / NANO
+        found = slopes(time, near.position, cutoff, self._plan.period or _LONG_S)
+        return found[len(before.stamp_ns) : len(before.stamp_ns) + len(rows.stamp_ns)]

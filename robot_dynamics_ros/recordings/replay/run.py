@@ -1,0 +1,337 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The controller's own loop on recorded states: what it would have commanded.
+
+The same object as in the node, fed with the states that the controller answered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from robot_dynamics_ros.control.drivers.conversion import DriverConversion
+from robot_dynamics_ros.control.loop import Observation
+from robot_dynamics_ros.control.setup import (
+    LAW_CHANGES,
+    as_driven,
+    build_loop,
+    loop_settings,
+    payload_from_parameters,
+)
+from robot_dynamics_ros.control.trajectories.message_arrays import trajectory_arrays
+from robot_dynamics_ros.control.trajectories.recorded_reference import RecordedReference
+from robot_dynamics_ros.errors import RobotDynamicsError
+from robot_dynamics_ros.estimation.filtered_derivative import FilteredDerivative
+from robot_dynamics_ros.model.robot_tree import RobotTree
+from robot_dynamics_ros.recordings.recording import NANO, Recording
+from robot_dynamics_ros.recordings.replay.events import Event
+from robot_dynamics_ros.spatial.scalar import Array
+
+
+@dataclass(frozen=True, eq=False)
+class Setup:
+    """What is replayed.
+
+    Attributes:
+        tree: The robot that the controller believes in.
+        given: Its parameters at the start.
+        changes: Parameters that are set otherwise than recorded, all the time.
+        events: What it was told later.
+        driver: What stands between model and driver, or None.
+        from_reference: Whether the recorded reference is followed instead of the trajectories.
+        by_arrival: Whether events and states meet on the clock of their arrival.
+        begins: Where the controller began: 'here', at the first state that it answered, 'before',
+            at the state before that, 'earlier', at its first reference, or 'running', at the first
+            answer without a ramp, as it ran already; empty: at whichever of the first two the
+            first reference is, as that is where it began.
+        first_reference: Stamp (ns) and positions, shape (n,), of the first reference, if that is
+            older than every state; else None.
+        told_by_reference: Whether a recorded reference tells of an answer whose command is lost.
+    """
+
+    tree: RobotTree
+    given: Mapping[str, Any]
+    changes: Mapping[str, Any] = field(default_factory=dict)
+    events: tuple[Event, ...] = ()
+    driver: DriverConversion | None = None
+    from_reference: bool = False
+    by_arrival: bool = False
+    begins: str = ''
+    first_reference: tuple[int, Array] | None = None
+    told_by_reference: bool = False
+
+
+@dataclass
+class ReplayResult:
+    """What came of a replay, so far.
+
+    Attributes:
+        compared: Commands that were compared.
+        lost: Answers of the controller whose command is not in the bag.
+        unanswered: States behind the first answer that have none.
+        refused: States that the loop did not believe though the controller answered.
+        reference_error: Largest difference to the recorded reference, rad or m.
+        first: Place and time (s) of the first command beyond the tolerance, or None.
+        last: Time of the last one, s, or None.
+        beyond: How many there are.
+        problems: What could not be done, one sentence each.
+    """
+
+    compared: int = 0
+    lost: int = 0
+    unanswered: int = 0
+    refused: int = 0
+    reference_error: float = 0.0
+    first: tuple[int, float] | None = None
+    last: float | None = None
+    beyond: int = 0
+    problems: list[str] = field(default_factory=list)
+
+    def agrees_longer(self, other: ReplayResult) -> bool:
+        """Return whether it differs from the recording later than another, or less often."""
+        if self.first is None or other.first is None:
+            return self.first is None and other.first is not None
+        return (-self.first[0], self.beyond) < (-other.first[0], other.beyond)
+
+
+@dataclass(frozen=True)
+class _StateTimes:
+    """A state: its time and that of the next on the clock of the events, and its stamp, ns."""
+
+    now: int
+    stamp: int
+    end: int
+
+    def is_behind(self, event: Event) -> bool:
+        """Return whether an event came before this state was published."""
+        return event.time < (self.stamp if event.stamped else self.now)
+
+    def is_within(self, event: Event) -> bool:
+        """Return whether an event came between this state and its answer."""
+        return event.before_tick and event.time < self.end
+
+
+#: Called with the rows of a chunk and the efforts of the replay for each, NaN where none.
+Sink = Callable[[Recording, Array], None]
+
+
+class Replay:
+    """One pass of a loop over a recording.
+
+    Attributes:
+        course: What came of it.
+
+    Args:
+        setup: What is replayed.
+        tolerance: Difference of efforts that counts as none, N m or N.
+    """
+
+    def __init__(self, setup: Setup, tolerance: float) -> None:
+        self._setup, self._tolerance = setup, tolerance
+        self._given = {**setup.given, **setup.changes}
+        self._follower = RecordedReference(setup.tree) if setup.from_reference else None
+        driven = as_driven(self._given, setup.driver)
+        if setup.begins == 'running':
+            driven = {**driven, 'activation_ramp_s': 0.0}
+        self._built = build_loop(setup.tree, driven, setup.driver, self._follower)
+        self._loop = self._built.loop
+        self._derivative = _derivative(setup)
+        self._origin_ns: int | None = None
+        self._running = False
+        self._waiting = sorted(setup.events, key=lambda event: event.time)
+        self._row = 0
+        self._last_reference: Array | None = None
+        self.course = ReplayResult()
+
+    def run(self, chunks: Iterable[Recording], sinks: Iterable[Sink] = ()) -> None:
+        """Feed a recording, its joints in the order of the model, and compare."""
+        sinks = tuple(sinks)
+        for chunk, acceleration in _with_acceleration(chunks):
+            efforts = np.full(chunk.position.shape, np.nan)
+            for k, step in enumerate(self._steps(chunk, acceleration)):
+                if step is not None:
+                    efforts[k] = step
+                    self._compare(chunk, k, step)
+                elif self._running:
+                    self.course.unanswered += 1
+                self._row += 1
+            for sink in sinks:
+                sink(chunk, efforts)
+
+    def _steps(self, chunk: Recording, acceleration: Array) -> Iterator[Array | None]:
+        """Yield the effort for each state of a chunk; None for one that was not answered."""
+        clock = chunk.arrival_ns if self._setup.by_arrival else chunk.stamp_ns
+        answered = np.asarray(np.isfinite(chunk.effort).all(axis=1))
+        if self._setup.told_by_reference:
+            answered |= np.asarray(np.isfinite(chunk.reference_position).all(axis=1))
+        last = clock[-1:] + int(np.median(np.diff(clock))) if len(clock) > 1 else clock + 1
+        ends = np.concatenate([clock[1:], last])
+        for k, is_answered in enumerate(answered.tolist()):
+            instant = _StateTimes(int(clock[k]), int(chunk.stamp_ns[k]), int(ends[k]))
+            if self._running:
+                self._apply(instant.is_behind)
+            if self._follower is not None and is_answered:
+                self._show(chunk, k, acceleration[k])
+            if is_answered:
+                yield self._answer(chunk, k, instant)
+            else:
+                if not self._running:
+                    self._observe(chunk, k)
+                yield None
+
+    def _answer(self, chunk: Recording, k: int, instant: _StateTimes) -> Array | None:
+        """Return the loop's answer to a state that the controller answered."""
+        if not self._running:
+            self._activate(chunk, k, instant)
+        new = self._observe(chunk, k) is Observation.NEW
+        if not new:
+            self.course.refused += 1
+            return None
+        self._apply(instant.is_within)
+        self._loop.tick()
+        self._check_reference(chunk.reference_position[k])
+        return self._loop.effort.copy()
+
+    def _check_reference(self, reference: Array) -> None:
+        """Compare with the recorded reference; one that is held counts where it is new."""
+        new = self._last_reference is None or (reference != self._last_reference).any()
+        self._last_reference = reference
+        if new and np.isfinite(reference).all():
+            error = float(np.abs(self._loop.reference.position - reference).max())
+            self.course.reference_error = max(self.course.reference_error, error)
+
+    def _activate(self, chunk: Recording, k: int, instant: _StateTimes) -> None:
+        """Start the loop where the controller did: at this state, or at the one before.
+
+        The first reference is the position at which it started.
+        """
+        begins = self._setup.begins
+        if not begins:
+            held = chunk.reference_position[k]
+            here = bool((held == chunk.position[k]).all())
+            before = not here and bool((held == self._loop.q).all())
+            begins = 'before' if before else 'here'
+        if begins == 'earlier' and self._setup.first_reference is not None:
+            stamp, position = self._setup.first_reference
+            self._loop.observe(stamp, position, np.zeros(len(position)))
+        elif begins != 'before' or self._row == 0:
+            self._observe(chunk, k)
+        self._begin(instant)
+
+    def _begin(self, instant: _StateTimes) -> None:
+        self._loop.start()
+        self._running = True
+        self._loop.change_settings(loop_settings(as_driven(self._given, self._setup.driver)))
+        self._apply(instant.is_behind)
+
+    def _observe(self, chunk: Recording, k: int) -> Observation:
+        stamp, q, v = int(chunk.stamp_ns[k]), chunk.position[k], chunk.velocity[k]
+        if self._derivative is not None:
+            self._origin_ns = stamp if self._origin_ns is None else self._origin_ns
+            v = self._derivative.update((stamp - self._origin_ns) / NANO, q)
+        found = self._loop.observe(stamp, q, v)
+        if not self._running:
+            self._loop.note_measured_effort(self._motor_effort(chunk.measured_effort[k], q, v))
+        return found
+
+    def _motor_effort(self, measured: Array, q: Array, v: Array) -> Array:
+        """Return what the motors give by a measured effort, as the driver explains it."""
+        if self._setup.driver is None:
+            return measured
+        report, share = self._setup.driver.profile.state.effort, self._built.share
+        if report == 'none':
+            return np.full(len(measured), np.nan)
+        if report == 'without_compensation' and share is not None:
+            return np.asarray(measured + share.update(q, v))
+        return measured
+
+    def _show(self, chunk: Recording, k: int, acceleration: Array) -> None:
+        assert self._follower is not None  # only called with one
+        position, velocity = chunk.reference_position[k], chunk.reference_velocity[k]
+        if np.isfinite(position).all() and np.isfinite(velocity).all():
+            self._follower.show(position, velocity, np.nan_to_num(acceleration))
+
+    def _compare(self, chunk: Recording, k: int, effort: Array) -> None:
+        if not np.isfinite(chunk.effort[k]).all():
+            self.course.lost += 1
+            return
+        self.course.compared += 1
+        if np.abs(effort - chunk.effort[k]).max() > self._tolerance:
+            self.course.beyond += 1
+            self.course.last = float(chunk.time[k])
+            self.course.first = self.course.first or (self._row, self.course.last)
+
+    # Events -------------------------------------------------------------------------------------
+
+    def _apply(self, due: Callable[[Event], bool]) -> None:
+        """Take in what has reached the controller meanwhile."""
+        if not self._waiting:
+            return
+        ready = [event for event in self._waiting if due(event)]
+        self._waiting = [event for event in self._waiting if event not in ready]
+        for event in ready:
+            try:
+                self._take(event)
+            except RobotDynamicsError as error:
+                self.course.problems.append(f'{event.kind} at {event.time / NANO:g} s: {error}')
+
+    def _take(self, event: Event) -> None:
+        if event.kind == 'parameters':
+            self._change({**event.content, **self._setup.changes})
+        elif event.kind == 'recovery':
+            self._loop.start()
+        elif self._follower is not None:
+            return  # the recorded reference tells what came of it
+        elif event.kind == 'hold':
+            self._loop.hold()
+        else:
+            stamp = event.content.header.stamp
+            start = event.time if event.stamped else int(stamp.sec) * NANO + int(stamp.nanosec)
+            arrays = trajectory_arrays(event.content, self._setup.tree.joint_names)
+            self._loop.follow(*arrays, start_ns=start)
+
+    def _change(self, parameters: Mapping[str, Any]) -> None:
+        """Apply changed parameters as the node does."""
+        known = {key: value for key, value in parameters.items() if key in self._given}
+        changed = {key for key, value in known.items() if value != self._given[key]}
+        self._given |= known
+        driven = as_driven(self._given, self._setup.driver)
+        if changed & LAW_CHANGES:
+            law = self._built.make_law(driven)
+            self._loop.change_law(law, blend=bool(changed & {'law', 'program'}))
+        self._loop.change_settings(loop_settings(driven))
+        if any(key.startswith('payload_') for key in changed):
+            payload = payload_from_parameters(driven)
+            self._loop.carry(payload, driven['payload_transition_s'])
+
+
+def _derivative(setup: Setup) -> FilteredDerivative | None:
+    """Return what makes velocities of positions, if the driver gives none."""
+    if setup.driver is None or setup.driver.profile.state.cutoff_hz is None:
+        return None
+    state = setup.driver.profile.state
+    return FilteredDerivative(setup.tree.n, float(state.cutoff_hz or 0.0), state.timeout_s)
+
+
+def _with_acceleration(chunks: Iterable[Recording]) -> Iterator[tuple[Recording, Array]]:
+    """Yield chunks with the acceleration of their reference, from each state to the next."""
+    held: Recording | None = None
+    for chunk in chunks:
+        if held is not None:
+            yield held, _acceleration(held, chunk.rows(slice(0, 1)))
+        held = chunk
+    if held is not None:
+        yield held, _acceleration(held, None)
+
+
+def _acceleration(chunk: Recording, following: Recording | None) -> Array:
+    whole = chunk if following is None else chunk.followed_by(following)
+    steps = np.diff(whole.stamp_ns)[:, np.newaxis] / NANO
+    found = np.diff(whole.reference_velocity, axis=0) / np.where(steps > 0.0, steps, 1.0)
+    if following is None:  # of the last state nothing is known; it goes on
+        last = found[-1:] if len(found) else np.zeros((1, found.shape[1]))
+        found = np.vstack([found, last])
+    return np.asarray(found)

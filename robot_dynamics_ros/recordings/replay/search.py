@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A replay with what reached the controller in the order that its commands speak for.
+
+Whether something reached the controller just before or just after it answered a state cannot be
+told from the times in a bag. Where the commands differ, the other order is tried, and kept if they
+then agree for longer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+
+from robot_dynamics_ros.recordings.recording import Recording
+from robot_dynamics_ros.recordings.replay.run import Replay, ReplayResult, Setup, Sink
+
+
+def replay(
+    setup: Setup,
+    chunks: Callable[[], Iterable[Recording]],
+    tolerance: float,
+    sinks: Callable[[], Iterable[Sink]] = tuple,
+) -> ReplayResult:
+    """Replay a recording, with its events in the order that the commands speak for.
+
+    Args:
+        setup: What is replayed.
+        chunks: Returns the recording's parts, anew at every call.
+        tolerance: Difference of efforts that counts as none, N m or N; infinite: the order of
+            events is taken as it seems.
+        sinks: Returns what takes the rows of the replay, for the pass that counts.
+
+    Raises:
+        RobotDynamicsError: A parameter is refused, or the recording cannot be read.
+    """
+    if not tolerance < np.inf:
+        return _pass(setup, chunks, tolerance, tuple(sinks()))
+    course = _pass(setup, chunks, tolerance)
+    for other_way in _other_ways(setup):
+        if course.first is None:
+            break
+        candidate = other_way(setup)
+        other = _pass(candidate, chunks, tolerance)
+        if other.agrees_longer(course):
+            setup, course = candidate, other
+    taking = tuple(sinks())
+    return _pass(setup, chunks, tolerance, taking) if taking else course
+
+
+def _other_ways(setup: Setup) -> Iterator[Callable[[Setup], Setup]]:
+    """Yield what could have been otherwise, one after the other."""
+    for begins in ('before', 'here', *(('earlier',) if setup.first_reference else ())):
+        yield partial(replace, begins=begins)
+    for place, event in enumerate(setup.events):
+        if not event.certain:
+            yield partial(_turned, place=place)
+
+
+def _turned(setup: Setup, place: int) -> Setup:
+    """Return a setup with one of its events on the other side of the answer."""
+    events = list(setup.events)
+    events[place] = events[place].turned()
+    return replace(setup, events=tuple(events))
+
+
+def _pass(
+    setup: Setup,
+    chunks: Callable[[], Iterable[Recording]],
+    tolerance: float,
+    sinks: Iterable[Sink] = (),
+) -> ReplayResult:
+    one = Replay(setup, tolerance)
+    one.run(chunks(), sinks)
+    return one.course

@@ -1,0 +1,243 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a replay needs of a bag: the controller's robot, its parameters, states in SI units."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from robot_dynamics_ros.control.drivers.conversion import DriverConversion, bind, effort_limits
+from robot_dynamics_ros.control.drivers.file import load_driver_profile
+from robot_dynamics_ros.control.setup import DEFAULTS
+from robot_dynamics_ros.errors import ConfigurationError, ParameterError, RobotDynamicsError
+from robot_dynamics_ros.model.from_parameters import robot_from_parameters
+from robot_dynamics_ros.model.robot_tree import RobotTree, load_robot
+from robot_dynamics_ros.recordings.reading import RecordingReader
+from robot_dynamics_ros.recordings.recording import Recording
+from robot_dynamics_ros.recordings.replay.events import first_reference, read_events
+from robot_dynamics_ros.recordings.replay.run import Setup
+from robot_dynamics_ros.recordings.robot_choice import recorded_parameters
+from robot_dynamics_ros.spatial.scalar import Array
+
+#: What may be followed.
+REFERENCES = ('auto', 'trajectories', 'recorded')
+_ONE_FOR_ALL = ('natural_frequency', 'damping_ratio', 'effort_rate_limit')
+_KINDS = {float: 'finite number', str: 'text', bool: 'true or false value'}
+_NEAR = 1e-6  # rad or m between a position and the same one in the units of a driver
+_NUMBERS = ('mass', 'com', 'inertia', 'p_PJ', 'R_PJ', 'axis', 'damping', 'coulomb_friction')
+
+
+class ReplaySource:
+    """A bag, the controller's robot and parameters, and its states in SI units.
+
+    Attributes:
+        tree: The robot.
+        given: The parameters at the start.
+        recorded: Whether they are in the bag.
+        notes: What is unusual about the replay, one sentence each.
+        bag_notes: What is unusual about the bag; complete once ``chunks`` was read.
+
+    Args:
+        bag: The bag.
+        changes: Parameters that are set otherwise than recorded.
+        namespace: Of the robot, if the bag has several.
+        description: Another URDF or xacro file; empty: the controller's robot.
+
+    Raises:
+        RobotDynamicsError: The bag cannot be read, or its robot, driver or parameters are refused.
+    """
+
+    def __init__(
+        self,
+        bag: Path,
+        changes: Mapping[str, Any],
+        *,
+        namespace: str = '',
+        description: str = '',
+    ) -> None:
+        self._bag, self._namespace = bag, namespace
+        self._changes, self.notes = changes, list[str]()
+        self.bag_notes: tuple[str, ...] = ()
+        with RecordingReader(self._bag, namespace=self._namespace) as reader:
+            given = recorded_parameters(reader.parameters)
+            self.recorded = bool(given)
+            self._events, unreadable = read_events(reader) if given else ([], 0)
+            recorded, self._by_arrival = reader.description, not reader.answers
+            self._has_trajectories = bool(reader.bag.counts.get(reader.topics.trajectory))
+            period = reader.period
+            self._references_held = reader.references_held
+            self._first_reference = first_reference(reader) if given else None
+        if unreadable:
+            self.notes.append(
+                f'{unreadable} messages to the controller or from it are damaged: left out'
+            )
+        self.given = {**DEFAULTS, **given}
+        if not given:
+            self.notes.append(
+                'the bag has no parameters of a controller: the usual ones are taken, without a '
+                'ramp'
+            )
+            self.given |= {'period': period or DEFAULTS['period'], 'activation_ramp_s': 0.0}
+            self.given['state_timeout_s'] = max(0.5, 20.0 * period)
+        merged = {**self.given, **changes}
+        _require_kinds(merged)
+        profile = (
+            load_driver_profile(merged['driver_profile']) if merged['driver_profile'] else None
+        )
+        limits = None if profile is None else effort_limits(profile)
+        if description:
+            merged |= {'robot': '', 'robot_description': description}
+        self.tree: RobotTree = robot_from_parameters(merged, recorded, limits)
+        self._driver: DriverConversion | None = (
+            None if profile is None else bind(profile, self.tree)
+        )
+        if profile is not None and profile.command.form != 'group':
+            raise ConfigurationError(
+                f'driver profile {profile.name!r}',
+                f'commands in the form {profile.command.form!r}',
+                "a replay reads the form 'group'",
+            )
+        if merged['robot'] and recorded and not _is_described(self.tree, recorded):
+            self.notes.append(
+                f'the controller had the shipped robot {merged["robot"]!r}, which is not (or no '
+                'more) the description in the bag; --description gives another'
+            )
+
+    def setup(self, reference: str) -> Setup:
+        """Return what is replayed."""
+        from_reference = reference == 'recorded'
+        late = self.recorded and self._starts_late()
+        if late:
+            self.notes.append('the controller began before the first state in the bag')
+        if reference == 'auto':
+            from_reference = late or not self._has_trajectories
+            from_reference = from_reference and self._reference_moves()
+        if from_reference:
+            self.notes.append('the recorded reference is followed, not trajectories')
+        return Setup(
+            tree=self.tree,
+            given=self.given,
+            changes=self._changes,
+            events=tuple(self._events),
+            driver=self._driver,
+            from_reference=from_reference,
+            by_arrival=self._by_arrival,
+            begins='running' if late else '',
+            first_reference=self._early_reference(),
+            told_by_reference=self.recorded and not self._references_held,
+        )
+
+    def chunks(self) -> Iterator[Recording]:
+        """Yield the states and efforts in the model's order and units, up to a restart."""
+        names: tuple[str, ...] = self.tree.joint_names
+        chosen: dict[str, Any] = {'namespace': self._namespace}
+        if self._driver is not None:
+            names, profile = self._driver.names, self._driver.profile
+            space = f'/{self._namespace.strip("/")}'.rstrip('/')
+            chosen |= {
+                'states': f'{space}/{profile.state.topic}',
+                'commands': f'{space}/{profile.command.topic}',
+                'command_joints': self._driver.command_names,
+            }
+        with RecordingReader(self._bag, joints=names, **chosen) as reader:
+            for chunk in reader.chunks():
+                restarts = reader.counts.restart_ns
+                own = chunk.of_joints(names).renamed(self.tree.joint_names)
+                if restarts and own.stamp_ns[-1] >= restarts[0]:
+                    yield self._converted(own.rows(own.stamp_ns < restarts[0]))
+                    note = 'time went back in the bag: replayed up to there'
+                    self.notes += [] if note in self.notes else [note]
+                    break
+                yield self._converted(own)
+            self.bag_notes = reader.notes
+
+    def _converted(self, chunk: Recording) -> Recording:
+        driver = self._driver
+        if driver is None:
+            return chunk
+        return replace(
+            chunk,
+            position=driver.position(chunk.position),
+            velocity=driver.velocity(chunk.velocity),
+            effort=driver.commanded_effort(chunk.effort),
+            measured_effort=driver.measured_effort(chunk.measured_effort),
+        )
+
+    def _early_reference(self) -> tuple[int, Array] | None:
+        """Return stamp and positions of the first reference if it is older than every state."""
+        if self._first_reference is None:
+            return None
+        stamp, held = self._first_reference
+        if not set(self.tree.joint_names) <= held.keys():
+            return None
+        if stamp >= int(next(self.chunks()).stamp_ns[0]):
+            return None
+        return stamp, np.array([held[name] for name in self.tree.joint_names])
+
+    def _starts_late(self) -> bool:
+        """Return whether the first reference is none of the positions where it was given."""
+        last: Array | None = None
+        for chunk in self.chunks():
+            known = np.isfinite(chunk.reference_position).all(axis=1)
+            if not known.any():
+                last = chunk.position[-1]
+                continue
+            k = int(np.argmax(known))
+            last = chunk.position[k - 1] if k else last
+            near = [chunk.position[k]] if last is None else [chunk.position[k], last]
+            held = chunk.reference_position[k]
+            return all(float(np.abs(held - q).max()) > _NEAR for q in near)
+        return False
+
+    def _reference_moves(self) -> bool:
+        """Return whether the recorded reference is more than a position that is held."""
+        first: Array | None = None
+        for chunk in self.chunks():
+            known = chunk.reference_position[np.isfinite(chunk.reference_position).all(axis=1)]
+            if first is None and len(known):
+                first = known[0]
+            if first is not None and (known != first).any():
+                return True
+        return False
+
+
+def _require_kinds(given: Mapping[str, Any]) -> None:
+    """Refuse parameters of another kind than the controller declares; a bag may hold anything.
+
+    Raises:
+        ParameterError: One is; names it.
+    """
+    for name, usual in DEFAULTS.items():
+        value = given[name]
+        several = isinstance(usual, list)
+        if several and isinstance(value, (int, float)) and name in _ONE_FOR_ALL:
+            value = [value]
+        entries = value if several and isinstance(value, list) else [value]
+        kind = type(usual[0] if several else usual)
+        if several is not isinstance(value, list) or not all(_is(kind, x) for x in entries):
+            wanted = f'a list of {_KINDS[kind]}s' if several else f'a {_KINDS[kind]}'
+            raise ParameterError(name, given[name], f'give {wanted}')
+
+
+def _is(kind: type, value: Any) -> bool:
+    if kind is float:
+        number = isinstance(value, (int, float)) and not isinstance(value, bool)
+        return number and bool(np.isfinite(value))
+    return isinstance(value, kind)
+
+
+def _is_described(tree: RobotTree, description: str) -> bool:
+    """Return whether a description is of this robot, number for number."""
+    try:
+        other = load_robot(description, tree.gravity, effort_limit=1.0)
+    except RobotDynamicsError:
+        return False
+    same = tree.joint_names == other.joint_names
+    return same and all(
+        np.allclose(getattr(tree, name), getattr(other, name), rtol=1e-12, atol=1e-15)
+        for name in _NUMBERS
+    )

@@ -1,0 +1,285 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Messages as they come become rows with increasing stamps, and values to pair them with."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from robot_dynamics_ros.messages.cdr import NANO, States
+from robot_dynamics_ros.spatial.scalar import Array
+
+_RESTART_GAP_NS = NANO  # between the last state before a restart and the first behind it
+
+
+@dataclass
+class Counts:
+    """What happened to the messages of the joint states.
+
+    Attributes:
+        states: Messages that were read.
+        repeated: With the stamp of the one before.
+        out_of_order: Older than the one before, the next one being newer again.
+        not_finite: With a position that is no number.
+        restarts: How often time went back for good, as sentences.
+        restart_ns: First stamps behind, as they are shifted, ns.
+    """
+
+    states: int = 0
+    repeated: int = 0
+    out_of_order: int = 0
+    not_finite: int = 0
+    restarts: list[str] = field(default_factory=list)
+    restart_ns: list[int] = field(default_factory=list)
+
+    def notes(self) -> list[str]:
+        """Return what is worth telling."""
+        told = [
+            (self.repeated, 'with the stamp of the one before'),
+            (self.out_of_order, 'older than the one before'),
+            (self.not_finite, 'with a position that is no number'),
+        ]
+        found = [f'{count} states {what}: left out' for count, what in told if count]
+        return found + self.restarts
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """States in order: stamps and arrivals (N,), ns; position, velocity, effort (N, n)."""
+
+    stamp_ns: Array
+    arrival_ns: Array
+    position: Array
+    velocity: Array
+    effort: Array
+
+    @classmethod
+    def none(cls, n: int) -> Rows:
+        """Return no rows for n joints."""
+        empty, times = np.zeros((0, n)), np.zeros(0, dtype=np.int64)
+        return cls(times, times, empty, empty, empty)
+
+    def take(self, rows: Array | slice) -> Rows:
+        """Return some of the rows."""
+        return Rows(*(value[rows] for value in vars(self).values()))
+
+    def followed_by(self, *others: Rows) -> Rows:
+        """Return these rows with others behind them."""
+        all_of_them = (vars(rows).values() for rows in (self, *others))
+        return Rows(*(np.concatenate(column) for column in zip(*all_of_them, strict=True)))
+
+
+class StateAlignment:
+    """Merges joint states by name, and puts them on one clock that only goes forward.
+
+    As in the controller node, a row is complete once every joint is new since the last row. A
+    state older than the last is left out; a second one in a row means that the clock was set back
+    (a simulation was reset): from there on all times are shifted so that they follow.
+
+    Attributes:
+        counts: What was met.
+        shift_ns: What is added to the stamps at present, ns.
+
+    Args:
+        joints: The columns.
+        stamped: Whether the states' stamps count, else their arrivals.
+    """
+
+    def __init__(self, joints: Sequence[str], stamped: bool) -> None:
+        self.joints, self._stamped = tuple(joints), stamped
+        self.counts = Counts()
+        self.shift_ns = 0
+        self._last_ns: int | None = None
+        self._late_ns: int | None = None
+        self._partial = np.full((3, len(self.joints)), np.nan)
+        self._new = np.zeros(len(self.joints), dtype=bool)
+
+    def take(self, groups: Sequence[States], arrival: Array) -> Rows:
+        """Return the rows that messages complete.
+
+        Args:
+            groups: The messages of a block.
+            arrival: When each of them was recorded, ns.
+        """
+        self.counts.states += sum(len(group.places) for group in groups)
+        whole = [self._whole(group, arrival) for group in groups if self._has_all(group)]
+        if len(whole) == len(groups) == 1:
+            rows = whole[0]
+        else:
+            rows = self._merged(groups, arrival)
+        finite = np.asarray(np.isfinite(rows.position).all(axis=1))
+        if not finite.all():
+            self.counts.not_finite += int((~finite).sum())
+            rows = rows.take(finite)
+        return self._in_order(rows)
+
+    def _has_all(self, group: States) -> bool:
+        return set(self.joints) <= set(group.names)
+
+    def _whole(self, group: States, arrival: Array) -> Rows:
+        columns = [group.names.index(name) for name in self.joints]
+        arrived = arrival[group.places]
+        return Rows(
+            group.stamp_ns if self._stamped else arrived,
+            arrived,
+            group.position[:, columns],
+            group.velocity[:, columns],
+            group.effort[:, columns],
+        )
+
+    def _merged(self, groups: Sequence[States], arrival: Array) -> Rows:
+        """Merge messages of different extent, one after the other."""
+        order = sorted(
+            (int(place), g, row) for g, group in enumerate(groups) for row, place in
+            enumerate(group.places)
+        )  # fmt: skip
+        maps = [self._map(group.names) for group in groups]
+        times: list[tuple[int, int]] = []
+        values: list[Array] = []
+        for place, g, row in order:
+            group, (ours, theirs) = groups[g], maps[g]
+            for i, field_ in enumerate((group.position, group.velocity, group.effort)):
+                self._partial[i, ours] = field_[row, theirs]
+            self._new[ours] = True
+            if self._new.all():
+                self._new[:] = False
+                arrived = int(arrival[place])
+                times.append((int(group.stamp_ns[row]) if self._stamped else arrived, arrived))
+                values.append(self._partial.copy())
+        if not times:
+            return Rows.none(len(self.joints))
+        stacked, clocks = np.array(values), np.array(times, dtype=np.int64)
+        return Rows(clocks[:, 0], clocks[:, 1], *stacked.transpose(1, 0, 2))
+
+    def _map(self, names: Sequence[str]) -> tuple[list[int], list[int]]:
+        """Return the columns that a message fills, and where their values stand in it."""
+        found = {name: i for i, name in enumerate(names)}
+        pairs = [(i, found[name]) for i, name in enumerate(self.joints) if name in found]
+        return [ours for ours, _ in pairs], [theirs for _, theirs in pairs]
+
+    def _in_order(self, rows: Rows) -> Rows:
+        """Return the rows whose time goes forward, shifted where the clock was set back."""
+        stamps = rows.stamp_ns
+        if not len(stamps):
+            return rows
+        first_is_newer = self._last_ns is None or stamps[0] > self._last_ns
+        if first_is_newer and (np.diff(stamps) > 0).all():
+            self._last_ns, self._late_ns = int(stamps[-1]), None
+            return self._shifted(rows, np.full(len(stamps), self.shift_ns))
+        keep, shifts = np.zeros(len(stamps), dtype=bool), np.zeros(len(stamps), dtype=np.int64)
+        for i, stamp in enumerate(stamps.tolist()):
+            keep[i] = self._goes_forward(stamp)
+            shifts[i] = self.shift_ns
+        return self._shifted(rows, shifts).take(keep)
+
+    @staticmethod
+    def _shifted(rows: Rows, shifts: Array) -> Rows:
+        if not shifts.any():
+            return rows
+        return Rows(rows.stamp_ns + shifts, *list(vars(rows).values())[1:])
+
+    def _goes_forward(self, stamp: int) -> bool:
+        last = self._last_ns
+        if last is None or stamp > last:
+            self._last_ns, self._late_ns = stamp, None
+            return True
+        if stamp == last:
+            self.counts.repeated += 1
+            return False
+        late, self._late_ns = self._late_ns, stamp
+        if late is None or stamp <= late:
+            self.counts.out_of_order += 1
+            return False
+        self.shift_ns += last + _RESTART_GAP_NS - stamp
+        self.counts.restarts.append(
+            f'time went back from {last / NANO:g} s to {stamp / NANO:g} s: taken as a restart, '
+            f'times from there on are shifted by {self.shift_ns / NANO:g} s'
+        )
+        self.counts.restart_ns.append(stamp + self.shift_ns)
+        self._last_ns, self._late_ns = stamp, None
+        return True
+
+
+class ValueAlignment:
+    """Values that belong to states, by their own time or by the order of arrival.
+
+    Args:
+        width: Numbers in a value.
+        hold_ns: How long a value counts for states that have none, ns.
+    """
+
+    def __init__(self, width: int, hold_ns: int) -> None:
+        self._hold_ns = hold_ns
+        self._time = np.zeros(0, dtype=np.int64)
+        self._arrival = np.zeros(0, dtype=np.int64)
+        self._values = np.zeros((0, width))
+        self._held: tuple[int, Array] | None = None
+        self.unpaired = 0
+
+    def take(self, time: Array, arrival: Array, values: Array) -> None:
+        """Remember values (M, width) with their times and arrivals (M,), ns."""
+        self._time = np.concatenate([self._time, time])
+        self._arrival = np.concatenate([self._arrival, arrival])
+        self._values = np.concatenate([self._values, values])
+
+    def of_stamps(self, stamps: Array) -> tuple[Array, Array]:
+        """Return values and arrivals for states, by equal times; forget what is older.
+
+        Args:
+            stamps: Of the states, increasing, shape (N,), ns.
+
+        Returns:
+            Shape (N, width), NaN where there is none, and (N,), 0 where there is none. The first
+            of several values of one time counts: the others came while states stayed away.
+        """
+        order = np.argsort(self._time, kind='stable')
+        times = self._time[order]
+        place = np.searchsorted(times, stamps, side='left')
+        there = place < np.searchsorted(times, stamps, side='right')
+        found = self._filled(there, order[place[there]], stamps)
+        self._forget(self._time <= stamps[-1])
+        return found
+
+    def of_arrivals(self, arrivals: Array, until: int | None) -> tuple[Array, Array]:
+        """Return values and arrivals for states: of each the first that came before the next.
+
+        Args:
+            arrivals: Of the states, shape (N,), ns.
+            until: Arrival of the state behind them; None if there is none.
+        """
+        order = np.argsort(self._arrival, kind='stable')
+        times = self._arrival[order]
+        ends = np.append(arrivals[1:], np.iinfo(np.int64).max if until is None else until)
+        place = np.searchsorted(times, arrivals, side='left')
+        there = place < np.searchsorted(times, ends, side='left')
+        found = self._filled(there, order[place[there]], arrivals)
+        if until is not None:
+            self._forget(self._arrival < until)
+        return found
+
+    def _filled(self, there: Array, chosen: Array, clock: Array) -> tuple[Array, Array]:
+        values = np.full((len(there), self._values.shape[1]), np.nan)
+        arrived = np.zeros(len(there), dtype=np.int64)
+        values[there], arrived[there] = self._values[chosen], self._arrival[chosen]
+        if self._hold_ns:
+            self._keep_counting(values, there, clock)
+        return values, arrived
+
+    def _keep_counting(self, values: Array, there: Array, clock: Array) -> None:
+        """Let values count for the states behind them that have none, in place."""
+        last = np.maximum.accumulate(np.where(there, np.arange(len(there)), -1))
+        if self._held is not None:
+            since, value = self._held
+            early = (last < 0) & (clock - since <= self._hold_ns)
+            values[early] = value
+        lasting = (last >= 0) & ~there
+        lasting[lasting] = clock[lasting] - clock[last[lasting]] <= self._hold_ns
+        values[lasting] = values[last[lasting]]
+        if last[-1] >= 0:
+            self._held = int(clock[last[-1]]), values[last[-1]].copy()
+
+    def _forget(self, old: Array) -> None:
+        self._time, self._arrival = self._time[~old], self._arrival[~old]
+        self._values = self._values[~old]

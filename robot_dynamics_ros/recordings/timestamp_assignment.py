@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Times of recorded messages: every one on the clock of the joint states.
+
+A joint state carries its own stamp. An effort command carries none: it answers the last state that
+was published before it, so it takes that state's stamp, found by the source times that the
+middleware gives every message. Any other message takes its own stamp if that lies between the
+first state's and that of the state before it, else it is treated as one without a stamp: a stamp
+of another clock (wall time in a simulation) or of the future (a trajectory to come).
+
+A message that is equal to the one before it and of the same time is a repetition, such as the
+second sending of an answer to a paused simulator; it is left out.
+
+Messages of different topics arrive in any order; they leave sorted by time, then by topic, then by
+source time, so that the same run gives the same bag.
+"""
+
+from __future__ import annotations
+
+import array
+import heapq
+from bisect import bisect_right
+from collections.abc import Callable
+
+#: Called with topic, time in ns, serialized message.
+Write = Callable[[str, int, bytes], None]
+
+_HORIZON_NS = 2_000_000_000
+_MOST_STATES = 100_000
+
+
+class TimestampAssigner:
+    """Gives messages their times and passes them on in order.
+
+    Attributes:
+        states: Joint states seen.
+        jumps: How often the stamps of the states went back.
+        repeated: Repetitions left out, by topic.
+        answer_times: By topic without stamps, the time from the publication of a state to that of
+            the message that answers it, ns.
+
+    Args:
+        write: Takes the messages in order.
+        horizon_ns: How much later than the newest state a message of the same time may come and
+            still be put in its place, ns.
+    """
+
+    def __init__(self, write: Write, horizon_ns: int = _HORIZON_NS) -> None:
+        self._write = write
+        self._horizon_ns = horizon_ns
+        self._ranks: dict[str, int] = {}
+        self._sent: list[int] = []
+        self._stamps: list[int] = []
+        self._first_stamp = 0
+        self._count = 0
+        # (source time, count, topic, own stamp or 0, data) until the next state tells the pair
+        self._waiting: list[tuple[int, int, str, int, bytes]] = []
+        # (time, rank of the topic, source time, count, topic, data)
+        self._ready: list[tuple[int, int, int, int, str, bytes]] = []
+        self.states = 0
+        self.jumps = 0
+        self.repeated: dict[str, int] = {}
+        self._last: dict[str, tuple[int, bytes]] = {}
+        self.answer_times: dict[str, array.array[int]] = {}
+
+    def add_topic(self, topic: str) -> None:
+        """Declare a topic; among messages of one time, topics come in the order declared."""
+        self._ranks.setdefault(topic, len(self._ranks))
+        self.repeated.setdefault(topic, 0)
+
+    def add_state(self, topic: str, sent: int, stamp: int, data: bytes) -> None:
+        """Take a joint state.
+
+        Args:
+            topic: Its topic, declared.
+            sent: Source time, ns since the epoch.
+            stamp: Stamp in its header, ns.
+            data: The message.
+        """
+        if self._is_repeated(topic, stamp, data):
+            return
+        if self._stamps and stamp < self._stamps[-1]:
+            self._restart(sent)
+        if not self._stamps:
+            self._first_stamp = stamp
+        self.states += 1
+        self._sent.append(max(sent, self._sent[-1]) if self._sent else sent)
+        self._stamps.append(stamp)
+        if len(self._stamps) > _MOST_STATES:
+            del self._sent[: _MOST_STATES // 2], self._stamps[: _MOST_STATES // 2]
+        self._push(stamp, sent, topic, data)
+        self._pair(sent)
+        self._flush(stamp - self._horizon_ns)
+
+    def add(self, topic: str, sent: int, stamp: int, data: bytes) -> None:
+        """Take any other message.
+
+        Args:
+            topic: Its topic, declared.
+            sent: Source time, ns since the epoch.
+            stamp: Its own stamp, ns; 0 if it has none.
+            data: The message.
+        """
+        self._count += 1
+        heapq.heappush(self._waiting, (sent, self._count, topic, stamp, data))
+        if self._sent:
+            self._pair(self._sent[-1])
+
+    def close(self) -> None:
+        """Pass on what is still held."""
+        self._pair(None)
+        self._flush(None)
+
+    def _restart(self, sent: int) -> None:
+        """Begin anew after time went back, as on a reset of the simulation."""
+        self.jumps += 1
+        self._pair(sent)
+        self._flush(None)
+        self._sent.clear()
+        self._stamps.clear()
+
+    def _pair(self, before: int | None) -> None:
+        """Give their times to the waiting messages sent before a source time, or to all."""
+        while self._waiting and (before is None or self._waiting[0][0] < before):
+            sent, _, topic, stamp, data = heapq.heappop(self._waiting)
+            time = self._time_of(sent, stamp)
+            if self._is_repeated(topic, time, data):
+                continue
+            self._push(time, sent, topic, data)
+            if not stamp and self._sent and sent >= self._sent[0]:
+                answered = self._sent[bisect_right(self._sent, sent) - 1]
+                self.answer_times.setdefault(topic, array.array('q')).append(sent - answered)
+
+    def _is_repeated(self, topic: str, time: int, data: bytes) -> bool:
+        repeated = self._last.get(topic) == (time, data)
+        self._last[topic] = (time, data)
+        self.repeated[topic] += repeated
+        return repeated
+
+    def _time_of(self, sent: int, stamp: int) -> int:
+        if not self._stamps:
+            return stamp or sent
+        paired = self._stamps[max(0, bisect_right(self._sent, sent) - 1)]
+        return stamp if self._first_stamp <= stamp <= paired and stamp else paired
+
+    def _push(self, time: int, sent: int, topic: str, data: bytes) -> None:
+        self._count += 1
+        heapq.heappush(self._ready, (time, self._ranks[topic], sent, self._count, topic, data))
+
+    def _flush(self, until: int | None) -> None:
+        while self._ready and (until is None or self._ready[0][0] < until):
+            time, _, _, _, topic, data = heapq.heappop(self._ready)
+            self._write(topic, time, data)

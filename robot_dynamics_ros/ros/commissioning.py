@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A node that only listens: states of an arm, and commands if wanted, as the driver counts."""
+
+from __future__ import annotations
+
+import sys
+import time
+from functools import partial
+from typing import Any
+
+import numpy as np
+from rclpy.clock import Clock, ClockType
+from rclpy.node import Node
+from rclpy.qos import QoSProfile, ReliabilityPolicy
+from rclpy.task import Future
+from sensor_msgs.msg import JointState
+from std_msgs.msg import Float64, Float64MultiArray
+
+from robot_dynamics_ros.control.drivers.conversion import DriverConversion
+from robot_dynamics_ros.errors import PeerTimeoutError
+from robot_dynamics_ros.ros.conversions import NANO, JointStateReader, stamp_to_ns
+from robot_dynamics_ros.ros.spinning import run
+from robot_dynamics_ros.spatial.scalar import Array
+
+LISTENING = QoSProfile(depth=200, reliability=ReliabilityPolicy.BEST_EFFORT)
+STEADY = Clock(clock_type=ClockType.STEADY_TIME)
+_PERIOD_S = 1.0
+_PATIENCE_S = 10.0
+
+Columns = tuple[Array, Array, Array, Array]
+
+
+class Listener(Node):
+    """Collects states for a while.
+
+    Attributes:
+        finished: Completes after the time, or if nothing comes.
+        rows: Time, positions, velocities and efforts so far, as the driver counts, in the order
+            of the model.
+    """
+
+    def __init__(self, driver: DriverConversion, seconds: float, commands: bool) -> None:
+        super().__init__('commissioning')
+        self.finished = Future()
+        self.rows: list[Columns] = []
+        n = len(driver.names)
+        self._driver, self._seconds, self._commanded = driver, seconds, commands
+        velocity = driver.profile.state.velocity == 'message'
+        self._reader = JointStateReader(driver.names, velocity=velocity)
+        self._command, self._nothing = np.full(n, np.nan), np.full(n, np.nan)
+        self._begin, self._first_ns, self._last_ns = time.monotonic(), 0, -1
+        self.create_subscription(JointState, driver.profile.state.topic, self._on_state, LISTENING)
+        if commands:
+            self._listen_to_commands()
+        self.create_timer(_PERIOD_S, self._look, clock=STEADY)
+
+    def _listen_to_commands(self) -> None:
+        form, topics = self._driver.profile.command.form, self._driver.command_topics
+        kind: Any = {'group': Float64MultiArray, 'joint_state': JointState}.get(form, Float64)
+        for place, topic in enumerate(topics):
+            heard = partial(self._on_joint, place) if form == 'per_joint' else self._on_command
+            self.create_subscription(kind, topic, heard, LISTENING)
+
+    def _on_command(self, msg: Float64MultiArray | JointState) -> None:
+        told = msg.effort if isinstance(msg, JointState) else msg.data
+        if len(told) == len(self._command):
+            self._command = np.empty(len(told))
+            self._command[self._driver.order] = told
+
+    def _on_joint(self, place: int, msg: Float64) -> None:
+        self._command[self._driver.order[place]] = msg.data
+
+    def _on_state(self, msg: JointState) -> None:
+        if not self._reader.read(msg):
+            return
+        stamp = stamp_to_ns(msg.header.stamp) or self.get_clock().now().nanoseconds
+        if stamp <= self._last_ns:
+            return
+        self._first_ns = self._first_ns or stamp
+        self._last_ns = stamp
+        effort = self._command.copy() if self._commanded else self._reader.effort_of(msg)
+        x, y = self._reader.q.copy(), self._reader.v.copy()
+        self.rows.append((np.array([(stamp - self._first_ns) / NANO]), x, y, effort))
+
+    def _look(self) -> None:
+        elapsed = time.monotonic() - self._begin
+        if not self.rows and elapsed > _PATIENCE_S:
+            unseen = ', '.join(self._reader.unseen()) or 'all joints at once'
+            topic = self._driver.profile.state.topic
+            self.finished.set_exception(PeerTimeoutError(topic, f'state of {unseen}', elapsed))
+        elif elapsed > self._seconds:
+            self.finished.set_result(0)
+        else:
+            left = self._seconds - elapsed
+            print(f'{len(self.rows)} states, {left:.0f} s left', file=sys.stderr, flush=True)
+
+
+def listen(
+    driver: DriverConversion, seconds: float, *, commands: bool, args: list[str]
+) -> Columns | int:
+    """Listen to a driver.
+
+    Args:
+        driver: Its profile for the robot.
+        seconds: How long, s.
+        commands: Whether efforts are our commands; else those of the states.
+        args: Arguments of rclpy.
+
+    Returns:
+        Times (N,), s; positions, velocities and efforts (N, n), as the driver counts, NaN where
+        it gives none; or the exit code if that failed.
+    """
+    made: list[Listener] = []
+
+    def make() -> Listener:
+        made.append(Listener(driver, seconds, commands))
+        return made[0]
+
+    code = run(make, args)
+    if code or not made or not made[0].rows:
+        return code or 1
+    time_, x, y, effort = (np.array(column) for column in zip(*made[0].rows, strict=True))
+    return time_[:, 0], x, y, effort

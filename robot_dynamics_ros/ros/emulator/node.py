@@ -1,0 +1,218 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The driver emulator: an arm with real drives behind the topics, units and habits of a driver.
+
+What the simulator does in SI and at once, a driver does in its own units and signs, in its own
+order, with encoders, late and lossy links, ripple and breakaway, and perhaps with its own gravity
+compensation. Until the first command, and after the last, its own controller holds the arm, as
+that of a real robot would. All of it is driven by a profile, so that every profile can be tried
+without its arm. Lockstep and real time are those of the simulator.
+"""
+
+from __future__ import annotations
+
+import array
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+import numpy as np
+from sensor_msgs.msg import JointState
+from std_msgs.msg import Float64, Float64MultiArray
+from std_srvs.srv import Trigger
+
+from robot_dynamics_ros.control.drivers.conversion import bind, effort_limits
+from robot_dynamics_ros.control.drivers.file import load_driver_profile
+from robot_dynamics_ros.control.safety import make_stop_action
+from robot_dynamics_ros.model.from_parameters import robot_from_parameters
+from robot_dynamics_ros.model.robot_tree import RobotTree
+from robot_dynamics_ros.ros.conversions import JointStateWriter, ns_to_stamp
+from robot_dynamics_ros.ros.emulator import parameters as declared
+from robot_dynamics_ros.ros.parameters import values
+from robot_dynamics_ros.ros.simulator.node import COMMAND_QOS, STATE_QOS, Simulator
+from robot_dynamics_ros.simulation.plant import Plant
+from robot_dynamics_ros.spatial.scalar import Array
+
+_OWN_FREQUENCY = 30.0  # rad/s, of the driver's own position controller
+_ROUNDING = 1e-9  # relative, that a rate limit forgives
+
+
+class DriverEmulator(Simulator):
+    """A simulated robot behind a driver profile.
+
+    Publishes and subscribes what the profile says, with the services of the simulator and
+    ``~/recover`` (after a reflex).
+
+    Raises:
+        RobotDynamicsError: A parameter, the profile or the description is refused.
+    """
+
+    NAME = 'driver_emulator'
+    PARAMETERS = declared.EMULATOR
+
+    # Building -----------------------------------------------------------------------------------
+
+    def _read_parameters(self) -> dict[str, Any]:
+        given = values(self, self.PARAMETERS)
+        self._profile = load_driver_profile(given['driver_profile'])
+        return declared.as_emulated(given, self._profile)
+
+    def _robot(self, description: str) -> RobotTree:
+        return robot_from_parameters(self._given, description, effort_limits(self._profile))
+
+    def _make_plant(self, tree: RobotTree) -> Plant:
+        self._driver = bind(self._profile, tree)
+        self._linked, self._driven = declared.emulated_plant(tree, self._given, self._profile)
+        self._q, self._v = np.zeros(tree.n), np.zeros(tree.n)
+        self._last_command = np.full(tree.n, np.nan)
+        self._reflex, self.lost_states = '', 0
+        self._own = make_stop_action('hold', tree, natural_frequency=_OWN_FREQUENCY)
+        self._own_anchor, self._own_effort = np.zeros(tree.n), np.zeros(tree.n)
+        self._own_holds = False
+        return self._linked
+
+    def _create_robot_topics(self, tree: RobotTree) -> None:
+        profile, driver = self._profile, self._driver
+        self._state = JointStateWriter(driver.command_names, effort=profile.state.effort != 'none')
+        if profile.state.velocity == 'differentiate':
+            self._state.message.velocity = array.array('d')
+        self._states = self.create_publisher(JointState, profile.state.topic, STATE_QOS)
+        form, topics = profile.command.form, driver.command_topics
+        kind: Any = {'group': Float64MultiArray, 'joint_state': JointState}.get(form, Float64)
+        heard: dict[str, Any] = {'group': self._on_command, 'joint_state': self._on_named}
+        self._commands = [
+            self.create_subscription(
+                kind, topic, heard.get(form) or partial(self._on_one, place), COMMAND_QOS
+            )
+            for place, topic in enumerate(topics)
+        ]
+        self.create_service(Trigger, '~/recover', self._on_recover)
+
+    # Commands -----------------------------------------------------------------------------------
+
+    def _on_command(self, msg: Float64MultiArray) -> None:
+        self._take(np.array(msg.data))
+
+    def _on_named(self, msg: JointState) -> None:
+        names = self._driver.command_names
+        complete = len(msg.effort) == len(msg.name) and sorted(msg.name) == sorted(names)
+        told = dict(zip(msg.name, msg.effort, strict=False)) if complete else {}
+        self._take(np.array([told[name] for name in names]) if complete else np.zeros(0))
+
+    def _take(self, command: Array) -> None:
+        """Take a command for all joints, in the driver's units and order."""
+        driver, ordered = self._driver, command
+        if len(command) == len(driver.order):
+            ordered = np.empty(len(command))
+            ordered[driver.order] = command
+            ordered = driver.commanded_effort(ordered)
+        self._received(self._inbox.take(ordered.tolist()))
+
+    def _on_one(self, place: int, msg: Float64) -> None:
+        i = int(self._driver.order[place])
+        effort = self._driver.effort_scale[i] * msg.data - self._driver.effort_offset[i]
+        self._received(self._inbox.take_one(i, float(effort)))
+
+    def _received(self, complete: bool) -> None:
+        if complete and self._reflex:
+            return
+        if complete and self._own_holds:
+            self._own_holds = False
+            self.get_logger().info('commands take over from the own controller')
+        super()._received(complete)
+
+    def _check_rate(self, command: Array) -> None:
+        """Stop with a reflex if the command changes faster than the profile allows."""
+        change = np.abs(command - self._last_command)
+        most = self._driver.rate_limit * self._linked.period
+        too_fast = change > most * (1.0 + _ROUNDING)
+        self._last_command[:] = command
+        if too_fast.any():
+            i = int(np.argmax(too_fast))
+            self._reflex = (
+                f'the command of {self._driver.names[i]} changed by {change[i]:.3g} in one '
+                f'period, more than {most[i]:.3g}'
+            )
+            self.get_logger().error(f'reflex: {self._reflex}; holding until ~/recover')
+            self._hold_here()
+
+    def _on_recover(self, _: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
+        response.success = bool(self._reflex)
+        response.message = f'was: {self._reflex}' if self._reflex else 'there was no reflex'
+        self._reflex = ''
+        return response
+
+    # The driver's own controller ----------------------------------------------------------------
+
+    def _hold_here(self) -> None:
+        self._driven.read(self._q, self._v)
+        self._own_anchor[:] = self._q
+        self._own_holds = True
+        self._last_command.fill(np.nan)
+
+    def _effort(self) -> Array:
+        if not self._own_holds and self._given['rate_check']:
+            self._check_rate(self._inbox.effort)
+        if not self._own_holds:
+            return self._inbox.effort
+        q, v = self._q, self._v
+        self._driven.read(q, v)
+        goal = declared.own_position(self._driven.plant.tree, self._given)
+        if goal is not None and not self._reflex:
+            reach = self._given['own_speed'] * self._linked.period
+            self._own_anchor += np.clip(goal - self._own_anchor, -reach, reach)
+        self._own.begin(self._own_anchor)
+        self._own.effort(q, v, True, self._own_effort)
+        self._own_effort -= self._driven.share
+        return self._own_effort
+
+    def _drop_stale_command(self, now: float) -> None:
+        if self._given['own_controller'] == 'none':
+            super()._drop_stale_command(now)
+            return
+        timeout = self._given['command_timeout_s']
+        if timeout and not self._own_holds and now - self._answered_at > timeout:
+            self.get_logger().warning(
+                f'{self._peer()}: no command for {timeout:g} s, the own controller holds'
+            )
+            self._hold_here()
+
+    # States -------------------------------------------------------------------------------------
+
+    def _to_first_state(self) -> None:
+        super()._to_first_state()
+        if self._given['own_controller'] == 'hold' and not self._lockstep:
+            self._hold_here()
+
+    def _publish_new_state(self) -> None:
+        if not self._linked.silent or not self._run.time_ns:
+            super()._publish_new_state()
+            return
+        self.lost_states += 1
+        if self._lockstep:
+            self._advance()  # nobody can answer a state that was lost
+
+    def _write_state(self, now: int) -> None:
+        driver, state, order = self._driver, self._state, self._driver.order
+        self._run.plant.read(self._q, self._v)
+        state.position[:] = driver.position_reading(self._q)[order]
+        state.velocity[:] = driver.velocity_reading(self._v)[order]
+        report = self._profile.state.effort
+        if report != 'none':
+            effort = self._driven.effort
+            if report == 'without_compensation':
+                effort = effort - self._driven.share
+            state.effort[:] = driver.effort_reading(effort)[order]
+        lost = self._pace.lost * round(self._linked.period * 1e9)
+        state.message.header.stamp = ns_to_stamp(self._origin_ns + now + lost)
+
+    def _restart_wall_clock(self) -> None:
+        super()._restart_wall_clock()
+        self._origin_ns = 0
+        if not self._lockstep:
+            self._origin_ns = self.get_clock().now().nanoseconds - self._run.time_ns
+
+    # Parameters ---------------------------------------------------------------------------------
+
+    def _check_change(self, changes: Mapping[str, Any]) -> None:
+        super()._check_change(changes)
+        declared.own_position(self._driven.plant.tree, {**self._given, **changes})

@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The driver emulator's parameters, and the robot behind a driver that they describe."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from robot_dynamics_ros.control.drivers.profile import DriverProfile
+from robot_dynamics_ros.errors import ParameterError, UnknownNameError
+from robot_dynamics_ros.model.robot_tree import RobotTree
+from robot_dynamics_ros.ros.parameters import ParameterSpec
+from robot_dynamics_ros.ros.simulator.parameters import SIMULATOR, exact_plant, imperfect
+from robot_dynamics_ros.simulation.drives import DrivenPlant, Drives
+from robot_dynamics_ros.simulation.jittery_link import LinkBehavior, LinkedPlant
+from robot_dynamics_ros.spatial.scalar import Array
+
+P = ParameterSpec
+
+OWN_CONTROLLERS = ('hold', 'none')
+
+#: What the profile decides instead, and what a driver is like unless told otherwise.
+_DECIDED = frozenset({'joints', 'command_form', 'period'})
+_DEFAULTS = {
+    'mode': 'real_time',
+    'publish_clock': False,
+    'substeps': 4,
+    'velocity_from_encoder': True,
+    'position_resolution': [1e-5],
+    'command_timeout_s': 0.1,
+}
+
+DRIVER = (
+    P('driver_profile', 'generic_ros2_control', 'Driver profile that is emulated: YAML file, or '
+      'name of a shipped one. It decides topics, names, units and the period.', fixed=True),
+    P('own_controller', 'hold', "The driver's own controller, until the first command and after "
+      'the last: hold (a stiff position controller) or none. Mode real_time.', fixed=True),
+    P('own_position', [0.0], 'Where it holds, rad or m, one per joint; a single number: where the '
+      'arm is.'),
+    P('own_speed', 0.5, 'Speed at which it goes there, rad/s or m/s.', 1e-3, 10.0),
+    P('rate_check', True, 'Whether a command that changes faster than the profile allows makes '
+      'the driver stop with a reflex, until ~/recover is called.', fixed=True),
+    P('torque_ripple', [0.0], 'Part of the effort that alternates with the position.', fixed=True),
+    P('cogging', [0.0], 'Effort that alternates with the position, N m or N.', fixed=True),
+    P('ripple_periods', [20.0], 'Periods of both per rad or m, times 2 pi.', fixed=True),
+    P('breakaway', [1.0], 'Coulomb friction at rest by that in motion, at least 1.', fixed=True),
+    P('command_jitter', 0, 'Most periods by which a command is late at random.', 0, 1000,
+      fixed=True),
+    P('state_jitter', 0, 'The same of a state.', 0, 1000, fixed=True),
+    P('command_loss', 0.0, 'Probability that a command is lost.', 0.0, 0.99, fixed=True),
+    P('state_loss', 0.0, 'Probability that a state is lost.', 0.0, 0.99, fixed=True),
+)  # fmt: skip
+
+EMULATOR = (
+    *(
+        replace(spec, default=_DEFAULTS.get(spec.name, spec.default))
+        for spec in SIMULATOR
+        if spec.name not in _DECIDED
+    ),
+    *DRIVER,
+)
+
+
+def as_emulated(given: Mapping[str, Any], profile: DriverProfile) -> dict[str, Any]:
+    """Return parameters with what the profile decides.
+
+    Raises:
+        UnknownNameError: There is no such controller of the driver's own.
+    """
+    if given['own_controller'] not in OWN_CONTROLLERS:
+        raise UnknownNameError('own controller', given['own_controller'], OWN_CONTROLLERS)
+    return {**given, 'joints': [''], 'period': 1.0 / profile.state.rate_hz}
+
+
+def emulated_plant(
+    tree: RobotTree, given: Mapping[str, Any], profile: DriverProfile
+) -> tuple[LinkedPlant, DrivenPlant]:
+    """Return the robot at the other end of its network, and the same at its drives.
+
+    Raises:
+        ParameterError: A value is refused.
+    """
+    drives = Drives(
+        ripple=given['torque_ripple'],
+        cogging=given['cogging'],
+        periods=given['ripple_periods'],
+        breakaway=given['breakaway'],
+        compensates=profile.compensated_by_driver,
+        payload_known=profile.payload_known_to_driver,
+    )
+    driven = DrivenPlant(exact_plant(tree, given), drives, tree)
+    link = LinkBehavior(
+        given['command_jitter'],
+        given['state_jitter'],
+        given['command_loss'],
+        given['state_loss'],
+        given['noise_seed'],
+    )
+    return LinkedPlant(imperfect(driven, given), link), driven
+
+
+def own_position(tree: RobotTree, given: Mapping[str, Any]) -> Array | None:
+    """Return where the driver's own controller shall hold; None: where the arm is.
+
+    Raises:
+        ParameterError: The count is neither 1 nor n, or a position is outside its limits.
+    """
+    value = np.array(given['own_position'], dtype=float)
+    if value.size == 1 < tree.n:
+        return None
+    if value.size != tree.n or not np.isfinite(value).all():
+        raise ParameterError('own_position', value.tolist(), f'give {tree.n} finite numbers')
+    outside = (value < tree.position_lower) | (value > tree.position_upper)
+    if outside.any():
+        name = tree.joint_names[int(np.argmax(outside))]
+        raise ParameterError('own_position', value.tolist(), f'joint {name!r} is out of limits')
+    return value

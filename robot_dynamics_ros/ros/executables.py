@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The executables of this package, one node each: for ``ros2 run`` and for the command line."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from functools import partial
+from importlib import import_module
+from typing import Any
+
+#: Module below this package and class of each executable's node.
+NODES = {
+    'controller': ('controller.node', 'Controller'),
+    'simulator': ('simulator.node', 'Simulator'),
+    'trajectory': ('trajectory.node', 'TrajectorySender'),
+    'recorder': ('recorder.node', 'Recorder'),
+    'monitor': ('monitor.node', 'MonitorNode'),
+    'driver_emulator': ('emulator.node', 'DriverEmulator'),
+    'gazebo_robot': ('gazebo.robot', 'GazeboRobot'),
+}
+
+
+def node_class(executable: str) -> Any:
+    """Return the class of an executable's node."""
+    module, name = NODES[executable]
+    return getattr(import_module(f'{__package__}.{module}'), name)
+
+
+def run_executable(executable: str, args: Sequence[str] | None = None) -> int:
+    """Run a node until it is finished or interrupted.
+
+    Args:
+        executable: One of ``NODES``.
+        args: Command line arguments; those of the process if None.
+
+    Returns:
+        The exit code, see :func:`robot_dynamics_ros.ros.spinning.run`.
+    """
+    spinning = import_module(f'{__package__}.spinning')
+    return int(spinning.run(node_class(executable), args))
+
+
+def __getattr__(name: str) -> Callable[[], None]:
+    """Return the entry point of an executable, such as ``executables:controller``."""
+    if name not in NODES:
+        raise AttributeError(f'module {__name__!r} has no attribute {name!r}')
+    return partial(_exit_with, name)
+
+
+def _exit_with(executable: str) -> None:
+    sys.exit(run_executable(executable))

@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The parts of a launch with Gazebo: server, bridge, the robot's place in the world."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+from xml.etree import ElementTree
+
+from launch.actions import ExecuteProcess
+from launch_ros.actions import Node
+
+from robot_dynamics_ros.errors import ConfigurationError, MissingDependencyError
+from robot_dynamics_ros.ros import launching
+from robot_dynamics_ros.ros.gazebo.bridge import bridge_file
+from robot_dynamics_ros.ros.launching import SHUTDOWN_SECONDS, SWITCH, Argument, package_node
+
+GUI = Argument('gui', 'true', "Whether to show Gazebo's window.", SWITCH)
+GZ_ARGS = Argument('gz_args', '', 'Further arguments of gz sim, such as "-v 4".')
+
+
+def require() -> None:
+    """Refuse to go on without Gazebo and its bridge.
+
+    Raises:
+        MissingDependencyError: One is not installed; tells the apt line.
+    """
+    launching.require(['ros_gz_bridge'], 'Gazebo', 'ros_gz')
+    if shutil.which('gz') is None:
+        raise MissingDependencyError('the command gz', 'Gazebo', launching.apt_line('ros_gz'))
+
+
+def server(given: SimpleNamespace) -> ExecuteProcess:
+    """Return Gazebo, paused: values ``world``, ``gui``, ``gz_args``."""
+    window = [] if given.gui else ['-s']
+    paths = [os.environ.get(name) for name in ('GZ_SIM_SYSTEM_PLUGIN_PATH', 'LD_LIBRARY_PATH')]
+    return ExecuteProcess(
+        cmd=['gz', 'sim', *window, *given.gz_args.split(), given.world],
+        name='gazebo',
+        output='screen',
+        additional_env={'GZ_SIM_SYSTEM_PLUGIN_PATH': os.pathsep.join(filter(None, paths))},
+        sigterm_timeout=str(SHUTDOWN_SECONDS),
+    )
+
+
+def bridge(
+    given: SimpleNamespace, robot: str, prefix: str = '', *, clock: bool = True
+) -> list[Node]:
+    """Return the bridge: value ``namespace``.
+
+    Args:
+        given: Values of the launch.
+        robot: A robot with a bridge file; empty: only the clock.
+        prefix: Prefix of the robot's names.
+        clock: Whether the clock is carried too.
+
+    Returns:
+        One node, or none if there is nothing to carry.
+    """
+    file = bridge_file(robot, prefix, clock=clock)
+    if file is None:
+        return []
+    return [
+        Node(
+            package='ros_gz_bridge',
+            executable='parameter_bridge',
+            name='gazebo_bridge',
+            namespace=given.namespace,
+            output='screen',
+            parameters=[{'config_file': str(file)}],
+        )
+    ]
+
+
+def robot_in_world(given: SimpleNamespace, urdf: str, **parameters: Any) -> Node:
+    """Return the node that inserts the robot: value ``world`` and those of a package's node.
+
+    Args:
+        given: Values of the launch.
+        urdf: Description with what Gazebo needs.
+        parameters: Further parameters of the node ``gazebo_robot``.
+    """
+    parameters = {'world': world_name(given.world), 'robot_description': urdf, **parameters}
+    return package_node('gazebo_robot', given, parameters)
+
+
+def world_name(file: str) -> str:
+    """Return the name of the world in an SDF file.
+
+    Raises:
+        ConfigurationError: There is no such file, or no world in it.
+    """
+    if not Path(file).is_file():
+        raise ConfigurationError(f'world {file!r}', 'no such file', 'give the path of an SDF file')
+    world = ElementTree.parse(file).getroot().find('world')
+    if world is None:
+        raise ConfigurationError(f'world {file!r}', 'has no <world>', 'give an SDF world')
+    return world.get('name', '')

@@ -1,0 +1,313 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The gazebo_robot node: puts a robot into a paused Gazebo world, lets time run when all is set.
+
+Order: the world is there; the robot is inserted; every controller is active and its first command
+has arrived; the world runs. A paused Gazebo publishes its joint states all the same, so that
+controllers start as they do on an arm at rest, and no arm falls meanwhile.
+
+Gazebo's system ApplyJointForce keeps the last force for ever. So the node stays, and its last act
+is to set the forces of its robot to zero.
+
+Gazebo is asked by its own command line, which is the same for Harmonic and Jetty and needs no
+Python bindings.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Generator, Sequence
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+from lifecycle_msgs.srv import GetState
+from rclpy.clock import Clock, ClockType
+from rclpy.node import Node
+from rclpy.qos import DurabilityPolicy, QoSProfile
+from rclpy.task import Future
+from std_msgs.msg import String
+
+from robot_dynamics_ros.errors import (
+    MissingDependencyError,
+    ParameterError,
+    PeerTimeoutError,
+    RobotDynamicsError,
+    SceneError,
+    UnknownNameError,
+)
+from robot_dynamics_ros.ros.parameters import ParameterSpec, declare, values
+
+P = ParameterSpec
+
+GAZEBO_ROBOT = (
+    P('world', 'arm', 'Name of the Gazebo world, as in its SDF file.', fixed=True),
+    P('model', '', "Name of the robot in that world; empty: the description's own.", fixed=True),
+    P('robot_description', '', 'URDF text of the robot, with what Gazebo needs in it.',
+      fixed=True),
+    P('pose', [0.0] * 6, 'Where it stands in the world: x, y, z in m; roll, pitch, yaw in rad.',
+      fixed=True),
+    P('publish_description', True, 'Whether to publish the topic robot_description.', fixed=True),
+    P('wait_for', ['controller'], 'Lifecycle nodes whose activation is waited for.', fixed=True),
+    P('unpause', 'ready', 'When to let time run: ready (once they are active), at_once (as soon '
+      'as the robot is there), never.', fixed=True),
+    P('stay', True, 'Whether to stay and set the forces to zero at the end; else the node ends '
+      'once all is done.', fixed=True),
+    P('timeout_s', 60.0, 'Longest wait for any one peer, s.', 0.1, 3600.0, fixed=True),
+)  # fmt: skip
+
+UNPAUSE = ('ready', 'at_once', 'never')
+LATCHED = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
+STEADY = Clock(clock_type=ClockType.STEADY_TIME)
+INSTALL = 'apt install ros-<distro>-ros-gz, or see https://gazebosim.org/docs'
+_TICK_S = 0.02
+_CALL_S = 5.0  # the command line needs a third of a second; a busy machine longer
+_DELIVERY_S = 0.3  # from "active" to the first command in Gazebo: two hops, ms each
+_ZEROS = 2  # the command line ends with its message, which a busy machine may lose by that
+_ACTIVE = 3  # lifecycle_msgs/State.PRIMARY_STATE_ACTIVE
+
+Steps = Generator[None, None, Any]
+
+
+def force_topics(description: str, model: str) -> list[str]:
+    """Return the Gazebo topics of the joint forces that a description declares.
+
+    Args:
+        description: URDF text.
+        model: The robot's name in the world.
+    """
+    return [
+        f'/model/{model}/joint/{name.text}/cmd_force'
+        for plugin in ElementTree.fromstring(description).iter('plugin')
+        if plugin.get('name') == 'gz::sim::systems::ApplyJointForce'
+        for name in plugin.iter('joint_name')
+    ]
+
+
+def insertion(file: Path, model: str, pose: Sequence[float]) -> str:
+    """Return the request (gz.msgs.EntityFactory as text) that inserts a robot.
+
+    Args:
+        file: URDF file.
+        model: Name it gets.
+        pose: x, y, z, m; roll, pitch, yaw, rad, about the fixed axes x, y, z in that order.
+    """
+    (x, y, z), half = pose[:3], [0.5 * angle for angle in pose[3:]]
+    (cr, cp, cy), (sr, sp, sy) = map(math.cos, half), map(math.sin, half)
+    return (
+        f'sdf_filename: "{file}", name: "{model}", pose: {{'
+        f'position: {{x: {x!r}, y: {y!r}, z: {z!r}}}, '
+        f'orientation: {{w: {cr * cp * cy + sr * sp * sy!r}, x: {sr * cp * cy - cr * sp * sy!r}, '
+        f'y: {cr * sp * cy + sr * cp * sy!r}, z: {cr * cp * sy - sr * sp * cy!r}}}}}'
+    )
+
+
+class GazeboRobot(Node):
+    """Inserts one robot, waits for the controllers, starts time; ends with zero forces.
+
+    Publishes, latched, ``robot_description``.
+
+    Attributes:
+        finished: Completes when all is done (unless the node stays), or something failed.
+
+    Raises:
+        ParameterError: There is no description, or the pose has not six numbers.
+        UnknownNameError: ``unpause`` is none of its values.
+        MissingDependencyError: Gazebo's command line is not installed.
+    """
+
+    def __init__(self) -> None:
+        super().__init__('gazebo_robot')
+        declare(self, GAZEBO_ROBOT)
+        self.finished = Future()
+        given = self._given = values(self, GAZEBO_ROBOT)
+        if given['unpause'] not in UNPAUSE:
+            raise UnknownNameError('unpause', given['unpause'], UNPAUSE)
+        if not given['robot_description']:
+            raise ParameterError('robot_description', '', 'give the URDF text of the robot')
+        if len(given['pose']) != 6:
+            raise ParameterError('pose', given['pose'], 'give x, y, z, roll, pitch, yaw')
+        if shutil.which('gz') is None:
+            raise MissingDependencyError('the command gz', 'the node gazebo_robot', INSTALL)
+        name = ElementTree.fromstring(given['robot_description']).get('name', '')
+        self._model = given['model'] or name
+        self._forces = force_topics(given['robot_description'], self._model)
+        self._inserted = False
+        if given['publish_description']:
+            self._description = self.create_publisher(String, 'robot_description', LATCHED)
+            self._description.publish(String(data=given['robot_description']))
+        self._steps = self._all_steps()
+        self._timer = self.create_timer(_TICK_S, self._proceed, clock=STEADY)
+
+    def on_stop(self) -> None:
+        """Leave no force and no process behind, whoever else still runs."""
+        self._steps.close()
+        if not (self._inserted and self._given['stay']):
+            return
+        end = time.monotonic() + _CALL_S
+        for _ in range(_ZEROS):
+            self._set_to_zero(end)
+        if self._forces:
+            self.get_logger().info(f'forces of {self._model} set to zero')
+
+    def _set_to_zero(self, end: float) -> None:
+        """Publish a zero for every force, all at once; by a time of the monotonic clock, s."""
+        calls = [
+            _start(['topic', '-t', topic, '-m', 'gz.msgs.Double', '-p', 'data: 0.0'])
+            for topic in self._forces
+        ]
+        for call in calls:
+            try:
+                call.wait(max(end - time.monotonic(), 0.0))
+            except subprocess.TimeoutExpired:
+                _kill(call)
+                call.wait()
+
+    def _proceed(self) -> None:
+        """Go on with the steps as far as they can go now."""
+        try:
+            next(self._steps)
+        except StopIteration:
+            self._timer.cancel()
+            if not self._given['stay'] and not self.finished.done():
+                self.finished.set_result(0)
+        except RobotDynamicsError as error:
+            self._timer.cancel()
+            if not self.finished.done():
+                self.finished.set_exception(error)
+
+    def _all_steps(self) -> Steps:
+        given, world = self._given, f'/world/{self._given["world"]}'
+        yield from self._insert(f'{world}/create')
+        if given['unpause'] == 'at_once':
+            yield from self._unpause(world)
+        for controller in filter(None, given['wait_for']):
+            yield from self._until_active(controller)
+        if given['unpause'] == 'ready':
+            yield from _wait(_DELIVERY_S)
+            yield from self._unpause(world)
+
+    def _insert(self, service: str) -> Steps:
+        given, model = self._given, self._model
+        yield from self._until_told(service, 'service', '-l')
+        with tempfile.TemporaryDirectory() as folder:  # Gazebo reads the file after its answer
+            file = Path(folder) / f'{model}.urdf'
+            file.write_text(given['robot_description'], encoding='utf-8')
+            yield from self._request(
+                service, 'EntityFactory', insertion(file, model, given['pose'])
+            )
+            yield from self._until_told(model, 'model', '--list')
+        self._inserted = True
+        self.get_logger().info(f'{model} is in the world {given["world"]}')
+
+    def _unpause(self, world: str) -> Steps:
+        yield from self._request(f'{world}/control', 'WorldControl', 'pause: false')
+        self.get_logger().info('time runs')
+
+    # Gazebo -------------------------------------------------------------------------------------
+
+    def _until_told(self, name: str, *question: str) -> Steps:
+        """Ask Gazebo the same again and again until a name is in its answer.
+
+        Raises:
+            PeerTimeoutError: It does not come.
+        """
+        end = time.monotonic() + self._given['timeout_s']
+        while True:
+            with contextlib.suppress(PeerTimeoutError):  # of one call: ask again
+                if name in (yield from self._gz(*question)).split():
+                    return
+            if time.monotonic() > end:
+                raise PeerTimeoutError('Gazebo', f'{question[0]} {name}', self._given['timeout_s'])
+
+    def _request(self, service: str, kind: str, request: str) -> Steps:
+        """Call a service of Gazebo that answers with a Boolean.
+
+        Raises:
+            SceneError: It was refused or not answered.
+        """
+        answer = yield from self._gz(
+            'service', '-s', service, '--reqtype', f'gz.msgs.{kind}', '--reptype',
+            'gz.msgs.Boolean', '--timeout', str(int(1e3 * _CALL_S)), '--req', request,
+        )  # fmt: skip
+        if 'data: true' not in answer:
+            raise SceneError(f'Gazebo service {service}', 'refused', answer.strip() or request)
+
+    def _gz(self, *arguments: str) -> Steps:
+        """Run Gazebo's command line; the value of the iteration is its output.
+
+        Raises:
+            PeerTimeoutError: It does not end.
+            SceneError: It fails.
+        """
+        call, late = _start(arguments), False
+        end = time.monotonic() + 2.0 * _CALL_S
+        try:
+            while call.poll() is None and not late:
+                yield
+                late = time.monotonic() > end
+        finally:
+            _kill(call)  # if it still runs: too late, or nobody wants the answer any more
+            output, errors = call.communicate()
+        if late:
+            raise PeerTimeoutError(f'gz {" ".join(arguments[:3])}', 'answer', 2.0 * _CALL_S)
+        if call.returncode:
+            raise SceneError(f'gz {" ".join(arguments[:3])}', 'failed', (errors or output).strip())
+        return output
+
+    # Controllers --------------------------------------------------------------------------------
+
+    def _until_active(self, name: str) -> Steps:
+        """Ask a lifecycle node again and again until it is active.
+
+        Raises:
+            PeerTimeoutError: It does not become active; says what it is instead.
+        """
+        client = self.create_client(GetState, f'{name}/get_state')
+        end, label, calls, again = time.monotonic() + self._given['timeout_s'], 'absent', [], 0.0
+        while True:
+            now = time.monotonic()
+            if client.service_is_ready() and now > again:
+                calls, again = [client.call_async(GetState.Request())], now + 0.2
+            states = [call.result().current_state for call in calls if call.done()]
+            if any(state.id == _ACTIVE for state in states):
+                break
+            label = states[0].label if states else label
+            if now > end:
+                raise PeerTimeoutError(
+                    name,
+                    f'activation (it is {label}; it needs joint states from Gazebo over the '
+                    'bridge)',
+                    self._given['timeout_s'],
+                )
+            yield
+        self.destroy_client(client)
+
+
+def _wait(seconds: float) -> Steps:
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        yield
+
+
+def _start(arguments: Sequence[str]) -> subprocess.Popen[str]:
+    """Start the command line in a session of its own, which no Ctrl-C reaches."""
+    return subprocess.Popen(
+        ['gz', *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def _kill(call: subprocess.Popen[str]) -> None:
+    """End a call that still runs: gz is a script, what it has started must end with it."""
+    if call.poll() is None:
+        os.killpg(call.pid, signal.SIGKILL)

@@ -1,0 +1,304 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the launch files share: arguments with a sentence each, nodes, clear refusals.
+
+A launch file lists its arguments, and a function that turns their values into actions::
+
+    ARGUMENTS = (Argument('robot', 'scara', 'Which shipped arm.', ('scara', 'four_dof')), ...)
+
+    def actions(given):
+        return [package_node('controller', given, {'law': given.law})]
+
+    def generate_launch_description():
+        return description(ARGUMENTS, actions)
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from ament_index_python.packages import PackageNotFoundError, get_package_prefix
+from launch import LaunchContext, LaunchDescription
+from launch.actions import (
+    DeclareLaunchArgument,
+    EmitEvent,
+    LogInfo,
+    OpaqueFunction,
+    RegisterEventHandler,
+)
+from launch.event_handlers import OnProcessExit
+from launch.events import Shutdown
+from launch.substitutions import LaunchConfiguration
+from launch_ros.actions import Node
+from launch_ros.parameter_descriptions import ParameterValue
+
+from robot_dynamics_ros.control.laws.registry import LAWS
+from robot_dynamics_ros.description.shipped import PACKAGE, ROBOTS, share_directory
+from robot_dynamics_ros.errors import ConfigurationError, MissingDependencyError
+
+SWITCH = ('true', 'false')
+SHUTDOWN_SECONDS = 10.0  # for the last safe command and for closing a bag
+
+
+@dataclass(frozen=True)
+class Argument:
+    """One argument of a launch file.
+
+    Attributes:
+        name: Its name.
+        default: Value if it is not given.
+        sentence: What it does, with the unit.
+        choices: Values it may have; any if empty. ``SWITCH`` makes it a bool.
+    """
+
+    name: str
+    default: str
+    sentence: str
+    choices: tuple[str, ...] = ()
+
+
+#: Arguments that several launch files have.
+ROBOT = Argument('robot', 'scara', 'Which shipped arm.', tuple(ROBOTS))
+LAW = Argument('law', 'computed_torque', 'Control law.', tuple(sorted(LAWS)))
+PROGRAM = Argument(
+    'program', '', 'Constraint program of law constraint_stabilization: a YAML file, or the name '
+    'of one in config/programs; empty: follow the motion.'
+)  # fmt: skip
+PREFIX = Argument('prefix', '', "Put before the arm's link and joint names.")
+NAMESPACE = Argument('namespace', '', 'Namespace of all nodes and topics.')
+PARAMS_FILE = Argument(
+    'params_file', '', 'Parameter file of the nodes; empty: config/<robot>.yaml of this package.'
+)
+RECORD = Argument('record', 'false', 'Whether to record an mcap bag.', SWITCH)
+BAG = Argument('bag', '', 'Folder of the bag, which must not exist yet; empty: named by the time.')
+MONITOR = Argument(
+    'monitor',
+    'false',
+    "Whether a second node computes the model's efforts live and compares them with the commanded "
+    'ones.',
+    SWITCH,
+)
+RVIZ = Argument('rviz', 'false', 'Whether to show the arm in RViz.', SWITCH)
+LOG_LEVEL = Argument(
+    'log_level', 'info', 'From which level on the nodes log.', ('debug', 'info', 'warn', 'error')
+)
+
+
+def description(
+    arguments: Sequence[Argument], actions: Callable[[SimpleNamespace], Iterable[Any]]
+) -> LaunchDescription:
+    """Return a launch description with these arguments.
+
+    Args:
+        arguments: Shown by ``ros2 launch ... --show-args`` in this order.
+        actions: Called with the values by name (bool for a ``SWITCH``, else text) when the launch
+            begins; returns what is to be done.
+    """
+
+    def begin(context: LaunchContext) -> list[Any]:
+        return list(actions(_values(arguments, context)))
+
+    declared = [
+        DeclareLaunchArgument(
+            argument.name,
+            default_value=argument.default,
+            description=argument.sentence,
+            choices=list(argument.choices) or None,
+        )
+        for argument in arguments
+    ]
+    return LaunchDescription([*declared, OpaqueFunction(function=begin)])
+
+
+def _values(arguments: Iterable[Argument], context: LaunchContext) -> SimpleNamespace:
+    """Return the arguments' values by name."""
+    found: dict[str, Any] = {}
+    for argument in arguments:
+        text = LaunchConfiguration(argument.name).perform(context)
+        found[argument.name] = text == 'true' if argument.choices == SWITCH else text
+    return SimpleNamespace(**found)
+
+
+def package_node(
+    executable: str,
+    given: SimpleNamespace,
+    parameters: Mapping[str, Any] | None = None,
+    remappings: Sequence[tuple[str, str]] = (),
+) -> Node:
+    """Return one of this package's nodes, named like its executable.
+
+    Args:
+        executable: Its executable.
+        given: Values with ``namespace``, ``params_file``, ``log_level`` and ``robot``.
+        parameters: What goes before the parameter file; text stays text.
+        remappings: Pairs of names.
+    """
+    own = {
+        name: ParameterValue(value, value_type=str) if isinstance(value, str) else value
+        for name, value in (parameters or {}).items()
+    }
+    return Node(
+        package=PACKAGE,
+        executable=executable,
+        name=executable,
+        namespace=given.namespace,
+        output='screen',
+        parameters=[*parameter_file(given), *([own] if own else [])],
+        remappings=list(remappings),
+        arguments=['--ros-args', '--log-level', f'{executable}:={given.log_level}'],
+        sigterm_timeout=str(SHUTDOWN_SECONDS),
+    )
+
+
+def parameter_file(given: SimpleNamespace) -> list[str]:
+    """Return the parameter file that was given, or that of the robot; none without either.
+
+    Raises:
+        ConfigurationError: It does not exist.
+    """
+    if not (given.params_file or given.robot):
+        return []
+    path = Path(given.params_file or share_directory() / 'config' / f'{given.robot}.yaml')
+    if not path.is_file():
+        raise ConfigurationError(
+            f'params_file {str(path)!r}', 'no such file', 'give another, or leave it out'
+        )
+    return [str(path)]
+
+
+def require(packages: Iterable[str], purpose: str, bundle: str = '') -> None:
+    """Refuse to go on without other packages.
+
+    Args:
+        packages: Names of ROS packages.
+        purpose: What needs them.
+        bundle: Package that brings all of them; empty: each by itself.
+
+    Raises:
+        MissingDependencyError: One is not installed; tells the apt line.
+    """
+    for package in packages:
+        try:
+            get_package_prefix(package)
+        except PackageNotFoundError as error:
+            remedy = apt_line(bundle or package)
+            raise MissingDependencyError(f'the package {package}', purpose, remedy) from error
+
+
+def apt_line(package: str) -> str:
+    """Return the command that installs a ROS package of the distribution in use."""
+    distro = os.environ.get('ROS_DISTRO', '<distro>')
+    return f'sudo apt install ros-{distro}-{package.replace("_", "-")}'
+
+
+def law(given: SimpleNamespace) -> dict[str, Any]:
+    """Return the controller's parameters for the values ``law`` and ``program``."""
+    return {'law': given.law, 'program': given.program}
+
+
+def follows_motion(given: SimpleNamespace) -> bool:
+    """Return whether the law follows a joint reference: gravity compensation and programs do not.
+
+    Args:
+        given: Values ``law`` and ``program``.
+    """
+    own_way = given.program if given.law == 'constraint_stabilization' else False
+    return not own_way and given.law != 'gravity_compensation'
+
+
+def recorder(
+    given: SimpleNamespace,
+    parameters: Mapping[str, Any] | None = None,
+    remappings: Sequence[tuple[str, str]] = (),
+) -> list[Node]:
+    """Return the recorder if it is wanted: values ``record`` and ``bag``."""
+    if not given.record:
+        return []
+    return [package_node('recorder', given, {'bag': given.bag, **(parameters or {})}, remappings)]
+
+
+def monitor(
+    given: SimpleNamespace,
+    parameters: Mapping[str, Any],
+    remappings: Sequence[tuple[str, str]] = (),
+) -> list[Node]:
+    """Return the monitor on the commands of the controller if it is wanted: value ``monitor``."""
+    if not given.monitor:
+        return []
+    source = {'effort_source': 'reference', 'use_sim_time': True}
+    return [package_node('monitor', given, {**source, **parameters}, remappings)]
+
+
+def visualization(
+    given: SimpleNamespace,
+    robot_description: str,
+    root: str,
+    remappings: Sequence[tuple[str, str]] = (),
+    *,
+    sim_time: bool = True,
+) -> list[Node]:
+    """Return robot_state_publisher and RViz if they are wanted: value ``rviz``.
+
+    Args:
+        given: Values with ``rviz`` and ``namespace``.
+        robot_description: URDF text.
+        root: Its root link, which RViz holds still.
+        remappings: Pairs of names, for both.
+        sim_time: Whether time is that of the topic clock.
+
+    Raises:
+        MissingDependencyError: One is not installed.
+    """
+    if not given.rviz:
+        return []
+    require(('robot_state_publisher', 'rviz2'), 'rviz:=true')
+    return [
+        state_publisher(given, robot_description, remappings, sim_time=sim_time),
+        Node(
+            package='rviz2',
+            executable='rviz2',
+            namespace=given.namespace,
+            parameters=[{'use_sim_time': sim_time}],
+            remappings=list(remappings),
+            arguments=['-d', str(share_directory() / 'config' / 'robot.rviz'), '-f', root],
+        ),
+    ]
+
+
+def state_publisher(
+    given: SimpleNamespace,
+    robot_description: str,
+    remappings: Sequence[tuple[str, str]] = (),
+    *,
+    sim_time: bool = True,
+) -> Node:
+    """Return robot_state_publisher: tf, and the topic robot_description."""
+    text = ParameterValue(robot_description, value_type=str)
+    return Node(
+        package='robot_state_publisher',
+        executable='robot_state_publisher',
+        namespace=given.namespace,
+        output='screen',
+        parameters=[{'robot_description': text, 'use_sim_time': sim_time}],
+        remappings=list(remappings),
+    )
+
+
+def ends_with(*essential: Any) -> list[RegisterEventHandler]:
+    """Return what shuts the whole scene down as soon as one of these actions ends."""
+
+    def handler(action: Any) -> RegisterEventHandler:
+        def on_exit(event: Any, context: LaunchContext) -> list[Any]:
+            if context.is_shutdown:
+                return []
+            reason = f'{event.process_name} ended with {event.returncode}'
+            told = LogInfo(msg=f'the scene ends: {reason}')
+            return [told, EmitEvent(event=Shutdown(reason=reason))]
+
+        return RegisterEventHandler(OnProcessExit(target_action=action, on_exit=on_exit))
+
+    return [handler(action) for action in essential]

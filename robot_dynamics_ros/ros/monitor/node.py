@@ -1,0 +1,293 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The monitor node: inverse dynamics of a running robot beside its controller, not in it.
+
+It listens (best effort, so that nobody waits for it) and never commands. Efforts of the model by
+one formulation and another, their difference, the parts by origin, and what is left of the
+efforts that acted go to topics; whether that is much, and which gravity would explain it, to
+/diagnostics.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+import numpy as np
+from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
+from rclpy.clock import Clock, ClockType
+from rclpy.node import Node
+from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
+from rclpy.task import Future
+from sensor_msgs.msg import JointState
+from std_msgs.msg import Float64, Float64MultiArray, String
+
+from robot_dynamics_ros.control.drivers.conversion import effort_limits
+from robot_dynamics_ros.control.setup import driver_share
+from robot_dynamics_ros.errors import MissingDependencyError, RobotDynamicsError
+from robot_dynamics_ros.estimation.model_monitor import ORIGINS, ModelMonitor, Summary
+from robot_dynamics_ros.estimation.model_steps import Instant, make_pairing
+from robot_dynamics_ros.estimation.model_verdict import Thresholds, judge, judge_difference
+from robot_dynamics_ros.model.from_parameters import robot_from_parameters
+from robot_dynamics_ros.model.payload import with_payload
+from robot_dynamics_ros.model.robot_tree import RobotTree
+from robot_dynamics_ros.ros.conversions import (
+    NANO,
+    JointStateWriter,
+    ns_to_stamp,
+    stamp_to_ns,
+)
+from robot_dynamics_ros.ros.driver_connection import (
+    DriverConnection,
+    bound,
+    profile_from_parameters,
+)
+from robot_dynamics_ros.ros.monitor import parameters as declared
+from robot_dynamics_ros.ros.parameters import declare, on_set_parameters, values
+from robot_dynamics_ros.ros.payload_parameters import payload_from_parameters
+from robot_dynamics_ros.symbolic.kernel import compile_kernel
+
+LATCHED = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
+LISTENING = QoSProfile(depth=200, reliability=ReliabilityPolicy.BEST_EFFORT)
+STEADY = Clock(clock_type=ClockType.STEADY_TIME)
+_WAITING = 200  # instants that wait for the effort of their stamp
+
+
+class MonitorNode(Node):
+    """Compares the efforts of a robot with its model.
+
+    Subscribes the joint states and, by ``effort_source``, the commands; publishes, as joint
+    states with efforts, ``~/effort``, ``~/other``, ``~/difference``, ``~/residual``,
+    ``~/inertia``, ``~/coriolis``, ``~/gravity``, ``~/armature``, ``~/friction``; and
+    ``/diagnostics``.
+
+    Attributes:
+        finished: Completes if a description that comes by topic is refused.
+
+    Raises:
+        RobotDynamicsError: A parameter or the description is refused.
+    """
+
+    def __init__(self) -> None:
+        super().__init__('monitor')
+        declare(self, declared.MONITOR)
+        self.finished = Future()
+        self._given = values(self, declared.MONITOR)
+        declared.check_choices(self._given)
+        self._ready = False
+        if self._given['robot'] or self._given['robot_description']:
+            self._begin('')
+        else:
+            self.create_subscription(String, 'robot_description', self._on_description, LATCHED)
+
+    # Building -----------------------------------------------------------------------------------
+
+    def _on_description(self, msg: String) -> None:
+        if self._ready:
+            return
+        try:
+            self._begin(msg.data)
+        except RobotDynamicsError as error:
+            if not self.finished.done():
+                self.finished.set_exception(error)
+
+    def _begin(self, description: str) -> None:
+        given = self._given
+        profile = profile_from_parameters(given)
+        limits = None if profile is None else effort_limits(profile)
+        self._tree = robot_from_parameters(given, description, limits)
+        self._driver = bound(profile, self._tree)
+        self._connection = DriverConnection(self._tree, given, self._driver)
+        self._thresholds = Thresholds.of(
+            self._tree, given['residual_warn'], given['residual_error']
+        )
+        self._pairing = make_pairing(
+            given['acceleration'], given['longest_step'], given['cutoff_hz']
+        )
+        self._carry(given)
+        self._effort = np.full(self._tree.n, np.nan)
+        self._origin_ns: int | None = None
+        self._last_ns = 0
+        self._waiting: dict[int, Instant] = {}
+        self._commanded: dict[int, Any] = {}
+        self._create_topics()
+        self._ready = True
+        on_set_parameters(self, self._check_change, self._apply_change)
+
+    def _carry(self, given: Mapping[str, Any]) -> None:
+        """Make the model of the robot with its payload."""
+        payload = payload_from_parameters(given)
+        tree = self._tree if payload is None else with_payload(self._tree, payload)
+        self._monitor = self._make_monitor(tree)
+        gravity = [
+            compile_kernel(robot, outputs=('gravity_forces',)).gravity_forces
+            for robot in (tree, self._tree)
+        ]
+        self._share = driver_share(self._tree, self._driver, *gravity)
+
+    def _make_monitor(self, tree: RobotTree) -> ModelMonitor:
+        given = self._given
+        formulation, friction = given['formulation'], given['friction']
+        try:
+            return ModelMonitor(tree, formulation, given['compare_with'], friction=friction)
+        except MissingDependencyError as error:
+            self.get_logger().warning(f'no comparison: {error}', once=True)
+            return ModelMonitor(tree, formulation, '', friction=friction)
+
+    def _create_topics(self) -> None:
+        names = self._tree.joint_names
+        self._states = self.create_subscription(
+            JointState, self._connection.state_topic, self._on_state, LISTENING
+        )
+        listen: dict[str, Callable[[], Any]] = {
+            'measured': lambda: None,
+            'reference': self._listen_to_reference,
+            'command': self._listen_to_commands,
+        }
+        listen[self._given['effort_source']]()
+        self._message = JointStateWriter(names, effort=True)
+        topics = ('effort', 'other', 'difference', 'residual', *ORIGINS)
+        self._topics = {
+            name: self.create_publisher(JointState, f'~/{name}', 10) for name in topics
+        }
+        self._diagnostics = self.create_publisher(DiagnosticArray, '/diagnostics', 10)
+        self.create_timer(self._given['diagnostics_period_s'], self._report, clock=STEADY)
+
+    def _listen_to_reference(self) -> None:
+        topic = f'{self._given["controller"]}/reference'
+        self.create_subscription(JointState, topic, self._on_reference, LISTENING)
+
+    def _listen_to_commands(self) -> None:
+        kind = self._connection.command_kind
+        for place, topic in enumerate(self._connection.command_topics):
+            heard = self._on_command if kind is not Float64 else partial(self._on_joint, place)
+            self.create_subscription(kind, topic, heard, LISTENING)
+
+    # What is heard ------------------------------------------------------------------------------
+
+    def _on_state(self, msg: JointState) -> None:
+        reader = self._connection.reader
+        if not reader.read(msg):
+            return
+        stamp = stamp_to_ns(msg.header.stamp) or self.get_clock().now().nanoseconds
+        if self._origin_ns is None:
+            self._origin_ns = stamp
+        self._connection.differentiate(stamp)
+        if self._given['effort_source'] == 'measured':
+            self._effort = self._connection.motor_effort(msg, self._share)
+        before, self._last_ns = self._last_ns, stamp
+        elapsed = (stamp - self._origin_ns) / NANO
+        instant = self._pairing.take(elapsed, reader.q, reader.v, self._effort)
+        if instant is None:
+            return
+        if self._given['effort_source'] == 'reference' and self._pairing.name != 'filtered':
+            self._await_effort(before, instant)
+        else:
+            self._explain(before, instant)
+
+    def _on_reference(self, msg: JointState) -> None:
+        if len(msg.effort) != self._tree.n:
+            return
+        stamp = stamp_to_ns(msg.header.stamp)
+        self._effort = self._of_motors(np.array(msg.effort))
+        if stamp in self._waiting:
+            self._explain(stamp, self._waiting.pop(stamp)._replace(effort=self._effort))
+        else:
+            self._commanded[stamp] = self._effort
+            _forget(self._commanded)
+
+    def _await_effort(self, stamp: int, instant: Instant) -> None:
+        """Explain an instant as soon as the command of its stamp is known."""
+        if stamp in self._commanded:
+            self._explain(stamp, instant._replace(effort=self._commanded.pop(stamp)))
+        else:
+            self._waiting[stamp] = instant
+            _forget(self._waiting)
+
+    def _on_command(self, msg: Float64MultiArray | JointState) -> None:
+        told = msg.effort if isinstance(msg, JointState) else msg.data
+        if len(told) == self._tree.n:
+            self._effort = self._of_motors(self._connection.effort_of_command(np.array(told)))
+
+    def _on_joint(self, place: int, msg: Float64) -> None:
+        self._effort = self._effort.copy()
+        index, effort = self._connection.joint_effort_of_command(place, msg.data)
+        share = 0.0 if self._share is None else self._share_now()[index]
+        self._effort[index] = effort + share
+
+    def _of_motors(self, commanded: Any) -> Any:
+        """Return what the motors give under a command: it, and what the driver adds."""
+        return commanded if self._share is None else commanded + self._share_now()
+
+    def _share_now(self) -> Any:
+        reader = self._connection.reader
+        return self._share.update(reader.q, reader.v)
+
+    # What is told -------------------------------------------------------------------------------
+
+    def _explain(self, stamp: int, instant: Instant) -> None:
+        found = self._monitor.explain(instant)
+        message = self._message
+        message.message.header.stamp = ns_to_stamp(stamp)
+        message.position[:], message.velocity[:] = instant.q, instant.v
+        told = {'effort': found.effort, 'residual': found.residual, **found.parts}
+        if found.other is not None:
+            told |= {'other': found.other, 'difference': found.difference}
+        for name, effort in told.items():
+            publisher = self._topics[name]
+            if publisher.get_subscription_count():
+                message.effort[:] = effort
+                publisher.publish(message.message)
+
+    def _report(self) -> None:
+        summary = self._monitor.summary()
+        statuses = [self._status('model', *judge(summary, self._thresholds, self._tree), summary)]
+        compared = self._monitor.compared
+        if compared and summary.count:
+            names = (self._given['formulation'], compared)
+            statuses.append(self._status('formulations', *judge_difference(summary, names)))
+        array = DiagnosticArray(status=statuses)
+        array.header.stamp = self.get_clock().now().to_msg()
+        self._diagnostics.publish(array)
+
+    def _status(
+        self, subject: str, level: int, text: str, summary: Summary | None = None
+    ) -> DiagnosticStatus:
+        told = {} if summary is None else self._figures(summary)
+        name = self.get_fully_qualified_name().lstrip('/')
+        return DiagnosticStatus(
+            level=bytes([level]),
+            name=f'{name}: {subject}',
+            message=text,
+            hardware_id=self._tree.name,
+            values=[KeyValue(key=key, value=value) for key, value in told.items()],
+        )
+
+    def _figures(self, summary: Summary) -> dict[str, str]:
+        found = {'instants': str(summary.count), 'gaps': str(self._pairing.gaps)}
+        for i, name in enumerate(self._tree.joint_names):
+            if summary.known[i]:
+                found[f'{name} residual rms'] = f'{summary.rms[i]:.3e}'
+                found[f'{name} residual largest'] = f'{summary.largest[i]:.3e}'
+        if summary.gravity is not None:
+            fitted = ', '.join(f'{x:.4f}' for x in summary.gravity.fitted)
+            found['gravity that fits best'] = fitted
+            found['residual explained by it'] = f'{100.0 * summary.gravity.explained:.0f} %'
+        return found
+
+    # Parameters ---------------------------------------------------------------------------------
+
+    def _check_change(self, changes: Mapping[str, Any]) -> None:
+        payload = payload_from_parameters({**self._given, **changes})
+        if payload is not None:
+            with_payload(self._tree, payload)
+
+    def _apply_change(self, changes: Mapping[str, Any]) -> None:
+        self._given = values(self, declared.MONITOR)
+        self._carry(self._given)
+
+
+def _forget(stamps: dict[int, Any]) -> None:
+    """Drop the oldest of what nobody has asked for."""
+    while len(stamps) > _WAITING:
+        del stamps[next(iter(stamps))]

@@ -1,0 +1,230 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The recorder node: everything that matters of a run, byte for byte, on the clock of its states.
+
+Messages stay serialized from the network to the bag. Which time each of them gets is told in
+``analysis/stamping.py``.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Mapping
+from functools import partial
+
+from rclpy.clock import Clock, ClockType
+from rclpy.event_handler import SubscriptionEventCallbacks
+from rclpy.executors import SingleThreadedExecutor
+from rclpy.node import Node
+from rclpy.qos import ReliabilityPolicy
+from rclpy.task import Future
+from std_srvs.srv import Trigger
+
+from robot_dynamics_ros.recordings.bag.reader import BagWriter
+from robot_dynamics_ros.recordings.timestamp_assignment import TimestampAssigner
+from robot_dynamics_ros.ros.conversions import NANO
+from robot_dynamics_ros.ros.parameters import ParameterSpec, declare, values
+from robot_dynamics_ros.ros.recorder.stream import COMMANDS, STATES, Stream, Topic, topics_of
+from robot_dynamics_ros.ros.spinning import EXIT_FAILED
+
+P = ParameterSpec
+
+RECORDER = (
+    P('bag', '', 'Folder of the bag, which must not exist; empty: bag_<date and time>.',
+      fixed=True),
+    P('controller', 'controller', 'Name of the controller node whose topics are recorded.',
+      fixed=True),
+    P('record_clock', False, 'Whether /clock is recorded.', fixed=True),
+    P('extra_topics', [''], "Further topics, each 'name' (its type is looked up once somebody "
+      "publishes it) or 'name package/msg/Type'.", fixed=True),
+    P('max_duration_s', 0.0, 'Length of the recording on the clock of the states, s; 0: until '
+      'stopped.', 0.0, 1e9, fixed=True),
+    P('progress', False, 'Whether lines "progress <time of the states in s>" go to stdout.',
+      fixed=True),
+    P('fail_on_loss', True, 'Whether lost messages make the exit code 1.', fixed=True),
+)  # fmt: skip
+
+STEADY = Clock(clock_type=ClockType.STEADY_TIME)
+_GATHER_S = 0.002  # taking together what has gathered needs 2/5 of the processor time
+_QUIET_S = 0.1
+_LAST_ROUNDS = 10
+
+
+class Recorder(Node):
+    """Records joint states, commands, references, descriptions, parameters, diagnostics.
+
+    What an unanswered or paused simulator makes its peers repeat is recorded once. The service
+    ``~/ready`` succeeds once states and commands have arrived, and with them, where there are any,
+    the controller's parameters and the robot's description.
+
+    Attributes:
+        finished: Completes when the recording is over; its result is the exit code.
+
+    Raises:
+        RobotDynamicsError: The bag exists already, or a topic's type is not known.
+    """
+
+    # With message info the EventsExecutor of rclpy 7.1 fails; here throughput counts, not latency.
+    make_executor = SingleThreadedExecutor
+
+    def __init__(self) -> None:
+        super().__init__('recorder')
+        declare(self, RECORDER)
+        given = values(self, RECORDER)
+        self.finished = Future()
+        self._fail_on_loss, self._progress = given['fail_on_loss'], given['progress']
+        self._max_ns = round(given['max_duration_s'] * NANO)
+        self._first_ns: int | None = None
+        self._end_sent = sys.maxsize
+        self._newest_ns = 0
+        topics = topics_of(given['controller'])
+        if given['record_clock']:
+            topics.append(Topic('/clock', 'rosgraph_msgs/msg/Clock'))
+        extra = [text.split() for text in given['extra_topics'] if text]
+        topics += [Topic(text[0], text[1]) for text in extra if len(text) > 1]
+        self._unknown = [text[0] for text in extra if len(text) == 1]
+        streams = [Stream(topic) for topic in topics]
+        self._bag = BagWriter(given['bag'] or time.strftime('bag_%Y_%m_%d-%H_%M_%S'))
+        self._stamper = TimestampAssigner(self._bag.write)
+        self._streams: list[Stream] = []
+        for stream in streams:
+            self._begin(stream)
+        self.create_service(Trigger, '~/ready', self._on_ready)
+        self.create_timer(_QUIET_S, self._look_around, clock=STEADY)
+        self.get_logger().info(f'recording to {self._bag.path}')
+
+    def on_stop(self) -> None:
+        """Take what is still on its way, close the bag, report."""
+        for _ in range(_LAST_ROUNDS):
+            time.sleep(_QUIET_S)
+            if not self._take_all():
+                break
+        self._stamper.close()
+        self._note_latency()
+        self._bag.close()
+        lost = self._report()
+        if lost and self._fail_on_loss and not self.finished.done():
+            self.finished.set_result(EXIT_FAILED)
+
+    def _begin(self, stream: Stream) -> None:
+        self._subscribe(stream)
+        if stream.name in self._bag.counts:
+            self.destroy_subscription(stream.subscription)
+            return
+        self._bag.add_topic(stream.name, stream.topic.kind, latched=stream.topic.latched)
+        self._stamper.add_topic(stream.name)
+        self._streams.append(stream)
+
+    def _subscribe(self, stream: Stream) -> None:
+        if stream.subscription is not None:
+            self.destroy_subscription(stream.subscription)
+        stream.subscription = self.create_subscription(
+            stream.message_type,
+            stream.topic.name,
+            partial(self._on_message, stream),
+            stream.qos(),
+            event_callbacks=SubscriptionEventCallbacks(message_lost=stream.count_lost),
+            raw=True,
+        )
+
+    # Messages -----------------------------------------------------------------------------------
+
+    def _on_message(self, stream: Stream, data: bytes, info: Mapping[str, int]) -> None:
+        self._record(stream, data, info)
+        self._take_all()
+        time.sleep(_GATHER_S)
+
+    def _take_all(self) -> int:
+        """Record every message that has arrived; return how many."""
+        count = 0
+        for stream in self._streams:
+            with stream.subscription.handle:
+                take = stream.subscription.handle.take_message
+                while (taken := take(stream.message_type, True)) is not None:
+                    self._record(stream, *taken)
+                    count += 1
+        return count
+
+    def _record(self, stream: Stream, data: bytes, info: Mapping[str, int]) -> None:
+        stream.received += 1
+        stamp, sent = stream.stamp(data), info['source_timestamp']
+        if sent >= self._end_sent:
+            return
+        if stream.topic is not STATES:
+            self._stamper.add(stream.name, sent, stamp, data)
+            return
+        self._newest_ns = stamp
+        if self._first_ns is None or stamp < self._first_ns:
+            self._first_ns = stamp
+        if not self._max_ns or stamp - self._first_ns <= self._max_ns:
+            self._stamper.add_state(stream.name, sent, stamp, data)
+        else:
+            self._end_sent = sent
+            self.finished.set_result(0)
+
+    # Peers --------------------------------------------------------------------------------------
+
+    def _look_around(self) -> None:
+        """Find topics of unknown type; follow publishers that offer best effort only."""
+        if self._progress:
+            print(f'progress {self._newest_ns / NANO:.3f}', flush=True)
+        known = dict(self.get_topic_names_and_types()) if self._unknown else {}
+        for name in tuple(self._unknown):
+            kinds = known.get(self.resolve_topic_name(name))
+            if kinds:
+                self._unknown.remove(name)
+                self._begin(Stream(Topic(name, kinds[0])))
+        for stream in self._streams:
+            offered = self.get_publishers_info_by_topic(stream.name)
+            best_effort = any(
+                info.qos_profile.reliability == ReliabilityPolicy.BEST_EFFORT for info in offered
+            )
+            if best_effort and stream.reliable:
+                stream.reliable = False
+                self.get_logger().warning(f'{stream.name} is offered as best effort')
+                self._subscribe(stream)
+
+    def _on_ready(self, _: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
+        missing = [
+            stream.name
+            for stream in self._streams
+            if not stream.received and self._is_awaited(stream)
+        ]
+        response.success = not missing
+        response.message = f'nothing yet on {", ".join(missing)}' if missing else 'recording'
+        return response
+
+    def _is_awaited(self, stream: Stream) -> bool:
+        offered = stream.topic.at_once and self.count_publishers(stream.name)
+        return bool(offered) or stream.topic in (STATES, COMMANDS)
+
+    def _note_latency(self) -> None:
+        """Put the times from state to command into the bag's metadata."""
+        answers = {
+            stream.name for stream in self._streams if not (stream.stamped or stream.topic.latched)
+        }
+        for topic in answers & self._stamper.answer_times.keys():
+            times = self._stamper.answer_times[topic]
+            ordered = sorted(times)
+            for percent in (50, 99):
+                value = ordered[percent * (len(ordered) - 1) // 100]
+                self._bag.note(f'{topic} latency_p{percent}_us', f'{value * 1e-3:.1f}')
+
+    def _report(self) -> int:
+        """Log what was recorded; return how many messages were lost."""
+        log = self.get_logger()
+        for stream in self._streams:
+            if stream.received:
+                log.info(
+                    f'{stream.name}: {self._bag.counts[stream.name]} recorded, '
+                    f'{self._stamper.repeated[stream.name]} repeated, {stream.lost} lost'
+                )
+        lost = sum(stream.lost for stream in self._streams)
+        if lost:
+            log.error(f'{lost} messages were lost: the recorder could not keep up')
+        if self._stamper.jumps:
+            log.warning(f'time went back {self._stamper.jumps} times')
+        if not self._stamper.states:
+            log.warning(f'nothing came on {self._streams[0].name}')
+        log.info(f'closed {self._bag.path}')
+        return lost

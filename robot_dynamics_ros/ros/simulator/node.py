@@ -1,0 +1,369 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The simulator node: a plant behind the topics of a real robot.
+
+Lockstep protocol
+    State k is published with stamp ``k * period``. The simulator waits for exactly one command
+    that answers it, applies it over one period, publishes state k + 1, and so on, as fast as it
+    can: the result depends on no clock and no machine. A command answers a state if it comes after
+    the state was published; what waits in the queue before is superfluous (a stop action, say) and
+    dropped. A command that is not finite or of a wrong size is refused, counted and never applied.
+    A state that is not answered is published again, with the same stamp, every
+    ``republish_period_s`` of wall time, so that a peer that starts late or anew can go on; after
+    ``lockstep_timeout_s`` the missing peer is named.
+
+    While paused, the last command that answers the present state is kept: unpausing begins with
+    it, so that the moment of unpausing changes nothing.
+
+Real time
+    Steps at a fixed rate of wall time and holds the last command, as a drive does; late steps are
+    made up for, up to ``_CATCH_UP`` at once, and time that is lost beyond is counted.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+from rclpy.clock import Clock, ClockType
+from rclpy.node import Node
+from rclpy.qos import DurabilityPolicy, QoSProfile
+from rclpy.task import Future
+from rosgraph_msgs.msg import Clock as ClockMessage
+from sensor_msgs.msg import JointState
+from std_msgs.msg import Float64, Float64MultiArray, String
+from std_srvs.srv import SetBool, Trigger
+
+from robot_dynamics_ros.errors import PeerTimeoutError, RobotDynamicsError
+from robot_dynamics_ros.model.from_parameters import robot_from_parameters
+from robot_dynamics_ros.model.robot_tree import RobotTree
+from robot_dynamics_ros.ros.conversions import JointStateWriter, ns_to_stamp
+from robot_dynamics_ros.ros.parameters import declare, on_set_parameters, values
+from robot_dynamics_ros.ros.simulator import parameters as declared
+from robot_dynamics_ros.ros.simulator.command_buffer import CommandBuffer
+from robot_dynamics_ros.simulation.pace import Pace
+from robot_dynamics_ros.simulation.plant import Plant
+from robot_dynamics_ros.simulation.run import SimulationRun
+from robot_dynamics_ros.spatial.scalar import Array
+
+LATCHED = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
+STATE_QOS = QoSProfile(depth=2000)  # reliable and deep: a recorder that falls behind loses nothing
+COMMAND_QOS = QoSProfile(depth=10)
+STEADY = Clock(clock_type=ClockType.STEADY_TIME)
+_CATCH_UP = 10
+_QUIET_S = 1.0  # least time between two warnings of a kind
+
+
+class Simulator(Node):
+    """A simulated robot on topics.
+
+    Publishes ``joint_states`` (effort: what acted during the step before), ``/clock`` and,
+    latched, ``robot_description``. Subscribes ``effort_controller/commands`` or
+    ``<joint>/cmd_force``. Services ``~/pause`` (SetBool), ``~/reset`` (to the first state, paused)
+    and ``~/step`` (one step while paused).
+
+    Attributes:
+        finished: Completes when the run is over: end of time, missing peer, divergence.
+
+    Raises:
+        RobotDynamicsError: A parameter or the description is refused.
+    """
+
+    NAME = 'simulator'
+    PARAMETERS = declared.SIMULATOR
+
+    def __init__(self) -> None:
+        super().__init__(self.NAME)
+        declare(self, self.PARAMETERS)
+        self.finished = Future()
+        self._given = self._read_parameters()
+        declared.check_choices(self._given)
+        self._ready = False
+        if self._given['robot'] or self._given['robot_description']:
+            tree = self._robot('')
+            self._begin(tree)
+            if self._given['publish_description']:
+                self._description = self.create_publisher(String, 'robot_description', LATCHED)
+                self._description.publish(String(data=tree.xml))
+        else:
+            self.get_logger().info('waiting for a robot on the topic robot_description')
+            self.create_subscription(String, 'robot_description', self._on_description, LATCHED)
+
+    def on_stop(self) -> None:
+        """Say what happened."""
+        if self._ready:
+            inbox, run = self._inbox, self._run
+            self.get_logger().info(
+                f'{run.plant.steps} steps to t = {run.time:.6f} s; commands: {inbox.accepted} '
+                f'taken, {inbox.refused} refused, {self._superfluous} superfluous; '
+                f'{self._pace.lost} steps of real time lost'
+            )
+
+    # Building -----------------------------------------------------------------------------------
+
+    def _on_description(self, msg: String) -> None:
+        if self._ready:
+            return
+        try:
+            self._begin(self._robot(msg.data))
+        except RobotDynamicsError as error:
+            self._end(error)
+
+    def _read_parameters(self) -> dict[str, Any]:
+        return values(self, self.PARAMETERS)
+
+    def _robot(self, description: str) -> RobotTree:
+        return robot_from_parameters(self._given, description)
+
+    def _make_plant(self, tree: RobotTree) -> Plant:
+        return declared.plant_from_parameters(tree, self._given)
+
+    def _begin(self, tree: RobotTree) -> None:
+        given = self._given
+        plant = self._make_plant(tree)
+        first = declared.initial_state(tree, given)
+        self._run = SimulationRun(plant, *first, given['end_time_s'])
+        self._schedule_payload()
+        self._inbox = CommandBuffer(tree, given['joints'])
+        self._clock_ns = round(given['clock_period'] * 1e9)
+        self._lockstep = given['mode'] == 'lockstep'
+        self._paused = given['start_paused']
+        self._pace = Pace(given['period'] / given['real_time_factor'], _CATCH_UP)
+        self._superfluous = 0
+        self._create_topics(tree)
+        self._ready = True
+        # A process's first line of log takes rclpy tens of milliseconds: none may wait for them.
+        self.get_logger().info(f'{tree.name}: {given["mode"]}, steps of {given["period"]:g} s')
+        on_set_parameters(self, self._check_change, self._apply_change)
+        self._to_first_state()
+
+    def _create_topics(self, tree: RobotTree) -> None:
+        given = self._given
+        self._create_robot_topics(tree)
+        self._clock_message = ClockMessage()
+        self._clock_publisher = (
+            self.create_publisher(ClockMessage, '/clock', 10) if given['publish_clock'] else None
+        )
+        self.create_service(SetBool, '~/pause', self._on_pause)
+        self.create_service(Trigger, '~/reset', self._on_reset)
+        self.create_service(Trigger, '~/step', self._on_step)
+        self.create_timer(given['republish_period_s'], self._on_idle, clock=STEADY)
+        if not self._lockstep:
+            self.create_timer(self._pace.period, self._on_rate, clock=STEADY)
+
+    def _create_robot_topics(self, tree: RobotTree) -> None:
+        given = self._given
+        self._state = JointStateWriter(tree.joint_names, effort=True)
+        self._states = self.create_publisher(JointState, 'joint_states', STATE_QOS)
+        if given['command_form'] == 'group':
+            self._commands = [
+                self.create_subscription(
+                    Float64MultiArray, 'effort_controller/commands', self._on_command, COMMAND_QOS
+                )
+            ]
+        else:
+            self._commands = [
+                self.create_subscription(
+                    Float64,
+                    f'{name}/cmd_force',
+                    partial(self._on_joint_command, index),
+                    COMMAND_QOS,
+                )
+                for index, name in enumerate(self._inbox.joints)
+            ]
+
+    # Commands -----------------------------------------------------------------------------------
+
+    def _on_command(self, msg: Float64MultiArray) -> None:
+        self._received(self._inbox.take(msg.data))
+
+    def _on_joint_command(self, index: int, msg: Float64) -> None:
+        self._received(self._inbox.take_one(index, msg.data))
+
+    def _received(self, complete: bool) -> None:
+        if complete:
+            self._answered = True
+            self._answered_at = time.monotonic()
+            if self._lockstep and not self._paused:
+                self._advance()
+        elif self._inbox.refused > self._refusals_told:
+            self._refusals_told = self._inbox.refused
+            self.get_logger().warning(
+                f'command {self._inbox.refused} refused: {self._inbox.last_refusal}',
+                throttle_duration_sec=_QUIET_S,
+            )
+
+    def _drop_superfluous(self) -> None:
+        """Empty the queues: what came before a state is published does not answer it."""
+        self._inbox.expect()
+        for subscription in self._commands:
+            with subscription.handle:
+                while subscription.handle.take_message(subscription.msg_type, False) is not None:
+                    self._superfluous += 1
+
+    # Time ---------------------------------------------------------------------------------------
+
+    def _advance(self) -> None:
+        """Step under the command at hand and publish the next state."""
+        try:
+            ended = self._run.advance(self._effort())
+        except RobotDynamicsError as error:
+            self._end(error)
+            return
+        self._publish_new_state()
+        if ended:
+            self._paused = True
+            self.get_logger().info(f'end of the run: t = {self._run.time:.6f} s')
+            if self._given['on_end'] == 'exit':
+                self._end(None)
+
+    def _effort(self) -> Array:
+        """Return the efforts of the coming step, shape (n,), N m or N."""
+        return self._inbox.effort
+
+    def _to_first_state(self) -> None:
+        self._refusals_told = self._inbox.refused
+        self._run.restart()
+        self._inbox.clear()
+        self._next_clock = 0
+        self._restart_wall_clock()
+        self._publish_new_state()
+
+    def _publish_new_state(self) -> None:
+        now = self._run.time_ns
+        self._write_state(now)
+        self._answered = False
+        self._timeouts = 0
+        self._published_at = self._sent_at = time.monotonic()
+        if self._lockstep:
+            self._drop_superfluous()
+        self._states.publish(self._state.message)
+        if self._clock_publisher is not None and now >= self._next_clock:
+            self._next_clock = now - now % self._clock_ns + self._clock_ns
+            self._clock_message.clock = self._state.message.header.stamp
+            self._clock_publisher.publish(self._clock_message)
+
+    def _write_state(self, now: int) -> None:
+        """Write the present state, of the time now in ns, into the message."""
+        state, plant = self._state, self._run.plant
+        plant.read(state.position, state.velocity)
+        state.effort[:] = plant.effort
+        state.message.header.stamp = ns_to_stamp(now)
+
+    def _on_idle(self) -> None:
+        """Send an unanswered or paused state again; name a peer that does not answer."""
+        now = time.monotonic()
+        waiting = self._paused or self._lockstep
+        if not waiting or now - self._sent_at < self._given['republish_period_s']:
+            return
+        self._sent_at = now
+        self._states.publish(self._state.message)
+        if self._clock_publisher is not None:
+            self._clock_message.clock = self._state.message.header.stamp
+            self._clock_publisher.publish(self._clock_message)
+        waited = now - self._published_at
+        if not self._paused and waited > (self._timeouts + 1) * self._given['lockstep_timeout_s']:
+            self._timeouts += 1
+            self._on_peer_timeout(waited)
+
+    def _on_peer_timeout(self, waited: float) -> None:
+        error = PeerTimeoutError(
+            self._peer(), f'command answering the state at t = {self._run.time:.6f} s', waited
+        )
+        if self._given['on_peer_timeout'] == 'exit':
+            self._end(error)
+            return
+        self.get_logger().warning(str(error))
+        if self._given['on_peer_timeout'] == 'zero':
+            self._inbox.clear()
+            self._advance()
+
+    def _peer(self) -> str:
+        """Name who should have sent the command."""
+        topic = self._commands[0].topic_name
+        senders = sorted(
+            f'{info.node_namespace.rstrip("/")}/{info.node_name}'
+            for info in self.get_publishers_info_by_topic(topic)
+        )
+        if senders:
+            return f'{", ".join(senders)}, publisher of {topic}'
+        return f'no publisher of {topic}'
+
+    def _on_rate(self) -> None:
+        """Make the steps that are due by wall time."""
+        if self._paused:
+            self._restart_wall_clock()
+            return
+        now = time.monotonic()
+        for _ in range(self._pace.due(now)):
+            self._drop_stale_command(now)
+            self._advance()
+            if self._paused or self.finished.done():
+                return
+
+    def _drop_stale_command(self, now: float) -> None:
+        timeout = self._given['command_timeout_s']
+        if timeout and now - self._answered_at > timeout and self._inbox.effort.any():
+            self._inbox.clear()
+            self.get_logger().warning(
+                f'{self._peer()}: no command for {timeout:g} s, zero effort acts',
+                throttle_duration_sec=_QUIET_S,
+            )
+
+    def _restart_wall_clock(self) -> None:
+        self._answered_at = time.monotonic()
+        self._pace.restart(self._answered_at)
+
+    def _end(self, error: RobotDynamicsError | None) -> None:
+        self._paused = True
+        if self.finished.done():
+            return
+        if error is None:
+            self.finished.set_result(0)
+        else:
+            self.finished.set_exception(error)
+
+    # Services and parameters --------------------------------------------------------------------
+
+    def _on_pause(self, request: SetBool.Request, response: SetBool.Response) -> SetBool.Response:
+        self._paused = request.data
+        response.success = True
+        response.message = f'{"paused" if self._paused else "running"} at t = {self._run.time:.6f}'
+        if self._lockstep and not self._paused:
+            self._published_at = time.monotonic()
+            if self._answered:
+                self._advance()
+        return response
+
+    def _on_reset(self, _: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
+        self._paused = True
+        self._to_first_state()
+        response.success, response.message = True, 'at the first state, paused'
+        return response
+
+    def _on_step(self, _: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
+        response.success = self._paused and (self._answered or not self._lockstep)
+        if response.success:
+            self._advance()
+            response.message = f'at t = {self._run.time:.6f}'
+        elif self._paused:
+            response.message = 'no command answers the present state yet'
+        else:
+            response.message = 'not paused'
+        return response
+
+    def _check_change(self, changes: Mapping[str, Any]) -> None:
+        merged = {**self._given, **changes}
+        declared.check_choices(merged)
+        self._run.check_payload(declared.payload_from_parameters(merged))
+
+    def _apply_change(self, changes: Mapping[str, Any]) -> None:
+        self._given = self._read_parameters()
+        self._run.end_at(self._given['end_time_s'])
+        if changes.keys() & declared.PAYLOAD_NAMES:
+            self._schedule_payload()
+
+    def _schedule_payload(self) -> None:
+        payload = declared.payload_from_parameters(self._given)
+        self._run.schedule_payload(payload, self._given['payload_time_s'])

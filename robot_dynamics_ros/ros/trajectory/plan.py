@@ -1,0 +1,219 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The trajectory that a node's parameters describe, from where the arm is."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from robot_dynamics_ros.constraints.curves import Circle, Curve, Line
+from robot_dynamics_ros.control.laws.control_law import Reference
+from robot_dynamics_ros.control.trajectories.composed import Chain, Slowed
+from robot_dynamics_ros.control.trajectories.quintic import Quintic
+from robot_dynamics_ros.control.trajectories.sine import Sine
+from robot_dynamics_ros.control.trajectories.tool_path import ToolPath, Undulating
+from robot_dynamics_ros.control.trajectories.trajectory import Trajectory, check_limits
+from robot_dynamics_ros.control.trajectories.trajectory_file import read_trajectory
+from robot_dynamics_ros.errors import ModelError, ParameterError, UnknownNameError
+from robot_dynamics_ros.kinematics.tool_task import FourDofTask, FrameTask, ScaraTask, ToolTask
+from robot_dynamics_ros.model.kinematics import frame_pose
+from robot_dynamics_ros.model.robot_tree import RobotTree
+from robot_dynamics_ros.ros.parameters import ParameterSpec
+from robot_dynamics_ros.spatial.scalar import Array
+
+P = ParameterSpec
+NANO = 1_000_000_000
+_AT_START = 1e-6  # rad or m: no approach is needed
+
+#: What the arm does; each kind reads its own numbers.
+MOTION = (
+    P('kind', 'point', 'point, waypoints, sine, file (joints); circle, line (tool); none: nothing '
+      'is sent, for a law that follows no reference.'),
+    P('duration_s', 3.0, 'Duration of point and sine, s.', 1e-3, 1e6),
+    P('goal', [0.0], 'point: joint positions at the end, rad or m.'),
+    P('waypoints', [0.0], 'waypoints: joint positions one point after the other, rad or m; the '
+      'arm rests at each.'),
+    P('waypoint_times', [0.0], 'waypoints: time of each from the start, s.'),
+    P('file', '', 'file: YAML with the fields of a JointTrajectory that starts at time 0, such as '
+      'command excite writes.'),
+    P('amplitude', [0.1], 'sine: from the present position, rad or m (one for all or per joint).'),
+    P('frequency', [0.5], 'sine: Hz (one for all or per joint).'),
+    P('phase', [0.0], 'sine: rad (one for all or per joint).'),
+    P('center', [0.0, 0.0, 0.0], 'circle: in the base, m.'),
+    P('radius', 0.1, 'circle: m.', 1e-4, 100.0),
+    P('normal', [0.0, 0.0, 1.0], 'circle: its axis; it is run anticlockwise seen against it.'),
+    P('toward', [1.0, 0.0, 0.0], 'circle: direction from the centre to where it starts.'),
+    P('laps', 1.0, 'circle: how often it is run.', 1e-3, 1e6),
+    P('height', 0.0, 'circle, line: rise and fall along normal, m.', -10.0, 10.0),
+    P('waves', 1.0, 'circle, line: how often it rises and falls.', 0.0, 1e6),
+    P('line_to', [0.0, 0.0, 0.0], 'line: its end in the base, m; it starts where the tool is.'),
+    P('speed', 0.2, 'circle, line: along the curve, m/s.', 1e-4, 100.0),
+    P('ramp_s', 0.5, 'circle, line, sine: time of speeding up and of slowing down, s.', 1e-3, 1e3),
+    P('tool_frame', 'tool', 'circle, line: name of the frame that is led, its prefix included.'),
+    P('keep_tool_angle', True, 'circle, line: whether the tool keeps its present angle, else '
+      'tool_angle.'),
+    P('tool_angle', 0.0, 'circle, line: yaw of the SCARA\'s tool, pitch of the four-joint arm\'s, '
+      'rad.'),
+    P('approach_s', 2.0, 'Time to get from the present position to the start, if it is elsewhere, '
+      's.', 1e-2, 1e3),
+    P('speed_scale', 1.0, 'Part of its speed at which all of it is run, the approach included; '
+      '0.25 for a first try.', 0.01, 1.0),
+    P('sample_rate', 100.0, 'Points of the message per second, at full speed, Hz.', 1.0, 1e4),
+)  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class SampledTrajectory:
+    """A sampled trajectory.
+
+    Attributes:
+        times_ns: Time of each point from the start, ns, shape (k,).
+        position, velocity, acceleration: Shape (k, n).
+        approach: Duration of the approach before the motion that was asked for, s.
+        duration: s, the approach included.
+    """
+
+    times_ns: tuple[int, ...]
+    position: Array
+    velocity: Array
+    acceleration: Array
+    approach: float
+    duration: float
+
+
+def make_plan(tree: RobotTree, given: Mapping[str, Any], q: Array) -> SampledTrajectory:
+    """Return the motion of the parameters, sampled.
+
+    Args:
+        tree: The robot.
+        given: The parameters of ``MOTION`` by name; a kind other than none.
+        q: Present joint positions, shape (n,), rad or m.
+
+    Raises:
+        UnknownNameError: There is no such kind; lists those that exist.
+        ParameterError: A number does not fit.
+        TrajectoryError: The motion leaves the reach or the limits; says where.
+    """
+    kind = given['kind']
+    if kind not in KINDS:
+        raise UnknownNameError('trajectory kind', kind, (*KINDS, 'none'))
+    motion = KINDS[kind](tree, given, q)
+    start = Reference(tree.n)
+    motion.sample(0.0, start)
+    parts: list[Trajectory] = [motion]
+    if np.abs(start.position - q).max() > _AT_START:
+        parts.insert(0, Quintic(q, start.position, given['approach_s']))
+    whole, scale = Chain(parts), given['speed_scale']
+    slow = Slowed(whole, scale)
+    check_limits(slow, tree)
+    return _sampled(slow, scale * given['sample_rate'], (whole.duration - motion.duration) / scale)
+
+
+def _sampled(trajectory: Trajectory, rate: float, approach: float) -> SampledTrajectory:
+    """Sample evenly, and at the end."""
+    end = round(trajectory.duration * NANO)
+    count = math.ceil(trajectory.duration * rate - 1e-9)
+    times = [round(k * NANO / rate) for k in range(count)] + [end]
+    rows = np.empty((3, len(times), trajectory.n))
+    reference = Reference(trajectory.n)
+    for k, time in enumerate(times):
+        trajectory.sample(trajectory.duration if time == end else time / NANO, reference)
+        rows[:, k] = reference.position, reference.velocity, reference.acceleration
+    return SampledTrajectory(tuple(times), *rows, approach=approach, duration=trajectory.duration)
+
+
+def _point(tree: RobotTree, given: Mapping[str, Any], q: Array) -> Trajectory:
+    return Quintic(q, _per_joint(tree, given, 'goal'), given['duration_s'])
+
+
+def _waypoints(tree: RobotTree, given: Mapping[str, Any], q: Array) -> Trajectory:
+    times, flat = given['waypoint_times'], given['waypoints']
+    if len(flat) != len(times) * tree.n:
+        raise ParameterError(
+            'waypoints', f'{len(flat)} numbers', f'{len(times)} times of {tree.n} joints are due'
+        )
+    points = [q, *np.array(flat, dtype=float).reshape(len(times), tree.n)]
+    spans = np.diff([0.0, *times])
+    if not (spans > 0.0).all():
+        raise ParameterError('waypoint_times', list(times), 'they increase strictly, from above 0')
+    return Chain([Quintic(points[k], points[k + 1], spans[k]) for k in range(len(times))])
+
+
+def _file(tree: RobotTree, given: Mapping[str, Any], q: Array) -> Trajectory:
+    return read_trajectory(given['file'], tree.joint_names)
+
+
+def _sine(tree: RobotTree, given: Mapping[str, Any], q: Array) -> Trajectory:
+    amplitude, frequency, phase = (
+        _per_joint(tree, given, name) for name in ('amplitude', 'frequency', 'phase')
+    )
+    centre = q - amplitude * np.sin(phase)
+    return Sine(centre, amplitude, frequency, phase, given['ramp_s'], given['duration_s'])
+
+
+def _circle(tree: RobotTree, given: Mapping[str, Any], q: Array) -> Trajectory:
+    curve = Circle(
+        given['center'], given['radius'], given['normal'], given['toward'], given['laps']
+    )
+    return _tool_path(tree, given, q, curve)
+
+
+def _line(tree: RobotTree, given: Mapping[str, Any], q: Array) -> Trajectory:
+    start = frame_pose(tree, q, given['tool_frame']).p_WF
+    return _tool_path(tree, given, q, Line(start.tolist(), given['line_to']))
+
+
+def _tool_path(tree: RobotTree, given: Mapping[str, Any], q: Array, curve: Curve) -> Trajectory:
+    if given['height']:
+        curve = Undulating(curve, given['normal'], given['height'], given['waves'])
+    angle = None if given['keep_tool_angle'] else given['tool_angle']
+    task = tool_task(tree, q, angle, given['tool_frame'])
+    return ToolPath(task, curve, given['speed'], given['ramp_s'], near=q)
+
+
+def tool_task(
+    tree: RobotTree, q: Array, angle: float | None = None, frame: str = 'tool'
+) -> ToolTask:
+    """Return what is asked of the tool besides its point.
+
+    Args:
+        tree: The robot: the SCARA, the four-joint arm, or one with three or six joints.
+        q: Present joint positions, shape (n,), rad or m.
+        angle: Yaw (SCARA) or pitch (four-joint arm), rad; the present one if None.
+        frame: Name of the tool's frame.
+
+    Raises:
+        DescriptionError: The robot is none of these.
+    """
+    R = frame_pose(tree, q, frame).R_WF
+    yaw = math.atan2(R[1, 0], R[0, 0]) if angle is None else angle
+    try:
+        return ScaraTask(tree, yaw, frame)
+    except ModelError:
+        pass
+    try:
+        return FourDofTask(tree, float(q[1:].sum()) if angle is None else angle, frame)
+    except ModelError:
+        return FrameTask(tree, R if tree.n == 6 else None, frame)
+
+
+def _per_joint(tree: RobotTree, given: Mapping[str, Any], name: str) -> Array:
+    value = given[name]
+    if len(value) not in (1, tree.n) or not np.isfinite(value).all():
+        raise ParameterError(name, list(value), f'give one finite number or {tree.n}')
+    return np.full(tree.n, value[0]) if len(value) == 1 else np.array(value, dtype=float)
+
+
+#: How each kind is made: from the robot, the parameters, the present joint positions.
+KINDS: dict[str, Callable[[RobotTree, Mapping[str, Any], Array], Trajectory]] = {
+    'point': _point,
+    'waypoints': _waypoints,
+    'sine': _sine,
+    'file': _file,
+    'circle': _circle,
+    'line': _line,
+}
