@@ -4,8 +4,9 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 RUN    := env -u PYTHONPATH -u AMENT_PREFIX_PATH $(BIN)/python
-# A file with tests that share what took long to make goes to one worker.
-PYTEST := $(RUN) -m pytest --numprocesses logical --maxprocesses 8 --dist loadfile
+# The tests of a file share what takes long to make, so they go to one worker.
+PYTEST := $(RUN) -m pytest --numprocesses logical --maxprocesses 8 \
+          --dist loadfile --no-loadscope-reorder
 # An environment is whole when its stamp names the locked versions that it was made from.
 stamp   = $(VENV)/$(1)-$(firstword $(shell cksum < $(1)))
 RUNTIME := $(call stamp,requirements.txt)

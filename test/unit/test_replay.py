@@ -44,6 +44,7 @@ def change(**changes):
     return lambda loop: loop.change(**changes)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     'law',
     [
