@@ -71,8 +71,9 @@ def random_gripper() -> Sample:
     text = random_tree(np.random.default_rng(5), 8, branching=0.4).xml
     for follower, leader, k, o in ((3, 1, 1.3, -0.2), (5, 0, -0.7, 0.1), (7, 1, 0.4, 0.3)):
         head, tail = text.split(f'<joint name="joint{follower}"')
-        tail = follow(tail.split('</joint>')[0] + '</joint>', f'joint{leader}', k, o) + (
-            tail.split('</joint>', 1)[1]
+        tail = (
+            follow(tail.split('</joint>')[0] + '</joint>', f'joint{leader}', k, o)
+            + (tail.split('</joint>', 1)[1])
         )
         text = f'{head}<joint name="joint{follower}"{tail}'
     return Sample('random_gripper', text)
