@@ -21,11 +21,15 @@ import numpy as np
 from robot_dynamics_ros.dynamics.registry import make_formulation
 from robot_dynamics_ros.model.payload import Payload, with_payload
 from robot_dynamics_ros.model.robot_tree import RobotTree
+from robot_dynamics_ros.parameters import Parameter
 from robot_dynamics_ros.spatial.inertia import RigidBodyInertia
 from robot_dynamics_ros.spatial.scalar import Array
-from robot_dynamics_ros.symbolic.function import compile_function
-from robot_dynamics_ros.symbolic.kernel import Kernel, KernelSet
+from robot_dynamics_ros.symbolic.kernel import Kernel, KernelSet, compile_function
 
+PAYLOAD_TRANSITION = Parameter(
+    'payload_transition_s', 0.5, 'Time over which the model goes over to another payload.', 0.0,
+    60.0, unit='s',
+)  # fmt: skip
 _SIZE = 13  # of one body's part of the kernel's input: mass, com, inertia
 
 

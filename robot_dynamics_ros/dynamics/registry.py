@@ -16,6 +16,7 @@ from robot_dynamics_ros.dynamics.screw import Screw
 from robot_dynamics_ros.errors import UnknownNameError
 from robot_dynamics_ros.model.mechanism import Mechanism
 from robot_dynamics_ros.model.robot_tree import RobotTree
+from robot_dynamics_ros.parameters import Parameter
 
 FORMULATIONS: dict[str, type[Formulation]] = {
     'newton_euler': NewtonEuler,
@@ -24,6 +25,14 @@ FORMULATIONS: dict[str, type[Formulation]] = {
     'screw': Screw,
     'pinocchio': PinocchioReference,
 }
+
+FORMULATION = Parameter(
+    'formulation',
+    'newton_euler',
+    'Formulation of the dynamics.',
+    choices=tuple(FORMULATIONS),
+    fixed=True,
+)
 
 #: Those that take a closed-loop mechanism, in its independent coordinates.
 MECHANISM_FORMULATIONS: dict[str, type[KaneMechanism]] = {

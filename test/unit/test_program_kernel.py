@@ -17,7 +17,7 @@ from robot_dynamics_ros.constraints.stabilization import stabilizing_effort
 from robot_dynamics_ros.constraints.task_inverse import Singularity
 from robot_dynamics_ros.errors import ParameterError, ShapeError
 from robot_dynamics_ros.symbolic import native
-from robot_dynamics_ros.symbolic.function import compile_function
+from robot_dynamics_ros.symbolic.kernel import compile_function
 
 PATH = {'lissajous': {'center': [0.2, 0.1, 0.6], 'amplitude': [0.1] * 3,
                       'frequency': [0.3, 0.4, 0.5]}}  # fmt: skip

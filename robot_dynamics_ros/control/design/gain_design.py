@@ -132,19 +132,19 @@ def lqr_gains(
     return Gains(K[:, :m], K[:, m:])
 
 
-def largest_period(gains: Gains, hold: str) -> float:
+def largest_period(gains: Gains, discretization: str) -> float:
     """Return the largest control period at which the sampled error is stable, s, to 1 %.
 
     Args:
         gains: The gains.
-        hold: How the plant advances, see ``look_ahead``.
+        discretization: How the plant advances, see ``look_ahead``.
     """
     low = high = 1e-6
-    while sampled_radius(*gains, high, hold) < 1.0 and high < 1e3:
+    while sampled_radius(*gains, high, discretization) < 1.0 and high < 1e3:
         low, high = high, 2.0 * high
     while high > 1.01 * low:
         middle = math.sqrt(low * high)
-        if sampled_radius(*gains, middle, hold) < 1.0:
+        if sampled_radius(*gains, middle, discretization) < 1.0:
             low = middle
         else:
             high = middle

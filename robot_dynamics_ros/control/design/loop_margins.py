@@ -86,7 +86,9 @@ def program_margins(
     tree = program.tree.with_changes(
         damping=np.zeros(program.n), coulomb_friction=np.zeros(program.n)
     )
-    law = ConstraintStabilization(tree, program=program, friction=False, limit_effort=False)
+    law = ConstraintStabilization(
+        tree, program=program, friction_compensation=False, limit_effort=False
+    )
     t, q, v = float(path.times[index]), path.q[index], path.v[index]
     n, tau, reference = program.n, np.zeros(program.n), Reference(program.n)
     law.reset(0.0, q, v)
