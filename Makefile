@@ -5,7 +5,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 RUN    := env -u PYTHONPATH -u AMENT_PREFIX_PATH $(BIN)/python
 
-.PHONY: demo identify-demo test benchmark clean
+.PHONY: demo identify-demo test benchmark docs clean
 
 demo: $(VENV)/runtime
 	$(RUN) -m robot_dynamics_ros demo
@@ -19,6 +19,9 @@ test: $(VENV)/dev
 benchmark: $(VENV)/dev
 	$(RUN) -m benchmark
 
+docs: $(VENV)/docs
+	NO_MKDOCS_2_WARNING=1 $(RUN) -m mkdocs build --strict
+
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
@@ -28,6 +31,10 @@ $(VENV)/runtime: requirements.txt | $(VENV)/bin/python
 
 $(VENV)/dev: requirements-dev.txt $(VENV)/runtime
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-dev.txt
+	touch $@
+
+$(VENV)/docs: requirements-docs.txt $(VENV)/runtime
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-docs.txt
 	touch $@
 
 clean:
