@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from robot_dynamics_ros.recordings.reading import read_recording
     from robot_dynamics_ros.symbolic.kernel import compile_kernel
 
-__version__ = '0.1.0'
+__version__ = '0.2.0'
 
 __all__ = [
     'FORMULATIONS',

@@ -31,7 +31,7 @@ from robot_dynamics_ros.constraints.task_inverse import (
 )
 from robot_dynamics_ros.dynamics.newton_euler import NewtonEuler
 from robot_dynamics_ros.spatial.scalar import Array, identity, sqrt
-from robot_dynamics_ros.symbolic.function import compile_function
+from robot_dynamics_ros.symbolic.kernel import compile_function
 
 
 class ProgramKernel:

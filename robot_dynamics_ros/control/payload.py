@@ -23,8 +23,7 @@ from robot_dynamics_ros.model.payload import Payload, with_payload
 from robot_dynamics_ros.model.robot_tree import RobotTree
 from robot_dynamics_ros.spatial.inertia import RigidBodyInertia
 from robot_dynamics_ros.spatial.scalar import Array
-from robot_dynamics_ros.symbolic.function import compile_function
-from robot_dynamics_ros.symbolic.kernel import Kernel, KernelSet
+from robot_dynamics_ros.symbolic.kernel import Kernel, KernelSet, compile_function
 
 _SIZE = 13  # of one body's part of the kernel's input: mass, com, inertia
 

@@ -55,9 +55,9 @@ def installed() -> dict:
 
 @pytest.fixture(scope='module')
 def executables(installed) -> dict[str, str]:
-    """Return the module of each executable, by name."""
+    """Return the module of each node's executable, by name."""
     scripts = installed['entry_points']['console_scripts']
-    pairs = [script.split(' = ') for script in scripts]
+    pairs = [script.split(' = ') for script in scripts if not script.startswith('robot-dynamics')]
     return {name: target.partition(':')[0] for name, target in pairs}
 
 

@@ -9,7 +9,7 @@ from robot_dynamics_ros.control.trajectories.quintic import Quintic
 from robot_dynamics_ros.control.trajectories.sampling import HOLDS, ReferenceSampler
 from robot_dynamics_ros.control.trajectories.sine import Sine
 from robot_dynamics_ros.control.trajectories.spline import Knot
-from robot_dynamics_ros.control.trajectories.waypoints import Waypoints
+from robot_dynamics_ros.control.trajectories.waypoints import JointWaypoints
 from robot_dynamics_ros.errors import ParameterError, UnknownNameError
 
 
@@ -26,7 +26,9 @@ STEPS = {'semi_implicit': semi_implicit, 'zero_order': zero_order}
 MOTIONS = {
     'quintic': Quintic([0.0, 0.5], [1.0, -0.7], 1.3),
     'sine': Sine([0.0, 0.1], [0.8, 0.5], [1.0, 2.5], [0.3, 1.0], 0.5, 2.0),
-    'lines': Waypoints([Knot(0.0, [0.0, 0.0]), Knot(0.7, [1.0, -1.0]), Knot(1.5, [0.2, 0.3])]),
+    'lines': JointWaypoints(
+        [Knot(0.0, [0.0, 0.0]), Knot(0.7, [1.0, -1.0]), Knot(1.5, [0.2, 0.3])]
+    ),
 }
 
 

@@ -20,15 +20,14 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from robot_dynamics_ros.constraints.blend import quintic_offset
-from robot_dynamics_ros.constraints.default_program import follow_reference
 from robot_dynamics_ros.constraints.error_dynamics import sampled_radius
-from robot_dynamics_ros.constraints.joints import JointProgram
+from robot_dynamics_ros.constraints.joints import JointProgram, follow_reference
 from robot_dynamics_ros.constraints.program import Program
 from robot_dynamics_ros.constraints.program_file import Source, load_program
 from robot_dynamics_ros.constraints.program_kernel import ProgramKernel
 from robot_dynamics_ros.constraints.reactions import constraint_force
 from robot_dynamics_ros.constraints.signals import Followed
+from robot_dynamics_ros.constraints.timing import quintic_offset
 from robot_dynamics_ros.control.laws import parameter_checks as check
 from robot_dynamics_ros.control.laws.control_law import ControlLaw, Reference
 from robot_dynamics_ros.control.laws.look_ahead import HOLDS, LookAhead

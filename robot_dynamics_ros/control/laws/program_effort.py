@@ -12,8 +12,7 @@ from robot_dynamics_ros.constraints.program_kernel import ProgramKernel
 from robot_dynamics_ros.constraints.stabilization import largest_scale
 from robot_dynamics_ros.model.robot_tree import RobotTree
 from robot_dynamics_ros.spatial.scalar import Array, Scalar, sqrt, tanh
-from robot_dynamics_ros.symbolic.function import compile_function
-from robot_dynamics_ros.symbolic.kernel import Kernel
+from robot_dynamics_ros.symbolic.kernel import Kernel, compile_function
 
 #: Where the velocity of the Coulomb friction that is compensated comes from.
 FRICTION_VELOCITIES = ('program', 'measured')
