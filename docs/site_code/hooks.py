@@ -17,7 +17,7 @@ from mkdocs.structure.files import File, Files
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from generated import PAGES, PICTURES  # noqa: E402  (beside this file, which is no package)
+from generated import PAGES, PICTURES
 
 _FORMULA = re.compile(r'<(span|div) class="arithmatex">\\([(\[])(.*?)\\[)\]]</\1>', re.DOTALL)
 

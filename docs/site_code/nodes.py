@@ -13,11 +13,11 @@ from typing import Any
 # Nobody else is heard or disturbed; read by rclpy's libraries when they start.
 os.environ['ROS_AUTOMATIC_DISCOVERY_RANGE'] = 'OFF'
 
-import rclpy  # noqa: E402
-from rcl_interfaces.msg import ParameterType  # noqa: E402
-from rclpy.node import Node  # noqa: E402
+import rclpy
+from rcl_interfaces.msg import ParameterType
+from rclpy.node import Node
 
-from robot_dynamics_ros.ros.executables import NODES, node_class  # noqa: E402
+from robot_dynamics_ros.ros.executables import NODES, node_class
 
 #: What a node needs to open all of its topics.
 GIVEN: dict[str, dict[str, str]] = {

@@ -84,7 +84,7 @@ def tick() -> str:
     """Return what happens between a state and its command."""
     parts = (
         ('*state', 'validator:\nstamp, finite,\nplausible'),
-        ('*reference', 'trajectory or\nprogram at the\nstate\'s time'),
+        ('*reference', "trajectory or\nprogram at the\nstate's time"),
         ('*law', 'effort from\nstate and\nreference'),
         ('*ramp', 'from the effort\nthat acts\nalready'),
         ('*guard', 'brakes before\njoint limits'),
@@ -97,7 +97,7 @@ def tick() -> str:
         if k:
             drawing.arrow(141 * k - 8, 96, 141 * k + 9, 96)
     drawing.text(
-        500, 180, 'no fresh state, deactivation, shutdown: the stop action takes the law\'s place'
+        500, 180, "no fresh state, deactivation, shutdown: the stop action takes the law's place"
     )
     return drawing.svg()
 
@@ -148,7 +148,10 @@ def task_decay() -> str:
     """Return a task's error after a start beside it, and what the gains promise."""
     arm = load_robot(shipped_robot('scara'))
     program = load_program('scara_circle', arm)
-    law, plant = make_law('constraint_stabilization', arm, program=program), MujocoPlant(arm, PERIOD)
+    law, plant = (
+        make_law('constraint_stabilization', arm, program=program),
+        MujocoPlant(arm, PERIOD),
+    )
     beside = np.array([-0.5, 1.5, 0.1, 1.0])  # 3 cm from the circle's first point
     q, v, effort = np.empty(arm.n), np.empty(arm.n), np.zeros(arm.n)
     reference, measured = Reference(arm.n), []

@@ -123,7 +123,9 @@ _COLUMNS = ('parameter', 'type', 'default', 'range', '', 'meaning')
 
 def _parameter_row(about: dict[str, Any]) -> tuple[str, ...]:
     low, high = (_bound(about[end]) for end in ('low', 'high'))
-    between = f'{low} to {high}' if low and high else (low and f'≥ {low}') or (high and f'≤ {high}')
+    between = (
+        f'{low} to {high}' if low and high else (low and f'≥ {low}') or (high and f'≤ {high}')
+    )
     allowed = about['allowed'].rstrip('.')
     return (
         f'`{about["name"]}`',
