@@ -3,18 +3,19 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import subprocess
 import sys
+from contextlib import redirect_stdout, suppress
 from functools import cache
-from importlib import import_module
+from io import StringIO
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 from robot_dynamics_ros import conventions
-from robot_dynamics_ros.__main__ import COMMANDS, NODE_COMMANDS
+from robot_dynamics_ros.__main__ import COMMANDS, main
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
@@ -94,14 +95,11 @@ def commands_page() -> str:
 
 
 def _usage(name: str) -> str:
-    parser = argparse.ArgumentParser(
-        prog=f'python -m robot_dynamics_ros {name}',
-        add_help=False,
-        formatter_class=lambda prog: argparse.HelpFormatter(prog, width=92),
-    )
-    module = 'run_node' if name in NODE_COMMANDS else name
-    import_module(f'robot_dynamics_ros.cli.{module}').add_arguments(parser)
-    return parser.format_help().strip()
+    """Return what a command's --help prints."""
+    printed = StringIO()
+    with suppress(SystemExit), redirect_stdout(printed), patch.dict(os.environ, COLUMNS='94'):
+        main([name, '--help'])
+    return printed.getvalue().strip()
 
 
 def parameters_page() -> str:
