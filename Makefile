@@ -14,7 +14,7 @@ DEV     := $(call stamp,requirements-dev.txt)
 LOCK    := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
            --custom-compile-command 'make lock' $(UPGRADE)
 
-.PHONY: demo identify-demo quick test benchmark lock clean
+.PHONY: demo identify-demo quick test benchmark docs lock clean
 
 demo: $(RUNTIME)
 	$(RUN) -m robot_dynamics_ros demo
@@ -31,6 +31,9 @@ test: $(DEV)
 
 benchmark: $(DEV)
 	$(RUN) -m benchmark
+
+docs: $(DEV)
+	NO_MKDOCS_2_WARNING=1 $(RUN) -m mkdocs build --strict
 
 # Lock the versions of setup.py's dependencies; `make lock UPGRADE=--upgrade` takes newer ones.
 lock: $(DEV)
