@@ -16,11 +16,10 @@ from robot_dynamics_ros.control.setup import DEFAULTS
 from robot_dynamics_ros.errors import ConfigurationError, ParameterError, RobotDynamicsError
 from robot_dynamics_ros.model.from_parameters import robot_from_parameters
 from robot_dynamics_ros.model.robot_tree import RobotTree, load_robot
-from robot_dynamics_ros.recordings.reading import RecordingReader
+from robot_dynamics_ros.recordings.reading import RecordingReader, recorded_parameters
 from robot_dynamics_ros.recordings.recording import Recording
 from robot_dynamics_ros.recordings.replay.events import first_reference, read_events
 from robot_dynamics_ros.recordings.replay.run import Setup
-from robot_dynamics_ros.recordings.robot_choice import recorded_parameters
 from robot_dynamics_ros.spatial.scalar import Array
 
 #: What may be followed.

@@ -8,7 +8,7 @@ from typing import Any
 
 from robot_dynamics_ros.dynamics.registry import FORMULATIONS
 from robot_dynamics_ros.errors import UnknownNameError
-from robot_dynamics_ros.estimation.model_steps import ACCELERATIONS
+from robot_dynamics_ros.estimation.pairing import ACCELERATIONS
 from robot_dynamics_ros.ros.parameters import ParameterSpec
 from robot_dynamics_ros.ros.payload_parameters import PAYLOAD
 
