@@ -19,9 +19,9 @@ from robot_dynamics_ros.control.drivers.conversion import bind
 from robot_dynamics_ros.control.loop import Observation
 from robot_dynamics_ros.control.setup import (
     DEFAULTS,
-    LAW_CHANGES,
     as_driven,
     build_loop,
+    concerns_law,
     loop_settings,
     payload_from_parameters,
 )
@@ -175,7 +175,7 @@ class RecordedLoop:
     def change(self, **changes: Any) -> None:
         """Change parameters as the node does."""
         self.given |= changes
-        if changes.keys() & LAW_CHANGES:
+        if concerns_law(self.given, changes):
             law = self.built.make_law(self.given)
             self.loop.change_law(law, blend=bool(changes.keys() & {'law', 'program'}))
         self.loop.change_settings(loop_settings(self.given))

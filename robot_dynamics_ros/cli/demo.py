@@ -23,7 +23,7 @@ from robot_dynamics_ros.cli.processes import (
     shown_scenes,
 )
 from robot_dynamics_ros.cli.scene import SCENES, run_scenes
-from robot_dynamics_ros.model.robot_tree import load_robot
+from robot_dynamics_ros.model import load_robot
 from robot_dynamics_ros.recordings.bag.reader import BagReader
 from robot_dynamics_ros.recordings.metrics.tracking import (
     TrackingMetrics,

@@ -24,7 +24,7 @@ from robot_dynamics_ros.cli.processes import (
 from robot_dynamics_ros.cli.tables import print_report
 from robot_dynamics_ros.constraints.program_file import load_program
 from robot_dynamics_ros.errors import UnknownNameError
-from robot_dynamics_ros.model.robot_tree import load_robot
+from robot_dynamics_ros.model import load_robot
 from robot_dynamics_ros.recordings.metrics.program import (
     evaluate_program,
     read_program_run,

@@ -15,9 +15,9 @@ import numpy as np
 from robot_dynamics_ros.control.drivers.conversion import DriverConversion
 from robot_dynamics_ros.control.loop import Observation
 from robot_dynamics_ros.control.setup import (
-    LAW_CHANGES,
     as_driven,
     build_loop,
+    concerns_law,
     loop_settings,
     payload_from_parameters,
 )
@@ -299,7 +299,7 @@ class Replay:
         changed = {key for key, value in known.items() if value != self._given[key]}
         self._given |= known
         driven = as_driven(self._given, self._setup.driver)
-        if changed & LAW_CHANGES:
+        if concerns_law(driven, changed):
             law = self._built.make_law(driven)
             self._loop.change_law(law, blend=bool(changed & {'law', 'program'}))
         self._loop.change_settings(loop_settings(driven))

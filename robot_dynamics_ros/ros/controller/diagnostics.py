@@ -9,7 +9,6 @@ import numpy as np
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
 
 from robot_dynamics_ros.control.loop import ControlLoop
-from robot_dynamics_ros.ros.controller.law_topics import condition_of
 
 _RING = 8192
 
@@ -92,7 +91,7 @@ class ControllerDiagnostics:
         return {
             'law': loop.law.name,
             'following': 'trajectory' if loop.moving else 'hold',
-            **condition_of(loop.law),
+            **loop.law.status(),
             **{key: value or 'none' for key, value in listed.items()},
             **refused,
         }

@@ -22,7 +22,6 @@ from robot_dynamics_ros.errors import RobotDynamicsError
 from robot_dynamics_ros.ros.background import beside
 from robot_dynamics_ros.ros.controller import parameters as declared
 from robot_dynamics_ros.ros.controller.diagnostics import ControllerDiagnostics
-from robot_dynamics_ros.ros.controller.law_topics import remarks_of
 from robot_dynamics_ros.ros.controller.payload_service import PayloadService
 from robot_dynamics_ros.ros.controller.publishers import ControllerMonitor
 from robot_dynamics_ros.ros.controller.setup import ControllerSetup
@@ -286,7 +285,6 @@ class Controller(LifecycleNode):
     def _check_change(self, changes: Mapping[str, Any]) -> None:
         """Refuse a change of parameters that could not be applied."""
         if self._loop is None:
-            declared.check_choices(dict(changes))
             return
         merged = self._given() | dict(changes)
         if self._running and changes.keys() & declared.LAW_CHANGES:
@@ -312,7 +310,7 @@ class Controller(LifecycleNode):
         return taken is not None
 
     def _tell_remarks(self) -> None:
-        for remark in remarks_of(self._loop.law):
+        for remark in self._loop.law.remarks():
             self.get_logger().warning(remark)
 
     def _apply_change(self, changes: Mapping[str, Any]) -> None:

@@ -12,7 +12,7 @@ from std_srvs.srv import SetBool
 from robot_dynamics_ros.control.loop import ControlLoop
 from robot_dynamics_ros.control.payload import PayloadModel
 from robot_dynamics_ros.errors import RobotDynamicsError
-from robot_dynamics_ros.ros.payload_parameters import payload_from_parameters
+from robot_dynamics_ros.model.payload import payload_from_parameters
 
 
 class PayloadService:

@@ -8,9 +8,16 @@ from typing import Any
 
 from robot_dynamics_ros.control.drivers.conversion import effort_limits
 from robot_dynamics_ros.control.laws.control_law import ControlLaw
-from robot_dynamics_ros.control.setup import as_driven, build_loop, loop_settings
+from robot_dynamics_ros.control.setup import (
+    PARAMETERS,
+    as_driven,
+    build_loop,
+    check_laws,
+    concerns_law,
+    loop_settings,
+)
 from robot_dynamics_ros.model.from_parameters import robot_from_parameters
-from robot_dynamics_ros.ros.controller import parameters as declared
+from robot_dynamics_ros.parameters import checked
 from robot_dynamics_ros.ros.driver_connection import (
     DriverConnection,
     bound,
@@ -35,7 +42,6 @@ class ControllerSetup:
     """
 
     def __init__(self, given: Mapping[str, Any], description: str) -> None:
-        declared.check_choices(given)
         profile = profile_from_parameters(given)
         limits = None if profile is None else effort_limits(profile)
         self.tree = robot_from_parameters(given, description, limits)
@@ -61,9 +67,9 @@ class ControllerSetup:
         """
         self._next_law = None  # of a change that was refused after it had passed here
         given = self.driven(given)
-        declared.check_choices(given)
-        loop_settings(given).check(self.tree)
-        if declared.LAW_CHANGES.intersection(changed):
+        checked(PARAMETERS, given, self.tree.n)
+        check_laws(self.tree, given, changed)
+        if concerns_law(given, changed):
             self._next_law = self.built.make_law(given)
 
     def apply(self, given: Mapping[str, Any], changed: Collection[str]) -> None:
