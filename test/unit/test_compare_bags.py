@@ -13,7 +13,7 @@ from recorded_arm import NAMES, RecordedArm, arm_xml
 
 from robot_dynamics_ros.__main__ import main
 from robot_dynamics_ros.errors import ConfigurationError, RecordingError
-from robot_dynamics_ros.recordings.compare.alignment import align, at_times
+from robot_dynamics_ros.recordings.alignment import align, at_times
 from robot_dynamics_ros.recordings.reading import read_recording
 
 

@@ -19,7 +19,7 @@ from benchmark.driver_run import DriverCase, is_unstable, make_arm, run, start_o
 from robot_dynamics_ros.control.laws.registry import make_law
 from robot_dynamics_ros.errors import ParameterError
 from robot_dynamics_ros.recordings.lockstep import SETTLE, run_lockstep
-from robot_dynamics_ros.recordings.metrics.tracking_metrics import tracking_metrics
+from robot_dynamics_ros.recordings.metrics.tracking import tracking_metrics
 from robot_dynamics_ros.simulation.mujoco_plant import MujocoPlant
 
 FREQUENCY, DAMPING, SUBSTEPS = 12.0, 1.0, 4

@@ -3,13 +3,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import TypeVar
 
 import numpy as np
 
 from robot_dynamics_ros.spatial.scalar import Array
 
 _KEPT = 1 << 17
+_Table = TypeVar('_Table', bound='ColumnTable')
+
+
+class ColumnTable:
+    """Base of dataclasses whose fields are columns of one length."""
+
+    def take(self: _Table, rows: Array | slice) -> _Table:
+        """Return some of the rows, by mask, indices or slice."""
+        return type(self)(*(column[rows] for column in vars(self).values()))
+
+    @classmethod
+    def joined(cls: type[_Table], parts: Sequence[_Table]) -> _Table:
+        """Return the rows of several tables, one after the other."""
+        columns = zip(*(vars(part).values() for part in parts), strict=True)
+        return cls(*(np.concatenate(column) for column in columns))
 
 
 class Spread:
@@ -87,84 +103,61 @@ class Quantiles:
 
 
 class Envelope:
-    """A long series as few points that keep every peak: smallest and largest of each block.
+    """Long series as few points that keep every peak: smallest and largest of each block.
 
     Args:
-        names: Of the series.
-        points: Blocks that are kept, at most; neighbours are merged beyond.
+        points: Blocks that are kept, at most twice so many; neighbours are merged beyond.
     """
 
-    def __init__(self, names: Sequence[str], points: int = 1000) -> None:
-        self.names = tuple(names)
+    def __init__(self, points: int = 1000) -> None:
         self._most, self._block = points, 1
-        width = len(self.names)
-        self._low, self._high = np.zeros((0, width)), np.zeros((0, width))
-        self._time = np.zeros(0)
-        self._rest_time, self._rest = np.zeros(0), np.zeros((0, width))
+        self._widths: dict[str, int] = {}
+        self._time, self._rest_time = np.zeros(0), np.zeros(0)
+        self._low = self._high = self._rest = np.zeros((0, 0))
 
-    def take(self, time: Array, values: Array) -> None:
-        """Add values of shape (N, len(names)) at times (N,), s."""
-        time = np.concatenate([self._rest_time, time])
-        values = np.concatenate([self._rest, values])
+    def take(self, time: Array, columns: Mapping[str, Array]) -> None:
+        """Add values of shape (N,) or (N, width) at times (N,), s; always of the same names."""
+        tables = [x.reshape(len(x), -1) for x in columns.values()]
+        values = np.hstack(tables)
+        if not self._widths:
+            widths = (table.shape[1] for table in tables)
+            self._widths = dict(zip(columns, widths, strict=True))
+            self._low = self._high = self._rest = values[:0]
+        time, values = np.append(self._rest_time, time), np.vstack([self._rest, values])
         whole = len(time) // self._block * self._block
         self._rest_time, self._rest = time[whole:], values[whole:]
-        self._add(time[:whole], values[:whole])
-        while len(self._time) > 2 * self._most:
-            self._merge()
+        low, high = _extremes(values[:whole], values[:whole], self._block)
+        self._time = np.append(self._time, time[: whole : self._block])
+        self._low, self._high = np.vstack([self._low, low]), np.vstack([self._high, high])
+        while len(self._time) > 2 * self._most:  # an odd block at the end counts as a whole one
+            self._low, self._high = _extremes(self._low, self._high, 2)
+            self._time, self._block = self._time[::2], 2 * self._block
 
     def series(self) -> dict[str, Array]:
-        """Return 'time' and every series, new arrays; two points a block, or all if they are few.
+        """Return 'time' (N,) and every series (N, width), new arrays; without rows only 'time'.
 
-        A point without a finite value is NaN.
+        Two points a block, or all if they are few. A point without a finite value is NaN.
         """
-        if len(self._rest_time):
-            low, high = _extremes(self._rest[np.newaxis])
-            time = np.append(self._time, self._rest_time[0])
-            self_low, self_high = np.vstack([self._low, low]), np.vstack([self._high, high])
-        else:
-            time, self_low, self_high = self._time, self._low, self._high
-        if self._block == 1:
-            found = {name: self_low[:, i] for i, name in enumerate(self.names)}
-            return {'time': time, **found}
-        # Within a block the order of the two is not known; the line passes both.
-        found = {
-            name: np.column_stack([self_low[:, i], self_high[:, i]]).ravel()
-            for i, name in enumerate(self.names)
-        }
-        return {'time': np.repeat(time, 2), **found}
-
-    def _add(self, time: Array, values: Array) -> None:
-        if not len(time):
-            return
-        blocks = values.reshape(-1, self._block, values.shape[1])
-        low, high = _extremes(blocks)
-        self._time = np.concatenate([self._time, time[:: self._block]])
-        self._low, self._high = np.vstack([self._low, low]), np.vstack([self._high, high])
-
-    def _merge(self) -> None:
-        """Double the length of the blocks."""
-        even = len(self._time) // 2 * 2
-        odd_time, odd_low, odd_high = self._time[even:], self._low[even:], self._high[even:]
-        self._time = self._time[:even:2]
-        self._low = np.fmin(self._low[:even:2], self._low[1:even:2])
-        self._high = np.fmax(self._high[:even:2], self._high[1:even:2])
-        if len(odd_time):  # half a block of the new length, as if it were whole
-            self._time = np.append(self._time, odd_time)
-            self._low, self._high = (
-                np.vstack([self._low, odd_low]),
-                np.vstack([self._high, odd_high]),
+        low, high = _extremes(self._rest, self._rest, max(1, len(self._rest)))
+        time = np.append(self._time, self._rest_time[:1])
+        table = low = np.vstack([self._low, low])
+        if self._block > 1:  # within a block the order of the two is not known
+            table = np.stack([low, np.vstack([self._high, high])], axis=1).reshape(
+                -1, low.shape[1]
             )
-        self._block *= 2
+            time = np.repeat(time, 2)
+        ends = np.cumsum(list(self._widths.values()), dtype=int)[:-1]
+        parts = np.split(table, ends, axis=1) if self._widths else []
+        return {'time': time, **dict(zip(self._widths, parts, strict=True))}
 
 
-def _extremes(blocks: Array) -> tuple[Array, Array]:
-    """Return smallest and largest finite values over axis 1; NaN where there is none."""
-    finite = np.isfinite(blocks)
-    low = np.where(finite, blocks, np.inf).min(axis=1)
-    high = np.where(finite, blocks, -np.inf).max(axis=1)
-    none = ~finite.any(axis=1)
-    low[none] = high[none] = np.nan
-    return low, high
+def _extremes(low: Array, high: Array, block: int) -> tuple[Array, Array]:
+    """Return smallest and largest finite values of blocks of rows; NaN where there is none."""
+    starts = np.arange(0, len(low), block)
+    if not len(starts):
+        return low, high
+    low, high = (np.where(np.isfinite(x), x, np.nan) for x in (low, high))
+    return np.fmin.reduceat(low, starts, axis=0), np.fmax.reduceat(high, starts, axis=0)
 
 
 class Thinned:

@@ -9,7 +9,7 @@ velocity times d, which makes d a least-squares quotient.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -61,18 +61,17 @@ def align(first: Recording, second: Recording, method: str = 'motion') -> Alignm
         if len(run.time) < _FEWEST:
             raise RecordingError('a run', f'has {len(run.time)} states', 'record for longer')
     one, other = _course(first, second)
+    moving = one.moves and other.moves
     if method not in METHODS:
-        shift, told = _seconds(method), 'as told'
+        shift, how = _seconds(method), 'as given'
     elif method == 'stamps':
-        shift, told = 0.0, 'times as they are'
-    elif method == 'start' or not (_moves(one) and _moves(other)):
+        shift, how = 0.0, 'times as they are'
+    elif method == 'start' or not moving:
         level = _STARTED * min(float(np.abs(course.v).max()) for course in (one, other))
         shift = _start(other, level) - _start(one, level)
-        told = (
-            'start of motion' if _moves(one) and _moves(other) else 'first states, nothing moves'
-        )
+        how = 'start of motion' if moving else 'first states, nothing moves'
     else:
-        shift, told = _refined(one, other, _coarse(one, other)), 'whole motion'
+        shift, how = _refined(one, other, _coarse(one, other)), 'whole motion'
     period = _period(second)
     steps = (shift + first.time[0] - second.time[0]) / period
     near = abs(steps - round(steps)) <= _SNAP and _even(first) and _even(second)
@@ -86,7 +85,7 @@ def align(first: Recording, second: Recording, method: str = 'motion') -> Alignm
         raise RecordingError(
             'the runs', f'do not overlap under a shift of {shift:.6g} s', 'choose --align'
         )
-    return Alignment(shift, _correlation(one, other, shift), told, not near)
+    return Alignment(shift, _correlation(one, other, shift), how, not near)
 
 
 def at_times(run: Recording, time: Array, *, interpolated: bool) -> Recording:
@@ -117,44 +116,51 @@ def at_times(run: Recording, time: Array, *, interpolated: bool) -> Recording:
     def line(values: Array) -> Array:
         return np.asarray(values[before] + s * (values[before + 1] - values[before]))
 
-    held = run.rows(before)
-    return Recording(
-        run.joints,
-        time,
-        position,
-        line(run.velocity),
-        held.effort,
-        line(run.reference_position),
-        line(run.reference_velocity),
-        description=run.description,
+    return replace(
+        run.rows(before),  # efforts are held
+        time=time,
+        stamp_ns=np.rint(time * NANO).astype(np.int64),
+        position=position,
+        velocity=line(run.velocity),
+        reference_position=line(run.reference_position),
+        reference_velocity=line(run.reference_velocity),
         measured_effort=line(run.measured_effort),
     )
 
 
 @dataclass(frozen=True, eq=False)
-class _AlignedMotion:
+class AlignedMotion:
     """Times (N,) and positions and velocities (N, n) by which runs are compared."""
 
     time: Array
     q: Array
     v: Array
 
+    @property
+    def moves(self) -> bool:
+        """Whether a position changes."""
+        return bool(np.ptp(self.q, axis=0).max() > 1e-9)
 
-def _course(first: Recording, second: Recording) -> tuple[_AlignedMotion, _AlignedMotion]:
+    def at(self, time: Array, values: Array) -> Array:
+        """Return values of each time (N, n) at other times, along lines."""
+        return np.column_stack([np.interp(time, self.time, column) for column in values.T])
+
+    def overlap(self, time: Array) -> Array:
+        """Return which of some times lie within its own."""
+        return np.asarray((time >= self.time[0]) & (time <= self.time[-1]))
+
+
+def _course(first: Recording, second: Recording) -> tuple[AlignedMotion, AlignedMotion]:
     """Return the references where both runs have moving ones, else the measured motion."""
-    found = []
+    courses = []
     for run in (first, second):
         known = np.asarray(np.isfinite(run.reference_position).all(axis=1))
         q, v = run.reference_position[known], run.reference_velocity[known]
-        found.append(_AlignedMotion(run.time[known], q, v))
-    if all(len(course.time) >= _FEWEST and _moves(course) for course in found):
-        return found[0], found[1]
-    one, other = (_AlignedMotion(run.time, run.position, run.velocity) for run in (first, second))
+        courses.append(AlignedMotion(run.time[known], q, v))
+    if all(len(course.time) >= _FEWEST and course.moves for course in courses):
+        return courses[0], courses[1]
+    one, other = (AlignedMotion(run.time, run.position, run.velocity) for run in (first, second))
     return one, other
-
-
-def _moves(course: _AlignedMotion) -> bool:
-    return bool(np.ptp(course.q, axis=0).max() > 1e-9)
 
 
 def _period(run: Recording) -> float:
@@ -178,21 +184,21 @@ def _seconds(text: str) -> float:
     return shift
 
 
-def _start(course: _AlignedMotion, level: float) -> float:
+def _start(course: AlignedMotion, level: float) -> float:
     """Return when a joint first is faster than a level, or the first time if none ever is."""
     moving = np.abs(course.v).max(axis=1) > level
     return float(course.time[int(moving.argmax())]) if moving.any() else float(course.time[0])
 
 
-def _grid(course: _AlignedMotion) -> tuple[Array, Array]:
+def _grid(course: AlignedMotion) -> tuple[Array, Array]:
     """Return even times and the velocities there, each joint by its own size."""
     time = np.arange(course.time[0], course.time[-1], _COARSE_S)
-    v = np.column_stack([np.interp(time, course.time, column) for column in course.v.T])
+    v = course.at(time, course.v)
     size = np.sqrt(np.square(v).mean(axis=0))
     return time, v / np.where(size > 0.0, size, 1.0)
 
 
-def _coarse(one: _AlignedMotion, other: _AlignedMotion) -> float:
+def _coarse(one: AlignedMotion, other: AlignedMotion) -> float:
     """Return the shift of the largest correlation, on the grid."""
     from scipy.signal import fftconvolve
 
@@ -205,15 +211,14 @@ def _coarse(one: _AlignedMotion, other: _AlignedMotion) -> float:
     return lag + float(t_other[0] - t_one[0])
 
 
-def _refined(one: _AlignedMotion, other: _AlignedMotion, shift: float) -> float:
+def _refined(one: AlignedMotion, other: AlignedMotion, shift: float) -> float:
     """Return the shift under which the positions differ least."""
     size = np.sqrt(np.square(one.v).mean(axis=0))
     weight = 1.0 / np.where(size > 0.0, size, np.inf)
     for _ in range(_REFINEMENTS):
-        inside = (one.time + shift >= other.time[0]) & (one.time + shift <= other.time[-1])
+        inside = other.overlap(one.time + shift)
         time = one.time[inside] + shift
-        q = np.column_stack([np.interp(time, other.time, column) for column in other.q.T])
-        v = np.column_stack([np.interp(time, other.time, column) for column in other.v.T])
+        q, v = other.at(time, other.q), other.at(time, other.v)
         below = float((weight * v * weight * v).sum())
         if not below > 0.0:
             break
@@ -224,11 +229,10 @@ def _refined(one: _AlignedMotion, other: _AlignedMotion, shift: float) -> float:
     return shift
 
 
-def _correlation(one: _AlignedMotion, other: _AlignedMotion, shift: float) -> float:
+def _correlation(one: AlignedMotion, other: AlignedMotion, shift: float) -> float:
     time = one.time + shift
-    inside = (time >= other.time[0]) & (time <= other.time[-1])
-    a = one.v[inside]
-    b = np.column_stack([np.interp(time[inside], other.time, column) for column in other.v.T])
+    inside = other.overlap(time)
+    a, b = one.v[inside], other.at(time[inside], other.v)
     size = np.sqrt(np.square(a).sum(axis=0) * np.square(b).sum(axis=0))
     moving = size > 0.0
     if not moving.any():

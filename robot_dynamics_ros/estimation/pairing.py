@@ -16,28 +16,13 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 import numpy as np
 
 from robot_dynamics_ros.errors import ParameterError, UnknownNameError
+from robot_dynamics_ros.estimation.effort_model import Instants
 from robot_dynamics_ros.spatial.scalar import Array
-
-
-class Instant(NamedTuple):
-    """What belongs together; each shape (n,).
-
-    Attributes:
-        q, v, a: Positions, velocities, accelerations; rad or m, per s, per s^2.
-        v_friction: Velocity at which friction acts.
-        effort: What acted, N m or N; NaN where it is not known.
-    """
-
-    q: Array
-    v: Array
-    a: Array
-    v_friction: Array
-    effort: Array
 
 
 class Pairing(ABC):
@@ -59,7 +44,7 @@ class Pairing(ABC):
         self._longest, self._time = longest_step, math.nan
         self.gaps = 0
 
-    def take(self, t: float, q: Array, v: Array, effort: Array) -> Instant | None:
+    def take(self, t: float, q: Array, v: Array, effort: Array) -> Instants | None:
         """Take a state; return the instant that is complete with it, or None.
 
         Args:
@@ -84,7 +69,7 @@ class Pairing(ABC):
         """Start from a state."""
 
     @abstractmethod
-    def _advance(self, step: float, q: Array, v: Array, effort: Array) -> Instant:
+    def _advance(self, step: float, q: Array, v: Array, effort: Array) -> Instants:
         """Return the instant between the last state and this one."""
 
 
@@ -96,10 +81,10 @@ class SemiImplicit(Pairing):
     def _begin(self, q: Array, v: Array, effort: Array) -> None:
         self._q, self._v = q.copy(), v.copy()
 
-    def _advance(self, step: float, q: Array, v: Array, effort: Array) -> Instant:
+    def _advance(self, step: float, q: Array, v: Array, effort: Array) -> Instants:
         before = self._q, self._v
         self._begin(q, v, effort)
-        return Instant(*before, (v - before[1]) / step, v.copy(), effort.copy())
+        return Instants.one(*before, (v - before[1]) / step, v.copy(), effort.copy())
 
 
 class Filtered(Pairing):
@@ -122,7 +107,7 @@ class Filtered(Pairing):
         self._first = np.stack([q, v, effort])
         self._second = self._first.copy()
 
-    def _advance(self, step: float, q: Array, v: Array, effort: Array) -> Instant:
+    def _advance(self, step: float, q: Array, v: Array, effort: Array) -> Instants:
         share = -math.expm1(-self._rate * step)
         known = np.isfinite(self._second[2])
         self._second[2] = np.where(known, self._second[2], effort)
@@ -132,7 +117,7 @@ class Filtered(Pairing):
         self._second += share * (self._first - self._second)
         middle = 0.5 * (before + self._second)
         a = (self._second[1] - before[1]) / step
-        return Instant(middle[0], middle[1], a, middle[1], middle[2])
+        return Instants.one(middle[0], middle[1], a, middle[1], middle[2])
 
 
 #: Where accelerations come from.
