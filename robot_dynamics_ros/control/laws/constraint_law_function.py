@@ -63,7 +63,7 @@ class _LawFunction:
         self._law, self._tree, self._program = law, law.tree, law.program
         parameters = law.parameters
         self._look = LookAhead(law.tree.n, parameters['discretization'], parameters['period'])
-        self._settings = effort_settings(self._look.end, parameters)
+        self._settings = np.array(effort_settings(self._look.end, parameters))
         self._followed = dict(followed_signals(self._program))
         self._model = make_formulation(formulation, law.tree)
 
@@ -175,8 +175,7 @@ class _LawFunction:
         for _ in range(_DRAWS):
             t = rng.uniform(0.0, 10.0, 1)
             q, v = rng.uniform(lower, upper), 0.3 * rng.normal(size=tree.n)
-            J = program.stack.evaluate(q, v, float(t[0])).J
-            if np.linalg.cond(J) < _CONDITION:
+            if np.linalg.cond(program.stack.evaluate(q, v, float(t[0])).Gamma) < _CONDITION:
                 break
         others = list(self._inputs().values())[3:]
         return [t, q, v, *(0.1 * rng.normal(size=size) for size in others)]
@@ -191,10 +190,8 @@ def _excess(effort: Array, limit: Array) -> Scalar:
 
 
 def _clipped(effort: Array, limit: Array) -> list[Scalar]:
-    return [
-        minimum(maximum(tau, -most), most)
-        for tau, most in zip(effort, limit.tolist(), strict=True)
-    ]
+    pairs = zip(effort, limit.tolist(), strict=True)
+    return [minimum(maximum(tau, -most), most) for tau, most in pairs]
 
 
 def _largest_scale(keep: Array, task: Array, limit: Array) -> Scalar:
