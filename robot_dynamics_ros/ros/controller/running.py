@@ -201,7 +201,12 @@ class RunningController:
         remarks = self.session.remarks
         while remarks:
             remark = remarks.popleft()
-            getattr(self._log, remark.level)(remark.text)
+            if remark.level == 'error':  # rclpy wants a line of code for each
+                self._log.error(remark.text)
+            elif remark.level == 'warning':
+                self._log.warning(remark.text)
+            else:
+                self._log.info(remark.text)
             if remark.status:
                 self._trajectories.announce(remark.status)
 
