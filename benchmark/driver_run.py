@@ -306,7 +306,7 @@ class DriverController:
     """
 
     def __init__(self, arm: Arm, case: DriverCase, law: str) -> None:
-        driver, given = arm.driver, {**arm.given, 'law': law, 'state_timeout_s': np.inf}
+        driver, given = arm.driver, {**arm.given, 'law': law, 'state_timeout_s': 1e9}
         if case.cutoff_hz is not None:
             state = replace(
                 driver.profile.state, velocity='differentiate', cutoff_hz=case.cutoff_hz
@@ -402,7 +402,7 @@ def _plan(arm: Arm, begin_ns: int, steps: int) -> tuple[tuple[np.ndarray, ...], 
     times = arm.motion.instants(0.01)
     points = (times, *arm.motion.table(times))
     follower, period_ns = ReferenceGenerator(arm.tree), round(arm.period * NANO)
-    follower.set_sampler(ReferenceSampler(arm.tree.n, arm.given['hold'], arm.period))
+    follower.set_sampler(ReferenceSampler(arm.tree.n, arm.given['discretization'], arm.period))
     follower.rest_at(start_of(arm), period_ns)
     follower.follow(*points, begin_ns, arm.given['start_tolerance'])
     reference = np.zeros((steps, arm.tree.n))

@@ -91,9 +91,9 @@ def law_of(tree: RobotTree, case: ProgramCase, period: float) -> ConstraintStabi
         'constraint_stabilization',
         tree,
         program=PROGRAM,
-        friction=case.friction,
+        friction_compensation=case.friction,
         period=period,
-        hold='semi_implicit',
+        discretization='semi_implicit',
     )
 
 

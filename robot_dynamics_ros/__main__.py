@@ -58,7 +58,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             command = commands.add_parser(name, help=summary, description=summary)
             if name == chosen:
                 module = _module(name)
-                module.add_arguments(command)
+                module.add_arguments(command, *_executable(name))
         parsed = parser.parse_args(arguments)  # ends here if no command was chosen
         if chosen in NODE_COMMANDS:
             return int(module.run_node(NODE_COMMANDS[chosen], parsed))
@@ -79,6 +79,11 @@ def _name() -> str:
     """Return what the user has called."""
     called = Path(sys.argv[0]).stem
     return called if called == 'robot-dynamics' else 'python -m robot_dynamics_ros'
+
+
+def _executable(command: str) -> list[str]:
+    """Return the executable of a command that runs one node, for its arguments."""
+    return [NODE_COMMANDS[command]] if command in NODE_COMMANDS else []
 
 
 def _module(command: str) -> ModuleType:

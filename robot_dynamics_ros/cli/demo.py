@@ -18,7 +18,7 @@ from rich.table import Table
 
 from robot_dynamics_ros.cli.processes import IN_LOCKSTEP, SceneProcesses, own_domain
 from robot_dynamics_ros.cli.scene import SCENES, run_scenes
-from robot_dynamics_ros.model.robot_tree import load_robot
+from robot_dynamics_ros.model import load_robot
 from robot_dynamics_ros.recordings.bag.reader import BagReader
 from robot_dynamics_ros.recordings.metrics.tracking_metrics import (
     TrackingMetrics,

@@ -16,14 +16,11 @@ from rich.table import Table
 
 from robot_dynamics_ros.cli.analyze import add_output_arguments
 from robot_dynamics_ros.cli.tables import wide_console
-from robot_dynamics_ros.control.laws.registry import LAWS
-from robot_dynamics_ros.control.setup import DEFAULTS
+from robot_dynamics_ros.control.laws.registry import known_laws
+from robot_dynamics_ros.control.setup import PARAMETERS
 from robot_dynamics_ros.dynamics.registry import FORMULATIONS
-from robot_dynamics_ros.errors import (
-    ConfigurationError,
-    RecordingError,
-    UnknownNameError,
-)
+from robot_dynamics_ros.errors import ConfigurationError, RecordingError
+from robot_dynamics_ros.parameters import help_text, require_known
 from robot_dynamics_ros.recordings.accumulate import Spread
 from robot_dynamics_ros.recordings.bag.files import short_name
 from robot_dynamics_ros.recordings.json_files import write_json
@@ -43,9 +40,13 @@ EXIT_DIFFERENT = 1
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments."""
+    """Declare the arguments; the help lists the parameters that ``--set`` takes."""
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.epilog = help_text(PARAMETERS)
     parser.add_argument('bag', type=Path, metavar='BAG', help='bag or storage file')
-    parser.add_argument('--law', choices=sorted(LAWS), help='another law than the recorded one')
+    parser.add_argument(
+        '--law', choices=sorted(known_laws()), help='another law than the recorded one'
+    )
     parser.add_argument(
         '--set',
         dest='changes',
@@ -126,8 +127,7 @@ def _changes(args: argparse.Namespace) -> dict[str, Any]:
         key, separator, value = text.partition('=')
         if not separator:
             raise ConfigurationError(f'--set {text}', 'sets nothing', 'write KEY=VALUE')
-        if key.strip() not in DEFAULTS:
-            raise UnknownNameError("controller's parameter", key.strip(), DEFAULTS)
+        require_known(PARAMETERS, [key.strip()], "controller's parameter")
         try:
             changes[key.strip()] = yaml.safe_load(value)
         except (yaml.YAMLError, ValueError) as error:

@@ -20,7 +20,7 @@ from rich.table import Table
 from robot_dynamics_ros.cli.processes import IN_LOCKSTEP, SceneProcesses, own_domain
 from robot_dynamics_ros.constraints.program_file import load_program
 from robot_dynamics_ros.errors import UnknownNameError
-from robot_dynamics_ros.model.robot_tree import load_robot
+from robot_dynamics_ros.model import load_robot
 from robot_dynamics_ros.recordings.program_run import (
     ProgramMetrics,
     judge_program,

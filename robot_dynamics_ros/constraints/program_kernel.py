@@ -29,7 +29,7 @@ from robot_dynamics_ros.constraints.task_inverse import (
     Singularity,
     TaskInverse,
 )
-from robot_dynamics_ros.dynamics.newton_euler import NewtonEuler
+from robot_dynamics_ros.dynamics.registry import make_formulation
 from robot_dynamics_ros.spatial.scalar import Array, identity, sqrt
 from robot_dynamics_ros.symbolic.kernel import compile_function
 
@@ -261,7 +261,7 @@ def _metric(program: Program, q: Array) -> Array | None:
         return np.diag(program.metric)
     if program.inverse == 'inertia':
         weightless = program.tree.with_gravity((0.0, 0.0, 0.0))
-        M = NewtonEuler(weightless).mass_matrix(q)
+        M = make_formulation('newton_euler', weightless).mass_matrix(q)
         return M + np.diag(program.tree.armature)
     return None
 

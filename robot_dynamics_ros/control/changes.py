@@ -12,10 +12,17 @@ from typing import Any
 
 from robot_dynamics_ros.control.goals import prepare_goal
 from robot_dynamics_ros.control.modes import SessionEvent
-from robot_dynamics_ros.control.session import ControllerSession, SessionChange
-from robot_dynamics_ros.control.setup import LAW_CHANGES, loop_settings, payload_from_parameters
+from robot_dynamics_ros.control.session import DECLARED, ControllerSession, SessionChange
+from robot_dynamics_ros.control.setup import (
+    LAW_CHANGES,
+    check_laws,
+    concerns_law,
+    loop_settings,
+    payload_from_parameters,
+)
 from robot_dynamics_ros.control.trajectories.reference_generator import Points
 from robot_dynamics_ros.control.trajectories.tolerances import Outcome
+from robot_dynamics_ros.parameters import checked
 
 
 class TrajectoryChange(SessionChange):
@@ -113,10 +120,12 @@ class ParameterChange(SessionChange):
     def prepare(self) -> None:
         """Check the parameters and make the law, see :class:`SessionChange`."""
         session = self._session
+        self._given = checked(DECLARED, self._given, session.tree.n)
         given = session.driven(self._given)
         self._settings = loop_settings(given)
-        self._settings.check(session.tree)
-        self._law = session.make_law(given) if self.slow else None
+        check_laws(session.tree, given, self.changed)
+        needs_law = concerns_law(given, self.changed)
+        self._law = session.make_law(given) if needs_law else None
         self._payload = payload_from_parameters(given)
         session.loop.check_payload(self._payload)
 

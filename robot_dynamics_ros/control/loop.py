@@ -127,7 +127,7 @@ class ControlLoop:
         if previous == settings:
             return
         self._stop_action = make_stop_action(settings.stop_action, self.tree, self._kernels)
-        sampler = ReferenceSampler(self.tree.n, settings.hold, settings.period)
+        sampler = ReferenceSampler(self.tree.n, settings.discretization, settings.period)
         self._follower.set_sampler(sampler)
         self.limiter.set_rate(settings.rates(self.tree.n))
         if previous is None or previous.activation_ramp_s != settings.activation_ramp_s:

@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 
-from robot_dynamics_ros.dynamics.newton_euler import NewtonEuler
+from robot_dynamics_ros.dynamics.registry import make_formulation
 from robot_dynamics_ros.model.robot_tree import RobotTree
 from robot_dynamics_ros.spatial.scalar import Array
 
@@ -28,7 +28,7 @@ def largest_gravity_forces(tree: RobotTree, samples: int = 500) -> Array:
     lower = np.maximum(tree.position_lower, -math.pi)
     upper = np.maximum(np.minimum(tree.position_upper, math.pi), lower)
     random = np.random.default_rng(0)
-    model = NewtonEuler(tree)
+    model = make_formulation('newton_euler', tree)
     largest = np.zeros(tree.n)
     for _ in range(samples):
         q = random.uniform(lower, upper)

@@ -12,9 +12,10 @@ from robot_dynamics_ros.model.kinematics import (
     frame_motion,
     frame_pose,
 )
-from robot_dynamics_ros.model.mechanism import Mechanism, TreeState, load_mechanism
+from robot_dynamics_ros.model.load import load_mechanism, load_robot
+from robot_dynamics_ros.model.mechanism import Mechanism, TreeState
 from robot_dynamics_ros.model.payload import Payload
-from robot_dynamics_ros.model.robot_tree import BodyFrame, RobotTree, load_robot
+from robot_dynamics_ros.model.robot_tree import BodyFrame, RobotTree
 
 __all__ = [
     'BodyFrame',

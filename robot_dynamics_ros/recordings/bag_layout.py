@@ -17,7 +17,7 @@ from robot_dynamics_ros.messages.cdr import (
     StateColumns,
     States,
 )
-from robot_dynamics_ros.model.robot_tree import load_robot
+from robot_dynamics_ros.model import load_robot
 from robot_dynamics_ros.recordings.bag.mcap_storage import Raw
 from robot_dynamics_ros.recordings.bag.reader import BagReader
 from robot_dynamics_ros.recordings.topics import Topics

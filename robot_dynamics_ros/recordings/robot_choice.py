@@ -12,7 +12,8 @@ import yaml
 
 from robot_dynamics_ros.description.shipped import shipped_robot
 from robot_dynamics_ros.errors import ModelError, RecordingError
-from robot_dynamics_ros.model.robot_tree import STANDARD_GRAVITY, RobotTree, load_robot
+from robot_dynamics_ros.model import load_robot
+from robot_dynamics_ros.model.robot_tree import STANDARD_GRAVITY, RobotTree
 from robot_dynamics_ros.recordings.reading import RecordingReader
 
 _UNLIMITED = 1e12  # N m or N, where the description is silent

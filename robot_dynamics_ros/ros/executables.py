@@ -9,6 +9,8 @@ from functools import partial
 from importlib import import_module
 from typing import Any
 
+from robot_dynamics_ros.parameters import Parameter
+
 #: Module below this package and class of each executable's node.
 NODES = {
     'controller': ('controller.node', 'Controller'),
@@ -19,12 +21,29 @@ NODES = {
     'driver_emulator': ('emulator.node', 'DriverEmulator'),
     'gazebo_robot': ('gazebo.robot', 'GazeboRobot'),
 }
+#: Where the parameters of each are declared; these modules need no ROS.
+DECLARED = {
+    'controller': ('controller.parameters', 'CONTROLLER'),
+    'simulator': ('simulator.parameters', 'SIMULATOR'),
+    'trajectory': ('trajectory.plan', 'TRAJECTORY'),
+    'recorder': ('recorder.parameters', 'RECORDER'),
+    'monitor': ('monitor.parameters', 'MONITOR'),
+    'driver_emulator': ('emulator.parameters', 'EMULATOR'),
+    'gazebo_robot': ('gazebo.parameters', 'GAZEBO_ROBOT'),
+}
 
 
 def node_class(executable: str) -> Any:
     """Return the class of an executable's node."""
     module, name = NODES[executable]
     return getattr(import_module(f'{__package__}.{module}'), name)
+
+
+def declared_parameters(executable: str) -> tuple[Parameter, ...]:
+    """Return the parameters of an executable's node."""
+    module, name = DECLARED[executable]
+    found: tuple[Parameter, ...] = getattr(import_module(f'{__package__}.{module}'), name)
+    return found
 
 
 def run_executable(executable: str, args: Sequence[str] | None = None) -> int:

@@ -113,6 +113,8 @@ def constants_digest(subject: Subject, of_frame: bool = False) -> bytes:
     """Return a digest of all numbers of a robot that enter the formulas, its frame's if asked."""
     digest = hashlib.sha256()
     arrays = [getattr(subject.tree, name) for name in _CONSTANTS]
+    if subject.tree.coupling is not None:
+        arrays += [subject.tree.coupling.rate, subject.tree.coupling.offset]
     if subject.mechanism is not None:
         arrays += [subject.joint_rates(), subject.mechanism.drive]
         arrays += [subject.mechanism.positions(np.zeros(subject.n))]

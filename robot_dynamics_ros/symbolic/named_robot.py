@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from robot_dynamics_ros.model.robot_tree import RobotTree
-from robot_dynamics_ros.spatial.rotation import rotation_about
+from robot_dynamics_ros.spatial.rotation import roll_pitch_yaw, rotation_about
 from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.symbolic.trig_polynomial import Algebra
 
@@ -167,7 +167,7 @@ class _Naming:
     def _fixed_angles(self, i: int, R: Array) -> list[int | Parameter]:
         """Return roll, pitch and yaw of a joint frame: quarter turns, or what to call them."""
         found: list[int | Parameter] = []
-        for name, angle in zip(('roll', 'pitch', 'yaw'), _roll_pitch_yaw(R), strict=True):
+        for name, angle in zip(('roll', 'pitch', 'yaw'), roll_pitch_yaw(R), strict=True):
             quarters = angle / (math.pi / 2)
             if abs(quarters - round(quarters)) < _QUARTER:
                 found.append(round(quarters))
@@ -198,12 +198,3 @@ def _exact(values: Array) -> Array:
         short = Fraction(float(value)).limit_denominator(1000)
         out[index] = short if abs(float(short) - value) < 1e-15 else Fraction(float(value))
     return out
-
-
-def _roll_pitch_yaw(R: Array) -> tuple[float, float, float]:
-    """Return fixed-axis angles of a rotation, rad."""
-    pitch = math.asin(max(-1.0, min(1.0, -float(R[2, 0]))))
-    if abs(abs(R[2, 0]) - 1.0) < _NOTHING:
-        # Roll and yaw turn about the same axis: all of it is roll.
-        return math.atan2(-R[1, 2], R[1, 1]), pitch, 0.0
-    return math.atan2(R[2, 1], R[2, 2]), pitch, math.atan2(R[1, 0], R[0, 0])

@@ -156,11 +156,11 @@ FILES = {str(file).split('robots/')[-1]: file for file in sorted(set(world_files
 
 
 @pytest.mark.parametrize('name', FILES)
-def test_errors_are_found_exactly_where_the_loader_refuses(name):
+def test_errors_are_found_exactly_where_the_strict_loader_refuses(name):
     path = FILES[name].locate()
     check = check_model(path, effort_limit=1.0)
     try:
-        load_robot(path, effort_limit=1.0)
+        load_robot(path, effort_limit=1.0, strict=True)
         refusal = None
     except RobotDynamicsError as error:
         refusal = str(error)

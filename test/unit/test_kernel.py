@@ -28,8 +28,8 @@ from robot_dynamics_ros.errors import (
     UnknownNameError,
 )
 from robot_dynamics_ros.identification.regressor import inertial_parameters
+from robot_dynamics_ros.model import load_mechanism
 from robot_dynamics_ros.model.kinematics import frame_motion
-from robot_dynamics_ros.model.mechanism import load_mechanism
 from robot_dynamics_ros.symbolic.arguments import Arguments
 from robot_dynamics_ros.symbolic.backends import PythonBackend
 from robot_dynamics_ros.symbolic.kernel import KernelSet, compile_kernel

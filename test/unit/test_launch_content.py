@@ -271,7 +271,7 @@ def test_a_stage_decides_law_limits_and_speed(monkeypatch, stage, law, part, spe
     controller = parameters_of(actions, 'controller')
     assert (controller['law'], controller['effort_scale']) == (law, part)
     assert controller['driver_profile'] == 'generic_ros2_control'
-    assert controller['hold'] == 'zero_order'
+    assert controller['discretization'] == 'zero_order'
     assert not controller['use_sim_time']
     assert parameters_of(actions, 'driver_emulator')['mode'] == 'real_time'
     motion = parameters_of(actions, 'trajectory')

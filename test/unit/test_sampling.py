@@ -6,7 +6,7 @@ import pytest
 
 from robot_dynamics_ros.control.laws.control_law import Reference
 from robot_dynamics_ros.control.trajectories.quintic import Quintic
-from robot_dynamics_ros.control.trajectories.sampling import HOLDS, ReferenceSampler
+from robot_dynamics_ros.control.trajectories.sampling import DISCRETIZATIONS, ReferenceSampler
 from robot_dynamics_ros.control.trajectories.sine import Sine
 from robot_dynamics_ros.control.trajectories.spline import Knot
 from robot_dynamics_ros.control.trajectories.waypoints import JointWaypoints
@@ -113,7 +113,7 @@ def test_continuous_is_the_plain_sample():
 def test_a_wrong_hold_or_period_is_refused():
     with pytest.raises(UnknownNameError) as caught:
         ReferenceSampler(2, 'first_order', 0.01)
-    assert caught.value.known == tuple(sorted(HOLDS))
+    assert caught.value.known == tuple(sorted(DISCRETIZATIONS))
     for period in (0.0, -1.0, float('nan'), float('inf')):
         with pytest.raises(ParameterError, match='period'):
             ReferenceSampler(2, 'zero_order', period)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -13,9 +14,6 @@ from robot_dynamics_ros.constraints.stabilization import largest_scale
 from robot_dynamics_ros.model.robot_tree import RobotTree
 from robot_dynamics_ros.spatial.scalar import Array, Scalar, sqrt, tanh
 from robot_dynamics_ros.symbolic.kernel import Kernel, compile_function
-
-#: Where the velocity of the Coulomb friction that is compensated comes from.
-FRICTION_VELOCITIES = ('program', 'measured')
 
 
 class ProgramEffort:
@@ -41,7 +39,7 @@ class ProgramEffort:
             lambda *given: _drives(tree, *given),
         )
 
-    def configure(self, end: float, parameters: dict[str, Any]) -> None:
+    def configure(self, end: float, parameters: Mapping[str, Any]) -> None:
         """Take over the law's parameters.
 
         Args:
@@ -51,8 +49,8 @@ class ProgramEffort:
         self._settings[:] = (
             end,
             parameters['stiction_velocity'],
-            float(parameters['friction']),
-            float(parameters['friction_velocity'] == 'program'),
+            float(parameters['friction_compensation']),
+            float(parameters['friction_velocity'] == 'desired'),
         )
 
     def write(self, q: Array, v: Array, a: Array, out: Array) -> bool:

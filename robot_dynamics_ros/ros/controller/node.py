@@ -123,7 +123,6 @@ class Controller(LifecycleNode):
 
     def _configure(self) -> None:
         given = values(self, declared.CONTROLLER)
-        declared.check_choices(given)
         self._run = RunningController(self, given, self._topic_description)
         spare_what_stays()
 
@@ -134,7 +133,6 @@ class Controller(LifecycleNode):
 
     def _check_change(self, changes: Mapping[str, Any]) -> None:
         """Refuse a change of parameters that could not be applied."""
-        declared.check_choices(dict(changes))
         if self._run is not None:
             self._run.check_change(changes)
 

@@ -25,7 +25,6 @@ from robot_dynamics_ros.errors import RobotDynamicsError
 from robot_dynamics_ros.model.from_parameters import robot_from_parameters
 from robot_dynamics_ros.ros.background import beside
 from robot_dynamics_ros.ros.controller.diagnostics import diagnostic_array
-from robot_dynamics_ros.ros.controller.law_topics import condition_of, remarks_of
 from robot_dynamics_ros.ros.controller.publishers import ControllerMonitor
 from robot_dynamics_ros.ros.controller.trajectories import ControllerTrajectories
 from robot_dynamics_ros.ros.conversions import stamp_to_ns
@@ -211,7 +210,7 @@ class RunningController:
                 self._trajectories.announce(remark.status)
 
     def _tell_of_law(self) -> None:
-        for remark in remarks_of(self.session.loop.law):
+        for remark in self.session.loop.law.remarks():
             self._log.warning(remark)
 
     def _publish_parameters(self) -> None:
@@ -220,6 +219,6 @@ class RunningController:
 
     def _report(self) -> None:
         session = self.session
-        report, of_law = self._health.report(session), condition_of(session.loop.law)
-        array = diagnostic_array(self._node, session.tree.name, report, of_law)
+        report = self._health.report(session)
+        array = diagnostic_array(self._node, session.tree.name, report)
         self._diagnostics.publish(array)

@@ -30,7 +30,7 @@ from robot_dynamics_ros.estimation.model_monitor import ORIGINS, ModelMonitor, S
 from robot_dynamics_ros.estimation.model_steps import Instant, make_pairing
 from robot_dynamics_ros.estimation.model_verdict import Thresholds, judge, judge_difference
 from robot_dynamics_ros.model.from_parameters import robot_from_parameters
-from robot_dynamics_ros.model.payload import with_payload
+from robot_dynamics_ros.model.payload import payload_from_parameters, with_payload
 from robot_dynamics_ros.model.robot_tree import RobotTree
 from robot_dynamics_ros.ros.conversions import (
     NANO,
@@ -45,7 +45,6 @@ from robot_dynamics_ros.ros.driver_connection import (
 )
 from robot_dynamics_ros.ros.monitor import parameters as declared
 from robot_dynamics_ros.ros.parameters import declare, on_set_parameters, values
-from robot_dynamics_ros.ros.payload_parameters import payload_from_parameters
 from robot_dynamics_ros.symbolic.kernel import compile_kernel
 
 LATCHED = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
@@ -74,7 +73,6 @@ class MonitorNode(Node):
         declare(self, declared.MONITOR)
         self.finished = Future()
         self._given = values(self, declared.MONITOR)
-        declared.check_choices(self._given)
         self._ready = False
         if self._given['robot'] or self._given['robot_description']:
             self._begin('')
