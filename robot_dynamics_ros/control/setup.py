@@ -11,6 +11,7 @@ import numpy as np
 
 from robot_dynamics_ros.control.drivers.compensation import DriverCompensation
 from robot_dynamics_ros.control.drivers.conversion import DriverConversion
+from robot_dynamics_ros.control.drivers.port import velocity_filter
 from robot_dynamics_ros.control.drivers.profile import COMMAND, DRIVER_PROFILE
 from robot_dynamics_ros.control.laws.control_law import ControlLaw
 from robot_dynamics_ros.control.laws.registry import (
@@ -23,6 +24,7 @@ from robot_dynamics_ros.control.loop import ControlLoop
 from robot_dynamics_ros.control.payload import PAYLOAD_TRANSITION, PayloadModel
 from robot_dynamics_ros.control.settings import LOOP, LoopSettings
 from robot_dynamics_ros.control.trajectories.reference_generator import ReferenceGenerator
+from robot_dynamics_ros.control.trajectories.tolerances import TOLERANCES
 from robot_dynamics_ros.dynamics.registry import FORMULATION
 from robot_dynamics_ros.errors import ParameterError
 from robot_dynamics_ros.model.from_parameters import ROBOT
@@ -42,15 +44,13 @@ PARAMETERS = (
     DRIVER_PROFILE,
     *_OF_LAWS,
     *LOOP,
+    *TOLERANCES,
     *PAYLOAD,
     PAYLOAD_TRANSITION,
 )
 
 #: What a controller is told if nobody says otherwise.
 DEFAULTS: dict[str, Any] = defaults(PARAMETERS)
-
-#: Changes of these may need a law to be made anew, see ``concerns_law``.
-LAW_CHANGES = frozenset(one.name for one in law_declared())
 
 _OUTPUTS = ('inverse_dynamics', 'gravity_forces', 'bias_forces', 'mass_matrix')
 
@@ -194,7 +194,14 @@ def build_loop(
     share = driver_share(tree, driver, kernels.gravity_forces, bare.gravity_forces)
     law = make_law(given['law'], tree, kernels, **law_parameters(given))
     loop = ControlLoop(
-        tree, kernels, law, loop_settings(given), driver=share, load=load, follower=follower
+        tree,
+        kernels,
+        law,
+        loop_settings(given),
+        driver=share,
+        load=load,
+        follower=follower,
+        derivative=velocity_filter(tree.n, driver),
     )
     loop.carry(payload_from_parameters(given))
     return BuiltLoop(loop, tree, kernels, load, share)

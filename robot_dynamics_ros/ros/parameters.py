@@ -17,6 +17,7 @@ from rclpy.exceptions import InvalidParameterTypeException, InvalidParameterValu
 
 from robot_dynamics_ros.errors import ConfigurationError, RobotDynamicsError
 from robot_dynamics_ros.parameters import Parameter, checked
+from robot_dynamics_ros.ros.rclpy_compat import given_parameters
 
 #: Beginnings of the parameters that rclpy declares by itself.
 _OF_RCLPY = ('use_sim_time', 'start_type_description_service', 'qos_overrides.')
@@ -62,7 +63,7 @@ def declare(node: Any, parameters: Iterable[Parameter]) -> None:
 
 
 def _tell_unknown(node: Any, names: list[str]) -> None:
-    for name in getattr(node, '_parameter_overrides', ()):
+    for name in given_parameters(node):
         if name not in names and not name.startswith(_OF_RCLPY):
             close = get_close_matches(name, names, 1)
             hint = f'; did you mean {close[0]!r}?' if close else ''

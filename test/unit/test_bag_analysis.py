@@ -196,6 +196,7 @@ def smooth_arm(path: Path, rng, noise: float, *, measured: bool) -> Path:
     return write(path, messages)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('measured', [True, False])
 def test_a_real_arm_without_noise_is_explained_to_second_order(measured, rng, tmp_path):
     result = analyzed(smooth_arm(tmp_path / 'bag', rng, 0.0, measured=measured))
@@ -337,6 +338,7 @@ def test_constraint_values_are_those_of_the_program_on_the_recorded_states(tmp_p
     assert program['evaluations'] == 50
 
 
+@pytest.mark.slow
 def test_the_report_and_the_terminal_show_the_constraints(tmp_path, capsys):
     bag, out = RecordedArm(60).bag(tmp_path / 'bag'), tmp_path / 'out'
     words = ['analyze', str(bag), '--output', str(out), '--program', _program(tmp_path)]

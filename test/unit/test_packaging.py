@@ -83,9 +83,9 @@ def test_the_base_holds_neither_ros_nor_pinocchio(metadata):
     assert required(metadata) == {'numpy', 'scipy', 'pyyaml', 'xacro', 'rich'}
 
 
-def test_all_is_every_extra_but_that_of_the_tests(metadata):
+def test_all_is_every_extra_but_those_of_tests_and_site(metadata):
     extras = set(metadata.get_all('Provides-Extra'))
-    assert extras == {*PROVIDED, 'all', 'test'}
+    assert extras == {*PROVIDED, 'all', 'test', 'docs'}
     assert required(metadata, 'all') == set().union(*(required(metadata, e) for e in PROVIDED))
 
 

@@ -3,20 +3,10 @@
 
 from __future__ import annotations
 
-from robot_dynamics_ros.control.setup import LAW_CHANGES as LAW_CHANGES
 from robot_dynamics_ros.control.setup import PARAMETERS
-from robot_dynamics_ros.control.trajectories.tolerances import TOLERANCES
-from robot_dynamics_ros.model.payload import PAYLOAD
 from robot_dynamics_ros.parameters import Parameter
 
 P = Parameter
-
-#: What the action asks for.
-ACTION = (
-    *TOLERANCES,
-    P('action_feedback_period', 0.05, 'Time between two feedbacks of the action.', 0.001, 10.0,
-      unit='s'),
-)  # fmt: skip
 
 NODE = (
     P('monitor_decimation', 1, 'Every how many commands reference and error are published.', 1,
@@ -29,6 +19,4 @@ NODE = (
     P('diagnostics_period_s', 1.0, 'Period of /diagnostics.', 0.05, 60.0, unit='s', fixed=True),
 )  # fmt: skip
 
-CONTROLLER = (*PARAMETERS, *ACTION, *NODE)
-
-PAYLOAD_CHANGES = frozenset(one.name for one in PAYLOAD)
+CONTROLLER = (*PARAMETERS, *NODE)

@@ -24,6 +24,7 @@ from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64, Float64MultiArray, String
 
 from robot_dynamics_ros.control.drivers.conversion import effort_limits
+from robot_dynamics_ros.control.drivers.port import DriverPort, velocity_filter
 from robot_dynamics_ros.control.setup import driver_share
 from robot_dynamics_ros.errors import MissingDependencyError, RobotDynamicsError
 from robot_dynamics_ros.estimation.effort_model import ORIGINS, Instants
@@ -102,7 +103,9 @@ class MonitorNode(Node):
         limits = None if profile is None else effort_limits(profile)
         self._tree = robot_from_parameters(given, description, limits)
         self._driver = bound(profile, self._tree)
-        self._connection = DriverConnection(self._tree, given, self._driver)
+        port = DriverPort(self._tree, self._driver, given['joints'])
+        self._connection = DriverConnection(port, given['command_form'])
+        self._derivative = velocity_filter(self._tree.n, self._driver)
         self._thresholds = Thresholds.of(
             self._tree, given['residual_warn'], given['residual_error']
         )
@@ -171,18 +174,21 @@ class MonitorNode(Node):
     # What is heard ------------------------------------------------------------------------------
 
     def _on_state(self, msg: JointState) -> None:
-        reader = self._connection.reader
+        reader, port = self._connection.reader, self._connection.port
         if not reader.read(msg):
             return
         stamp = stamp_to_ns(msg.header.stamp) or self.get_clock().now().nanoseconds
         if self._origin_ns is None:
             self._origin_ns = stamp
-        self._connection.differentiate(stamp)
-        if self._given['effort_source'] == 'measured':
-            self._effort = self._connection.motor_effort(msg, self._share)
-        before, self._last_ns = self._last_ns, stamp
         elapsed = (stamp - self._origin_ns) / NANO
-        instant = self._pairing.take(elapsed, reader.q, reader.v, self._effort)
+        port.read(reader.q, reader.v)
+        if self._derivative is not None:
+            port.v[:] = self._derivative.update(elapsed, port.q)
+        if self._given['effort_source'] == 'measured':
+            measured = port.measured_effort(reader.effort_of(msg))
+            self._effort = port.motor_effort(measured, port.q, port.v, self._share)
+        before, self._last_ns = self._last_ns, stamp
+        instant = self._pairing.take(elapsed, port.q, port.v, self._effort)
         if instant is None:
             return
         if self._given['effort_source'] == 'reference' and self._pairing.name != 'filtered':
@@ -212,7 +218,7 @@ class MonitorNode(Node):
     def _on_command(self, msg: Float64MultiArray | JointState) -> None:
         told = msg.effort if isinstance(msg, JointState) else msg.data
         if len(told) == self._tree.n:
-            self._effort = self._of_motors(self._connection.effort_of_command(np.array(told)))
+            self._effort = self._of_motors(self._connection.port.effort_of_command(np.array(told)))
 
     def _on_joint(self, place: int, msg: Float64) -> None:
         self._effort = self._effort.copy()
@@ -225,8 +231,8 @@ class MonitorNode(Node):
         return commanded if self._share is None else commanded + self._share_now()
 
     def _share_now(self) -> Any:
-        reader = self._connection.reader
-        return self._share.update(reader.q, reader.v)
+        port = self._connection.port
+        return self._share.update(port.q, port.v)
 
     # What is told -------------------------------------------------------------------------------
 

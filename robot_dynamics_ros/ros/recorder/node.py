@@ -24,6 +24,7 @@ from robot_dynamics_ros.recordings.bag.reader import BagWriter
 from robot_dynamics_ros.recordings.timestamp_assignment import TimestampAssigner
 from robot_dynamics_ros.ros.conversions import NANO
 from robot_dynamics_ros.ros.parameters import declare, values
+from robot_dynamics_ros.ros.rclpy_compat import take_message
 from robot_dynamics_ros.ros.recorder.parameters import RECORDER
 from robot_dynamics_ros.ros.recorder.stream import COMMANDS, STATES, Stream, Topic, topics_of
 from robot_dynamics_ros.ros.spinning import EXIT_FAILED
@@ -122,11 +123,9 @@ class Recorder(Node):
         """Record every message that has arrived; return how many."""
         count = 0
         for stream in self._streams:
-            with stream.subscription.handle:
-                take = stream.subscription.handle.take_message
-                while (taken := take(stream.message_type, True)) is not None:
-                    self._record(stream, *taken)
-                    count += 1
+            while (taken := take_message(stream.subscription)) is not None:
+                self._record(stream, *taken)
+                count += 1
         return count
 
     def _record(self, stream: Stream, data: bytes, info: Mapping[str, int]) -> None:

@@ -41,6 +41,7 @@ from robot_dynamics_ros.model.payload import payload_from_parameters
 from robot_dynamics_ros.model.robot_tree import RobotTree
 from robot_dynamics_ros.ros.conversions import JointStateWriter, ns_to_stamp
 from robot_dynamics_ros.ros.parameters import declare, on_set_parameters, values
+from robot_dynamics_ros.ros.rclpy_compat import take_message
 from robot_dynamics_ros.ros.simulator import parameters as declared
 from robot_dynamics_ros.ros.simulator.command_buffer import CommandBuffer
 from robot_dynamics_ros.simulation.pace import Pace
@@ -198,9 +199,8 @@ class Simulator(Node):
         """Empty the queues: what came before a state is published does not answer it."""
         self._inbox.expect()
         for subscription in self._commands:
-            with subscription.handle:
-                while subscription.handle.take_message(subscription.msg_type, False) is not None:
-                    self._superfluous += 1
+            while take_message(subscription) is not None:
+                self._superfluous += 1
 
     # Time ---------------------------------------------------------------------------------------
 

@@ -144,13 +144,13 @@ def tool_task(
     """Return what is asked of the tool besides its point.
 
     Args:
-        tree: The robot: the SCARA, the four-joint arm, or one with three or six joints.
+        tree: The robot: the SCARA, the four-joint arm, or any other.
         q: Present joint positions, shape (n,), rad or m.
         angle: Yaw (SCARA) or pitch (four-joint arm), rad; the present one if None.
         frame: Name of the tool's frame.
 
     Raises:
-        DescriptionError: The robot is none of these.
+        SingularityError: The tool cannot be led from there.
     """
     R = frame_pose(tree, q, frame).R_WF
     yaw = math.atan2(R[1, 0], R[0, 0]) if angle is None else angle
@@ -161,7 +161,7 @@ def tool_task(
     try:
         return FourDofTask(tree, float(q[1:].sum()) if angle is None else angle, frame)
     except ModelError:
-        return FrameTask(tree, R if tree.n == 6 else None, frame)
+        return FrameTask(tree, R, frame, q)
 
 
 def _per_joint(tree: RobotTree, given: Mapping[str, Any], name: str) -> Array:
