@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import yaml
 
 from robot_dynamics_ros.cli.tables import add_output_arguments, print_report, wide_console
 from robot_dynamics_ros.control.laws.registry import known_laws
@@ -33,6 +32,7 @@ from robot_dynamics_ros.recordings.replay.search import replay
 from robot_dynamics_ros.recordings.replay.source import REFERENCES, ReplaySource
 from robot_dynamics_ros.recordings.report.replay import replay_figures, replay_report
 from robot_dynamics_ros.spatial.scalar import Array
+from robot_dynamics_ros.yaml_reader import parse_yaml
 
 _USUAL_OUTPUT = Path('out') / 'replay'
 TOLERANCE = 1e-9  # N m or N: the same numbers in another order of additions
@@ -132,10 +132,7 @@ def _changes(args: argparse.Namespace) -> dict[str, Any]:
         if not separator:
             raise ConfigurationError(f'--set {text}', 'sets nothing', 'write KEY=VALUE')
         require_known(PARAMETERS, [key.strip()], "controller's parameter")
-        try:
-            changes[key.strip()] = yaml.safe_load(value)
-        except (yaml.YAMLError, ValueError) as error:
-            raise ConfigurationError(f'--set {text}', 'is no YAML', 'correct it') from error
+        changes[key.strip()] = parse_yaml(value, f'--set {key.strip()}')
     chosen = {'law': args.law, 'formulation': args.formulation}
     return changes | {key: value for key, value in chosen.items() if value}
 

@@ -10,6 +10,7 @@ from robot_dynamics_ros.description.shipped import MECHANISMS, ROBOTS, share_dir
 from robot_dynamics_ros.errors import ConfigurationError, MissingDependencyError
 from robot_dynamics_ros.parameters import help_text
 from robot_dynamics_ros.ros import executables
+from robot_dynamics_ros.yaml_reader import read_yaml
 
 
 def add_arguments(parser: argparse.ArgumentParser, executable: str) -> None:
@@ -36,12 +37,11 @@ def run_node(executable: str, args: argparse.Namespace) -> int:
     """Run a node until SIGINT; return its exit code.
 
     Raises:
-        ConfigurationError: The parameter file does not exist, or a parameter is not NAME:=VALUE.
+        ConfigurationError: The parameter file cannot be read, or a parameter is not NAME:=VALUE.
         MissingDependencyError: rclpy is not installed.
     """
     params = args.params or share_directory() / 'config' / f'{args.robot}.yaml'
-    if not params.is_file():
-        raise ConfigurationError(f'parameter file {params}', 'no such file', 'give another')
+    read_yaml(params, 'parameter file')
     ros_args = ['--ros-args', '--params-file', str(params)]
     if args.namespace:
         ros_args += ['-r', f'__ns:=/{args.namespace.strip("/")}']
