@@ -175,12 +175,14 @@ def test_five_states_name_no_cause(tmp_path):
     assert 'opposite sign' not in said(result)
 
 
-def test_two_wrongs_at_once_are_unknown(tmp_path):
-    arm = RecordedArm(1200, viscous=np.array([0.0, 2.0, 0.0]), factor=np.array([1.0, 1.6, 1.0]))
+def test_what_no_cause_explains_is_unknown(tmp_path):
+    arm = RecordedArm(1200)
+    arm.tau = arm.tau + 0.3 * np.sin(40.0 * arm.stamps * 1e-9)[:, np.newaxis]
     result = analyzed(arm.bag(tmp_path / 'bag'))
     assert 'the model misses' in said(result)
-    assert 'is friction that' not in said(result)
+    assert 'of the residual' not in said(result)
     assert 'times what its motion needs' not in said(result)
+    assert 'gravity' not in said(result)
 
 
 def test_missing_friction_is_named_with_its_size(tmp_path):
