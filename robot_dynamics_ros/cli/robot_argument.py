@@ -6,6 +6,9 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
+
+import yaml
 
 from robot_dynamics_ros.description.shipped import (
     MECHANISMS,
@@ -110,3 +113,21 @@ def _mappings(words: Sequence[str]) -> dict[str, str]:
         if ':=' not in word:
             raise ConfigurationError(f'argument {word!r}', 'sets nothing', 'write NAME:=VALUE')
     return dict(word.split(':=', 1) for word in words)
+
+
+def assignments(words: Sequence[str]) -> dict[str, Any]:
+    """Return the values of ``--set KEY=VALUE`` by key, read as YAML.
+
+    Raises:
+        ConfigurationError: One has no ``=``, or its value is no YAML.
+    """
+    values: dict[str, Any] = {}
+    for word in words:
+        key, separator, value = word.partition('=')
+        if not separator:
+            raise ConfigurationError(f'--set {word}', 'sets nothing', 'write KEY=VALUE')
+        try:
+            values[key.strip()] = yaml.safe_load(value)
+        except (yaml.YAMLError, ValueError) as error:
+            raise ConfigurationError(f'--set {word}', 'is no YAML', 'correct it') from error
+    return values
