@@ -6,6 +6,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from robot_dynamics_ros.description.shipped import (
     MECHANISMS,
@@ -19,6 +20,7 @@ from robot_dynamics_ros.model.limits import EffortLimit
 from robot_dynamics_ros.model.load import load_mechanism
 from robot_dynamics_ros.model.mechanism import Mechanism
 from robot_dynamics_ros.model.robot_tree import STANDARD_GRAVITY, RobotTree
+from robot_dynamics_ros.yaml_reader import parse_yaml
 
 #: Stands in where a file gives no effort limit, which the equations of motion do not need.
 _ANY_LIMIT = 1.0
@@ -110,3 +112,18 @@ def _mappings(words: Sequence[str]) -> dict[str, str]:
         if ':=' not in word:
             raise ConfigurationError(f'argument {word!r}', 'sets nothing', 'write NAME:=VALUE')
     return dict(word.split(':=', 1) for word in words)
+
+
+def assignments(words: Sequence[str]) -> dict[str, Any]:
+    """Return the values of ``--set KEY=VALUE`` by key, read as YAML.
+
+    Raises:
+        ConfigurationError: One has no ``=``, or its value is no YAML.
+    """
+    values: dict[str, Any] = {}
+    for word in words:
+        key, separator, value = word.partition('=')
+        if not separator:
+            raise ConfigurationError(f'--set {word}', 'sets nothing', 'write KEY=VALUE')
+        values[key.strip()] = parse_yaml(value, f'--set {key.strip()}')
+    return values
