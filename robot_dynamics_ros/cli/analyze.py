@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from robot_dynamics_ros.cli.robot_argument import ROBOT_HELP
 from robot_dynamics_ros.cli.tables import (
     joint_table,
     print_findings,
@@ -22,7 +23,6 @@ from robot_dynamics_ros.cli.tables import (
     wide_console,
     write_summary_csv,
 )
-from robot_dynamics_ros.description.shipped import ROBOTS
 from robot_dynamics_ros.dynamics.registry import FORMULATIONS
 from robot_dynamics_ros.errors import ConfigurationError, RobotDynamicsError
 from robot_dynamics_ros.recordings.bag.files import short_name
@@ -87,7 +87,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def add_robot_choice(parser: argparse.ArgumentParser) -> None:
     """Declare which robot explains a recording."""
     parser.add_argument(
-        '--robot', choices=sorted(ROBOTS), default='', help='shipped robot (default: see next)'
+        '--robot', default='', metavar='ROBOT', help=f'{ROBOT_HELP} (default: see next)'
     )
     parser.add_argument(
         '--description',

@@ -163,4 +163,3 @@ def test_a_redundant_arm_says_which_joint_would_leave_its_limits():
     tight = robot.tree.with_changes(position_upper=q + 1e-3, position_lower=q - 1e-3)
     with pytest.raises(UnreachableError, match=r"joint 'joint\d' would be at .*, beyond \["):
         FrameTask(tight, None, 'link6', q).solve(p + [0.05, 0.0, 0.0], q)
-
