@@ -33,7 +33,8 @@ _INNER = 0.7  # part of each joint's range from which postures are taken
 _RADII = (0.2, 0.14, 0.1, 0.07, 0.05, 0.03)  # of the arm's length
 _LAPS, _RAMP = 2.0, 0.6  # turns; s
 _SLOWER = 8  # attempts to slow the circle down
-_SAMPLES = 100
+_SAMPLES, _KNOTS = 100, 150
+_SLOWEST = 5e-3  # m/s
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,7 +72,8 @@ class DefaultMotion:
             self.center.tolist(), self.radius, self.normal.tolist(), self.toward.tolist(), _LAPS
         )
         task = tool_task(tree, self.home, frame=self.frame)
-        return ToolPath(task, circle, self.speed, _RAMP, self.home, tolerance=1e-5)
+        step = circle.length / self.speed / _KNOTS
+        return ToolPath(task, circle, self.speed, _RAMP, self.home, step, tolerance=1e-4)
 
 
 def default_motion(tree: RobotTree, frame: str) -> DefaultMotion:
@@ -152,14 +154,15 @@ def _slowed(tree: RobotTree, motion: DefaultMotion) -> DefaultMotion:
     """
     fast = tree.with_changes(velocity_limit=np.full(tree.n, math.inf))  # judged here instead
     for _ in range(_SLOWER):
+        if motion.speed < _SLOWEST:
+            break
         velocity, effort = _shares(tree, motion.path(fast))
         if velocity <= VELOCITY_SHARE and effort <= EFFORT_SHARE:
             return _with(motion, motion.speed, velocity, effort)
         slower = 0.95 * VELOCITY_SHARE / velocity if velocity > VELOCITY_SHARE else 0.7
         motion = _with(motion, motion.speed * min(slower, 0.95), velocity, effort)
-    raise TrajectoryError(
-        'circle', f'needs {effort:.0%} of an effort limit even slowly', 'give it less to carry'
-    )
+    needed = f'{motion.effort_share:.0%} of an effort limit at {motion.speed:.3g} m/s'
+    raise TrajectoryError('circle', f'needs {needed}', 'give it less to carry')
 
 
 def _with(
