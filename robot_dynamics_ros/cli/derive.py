@@ -13,10 +13,10 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from robot_dynamics_ros.cli.robot_argument import (
     add_loops_argument,
     add_robot_arguments,
-    assignments,
     given_loops,
     given_mechanism,
     given_robot,
+    set_values,
 )
 from robot_dynamics_ros.control.laws.constraint_law_function import constraint_law_function
 from robot_dynamics_ros.control.laws.constraint_stabilization import ConstraintStabilization
@@ -101,7 +101,7 @@ def _write_c(args: argparse.Namespace) -> int:
     if args.program:
         robot = given_robot(args, effort_limit=None)  # the law keeps within the limits
         formulation = args.formulation or 'newton_euler'
-        law = ConstraintStabilization(robot, program=args.program, **assignments(args.changes))
+        law = ConstraintStabilization(robot, program=args.program, **set_values(args.changes))
         functions.append(constraint_law_function(law, formulation))
     files = c_source(
         robot,

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from robot_dynamics_ros.cli.robot_argument import assignments
+from robot_dynamics_ros.cli.robot_argument import set_values
 from robot_dynamics_ros.cli.tables import add_output_arguments, print_report, wide_console
 from robot_dynamics_ros.control.laws.registry import known_laws
 from robot_dynamics_ros.control.setup import PARAMETERS
@@ -126,7 +126,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _changes(args: argparse.Namespace) -> dict[str, Any]:
     """Return the parameters that are set otherwise than recorded."""
-    changes = assignments(args.changes)
+    changes = set_values(args.changes)
     require_known(PARAMETERS, list(changes), "controller's parameter")
     chosen = {'law': args.law, 'formulation': args.formulation}
     return changes | {key: value for key, value in chosen.items() if value}
