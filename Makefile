@@ -4,31 +4,62 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 RUN    := env -u PYTHONPATH -u AMENT_PREFIX_PATH $(BIN)/python
+# The tests of a file share what takes long to make, so they go to one worker.
+PYTEST := $(RUN) -m pytest --numprocesses logical --maxprocesses 8 \
+          --dist loadfile --no-loadscope-reorder
+# An environment is whole when its stamp names the locked versions that it was made from.
+stamp   = $(VENV)/$(1)-$(firstword $(shell cksum < $(1)))
+RUNTIME := $(call stamp,requirements.txt)
+DEV     := $(call stamp,requirements-dev.txt)
+LOCK    := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
+           --custom-compile-command 'make lock' $(UPGRADE)
 
-.PHONY: demo identify-demo test benchmark clean
+.PHONY: demo identify-demo quick test benchmark docs lock clean
 
-demo: $(VENV)/runtime
+demo: $(RUNTIME)
 	$(RUN) -m robot_dynamics_ros demo
 
-identify-demo: $(VENV)/runtime
+identify-demo: $(RUNTIME)
 	$(RUN) -m robot_dynamics_ros identify_demo
 
-test: $(VENV)/dev
-	$(RUN) -m pytest
+# What a change is tried with: contracts, units without the slow ones, style.
+quick: $(DEV)
+	$(PYTEST) -m 'not slow' test/contract test/unit test/style test/test_architecture.py
 
-benchmark: $(VENV)/dev
+test: $(DEV)
+	$(PYTEST)
+
+benchmark: $(DEV)
 	$(RUN) -m benchmark
 
-$(VENV)/bin/python:
+docs: $(DEV)
+	NO_MKDOCS_2_WARNING=1 $(RUN) -m mkdocs build --strict
+
+# Lock the versions of setup.py's dependencies; `make lock UPGRADE=--upgrade` takes newer ones.
+lock: $(DEV)
+	$(LOCK) setup.py --extra kernels --extra ros --extra sim --extra recordings \
+	    --output-file requirements.txt
+	$(LOCK) setup.py --all-extras --constraint requirements.txt --output-file requirements-dev.txt
+	echo uv | $(LOCK) - --output-file requirements-uv.txt
+
+$(BIN)/python:
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 is needed")'
 	$(PYTHON) -m venv $(VENV)
 
-$(VENV)/runtime: requirements.txt | $(VENV)/bin/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.txt
+# uv takes a fifth of pip's time; where it is not to be had, pip installs the same files.
+PIP     := $(BIN)/python -m pip install --disable-pip-version-check
+install = $(PIP) --quiet -r requirements-uv.txt \
+	    && $(BIN)/uv pip install --python $(BIN)/python --compile-bytecode -r $(1) \
+	    || $(PIP) -r $(1)
+
+$(RUNTIME): | $(BIN)/python
+	$(call install,requirements.txt)
 	touch $@
 
-$(VENV)/dev: requirements-dev.txt $(VENV)/runtime
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-dev.txt
-	touch $@
+# All that the runtime needs is in it, in the same versions.
+$(DEV): | $(BIN)/python
+	$(call install,requirements-dev.txt)
+	touch $(RUNTIME) $@
 
 clean:
-	rm -rf $(VENV) out build install log
+	rm -rf $(VENV) .cache out build install log

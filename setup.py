@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Build and install the package with colcon (ament_python)."""
+"""Build and install the package with colcon (ament_python) or pip."""
 
 from glob import glob
 from os.path import dirname
+from xml.etree import ElementTree
 
 from setuptools import find_packages, setup
 
@@ -16,6 +17,30 @@ NODES = (
     'driver_emulator',
     'gazebo_robot',
 )
+PACKAGE = ElementTree.parse('package.xml').getroot()
+
+# What each extra adds to the library; requirements*.txt say which versions are tested.
+EXTRAS = {
+    'kernels': ['llvmlite'],
+    'equations': ['sympy'],
+    'pinocchio': ['pin'],
+    'ros': ['ros-jazzy-rclpy[fastrtps]', 'ros-jazzy-common-interfaces'],
+    'sim': ['mujoco'],
+    'recordings': ['rosbags', 'plotly'],
+    'cluster': ['distributed', 'pyarrow'],
+}
+TEST = [
+    'setuptools',
+    'pytest',
+    'pytest-timeout',
+    'pytest-xdist',
+    'hypothesis',
+    'ruff',
+    'mypy',
+    'types-PyYAML',
+    'example-robot-data',
+]
+DOCS = ['mkdocs-material', 'mkdocstrings[python]', 'latex2mathml']
 
 
 def shared(*folders):
@@ -29,14 +54,14 @@ def shared(*folders):
 
 setup(
     name=NAME,
-    version='0.1.0',
-    description='Computed torque and constraint stabilization with cross-checked dynamics.',
-    license='Apache-2.0',
+    version=PACKAGE.findtext('version'),
+    description=PACKAGE.findtext('description'),
+    license=PACKAGE.findtext('license'),
     packages=find_packages(include=[NAME, f'{NAME}.*']),
     package_data={NAME: ['py.typed']},
     python_requires='>=3.10',
-    install_requires=['setuptools', 'numpy', 'scipy', 'PyYAML'],
-    extras_require={'test': ['pytest']},
+    install_requires=['numpy', 'scipy', 'PyYAML', 'xacro', 'rich'],
+    extras_require={**EXTRAS, 'all': sorted(sum(EXTRAS.values(), [])), 'test': TEST, 'docs': DOCS},
     zip_safe=False,
     data_files=[
         ('share/ament_index/resource_index/packages', [f'resource/{NAME}']),
@@ -44,6 +69,9 @@ setup(
         *shared('config', 'launch', 'urdf', 'worlds'),
     ],
     entry_points={
-        'console_scripts': [f'{node} = {NAME}.ros.executables:{node}' for node in NODES],
+        'console_scripts': [
+            f'robot-dynamics = {NAME}.__main__:main',
+            *(f'{node} = {NAME}.ros.executables:{node}' for node in NODES),
+        ],
     },
 )

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An arm behind a driver without ROS and in lockstep: the controller's loop, the link, the drives.
+"""An arm behind a driver without ROS and in lockstep: the controller, the link, the drives.
 
-The pieces are those of the nodes: ``build_loop`` and the profile's numbers on one side, the plants
-of the driver emulator on the other. Nothing depends on the clock of the wall.
+The pieces are those of the nodes: the controller's session on one side, the plants of the driver
+emulator on the other. Nothing depends on the clock of the wall.
 """
 
 from __future__ import annotations
@@ -16,21 +16,22 @@ import numpy as np
 import yaml
 
 from robot_dynamics_ros.constraints.curves import Circle, Curve
+from robot_dynamics_ros.control.changes import TrajectoryChange
 from robot_dynamics_ros.control.drivers.conversion import DriverConversion, bind, effort_limits
 from robot_dynamics_ros.control.drivers.file import load_driver_profile
 from robot_dynamics_ros.control.laws.control_law import Reference
-from robot_dynamics_ros.control.loop import Observation
-from robot_dynamics_ros.control.setup import DEFAULTS, as_driven, build_loop
+from robot_dynamics_ros.control.modes import SessionMode
+from robot_dynamics_ros.control.session import ControllerSession
+from robot_dynamics_ros.control.setup import DEFAULTS
 from robot_dynamics_ros.control.trajectories.reference_generator import ReferenceGenerator
 from robot_dynamics_ros.control.trajectories.sampling import ReferenceSampler
 from robot_dynamics_ros.control.trajectories.tool_path import ToolPath, Undulating
 from robot_dynamics_ros.control.trajectories.trajectory import Trajectory
 from robot_dynamics_ros.description.shipped import share_directory, shipped_robot
 from robot_dynamics_ros.errors import ParameterError
-from robot_dynamics_ros.estimation.filtered_derivative import FilteredDerivative
 from robot_dynamics_ros.kinematics.tool_task import FourDofTask, ScaraTask
 from robot_dynamics_ros.model import RobotTree, load_robot
-from robot_dynamics_ros.recordings.metrics.tracking_metrics import (
+from robot_dynamics_ros.recordings.metrics.tracking import (
     TrackingMetrics,
     tool_path,
     tracking_metrics,
@@ -47,8 +48,6 @@ TASKS = {'scara': ScaraTask, 'four_dof': FourDofTask}
 SUBSTEPS = 4
 #: Before the motion starts, s.
 SETTLE_S = 0.5
-#: While it is stopped, the controller repeats its command after this time, s.
-STOP_PERIOD_S = 0.02
 SEED = 1
 #: Of a disturbance, rad/s or m/s, and a deviation that no stable loop gets from it, rad or m.
 PUSH, FAR = 1e-3, 0.05
@@ -238,11 +237,13 @@ def run(arm: Arm, case: DriverCase = DriverCase(), law: str = 'computed_torque')
         now = (k + 1) * period_ns
         if not plant.silent and k not in quiet:
             plant.read(q, v)
+            if k == 0:
+                controller.start(now, q, v)
+                controller.session.perform(
+                    TrajectoryChange(controller.session, lambda: (points, begin_ns))
+                )
             controller.on_state(now, q, v)
             flags[0, k] = True
-            if k == 0:
-                controller.loop.follow(*points, start_ns=begin_ns)
-                controller.answer()
         controller.watch(now)
         flags[1, k], rows[2, k] = controller.stopped, controller.effort
         plant.step(controller.effort)
@@ -296,66 +297,56 @@ def make_plant(
 
 
 class DriverController:
-    """What the controller node does with states, and with their absence; time is handed in.
+    """A session at the driver's end of the link, and the efforts that it asks the driver for.
 
     Attributes:
-        loop: The node's own loop.
+        session: The controller.
         effort: What the last command asks the driver for, N m or N.
-        stopped: Whether no believed state has come for longer than the timeout.
-        refused: States that the loop did not believe.
+        refused: States that the session did not believe.
     """
 
     def __init__(self, arm: Arm, case: DriverCase, law: str) -> None:
-        self._driver = arm.driver
-        given = as_driven({**arm.given, 'law': law, 'state_timeout_s': np.inf}, arm.driver)
-        self.loop = build_loop(arm.tree, given, arm.driver).loop
-        state = arm.driver.profile.state
-        cutoff = case.cutoff_hz or state.cutoff_hz
-        self._derivative = (
-            None if cutoff is None else FilteredDerivative(arm.tree.n, cutoff, state.timeout_s)
-        )
+        driver, given = arm.driver, {**arm.given, 'law': law, 'state_timeout_s': 1e9}
+        if case.cutoff_hz is not None:
+            state = replace(
+                driver.profile.state, velocity='differentiate', cutoff_hz=case.cutoff_hz
+            )
+            driver = replace(driver, profile=replace(driver.profile, state=state))
+        self.session, self._driver = ControllerSession(arm.tree, given, driver), driver
         late = case.state_delay if case.stamped_when_measured else 0.0
-        self._stamp_shift_ns = round(late * 1e-3 * NANO)
-        self._timeout_ns = round(given['state_timeout_s'] * NANO)
-        self._heard_ns = self._told_ns = self.refused = 0
-        self._started = self.stopped = False
-        self.effort = np.zeros(arm.tree.n)
+        self._stamp_shift_ns, self._watched_ns = round(late * 1e-3 * NANO), 0
+        self.effort, self.refused = np.zeros(arm.tree.n), 0
+
+    @property
+    def stopped(self) -> bool:
+        """Whether no believed state has come for longer than the timeout."""
+        return self.session.mode is SessionMode.STOPPED
+
+    def start(self, now_ns: int, q: np.ndarray, v: np.ndarray) -> None:
+        """Activate the session at its first state, which is not answered yet."""
+        self.on_state(now_ns, q, v)
+        self.session.activate(now_ns)
+        self.refused = 0
 
     def on_state(self, now_ns: int, q: np.ndarray, v: np.ndarray) -> None:
-        """Answer a state; the first one starts the loop and is answered by ``answer``."""
-        driver, stamp = self._driver, now_ns - self._stamp_shift_ns
-        q = driver.position(driver.position_reading(q))
-        if self._derivative is None:
-            v = driver.velocity(driver.velocity_reading(v))
+        """Answer a state."""
+        driver, session = self._driver, self.session
+        x, y = driver.position_reading(q), driver.velocity_reading(v)
+        if session.on_reading(now_ns - self._stamp_shift_ns, now_ns, x, y):
+            self._send()
+            session.settle()
         else:
-            v = self._derivative.update(stamp / NANO, q)
-        if self.loop.observe(stamp, q, v) is not Observation.NEW:
             self.refused += 1
-            return
-        self._heard_ns = now_ns
-        if not self._started or self.stopped:
-            self.loop.start()
-        if self._started:
-            self.answer()
-        self._started, self.stopped = True, False
-
-    def answer(self) -> None:
-        """Compute the command that answers the last state, and send it."""
-        self.loop.tick()
-        self._send()
 
     def watch(self, now_ns: int) -> None:
         """Let the stop action begin, and repeat it, once states are absent for too long."""
-        if now_ns - self._heard_ns < self._timeout_ns:
-            return
-        if not self.stopped or now_ns - self._told_ns >= STOP_PERIOD_S * NANO:
-            self.loop.stop()
-            self._send()
-            self._told_ns = now_ns
-        self.stopped = True
+        if now_ns >= self._watched_ns:
+            if self.session.watch(now_ns):
+                self._send()
+            self._watched_ns = now_ns + self.session.patience_ns(now_ns)
 
     def _send(self) -> None:
-        self.effort = self._driver.commanded_effort(self._driver.command(self.loop.effort))
+        self.effort = self.session.port.effort_of_command(self.session.command)
 
 
 def is_unstable(arm: Arm, delay_ms: float, law: str, seconds: float = 6.0) -> bool:
@@ -378,9 +369,10 @@ def is_unstable(arm: Arm, delay_ms: float, law: str, seconds: float = 6.0) -> bo
         if deviation[k] > FAR:
             return True
         plant.read(q, v)
-        controller.on_state((k + 1) * round(arm.period * NANO), q, v)
+        now = (k + 1) * round(arm.period * NANO)
         if k == 0:
-            controller.answer()
+            controller.start(now, q, v)
+        controller.on_state(now, q, v)
         plant.step(controller.effort)
     quarter = steps // 4
     return bool(deviation[-quarter:].max() > deviation[quarter : 2 * quarter].max())
@@ -410,7 +402,7 @@ def _plan(arm: Arm, begin_ns: int, steps: int) -> tuple[tuple[np.ndarray, ...], 
     times = arm.motion.instants(0.01)
     points = (times, *arm.motion.table(times))
     follower, period_ns = ReferenceGenerator(arm.tree), round(arm.period * NANO)
-    follower.set_sampler(ReferenceSampler(arm.tree.n, arm.given['hold'], arm.period))
+    follower.set_sampler(ReferenceSampler(arm.tree.n, arm.given['discretization'], arm.period))
     follower.rest_at(start_of(arm), period_ns)
     follower.follow(*points, begin_ns, arm.given['start_tolerance'])
     reference = np.zeros((steps, arm.tree.n))

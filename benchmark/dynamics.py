@@ -23,8 +23,7 @@ from benchmark.robots import arms, chain
 from benchmark.timing import Contender, race
 from robot_dynamics_ros.model import load_robot
 from robot_dynamics_ros.symbolic.kernel import compile_kernel
-from robot_dynamics_ros.symbolic.outputs import Subject
-from robot_dynamics_ros.symbolic.program import trace_program
+from robot_dynamics_ros.symbolic.outputs import Subject, trace_output
 
 OUT = Path('out/benchmark')
 
@@ -102,7 +101,7 @@ def measure_chain(n: int) -> dict[str, float]:
     states = max(_STATES // n, 4096)
     many = np.random.default_rng(0).uniform(-1, 1, size=(3, states, n))
     q, v, a = (np.ascontiguousarray(x[0]) for x in many)
-    operations = trace_program('inverse_dynamics', Subject(tree, 'newton_euler', 'link1'))
+    operations = trace_output('inverse_dynamics', Subject(tree, 'newton_euler', 'link1'))
     with tempfile.TemporaryDirectory() as empty:
         kept = os.environ.get('ROBOT_DYNAMICS_CACHE')
         os.environ['ROBOT_DYNAMICS_CACHE'] = empty

@@ -40,7 +40,7 @@ from benchmark.driver_run import make_arm, start_of
 from benchmark.machine import machine
 from robot_dynamics_ros.control.loop import ControlLoop, Observation
 from robot_dynamics_ros.control.setup import DEFAULTS, BuiltLoop, build_loop
-from robot_dynamics_ros.control.trajectories.chain import Chain
+from robot_dynamics_ros.control.trajectories.composed import Chain
 from robot_dynamics_ros.control.trajectories.quintic import Quintic
 from robot_dynamics_ros.control.trajectories.trajectory import Trajectory
 from robot_dynamics_ros.description.shipped import share_directory, shipped_robot

@@ -13,7 +13,7 @@ from robot_dynamics_ros.control.drivers.file import load_driver_profile
 from robot_dynamics_ros.control.laws.registry import LAWS
 from robot_dynamics_ros.description.shipped import shipped_robot
 from robot_dynamics_ros.description.urdf import read_description
-from robot_dynamics_ros.dynamics.statics import largest_gravity_forces
+from robot_dynamics_ros.dynamics.joint_terms import largest_gravity_forces
 from robot_dynamics_ros.errors import ConfigurationError
 from robot_dynamics_ros.model import load_robot
 from robot_dynamics_ros.ros import launching
@@ -22,7 +22,7 @@ from robot_dynamics_ros.ros.launching import SWITCH, Argument, package_node
 #: Part of the effort limits, and of a motion's speed; None: nothing is commanded.
 STAGES = {'monitor': None, 'gravity': (0.3, 0.0), 'slow': (0.5, 0.25), 'full': (1.0, 1.0)}
 #: What a real arm wants otherwise than a simulation, unless a parameter file is given.
-REAL = {'hold': 'zero_order', 'activation_ramp_s': 1.0}
+REAL = {'discretization': 'zero_order', 'activation_ramp_s': 1.0}
 #: Points of a motion per second, Hz, likewise: a message of few is read sooner, and the shipped
 #: motions come to within 2e-7 rad of what they are at more (docs/hardware.md).
 REAL_SAMPLE_RATE = 25.0

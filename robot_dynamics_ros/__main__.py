@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Command line: ``python -m robot_dynamics_ros COMMAND``."""
+"""Command line: ``robot-dynamics COMMAND``, or ``python -m robot_dynamics_ros COMMAND``."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 from importlib import import_module
+from pathlib import Path
 from types import ModuleType
 
 from robot_dynamics_ros.errors import MissingDependencyError, RobotDynamicsError
@@ -47,7 +48,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; return its exit code, 2 for wrong input."""
     arguments = sys.argv[1:] if argv is None else list(argv)
     parser = argparse.ArgumentParser(
-        prog='python -m robot_dynamics_ros',
+        prog=_name(),
         description='Computed torque and constraint stabilization with cross-checked dynamics.',
     )
     commands = parser.add_subparsers(dest='command', metavar='COMMAND', required=True)
@@ -57,7 +58,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             command = commands.add_parser(name, help=summary, description=summary)
             if name == chosen:
                 module = _module(name)
-                module.add_arguments(command)
+                module.add_arguments(command, *_executable(name))
         parsed = parser.parse_args(arguments)  # ends here if no command was chosen
         if chosen in NODE_COMMANDS:
             return int(module.run_node(NODE_COMMANDS[chosen], parsed))
@@ -72,6 +73,17 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 2
     except KeyboardInterrupt:
         return 130
+
+
+def _name() -> str:
+    """Return what the user has called."""
+    called = Path(sys.argv[0]).stem
+    return called if called == 'robot-dynamics' else 'python -m robot_dynamics_ros'
+
+
+def _executable(command: str) -> list[str]:
+    """Return the executable of a command that runs one node, for its arguments."""
+    return [NODE_COMMANDS[command]] if command in NODE_COMMANDS else []
 
 
 def _module(command: str) -> ModuleType:

@@ -72,6 +72,19 @@ class TrajectoryError(DescriptionError):
     """A trajectory or its message breaks a rule; the problem says which."""
 
 
+class RefusedGoalError(RobotDynamicsError, ValueError):
+    """A goal of FollowJointTrajectory breaks a rule, or cannot be followed now.
+
+    Args:
+        code: The result code of the action.
+        reason: Which rule, and what would be right.
+    """
+
+    def __init__(self, code: int, reason: str) -> None:
+        self.code, self.reason = code, reason
+        super().__init__(reason)
+
+
 class ConfigurationError(DescriptionError):
     """A configuration file or command line argument has a wrong value."""
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,6 +11,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 from hypothesis import settings
+
+# Generated code and bytecode last from run to run; the names of both change with their sources.
+# Every process that a test starts would compile its imports anew without the latter.
+KEPT = Path(__file__).resolve().parents[1] / '.cache'
+os.environ['PYTHONPYCACHEPREFIX'] = sys.pycache_prefix = str(KEPT / 'bytecode')
+os.environ.pop('PYTHONDONTWRITEBYTECODE', None)
+sys.dont_write_bytecode = False
 
 # The helper modules of this folder are importable in whatever way pytest imports the tests.
 sys.path.insert(0, str(Path(__file__).resolve().parent))
@@ -20,10 +28,10 @@ settings.load_profile('reproducible')
 
 
 @pytest.fixture(scope='session', autouse=True)
-def _generated_code_of_tests(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Keep generated code in one place for the session, not in the user's cache."""
+def _generated_code_of_tests() -> Iterator[None]:
+    """Keep generated code in the checkout, not in the user's cache."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv('ROBOT_DYNAMICS_CACHE', str(tmp_path_factory.mktemp('kernels')))
+        patch.setenv('ROBOT_DYNAMICS_CACHE', str(KEPT / 'kernels'))
         yield
 
 

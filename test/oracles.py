@@ -83,6 +83,17 @@ class PinocchioOracle:
         at = np.ix_(self.dofs, self.dofs)
         return dq[at], dv[at]
 
+    def regressor(self, q, v, a) -> np.ndarray:
+        """Return Y by m, m c, Ixx, Ixy, Ixz, Iyy, Iyz, Izz of each body that a joint moves."""
+        Y = pin.computeJointTorqueRegressor(
+            self.model, self.data, self.configuration(q), self._in(v), self._in(a)
+        )
+        # Its bodies are in its own order of joints, its tensor is xx, xy, yy, xz, yz, zz.
+        bodies = [10 * (joint.id - 1) for joint in self.joints]
+        order = [0, 1, 2, 3, 4, 5, 7, 6, 8, 9]
+        columns = [body + k for body in bodies for k in order]
+        return Y[np.ix_(self.dofs, columns)]
+
     def energies(self, q, v) -> tuple[float, float]:
         """Return kinetic and potential energy; the latter up to the reference of the base."""
         configuration = self.configuration(q)

@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A controller's loop on a simulated arm, recorded as the recorder node does it, for tests.
-
-The steps of the node are spelled out here once more: this is what a replay must reproduce.
-"""
+"""A controller's session on a simulated arm, recorded as the recorder node does it, for tests."""
 
 from __future__ import annotations
 
@@ -15,19 +12,15 @@ import numpy as np
 import yaml
 from bags import MS, REFERENCE, SECOND, STORE, Message, command, state, text, write
 
+from robot_dynamics_ros.control.changes import ParameterChange, TrajectoryChange
 from robot_dynamics_ros.control.drivers.conversion import bind
-from robot_dynamics_ros.control.loop import Observation
-from robot_dynamics_ros.control.setup import (
-    DEFAULTS,
-    LAW_CHANGES,
-    as_driven,
-    build_loop,
-    loop_settings,
-    payload_from_parameters,
-)
+from robot_dynamics_ros.control.session import ControllerSession
+from robot_dynamics_ros.control.setup import DEFAULTS
 from robot_dynamics_ros.description.shipped import shipped_robot
+from robot_dynamics_ros.errors import RobotDynamicsError
 from robot_dynamics_ros.model import load_robot
 from robot_dynamics_ros.simulation.mujoco_plant import MujocoPlant
+from robot_dynamics_ros.symbolic.kernel import compile_kernel
 
 FIRST = (0.3, -0.4, 0.1, 0.5)
 PARAMETERS, TRAJECTORY = '/controller/parameters', '/controller/joint_trajectory'
@@ -81,8 +74,8 @@ class RecordedLoop:
         self.given = dict(self.given)
         self.tree = load_robot(shipped_robot('scara'), self.given['gravity'])
         self.map = None if self.driver is None else bind(self.driver, self.tree)
-        self.built = build_loop(self.tree, as_driven(self.given, self.map), self.map)
-        self.loop = self.built.loop
+        self.session = ControllerSession(self.tree, self.given, self.map)
+        self.loop = self.session.loop
         self.messages: list[Message] = [text(self._clock(0), self.tree.xml)]
         self._publish_parameters(0)
         self.efforts: list[Any] = []
@@ -92,7 +85,6 @@ class RecordedLoop:
         plant = MujocoPlant(self.tree)
         plant.reset(np.array(FIRST))
         q, v, names = np.zeros(4), np.zeros(4), self.tree.joint_names
-        running = False
         for self.step in range(steps):
             plant.read(q, v)
             stamp = self.step * MS
@@ -105,27 +97,25 @@ class RecordedLoop:
                 q[:], v[:] = self.map.position(x), self.map.velocity(y)
             if self.step not in self.unseen:
                 if self.step == self.activated and self.held_before:
-                    self.loop.start()
-                    running = True
-                seen = self.loop.observe(stamp, q, v)
-                if not running:
-                    self.loop.note_measured_effort(plant.effort)
-                if self.step == self.activated and not running:
-                    self.loop.start()
-                    running = True
-                    seen = self.loop.observe(stamp, q, v)
-                if running:
-                    assert seen is Observation.NEW
+                    self.session.activate(stamp)
+                elif self.step <= self.activated:
+                    self.session.on_state(stamp, stamp, q, v, plant.effort)
+                if self.step == self.activated and not self.held_before:
+                    self.session.activate(stamp)
+                if self.step >= self.activated:
                     self.before.get(self.step, _nothing)(self)
-                    self.loop.tick()
+                    assert self.session.on_state(stamp, stamp, q, v)
+                    assert self.session.fault is None
                     self._record(stamp, time)
+                    self.session.settle()
                     self.behind.get(self.step, _nothing)(self)
+            running = self.step >= self.activated
             plant.step(self.loop.effort if running else self._balance(q))
         return self
 
     def _balance(self, q: Any) -> Any:
         effort = np.zeros(4)
-        self.built.kernels.gravity_forces(q, effort)
+        compile_kernel(self.tree).gravity_forces(q, effort)
         return effort
 
     def _record(self, stamp: int, time: int) -> None:
@@ -152,36 +142,27 @@ class RecordedLoop:
         """Take a trajectory as the node does."""
         message = trajectory_message(self.tree.joint_names, times, points, stamp_ns)
         self.messages.append(Message(TRAJECTORY, self._now(), JOINT_TRAJECTORY, message))
-        positions = np.array(points, dtype=float)
+        read = (np.array(times), np.array(points, dtype=float), None, None), stamp_ns
         try:
-            start = self.loop.follow(np.array(times), positions, None, None, start_ns=stamp_ns)
-        except Exception as error:
+            self.say(self.session.perform(TrajectoryChange(self.session, lambda: read)))
+        except RobotDynamicsError as error:
             self.say(f'rejected: {error}')
-        else:
-            self.say(f'accepted: {len(times)} points from {start * 1e-9:.9f} s')
 
     def hold(self) -> None:
         """Take an empty trajectory."""
         message = trajectory_message(self.tree.joint_names, [], [], 0)
         self.messages.append(Message(TRAJECTORY, self._now(), JOINT_TRAJECTORY, message))
-        self.loop.hold()
-        self.say('held: empty trajectory')
+        self.say(self.session.perform(TrajectoryChange(self.session, lambda: (None, 0))))
 
     def recover(self) -> None:
         """Start anew, as after a silence of the states."""
-        self.loop.start()
+        self.session.fall_silent()
         self.say('held: states returned after a timeout')
 
     def change(self, **changes: Any) -> None:
         """Change parameters as the node does."""
         self.given |= changes
-        if changes.keys() & LAW_CHANGES:
-            law = self.built.make_law(self.given)
-            self.loop.change_law(law, blend=bool(changes.keys() & {'law', 'program'}))
-        self.loop.change_settings(loop_settings(self.given))
-        if any(key.startswith('payload') for key in changes):
-            payload = payload_from_parameters(self.given)
-            self.loop.carry(payload, self.given['payload_transition_s'])
+        self.session.perform(ParameterChange(self.session, changes))
         self._publish_parameters(self._now())
 
     def say(self, status: str) -> None:

@@ -72,9 +72,9 @@ def imported_names(source: str) -> set[str]:
 
 
 def room_of(file: str) -> str:
-    """Return the room of a file, such as 'dynamics/kane.py'; the package's top is open to all."""
+    """Return the room of a file, such as 'dynamics/kane.py'; the front door sees every room."""
     first = file.split('/')[0].removesuffix('.py')
-    return {'__main__': 'cli', '__init__': 'conventions'}.get(first, first)
+    return {'__main__': 'cli', '__init__': 'cli'}.get(first, first)
 
 
 def violations(file: str, source: str) -> list[str]:
@@ -90,6 +90,8 @@ def violations(file: str, source: str) -> list[str]:
                 wrong.append(f'{file}: {room} imports its neighbour {target}')
             elif ROOMS.index(target) > ROOMS.index(room):
                 wrong.append(f'{file}: {room} imports {target}, which is below it')
+        if top == PACKAGE.name and target not in (*ROOMS, '__version__'):
+            wrong.append(f'{file}: imports {target} through the front door')
         if (top in ROS or top.endswith(ROS_ENDINGS)) and room != 'ros':
             wrong.append(f'{file}: imports {top} outside ros/')
         if top in HOSTS and not file.startswith(HOSTS[top]):
@@ -154,6 +156,7 @@ def test_what_stays_apart_is_not_reached_through_others(module, room):
         ('dynamics/kane.py', 'import pinocchio as pin', 'only dynamics/pinocchio_reference.py'),
         ('control/a.py', 'def f():\n    import sympy', 'only symbolic/'),
         ('utils/a.py', 'import math', 'no room'),
+        ('control/a.py', 'from robot_dynamics_ros import load_robot', 'front door'),
     ],
 )
 def test_a_wrong_import_is_seen(file, source, complaint):

@@ -16,10 +16,11 @@ from robot_dynamics_ros.cli.robot_argument import (
     given_loops,
     robot_source,
 )
-from robot_dynamics_ros.dynamics.statics import largest_gravity_forces
+from robot_dynamics_ros.dynamics.joint_terms import largest_gravity_forces
 from robot_dynamics_ros.model import load_robot
-from robot_dynamics_ros.model.check import ModelCheck, check_model
+from robot_dynamics_ros.model.check import check_model
 from robot_dynamics_ros.model.findings import Finding, warning
+from robot_dynamics_ros.model.inspection import ModelCheck, finding_as_dict
 
 ROUNDING = 1e-12  # what is smaller is printed as 0
 WIDTH_IN_FILES = 150  # characters; a terminal has its own width
@@ -54,7 +55,7 @@ def run(args: argparse.Namespace) -> int:
     _print(check, needed, findings)
     if args.json:
         document = check.as_dict() | {'largest_gravity_effort': needed}
-        document['findings'] = [vars(finding) for finding in findings]
+        document['findings'] = [finding_as_dict(finding) for finding in findings]
         args.json.write_text(json.dumps(document, indent=2, allow_nan=False) + '\n')
     return 1 if check.errors or (args.strict and findings) else 0
 

@@ -10,8 +10,8 @@ from robot_dynamics_ros.cli import run_node
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    run_node.add_arguments(parser)
-    parser.add_argument('--law', help='control law (default: computed_torque)')
+    run_node.add_arguments(parser, 'controller')
+    parser.add_argument('--law', help='control law, see below')
     parser.add_argument('--program', help='constraint program of law constraint_stabilization')
 
 

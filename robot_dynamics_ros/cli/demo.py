@@ -13,25 +13,29 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from robot_dynamics_ros.cli.processes import IN_LOCKSTEP, SceneProcesses, own_domain
+from robot_dynamics_ros.cli.processes import (
+    IN_LOCKSTEP,
+    SceneProcesses,
+    own_domain,
+    run_recorded,
+    shown_scenes,
+)
 from robot_dynamics_ros.cli.scene import SCENES, run_scenes
-from robot_dynamics_ros.model.robot_tree import load_robot
+from robot_dynamics_ros.model import load_robot
 from robot_dynamics_ros.recordings.bag.reader import BagReader
-from robot_dynamics_ros.recordings.metrics.tracking_metrics import (
+from robot_dynamics_ros.recordings.metrics.tracking import (
     TrackingMetrics,
     tracking_metrics,
 )
 from robot_dynamics_ros.recordings.reading import read_recording
-from robot_dynamics_ros.recordings.report.toolkit import write_tracking_report
+from robot_dynamics_ros.recordings.report.tracking import write_tracking_report
 
 #: The trajectory starts at this time; before it the controller takes over and settles, s.
 START_S = 0.5
 _READY_SECONDS, _RUN_SECONDS = 90.0, 900.0
 _END = re.compile(r'to t = ([0-9.]+) s')
-_PROGRESS = re.compile(r'progress ([0-9.]+)')
 _COMMANDS = '/effort_controller/commands'
 
 
@@ -91,19 +95,14 @@ def run(args: argparse.Namespace) -> int:
     robots = [args.robot] if args.robot else ROBOTS
     laws = [args.law] if args.law else LAWS
     runs: dict[tuple[str, str], DemoRun] = {}
-    columns = (TextColumn('{task.description:32}'), BarColumn(40), TextColumn('{task.fields[at]}'))
-    with Progress(*columns, TimeElapsedColumn(), console=console) as progress:
+    with shown_scenes(console) as show:
         for robot in robots:
             for law in laws:
-                task = progress.add_task(f'{robot}, {_TITLES[law]}', total=None, at='starting')
-
-                def tell(at: float, end: float, task: Any = task) -> None:
-                    progress.update(task, completed=at, total=end, at=f'{at:.1f} of {end:.1f} s')
-
+                tell = show(f'{robot}, {_TITLES[law]}')
                 runs[robot, law] = run_scene(robot, law, args.out / robot / law, tell)
     for robot in robots:
-        _print(console, [found for (name, _), found in runs.items() if name == robot])
-    problems = [text for robot in robots for text in judge(runs, robot, Band())]
+        _print(console, [run for (name, _), run in runs.items() if name == robot])
+    problems = [text for robot in robots for text in outside_band(runs, robot, Band())]
     for text in problems:
         console.print(f'[red]outside the band:[/red] {text}')
     console.print(f'recordings, metrics and reports: {args.out}/<arm>/<law>/\n')
@@ -132,15 +131,7 @@ def run_scene(robot: str, law: str, out: Path, tell: Callable[[float, float], No
     with own_domain() as domain, SceneProcesses(out / 'logs', domain) as nodes:
         _start(nodes, robot, law, bag)
         end = float(_END.findall(nodes.output('trajectory'))[-1])
-
-        def progress() -> None:
-            times = _PROGRESS.findall(nodes.output('recorder'))
-            if times:
-                tell(min(float(times[-1]), end), end)
-
-        nodes.wait_for_end('simulator', _RUN_SECONDS, progress)
-        nodes.end(['recorder', 'controller'])
-        tell(end, end)
+        run_recorded(nodes, end, _RUN_SECONDS, tell)
     return _evaluate(robot, law, bag, out)
 
 
@@ -167,7 +158,7 @@ def _evaluate(robot: str, law: str, bag: Path, out: Path) -> DemoRun:
     metrics = tracking_metrics(recording, tree, (START_S, float(recording.time[-1])))
     with BagReader(bag) as reader:
         remarks = reader.remarks
-    found = DemoRun(
+    run = DemoRun(
         robot,
         law,
         metrics,
@@ -175,7 +166,7 @@ def _evaluate(robot: str, law: str, bag: Path, out: Path) -> DemoRun:
         float(remarks[f'{_COMMANDS} latency_p50_us']),
         float(remarks[f'{_COMMANDS} latency_p99_us']),
     )
-    (out / 'metrics.json').write_text(json.dumps(found.as_dict(), indent=2), encoding='utf-8')
+    (out / 'metrics.json').write_text(json.dumps(run.as_dict(), indent=2), encoding='utf-8')
     write_tracking_report(
         out / 'report.html',
         f'{robot} under {_TITLES[law]}',
@@ -184,10 +175,10 @@ def _evaluate(robot: str, law: str, bag: Path, out: Path) -> DemoRun:
         tree,
         metrics,
     )
-    return found
+    return run
 
 
-def judge(runs: dict[tuple[str, str], DemoRun], robot: str, band: Band) -> list[str]:
+def outside_band(runs: dict[tuple[str, str], DemoRun], robot: str, band: Band) -> list[str]:
     """Return in what computed torque is not as much better than PD + gravity as it must be."""
     pair = [runs.get((robot, law)) for law in ('pd_gravity', 'computed_torque')]
     if pair[0] is None or pair[1] is None:

@@ -26,7 +26,7 @@ from robot_dynamics_ros.control.design.gain_design import (
     lqr_gains,
 )
 from robot_dynamics_ros.control.design.loop_margins import Margins, program_margins
-from robot_dynamics_ros.control.laws.look_ahead import HOLDS
+from robot_dynamics_ros.control.laws.look_ahead import DISCRETIZATIONS
 from robot_dynamics_ros.errors import ConfigurationError
 from robot_dynamics_ros.spatial.scalar import Array
 
@@ -145,7 +145,9 @@ def _print_gains(console: Console, program: Program, gains: Gains) -> None:
     if off > 0.0:
         console.print(f'The rows are coupled: G0 has entries up to {off:.4g} off its diagonal.')
     console.print('Poles of (3.5), 1/s: ' + ', '.join(f'{p:.4g}' for p in roots(*gains)))
-    periods = ', '.join(f'{hold} {1e3 * largest_period(gains, hold):.3g} ms' for hold in HOLDS)
+    periods = ', '.join(
+        f'{name} {1e3 * largest_period(gains, name):.3g} ms' for name in DISCRETIZATIONS
+    )
     console.print(f'Largest stable control period: {periods}')
 
 
@@ -197,7 +199,7 @@ def _document(
         'G0': gains.G0.tolist(),
         'G1': gains.G1.tolist(),
         'poles': [[p.real, p.imag] for p in roots(*gains)],
-        'largest_period': {hold: largest_period(gains, hold) for hold in HOLDS},
+        'largest_period': {name: largest_period(gains, name) for name in DISCRETIZATIONS},
         'margins': [
             {
                 't': float(path.times[k]),

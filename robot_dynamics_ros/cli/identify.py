@@ -42,8 +42,8 @@ from robot_dynamics_ros.identification.unknowns import DEFAULT_TERMS, TERMS
 from robot_dynamics_ros.model.check import check_model
 from robot_dynamics_ros.model.robot_tree import RobotTree
 from robot_dynamics_ros.recordings.bag_jobs import find_bags
+from robot_dynamics_ros.recordings.reading import RobotChoice
 from robot_dynamics_ros.recordings.recording import Recording
-from robot_dynamics_ros.recordings.robot_choice import RobotChoice
 
 _WORSE = 1.2  # times the residual of the nominal robot: less is chance
 _NOTHING = 0.1  # percent of the RMS effort: a residual that nobody minds

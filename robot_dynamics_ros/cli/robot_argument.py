@@ -16,7 +16,8 @@ from robot_dynamics_ros.description.shipped import (
 from robot_dynamics_ros.errors import ConfigurationError
 from robot_dynamics_ros.model import load_robot
 from robot_dynamics_ros.model.limits import EffortLimit
-from robot_dynamics_ros.model.mechanism import Mechanism, load_mechanism
+from robot_dynamics_ros.model.load import load_mechanism
+from robot_dynamics_ros.model.mechanism import Mechanism
 from robot_dynamics_ros.model.robot_tree import STANDARD_GRAVITY, RobotTree
 
 #: Stands in where a file gives no effort limit, which the equations of motion do not need.

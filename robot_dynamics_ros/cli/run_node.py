@@ -4,15 +4,18 @@
 from __future__ import annotations
 
 import argparse
-from importlib import import_module
 from pathlib import Path
 
 from robot_dynamics_ros.description.shipped import MECHANISMS, ROBOTS, share_directory
 from robot_dynamics_ros.errors import ConfigurationError, MissingDependencyError
+from robot_dynamics_ros.parameters import help_text
+from robot_dynamics_ros.ros import executables
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare robot, parameter file and single parameters."""
+def add_arguments(parser: argparse.ArgumentParser, executable: str) -> None:
+    """Declare robot, parameter file and single parameters, which the help lists."""
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.epilog = help_text(executables.declared_parameters(executable))
     known = sorted((*ROBOTS, *MECHANISMS))
     parser.add_argument('--robot', choices=known, default='scara', help='shipped robot')
     parser.add_argument(
@@ -47,7 +50,6 @@ def run_node(executable: str, args: argparse.Namespace) -> int:
             raise ConfigurationError(f'-p {assignment}', 'sets nothing', 'write NAME:=VALUE')
         ros_args += ['-p', assignment]
     try:
-        executables = import_module('robot_dynamics_ros.ros.executables')
         executables.node_class(executable)
     except ImportError as error:
         if (error.name or '').startswith('robot_dynamics_ros'):

@@ -10,19 +10,18 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from robot_dynamics_ros.constraints.constraint import Constraint, Evaluation
+    from robot_dynamics_ros.constraints.constraint import Constraint, Evaluation, Stack
     from robot_dynamics_ros.constraints.program import Program
     from robot_dynamics_ros.constraints.program_file import load_program
     from robot_dynamics_ros.constraints.registry import CONSTRAINTS, make_constraint
     from robot_dynamics_ros.constraints.stabilization import stabilizing_effort
-    from robot_dynamics_ros.constraints.stack import Stack
 
 _HOMES = {
     'CONSTRAINTS': 'registry',
     'Constraint': 'constraint',
     'Evaluation': 'constraint',
     'Program': 'program',
-    'Stack': 'stack',
+    'Stack': 'constraint',
     'load_program': 'program_file',
     'make_constraint': 'registry',
     'stabilizing_effort': 'stabilization',

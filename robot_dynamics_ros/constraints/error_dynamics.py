@@ -115,7 +115,7 @@ def exact_error(G0: Array, G1: Array, f0: Array, f_dot0: Array, times: Array) ->
     return np.array(rows)
 
 
-def sampled_radius(G0: Array, G1: Array, period: float, hold: str) -> float:
+def sampled_radius(G0: Array, G1: Array, period: float, discretization: str) -> float:
     r"""Return the spectral radius of (3.5) closed once per period, by a law that looks ahead.
 
     State :math:`(f_k, \dot f_k, a_{k-1})`; the law computes
@@ -127,18 +127,18 @@ def sampled_radius(G0: Array, G1: Array, period: float, hold: str) -> float:
         G0: Gain, shape (m, m), 1/s^2.
         G1: Gain, shape (m, m), 1/s.
         period: Time h between two commands, s.
-        hold: 'semi_implicit', 'zero_order' or 'continuous'.
+        discretization: 'semi_implicit', 'zero_order' or 'continuous'.
 
     Returns:
         Largest modulus of the eigenvalues; the loop is stable below 1.
     """
     m, h = len(G0), period
     E, zero = np.eye(m), np.zeros((m, m))
-    ahead = 0.5 * h if hold == 'zero_order' else 0.0
-    lead = 0.0 if hold == 'continuous' else 0.5 * h
+    ahead = 0.5 * h if discretization == 'zero_order' else 0.0
+    lead = 0.0 if discretization == 'continuous' else 0.5 * h
     feedback = -np.hstack([G0, ahead * G0 + G1, 0.5 * ahead**2 * G0 + lead * G1])
     next_rate = np.hstack([zero, E, zero]) + h * feedback
-    if hold == 'semi_implicit':
+    if discretization == 'semi_implicit':
         next_value = np.hstack([E, zero, zero]) + h * next_rate
     else:
         next_value = np.hstack([E, h * E, zero]) + 0.5 * h * h * feedback

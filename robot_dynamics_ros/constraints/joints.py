@@ -8,9 +8,11 @@ from typing import ClassVar
 
 import numpy as np
 
-from robot_dynamics_ros.constraints.constraint import Constraint
+from robot_dynamics_ros.constraints.constraint import Constraint, Stack
+from robot_dynamics_ros.constraints.error_dynamics import gains_from_frequency
 from robot_dynamics_ros.constraints.jet import Jet
 from robot_dynamics_ros.constraints.motion import Motion
+from robot_dynamics_ros.constraints.program import Program
 from robot_dynamics_ros.constraints.reading import signal
 from robot_dynamics_ros.constraints.section import Section, mappings, names
 from robot_dynamics_ros.constraints.signals import Followed, Signal
@@ -130,3 +132,19 @@ class JointCoupling(Constraint):
     def residual(self, motion: Motion, given: Sequence[Jet]) -> Jet:
         """Return the combinations minus their values."""
         return motion.joints(self._C) - given[0]
+
+
+def follow_reference(
+    tree: RobotTree, natural_frequency: float = 10.0, damping_ratio: float = 1.0
+) -> Program:
+    r"""Return the program :math:`f = q - q_r(t)` of all joints: computed torque.
+
+    Args:
+        tree: The robot.
+        natural_frequency: rad/s.
+        damping_ratio: Dimensionless.
+    """
+    constraint = JointProgram.following(tree, 'joints')
+    ones = np.ones(tree.n)
+    G0, G1 = gains_from_frequency(natural_frequency * ones, damping_ratio * ones)
+    return Program('follow_reference', Stack([constraint]), G0, G1, ones)

@@ -15,7 +15,7 @@ import numpy as np
 from robot_dynamics_ros.constraints.program import Program
 from robot_dynamics_ros.constraints.task_inverse import TaskInverse
 from robot_dynamics_ros.dynamics.joint_terms import JointTerms
-from robot_dynamics_ros.dynamics.newton_euler import NewtonEuler
+from robot_dynamics_ros.dynamics.registry import make_formulation
 from robot_dynamics_ros.model.robot_tree import RobotTree
 from robot_dynamics_ros.spatial.scalar import Array
 
@@ -32,7 +32,7 @@ def path_efforts(program: Program, times: Array, q: Array, v: Array) -> Array:
     Returns:
         New array, shape (k, n), N m or N; 0 for joints without a drive.
     """
-    dynamics, terms = NewtonEuler(program.tree), JointTerms.of(program.tree)
+    dynamics, terms = make_formulation('newton_euler', program.tree), JointTerms.of(program.tree)
     efforts = []
     for t, position, velocity in zip(times.tolist(), q, v, strict=True):
         _, _, Gamma, beta = program.stack.evaluate(position, velocity, t)

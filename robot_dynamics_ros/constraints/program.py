@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from robot_dynamics_ros.constraints.constraint import Stack
 from robot_dynamics_ros.constraints.error_dynamics import proved_stable
 from robot_dynamics_ros.constraints.null_space import NullSpaceTask
-from robot_dynamics_ros.constraints.stack import Stack
 from robot_dynamics_ros.constraints.task_inverse import Singularity
 from robot_dynamics_ros.errors import ParameterError, ShapeError
 from robot_dynamics_ros.model.robot_tree import RobotTree

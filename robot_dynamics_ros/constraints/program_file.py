@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from robot_dynamics_ros.constraints import section as read
-from robot_dynamics_ros.constraints.constraint import Constraint
+from robot_dynamics_ros.constraints.constraint import Constraint, Stack
 from robot_dynamics_ros.constraints.error_dynamics import proved_stable
 from robot_dynamics_ros.constraints.feasibility import check_feasibility
 from robot_dynamics_ros.constraints.gain_reading import (
@@ -26,7 +26,6 @@ from robot_dynamics_ros.constraints.null_space import NullSpaceTask
 from robot_dynamics_ros.constraints.program import Program, Start
 from robot_dynamics_ros.constraints.registry import make_constraint
 from robot_dynamics_ros.constraints.section import Section, blaming
-from robot_dynamics_ros.constraints.stack import Stack
 from robot_dynamics_ros.constraints.task_inverse import Singularity
 from robot_dynamics_ros.description.shipped import share_directory
 from robot_dynamics_ros.errors import ProgramError

@@ -8,12 +8,11 @@ from typing import Any
 
 from robot_dynamics_ros.constraints.constraint import Constraint
 from robot_dynamics_ros.constraints.direction import AxisAlignment, AxisAngle, Pitch
-from robot_dynamics_ros.constraints.distance import Coincidence, Distance
+from robot_dynamics_ros.constraints.distance import Coincidence, Cylinder, Distance, Sphere
 from robot_dynamics_ros.constraints.joints import JointCoupling, JointProgram
 from robot_dynamics_ros.constraints.orientation import FullPose, Orientation
 from robot_dynamics_ros.constraints.point import Plane, Point, StraightLine
 from robot_dynamics_ros.constraints.section import Section, blaming
-from robot_dynamics_ros.constraints.surface import Cylinder, Sphere
 from robot_dynamics_ros.errors import UnknownNameError
 from robot_dynamics_ros.model.robot_tree import RobotTree
 

@@ -3,14 +3,17 @@
 
 from __future__ import annotations
 
+import bisect
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
+import numpy as np
+
 from robot_dynamics_ros.constraints.curves import Curve, Point
 from robot_dynamics_ros.constraints.timing import Clock, Timing
 from robot_dynamics_ros.errors import ParameterError
-from robot_dynamics_ros.spatial.scalar import Scalar
+from robot_dynamics_ros.spatial.scalar import Array, Scalar
 
 Sample = tuple[Point, Point, Point]
 
@@ -43,6 +46,14 @@ class Signal(ABC):
     @abstractmethod
     def numbers(self, t: Scalar) -> Sequence[Scalar]:
         """Return the numbers that describe the signal at a time t, s; ``count`` of them."""
+
+    def formula(self, t: Scalar) -> Sequence[Scalar]:
+        """Return the same numbers as formulas of a symbol t, free of cases.
+
+        Raises:
+            ParameterError: There is no such formula.
+        """
+        return self.numbers(t)
 
     @abstractmethod
     def sample(self, numbers: Sequence[Scalar]) -> Sample:
@@ -111,17 +122,25 @@ class Timed(Signal):
         rates = self.timing.at(t)
         if self.curve.formula:
             return rates
-        return [x for row in self._along(*rates) for x in row]
+        return [x for row in self._along(self.curve.at(rates[0]), *rates[1:]) for x in row]
+
+    def formula(self, t: Scalar) -> Sequence[Scalar]:
+        """Return the same numbers as formulas of a symbol t."""
+        s, *rates = self.timing.formula(t)
+        if self.curve.formula:
+            return s, *rates
+        return [x for row in self._along(self.curve.symbolic(s), *rates) for x in row]
 
     def sample(self, numbers: Sequence[Scalar]) -> Sample:
         """Return value and two time derivatives."""
         if self.curve.formula:
-            return self._along(*numbers)
+            s, *rates = numbers
+            return self._along(self.curve.at(s), *rates)
         k = self.size
         return list(numbers[:k]), list(numbers[k : 2 * k]), list(numbers[2 * k :])
 
-    def _along(self, s: Scalar, ds: Scalar, dds: Scalar) -> Sample:
-        p, along, bend = self.curve.at(s)
+    def _along(self, curve: tuple[Point, Point, Point], ds: Scalar, dds: Scalar) -> Sample:
+        p, along, bend = curve
         ds2 = ds * ds
         return (
             p,
@@ -160,3 +179,30 @@ class Followed(Signal):
         """Return value and two time derivatives."""
         k = self.size
         return list(numbers[:k]), list(numbers[k : 2 * k]), list(numbers[2 * k :])
+
+
+#: More instants than this are not looked at.
+MOST_INSTANTS = 1000
+
+
+def instants(signals: Sequence[Signal], horizon: float, samples: int) -> Array:
+    """Return instants from 0 on, close enough for every signal that moves.
+
+    Args:
+        signals: What is given in time.
+        horizon: The last instant, s, positive.
+        samples: Instants at least, evenly over the horizon where nothing else decides.
+
+    Returns:
+        New array, increasing, s; at most MOST_INSTANTS, to the horizon if they suffice.
+    """
+    widest = horizon / (samples - 1)
+    changes = {t for signal in signals for t in signal.changes if 0.0 < t < horizon}
+    stops = [*sorted(changes), horizon]
+    times = [0.0]
+    while times[-1] < horizon and len(times) < max(MOST_INSTANTS, samples):
+        t = times[-1]
+        step = min([widest, *(signal.step(t) for signal in signals)])
+        stop = stops[bisect.bisect_right(stops, t)]
+        times.append(stop if stop - t < 1.001 * step else t + step)
+    return np.array(times)

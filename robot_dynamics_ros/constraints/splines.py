@@ -5,13 +5,14 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
 from robot_dynamics_ros.constraints.curves import Curve, Point, numbers
+from robot_dynamics_ros.constraints.piecewise import PiecewisePolynomial
 from robot_dynamics_ros.errors import ParameterError, ShapeError
-from robot_dynamics_ros.spatial.scalar import Array, Scalar
+from robot_dynamics_ros.spatial.scalar import Array, Scalar, select
 
 
 class Spline(Curve):
@@ -28,9 +29,8 @@ class Spline(Curve):
     def __init__(
         self, points: Sequence[Sequence[float]], closed: bool = False, laps: float = math.inf
     ) -> None:
-        from scipy.interpolate import (
-            CubicSpline,
-        )  # late: it takes longer than a controller's start
+        # Late: it takes longer than a controller's start.
+        from scipy.interpolate import CubicSpline
 
         table = _table('points', points)
         if closed:
@@ -40,7 +40,7 @@ class Spline(Curve):
             raise ParameterError('points', points, 'give at least two; neighbours must differ')
         knots = np.concatenate([[0.0], np.cumsum(chords)])
         ends = 'periodic' if closed else 'natural'
-        self._pieces = _Pieces(CubicSpline(knots, table, bc_type=ends), knots, 3)
+        self._pieces = PiecewisePolynomial.of(CubicSpline(knots, table, bc_type=ends), knots, 3)
         self.size, self._lap = table.shape[1], float(knots[-1])
         self._grain = max(float(chords.min()) / 4.0, self._lap / 400.0)
         self.closed = closed
@@ -60,6 +60,18 @@ class Spline(Curve):
         if self.closed:
             s = s - self._lap * math.floor(s / self._lap)
         return self._pieces.at(s)
+
+    def symbolic(self, s: Scalar) -> tuple[Point, Point, Point]:
+        """Return the same at a symbol s.
+
+        Raises:
+            ParameterError: It is run without end.
+        """
+        if not math.isfinite(self.length):
+            raise ParameterError('laps', math.inf, 'as a formula a closed spline needs an end')
+        ends = [k * self._lap for k in range(1, math.ceil(self.length / self._lap - 1e-12))]
+        gone = sum((select(s, end, 0.0, self._lap) for end in ends), start=0)
+        return self._pieces.formula(s - gone)
 
 
 class Waypoints(Curve):
@@ -86,7 +98,7 @@ class Waypoints(Curve):
         rest = np.zeros(table.shape[1])
         ends = [(1, rest), (2, rest)]
         spline = make_interp_spline(knots, table, k=5, bc_type=(ends, ends))
-        self._pieces = _Pieces(spline, np.unique(spline.t), 5)
+        self._pieces = PiecewisePolynomial.of(spline, np.unique(spline.t), 5)
         self.size, self.length = table.shape[1], float(knots[-1])
         self.knots = tuple(knots.tolist())
 
@@ -99,30 +111,9 @@ class Waypoints(Curve):
         """Return p, dp/ds and d2p/ds2."""
         return self._pieces.at(s)
 
-
-class _Pieces:
-    """Piecewise polynomials as lists of numbers: no array is made to read one value."""
-
-    def __init__(self, spline: Callable[..., Array], breaks: Array, degree: int) -> None:
-        self.knots: list[float] = breaks[:-1].tolist()
-        # Taylor coefficients at the start of each piece, highest power first.
-        powers = [spline(breaks[:-1], k) / math.factorial(k) for k in reversed(range(degree + 1))]
-        self.rows = np.transpose(powers, (1, 2, 0)).tolist()
-
-    def at(self, s: Scalar) -> tuple[Point, Point, Point]:
-        i = max(bisect_right(self.knots, s) - 1, 0)
-        x = s - self.knots[i]
-        point, along, bend = [], [], []
-        for coefficients in self.rows[i]:
-            p = dp = ddp = 0.0 * x
-            for c in coefficients:
-                ddp = ddp * x + 2 * dp
-                dp = dp * x + p
-                p = p * x + c
-            point.append(p)
-            along.append(dp)
-            bend.append(ddp)
-        return point, along, bend
+    def symbolic(self, s: Scalar) -> tuple[Point, Point, Point]:
+        """Return the same at a symbol s."""
+        return self._pieces.formula(s)
 
 
 def _table(name: str, rows: Sequence[Sequence[float]]) -> Array:

@@ -12,6 +12,7 @@ from enum import Enum
 import numpy as np
 
 from robot_dynamics_ros.control.drivers.compensation import DriverCompensation
+from robot_dynamics_ros.control.drivers.filtered_derivative import FilteredDerivative
 from robot_dynamics_ros.control.laws.control_law import ControlLaw
 from robot_dynamics_ros.control.laws.pd_gravity import joint_inertia
 from robot_dynamics_ros.control.payload import PayloadModel
@@ -71,6 +72,7 @@ class ControlLoop:
         driver: What the driver compensates by itself; None: nothing.
         load: What the arm carries, if that may change.
         follower: What gives the reference; one that follows trajectories if None.
+        derivative: What makes velocities of believed positions, if they are not measured.
 
     Attributes:
         tree, law, settings: As given.
@@ -91,10 +93,11 @@ class ControlLoop:
         driver: DriverCompensation | None = None,
         load: PayloadModel | None = None,
         follower: ReferenceGenerator | None = None,
+        derivative: FilteredDerivative | None = None,
     ) -> None:
         n = tree.n
         self.tree, self.law, self._kernels = tree, law, kernels
-        self._driver, self._load = driver, load
+        self._driver, self._load, self._derivative = driver, load, derivative
         self.q: Array = np.zeros(n)
         self.v: Array = np.zeros(n)
         self._follower = follower or ReferenceGenerator(tree)
@@ -124,7 +127,7 @@ class ControlLoop:
         if previous == settings:
             return
         self._stop_action = make_stop_action(settings.stop_action, self.tree, self._kernels)
-        sampler = ReferenceSampler(self.tree.n, settings.hold, settings.period)
+        sampler = ReferenceSampler(self.tree.n, settings.discretization, settings.period)
         self._follower.set_sampler(sampler)
         self.limiter.set_rate(settings.rates(self.tree.n))
         if previous is None or previous.activation_ramp_s != settings.activation_ramp_s:
@@ -167,6 +170,11 @@ class ControlLoop:
         self._load.change(payload, self._time(), duration if self._running else 0.0)
         self._replace_guard(self.settings.effort_scale)
 
+    def check_payload(self, payload: Payload | None) -> None:
+        """Refuse a payload that cannot be carried; errors as in ``carry``."""
+        if self._load is not None:
+            self._load.check(payload)
+
     def _replace_guard(self, effort_scale: float) -> None:
         counted = self.guard.active
         self.guard = self._make_guard(effort_scale)
@@ -186,7 +194,8 @@ class ControlLoop:
         Args:
             stamp_ns: Time of the state, ns.
             q: Positions, shape (n,), rad or m; anything may be in it. Copied.
-            v: Velocities, shape (n,), rad/s or m/s; likewise.
+            v: Velocities, shape (n,), rad/s or m/s; likewise. Not looked at if they are made
+                of positions.
 
         Returns:
             What became of it. After a jump of time or a gap the loop starts anew by itself.
@@ -194,6 +203,8 @@ class ControlLoop:
         if self._origin_ns is None:
             self._origin_ns = stamp_ns
         elapsed = (stamp_ns - self._origin_ns) / _SECOND_NS
+        if self._derivative is not None:
+            v = self._still
         verdict = self.monitor.accept(elapsed, q, v, arrival=elapsed)
         if verdict is StateVerdict.NOT_NEWER:
             return Observation.REPEATED
@@ -202,6 +213,8 @@ class ControlLoop:
             return Observation.REFUSED
         self._stamp_ns = stamp_ns
         self.q[:], self.v[:] = q, v
+        if self._derivative is not None:  # of believed positions only
+            self.v[:] = self._derivative.update(elapsed, q)
         if verdict is StateVerdict.RESTARTED and self._running and not self._just_started:
             self._begin()
         self._just_started = False

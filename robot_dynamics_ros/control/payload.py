@@ -18,14 +18,18 @@ from __future__ import annotations
 
 import numpy as np
 
-from robot_dynamics_ros.dynamics.newton_euler import NewtonEuler
+from robot_dynamics_ros.dynamics.registry import make_formulation
 from robot_dynamics_ros.model.payload import Payload, with_payload
 from robot_dynamics_ros.model.robot_tree import RobotTree
+from robot_dynamics_ros.parameters import Parameter
 from robot_dynamics_ros.spatial.inertia import RigidBodyInertia
 from robot_dynamics_ros.spatial.scalar import Array
-from robot_dynamics_ros.symbolic.function import compile_function
-from robot_dynamics_ros.symbolic.kernel import Kernel, KernelSet
+from robot_dynamics_ros.symbolic.kernel import Kernel, KernelSet, compile_function
 
+PAYLOAD_TRANSITION = Parameter(
+    'payload_transition_s', 0.5, 'Time over which the model goes over to another payload.', 0.0,
+    60.0, unit='s',
+)  # fmt: skip
 _SIZE = 13  # of one body's part of the kernel's input: mass, com, inertia
 
 
@@ -47,15 +51,15 @@ class PayloadModel:
         self.bare = tree
         self.payload: Payload | None = None
         self.carrying = self.changing = False
-        n = tree.n
+        n, bodies = tree.n, tree.bodies
         self._effort = compile_function(
             'load_effort',
-            {'q': n, 'v': n, 'a': n, 'tau': n, 'load': _SIZE * n},
+            {'q': n, 'v': n, 'a': n, 'tau': n, 'load': _SIZE * bodies},
             {'out': (n,)},
             lambda q, v, a, tau, load: (tau + _effort_of(load, tree, q, v, a),),
         )
-        self._load: Array = np.zeros(_SIZE * n)
-        self._old, self._new, self._now = (np.zeros((n, 10)) for _ in range(3))
+        self._load: Array = np.zeros(_SIZE * bodies)
+        self._old, self._new, self._now = (np.zeros((bodies, 10)) for _ in range(3))
         self._begin = self._duration = 0.0
 
     @property
@@ -114,8 +118,8 @@ class PayloadModel:
         self._effort(q, v, a, tau, self._load, out)
 
     def _parameters(self, payload: Payload | None) -> Array:
-        """Return mass, first moment, inertia about the origin of every body's load, (n, 10)."""
-        found = np.zeros((self.bare.n, 10))
+        """Return mass, first moment, tensor about the origin of each body's load, (bodies, 10)."""
+        found = np.zeros((self.bare.bodies, 10))
         if payload is None:
             return found
         self.check(payload)
@@ -169,13 +173,13 @@ class LoadedKernels(KernelSet):
 
 def _effort_of(load: Array, tree: RobotTree, q: Array, v: Array, a: Array) -> Array:
     """Return the inverse dynamics of bodies that are the loads alone; runs over symbols."""
-    bodies = load.reshape(tree.n, _SIZE)
+    bodies = load.reshape(tree.bodies, _SIZE)
     loads = tree.with_changes(
         mass=bodies[:, 0].copy(),
         com=bodies[:, 1:4].copy(),
-        inertia=bodies[:, 4:].reshape(tree.n, 3, 3).copy(),
+        inertia=bodies[:, 4:].reshape(tree.bodies, 3, 3).copy(),
     )
-    return NewtonEuler(loads).inverse_dynamics(q, v, a)
+    return make_formulation('newton_euler', loads).inverse_dynamics(q, v, a)
 
 
 def _body(row: Array) -> Array:

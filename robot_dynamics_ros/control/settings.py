@@ -9,41 +9,54 @@ from typing import Any
 
 import numpy as np
 
-from robot_dynamics_ros.control.laws.parameter_checks import number
-from robot_dynamics_ros.control.safety import ActivationRamp
-from robot_dynamics_ros.control.trajectories.sampling import ReferenceSampler
-from robot_dynamics_ros.errors import ParameterError, UnknownNameError
+from robot_dynamics_ros.control.laws.look_ahead import DISCRETIZATIONS
+from robot_dynamics_ros.control.safety import STOP_ACTIONS
 from robot_dynamics_ros.model.robot_tree import RobotTree
+from robot_dynamics_ros.parameters import checked, parameter, parameters_of
 from robot_dynamics_ros.spatial.scalar import Array
-
-ACTIVATION_EFFORTS = ('gravity', 'measured', 'zero')
 
 
 @dataclass(frozen=True)
 class LoopSettings:
     """What surrounds the law; all of it may change between two ticks.
 
-    Attributes:
-        period: Nominal control period, s.
-        hold: How the plant holds an effort, see ``ReferenceSampler``.
-        activation_ramp_s: Time over which the law takes over, s.
-        activation_effort: Effort at the start of the ramp: 'gravity', 'measured' or 'zero'.
-        effort_rate_limit: Per joint or one for all, N m/s or N/s; 0 for none.
-        effort_scale: Part of the effort limits that may be commanded, above 0, at most 1.
-        state_timeout_s: Longest time between two states of one motion, s.
-        stop_action: Name of the stop action.
-        start_tolerance: Largest step of the reference at the start of a trajectory, rad or m.
+    Each field declares the parameter of its name, see ``LOOP``.
     """
 
-    period: float = 1e-3
-    hold: str = 'semi_implicit'
-    activation_ramp_s: float = 0.2
-    activation_effort: str = 'gravity'
-    effort_rate_limit: Any = 0.0
-    effort_scale: float = 1.0
-    state_timeout_s: float = 0.1
-    stop_action: str = 'gravity'
-    start_tolerance: float = 0.05
+    period: float = parameter(0.001, 'Nominal control period.', 1e-5, 1.0, unit='s', fixed=True)
+    discretization: str = parameter(
+        'semi_implicit',
+        'How the plant holds an effort over a period: semi_implicit (MuJoCo, Gazebo), zero_order '
+        '(a real arm) or continuous (no correction).',
+        choices=DISCRETIZATIONS,
+    )
+    activation_ramp_s: float = parameter(
+        0.2, 'Time over which the law takes over after activation.', 0.0, 60.0, unit='s'
+    )
+    activation_effort: str = parameter(
+        'gravity', 'Effort at the start of the ramp.', choices=('gravity', 'measured', 'zero')
+    )
+    effort_rate_limit: Any = parameter(
+        [0.0], 'Largest change of effort; 0: none.', 0.0, unit='N m/s or N/s', per_joint=True
+    )
+    effort_scale: float = parameter(
+        1.0, 'Part of the effort limits that may be commanded; 0.3 for a first try.', 0.01, 1.0
+    )
+    state_timeout_s: float = parameter(
+        0.1, 'Age of the last state at which the stop action begins.', 1e-3, 1e9, unit='s'
+    )
+    stop_action: str = parameter(
+        'gravity',
+        'What is commanded on timeout, deactivation and shutdown.',
+        choices=tuple(STOP_ACTIONS),
+    )
+    start_tolerance: float = parameter(
+        0.05,
+        'Largest step of the reference that a trajectory may begin with.',
+        0.0,
+        10.0,
+        unit='rad or m',
+    )
 
     def check(self, tree: RobotTree) -> None:
         """Refuse settings that cannot be applied.
@@ -52,25 +65,12 @@ class LoopSettings:
             ParameterError: A number is out of its range.
             UnknownNameError: A name does not exist.
         """
-        if self.activation_effort not in ACTIVATION_EFFORTS:
-            raise UnknownNameError('activation effort', self.activation_effort, ACTIVATION_EFFORTS)
-        ReferenceSampler(tree.n, self.hold, self.period)
-        ActivationRamp(tree.n, self.activation_ramp_s)
-        number('state_timeout_s', self.state_timeout_s, positive=True)
-        number('start_tolerance', self.start_tolerance)
-        if not 0.0 < self.effort_scale <= 1.0:
-            raise ParameterError('effort_scale', self.effort_scale, 'must be above 0, at most 1')
-        self.rates(tree.n)
+        checked(LOOP, vars(self), tree.n)
 
     def rates(self, n: int) -> Array:
-        """Return the effort-rate limits, shape (n,), N m/s or N/s; infinite for none.
-
-        Raises:
-            ParameterError: The count is neither 1 nor n, or an entry is negative or NaN.
-        """
+        """Return the effort-rate limits, shape (n,), N m/s or N/s; infinite for none."""
         given = np.array(self.effort_rate_limit, dtype=float).reshape(-1)
-        if len(given) not in (1, n) or not (given >= 0.0).all():
-            raise ParameterError(
-                'effort_rate_limit', given.tolist(), f'give 1 or {n} numbers, 0 for no limit'
-            )
         return np.where(given > 0.0, given, math.inf) * np.ones(n)
+
+
+LOOP = parameters_of(LoopSettings)

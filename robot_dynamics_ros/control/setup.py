@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,119 +11,89 @@ import numpy as np
 
 from robot_dynamics_ros.control.drivers.compensation import DriverCompensation
 from robot_dynamics_ros.control.drivers.conversion import DriverConversion
+from robot_dynamics_ros.control.drivers.port import velocity_filter
+from robot_dynamics_ros.control.drivers.profile import COMMAND, DRIVER_PROFILE
 from robot_dynamics_ros.control.laws.control_law import ControlLaw
-from robot_dynamics_ros.control.laws.registry import make_law
+from robot_dynamics_ros.control.laws.registry import (
+    known_laws,
+    law_class,
+    law_declared,
+    make_law,
+)
 from robot_dynamics_ros.control.loop import ControlLoop
-from robot_dynamics_ros.control.payload import PayloadModel
-from robot_dynamics_ros.control.settings import LoopSettings
+from robot_dynamics_ros.control.payload import PAYLOAD_TRANSITION, PayloadModel
+from robot_dynamics_ros.control.settings import LOOP, LoopSettings
 from robot_dynamics_ros.control.trajectories.reference_generator import ReferenceGenerator
-from robot_dynamics_ros.errors import ParameterError, UnknownNameError
-from robot_dynamics_ros.model.payload import Payload
+from robot_dynamics_ros.dynamics.registry import FORMULATION
+from robot_dynamics_ros.errors import ParameterError
+from robot_dynamics_ros.model.from_parameters import ROBOT
+from robot_dynamics_ros.model.payload import PAYLOAD
+from robot_dynamics_ros.model.payload import payload_from_parameters as payload_from_parameters
 from robot_dynamics_ros.model.robot_tree import RobotTree
+from robot_dynamics_ros.parameters import checked, defaults
 from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.symbolic.kernel import Kernel, KernelSet, compile_kernel
 
-#: Parameters that belong to a law, and what the law calls them.
-LAW_PARAMETERS: dict[str, dict[str, str]] = {
-    'computed_torque': {
-        'natural_frequency': 'natural_frequency',
-        'damping_ratio': 'damping_ratio',
-        'friction_compensation': 'friction',
-        'period': 'period',
-    },
-    'pd_gravity': {
-        'natural_frequency': 'natural_frequency',
-        'damping_ratio': 'damping_ratio',
-        'period': 'period',
-    },
-    'gravity_compensation': {},
-    'constraint_stabilization': {
-        'program': 'program',
-        'friction_compensation': 'friction',
-        'period': 'period',
-        'hold': 'hold',
-    },
-}
+_OF_LAWS = tuple(one for one in law_declared() if one.name not in {own.name for own in LOOP})
+#: All parameters of a controller but those of its node.
+PARAMETERS = (
+    *ROBOT,
+    *COMMAND,
+    FORMULATION,
+    DRIVER_PROFILE,
+    *_OF_LAWS,
+    *LOOP,
+    *PAYLOAD,
+    PAYLOAD_TRANSITION,
+)
 
-#: What a controller is told if nobody says otherwise; the node declares the same.
-DEFAULTS: dict[str, Any] = {
-    'robot': '',
-    'robot_description': '',
-    'limits_profile': '',
-    'prefix': '',
-    'joints': [''],
-    'gravity': [0.0, 0.0, -9.81],
-    'effort_limit': [0.0],
-    'formulation': 'newton_euler',
-    'driver_profile': '',
-    'period': 0.001,
-    'law': 'computed_torque',
-    'program': '',
-    'natural_frequency': [10.0],
-    'damping_ratio': [1.0],
-    'friction_compensation': True,
-    'hold': 'semi_implicit',
-    'activation_ramp_s': 0.2,
-    'activation_effort': 'gravity',
-    'effort_rate_limit': [0.0],
-    'effort_scale': 1.0,
-    'state_timeout_s': 0.1,
-    'stop_action': 'gravity',
-    'start_tolerance': 0.05,
-    'payload_mass': 0.0,
-    'payload_com': [0.0, 0.0, 0.0],
-    'payload_inertia': [0.0] * 6,
-    'payload_frame': 'tool',
-    'payload_transition_s': 0.5,
-}
+#: What a controller is told if nobody says otherwise.
+DEFAULTS: dict[str, Any] = defaults(PARAMETERS)
 
-#: Changes of these need a law to be made anew.
-LAW_CHANGES = frozenset({'law', 'hold'}).union(*LAW_PARAMETERS.values())
+#: Parameters of any law: to check a change of one may take long, see ``check_laws``.
+LAW_CHANGES = frozenset(one.name for one in law_declared())
 
 _OUTPUTS = ('inverse_dynamics', 'gravity_forces', 'bias_forces', 'mass_matrix')
 
 
 def law_parameters(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what the chosen law is made with; lists of one number count for all joints.
+    """Return what the chosen law is made with.
 
     Raises:
         UnknownNameError: There is no such law.
     """
-    if given['law'] not in LAW_PARAMETERS:
-        raise UnknownNameError('law', given['law'], LAW_PARAMETERS)
-    chosen = {}
-    for name, own_name in LAW_PARAMETERS[given['law']].items():
-        value = given[name]
-        if name == 'program' and not value:
-            continue  # the law's own: all joints follow the reference
-        single = isinstance(value, list) and len(value) == 1
-        chosen[own_name] = value[0] if single else value
-    return chosen
+    return {one.name: given[one.name] for one in law_class(given['law']).declared}
+
+
+def concerns_law(given: Mapping[str, Any], changed: Collection[str]) -> bool:
+    """Return whether changed parameters need the law to be made anew.
+
+    Args:
+        given: All parameters as they will be.
+        changed: Names of those that differ.
+    """
+    return 'law' in changed or not law_parameters(given).keys().isdisjoint(changed)
+
+
+def check_laws(tree: RobotTree, given: Mapping[str, Any], changed: Collection[str]) -> None:
+    """Refuse changed parameters of any law, whether it runs or not.
+
+    Args:
+        tree: The robot.
+        given: All parameters as they would be.
+        changed: Names of those that differ.
+
+    Raises:
+        RobotDynamicsError: Says which one is refused, and why.
+    """
+    for law in known_laws().values():
+        own = {one.name for one in law.declared}.intersection(changed)
+        law.check(tree, {name: given[name] for name in own})
 
 
 def loop_settings(given: Mapping[str, Any]) -> LoopSettings:
     """Return what surrounds the law."""
-    known = {name: given[name] for name in LoopSettings.__dataclass_fields__ if name in given}
-    return LoopSettings(**known)
-
-
-def payload_from_parameters(given: Mapping[str, Any]) -> Payload | None:
-    """Return the payload that the parameters describe, or None.
-
-    Raises:
-        ParameterError: The tensor has not six entries.
-    """
-    if not given['payload_mass']:
-        return None
-    if len(given['payload_inertia']) != 6:
-        raise ParameterError('payload_inertia', given['payload_inertia'], 'give six numbers')
-    xx, xy, xz, yy, yz, zz = given['payload_inertia']
-    return Payload(
-        given['payload_mass'],
-        np.array(given['payload_com'], dtype=float),
-        np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]]),
-        given['payload_frame'],
-    )
+    return LoopSettings(**{one.name: given[one.name] for one in LOOP if one.name in given})
 
 
 def as_driven(given: Mapping[str, Any], driver: DriverConversion | None) -> dict[str, Any]:
@@ -218,13 +188,21 @@ def build_loop(
     Raises:
         RobotDynamicsError: A parameter is refused.
     """
+    given = checked(PARAMETERS, given, tree.n)
     bare = compile_kernel(tree, given['formulation'], _OUTPUTS)
     load = PayloadModel(tree)
     kernels = load.kernels(bare)
     share = driver_share(tree, driver, kernels.gravity_forces, bare.gravity_forces)
     law = make_law(given['law'], tree, kernels, **law_parameters(given))
     loop = ControlLoop(
-        tree, kernels, law, loop_settings(given), driver=share, load=load, follower=follower
+        tree,
+        kernels,
+        law,
+        loop_settings(given),
+        driver=share,
+        load=load,
+        follower=follower,
+        derivative=velocity_filter(tree.n, driver),
     )
     loop.carry(payload_from_parameters(given))
     return BuiltLoop(loop, tree, kernels, load, share)

@@ -55,6 +55,19 @@ class Limit:
 
 
 @dataclass(frozen=True)
+class Mimic:
+    """A joint that follows another one, its leader: ``position = multiplier * leader + offset``.
+
+    The multiplier has the unit of the follower over that of the leader, the offset that of the
+    follower (rad or m).
+    """
+
+    leader: str
+    multiplier: float = 1.0
+    offset: float = 0.0
+
+
+@dataclass(frozen=True)
 class Joint:
     """A joint between two links; the child's frame is the joint's frame.
 
@@ -72,6 +85,7 @@ class Joint:
     damping: float = 0.0
     friction: float = 0.0
     armature: float = 0.0
+    mimic: Mimic | None = None
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 import os
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from xml.etree import ElementTree
@@ -14,6 +15,7 @@ from robot_dynamics_ros.description.robot_description import (
     Joint,
     Limit,
     Link,
+    Mimic,
     Pose,
     RobotDescription,
     Vector,
@@ -26,6 +28,11 @@ from robot_dynamics_ros.errors import (
 )
 
 Element = ElementTree.Element
+
+#: Elements inside each other; a description has five, its plug-ins some more.
+_MOST_DEPTH = 100
+_LARGEST = 1e50  # in any unit; its powers are still numbers
+_LONGEST_QUOTE = 100  # characters of a wrong argument that a message repeats
 
 
 def read_description(
@@ -54,21 +61,26 @@ def _urdf_text(path_or_xml: str | os.PathLike[str], mappings: Mapping[str, str])
     text = os.fspath(path_or_xml)
     if text.lstrip('\ufeff \t\r\n').startswith('<'):
         return text.lstrip('\ufeff \t\r\n')
-    path = Path(text)
-    if not path.is_file():
-        raise DescriptionError(
-            f'robot description {text!r}', 'no such file', 'give a path or the URDF text itself'
-        )
-    if path.suffix == '.xacro':
-        return _expand_xacro(path, mappings)
+    content = _read_text(text)
+    return _expand_xacro(Path(text), mappings) if text.endswith('.xacro') else content
+
+
+def _read_text(path: str) -> str:
+    culprit = f'robot description {_shortened(path)}'
     try:
-        return path.read_text(encoding='utf-8-sig')
+        if not Path(path).is_file():
+            raise DescriptionError(culprit, 'no such file', 'give a path or the URDF text itself')
+        return Path(path).read_text(encoding='utf-8-sig')
     except UnicodeDecodeError as error:
-        raise DescriptionError(
-            f'robot description {text!r}',
-            f'is not UTF-8 text ({error.reason})',
-            'save it as UTF-8',
-        ) from error
+        problem = f'is not UTF-8 text ({error.reason})'
+        raise DescriptionError(culprit, problem, 'save it as UTF-8') from error
+    except OSError as error:
+        problem = f'cannot be read ({error.strerror})'
+        raise DescriptionError(culprit, problem, 'give a readable file') from error
+
+
+def _shortened(text: str) -> str:
+    return repr(text if len(text) <= _LONGEST_QUOTE else text[:_LONGEST_QUOTE] + ' …')
 
 
 def _expand_xacro(path: Path, mappings: Mapping[str, str]) -> str:
@@ -104,17 +116,48 @@ def parse_urdf(xml: str, on_fault: FaultHandler = raise_fault) -> RobotDescripti
     Raises:
         DescriptionError: Malformed XML, missing elements or attributes, numbers that are none.
     """
-    try:
-        root = ElementTree.fromstring(xml.encode('utf-8'))
-    except ElementTree.ParseError as error:
-        raise DescriptionError(
-            'robot description', f'malformed XML ({error})', 'one <robot> element is expected'
-        ) from error
+    root = parse_xml(xml)
     if root.tag != 'robot':
         raise DescriptionError(
             'robot description', f'root element is <{root.tag}>', 'it must be <robot>'
         )
     return _Reader(on_fault).robot(root, xml)
+
+
+def parse_xml(xml: str) -> Element:
+    """Return the root element of XML text.
+
+    Raises:
+        DescriptionError: The text is no XML, or nested deeper than any description.
+    """
+    parser = ElementTree.XMLParser(target=_ShallowTree())
+    try:
+        parser.feed(xml)  # text, so that its declared encoding does not matter
+        root: Element = parser.close()
+    except (ElementTree.ParseError, ValueError) as error:
+        if isinstance(error, DescriptionError):
+            raise
+        raise DescriptionError(
+            'robot description', f'malformed XML ({error})', 'one <robot> element is expected'
+        ) from error
+    return root
+
+
+class _ShallowTree(ElementTree.TreeBuilder):
+    """Builds the elements, and stops where they are nested too deep."""
+
+    depth = 0
+
+    def start(self, tag: str, attrs: dict[str, str]) -> Element:
+        self.depth += 1
+        if self.depth > _MOST_DEPTH:
+            problem = f'more than {_MOST_DEPTH} elements inside each other'
+            raise DescriptionError('robot description', problem, 'close each <element>')
+        return super().start(tag, attrs)
+
+    def end(self, tag: str) -> Element:
+        self.depth -= 1
+        return super().end(tag)
 
 
 class _Reader:
@@ -141,8 +184,8 @@ class _Reader:
         )
 
     def _refuse_duplicates(self, kind: str, names: list[str]) -> None:
-        for name in dict.fromkeys(names):
-            if name and names.count(name) > 1:
+        for name, count in Counter(names).items():
+            if name and count > 1:
                 self._fault(
                     f'{kind} {name!r}',
                     'declared more than once',
@@ -173,9 +216,12 @@ class _Reader:
             value = float(text)
         except ValueError:
             value = math.nan
-        if math.isfinite(value):
+        if abs(value) < _LARGEST:
             return value
-        self._fault(culprit, f'{text!r} is not a finite number', 'give one number')
+        if math.isfinite(value):
+            self._fault(culprit, f'{value:g} is beyond all measure', 'give SI units')
+            return math.nan
+        self._fault(culprit, f'{_shortened(text)} is not a finite number', 'give one number')
         return math.nan
 
     def _vector(self, element: Element, key: str, culprit: str, default: Vector) -> Vector:
@@ -185,7 +231,7 @@ class _Reader:
         culprit = f'{culprit} <{element.tag} {key}>'
         parts = text.split()
         if len(parts) != 3:
-            self._fault(culprit, f'{text!r} has {len(parts)} numbers', 'give three')
+            self._fault(culprit, f'{_shortened(text)} has {len(parts)} numbers', 'give three')
             return (math.nan, math.nan, math.nan)
         x, y, z = (self._finite(part, culprit) for part in parts)
         return (x, y, z)
@@ -223,12 +269,6 @@ class _Reader:
     def _joint(self, element: Element) -> Joint:
         name = self._name(element)
         culprit = f'joint {name!r}'
-        if element.find('mimic') is not None:
-            self._fault(
-                culprit,
-                'is a mimic joint, whose effort has no equation of its own',
-                'make it fixed, or declare the coupling as a loop or a constraint',
-            )
         ends = {}
         for tag in ('parent', 'child'):
             found = element.find(tag)
@@ -236,7 +276,7 @@ class _Reader:
             if found is None:
                 self._fault(culprit, f'has no <{tag}>', 'give <parent link> and <child link>')
         axis, limit = element.find('axis'), element.find('limit')
-        dynamics = element.find('dynamics')
+        dynamics, mimic = element.find('dynamics'), element.find('mimic')
         friction = dict.fromkeys(('damping', 'friction', 'armature'), 0.0)
         if dynamics is not None:
             friction = {key: self._number(dynamics, key, culprit, 0.0) for key in friction}
@@ -249,7 +289,15 @@ class _Reader:
             origin=self._pose(element, culprit),
             axis=x_axis if axis is None else self._vector(axis, 'xyz', culprit, x_axis),
             limit=None if limit is None else self._limit(limit, culprit),
+            mimic=None if mimic is None else self._mimic(mimic, culprit),
             **friction,
+        )
+
+    def _mimic(self, element: Element, culprit: str) -> Mimic:
+        return Mimic(
+            element.get('joint', ''),
+            self._number(element, 'multiplier', culprit, 1.0),
+            self._number(element, 'offset', culprit, 0.0),
         )
 
     def _limit(self, element: Element, culprit: str) -> Limit:

@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Change inertias and joint dynamics in URDF text, and leave every other character as it is."""
+"""Change URDF text: inertias and joint dynamics, all else to the letter as it was; fix joints."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from xml.etree import ElementTree
 from xml.parsers import expat
 
-from robot_dynamics_ros.description.robot_description import Inertial
+from robot_dynamics_ros.description.robot_description import Inertial, Pose
+from robot_dynamics_ros.description.urdf import parse_xml
 from robot_dynamics_ros.errors import DescriptionError, UnknownNameError
 
 
@@ -72,6 +74,36 @@ def patch_urdf(
     for start, end, text in sorted(edits, reverse=True):
         data = data[:start] + text.encode('utf-8') + data[end:]
     return data.decode('utf-8')
+
+
+def fix_joints(xml: str, poses: Mapping[str, Pose]) -> str:
+    """Return URDF text in which some joints are fixed, the child at a pose in the parent.
+
+    Args:
+        xml: URDF text, xacro already expanded.
+        poses: Pose by joint name.
+
+    Returns:
+        The text, written anew without its comments if a joint changes.
+
+    Raises:
+        DescriptionError: The text is no XML.
+    """
+    if not poses:
+        return xml
+    root = parse_xml(xml)
+    for joint in root.findall('joint'):
+        pose = poses.get(joint.get('name', ''))
+        if pose is None:
+            continue
+        joint.set('type', 'fixed')
+        for mimic in joint.findall('mimic'):
+            joint.remove(mimic)
+        origin = joint.find('origin')
+        origin = ElementTree.SubElement(joint, 'origin') if origin is None else origin
+        for key in ('xyz', 'rpy'):
+            origin.set(key, ' '.join(map(repr, getattr(pose, key))))
+    return ElementTree.tostring(root, encoding='unicode')
 
 
 def _find(data: bytes) -> _Places:

@@ -1,7 +1,29 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Formulations of robot dynamics, one paper a file, behind one contract."""
+"""Formulations of robot dynamics, one paper a file, behind one contract; energy and momentum.
 
+Index order everywhere: first what is differentiated, last the joint it is differentiated by, so
+``mass_matrix_derivatives(q)[i, j, s]`` is the derivative of M[i, j] by q[s].
+"""
+
+from robot_dynamics_ros.dynamics.energy import (
+    centre_of_mass,
+    kinetic_energy,
+    momentum,
+    potential_energy,
+    power,
+    total_energy,
+)
 from robot_dynamics_ros.dynamics.formulation import Formulation
 from robot_dynamics_ros.dynamics.registry import FORMULATIONS, make_formulation
 
-__all__ = ['FORMULATIONS', 'Formulation', 'make_formulation']
+__all__ = [
+    'FORMULATIONS',
+    'Formulation',
+    'centre_of_mass',
+    'kinetic_energy',
+    'make_formulation',
+    'momentum',
+    'potential_energy',
+    'power',
+    'total_energy',
+]

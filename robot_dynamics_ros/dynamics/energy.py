@@ -47,7 +47,7 @@ def body_motions(tree: RobotTree, q: Array, v: Array) -> list[BodyMotion]:
         v: Joint velocities, shape (n,), rad/s or m/s.
     """
     dtype = common_dtype(q, v, tree.R_PJ, tree.p_PJ)
-    poses = body_poses(tree, q)
+    poses, v = body_poses(tree, q), tree.joint_rates(v)
     w: list[Array] = []
     v_O: list[Array] = []
     motions: list[BodyMotion] = []

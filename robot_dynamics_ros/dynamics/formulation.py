@@ -9,7 +9,7 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from robot_dynamics_ros.errors import ShapeError
+from robot_dynamics_ros.errors import ModelError, ShapeError
 from robot_dynamics_ros.model.robot_tree import RobotTree
 from robot_dynamics_ros.spatial.differentiation import jacobian
 from robot_dynamics_ros.spatial.scalar import (
@@ -68,13 +68,21 @@ class Formulation(ABC):
         name: Its key in the registry.
         numbers_only: Whether it calls a library that computes on floats, and runs on no symbols.
 
-    Validity: fixed base, rigid bodies, open tree of one-degree-of-freedom joints.
+    Validity: fixed base, rigid bodies, open tree of one-degree-of-freedom joints. Robots with
+    followers (mimic joints) are wrapped once for all formulations, see ``coupled``.
+
+    Raises:
+        ModelError: The tree has followers; ``make_formulation`` takes it.
     """
 
     name: ClassVar[str]
     numbers_only: ClassVar[bool] = False
 
     def __init__(self, tree: RobotTree) -> None:
+        if tree.coupling is not None:
+            raise ModelError(
+                f'robot {tree.name!r}', 'has mimic joints', 'use make_formulation(name, tree)'
+            )
         self.tree = tree
 
     @abstractmethod

@@ -79,7 +79,7 @@ class Lagrange(Formulation):
         return M
 
     def mass_matrix_derivatives(self, q: Array) -> Array:
-        """Return the derivatives of M, shape (n, n, n); ``[k]`` is the derivative by q[k].
+        r"""Return :math:`\partial m_{ij}/\partial q_s` at [i, j, s], shape (n, n, n).
 
         Source: differentiation of [N] 4.2 by the rule of ``link_jacobians``.
         """
@@ -87,33 +87,32 @@ class Lagrange(Formulation):
         n = self.tree.n
         dM = zeros((n, n, n), self._dtype(q))
         for link in link_jacobians(self.tree, q):
-            for s, k in enumerate(link.path):
-                _add(dM[k], link, link.mass_matrix_derivative(s))
+            for k, s in enumerate(link.path):
+                _add(dM[:, :, s], link, link.mass_matrix_derivative(k))
         return dM
 
     def christoffel_symbols(self, q: Array) -> Array:
-        r"""Return :math:`c_{jki}`, shape (n, n, n), indexed ``[j, k, i]``; symmetric in j and k.
+        r"""Return :math:`c_{jki}` at [i, j, k], the row of C first; symmetric in j and k.
 
         .. math:: c_{jki} = \tfrac12\Big(\frac{\partial m_{ik}}{\partial q_j}
             + \frac{\partial m_{ij}}{\partial q_k} - \frac{\partial m_{kj}}{\partial q_i}\Big)
 
+        Returns:
+            New array, shape (n, n, n); the notes write the row as the last index.
+
         Source: [N] 4.2.
         """
         dM = self.mass_matrix_derivatives(q)
-        return (dM.transpose(0, 2, 1) + dM.transpose(2, 0, 1) - dM.transpose(2, 1, 0)) / 2
+        return (dM.transpose(0, 2, 1) + dM - dM.transpose(2, 0, 1)) / 2
 
     def coriolis_matrix(self, q: Array, v: Array) -> Array:
-        r"""Return :math:`C_{ij} = \sum_k c_{kji} v_k`, shape (n, n): the last index is the row.
+        r"""Return :math:`C_{ij} = \sum_k c_{kji} v_k`, shape (n, n).
 
         Source: [N] 4.2, corrected by errata N8 (the notes print other last indices in the inner
         rows) and N9 (not the transpose).
         """
         self._check(q=q, v=v)
-        n, c = self.tree.n, self.christoffel_symbols(q)
-        C = zeros((n, n), self._dtype(q, v))
-        for k in range(n):
-            C = C + c[k].T * v[k]
-        return C
+        return self.christoffel_symbols(q) @ v
 
     def separated_form(self, q: Array) -> SeparatedForm:
         """Return the centrifugal and the Coriolis matrix.
@@ -125,9 +124,9 @@ class Lagrange(Formulation):
         centrifugal = zeros((n, n), c.dtype)
         coriolis = zeros((n, len(pairs)), c.dtype)
         for j in range(n):
-            centrifugal[:, j] = c[j, j]
+            centrifugal[:, j] = c[:, j, j]
         for column, (j, k) in enumerate(pairs):
-            coriolis[:, column] = 2 * c[j, k]
+            coriolis[:, column] = 2 * c[:, j, k]
         return SeparatedForm(centrifugal, coriolis, pairs)
 
     def gravity_forces(self, q: Array) -> Array:
@@ -191,7 +190,7 @@ class Lagrange(Formulation):
         """
         self._check(q=q, p=p, tau=tau)
         dq = solve_positive_definite(self.mass_matrix(q), p)
-        quadratic = np.array([dq @ dM @ dq for dM in self.mass_matrix_derivatives(q)]) / 2
+        quadratic = dq @ (dq @ self.mass_matrix_derivatives(q)) / 2
         dp = quadratic - self.gravity_forces(q) + tau
         return dq, dp if damping is None else dp - damping * dq
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from robot_dynamics_ros.dynamics.formulation import Formulation, Wrenches
-from robot_dynamics_ros.spatial.scalar import Array, cross, zeros
+from robot_dynamics_ros.spatial.scalar import Array, common_dtype, cross, cross_matrix, zeros
 
 
 class NewtonEuler(Formulation):
@@ -43,17 +43,33 @@ class NewtonEuler(Formulation):
     ) -> tuple[list[Array], list[Array]]:
         """Return the force of each body's motion and its moment about the body's origin."""
         tree = self.tree
-        w: list[Array] = []  # angular velocity, body axes
-        dw: list[Array] = []  # angular acceleration
-        dv: list[Array] = []  # acceleration of the body's origin, gravity included
         forces: list[Array] = []
         moments: list[Array] = []
+        for i, (w_i, dw_i, dv_i) in enumerate(self._motions(poses, v, a, dtype)):
+            P, I = tree.com[i], tree.inertia[i]
+            dv_C = cross(dw_i, P) + cross(w_i, cross(w_i, P)) + dv_i
+            F = tree.mass[i] * dv_C
+            N = I @ dw_i + cross(w_i, I @ w_i)
+            forces.append(F)
+            moments.append(N + cross(P, F))
+        return forces, moments
+
+    def _motions(
+        self, poses: list[tuple[Array, Array]], v: Array, a: Array, dtype: object
+    ) -> list[tuple[Array, Array, Array]]:
+        """Return the motion of each body in its own axes.
+
+        Angular velocity, angular acceleration, and acceleration of the origin less that of free
+        fall.
+        """
+        tree = self.tree
+        motions: list[tuple[Array, Array, Array]] = []
         for i, (R_PB, O) in enumerate(poses):
             parent = tree.parent[i]
             if parent < 0:
                 w_p, dw_p, dv_p = zeros(3, dtype), zeros(3, dtype), -tree.gravity
             else:
-                w_p, dw_p, dv_p = w[parent], dw[parent], dv[parent]
+                w_p, dw_p, dv_p = motions[parent]
             R, Z = R_PB.T, tree.axis[i]
             w_i, dw_i = R @ w_p, R @ dw_p
             dv_i = R @ (cross(dw_p, O) + cross(w_p, cross(w_p, O)) + dv_p)
@@ -62,16 +78,41 @@ class NewtonEuler(Formulation):
             else:
                 dw_i = dw_i + cross(w_i, v[i] * Z) + a[i] * Z
                 w_i = w_i + v[i] * Z
-            P, I = tree.com[i], tree.inertia[i]
-            dv_C = cross(dw_i, P) + cross(w_i, cross(w_i, P)) + dv_i
-            F = tree.mass[i] * dv_C
-            N = I @ dw_i + cross(w_i, I @ w_i)
-            w.append(w_i)
-            dw.append(dw_i)
-            dv.append(dv_i)
-            forces.append(F)
-            moments.append(N + cross(P, F))
-        return forces, moments
+            motions.append((w_i, dw_i, dv_i))
+        return motions
+
+    def regressor(self, q: Array, v: Array, a: Array) -> Array:
+        r"""Return Y of :math:`\tau=Y\pi`: efforts are linear in the bodies' inertial parameters.
+
+        The ten of a body are :math:`m,\ mc_x,\ mc_y,\ mc_z,\ I_{xx},\ I_{xy},\ I_{xz},\ I_{yy},\
+        I_{yz},\ I_{zz}`, the tensor about the body's origin. With them
+
+        .. math::
+            F = m\,\dot v + (\langle\dot\omega\rangle+\langle\omega\rangle^2)\,mc, \qquad
+            N = -\langle\dot v\rangle\,mc + I\dot\omega+\omega\times I\omega
+
+        Args:
+            q: Joint positions, shape (n,), rad or m.
+            v: Joint velocities, shape (n,), rad/s or m/s.
+            a: Joint accelerations, shape (n,), rad/s^2 or m/s^2.
+
+        Returns:
+            New array, shape (n, 10 n); the robot's own inertias do not enter.
+
+        Source: Atkeson, An, Hollerbach 1986, section 2, by the recursion of this file.
+        """
+        self._check(q=q, v=v, a=a)
+        tree, dtype = self.tree, common_dtype(q, v, a, self.tree.p_PJ, self.tree.gravity)
+        poses = [tree.placement(i, q[i]) for i in range(tree.n)]
+        Y = zeros((tree.n, 10 * tree.n), dtype)
+        for i, motion in enumerate(self._motions(poses, v, a, dtype)):
+            f, n = _wrench_columns(*motion, dtype)
+            for j in reversed(tree.path(i)):
+                R_PB, O = poses[j]
+                Y[j, 10 * i : 10 * i + 10] = tree.axis[j] @ (f if tree.prismatic[j] else n)
+                f, n = R_PB @ f, R_PB @ n
+                n = n + cross_matrix(O) @ f
+        return Y
 
     def _inward(
         self,
@@ -92,3 +133,16 @@ class NewtonEuler(Formulation):
                 f[parent] = f[parent] + force
                 n[parent] = n[parent] + R_PB @ n[i] + cross(O, force)
         return tau
+
+
+def _wrench_columns(w: Array, dw: Array, dv: Array, dtype: object) -> tuple[Array, Array]:
+    """Return force and moment by each inertial parameter of a body, shape (3, 10) each."""
+    f, n, W = zeros((3, 10), dtype), zeros((3, 10), dtype), cross_matrix(w)
+    f[:, 0] = dv
+    f[:, 1:4] = cross_matrix(dw) + W @ W
+    n[:, 1:4] = -cross_matrix(dv)
+    for k, (row, column) in enumerate(((0, 0), (0, 1), (0, 2), (1, 1), (1, 2), (2, 2))):
+        I = zeros((3, 3), dtype)
+        I[row, column] = I[column, row] = 1
+        n[:, 4 + k] = I @ dw + W @ (I @ w)
+    return f, n

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import overload
 
+from robot_dynamics_ros.dynamics.coupled import CoupledFormulation
 from robot_dynamics_ros.dynamics.formulation import Formulation
 from robot_dynamics_ros.dynamics.kane import Kane
 from robot_dynamics_ros.dynamics.kane_loops import KaneMechanism
@@ -15,6 +16,7 @@ from robot_dynamics_ros.dynamics.screw import Screw
 from robot_dynamics_ros.errors import UnknownNameError
 from robot_dynamics_ros.model.mechanism import Mechanism
 from robot_dynamics_ros.model.robot_tree import RobotTree
+from robot_dynamics_ros.parameters import Parameter
 
 FORMULATIONS: dict[str, type[Formulation]] = {
     'newton_euler': NewtonEuler,
@@ -23,6 +25,14 @@ FORMULATIONS: dict[str, type[Formulation]] = {
     'screw': Screw,
     'pinocchio': PinocchioReference,
 }
+
+FORMULATION = Parameter(
+    'formulation',
+    'newton_euler',
+    'Formulation of the dynamics.',
+    choices=tuple(FORMULATIONS),
+    fixed=True,
+)
 
 #: Those that take a closed-loop mechanism, in its independent coordinates.
 MECHANISM_FORMULATIONS: dict[str, type[KaneMechanism]] = {
@@ -41,7 +51,7 @@ def make_formulation(name: str, tree: RobotTree | Mechanism) -> Formulation:
 
     Args:
         name: One of ``FORMULATIONS``; of a mechanism one of ``MECHANISM_FORMULATIONS``.
-        tree: The robot, or a closed-loop mechanism.
+        tree: The robot, which may have followers (mimic joints), or a closed-loop mechanism.
 
     Raises:
         UnknownNameError: There is no such formulation; lists those that exist.
@@ -53,4 +63,6 @@ def make_formulation(name: str, tree: RobotTree | Mechanism) -> Formulation:
         return MECHANISM_FORMULATIONS[name](tree)
     if name not in FORMULATIONS:
         raise UnknownNameError('formulation', name, FORMULATIONS)
+    if tree.coupling is not None:
+        return CoupledFormulation(FORMULATIONS[name], tree)
     return FORMULATIONS[name](tree)

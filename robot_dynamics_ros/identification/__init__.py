@@ -1,2 +1,49 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From recordings to a better model: what the data tell, how surely, and what they do not."""
+"""From recordings to a better model: excitation, regressor, estimate, validation.
+
+``identify`` does it in one call; ``make_plan``, ``gather`` and ``conclude`` are its three steps,
+for many recordings or many machines.
+"""
+
+from robot_dynamics_ros.identification.base_parameters import BaseParameters
+from robot_dynamics_ros.identification.choice import Request
+from robot_dynamics_ros.identification.correction import corrected_urdf
+from robot_dynamics_ros.identification.excitation import Excitation, design_excitation
+from robot_dynamics_ros.identification.excitation_problem import Bounds
+from robot_dynamics_ros.identification.identify import (
+    Identification,
+    IdentificationPlan,
+    conclude,
+    gather,
+    identify,
+    make_plan,
+)
+from robot_dynamics_ros.identification.least_squares import Estimate
+from robot_dynamics_ros.identification.physical import PhysicalParameters
+from robot_dynamics_ros.identification.regressor import (
+    inertial_parameters,
+    regressor,
+    with_inertial_parameters,
+)
+from robot_dynamics_ros.identification.unknowns import TERMS
+
+__all__ = [
+    'TERMS',
+    'BaseParameters',
+    'Bounds',
+    'Estimate',
+    'Excitation',
+    'Identification',
+    'IdentificationPlan',
+    'PhysicalParameters',
+    'Request',
+    'conclude',
+    'corrected_urdf',
+    'design_excitation',
+    'gather',
+    'identify',
+    'inertial_parameters',
+    'make_plan',
+    'regressor',
+    'with_inertial_parameters',
+]

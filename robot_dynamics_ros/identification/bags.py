@@ -113,8 +113,8 @@ class Trial:
     Attributes:
         nominal: As it was described.
         preparation: How samples are made.
-        corrected: Robot and its drives' terms of each half of every part; the same one twice if it is
-            to explain the whole.
+        corrected: Robot and its drives' terms of each half of every part; the same one twice if
+            it is to explain the whole.
     """
 
     nominal: RobotTree

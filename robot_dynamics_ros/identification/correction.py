@@ -70,7 +70,7 @@ def corrected_urdf(found: Identification) -> str:
 
 
 def parameter_patch(found: Identification) -> dict[str, Any]:
-    """Return the changed values by link and joint, for YAML: what the URDF says, and what it cannot."""
+    """Return the changed values by link and joint: what the URDF says, and what it cannot."""
     links = {
         name: {
             'mass': value.mass,

@@ -20,14 +20,14 @@ from robot_dynamics_ros.identification.base_parameters import (
     structural_base,
 )
 from robot_dynamics_ros.identification.choice import Choice, Request, choose_preparation
+from robot_dynamics_ros.identification.evidence import evident_columns
+from robot_dynamics_ros.identification.intervals import glitches
 from robot_dynamics_ros.identification.least_squares import (
     Block,
     Estimate,
     estimate,
     summarize,
 )
-from robot_dynamics_ros.identification.evidence import evident_columns
-from robot_dynamics_ros.identification.intervals import glitches
 from robot_dynamics_ros.identification.links import body_links
 from robot_dynamics_ros.identification.physical import (
     PhysicalParameters,

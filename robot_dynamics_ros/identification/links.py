@@ -15,7 +15,7 @@ import numpy as np
 from robot_dynamics_ros.description.robot_description import Inertial, Pose
 from robot_dynamics_ros.description.urdf import parse_urdf
 from robot_dynamics_ros.identification.regressor import PER_BODY, inertial_parameters
-from robot_dynamics_ros.model.build import checked_inertia
+from robot_dynamics_ros.model.link_inertia import link_inertia
 from robot_dynamics_ros.model.robot_tree import RobotTree
 from robot_dynamics_ros.spatial.inertia import RigidBodyInertia
 from robot_dynamics_ros.spatial.scalar import Array
@@ -42,12 +42,12 @@ def body_links(tree: RobotTree) -> list[BodyLinks]:
     """
     if not tree.xml:
         return [BodyLinks(name, np.zeros(PER_BODY)) for name in tree.link_names]
-    parts: list[dict[str, Array]] = [{} for _ in range(tree.n)]
+    parts: list[dict[str, Array]] = [{} for _ in range(tree.bodies)]
     for link in parse_urdf(tree.xml).links:
         frame = tree.frame(link.name)
         if link.inertial is None or frame.body < 0 or link.inertial.is_nothing:
             continue
-        inertia = checked_inertia(link.name, link.inertial)
+        inertia = link_inertia(link.inertial)
         parts[frame.body][link.name] = _parameters(tree, inertia.seen_from(frame.R_BF, frame.p_BF))
     found = []
     for own, links in zip(tree.link_names, parts, strict=True):

@@ -27,7 +27,7 @@ from robot_dynamics_ros.identification.validation import (
     residual_series,
 )
 from robot_dynamics_ros.model.robot_tree import RobotTree
-from robot_dynamics_ros.recordings.job_progress import shown_jobs
+from robot_dynamics_ros.recordings.bag_jobs import shown_jobs
 from robot_dynamics_ros.recordings.recording import Recording
 
 

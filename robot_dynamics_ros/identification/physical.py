@@ -106,7 +106,7 @@ def physical_parameters(
     signed = np.array(
         [unknowns.names[k].rsplit('.', 1)[1] in _SIGNED for k in free.tolist()], dtype=bool
     )
-    distance = Divergence(unknowns.tree.n, ~signed, prior_weight, _BARRIER)
+    distance = Divergence(unknowns.tree.bodies, ~signed, prior_weight, _BARRIER)
     start = distance.start(unknowns.nominal[free] / size)
     x, steps = _minimize(A, y, distance, start)
     deviations = np.linalg.norm(T @ np.linalg.pinv(np.vstack([A, distance.root(x)])), axis=1)

@@ -36,7 +36,7 @@ _ROWS, _COLUMNS = np.array([0, 0, 0, 1, 1, 2]), np.array([0, 1, 2, 1, 2, 2])
 
 
 def inertial_parameters(tree: RobotTree) -> Array:
-    r"""Return :math:`\pi` of a robot, new array of shape (10 n,), in the order of ``INERTIAL``."""
+    r"""Return :math:`\pi` of a robot of b bodies, new array of shape (10 b,): ``INERTIAL``."""
     rows = []
     for mass, com, tensor in zip(tree.mass, tree.com, tree.inertia, strict=True):
         about_origin = shift_inertia(tensor, mass, com)
@@ -49,15 +49,15 @@ def with_inertial_parameters(tree: RobotTree, parameters: Array) -> RobotTree:
 
     Args:
         tree: The robot.
-        parameters: Shape (10 n,), in the order of ``INERTIAL``.
+        parameters: Shape (10 b,), in the order of ``INERTIAL``.
 
     Raises:
         ShapeError: Another number of parameters.
         ModelError: A mass is not positive, so that its centre is nowhere.
     """
-    if np.shape(parameters) != (PER_BODY * tree.n,):
-        raise ShapeError('parameters', np.shape(parameters), (PER_BODY * tree.n,))
-    blocks = np.asarray(parameters, dtype=float).reshape(tree.n, PER_BODY)
+    if np.shape(parameters) != (PER_BODY * tree.bodies,):
+        raise ShapeError('parameters', np.shape(parameters), (PER_BODY * tree.bodies,))
+    blocks = np.asarray(parameters, dtype=float).reshape(tree.bodies, PER_BODY)
     for name, mass in zip(tree.link_names, blocks[:, 0], strict=True):
         if not mass > 0.0:
             raise ModelError(f'body {name!r}', f'mass {mass:g} kg', 'the mass must be positive')
@@ -87,7 +87,7 @@ def regressor(tree: RobotTree, q: Array, v: Array, a: Array) -> Array:
         a: Accelerations, shape (N, n), rad/s^2 or m/s^2.
 
     Returns:
-        New array, shape (N, n, 10 n).
+        New array, shape (N, n, 10 b), b bodies (more than n if joints follow others).
 
     Raises:
         ShapeError: An argument has another shape.
@@ -100,6 +100,9 @@ def regressor(tree: RobotTree, q: Array, v: Array, a: Array) -> Array:
     for name, array in (('q', q), ('v', v), ('a', a)):
         if np.shape(array) != (count, tree.n):
             raise ShapeError(name, np.shape(array), f'({count}, {tree.n})')
+    if tree.coupling is not None:
+        G, offset = tree.coupling.rate, tree.coupling.offset
+        return G.T @ regressor(tree.open, q @ G.T + offset, v @ G.T, a @ G.T)
     Y = np.zeros((count, tree.n, PER_BODY * tree.n))
     bodies: list[_BodyStates] = []
     for i in range(tree.n):

@@ -24,8 +24,7 @@ from robot_dynamics_ros.identification.many_bags import BagNews, Evidence
 from robot_dynamics_ros.identification.report import write_identification_report
 from robot_dynamics_ros.identification.validation import Residuals
 from robot_dynamics_ros.recordings.bag.files import short_name
-from robot_dynamics_ros.recordings.json_files import write_json
-from robot_dynamics_ros.recordings.output_folder import filled
+from robot_dynamics_ros.recordings.output_folder import filled, write_json
 
 #: What is written into the output folder.
 FILES = ('corrected.urdf', 'parameters.yaml', 'identification.json', 'report.html')

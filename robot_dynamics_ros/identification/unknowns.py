@@ -114,7 +114,7 @@ class Unknowns:
         self.tree = tree
         self._loading = inertial_parameters(loading or tree)
         self.terms = tuple(term for term in TERMS if term in terms)
-        self.links = PER_BODY * tree.n
+        self.links = PER_BODY * tree.bodies
         self.names = tuple(
             [f'{link}.{key}' for link in tree.link_names for key in INERTIAL]
             + [f'{joint}.{term}' for term in self.terms for joint in tree.joint_names]

@@ -1,2 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Closed forms of the two arms, numeric inverse for the others, paths of the tool."""
+"""Inverse kinematics: closed forms of the two arms, numeric for every other, paths of the tool."""
+
+from robot_dynamics_ros.kinematics.numeric import NumericSolution, inverse_kinematics
+from robot_dynamics_ros.kinematics.solution import Solution
+
+__all__ = ['NumericSolution', 'Solution', 'inverse_kinematics']

@@ -1,7 +1,33 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The mathematics' view of a robot: frozen arrays, parents first."""
+"""The mathematics' view of a robot: frozen arrays, parents first; frames, closed loops, payloads.
 
-from robot_dynamics_ros.model.mechanism import Mechanism, TreeState, load_mechanism
-from robot_dynamics_ros.model.robot_tree import BodyFrame, RobotTree, load_robot
+``load_robot`` and ``load_mechanism`` are the doors; ``frame_pose``, ``frame_motion`` and
+``frame_jacobian`` are the kinematics of any frame.
+"""
 
-__all__ = ['BodyFrame', 'Mechanism', 'RobotTree', 'TreeState', 'load_mechanism', 'load_robot']
+from robot_dynamics_ros.model.kinematics import (
+    FrameMotion,
+    FramePose,
+    frame_jacobian,
+    frame_motion,
+    frame_pose,
+)
+from robot_dynamics_ros.model.load import load_mechanism, load_robot
+from robot_dynamics_ros.model.mechanism import Mechanism, TreeState
+from robot_dynamics_ros.model.payload import Payload
+from robot_dynamics_ros.model.robot_tree import BodyFrame, RobotTree
+
+__all__ = [
+    'BodyFrame',
+    'FrameMotion',
+    'FramePose',
+    'Mechanism',
+    'Payload',
+    'RobotTree',
+    'TreeState',
+    'frame_jacobian',
+    'frame_motion',
+    'frame_pose',
+    'load_mechanism',
+    'load_robot',
+]

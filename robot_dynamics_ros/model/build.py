@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From a description to a tree: order, checks, lumping of fixed joints."""
+"""From a description to a tree: order, lumping of fixed joints, coupling of followers.
+
+Nothing is judged here: what is wrong with a description is found in ``inspection``.
+"""
 
 from __future__ import annotations
 
@@ -8,46 +11,54 @@ from collections.abc import Mapping
 import numpy as np
 
 from robot_dynamics_ros.description.robot_description import (
-    Inertial,
     Joint,
+    Mimic,
     Pose,
     RobotDescription,
 )
-from robot_dynamics_ros.errors import FaultHandler, ModelError, UnknownNameError, raise_fault
-from robot_dynamics_ros.model.limits import EffortLimit, checked_limit, unit_axis
-from robot_dynamics_ros.model.robot_tree import BodyFrame, RobotTree
-from robot_dynamics_ros.model.topology import MOVING as MOVING
-from robot_dynamics_ros.model.topology import find_root, parents_first
-from robot_dynamics_ros.spatial.inertia import (
-    RigidBodyInertia,
-    combine,
-    inconsistency,
-)
+from robot_dynamics_ros.model.limits import EffortLimit, joint_limit, unit_axis
+from robot_dynamics_ros.model.link_inertia import link_inertia
+from robot_dynamics_ros.model.robot_tree import BodyFrame, Coupling, RobotTree
+from robot_dynamics_ros.model.topology import MOVING, parents_first
+from robot_dynamics_ros.spatial.inertia import RigidBodyInertia, combine
 from robot_dynamics_ros.spatial.rotation import rotation_from_rpy
 from robot_dynamics_ros.spatial.scalar import Array
 
 
 def build_tree(
     description: RobotDescription,
+    root: str,
     gravity: Array,
-    effort_limit: EffortLimit,
+    effort_limit: EffortLimit = None,
+    followers: Mapping[str, Mimic] | None = None,
 ) -> RobotTree:
-    """Order, check and lump a description; see :func:`load_robot` for arguments and errors."""
-    root = find_root(description)
-    assert root is not None  # every fault has raised
+    """Return the tree of a description.
+
+    Args:
+        description: One tree of links and joints.
+        root: Name of its root link.
+        gravity: Shape (3,), m/s^2.
+        effort_limit: See :func:`~robot_dynamics_ros.model.load.load_robot`.
+        followers: The independent joint that each follower follows.
+
+    Returns:
+        The tree; effort limits that nobody gives are NaN.
+    """
     order = parents_first(description, root)
     moving = [joint for joint in order if joint.kind in MOVING]
+    free = [joint for joint in moving if joint.name not in (followers or {})]
+    coupling = _coupling(moving, free, followers or {})
     frames = _lump_frames(order, root)
-    bodies = _lump_inertias(description, frames, moving)
-    limits = [checked_limit(joint, effort_limit) for joint in moving]
-    _refuse_unknown_joints(effort_limit, moving)
+    bodies = _lump_inertias(description, frames, len(moving))
+    limits = [joint_limit(joint, effort_limit) for joint in free]
+    damping, friction, armature = _drive_terms(moving, coupling)
     at = [frames[joint.parent] for joint in moving]
     R_PJ = [F.R_BF @ _rotation(joint.origin) for F, joint in zip(at, moving, strict=True)]
     p_PJ = [F.p_BF + F.R_BF @ joint.origin.xyz for F, joint in zip(at, moving, strict=True)]
     return RobotTree(
         name=description.name,
         base_link=root,
-        joint_names=tuple(joint.name for joint in moving),
+        joint_names=tuple(joint.name for joint in free),
         link_names=tuple(joint.child for joint in moving),
         parent=tuple(F.body for F in at),
         prismatic=tuple(joint.kind == 'prismatic' for joint in moving),
@@ -62,12 +73,41 @@ def build_tree(
         position_upper=np.array([limit.upper for limit in limits], dtype=float),
         velocity_limit=np.array([limit.velocity for limit in limits], dtype=float),
         effort_limit=np.array([limit.effort for limit in limits], dtype=float),
-        damping=np.array([joint.damping for joint in moving]),
-        coulomb_friction=np.array([joint.friction for joint in moving]),
-        armature=np.array([joint.armature for joint in moving]),
         frames=frames,
         xml=description.xml,
+        damping=damping,
+        coulomb_friction=friction,
+        armature=armature,
+        coupling=coupling,
     )
+
+
+def _coupling(
+    moving: list[Joint], free: list[Joint], followers: Mapping[str, Mimic]
+) -> Coupling | None:
+    """Return how all joints follow the free ones; whole numbers where all factors are."""
+    if not followers:
+        return None
+    place = {joint.name: j for j, joint in enumerate(free)}
+    rate, offset = np.zeros((len(moving), len(free))), np.zeros(len(moving))
+    for i, joint in enumerate(moving):
+        mimic = followers.get(joint.name, Mimic(joint.name))
+        rate[i, place[mimic.leader]], offset[i] = mimic.multiplier, mimic.offset
+    exact = np.isfinite(rate).all() and np.array_equal(rate, np.round(rate))
+    rate = rate.astype(int) if exact else rate
+    for array in (rate, offset):
+        array.setflags(write=False)
+    return Coupling(tuple(joint.name for joint in moving), rate, offset)
+
+
+def _drive_terms(moving: list[Joint], coupling: Coupling | None) -> tuple[Array, Array, Array]:
+    """Return damping, friction and armature of the free joints, with those of their followers."""
+    written = [(joint.damping, joint.friction, joint.armature) for joint in moving]
+    damping, friction, armature = np.maximum(np.array(written).T, 0.0)
+    if coupling is None:
+        return damping, friction, armature
+    G = np.abs(coupling.rate)  # of the power b (k v)^2, of c |k v|, and of the energy
+    return damping @ (G * G), friction @ G, armature @ (G * G)
 
 
 def _lump_frames(order: list[Joint], root: str) -> dict[str, BodyFrame]:
@@ -92,82 +132,18 @@ def _lump_frames(order: list[Joint], root: str) -> dict[str, BodyFrame]:
 
 
 def _lump_inertias(
-    description: RobotDescription, frames: Mapping[str, BodyFrame], moving: list[Joint]
+    description: RobotDescription, frames: Mapping[str, BodyFrame], count: int
 ) -> list[RigidBodyInertia]:
-    """Add up the links of each body, after checking each link by itself.
-
-    A link on a fixed joint whose mass and tensor are all 0 is a mere frame.
-    """
-    parts: list[list[RigidBodyInertia]] = [[] for _ in moving]
-    moved = {joint.child for joint in moving}
+    """Add up the links of each body; a body without any weighs nothing."""
+    parts: list[list[RigidBodyInertia]] = [[] for _ in range(count)]
     for link in description.links:
         F = frames[link.name]
-        if link.inertial is None or F.body < 0:
+        if link.inertial is None or F.body < 0 or link.inertial.is_nothing:
             continue
-        if link.inertial.is_nothing and link.name not in moved:
-            continue
-        part = checked_inertia(link.name, link.inertial)
-        parts[F.body].append(part.seen_from(F.R_BF, F.p_BF))
-    for joint, found in zip(moving, parts, strict=True):
-        if not found:
-            raise missing_inertial(joint)
-    return [combine(found) for found in parts]
-
-
-def missing_inertial(joint: Joint) -> ModelError:
-    """Return the error that the body of a moving joint has no mass."""
-    return ModelError(
-        f'link {joint.child!r}',
-        'has no <inertial>, nor has a link fixed to it',
-        f'joint {joint.name!r} moves it: give its mass and inertia',
-    )
-
-
-def checked_inertia(
-    name: str, inertial: Inertial, on_fault: FaultHandler = raise_fault
-) -> RigidBodyInertia:
-    """Return the inertia of a link in its own frame.
-
-    Args:
-        name: The link.
-        inertial: As written; NaN is no fault here, the reader has told it.
-        on_fault: Called with every fault; as given it raises.
-
-    Raises:
-        ModelError: The mass is not positive, or the tensor is that of no real body; nothing if
-            ``on_fault`` returns.
-    """
-    if inertial.mass <= 0.0:
-        on_fault(
-            ModelError(f'link {name!r}', f'mass {inertial.mass:g} kg', 'the mass must be positive')
-        )
-    R = _rotation(inertial.origin)
-    I = np.array(
-        [
-            [inertial.ixx, inertial.ixy, inertial.ixz],
-            [inertial.ixy, inertial.iyy, inertial.iyz],
-            [inertial.ixz, inertial.iyz, inertial.izz],
-        ]
-    )
-    problem = inconsistency(I) if np.isfinite(I).all() else ''
-    if problem:
-        on_fault(
-            ModelError(
-                f'link {name!r}',
-                f'inertia {problem}',
-                'a real body has positive principal moments, each at most the sum of the others',
-            )
-        )
-    return RigidBodyInertia(inertial.mass, np.array(inertial.origin.xyz), R @ I @ R.T)
+        parts[F.body].append(link_inertia(link.inertial).seen_from(F.R_BF, F.p_BF))
+    nothing = RigidBodyInertia(0.0, np.zeros(3), np.zeros((3, 3)))
+    return [combine(found) if found else nothing for found in parts]
 
 
 def _rotation(pose: Pose) -> Array:
     return rotation_from_rpy(*pose.rpy)
-
-
-def _refuse_unknown_joints(effort_limit: EffortLimit, moving: list[Joint]) -> None:
-    if isinstance(effort_limit, Mapping):
-        known = [joint.name for joint in moving]
-        for name in effort_limit:
-            if name not in known:
-                raise UnknownNameError('joint in effort_limit', name, known)

@@ -1,41 +1,33 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From a URDF and a mechanism file to a mechanism: names, counts, assembly, choice of rows."""
+"""From a spanning tree and a mechanism file to a mechanism: counts, assembly, choice of rows."""
 
 from __future__ import annotations
 
 import math
-import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
-from robot_dynamics_ros.description.robot_description import RobotDescription
-from robot_dynamics_ros.description.urdf import read_description
 from robot_dynamics_ros.errors import MechanismError, SingularityError
 from robot_dynamics_ros.model.assembly import CLOSED, LoopEquations, close, independent_rows
-from robot_dynamics_ros.model.build import MOVING
 from robot_dynamics_ros.model.loops import is_flipped
 from robot_dynamics_ros.model.mechanism import Mechanism
-from robot_dynamics_ros.model.mechanism_file import MechanismFile, read_mechanism_file
-from robot_dynamics_ros.model.robot_tree import RobotTree, load_robot
+from robot_dynamics_ros.model.mechanism_file import MechanismFile
+from robot_dynamics_ros.model.robot_tree import RobotTree
 from robot_dynamics_ros.spatial.scalar import Array
 
 _FAR_FROM_GUESS = 0.6  # rad: beyond this the guess does not say which branch is meant
 _RANK_TOLERANCE = 1e-9  # of scaled equations, of order 1 where independent, 1e-16 where not
 
 
-def build_mechanism(
-    urdf: str | os.PathLike[str],
-    loops_yaml: str | os.PathLike[str],
-    gravity: Any,
-    effort_limit: float | Mapping[str, float] | None,
-    mappings: Mapping[str, str] | None,
-) -> Mechanism:
-    """Read, check and assemble; see :func:`load_mechanism` for arguments and errors."""
-    file = read_mechanism_file(loops_yaml)
-    tree = _load_tree(read_description(urdf, mappings), file, gravity, effort_limit)
+def build_mechanism(tree: RobotTree, file: MechanismFile) -> Mechanism:
+    """Check and assemble the loops of a spanning tree.
+
+    Raises:
+        MechanismError: See :func:`~robot_dynamics_ros.model.load.load_mechanism`.
+        SingularityError: The declared assembly is singular.
+    """
     _check_names(tree, file)
     coordinates = tuple(tree.joint_index(name) for name in file.coordinates)
     equations = LoopEquations(tree, file.loops, coordinates)
@@ -60,31 +52,6 @@ def build_mechanism(
     )
     _check_drive(mechanism)
     return mechanism
-
-
-def _load_tree(
-    description: RobotDescription,
-    file: MechanismFile,
-    gravity: Any,
-    effort_limit: float | Mapping[str, float] | None,
-) -> RobotTree:
-    """Load the tree; joints need an effort limit only where an actuator takes it over, else 0."""
-    limits: dict[str, float] = {}
-    passive = []
-    if isinstance(effort_limit, Mapping):
-        limits.update(effort_limit)
-    for joint in description.joints:
-        given = joint.limit is not None and joint.limit.effort
-        if joint.kind not in MOVING or given or joint.name in limits:
-            continue
-        if joint.name not in file.limited_joints:
-            passive.append(joint.name)
-            limits[joint.name] = 1.0  # a stand-in until the tree is built
-        elif isinstance(effort_limit, (int, float)):
-            limits[joint.name] = effort_limit
-    tree = load_robot(description.xml, gravity, effort_limit=limits)
-    undriven = np.isin(tree.joint_names, passive)
-    return tree.with_changes(effort_limit=np.where(undriven, 0.0, tree.effort_limit))
 
 
 def _check_names(tree: RobotTree, file: MechanismFile) -> None:

@@ -10,7 +10,13 @@ from dataclasses import dataclass
 from robot_dynamics_ros.description.robot_description import Joint, Limit
 from robot_dynamics_ros.errors import DescriptionError
 from robot_dynamics_ros.model.findings import Finding, error, warning
-from robot_dynamics_ros.model.limits import EffortLimit, checked_limit, unit_axis
+from robot_dynamics_ros.model.limits import (
+    EffortLimit,
+    axis_faults,
+    effort_faults,
+    joint_limit,
+    range_faults,
+)
 
 MOST_TURNS = 3.0  # either way; 180 for a revolute joint was meant in degrees
 FULL_TURN = 2.0 * math.pi
@@ -23,7 +29,7 @@ class JointReport:
     Attributes:
         name: The joint.
         kind: 'revolute', 'continuous' or 'prismatic'.
-        lower, upper: Position limits, rad or m; infinite if continuous.
+        lower, upper: Position limits as used, rad or m; infinite if continuous or not given.
         velocity: Limit, rad/s or m/s; infinite where the file is silent.
         effort: Limit, N m or N; None where neither file nor caller gives one.
         damping: Viscous friction, N m s/rad or N s/m.
@@ -52,22 +58,33 @@ def check_joint(
         effort_limit: As for ``load_robot``.
         passive: Whether it is a joint without a drive, which needs neither limit nor friction.
     """
-    faults: list[DescriptionError] = []
-    limit = checked_limit(joint, {joint.name: 1.0} if passive else effort_limit, faults.append)
-    if all(map(math.isfinite, joint.axis)):
-        unit_axis(joint, faults.append)
+    limit = joint_limit(joint, effort_limit)
+    findings = [error(fault) for fault in range_faults(joint)]
+    if not passive and joint.mimic is None:
+        findings += [error(fault, fatal=True) for fault in effort_faults(joint, effort_limit)]
+    findings += [error(fault, fatal=True) for fault in axis_faults(joint)]
+    findings += [error(fault) for fault in _mimic_faults(joint)]
     report = JointReport(
         joint.name,
         joint.kind,
         math.nan if limit.lower is None else limit.lower,
         math.nan if limit.upper is None else limit.upper,
         math.inf if limit.velocity is None else limit.velocity,
-        None if passive else limit.effort,
+        None if passive or joint.mimic is not None else limit.effort,
         joint.damping,
         joint.friction,
         joint.armature,
     )
-    return report, [*map(error, faults), *_suspicions(joint, limit, passive)]
+    return report, [*findings, *_suspicions(joint, limit, passive or joint.mimic is not None)]
+
+
+def _mimic_faults(joint: Joint) -> Iterator[DescriptionError]:
+    if joint.mimic is not None:
+        yield DescriptionError(
+            f'joint {joint.name!r}',
+            f'is a mimic joint of {joint.mimic.leader!r}, whose effort has no equation of its own',
+            'it is coupled to its leader; make it fixed, or mimic=lock, to leave it out',
+        )
 
 
 def _suspicions(joint: Joint, limit: Limit, passive: bool) -> Iterator[Finding]:

@@ -15,12 +15,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from robot_dynamics_ros.description.robot_description import Inertial, Link
-from robot_dynamics_ros.errors import DescriptionError
-from robot_dynamics_ros.model.build import checked_inertia
+from robot_dynamics_ros.description.robot_description import Link
 from robot_dynamics_ros.model.findings import Finding, error, warning
+from robot_dynamics_ros.model.link_inertia import inertia_faults, link_inertia
 from robot_dynamics_ros.spatial.inertia import shift_inertia
-from robot_dynamics_ros.spatial.rotation import rotation_from_rpy
 from robot_dynamics_ros.spatial.scalar import Array
 
 LEAD = 11340.0  # kg/m^3
@@ -63,19 +61,18 @@ def report_link(link: Link, moved_by: str) -> LinkReport:
     """Return the figures of a link that has an <inertial>, whatever its numbers are."""
     inertial = link.inertial
     assert inertial is not None  # callers choose links that have one
-    mass, com = inertial.mass, np.array(inertial.origin.xyz)
-    R = rotation_from_rpy(*inertial.origin.rpy)
-    tensor = R @ _tensor(inertial) @ R.T
-    if not (math.isfinite(mass) and np.isfinite(com).all() and np.isfinite(tensor).all()):
-        nan3, nan4 = np.full(3, math.nan), np.full(4, math.nan)
-        axes = np.full((3, 3), math.nan)
+    body = link_inertia(inertial)
+    mass, com, tensor = body.mass, body.com, body.inertia
+    nan3, nan4, axes = np.full(3, math.nan), np.full(4, math.nan), np.full((3, 3), math.nan)
+    second_moments = _pseudo_inertia(mass, com, tensor)
+    if not np.isfinite(second_moments).all():
         return LinkReport(
             link.name, moved_by, mass, com, nan3, axes, math.nan, nan4, nan3, math.nan
         )
     moments, axes = np.linalg.eigh(tensor)
+    pseudo = np.linalg.eigvalsh(second_moments)
     second = 0.5 * moments.sum() - moments  # principal second moments of mass
     margin = (moments[0] + moments[1] - moments[2]) / moments[2] if moments[2] else math.nan
-    pseudo = np.linalg.eigvalsh(_pseudo_inertia(mass, com, tensor))
     box, density = np.full(3, math.nan), math.nan
     if mass > 0.0:
         box = np.sqrt(12.0 * np.maximum(second, 0.0) / mass)
@@ -84,11 +81,6 @@ def report_link(link: Link, moved_by: str) -> LinkReport:
     return LinkReport(
         link.name, moved_by, mass, com, moments, axes, float(margin), pseudo, box, density
     )
-
-
-def _tensor(inertial: Inertial) -> Array:
-    i = inertial
-    return np.array([[i.ixx, i.ixy, i.ixz], [i.ixy, i.iyy, i.iyz], [i.ixz, i.iyz, i.izz]])
 
 
 def _pseudo_inertia(mass: float, com: Array, tensor: Array) -> Array:
@@ -118,9 +110,10 @@ def link_findings(
     """
     culprit, inertial = f'link {link.name!r}', link.inertial
     assert inertial is not None  # callers choose links that have one
-    faults: list[DescriptionError] = []
-    checked_inertia(link.name, inertial, faults.append)
-    yield from map(error, faults)
+    faults = [
+        error(fault, fatal=inertial.mass < 0.0) for fault in inertia_faults(link.name, inertial)
+    ]
+    yield from faults
     if faults or not np.isfinite(report.principal_moments).all():
         return
     if max(abs(angle) for angle in inertial.origin.rpy) > FULL_TURN:

@@ -8,8 +8,29 @@ from typing import Any
 
 from robot_dynamics_ros.description.shipped import shipped_robot
 from robot_dynamics_ros.errors import ConfigurationError, ParameterError
+from robot_dynamics_ros.model import RobotTree, load_robot
 from robot_dynamics_ros.model.limits import EffortLimit
-from robot_dynamics_ros.model.robot_tree import RobotTree, load_robot
+from robot_dynamics_ros.parameters import Parameter
+
+P = Parameter
+
+#: Which robot it is.
+NAMED_ROBOT = (
+    P('robot', '', 'Name of a shipped robot; empty: take robot_description.', fixed=True),
+    P('robot_description', '', 'URDF text; empty: take the topic robot_description.', fixed=True),
+    P('limits_profile', '', 'Profile of joint limits of a shipped robot, if it has several.',
+      fixed=True),
+    P('prefix', '', "Prefix of a shipped robot's link and joint names.", fixed=True),
+)  # fmt: skip
+
+#: The same, as a model: what its description does not say, or says otherwise.
+ROBOT = (
+    *NAMED_ROBOT,
+    P('gravity', [0.0, 0.0, -9.81], "Free-fall acceleration in the robot's base frame; Gazebo's "
+      'own default is -9.8.', unit='m/s^2', size=3, fixed=True),
+    P('effort_limit', [0.0], 'Largest effort; 0: from the description.', 0.0, unit='N m or N',
+      per_joint=True, fixed=True),
+)  # fmt: skip
 
 
 def robot_from_parameters(

@@ -38,8 +38,9 @@ def _resolve(tree: RobotTree, frame: str | BodyFrame) -> BodyFrame:
 
 def body_poses(tree: RobotTree, q: Array) -> list[FramePose]:
     """Return the pose of every body frame in the base, in the order of the tree."""
+    q = tree.joint_positions(q)
     poses: list[FramePose] = []
-    for i in range(tree.n):
+    for i in range(tree.bodies):
         R_PB, p_PB = tree.placement(i, q[i])
         if tree.parent[i] < 0:
             poses.append(FramePose(R_PB, p_PB))
@@ -93,9 +94,10 @@ def frame_motion(
     """
     F = _resolve(tree, frame)
     dtype = common_dtype(q, v, tree.R_PJ, tree.p_PJ)
-    J, drift = zeros((6, tree.n), dtype), zeros(6, dtype)
+    q, v = tree.joint_positions(q), tree.joint_rates(v)
+    J, drift = zeros((6, tree.bodies), dtype), zeros(6, dtype)
     if F.body < 0:
-        return FrameMotion(F.R_BF, F.p_BF, J, drift)
+        return FrameMotion(F.R_BF, F.p_BF, J[:, : tree.n], drift)
     R, p = identity(3, dtype), zeros(3, dtype)
     w, dw, dp = zeros(3, dtype), zeros(3, dtype), zeros(3, dtype)
     axes: list[tuple[int, Array, Array]] = []
@@ -121,6 +123,7 @@ def frame_motion(
         else:
             J[:3, j] = cross(z, p - origin)
             J[3:, j] = z
+    J = J if tree.coupling is None else J @ tree.coupling.rate
     return FrameMotion(R, p, J, drift)
 
 

@@ -21,10 +21,8 @@ Source: kane-recursion, section 4.1; Ma, Xu, Li 1988, section 3, for the paralle
 
 from __future__ import annotations
 
-import os
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -35,7 +33,7 @@ from robot_dynamics_ros.errors import (
     SingularityError,
 )
 from robot_dynamics_ros.model.assembly import LoopEquations, assemble
-from robot_dynamics_ros.model.robot_tree import STANDARD_GRAVITY, RobotTree
+from robot_dynamics_ros.model.robot_tree import RobotTree
 from robot_dynamics_ros.spatial.regular_solve import real_values, solve
 from robot_dynamics_ros.spatial.scalar import Array, common_dtype, zeros
 
@@ -268,36 +266,3 @@ class Mechanism:
                 self.singular_below,
                 'the dependent joints are not determined here',
             )
-
-
-def load_mechanism(
-    urdf: str | os.PathLike[str],
-    loops_yaml: str | os.PathLike[str],
-    gravity: Any = STANDARD_GRAVITY,
-    *,
-    effort_limit: float | Mapping[str, float] | None = None,
-    mappings: Mapping[str, str] | None = None,
-) -> Mechanism:
-    """Load a closed-loop mechanism: the URDF of a spanning tree and a file of its loops.
-
-    Args:
-        urdf: URDF text, or the path of a ``.urdf`` or ``.xacro`` file.
-        loops_yaml: Mechanism file, path or text; see ``mechanism_file``.
-        gravity: Free-fall acceleration in the base frame, shape (3,), m/s^2.
-        effort_limit: Limit in N m or N of driven joints where the URDF gives none or 0: one
-            number, or a number by joint name. Joints without a drive need none.
-        mappings: Arguments of a xacro file.
-
-    Returns:
-        The mechanism, assembled once on its declared branch.
-
-    Raises:
-        DescriptionError: The URDF is malformed or no tree.
-        ModelError: A mass, inertia, axis or limit of it is not usable.
-        MechanismError: The mechanism file has a wrong key, name or number of equations or
-            coordinates, or the mechanism cannot be assembled; names the culprit.
-        SingularityError: The declared assembly is singular.
-    """
-    from robot_dynamics_ros.model.build_mechanism import build_mechanism
-
-    return build_mechanism(urdf, loops_yaml, gravity, effort_limit, mappings)

@@ -3,14 +3,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
 from robot_dynamics_ros.errors import ModelError, ShapeError
 from robot_dynamics_ros.model.robot_tree import RobotTree
+from robot_dynamics_ros.parameters import Parameter
 from robot_dynamics_ros.spatial.inertia import RigidBodyInertia, combine, inconsistency
 from robot_dynamics_ros.spatial.scalar import Array
+
+P = Parameter
+
+#: What the arm carries, for every node that asks.
+PAYLOAD = (
+    P('payload_mass', 0.0, 'Mass fixed to payload_frame; 0: nothing.', 0.0, 1e6, unit='kg'),
+    P('payload_com', [0.0, 0.0, 0.0], "Its centre of mass in the frame's axes.", unit='m', size=3),
+    P('payload_inertia', [0.0] * 6, 'Its tensor about the centre of mass: xx, xy, xz, yy, yz, zz; '
+      'all 0: a point mass.', unit='kg m^2', size=6),
+    P('payload_frame', 'tool', 'The link that carries it.'),
+)  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,6 +43,23 @@ class Payload:
     com: Array = field(default_factory=lambda: np.zeros(3))
     inertia: Array = field(default_factory=lambda: np.zeros((3, 3)))
     frame: str = 'tool'
+
+
+def payload_from_parameters(given: Mapping[str, Any]) -> Payload | None:
+    """Return the payload that parameters describe, or None.
+
+    Args:
+        given: The parameters of ``PAYLOAD`` by name.
+    """
+    if not given['payload_mass']:
+        return None
+    xx, xy, xz, yy, yz, zz = given['payload_inertia']
+    return Payload(
+        given['payload_mass'],
+        np.array(given['payload_com'], dtype=float),
+        np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]]),
+        given['payload_frame'],
+    )
 
 
 def with_payload(tree: RobotTree, payload: Payload) -> RobotTree:

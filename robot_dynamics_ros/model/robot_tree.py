@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A robot as frozen arrays, parents first, fixed joints lumped."""
+"""A robot as frozen arrays, parents first, fixed joints lumped, followers coupled."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
+
+import numpy as np
 
 from robot_dynamics_ros.errors import NonFiniteError, ShapeError, UnknownNameError
 from robot_dynamics_ros.spatial.rotation import rotation_about
@@ -31,16 +32,37 @@ class BodyFrame:
 
 
 @dataclass(frozen=True, eq=False)
+class Coupling:
+    r"""Joints that follow others: every joint as an affine function of the n independent ones.
+
+    .. math:: q_{bodies} = G\,q + o
+
+    Attributes:
+        joint_names: The joint of every body, in the order of the bodies, b of them.
+        rate: G, shape (b, n): a row of a leader has a single 1; whole numbers where all are.
+        offset: o, shape (b,), rad or m.
+    """
+
+    joint_names: tuple[str, ...]
+    rate: Array
+    offset: Array
+
+
+@dataclass(frozen=True, eq=False)
 class RobotTree:
-    """A tree of rigid bodies, one degree of freedom each; body i moves with joint i.
+    """A tree of rigid bodies, each moved by one joint; n of the joints are independent.
+
+    Without a coupling every joint is independent, and body i moves with joint i. With one, the
+    attributes of *joints* have n entries and those of *bodies* (link_names to inertia below) one
+    for each body; friction and armature of the followers are carried to their leaders.
 
     Arrays are read-only. They hold floats, or symbols (dtype object) for printed equations.
 
     Attributes:
         name: The robot's name.
         base_link: Name of the root link.
-        joint_names: Names of the moving joints, parents first, n of them.
-        link_names: Name of the link that each joint moves.
+        joint_names: Names of the independent joints, parents first, n of them.
+        link_names: Name of the link that the joint of each body moves.
         parent: Index of the parent body of each body; -1 is the base.
         prismatic: Whether each joint slides (True) or turns (False).
         axis: Unit joint axes in the joint's own frame, shape (n, 3).
@@ -57,7 +79,10 @@ class RobotTree:
         coulomb_friction: Coulomb friction, shape (n,), N m or N.
         armature: Reflected drive inertia, shape (n,), kg m^2 or kg.
         frames: Every link of the file by name, as a frame of the body it is lumped into.
-        xml: The expanded URDF text it was made from; empty if built by hand.
+        xml: The expanded URDF text it was made from, locked joints fixed; empty if built by hand.
+        coupling: How followers (mimic joints) move with the independent joints; None without any.
+        locked: Positions of the joints that were locked, rad or m.
+        remarks: What is suspicious in the description, or was judged; one sentence each.
     """
 
     name: str
@@ -82,6 +107,9 @@ class RobotTree:
     armature: Array
     frames: Mapping[str, BodyFrame]
     xml: str = ''
+    coupling: Coupling | None = None
+    locked: Mapping[str, float] = field(default_factory=dict)
+    remarks: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         for value in vars(self).values():
@@ -90,8 +118,37 @@ class RobotTree:
 
     @property
     def n(self) -> int:
-        """Number of joints, bodies and degrees of freedom."""
+        """Number of independent joints: the degrees of freedom."""
         return len(self.joint_names)
+
+    @property
+    def bodies(self) -> int:
+        """Number of bodies; more than ``n`` if there are followers."""
+        return len(self.parent)
+
+    def joint_positions(self, q: Array) -> Array:
+        """Return the position of every body's joint, shape (bodies,), from q of shape (n,)."""
+        coupling = self.coupling
+        return q if coupling is None else coupling.rate @ q + coupling.offset
+
+    def joint_rates(self, v: Array) -> Array:
+        """Return the rate of every body's joint; v of shape (n,), or (n, k) for k of them."""
+        return v if self.coupling is None else self.coupling.rate @ v
+
+    @property
+    def open(self) -> RobotTree:
+        """The same bodies, every joint independent; followers have no limits and no friction."""
+        coupling = self.coupling
+        if coupling is None:
+            return self
+        own = [coupling.joint_names.index(name) for name in self.joint_names]
+        others = {'position_lower': -np.inf, 'position_upper': np.inf, 'velocity_limit': np.inf}
+        changes: dict[str, Any] = {'effort_limit': np.inf, 'damping': 0.0, **others}
+        for name in (*changes, 'coulomb_friction', 'armature'):
+            spread = np.full(self.bodies, changes.get(name, 0.0))
+            spread[own] = getattr(self, name)
+            changes[name] = spread
+        return replace(self, joint_names=coupling.joint_names, coupling=None, **changes)
 
     def joint_index(self, name: str) -> int:
         """Return the index of a joint.
@@ -133,16 +190,20 @@ class RobotTree:
 
     def with_gravity(self, gravity: Any) -> RobotTree:
         """Return the same robot under another gravity vector, shape (3,), m/s^2."""
-        return replace(self, gravity=_vector('gravity', gravity))
+        return replace(self, gravity=vector('gravity', gravity))
 
     def with_changes(self, **changes: Any) -> RobotTree:
         """Return a copy with some attributes replaced (a payload, a wrong model, symbols)."""
         return replace(self, **changes)
 
 
-def _vector(name: str, value: Any) -> Array:
-    import numpy as np
+def vector(name: str, value: Any) -> Array:
+    """Return three numbers or symbols as an array.
 
+    Raises:
+        ShapeError: They are not three.
+        NonFiniteError: One is NaN or infinite.
+    """
     array = np.array(value)
     if array.dtype != object:
         array = array.astype(float)
@@ -151,35 +212,3 @@ def _vector(name: str, value: Any) -> Array:
     if array.dtype != object and not np.isfinite(array).all():
         raise NonFiniteError(name, array.tolist())
     return array
-
-
-def load_robot(
-    path_or_xml: str | os.PathLike[str],
-    gravity: Any = STANDARD_GRAVITY,
-    *,
-    effort_limit: float | Mapping[str, float] | None = None,
-    mappings: Mapping[str, str] | None = None,
-) -> RobotTree:
-    """Load a robot from URDF text, a URDF file or a xacro file.
-
-    Args:
-        path_or_xml: URDF text, or the path of a ``.urdf`` or ``.xacro`` file.
-        gravity: Free-fall acceleration in the base frame, shape (3,), m/s^2.
-        effort_limit: Limit in N m or N where the file gives none or 0: one number for all such
-            joints, or a number by joint name (which also replaces a limit of the file).
-        mappings: Arguments of a xacro file.
-
-    Returns:
-        The robot as frozen arrays, joints in the order of the file, parents first.
-
-    Raises:
-        DescriptionError: The text is malformed, or its links and joints form no tree.
-        ModelError: A mass, inertia, axis or limit is not usable; names it and the remedy.
-        ShapeError, NonFiniteError: Gravity is no vector of three finite numbers.
-        MissingDependencyError: A xacro file was given and xacro is not installed.
-    """
-    from robot_dynamics_ros.description.urdf import read_description
-    from robot_dynamics_ros.model.build import build_tree
-
-    description = read_description(path_or_xml, mappings)
-    return build_tree(description, _vector('gravity', gravity), effort_limit)

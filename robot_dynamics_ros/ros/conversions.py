@@ -12,7 +12,6 @@ from builtin_interfaces.msg import Time
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64, Float64MultiArray
 
-from robot_dynamics_ros.control.drivers.conversion import DriverConversion
 from robot_dynamics_ros.spatial.scalar import Array
 
 NANO = 1_000_000_000
@@ -35,29 +34,20 @@ class JointStateReader:
     ignored, so NaN there is legal.
 
     Args:
-        joints: The model's joints.
-        driver: Names, units and signs of the messages; the model's own and SI if None.
-        velocity: Whether velocities are wanted; if not, ``v`` stays what it is.
+        joints: Names that are looked for in messages, in the order of the model.
+        velocity: Whether velocities are wanted; if not, messages need not have them.
 
     Attributes:
-        joints: Names that are looked for in messages, in the order of the model.
-        q, v: Latest positions and velocities, shape (n,), rad or m and rad/s or m/s.
+        joints: As given.
+        q, v: Latest positions and velocities, shape (n,), in the units of the messages.
         missing_velocity: Names whose last message had a position but no velocity.
     """
 
-    def __init__(
-        self,
-        joints: Sequence[str],
-        driver: DriverConversion | None = None,
-        *,
-        velocity: bool = True,
-    ) -> None:
-        self.joints = tuple(joints) if driver is None else driver.names
+    def __init__(self, joints: Sequence[str], *, velocity: bool = True) -> None:
+        self.joints = tuple(joints)
         self.q: Array = np.full(len(joints), np.nan)
         self.v: Array = np.full(len(joints), np.nan)
-        self._driver, self._velocity = driver, velocity
-        # As the driver gives them; the very same arrays where there is nothing to convert.
-        self._x, self._y = (self.q, self.v) if driver is None else (self.q.copy(), self.v.copy())
+        self._velocity = velocity
         self.missing_velocity: tuple[str, ...] = ()
         self._updated = np.zeros(len(joints), dtype=bool)
         self._names: list[str] = []
@@ -78,40 +68,30 @@ class JointStateReader:
         position = np.frombuffer(msg.position)
         velocity = np.frombuffer(msg.velocity) if self._velocity else position
         if self._whole:
-            np.take(position, self._theirs, out=self._x, mode='clip')
-            np.take(velocity, self._theirs, out=self._y, mode='clip')
-            self._convert()
+            np.take(position, self._theirs, out=self.q, mode='clip')
+            np.take(velocity, self._theirs, out=self.v, mode='clip')
             return True
-        self._x[self._ours] = position[self._theirs]
-        self._y[self._ours] = velocity[self._theirs]
+        self.q[self._ours] = position[self._theirs]
+        self.v[self._ours] = velocity[self._theirs]
         self._updated[self._ours] = True
         if not self._updated.all():
             return False
         self._updated[:] = False
-        self._convert()
         return True
 
     def effort_of(self, msg: JointState) -> Array:
         """Return the efforts of the message that was read last, new array in the model's order.
 
-        N m or N; NaN where the message has none.
+        In the unit of the message; NaN where it has none.
         """
         found = np.full(len(self.joints), np.nan)
         if len(msg.effort) == len(self._names) and len(self._ours):
             found[self._ours] = np.frombuffer(msg.effort)[self._theirs]
-        return found if self._driver is None else self._driver.measured_effort(found)
+        return found
 
     def unseen(self) -> list[str]:
         """Return the joints of which no message has told yet."""
-        return [name for name, x in zip(self.joints, self._x, strict=True) if np.isnan(x)]
-
-    def _convert(self) -> None:
-        driver = self._driver
-        if driver is not None:
-            np.subtract(self._x, driver.position_zero, out=self.q)
-            self.q *= driver.position_scale
-            if self._velocity:
-                np.multiply(self._y, driver.velocity_scale, out=self.v)
+        return [name for name, x in zip(self.joints, self.q, strict=True) if np.isnan(x)]
 
     def _learn(self, names: Sequence[str]) -> None:
         """Map a new list of names; repeated names count once."""
@@ -124,43 +104,28 @@ class JointStateReader:
 
 
 class EffortWriter:
-    """Preallocated command messages; ``publish`` sends the efforts in the order of ``joints``.
+    """Preallocated command messages.
 
     Args:
         publishers: One publisher for all joints, or one of Float64 per joint.
-        order: Index in the model of each commanded joint, shape (k,).
+        joints: Names of the commanded joints, in the order of the command.
         form: ``group`` (Float64MultiArray), ``per_joint`` (Float64) or ``joint_state``.
-        driver: Names, units and signs of the commands; the model's own and SI if None.
     """
 
-    def __init__(
-        self,
-        publishers: Sequence[Any],
-        order: Array,
-        form: str = 'group',
-        driver: DriverConversion | None = None,
-    ) -> None:
+    def __init__(self, publishers: Sequence[Any], joints: Sequence[str], form: str) -> None:
         self._publishers = list(publishers)
-        self._order = order
         self._per_joint = form == 'per_joint'
-        data = array.array('d', [0.0] * len(order))
+        data = array.array('d', [0.0] * len(joints))
         self._message: Any = Float64MultiArray(data=data)
         self._view = np.frombuffer(self._message.data)
         if form == 'joint_state':
-            names = [] if driver is None else list(driver.command_names)
-            self._message = JointState(name=names, effort=data)
+            self._message = JointState(name=list(joints), effort=data)
             self._view = np.frombuffer(self._message.effort)
-        self._single = [Float64() for _ in order]
-        self._driver = driver
-        if driver is not None:
-            self._offset, self._scale = driver.effort_offset[order], driver.effort_scale[order]
+        self._single = [Float64() for _ in joints]
 
-    def publish(self, effort: Array) -> None:
-        """Send the efforts, shape (n,) in the order of the model, N m or N."""
-        np.take(effort, self._order, out=self._view, mode='clip')
-        if self._driver is not None:
-            self._view += self._offset
-            self._view /= self._scale
+    def publish(self, command: Array) -> None:
+        """Send a command, shape (n,), in the driver's unit and order."""
+        self._view[:] = command
         if not self._per_joint:
             self._publishers[0].publish(self._message)
             return

@@ -9,6 +9,8 @@ from functools import partial
 from importlib import import_module
 from typing import Any
 
+from robot_dynamics_ros.parameters import Parameter, table
+
 #: Module below this package and class of each executable's node.
 NODES = {
     'controller': ('controller.node', 'Controller'),
@@ -19,12 +21,42 @@ NODES = {
     'driver_emulator': ('emulator.node', 'DriverEmulator'),
     'gazebo_robot': ('gazebo.robot', 'GazeboRobot'),
 }
+#: Where the parameters of each are declared; these modules need no ROS.
+DECLARED = {
+    'controller': ('controller.parameters', 'CONTROLLER'),
+    'simulator': ('simulator.parameters', 'SIMULATOR'),
+    'trajectory': ('trajectory.plan', 'TRAJECTORY'),
+    'recorder': ('recorder.parameters', 'RECORDER'),
+    'monitor': ('monitor.parameters', 'MONITOR'),
+    'driver_emulator': ('emulator.parameters', 'EMULATOR'),
+    'gazebo_robot': ('gazebo.parameters', 'GAZEBO_ROBOT'),
+}
+_PAGE_LEAD = """# Parameters
+
+Made by `python -m robot_dynamics_ros.ros.executables` from the declarations in the code; a test
+holds that it is up to date. `ros2 param describe NODE NAME` shows the same of a running node.
+"""
 
 
 def node_class(executable: str) -> Any:
     """Return the class of an executable's node."""
     module, name = NODES[executable]
     return getattr(import_module(f'{__package__}.{module}'), name)
+
+
+def declared_parameters(executable: str) -> tuple[Parameter, ...]:
+    """Return the parameters of an executable's node."""
+    module, name = DECLARED[executable]
+    found: tuple[Parameter, ...] = getattr(import_module(f'{__package__}.{module}'), name)
+    return found
+
+
+def parameter_page() -> str:
+    """Return ``docs/parameters.md``: the parameters of every node, and who declares them."""
+    parts = [_PAGE_LEAD]
+    for executable in DECLARED:
+        parts += [f'## {executable}\n', table(declared_parameters(executable))]
+    return '\n'.join(parts)
 
 
 def run_executable(executable: str, args: Sequence[str] | None = None) -> int:
@@ -50,3 +82,7 @@ def __getattr__(name: str) -> Callable[[], None]:
 
 def _exit_with(executable: str) -> None:
     sys.exit(run_executable(executable))
+
+
+if __name__ == '__main__':
+    print(parameter_page(), end='')

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Declare parameters with description and range from one table per node, and read them back."""
+"""Declare a node's parameters in ROS, as :class:`Parameter` describes them, and read them back."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
 
@@ -17,74 +16,69 @@ from rcl_interfaces.msg import (
 from rclpy.exceptions import InvalidParameterTypeException, InvalidParameterValueException
 
 from robot_dynamics_ros.errors import ConfigurationError, RobotDynamicsError
+from robot_dynamics_ros.parameters import Parameter, checked
+from robot_dynamics_ros.ros.rclpy_compat import given_parameters
 
 #: Beginnings of the parameters that rclpy declares by itself.
 _OF_RCLPY = ('use_sim_time', 'start_type_description_service', 'qos_overrides.')
 
 
-@dataclass(frozen=True)
-class ParameterSpec:
-    """One parameter of a node.
-
-    Attributes:
-        name: Name; dots group.
-        default: Default value, which fixes the type.
-        description: One sentence with the unit.
-        low, high: Range of a number; None if unbounded.
-        fixed: Whether it can be set at start only.
-    """
-
-    name: str
-    default: Any
-    description: str
-    low: float | None = None
-    high: float | None = None
-    fixed: bool = False
-
-    def descriptor(self) -> ParameterDescriptor:
-        """Return what ``ros2 param describe`` shows."""
-        descriptor = ParameterDescriptor(description=self.description, read_only=self.fixed)
-        if self.low is None and self.high is None:
-            return descriptor
-        low = -1e308 if self.low is None else self.low
-        high = 1e308 if self.high is None else self.high
-        if isinstance(self.default, int):
-            descriptor.integer_range = [IntegerRange(from_value=int(low), to_value=int(high))]
-        else:
-            descriptor.floating_point_range = [FloatingPointRange(from_value=low, to_value=high)]
-        return descriptor
+def descriptor(one: Parameter) -> ParameterDescriptor:
+    """Return what ``ros2 param describe`` shows."""
+    found = ParameterDescriptor(
+        description=one.sentence, additional_constraints=one.wanted(), read_only=one.fixed
+    )
+    if one.is_list or (one.low is None and one.high is None):
+        return found
+    low = -1e308 if one.low is None else one.low
+    high = 1e308 if one.high is None else one.high
+    if one.kind is int:
+        found.integer_range = [IntegerRange(from_value=int(low), to_value=int(high))]
+    else:
+        found.floating_point_range = [
+            FloatingPointRange(from_value=float(low), to_value=float(high))
+        ]
+    return found
 
 
-def declare(node: Any, specs: Iterable[ParameterSpec]) -> None:
+def declare(node: Any, parameters: Iterable[Parameter]) -> None:
     """Declare all parameters of a node; values from YAML or the command line take precedence.
 
-    What is given under a name that the node does not have, such as a misspelt one, is told.
+    What is given under a name that the node does not have, such as a misspelt one, is told. A
+    later change that the declaration does not allow is refused.
 
     Raises:
         ConfigurationError: A given value is of another type or out of its range.
     """
-    names = []
-    for spec in specs:
-        names.append(spec.name)
+    parameters = tuple(parameters)
+    for one in parameters:
         try:
-            node.declare_parameter(spec.name, spec.default, spec.descriptor())
+            node.declare_parameter(one.name, one.default, descriptor(one))
         except (InvalidParameterTypeException, InvalidParameterValueException) as error:
             problem = f'is refused ({str(error).rstrip(".")})'
-            remedy = f'give a value such as {spec.default!r}'
-            if spec.low is not None or spec.high is not None:
-                low, high = (x if x is not None else 'any' for x in (spec.low, spec.high))
-                remedy += f', from {low} to {high}'
-            raise ConfigurationError(f'parameter {spec.name!r}', problem, remedy) from error
-    for name in getattr(node, '_parameter_overrides', ()):
+            remedy = f'give a value such as {one.default!r}: it {one.wanted()}'
+            raise ConfigurationError(f'parameter {one.name!r}', problem, remedy) from error
+    _tell_unknown(node, [one.name for one in parameters])
+    on_set_parameters(node, lambda changes: checked(parameters, changes), lambda _: None)
+
+
+def _tell_unknown(node: Any, names: list[str]) -> None:
+    for name in given_parameters(node):
         if name not in names and not name.startswith(_OF_RCLPY):
             close = get_close_matches(name, names, 1)
             hint = f'; did you mean {close[0]!r}?' if close else ''
             node.get_logger().warning(f'parameter {name!r} is unknown and has no effect{hint}')
 
 
-def values(node: Any, specs: Iterable[ParameterSpec]) -> dict[str, Any]:
-    """Return the present values by name; arrays as lists."""
-    return {spec.name: _plain(node.get_parameter(spec.name).value) for spec in specs}
+def values(node: Any, parameters: Iterable[Parameter]) -> dict[str, Any]:
+    """Return the present values by name; arrays as lists.
+
+    Raises:
+        ParameterError, UnknownNameError: A value that was given at the start is refused.
+    """
+    parameters = tuple(parameters)
+    found = {one.name: _plain(node.get_parameter(one.name).value) for one in parameters}
+    return checked(parameters, found)
 
 
 def _plain(value: Any) -> Any:

@@ -3,9 +3,16 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from lifecycle_msgs.srv import ChangeState
+
+from robot_dynamics_ros.ros.rclpy_compat import (
+    lifecycle_state,
+    possible_transitions,
+    wrap_service,
+)
 
 
 def refuse_impossible_transitions(node: Any) -> None:
@@ -17,21 +24,19 @@ def refuse_impossible_transitions(node: Any) -> None:
     Args:
         node: A lifecycle node.
     """
-    for service in node.services:
-        if service.srv_type is ChangeState:
-            service.callback = _refusing(node, service.callback)
+    wrap_service(node, ChangeState, partial(_refusing, node))
 
 
 def _refusing(node: Any, change_state: Any) -> Any:
     def on_change_state(
         request: ChangeState.Request, response: ChangeState.Response
     ) -> ChangeState.Response:
-        machine, asked = node._state_machine, request.transition.label or request.transition.id
-        possible = {label: number for number, label, *_ in machine.available_transitions}
+        asked = request.transition.label or request.transition.id
+        possible = possible_transitions(node)
         if asked in possible or asked in possible.values():
             return change_state(request, response)
         node.get_logger().warning(
-            f'transition {asked} refused: the node is {machine.current_state[1]}; '
+            f'transition {asked} refused: the node is {lifecycle_state(node)}; '
             f'possible: {", ".join(sorted(possible))}'
         )
         response.success = False

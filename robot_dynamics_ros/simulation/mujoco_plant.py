@@ -10,8 +10,9 @@ Equation of motion
     takes the damping at the end of the step, which is stable for any damping; over one step
     ``(M + armature + period damping) (v_next - v) / period = effort - c - g - damping v - ...``.
 
-Coulomb friction and joint limits are MuJoCo's soft constraints, made nearly hard: a joint that
-sticks creeps by about 1e-6 rad/s or m/s.
+Joints that follow others (mimic joints) have MuJoCo's joint equality; the friction of both acts at
+the leader. Coulomb friction, followers and joint limits are MuJoCo's soft constraints, made nearly
+hard: a joint that sticks creeps by about 1e-6 rad/s or m/s.
 
 Not modelled: contacts, link flexibility, motor currents.
 """
@@ -39,7 +40,6 @@ INTEGRATORS = {
 _HARD = (0.9999, 0.9999, 0.001, 0.5, 2.0)  # impedance: the most that MuJoCo accepts
 _LIMIT_TIME = 0.01  # a joint limit brings the joint back with this time constant, s
 _SOLVER_TOLERANCE = 1e-14
-_INERTIA_SLACK = 1e-9  # relative excess of the triangle inequality that descriptions may have
 
 
 class MujocoPlant(Plant):
@@ -98,7 +98,8 @@ class MujocoPlant(Plant):
         q = zero if q is None else self._checked('q', q)
         v = zero if v is None else self._checked('v', v)
         self._mujoco.mj_resetData(self.model, self.data)
-        self.data.qpos[self._at], self.data.qvel[self._at] = q, v
+        self.data.qpos[self._every] = self.tree.joint_positions(q)
+        self.data.qvel[self._every] = self.tree.joint_rates(v)
         self.effort = np.zeros(self.tree.n)
         self.steps = 0
 
@@ -137,9 +138,12 @@ class MujocoPlant(Plant):
                 f'robot {self.tree.name!r}', f'MuJoCo: {error}', 'correct the model'
             ) from error
         self.data = mujoco.MjData(self.model)
+        _set_inertias(mujoco, self.model, self.data, self.tree)
         if previous is not None:
             for name in ('time', 'qpos', 'qvel', 'ctrl', 'qacc_warmstart'):
                 setattr(self.data, name, getattr(previous, name))
+        every = [self.model.joint(name) for name in self.tree.open.joint_names]
+        self._every = np.array([joint.qposadr[0] for joint in every])
         joints = [self.model.joint(name) for name in self.tree.joint_names]
         self._at = np.array([joint.qposadr[0] for joint in joints])  # MuJoCo goes depth first
         self._dofs = np.array([joint.dofadr[0] for joint in joints])
@@ -173,11 +177,15 @@ def _spec(mujoco: Any, tree: RobotTree, timestep: float, joint_limits: bool) -> 
         mujoco.mjtDisableBit.mjDSBL_CONTACT | mujoco.mjtDisableBit.mjDSBL_AUTORESET
     )
     bodies: list[Any] = []
+    coupled, tree = tree, tree.open
     for i in range(tree.n):
         parent = spec.worldbody if tree.parent[i] < 0 else bodies[tree.parent[i]]
         bodies.append(_add_body(mujoco, parent, tree, i))
         _add_joint(mujoco, bodies[i], tree, i, timestep, joint_limits)
-        _add_motor(mujoco, spec, tree, i)
+        if tree.joint_names[i] in coupled.joint_names:
+            _add_motor(mujoco, spec, tree, i)
+        else:
+            _add_follower(mujoco, spec, coupled, i, timestep)
     for name, frame in tree.frames.items():
         body = bodies[frame.body] if frame.body >= 0 else spec.worldbody
         body.add_site(name=name, pos=frame.p_BF, quat=_quaternion(mujoco, frame.R_BF))
@@ -197,21 +205,47 @@ def _add_pin(mujoco: Any, spec: Any, pair: tuple[str, str], timestep: float) -> 
     pin.solimp[:] = _HARD
 
 
+def _add_follower(mujoco: Any, spec: Any, tree: RobotTree, i: int, timestep: float) -> None:
+    """Let the joint of body i follow its leader, as hard as MuJoCo can."""
+    assert tree.coupling is not None  # otherwise all joints are independent
+    [leader] = np.flatnonzero(tree.coupling.rate[i])
+    gear = spec.add_equality(
+        name=tree.coupling.joint_names[i],
+        type=mujoco.mjtEq.mjEQ_JOINT,
+        name1=tree.coupling.joint_names[i],
+        name2=tree.joint_names[leader],
+    )
+    gear.data[:2] = tree.coupling.offset[i], tree.coupling.rate[i, leader]
+    gear.solref[:2] = (2.0 * timestep, 1.0)
+    gear.solimp[:] = _HARD
+
+
 def _add_body(mujoco: Any, parent: Any, tree: RobotTree, i: int) -> Any:
-    moments, R_BA = np.linalg.eigh(np.asarray(tree.inertia[i], dtype=float))
-    R_BA = R_BA * np.sign(np.linalg.det(R_BA))
-    if moments[2] < (moments[0] + moments[1]) * (1.0 + _INERTIA_SLACK):
-        moments[2] = min(moments[2], moments[0] + moments[1])  # MuJoCo bears no rounding here
+    _, R_BA = _principal_inertia(tree, i)
     return parent.add_body(
         name=tree.link_names[i],
         pos=tree.p_PJ[i],
         quat=_quaternion(mujoco, tree.R_PJ[i]),
-        mass=tree.mass[i],
+        mass=1.0,  # what is meant is set in the compiled model, whatever it is
         ipos=tree.com[i],
         iquat=_quaternion(mujoco, R_BA),
-        inertia=moments,
+        inertia=np.ones(3),
         explicitinertial=True,
     )
+
+
+def _principal_inertia(tree: RobotTree, i: int) -> tuple[Array, Array]:
+    """Return the principal moments of body i, kg m^2, and their axes in it, right-handed."""
+    moments, R_BA = np.linalg.eigh(np.asarray(tree.inertia[i], dtype=float))
+    return moments, R_BA * np.sign(np.linalg.det(R_BA))
+
+
+def _set_inertias(mujoco: Any, model: Any, data: Any, tree: RobotTree) -> None:
+    """Write masses and inertias past the compiler, which refuses those of no real body."""
+    for i, name in enumerate(tree.link_names):
+        body = model.body(name)
+        body.mass[:], body.inertia[:] = tree.mass[i], _principal_inertia(tree, i)[0]
+    mujoco.mj_setConst(model, data)
 
 
 def _add_joint(

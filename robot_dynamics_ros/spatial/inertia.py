@@ -68,12 +68,16 @@ def rotate_inertia(R_AB: Array, inertia_B: Array) -> Array:
 
 
 def combine(parts: Iterable[RigidBodyInertia]) -> RigidBodyInertia:
-    """Return the inertia of bodies fixed together, all given in one frame."""
+    """Return the inertia of bodies fixed together, all given in one frame.
+
+    The centre of what has no mass is the origin.
+    """
     bodies = list(parts)
     if len(bodies) == 1:
         return bodies[0]
     mass = sum(body.mass for body in bodies)
-    com = sum((body.mass * body.com for body in bodies), np.zeros(3)) / mass
+    moment = sum((body.mass * body.com for body in bodies), np.zeros(3))
+    com = moment / mass if mass != 0.0 else moment
     inertia = sum(
         (shift_inertia(body.inertia, body.mass, body.com - com) for body in bodies),
         np.zeros((3, 3)),

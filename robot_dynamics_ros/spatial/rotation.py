@@ -16,6 +16,7 @@ from robot_dynamics_ros.spatial.scalar import (
     sin,
 )
 
+_UPRIGHT = 1e-12  # of the sine of pitch: nearer to 1 roll and yaw are not told apart
 _SNAP = 4.0 * np.finfo(float).eps
 
 
@@ -64,6 +65,18 @@ def rotation_from_rpy(roll: float, pitch: float, yaw: float) -> Array:
     )
     nearest = np.round(R)
     return np.where(np.abs(R - nearest) < _SNAP, nearest, R) + 0.0
+
+
+def roll_pitch_yaw(R: Array) -> tuple[float, float, float]:
+    """Return fixed-axis angles of a rotation, the inverse of ``rotation_from_rpy``, rad.
+
+    Where roll and yaw turn about the same axis, all of it is roll.
+    """
+    pitch = math.asin(max(-1.0, min(1.0, -float(R[2, 0]))))
+    if abs(abs(R[2, 0]) - 1.0) < _UPRIGHT:
+        sign = -float(np.sign(R[2, 0]))  # +1 at a pitch of a quarter turn
+        return math.atan2(sign * float(R[0, 1]), float(R[1, 1])), pitch, 0.0
+    return math.atan2(R[2, 1], R[2, 2]), pitch, math.atan2(R[1, 0], R[0, 0])
 
 
 def rotation_vector(R: Array) -> Array:

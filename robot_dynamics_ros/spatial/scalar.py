@@ -2,8 +2,8 @@
 """Elementary functions and arrays over scalars that may be numbers or symbols.
 
 A scalar is a float, a complex number, an ``mpmath.mpf``, a SymPy expression, or any object with
-``+ - * /`` and the methods ``cos()``, ``sin()``, ``sqrt()``, ``tanh()`` (a traced scalar). Arrays
-of other scalars than floats and complex numbers have dtype object.
+``+ - * /`` and the methods ``cos()``, ``sin()``, ``sqrt()``, ``tanh()`` (a traced scalar; it has
+``select()`` too). Arrays of other scalars than floats and complex numbers have dtype object.
 """
 
 from __future__ import annotations
@@ -44,6 +44,29 @@ cos = _elementary('cos')
 sin = _elementary('sin')
 sqrt = _elementary('sqrt')
 tanh = _elementary('tanh')
+
+
+def select(a: Scalar, b: Scalar, x: Scalar, y: Scalar) -> Scalar:
+    """Return x if a < b, y if a >= b, and NaN if a or b is NaN.
+
+    What is not chosen leaves no trace, not even its NaN. Both are computed before.
+    """
+    own = getattr(a, 'select', None) or getattr(b, 'select', None)
+    if own is not None:
+        return own(a, b, x, y)
+    if a < b:
+        return x
+    return y if a >= b else math.nan
+
+
+def minimum(x: Scalar, y: Scalar) -> Scalar:
+    """Return the smaller one, y if they are equal (so of -0.0 and 0.0 too), NaN if one is NaN."""
+    return select(x, y, x, y)
+
+
+def maximum(x: Scalar, y: Scalar) -> Scalar:
+    """Return the larger one, y if they are equal (so of -0.0 and 0.0 too), NaN if one is NaN."""
+    return select(y, x, x, y)
 
 
 def common_dtype(*arrays: Any) -> np.dtype[Any]:

@@ -30,17 +30,16 @@ class Arguments:
         self._all = [*((size,) for size in self.sizes), *self.shapes]
 
     @classmethod
-    def of_output(cls, name: str, n: int) -> Arguments:
-        """Return the arguments of an output of a robot of n joints.
+    def of_output(cls, name: str, n: int, bodies: int | None = None) -> Arguments:
+        """Return the arguments of an output of a robot of n coordinates, see ``Output.shapes``.
 
         Raises:
             UnknownNameError: There is no such output; lists those that exist.
         """
         output = known_output(name)
         names = (result for result, _ in output.results)
-        return cls(
-            name, dict.fromkeys(output.inputs, n), dict(zip(names, output.shapes(n), strict=True))
-        )
+        shapes = output.shapes(n, bodies)
+        return cls(name, dict.fromkeys(output.inputs, n), dict(zip(names, shapes, strict=True)))
 
     def fit(self, arrays: Sequence[Any]) -> bool:
         """Return whether arguments can be used as they are."""

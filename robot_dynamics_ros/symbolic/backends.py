@@ -13,7 +13,7 @@ import numpy as np
 
 from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.symbolic.arguments import Arguments
-from robot_dynamics_ros.symbolic.generated import generated_source
+from robot_dynamics_ros.symbolic.cache import generated_source
 from robot_dynamics_ros.symbolic.outputs import Subject, known_output
 from robot_dynamics_ros.symbolic.python_source import functions
 

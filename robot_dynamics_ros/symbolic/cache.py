@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Generated code on disk.
+"""Generated code on disk: what its name depends on, where it is kept, how it is made.
 
 A file is written beside its place and moved there in one step, so several processes may share the
 cache; its first line carries a digest of the rest, so a damaged file is found out and made anew.
@@ -11,11 +11,37 @@ import contextlib
 import hashlib
 import logging
 import os
+import platform
+import re
 import tempfile
+from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
+
+import numpy as np
+
+from robot_dynamics_ros.symbolic.outputs import Subject, known_output, trace_output
+from robot_dynamics_ros.symbolic.python_source import module_source
+from robot_dynamics_ros.symbolic.straight_line import StraightLineCode
 
 LOCATION = 'ROBOT_DYNAMICS_CACHE'
 _KEPT = 300  # files; the oldest go when there are more
+
+#: Packages whose sources decide what is generated.
+_SOURCES = ('spatial', 'model', 'dynamics', 'symbolic')
+
+#: Attributes of a robot that enter the formulas.
+_CONSTANTS = (
+    'parent',
+    'prismatic',
+    'axis',
+    'R_PJ',
+    'p_PJ',
+    'mass',
+    'com',
+    'inertia',
+    'gravity',
+)
 
 _log = logging.getLogger(__name__)
 
@@ -66,3 +92,96 @@ def _forget_oldest(directory: Path) -> None:
         for entry in files[: len(files) - _KEPT]:
             with contextlib.suppress(OSError):
                 os.unlink(entry)
+
+
+def fingerprint(subject: Subject, outputs: Iterable[str], machine: str) -> str:
+    """Return a name that differs if robot, formulation, outputs, sources or machine do.
+
+    Args:
+        subject: Robot, formulation and frame.
+        outputs: Names of the outputs.
+        machine: Processor and compiler; empty for source alone.
+    """
+    digest = hashlib.sha256(source_digest())
+    names = (subject.formulation_name, *outputs, machine, *_versions())
+    digest.update('\n'.join(names).encode())
+    of_frame = any(known_output(name).of_frame for name in outputs)
+    return hashlib.sha256(digest.digest() + constants_digest(subject, of_frame)).hexdigest()[:24]
+
+
+def constants_digest(subject: Subject, of_frame: bool = False) -> bytes:
+    """Return a digest of all numbers of a robot that enter the formulas, its frame's if asked."""
+    digest = hashlib.sha256()
+    arrays = [getattr(subject.tree, name) for name in _CONSTANTS]
+    if subject.tree.coupling is not None:
+        arrays += [subject.tree.coupling.rate, subject.tree.coupling.offset]
+    if subject.mechanism is not None:
+        arrays += [subject.joint_rates(), subject.mechanism.drive]
+        arrays += [subject.mechanism.positions(np.zeros(subject.n))]
+    if of_frame:
+        frame = subject.frame
+        arrays += [frame.body, frame.R_BF, frame.p_BF]
+    for array in arrays:
+        numbers = np.asarray(array, dtype=float)
+        digest.update(repr(numbers.shape).encode() + numbers.tobytes())
+    return digest.digest()
+
+
+def _versions() -> tuple[str, str]:
+    return platform.python_version(), np.__version__
+
+
+@cache
+def source_digest() -> bytes:
+    """Return a digest of all sources that decide what is generated."""
+    package = Path(__file__).resolve().parents[1]
+    digest = hashlib.sha256()
+    for folder in _SOURCES:
+        for file in sorted((package / folder).rglob('*.py')):
+            digest.update(file.name.encode() + file.read_bytes())
+    return digest.digest()
+
+
+def generated_source(subject: Subject, outputs: tuple[str, ...]) -> str:
+    """Return the Python source of kernels; see :func:`python_source.module_source`."""
+    name = _file_name(subject, outputs, '') + '.py'
+    stored = load(name)
+    if stored is not None:
+        return stored.decode()
+    return _store_source(name, subject, _trace(subject, outputs))
+
+
+def generated_machine_code(subject: Subject, outputs: tuple[str, ...]) -> bytes:
+    """Return the object file of kernels for this machine; keeps the Python source as well.
+
+    Raises:
+        ImportError: llvmlite is not installed.
+        RuntimeError: LLVM refuses.
+    """
+    from robot_dynamics_ros.symbolic.native.code import compile_codes, machine
+
+    name = _file_name(subject, outputs, machine()) + '.o'
+    stored = load(name)
+    if stored is not None:
+        return stored
+    codes = _trace(subject, outputs)
+    _store_source(_file_name(subject, outputs, '') + '.py', subject, codes)
+    binary = compile_codes(codes)
+    store(name, binary)
+    return binary
+
+
+def _file_name(subject: Subject, outputs: tuple[str, ...], machine: str) -> str:
+    robot = re.sub(r'\W+', '_', subject.tree.name)
+    return f'{robot}-{subject.formulation_name}-{fingerprint(subject, outputs, machine)}'
+
+
+def _trace(subject: Subject, outputs: tuple[str, ...]) -> list[StraightLineCode]:
+    return [trace_output(name, subject) for name in outputs]
+
+
+def _store_source(name: str, subject: Subject, codes: list[StraightLineCode]) -> str:
+    heading = f'Dynamics of robot {subject.tree.name!r}, from {subject.formulation_name}.'
+    source = module_source(codes, heading)
+    store(name, source.encode())
+    return source

@@ -15,7 +15,7 @@ from robot_dynamics_ros.errors import MechanismError, ParameterError, UnknownNam
 from robot_dynamics_ros.model.mechanism import Mechanism
 from robot_dynamics_ros.model.robot_tree import RobotTree
 from robot_dynamics_ros.symbolic.compact import expression
-from robot_dynamics_ros.symbolic.named_robot import NamedRobot, Parameter, name_constants
+from robot_dynamics_ros.symbolic.named_robot import NamedRobot, RobotSymbol, name_constants
 
 Progress = Callable[[str, float], None]
 
@@ -41,7 +41,7 @@ class ClosedForm:
     robot: str
     formulation: str
     coordinates: tuple[tuple[str, str], ...]
-    parameters: tuple[Parameter, ...]
+    parameters: tuple[RobotSymbol, ...]
     M: sympy.Matrix
     C: sympy.Matrix
     Cv: sympy.Matrix
@@ -69,7 +69,7 @@ def derive(
     """
     tell = progress or (lambda step, done: None)
     tree = robot.tree if isinstance(robot, Mechanism) else robot
-    named = name_constants(tree)
+    named = name_constants(tree.open)
     model, chosen = _model(robot, formulation, named)
     q, v = named.q[chosen], named.v[chosen]
     tell('mass matrix', 0.0)
@@ -87,15 +87,35 @@ def derive(
             short.append(expression(entry))
             done += 1
         matrices.append(sympy.ImmutableMatrix(*array.shape, short))
+    if tree.coupling is not None:
+        matrices, chosen = _coupled(tree, *matrices)
     tell('done', 1.0)
     used = {symbol.name for matrix in matrices for symbol in matrix.free_symbols}
     return ClosedForm(
         tree.name,
         formulation,
-        tuple((f'q{i + 1}', tree.joint_names[i]) for i in chosen),
+        tuple((f'q{i + 1}', tree.open.joint_names[i]) for i in chosen),
         tuple(parameter for parameter in named.parameters if parameter.name in used),
         *matrices,
     )
+
+
+def _coupled(
+    tree: RobotTree, M: sympy.Matrix, C: sympy.Matrix, Cv: sympy.Matrix, G: sympy.Matrix
+) -> tuple[list[sympy.Matrix], list[int]]:
+    """Return the equations in the independent joints, and the bodies whose joints these are."""
+    coupling = tree.coupling
+    assert coupling is not None  # otherwise all joints are independent
+    chosen = [coupling.joint_names.index(name) for name in tree.joint_names]
+    rate = sympy.Matrix(*coupling.rate.shape, [sympy.nsimplify(x) for x in coupling.rate.ravel()])
+    offset = sympy.Matrix([sympy.nsimplify(x) for x in coupling.offset])
+    for letter, constant in (('q', offset), ('v', 0 * offset)):
+        every = [sympy.Symbol(f'{letter}{i + 1}') for i in range(tree.bodies)]
+        values = rate * sympy.Matrix([every[i] for i in chosen]) + constant
+        moved = dict(zip(every, values, strict=True))
+        M, C, Cv, G = (matrix.subs(moved, simultaneous=True) for matrix in (M, C, Cv, G))
+    found = (rate.T * M * rate, rate.T * C * rate, rate.T * Cv, rate.T * G)
+    return [sympy.ImmutableMatrix(matrix) for matrix in found], chosen
 
 
 def _model(
@@ -107,7 +127,7 @@ def _model(
     if FORMULATIONS[formulation].numbers_only:
         raise ParameterError('formulation', formulation, 'it computes on numbers only')
     if not isinstance(robot, Mechanism):
-        return make_formulation(formulation, named.tree), list(range(robot.n))
+        return make_formulation(formulation, named.tree), list(range(robot.bodies))
     if formulation != KaneMechanism.name:
         raise ParameterError('formulation', formulation, "closed loops need 'kane'")
     if robot.closed_form is None:

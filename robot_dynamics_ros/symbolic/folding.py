@@ -108,6 +108,13 @@ def odd(function: str, x: Any) -> Operand:
     return x.trace.node(function, x)
 
 
+def selection(a: Operand, b: Operand, x: Operand, y: Operand) -> Operand:
+    """Return x where a < b, y where a >= b, NaN elsewhere; one of a and b is traced."""
+    trace = b.trace if isinstance(a, NUMBERS) else a.trace
+    operands = (trace.constant(o) if isinstance(o, NUMBERS) else o for o in (a, b, x, y))
+    return trace.node('select', *operands)
+
+
 def _scaled(factor: float, x: Any) -> Operand:
     """Return a number times x, merged with the number that is in x already."""
     if factor == 0:

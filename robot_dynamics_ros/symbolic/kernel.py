@@ -1,18 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Dynamics and kinematics of one robot as calls that write into given arrays."""
+"""Compiled calls that write into given arrays: the dynamics of a robot, or any function."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from robot_dynamics_ros.errors import ParameterError, UnknownNameError
 from robot_dynamics_ros.model.mechanism import Mechanism
 from robot_dynamics_ros.model.robot_tree import RobotTree
 from robot_dynamics_ros.spatial.scalar import Array
+from robot_dynamics_ros.symbolic import cache
 from robot_dynamics_ros.symbolic.arguments import Arguments
-from robot_dynamics_ros.symbolic.backends import Backend, make_backend
+from robot_dynamics_ros.symbolic.backends import Backend, make_backend, on_floats, say_uncompiled
 from robot_dynamics_ros.symbolic.outputs import Subject, known_output
+from robot_dynamics_ros.symbolic.python_source import module_source
+from robot_dynamics_ros.symbolic.straight_line import Shape, StraightLineCode, trace_function
 
 Kernel = Callable[..., None]
 
@@ -32,8 +36,11 @@ class KernelSet:
         energies: ``(q, v, E)``, E of shape (2,): kinetic and potential energy, J.
         frame_motion: ``(q, v, R, p, J, drift)`` of the frame, base axes, linear rows first;
             shapes (3, 3), (3,), (6, n) and (6,).
+        frame_pose: ``(q, R, p)`` alone.
+        frame_jacobian: ``(q, J)`` alone.
         derivatives: ``(q, v, a, dq, dv, M)``: the derivatives of inverse dynamics by q, v and a,
             each of shape (n, n).
+        regressor: ``(q, v, a, Y)``, Y of shape (n, 10 bodies), see :meth:`NewtonEuler.regressor`.
         kind: How the kernels run: 'machine code', 'python' or 'formulation'.
 
     Only the outputs that were asked for exist.
@@ -46,7 +53,10 @@ class KernelSet:
     forward_dynamics: Kernel
     energies: Kernel
     frame_motion: Kernel
+    frame_pose: Kernel
+    frame_jacobian: Kernel
     derivatives: Kernel
+    regressor: Kernel
 
     def __init__(self, backend: Backend, arguments: Mapping[str, Arguments]) -> None:
         self.kind = backend.kind
@@ -98,19 +108,73 @@ def compile_kernel(
         formulation: Name of the formulation. 'pinocchio' computes on numbers only and is called
             as it is.
         outputs: What to compute, see :class:`KernelSet`.
-        frame: Frame whose motion ``frame_motion`` gives.
+        frame: Frame that ``frame_motion``, ``frame_pose`` and ``frame_jacobian`` are of.
 
     Raises:
         UnknownNameError: There is no such formulation, output or frame; lists those that exist.
         ParameterError: The robot's constants are symbols, or the formulation has no loops.
         MechanismError: The mechanism has no closed form.
     """
-    for name in outputs:
-        known_output(name)
+    of_frame = any([known_output(name).of_frame for name in outputs])
     subject = Subject(tree, formulation, frame)
     if subject.tree.mass.dtype == object:
         raise ParameterError('tree', tree.name, 'kernels need a robot of numbers, not of symbols')
-    if 'frame_motion' in outputs:
+    if of_frame:
         subject.tree.frame(frame)
     backend = make_backend(subject, tuple(dict.fromkeys(outputs)))
-    return KernelSet(backend, {name: Arguments.of_output(name, tree.n) for name in outputs})
+    bodies = subject.tree.bodies
+    arguments = {name: Arguments.of_output(name, tree.n, bodies) for name in outputs}
+    return KernelSet(backend, arguments)
+
+
+def compile_function(
+    name: str,
+    inputs: Mapping[str, int],
+    results: Mapping[str, Shape],
+    compute: Callable[..., Sequence[Array]],
+    *,
+    fused: bool = True,
+) -> Kernel:
+    """Return a function ``(*inputs, *results)`` that writes its results in place.
+
+    Args:
+        name: An identifier, for the generated code.
+        inputs: Names and lengths of the inputs, which are vectors.
+        results: Names and shapes of the results.
+        compute: ``(*inputs) -> results`` over scalars that may be symbols: no branch on values.
+        fused: Whether ``a b + c`` may be rounded once. If not, the result is that of
+            ``compute`` on floats to the last bit, but for signs of zeros and what folding moved.
+
+    Returns:
+        A function of contiguous float64 arrays that allocates nothing: machine code where
+        llvmlite is installed, else generated Python. Arrays of another kind are converted.
+
+    Raises:
+        ShapeError: ``compute`` returns a result of another shape than announced.
+
+    Cost: the trace, some 0.1 ms per operation; compiled code comes from the cache the next time.
+    """
+    code = trace_function(name, inputs, results, compute, fused=fused)
+    expected = Arguments(name, inputs, results)
+    source = module_source([code], f'Generated function {name}.')
+    try:
+        return _machine_code(code, expected, source)
+    except (ImportError, RuntimeError) as error:
+        say_uncompiled(error)
+        return on_floats(source, expected)
+
+
+def _machine_code(code: StraightLineCode, expected: Arguments, source: str) -> Kernel:
+    from robot_dynamics_ros.symbolic.native.code import MachineCode, compile_codes, machine
+    from robot_dynamics_ros.symbolic.native.layout import unsupported
+
+    if problem := unsupported():
+        raise RuntimeError(problem)
+    depends = f'{machine()}\n{code.sizes}\n{code.fused}\n{source}'.encode()
+    digest = hashlib.sha256(cache.source_digest() + depends).hexdigest()
+    file = f'{code.name}-{digest[:24]}.o'
+    binary = cache.load(file)
+    if binary is None:
+        binary = compile_codes([code], batch=False)
+        cache.store(file, binary)
+    return MachineCode(binary).call(code.name, expected.convert)

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from robot_dynamics_ros.model.robot_tree import RobotTree
-from robot_dynamics_ros.spatial.rotation import rotation_about
+from robot_dynamics_ros.spatial.rotation import roll_pitch_yaw, rotation_about
 from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.symbolic.trig_polynomial import Algebra
 
@@ -26,7 +26,7 @@ MOST_ANGLES = 2
 _QUARTER = 1e-6
 
 
-class Parameter(NamedTuple):
+class RobotSymbol(NamedTuple):
     """A named constant of a robot.
 
     Attributes:
@@ -57,7 +57,7 @@ class NamedRobot(NamedTuple):
     algebra: Algebra
     q: Array
     v: Array
-    parameters: tuple[Parameter, ...]
+    parameters: tuple[RobotSymbol, ...]
 
 
 def name_constants(tree: RobotTree) -> NamedRobot:
@@ -92,7 +92,7 @@ class _Naming:
 
     def __init__(self, tree: RobotTree) -> None:
         self._tree = tree
-        self.parameters: dict[str, Parameter] = {}
+        self.parameters: dict[str, RobotSymbol] = {}
         self.angles: list[str] = []
         self._gravity = self._named_gravity()
         self._arrays = {
@@ -107,7 +107,7 @@ class _Naming:
             'p_PJ': self._array(tree.p_PJ, ('{a}{i}', '{a}_{{{i}}}', 'origin of {joint}, m')),
         }
         self._turns = [self._fixed_angles(i, R) for i, R in enumerate(tree.R_PJ)]
-        angles = [p for turns in self._turns for p in turns if isinstance(p, Parameter)]
+        angles = [p for turns in self._turns for p in turns if isinstance(p, RobotSymbol)]
         if len(angles) <= MOST_ANGLES:
             self.angles = [angle.name for angle in angles]
             self.parameters |= {angle.name: angle for angle in angles}
@@ -149,7 +149,7 @@ class _Naming:
         return entries
 
     def _named(self, name: str, latex: str, value: float, meaning: str) -> str:
-        self.parameters[name] = Parameter(name, latex, value, meaning)
+        self.parameters[name] = RobotSymbol(name, latex, value, meaning)
         return name
 
     def _named_gravity(self) -> list[Any]:
@@ -164,17 +164,17 @@ class _Naming:
             entries[k] = self._named(name, latex, value, 'gravity, m/s^2')
         return entries
 
-    def _fixed_angles(self, i: int, R: Array) -> list[int | Parameter]:
+    def _fixed_angles(self, i: int, R: Array) -> list[int | RobotSymbol]:
         """Return roll, pitch and yaw of a joint frame: quarter turns, or what to call them."""
-        found: list[int | Parameter] = []
-        for name, angle in zip(('roll', 'pitch', 'yaw'), _roll_pitch_yaw(R), strict=True):
+        found: list[int | RobotSymbol] = []
+        for name, angle in zip(('roll', 'pitch', 'yaw'), roll_pitch_yaw(R), strict=True):
             quarters = angle / (math.pi / 2)
             if abs(quarters - round(quarters)) < _QUARTER:
                 found.append(round(quarters))
             else:
                 words = f'{name} of the frame of {self._tree.joint_names[i]}, rad'
                 latex = rf'\mathrm{{{name}}}_{{{i + 1}}}'
-                found.append(Parameter(f'{name}{i + 1}', latex, angle, words))
+                found.append(RobotSymbol(f'{name}{i + 1}', latex, angle, words))
         return found
 
     def _rotation(self, i: int, algebra: Algebra) -> Array:
@@ -198,12 +198,3 @@ def _exact(values: Array) -> Array:
         short = Fraction(float(value)).limit_denominator(1000)
         out[index] = short if abs(float(short) - value) < 1e-15 else Fraction(float(value))
     return out
-
-
-def _roll_pitch_yaw(R: Array) -> tuple[float, float, float]:
-    """Return fixed-axis angles of a rotation, rad."""
-    pitch = math.asin(max(-1.0, min(1.0, -float(R[2, 0]))))
-    if abs(abs(R[2, 0]) - 1.0) < _NOTHING:
-        # Roll and yaw turn about the same axis: all of it is roll.
-        return math.atan2(-R[1, 2], R[1, 1]), pitch, 0.0
-    return math.atan2(R[2, 1], R[2, 2]), pitch, math.atan2(R[1, 0], R[0, 0])

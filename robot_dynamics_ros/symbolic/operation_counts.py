@@ -13,8 +13,7 @@ import numpy as np
 from robot_dynamics_ros.errors import ParameterError
 from robot_dynamics_ros.model.robot_tree import RobotTree
 from robot_dynamics_ros.spatial.scalar import Array
-from robot_dynamics_ros.symbolic.outputs import Subject, known_output
-from robot_dynamics_ros.symbolic.program import trace_program
+from robot_dynamics_ros.symbolic.outputs import Subject, known_output, trace_output
 
 
 class Operations(NamedTuple):
@@ -79,7 +78,7 @@ def operation_counts(
         raise ParameterError('formulation', formulation, 'its operations are out of sight')
     if output == 'derivatives':
         raise ParameterError('output', output, 'only traced code computes it; count another one')
-    after = Operations.of(trace_program(output, subject).operations())
+    after = Operations.of(trace_output(output, subject).operations())
     return OperationCounts(_executed(tree, formulation, output), after)
 
 

@@ -5,19 +5,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
 from robot_dynamics_ros.dynamics.energy import potential_energy
 from robot_dynamics_ros.dynamics.formulation import Formulation
 from robot_dynamics_ros.dynamics.kane_loops import KaneMechanism
+from robot_dynamics_ros.dynamics.newton_euler import NewtonEuler
 from robot_dynamics_ros.dynamics.registry import make_formulation
 from robot_dynamics_ros.errors import ParameterError, UnknownNameError
-from robot_dynamics_ros.model.kinematics import frame_motion
+from robot_dynamics_ros.model.kinematics import frame_jacobian, frame_motion, frame_pose
 from robot_dynamics_ros.model.mechanism import Mechanism
 from robot_dynamics_ros.model.robot_tree import BodyFrame, RobotTree
 from robot_dynamics_ros.spatial.scalar import Array, solve_positive_definite
-from robot_dynamics_ros.symbolic.differentiate import jacobian
+from robot_dynamics_ros.symbolic.straight_line import StraightLineCode, jacobian, trace_function
 
 
 class Subject:
@@ -72,19 +74,25 @@ class Output:
     """One kind of kernel.
 
     Attributes:
+        meaning: What it computes, as an equation.
         inputs: Names of the arguments, each of shape (n,).
-        results: Names and shapes of the results; ``'n'`` stands for the number of coordinates.
+        results: Names and shapes of the results; ``'n'`` stands for the number of coordinates,
+            ``'pi'`` for ten times that of bodies.
         compute: Formulas, ``(subject, *inputs) -> results``.
+        of_frame: Whether it depends on the frame.
     """
 
+    meaning: str
     inputs: tuple[str, ...]
     results: tuple[tuple[str, tuple[int | str, ...]], ...]
     compute: Callable[..., tuple[Array, ...]]
+    of_frame: bool = False
 
-    def shapes(self, n: int) -> tuple[tuple[int, ...], ...]:
-        """Return the shapes of the results for a robot of n coordinates."""
+    def shapes(self, n: int, bodies: int | None = None) -> tuple[tuple[int, ...], ...]:
+        """Return the shapes of the results for n coordinates, and as many bodies if not given."""
+        sizes: dict[int | str, int] = {'n': n, 'pi': 10 * (bodies or n)}
         return tuple(
-            tuple(n if size == 'n' else int(size) for size in shape) for _, shape in self.results
+            tuple(sizes.get(size) or int(size) for size in shape) for _, shape in self.results
         )
 
 
@@ -127,34 +135,96 @@ def _derivatives(subject: Subject, q: Array, v: Array, a: Array) -> tuple[Array,
     return jacobian(tau, q), jacobian(tau, v), by_a
 
 
+def _frame_pose(subject: Subject, q: Array) -> tuple[Array, ...]:
+    return tuple(frame_pose(subject.tree, subject.joint_positions(q), subject.frame))
+
+
+def _frame_jacobian(subject: Subject, q: Array) -> tuple[Array, ...]:
+    J = frame_jacobian(subject.tree, subject.joint_positions(q), subject.frame)
+    return (J @ subject.joint_rates(),)
+
+
+def _regressor(subject: Subject, q: Array, v: Array, a: Array) -> tuple[Array, ...]:
+    A, tree = subject.joint_rates(), subject.tree
+    positions = tree.joint_positions(subject.joint_positions(q))
+    rates, accelerations = tree.joint_rates(A @ v), tree.joint_rates(A @ a)
+    Y = NewtonEuler(tree.open).regressor(positions, rates, accelerations)
+    if tree.coupling is not None:
+        Y = tree.coupling.rate.T @ Y
+    if isinstance(subject.formulation, KaneMechanism):
+        Y = np.array([subject.formulation.project(q, column) for column in Y.T]).T
+    return (Y,)
+
+
 OUTPUTS: dict[str, Output] = {
     'inverse_dynamics': Output(
+        'tau = M(q) a + c(q, v) + g(q)',
         ('q', 'v', 'a'),
         (('tau', ('n',)),),
         lambda s, q, v, a: (s.formulation.inverse_dynamics(q, v, a),),
     ),
     'gravity_forces': Output(
-        ('q',), (('g', ('n',)),), lambda s, q: (s.formulation.gravity_forces(q),)
+        'g(q), the efforts that hold the robot at rest',
+        ('q',),
+        (('g', ('n',)),),
+        lambda s, q: (s.formulation.gravity_forces(q),),
     ),
     'bias_forces': Output(
-        ('q', 'v'), (('b', ('n',)),), lambda s, q, v: (s.formulation.bias_forces(q, v),)
+        'b = c(q, v) + g(q), centrifugal, Coriolis and gravity forces',
+        ('q', 'v'),
+        (('b', ('n',)),),
+        lambda s, q, v: (s.formulation.bias_forces(q, v),),
     ),
-    'mass_matrix': Output(('q',), (('M', ('n', 'n')),), lambda s, q: (_mass_matrix(s, q),)),
+    'mass_matrix': Output(
+        'M(q), symmetric',
+        ('q',),
+        (('M', ('n', 'n')),),
+        lambda s, q: (_mass_matrix(s, q),),
+    ),
     'forward_dynamics': Output(
+        'a = M(q)^-1 (tau - c(q, v) - g(q))',
         ('q', 'v', 'tau'),
         (('a', ('n',)),),
         lambda s, q, v, tau: (_forward_dynamics(s, q, v, tau),),
     ),
-    'energies': Output(('q', 'v'), (('E', (2,)),), lambda s, q, v: (_energies(s, q, v),)),
+    'energies': Output(
+        'E = (v^T M(q) v / 2, potential energy)',
+        ('q', 'v'),
+        (('E', (2,)),),
+        lambda s, q, v: (_energies(s, q, v),),
+    ),
+    'frame_pose': Output(
+        'x_base = R x_frame + p',
+        ('q',),
+        (('R', (3, 3)), ('p', (3,))),
+        _frame_pose,
+        of_frame=True,
+    ),
+    'frame_jacobian': Output(
+        '(velocity of the origin; angular velocity) = J v, base axes',
+        ('q',),
+        (('J', (6, 'n')),),
+        _frame_jacobian,
+        of_frame=True,
+    ),
     'frame_motion': Output(
+        'pose, Jacobian, and drift = dJ/dt v, base axes',
         ('q', 'v'),
         (('R', (3, 3)), ('p', (3,)), ('J', (6, 'n')), ('drift', (6,))),
         _frame_motion,
+        of_frame=True,
     ),
     'derivatives': Output(
+        'of the inverse dynamics: dq = d tau / d q, dv = d tau / d v, M = d tau / d a',
         ('q', 'v', 'a'),
         (('dq', ('n', 'n')), ('dv', ('n', 'n')), ('M', ('n', 'n'))),
         _derivatives,
+    ),
+    'regressor': Output(
+        'tau = Y pi, pi = (m, m c, I about the origin) of each body',
+        ('q', 'v', 'a'),
+        (('Y', ('n', 'pi')),),
+        _regressor,
     ),
 }
 
@@ -168,3 +238,25 @@ def known_output(name: str) -> Output:
     if name not in OUTPUTS:
         raise UnknownNameError('kernel output', name, OUTPUTS)
     return OUTPUTS[name]
+
+
+def trace_output(name: str, subject: Subject) -> StraightLineCode:
+    """Trace an output of a robot, its constants folded in; the shorter of two forms.
+
+    Args:
+        name: What to compute, a key of ``OUTPUTS``.
+        subject: Robot, formulation and frame.
+
+    Raises:
+        UnknownNameError: There is no such output; lists those that exist.
+    """
+    output, n = known_output(name), subject.n
+    inputs = dict.fromkeys(output.inputs, n)
+    names = (result for result, _ in output.results)
+    results = dict(zip(names, output.shapes(n, subject.tree.bodies), strict=True))
+    compute = partial(output.compute, subject)
+    forms = [
+        trace_function(name, inputs, results, compute, gather_factors=gather)
+        for gather in (False, True)
+    ]
+    return min(forms, key=lambda code: code.operations().total())

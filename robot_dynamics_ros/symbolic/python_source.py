@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A program as Python source: runs on numbers, and on numpy arrays of many states at once."""
+"""Straight-line code as Python source: runs on numbers, and on arrays of many states."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from robot_dynamics_ros.spatial.scalar import Array, select
 from robot_dynamics_ros.symbolic.folding import Operand
-from robot_dynamics_ros.symbolic.program import Program
+from robot_dynamics_ros.symbolic.straight_line import StraightLineCode
 from robot_dynamics_ros.symbolic.trace import Traced
 
 _SIGN = {'add': '+', 'sub': '-', 'mul': '*', 'div': '/'}
@@ -20,7 +21,7 @@ _ATOM = 4
 _LONGEST = 60  # characters of an expression before it gets a name of its own
 
 
-class _Expression(NamedTuple):
+class Expression(NamedTuple):
     """Text in which ``{v7}`` stands for the name of value 7; how firmly it binds; its values."""
 
     text: str
@@ -28,70 +29,76 @@ class _Expression(NamedTuple):
     values: frozenset[str]
 
     def within(self, rank: int) -> str:
+        """Return the text, in parentheses if it binds less firmly than the rank."""
         return self.text if self.rank >= rank else f'({self.text})'
 
 
-def python_source(program: Program) -> str:
+def python_source(code: StraightLineCode) -> str:
     """Return a function ``name(*inputs, *results)`` that writes its results in place.
 
     A value that is used once is written where it is used; the others get names, and a name serves
     again after the last use of its value, so that a batch holds few arrays. Results are written
     at the end: they may share memory with the inputs.
     """
-    statements, written = _assignments(program)
-    for name, shape, elements in program.results:
+    statements, written = assignments(code)
+    for name, shape, elements in code.results:
         for index, element in zip(np.ndindex(shape), elements, strict=True):
             place = ', '.join(map(str, index))
-            statements.append((f'{name}[{place}]', _text(element, written)))
+            statements.append((f'{name}[{place}]', as_written(element, written)))
     names = _short_names(statements)
     lines = [f'    {target} = {e.text}'.format_map(names) for target, e in statements]
-    arguments = [*program.inputs, *(name for name, _, _ in program.results)]
-    return '\n'.join([f'def {program.name}({", ".join(arguments)}):', *lines, ''])
+    arguments = [*code.inputs, *(name for name, _, _ in code.results)]
+    return '\n'.join([f'def {code.name}({", ".join(arguments)}):', *lines, ''])
 
 
-def _assignments(
-    program: Program,
-) -> tuple[list[tuple[str, _Expression]], dict[Traced, _Expression]]:
-    """Return the assignments to named values, and how every value is written."""
-    elements = [x for _, _, result in program.results for x in result]
-    uses = Counter(x for scalar in program.scalars for x in scalar.operands)
+def assignments(
+    code: StraightLineCode,
+) -> tuple[list[tuple[str, Expression]], dict[Traced, Expression]]:
+    """Return the assignments to named values, and how every value is written.
+
+    The text is also C, but for numbers that are not finite.
+    """
+    elements = [x for _, _, result in code.results for x in result]
+    uses = Counter(x for scalar in code.scalars for x in scalar.operands)
     uses.update(x for x in elements if isinstance(x, Traced))
-    written: dict[Traced, _Expression] = {}
-    statements: list[tuple[str, _Expression]] = []
-    for scalar in program.scalars:
+    written: dict[Traced, Expression] = {}
+    statements: list[tuple[str, Expression]] = []
+    for scalar in code.scalars:
         expression = _expression(scalar, written)
         often = uses[scalar] > 1 and scalar.operation != 'constant'
         if often or len(expression.text) > _LONGEST or scalar.operation == 'input':
             value = f'v{scalar.order}'
             statements.append((f'{{{value}}}', expression))
-            expression = _Expression(f'{{{value}}}', _ATOM, frozenset({value}))
+            expression = Expression(f'{{{value}}}', _ATOM, frozenset({value}))
         written[scalar] = expression
     return statements, written
 
 
-def _text(x: Operand, written: dict[Traced, _Expression]) -> _Expression:
-    return written[x] if isinstance(x, Traced) else _Expression(repr(x), _ATOM, frozenset())
+def as_written(x: Operand, written: dict[Traced, Expression]) -> Expression:
+    """Return how a traced scalar or a number is written."""
+    return written[x] if isinstance(x, Traced) else Expression(repr(x), _ATOM, frozenset())
 
 
-def _expression(scalar: Traced, written: dict[Traced, _Expression]) -> _Expression:
+def _expression(scalar: Traced, written: dict[Traced, Expression]) -> Expression:
     operation = scalar.operation
     if operation == 'input':
         name, index = scalar.operands
-        return _Expression(f'{name}[{index}]', _ATOM, frozenset())
+        return Expression(f'{name}[{index}]', _ATOM, frozenset())
     if operation == 'constant':
-        return _text(scalar.operands[0], written)
+        return as_written(scalar.operands[0], written)
     operands = [written[x] for x in scalar.operands]
     values = frozenset().union(*(x.values for x in operands))
     if operation == 'neg':
-        return _Expression(f'-{operands[0].within(_RANK["neg"])}', _RANK['neg'], values)
+        return Expression(f'-{operands[0].within(_RANK["neg"])}', _RANK['neg'], values)
     if operation in _SIGN:
         rank = _RANK[operation]
         left, right = operands[0].within(rank), operands[1].within(rank + 1)
-        return _Expression(f'{left} {_SIGN[operation]} {right}', rank, values)
-    return _Expression(f'{operation}({operands[0].text})', _ATOM, values)
+        return Expression(f'{left} {_SIGN[operation]} {right}', rank, values)
+    listed = ', '.join(operand.text for operand in operands)
+    return Expression(f'{operation}({listed})', _ATOM, values)
 
 
-def _short_names(statements: list[tuple[str, _Expression]]) -> dict[str, str]:
+def _short_names(statements: list[tuple[str, Expression]]) -> dict[str, str]:
     """Give every value a name; one that is not needed any more passes its name on."""
     last_use = {v: i for i, (_, e) in enumerate(statements) for v in e.values}
     names: dict[str, str] = {}
@@ -107,14 +114,14 @@ def _short_names(statements: list[tuple[str, _Expression]]) -> dict[str, str]:
     return names
 
 
-def module_source(programs: Iterable[Program], heading: str) -> str:
-    """Return a module of programs; its caller binds cos, sin, sqrt and tanh."""
-    parts = [f'"""{heading}"""\n', *(python_source(program) for program in programs)]
+def module_source(codes: Iterable[StraightLineCode], heading: str) -> str:
+    """Return a module of functions; its caller binds cos, sin, sqrt, tanh, select."""
+    parts = [f'"""{heading}"""\n', *(python_source(code) for code in codes)]
     return '\n\n'.join(parts)
 
 
 def functions(source: str, scalars: ModuleType) -> dict[str, Any]:
-    """Return the functions of a module of programs by name.
+    """Return the functions of a module by name.
 
     Args:
         source: From :func:`module_source`.
@@ -124,5 +131,11 @@ def functions(source: str, scalars: ModuleType) -> dict[str, Any]:
     # Constants are written as Python prints them.
     known = ('cos', 'sin', 'sqrt', 'tanh', 'inf', 'nan')
     names = {name: getattr(scalars, name) for name in known}
+    names['select'] = _select_rows if scalars is np else select
     exec(compile(source, '<generated>', 'exec'), names)
     return names
+
+
+def _select_rows(a: Array, b: Array, x: Array, y: Array) -> Array:
+    """Return :func:`scalar.select` of many states, element by element."""
+    return np.where(np.less(a, b), x, np.where(np.greater_equal(a, b), y, np.nan))

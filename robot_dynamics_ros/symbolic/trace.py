@@ -125,6 +125,19 @@ class Traced:
         """Return the square root."""
         return self.trace.node('sqrt', self)
 
+    @staticmethod
+    def select(a: Operand, b: Operand, x: Operand, y: Operand) -> Operand:
+        """Return x where a < b, y where a >= b, else NaN; see :func:`scalar.select`."""
+        return folding.selection(a, b, x, y)
+
+    def __bool__(self) -> bool:
+        raise TypeError('no branch on a traced scalar; use select, minimum or maximum')
+
+    def __lt__(self, other: Any) -> bool:
+        raise TypeError('no comparison of a traced scalar; use select, minimum or maximum')
+
+    __gt__ = __le__ = __ge__ = __lt__
+
     def __repr__(self) -> str:
         return f'<traced {self.operation} {self.order}>'
 
@@ -142,6 +155,7 @@ OPERATIONS = (
     'sin',
     'sqrt',
     'tanh',
+    'select',
 )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import itertools
 import os
 import re
 import signal
@@ -19,20 +20,37 @@ from typing import Any
 import yaml
 
 PROJECT = Path(__file__).resolve().parents[2]
-_DOMAINS = range(60, 80)
+# The demo takes its own above these; higher ones would use ports of other programs.
+_DOMAINS = range(10, 80)
 # The ports, which are few and used again, are named otherwise.
 _SEGMENT = re.compile('/dev/shm/fastrtps_[0-9a-f]{16}_el')
 #: Deadlines are written for a quiet machine; a failure is worth waiting for on a busy one.
 PATIENCE = 3.0
 # A child ends with its parent even if that is killed: PR_SET_PDEATHSIG is 1.
 _TIED = 'import ctypes, signal; ctypes.CDLL(None).prctl(1, signal.SIGKILL)\n'
-_MAIN = "from robot_dynamics_ros.ros.executables import run_executable; run_executable('{node}')"
+_MAIN = """
+import sys
+from robot_dynamics_ros.ros.executables import run_executable
+sys.exit(run_executable({node!r}))
+"""
+
+
+def _domains_of_this_worker() -> range:
+    """Return the domains that no other worker of this test run uses."""
+    workers = int(os.environ.get('PYTEST_XDIST_WORKER_COUNT', '1'))
+    worker = int(os.environ.get('PYTEST_XDIST_WORKER', 'gw0').removeprefix('gw'))
+    return _DOMAINS[worker % workers :: workers]
+
+
+# A domain is used again only after all others: what a killed node leaves behind is gone by then.
+_OWN = _domains_of_this_worker()
+_TURN = itertools.cycle(_OWN)
 
 
 @contextlib.contextmanager
 def free_domain() -> Iterator[int]:
-    """Yield a ROS domain that no other test run on this machine uses meanwhile."""
-    for domain in _DOMAINS:
+    """Yield a ROS domain that no other test or test run on this machine uses meanwhile."""
+    for domain in itertools.islice(_TURN, len(_OWN)):
         path = Path(tempfile.gettempdir()) / f'robot_dynamics_ros_domain_{domain}.lock'
         with path.open('w', encoding='utf-8') as lock:
             try:
@@ -41,7 +59,17 @@ def free_domain() -> Iterator[int]:
                 continue
             yield domain
             return
-    raise RuntimeError(f'all ROS domains {_DOMAINS} are in use by other test runs')
+    raise RuntimeError(f'all ROS domains {_OWN} are in use by other test runs')
+
+
+def write_script(path: Path, code: str, options: str = '') -> None:
+    """Write an executable script of Python code.
+
+    A shell starts it: a first line with Python itself bears no space, and only so many letters.
+    """
+    start = f"#!/bin/sh\n'''exec' \"{sys.executable}\" {options} \"$0\" \"$@\"\n' '''\n"
+    path.write_text(start + code, encoding='utf-8')
+    path.chmod(0o755)
 
 
 def wait_until(predicate: Callable[[], Any], seconds: float, what: str) -> Any:
@@ -171,7 +199,7 @@ class Processes:
         """Start a node.
 
         Args:
-            node: Module in ``robot_dynamics_ros.ros`` whose ``main`` is run, or any name.
+            node: One of ``robot_dynamics_ros.ros.executables.NODES``, or any name.
             parameters: Its parameters.
             arguments: More arguments after ``--ros-args``, such as remappings.
             env: More environment variables.

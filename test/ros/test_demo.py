@@ -79,6 +79,20 @@ def test_it_writes_bags_and_reports_that_need_no_network(demo):
             assert 'Tool path against the program' in page
 
 
+def children(pid: int) -> list[str]:
+    """Return the processes that a process has started, whichever of its threads did it."""
+    tasks = Path(f'/proc/{pid}/task').glob('*/children')
+    return [child for task in tasks for child in task.read_text().split()]
+
+
+def words(pid: str) -> list[str]:
+    """Return the whole command line of a process; `ps` would cut a long one."""
+    try:
+        return Path(f'/proc/{pid}/cmdline').read_text(encoding='utf-8').split('\0')
+    except FileNotFoundError:  # ended meanwhile
+        return []
+
+
 def test_a_dead_node_ends_the_demo_with_its_name(tmp_path):
     arguments = command('demo', '--robot', 'scara', '--law', 'pd_gravity', '--out', str(tmp_path))
     run = subprocess.Popen(
@@ -87,16 +101,10 @@ def test_a_dead_node_ends_the_demo_with_its_name(tmp_path):
     bag = str(tmp_path)
 
     def simulator() -> str:
-        listed = subprocess.run(
-            ['ps', '-o', 'pid=,args=', '--ppid', str(run.pid)],
-            capture_output=True,
-            text=True,
-            check=False,
-        ).stdout
-        found = re.search(r'(\d+) .* simulate ', listed)
+        found = [child for child in children(run.pid) if 'simulate' in words(child)]
         log = tmp_path / 'scara' / 'pd_gravity' / 'logs' / 'trajectory.log'
         sent = log.exists() and 'sent circle' in log.read_text(encoding='utf-8')
-        return found[1] if found and sent else ''
+        return found[0] if found and sent else ''
 
     pid = int(wait_until(simulator, 90.0, f'running simulator of {bag}'))
     os.kill(pid, signal.SIGKILL)

@@ -28,9 +28,12 @@ POINTS = 5000
 #: The controller, in which every step of accepting a long one lasts until 20 more states are
 #: answered. However slow the machine is, that happens if, and only if, the ticks go on meanwhile.
 SLOW = """
+import sys
 import time
 from robot_dynamics_ros.control.loop import ControlLoop
-from robot_dynamics_ros.ros import controller, controller_trajectories, trajectory_action
+from robot_dynamics_ros.control.trajectories import message_arrays
+from robot_dynamics_ros.ros.controller import trajectories
+from robot_dynamics_ros.ros.executables import run_executable
 
 ticks, tick = [0], ControlLoop.tick
 
@@ -52,15 +55,13 @@ def slowed(work, size_of):
 def points(msg, joints):
     return len(msg.points)
 
-arrays = trajectory_action.trajectory_arrays
-trajectory_action.trajectory_arrays = slowed(arrays, points)
-controller_trajectories.trajectory_arrays = slowed(arrays, points)
-read = controller_trajectories.deserialize_message
-controller_trajectories.deserialize_message = slowed(read, lambda content, kind: len(content) / 64)
+message_arrays.trajectory_arrays = slowed(message_arrays.trajectory_arrays, points)
+read = trajectories.deserialize_message
+trajectories.deserialize_message = slowed(read, lambda content, kind: len(content) / 64)
 ControlLoop.tick = counted
 prepare = ControlLoop.prepare
 ControlLoop.prepare = slowed(prepare, lambda loop, moment, points, start: len(points[0]))
-controller.main()
+sys.exit(run_executable('controller'))
 """
 
 

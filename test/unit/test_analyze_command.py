@@ -214,6 +214,7 @@ def test_a_hostile_bag_gives_one_clear_line_and_no_output(kind, tmp_path, capsys
     assert not (tmp_path / 'out').exists()
 
 
+@pytest.mark.slow
 def test_a_damaged_bag_is_analyzed_as_far_as_it_goes_and_the_loss_is_told(tmp_path, capsys):
     bag = RecordedArm(3000).bag(tmp_path / 'bag')
     file = storage_file(bag)
@@ -240,6 +241,7 @@ def many(tmp_path):
     return folder
 
 
+@pytest.mark.slow
 def test_a_failed_bag_is_told_and_does_not_stop_the_others(many, tmp_path, capsys):
     assert analyze(many, '--output', tmp_path / 'out', '--jobs', 1, '--no-tables') == 2
     printed = capsys.readouterr().out
@@ -264,6 +266,7 @@ def test_processes_give_the_same_result_as_one_after_the_other(many, tmp_path):
     assert contents(tmp_path / 'out1') == contents(tmp_path / 'out2')
 
 
+@pytest.mark.slow
 def test_a_dask_cluster_gives_the_same_result(many, tmp_path):
     import distributed
 

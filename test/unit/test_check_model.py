@@ -21,7 +21,7 @@ from robot_dynamics_ros.description.shipped import (
     shipped_robot,
 )
 from robot_dynamics_ros.description.urdf import read_description
-from robot_dynamics_ros.dynamics.statics import largest_gravity_forces
+from robot_dynamics_ros.dynamics.joint_terms import largest_gravity_forces
 from robot_dynamics_ros.errors import ConfigurationError, RobotDynamicsError
 from robot_dynamics_ros.model import load_robot
 from robot_dynamics_ros.model.check import check_model
@@ -156,11 +156,11 @@ FILES = {str(file).split('robots/')[-1]: file for file in sorted(set(world_files
 
 
 @pytest.mark.parametrize('name', FILES)
-def test_errors_are_found_exactly_where_the_loader_refuses(name):
+def test_errors_are_found_exactly_where_the_strict_loader_refuses(name):
     path = FILES[name].locate()
     check = check_model(path, effort_limit=1.0)
     try:
-        load_robot(path, effort_limit=1.0)
+        load_robot(path, effort_limit=1.0, strict=True)
         refusal = None
     except RobotDynamicsError as error:
         refusal = str(error)

@@ -2,6 +2,7 @@
 """The law constraint_stabilization: its effort, clock, limits, parts, loops, and refusals."""
 
 import tracemalloc
+from functools import cache
 
 import numpy as np
 import pytest
@@ -27,8 +28,14 @@ def robot(request):
     return shipped(request.param)
 
 
+@cache
+def loaded(name):
+    """Return the program of a robot; to rehearse it takes half a second."""
+    return load_program(PROGRAMS[name], shipped(name).tree)
+
+
 def law_of(robot, **parameters):
-    return make_law(NAME, robot.tree, program=PROGRAMS[robot.tree.name], **parameters)
+    return make_law(NAME, robot.tree, program=loaded(robot.tree.name), **parameters)
 
 
 def effort(law, t, q, v):
@@ -69,7 +76,7 @@ def test_effort_is_3_1_plus_armature_and_friction(robot, rng):
 
 def test_without_a_program_it_is_computed_torque(rng):
     tree = sample('rrpr').tree
-    options = {'friction': False, 'period': 0.002}
+    options = {'friction_compensation': False, 'period': 0.002}
     ours = make_law(NAME, tree, limit_effort=False, **options)
     theirs = make_law('computed_torque', tree, **options)
     reference, out, expected = Reference(4), np.zeros(4), np.zeros(4)
@@ -178,7 +185,7 @@ def test_the_effort_stays_continuous_where_the_limits_begin_to_act(robot, rng):
 def test_states_that_are_no_numbers_raise_nothing_and_leave_nothing(
     robot, hold, limit_effort, rng
 ):
-    law = law_of(robot, hold=hold, period=0.001, limit_effort=limit_effort)
+    law = law_of(robot, discretization=hold, period=0.001, limit_effort=limit_effort)
     q, v = near_path(law, rng)
     good = effort(law, 0.0, q, v)
     for bad in (np.nan, np.inf):
@@ -194,7 +201,7 @@ def test_states_that_are_no_numbers_raise_nothing_and_leave_nothing(
 
 @pytest.mark.parametrize('hold', ['continuous', 'semi_implicit', 'zero_order'])
 def test_the_parts_add_up_and_mean_what_they_say(robot, hold, rng):
-    law = law_of(robot, hold=hold, period=0.002)
+    law = law_of(robot, discretization=hold, period=0.002)
     q, v = near_path(law, rng)
     law.reset(0.0, q, v)
     for t in (0.0, 1.2):
@@ -227,7 +234,7 @@ def test_the_monitor_shows_the_last_tick(robot, rng):
     law = law_of(robot)
     q, v = near_path(law, rng)
     effort(law, 1.4, q, v)
-    seen, (f, f_dot, Gamma, beta) = law.monitor(), law.program.stack.evaluate(q, v, 0.0)
+    seen, (f, f_dot, Gamma, beta) = law.constraints(), law.program.stack.evaluate(q, v, 0.0)
     np.testing.assert_allclose(seen.f, f, atol=1e-14)
     np.testing.assert_allclose(seen.f_dot, f_dot, atol=1e-13)
     sigma = np.linalg.svd(Gamma, compute_uv=False)
@@ -245,7 +252,7 @@ def test_the_monitor_shows_the_last_tick(robot, rng):
 
 
 def test_a_tick_keeps_no_memory(robot, rng):
-    law = law_of(robot, hold='semi_implicit', period=0.001)
+    law = law_of(robot, discretization='semi_implicit', period=0.001)
     q, v = near_path(law, rng)
     reference, out = Reference(4), np.zeros(4)
 
@@ -272,8 +279,8 @@ def test_gains_that_the_period_cannot_carry_are_refused(robot):
     law = law_of(robot)
     for hold, period in (('zero_order', 0.2), ('semi_implicit', 0.2), ('continuous', 0.2)):
         with pytest.raises(ParameterError, match='unstable at this period .* times per tick'):
-            law.set_parameters({'hold': hold, 'period': period})
-    law.set_parameters({'hold': 'zero_order', 'period': 0.01})
+            law.set_parameters({'discretization': hold, 'period': period})
+    law.set_parameters({'discretization': 'zero_order', 'period': 0.01})
 
 
 def test_a_program_that_cannot_be_used_is_refused(robot):

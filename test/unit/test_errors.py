@@ -49,6 +49,7 @@ TABLE = {
         RuntimeError,
         'node simulator ended too early; out of memory',
     ),
+    'RefusedGoalError': ((-1, 'no points'), ValueError, 'no points'),
     'DivergenceError': (
         ('simulation', 1.25),
         ArithmeticError,

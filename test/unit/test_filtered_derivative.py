@@ -8,8 +8,8 @@ import math
 import numpy as np
 import pytest
 
+from robot_dynamics_ros.control.drivers.filtered_derivative import FilteredDerivative
 from robot_dynamics_ros.errors import ParameterError
-from robot_dynamics_ros.estimation.filtered_derivative import FilteredDerivative
 
 H = 1e-3  # s
 

@@ -17,7 +17,7 @@ import yaml
 
 from robot_dynamics_ros.description.urdf import read_description
 from robot_dynamics_ros.errors import ConfigurationError, DescriptionError
-from robot_dynamics_ros.model.robot_tree import load_robot
+from robot_dynamics_ros.model import load_robot
 from robot_dynamics_ros.ros.gazebo.bridge import bridge_entries, bridge_file
 
 PROJECT = Path(__file__).resolve().parents[2]

@@ -19,6 +19,7 @@ from samples import random_state, sample
 from robot_dynamics_ros.description.shipped import share_directory
 from robot_dynamics_ros.dynamics.energy import kinetic_energy, potential_energy
 from robot_dynamics_ros.dynamics.kane_loops import KaneMechanism
+from robot_dynamics_ros.dynamics.newton_euler import NewtonEuler
 from robot_dynamics_ros.dynamics.registry import FORMULATIONS, make_formulation
 from robot_dynamics_ros.errors import (
     MechanismError,
@@ -26,8 +27,9 @@ from robot_dynamics_ros.errors import (
     ShapeError,
     UnknownNameError,
 )
+from robot_dynamics_ros.identification.regressor import inertial_parameters
+from robot_dynamics_ros.model import load_mechanism
 from robot_dynamics_ros.model.kinematics import frame_motion
-from robot_dynamics_ros.model.mechanism import load_mechanism
 from robot_dynamics_ros.symbolic.arguments import Arguments
 from robot_dynamics_ros.symbolic.backends import PythonBackend
 from robot_dynamics_ros.symbolic.kernel import KernelSet, compile_kernel
@@ -74,7 +76,10 @@ def interpreted(name, model, frame, q, v, x):
         'forward_dynamics': lambda: [model.forward_dynamics(q, v, x)],
         'energies': lambda: [np.array([kinetic_energy(tree, q, v), potential_energy(tree, q)])],
         'frame_motion': lambda: list(frame_motion(tree, q, v, frame)),
+        'frame_pose': lambda: list(frame_motion(tree, q, v, frame)[:2]),
+        'frame_jacobian': lambda: [frame_motion(tree, q, v, frame)[2]],
         'derivatives': lambda: list(model.derivatives(q, v, x)),
+        'regressor': lambda: [NewtonEuler(tree).regressor(q, v, x)],
     }[name]()
 
 
@@ -137,6 +142,7 @@ def test_kernels_agree_with_pinocchio(compiled, robot, rng):
         for matrix, expected in zip((dq, dv), oracle.derivatives(q, v, a), strict=True):
             close(matrix, expected)
         close(da, M)
+        close(call(kernels, 'regressor', n, q, v, a)[0], oracle.regressor(q, v, a))
 
 
 def test_potential_energy_differs_from_pinocchio_by_a_constant(compiled, rng):
@@ -406,7 +412,8 @@ def test_kernels_of_a_mechanism_equal_the_interpreted_recursion(mechanism, elbow
         drive[:, crank] = 0.0
         mechanism = dataclasses.replace(mechanism, drive=drive)
     n, model = mechanism.n, KaneMechanism(mechanism)
-    kernels = compile_kernel(mechanism, 'kane', tuple(OUTPUTS))
+    pi = inertial_parameters(mechanism.tree)
+    kernels = compile_kernel(mechanism, 'kane', tuple(set(OUTPUTS) - {'regressor'}))
     for _ in range(STATES):
         u, ud, x = rng.uniform(-0.4, 0.4, n), rng.normal(size=n), rng.normal(size=n)
         state = mechanism.tree_state(u, ud, np.zeros(n))
@@ -420,11 +427,15 @@ def test_kernels_of_a_mechanism_equal_the_interpreted_recursion(mechanism, elbow
             'forward_dynamics': [model.forward_dynamics(u, ud, x)],
             'energies': [np.array([energy, potential_energy(mechanism.tree, state.q)])],
             'frame_motion': [*tree_motion[:2], tree_motion.J @ state.A, tree_motion.drift],
+            'frame_pose': list(tree_motion[:2]),
+            'frame_jacobian': [tree_motion.J @ state.A],
             'derivatives': list(model.derivatives(u, ud, x)),
         }
-        for name, output in OUTPUTS.items():
-            inputs = (u, ud, x)[: len(output.inputs)]
-            for one, other in zip(call(kernels, name, n, *inputs), expected[name], strict=True):
+        (Y,) = OUTPUTS['regressor'].compute(Subject(mechanism, 'kane', 'tool'), u, ud, x)
+        close(Y @ pi, expected['inverse_dynamics'][0])
+        for name, results in expected.items():
+            inputs = (u, ud, x)[: len(OUTPUTS[name].inputs)]
+            for one, other in zip(call(kernels, name, n, *inputs), results, strict=True):
                 close(one, other, ILL_CONDITIONED if name == 'forward_dynamics' else TOLERANCE)
 
 

@@ -14,9 +14,9 @@ import pytest
 from samples import sample
 
 from robot_dynamics_ros.dynamics.registry import make_formulation
-from robot_dynamics_ros.symbolic import cache, generated
+from robot_dynamics_ros.symbolic import cache
 from robot_dynamics_ros.symbolic.backends import PythonBackend
-from robot_dynamics_ros.symbolic.fingerprint import fingerprint
+from robot_dynamics_ros.symbolic.cache import fingerprint
 from robot_dynamics_ros.symbolic.kernel import compile_kernel
 from robot_dynamics_ros.symbolic.native.code import machine
 from robot_dynamics_ros.symbolic.outputs import Subject
@@ -49,13 +49,13 @@ def place(tmp_path, monkeypatch):
 @pytest.fixture
 def compilations(monkeypatch):
     """Count how often the recursion is traced."""
-    traced, original = [], generated.trace_program
+    traced, original = [], cache.trace_output
 
     def counting(name, subject):
         traced.append(name)
         return original(name, subject)
 
-    monkeypatch.setattr(generated, 'trace_program', counting)
+    monkeypatch.setattr(cache, 'trace_output', counting)
     return traced
 
 
@@ -174,6 +174,7 @@ def test_old_files_are_forgotten(place, monkeypatch):
     assert sorted(file.name for file in place.iterdir()) == ['3.py', '4.py', '5.py']
 
 
+@pytest.mark.slow
 def test_several_processes_at_once_share_an_empty_cache(place):
     processes = [start_process(place) for _ in range(4)]
     assert {finish(process)[0] for process in processes} == {'machine code'}
@@ -182,6 +183,7 @@ def test_several_processes_at_once_share_an_empty_cache(place):
     assert all(cache.load(file.name) is not None for file in place.iterdir())
 
 
+@pytest.mark.slow
 def test_several_processes_at_once_repair_a_broken_cache(place):
     compile_kernel(sample('scara').tree)
     for file in place.iterdir():
@@ -191,6 +193,7 @@ def test_several_processes_at_once_repair_a_broken_cache(place):
     assert all(cache.load(file.name) is not None for file in place.iterdir())
 
 
+@pytest.mark.slow
 def test_a_warm_start_compiles_nothing(place):
     assert finish(start_process(place)) == ('machine code', True)
     assert finish(start_process(place)) == ('machine code', False)
@@ -237,7 +240,7 @@ class TestFingerprint:
         assert len(names) == 6
 
     def test_it_changes_with_the_sources(self, monkeypatch):
-        from robot_dynamics_ros.symbolic import fingerprint as module
+        from robot_dynamics_ros.symbolic import cache as module
 
         before = self.of(sample('scara').tree)
         monkeypatch.setattr(module, 'source_digest', lambda: b'other sources')

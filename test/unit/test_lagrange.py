@@ -12,6 +12,7 @@ from samples import random_state, sample
 from robot_dynamics_ros.dynamics.energy import body_motions, kinetic_energy, power
 from robot_dynamics_ros.dynamics.lagrange import Lagrange
 from robot_dynamics_ros.dynamics.link_jacobians import link_jacobians
+from robot_dynamics_ros.dynamics.screw import Screw
 from robot_dynamics_ros.errors import ShapeError, UnknownNameError
 
 ROUNDING = 1e-12
@@ -48,17 +49,25 @@ def test_the_derivatives_of_the_mass_matrix_are_exact(case):
     tree, oracle, q, _ = case
     model = Lagrange(tree)
     found = model.mass_matrix_derivatives(q)
-    exact = np.moveaxis(complex_step(model.mass_matrix, q), -1, 0)
+    exact = complex_step(model.mass_matrix, q)
     assert np.abs(found - exact).max() < ROUNDING
-    difference = np.moveaxis(central_difference(oracle.mass_matrix, q), -1, 0)
+    difference = central_difference(oracle.mass_matrix, q)
     # h^4 = 1e-12 times a fifth derivative, plus rounding over h.
     assert np.abs(found - difference).max() < 1e-9
 
 
-def test_christoffel_symbols_are_symmetric_in_their_first_two_indices(case):
-    tree, _, q, _ = case
+def test_christoffel_symbols_have_the_row_first_and_are_symmetric_in_the_others(case):
+    tree, oracle, q, v = case
     c = Lagrange(tree).christoffel_symbols(q)
-    assert np.abs(c - c.transpose(1, 0, 2)).max() < ROUNDING
+    assert np.abs(c - c.transpose(0, 2, 1)).max() < ROUNDING
+    assert np.abs(c @ v @ v - oracle.coriolis_matrix(q, v) @ v).max() < 1e-11  # of up to 1e2 N m
+
+
+@pytest.mark.parametrize('method', ['mass_matrix_derivatives', 'christoffel_symbols'])
+def test_lagrange_and_screw_have_one_order_of_indices(case, method):
+    tree, _, q, _ = case
+    lagrange, screw = (getattr(model(tree), method)(q) for model in (Lagrange, Screw))
+    assert np.abs(lagrange - screw).max() < ROUNDING
 
 
 def test_the_separated_form_splits_squares_from_products(case):

@@ -15,7 +15,7 @@ import pytest
 from samples import shipped
 
 from robot_dynamics_ros.control.laws.control_law import Reference
-from robot_dynamics_ros.control.trajectories.hold import Hold
+from robot_dynamics_ros.control.trajectories.composed import Hold
 from robot_dynamics_ros.control.trajectories.message_arrays import trajectory_arrays
 from robot_dynamics_ros.control.trajectories.quintic import Quintic
 from robot_dynamics_ros.control.trajectories.reference_generator import ReferenceGenerator

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every description that cannot be used is refused, naming the culprit and the remedy.
+"""Every fault of a description is refused where strict, naming the culprit and the remedy.
 
 One good robot is spoilt in one place at a time. ``check_model`` must complain about the same
-culprit in the same words, and go on.
+culprit in the same words, and go on. What is only judged otherwise is in ``test_judgement``.
 """
 
 from __future__ import annotations
@@ -158,7 +158,7 @@ def test_the_good_robot_is_accepted_and_checked_without_errors():
 def test_it_is_refused_with_culprit_problem_and_remedy(case):
     text, kind, culprit, problem, remedy = TABLE[case]
     with pytest.raises(kind) as caught:
-        load_robot(text)
+        load_robot(text, strict=True)
     error = caught.value
     assert type(error) is kind
     assert error.culprit == culprit

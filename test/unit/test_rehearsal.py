@@ -7,13 +7,12 @@ import numpy as np
 import pytest
 from samples import sample, shipped
 
-from robot_dynamics_ros.constraints import instants as where
+from robot_dynamics_ros.constraints import signals as where
 from robot_dynamics_ros.constraints.curves import Circle, Linear, Lissajous
 from robot_dynamics_ros.constraints.feasibility import check_feasibility
-from robot_dynamics_ros.constraints.instants import instants
 from robot_dynamics_ros.constraints.null_space import NullSpaceTask
 from robot_dynamics_ros.constraints.program_file import load_program
-from robot_dynamics_ros.constraints.signals import Constant, Timed
+from robot_dynamics_ros.constraints.signals import Constant, Timed, instants
 from robot_dynamics_ros.constraints.splines import Spline, Waypoints
 from robot_dynamics_ros.constraints.timing import Clock, Timing
 from robot_dynamics_ros.control.laws.control_law import Reference
@@ -46,7 +45,7 @@ def test_a_short_excursion_after_a_long_rest_is_seen():
 
 def test_a_slow_signal_does_not_make_the_walk_skip_a_fast_one(monkeypatch):
     """Steps of the slow one alone would be 50 s, forty laps of the circle."""
-    monkeypatch.setattr(where, 'MOST', 100)
+    monkeypatch.setattr(where, 'MOST_INSTANTS', 100)
     circle = {'circle': {'center': [0.35, 0.1, 0.0], 'radius': 0.1}, 'speed': 0.5}
     slow = {'lissajous': {'center': 0.25, 'amplitude': 0.01, 'frequency': 0.001}}
     path = check_feasibility(
@@ -117,6 +116,7 @@ def test_the_settling_time_is_that_of_the_linearized_pull(rng):
 # ---- what the drives need -----------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('name', ['scara_circle', 'four_bar_loop'])
 def test_the_efforts_on_the_path_are_those_of_the_law(name):
     """The law is compiled and inverts by Jacobi; it is given the path with f = 0."""

@@ -5,11 +5,11 @@ import numpy as np
 import pytest
 
 from robot_dynamics_ros.control.laws.control_law import Reference
+from robot_dynamics_ros.control.trajectories.periodic import Sine
 from robot_dynamics_ros.control.trajectories.quintic import Quintic
-from robot_dynamics_ros.control.trajectories.sampling import HOLDS, ReferenceSampler
-from robot_dynamics_ros.control.trajectories.sine import Sine
+from robot_dynamics_ros.control.trajectories.sampling import DISCRETIZATIONS, ReferenceSampler
 from robot_dynamics_ros.control.trajectories.spline import Knot
-from robot_dynamics_ros.control.trajectories.waypoints import Waypoints
+from robot_dynamics_ros.control.trajectories.waypoints import JointWaypoints
 from robot_dynamics_ros.errors import ParameterError, UnknownNameError
 
 
@@ -26,7 +26,9 @@ STEPS = {'semi_implicit': semi_implicit, 'zero_order': zero_order}
 MOTIONS = {
     'quintic': Quintic([0.0, 0.5], [1.0, -0.7], 1.3),
     'sine': Sine([0.0, 0.1], [0.8, 0.5], [1.0, 2.5], [0.3, 1.0], 0.5, 2.0),
-    'lines': Waypoints([Knot(0.0, [0.0, 0.0]), Knot(0.7, [1.0, -1.0]), Knot(1.5, [0.2, 0.3])]),
+    'lines': JointWaypoints(
+        [Knot(0.0, [0.0, 0.0]), Knot(0.7, [1.0, -1.0]), Knot(1.5, [0.2, 0.3])]
+    ),
 }
 
 
@@ -111,7 +113,7 @@ def test_continuous_is_the_plain_sample():
 def test_a_wrong_hold_or_period_is_refused():
     with pytest.raises(UnknownNameError) as caught:
         ReferenceSampler(2, 'first_order', 0.01)
-    assert caught.value.known == tuple(sorted(HOLDS))
+    assert caught.value.known == tuple(sorted(DISCRETIZATIONS))
     for period in (0.0, -1.0, float('nan'), float('inf')):
         with pytest.raises(ParameterError, match='period'):
             ReferenceSampler(2, 'zero_order', period)

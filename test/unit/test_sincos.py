@@ -12,9 +12,9 @@ import pytest
 
 from robot_dynamics_ros.spatial.scalar import cos, sin
 from robot_dynamics_ros.symbolic.native import LANES
-from robot_dynamics_ros.symbolic.native.code import MachineCode, compile_programs
+from robot_dynamics_ros.symbolic.native.code import MachineCode, compile_codes
 from robot_dynamics_ros.symbolic.native.sincos import LARGEST
-from robot_dynamics_ros.symbolic.program import Program
+from robot_dynamics_ros.symbolic.straight_line import StraightLineCode
 from robot_dynamics_ros.symbolic.trace import Trace, reachable
 
 
@@ -23,8 +23,10 @@ def sincos():
     """Return a function of angles, shape (N,), N a multiple of LANES: sines and cosines (N, 2)."""
     (x,) = Trace().inputs('x', 1)
     elements = (sin(x), cos(x))
-    program = Program('sincos', ('x',), (1,), (('y', (2,), elements),), tuple(reachable(elements)))
-    run = MachineCode(compile_programs([program])).batch('sincos')
+    code = StraightLineCode(
+        'sincos', ('x',), (1,), (('y', (2,), elements),), tuple(reachable(elements))
+    )
+    run = MachineCode(compile_codes([code])).batch('sincos')
 
     def evaluate(angles):
         angles = np.ascontiguousarray(angles, dtype=float)

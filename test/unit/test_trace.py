@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import math
 
 import numpy as np
@@ -11,8 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from oracles import complex_step
 
-from robot_dynamics_ros.spatial.scalar import cos, cross, sin, sqrt, tanh
-from robot_dynamics_ros.symbolic.differentiate import jacobian
+from robot_dynamics_ros.spatial.scalar import cos, cross, maximum, minimum, select, sin, sqrt, tanh
+from robot_dynamics_ros.symbolic.kernel import compile_function
+from robot_dynamics_ros.symbolic.native.code import MachineCode, compile_codes
+from robot_dynamics_ros.symbolic.python_source import functions, python_source
+from robot_dynamics_ros.symbolic.straight_line import jacobian, trace_function
 from robot_dynamics_ros.symbolic.trace import OPERATIONS, Trace, Traced, reachable
 
 
@@ -36,6 +40,7 @@ def value(x, inputs):
         'sin': lambda: np.sin(a),
         'sqrt': lambda: np.sqrt(a),
         'tanh': lambda: np.tanh(a),
+        'select': lambda: b[1] if a < b[0] else b[2] if a >= b[0] else math.nan,
     }[x.operation]()
 
 
@@ -157,9 +162,17 @@ EXPRESSIONS = st.recursive(
     lambda inner: st.one_of(
         st.tuples(st.sampled_from('+-*/'), inner, inner),
         st.tuples(st.sampled_from(['neg', 'cos', 'sin', 'tanh', 'square']), inner),
+        st.tuples(st.just('select'), inner, inner, inner, inner),
     ),
     max_leaves=25,
 )
+
+
+def choose(a, b, x, y):
+    """Return x or y by the real parts of a and b: the complex step takes a branch as well."""
+    if isinstance(a, complex) or isinstance(b, complex):
+        return select(complex(a).real, complex(b).real, x, y)
+    return select(a, b, x, y)
 
 
 def evaluate(expression, leaves):
@@ -178,6 +191,7 @@ def evaluate(expression, leaves):
         'sin': lambda: sin(a),
         'tanh': lambda: tanh(a),
         'square': lambda: a * a,
+        'select': lambda: choose(a, *b),
     }[operator]()
 
 
@@ -224,6 +238,92 @@ def test_jacobian_of_a_root_is_the_derivative(xy):
 def test_every_operation_is_known_to_the_derivative(xy):
     x, y = xy
     samples = [x, x.trace.constant(2.0), -x, x + y, x - y, x * y, x / y, cos(x), sin(x), sqrt(x)]
-    samples.append(tanh(x))
+    samples += [tanh(x), select(x, y, x, 2.0)]
     assert {sample.operation for sample in samples} == set(OPERATIONS)
     assert jacobian(np.array(samples, dtype=object), xy).shape == (len(OPERATIONS), 2)
+
+
+def test_a_branch_on_a_traced_scalar_is_refused(xy):
+    x, y = xy
+    for decide in (lambda: bool(x), lambda: x < y, lambda: x > 0.0, lambda: max(x, y)):
+        with pytest.raises(TypeError, match='use select, minimum or maximum'):
+            decide()
+
+
+def test_numbers_are_selected_at_once_and_scalars_by_one_operation(xy):
+    x, y = xy
+    assert select(1.0, 2.0, x, y) is x
+    assert select(2.0, 2.0, x, y) is y
+    assert math.isnan(select(math.nan, 2.0, x, y))
+    assert work(minimum(x, y)) == work(maximum(x, 3.0)) == ['select']
+
+
+# Every class of float, both zeros, neighbours, and the numbers that are none.
+SPECIAL = (math.nan, -math.inf, -1.5, -5e-324, -0.0, 0.0, 5e-324, 1.0, 1.0 + 2**-52, math.inf)
+
+
+def chosen(x):
+    """Return every way to choose between two numbers."""
+    return [np.array([minimum(*x), maximum(*x), select(x[0], x[1], -x[1], x[0])])]
+
+
+def bits(x):
+    """Return floats as whole numbers, all NaN the same."""
+    return np.where(np.isnan(x), np.nan, x).view(np.int64)
+
+
+def test_minimum_and_maximum_are_the_smaller_and_the_larger_and_nan_goes_through():
+    for x in SPECIAL:
+        for y in SPECIAL:
+            found = bits(np.array([minimum(x, y), maximum(x, y)]))
+            # Of equal ones the second, so of two zeros: numpy leaves that case open.
+            wanted = (y, y) if x == y else (np.minimum(x, y), np.maximum(x, y))
+            np.testing.assert_array_equal(found, bits(np.array(wanted)))
+
+
+@pytest.mark.parametrize('backend', ['machine code', 'python', 'rows', 'batch'])
+def test_selection_is_the_same_to_the_last_bit_interpreted_and_compiled(backend):
+    pairs = np.array([(x, y) for x in SPECIAL for y in SPECIAL])
+    expected = np.array([chosen(pair.tolist())[0] for pair in pairs])
+    code = trace_function('chosen', {'x': 2}, {'z': (3,)}, chosen)
+    found = np.empty_like(expected)
+    if backend == 'machine code':
+        run = compile_function('chosen', {'x': 2}, {'z': (3,)}, chosen)
+        assert 'built-in' in str(run)
+        for pair, row in zip(pairs, found, strict=True):
+            run(pair, row)
+    elif backend == 'batch':
+        rows = np.concatenate([pairs, pairs[:4]])  # a multiple of the lanes
+        found = np.empty((len(rows), 3))
+        pointers = (ctypes.c_void_p * 2)(rows.ctypes.data, found.ctypes.data)
+        MachineCode(compile_codes([code])).batch('chosen')(pointers, 0, len(rows))
+        found = found[: len(pairs)]
+    else:
+        function = functions(python_source(code), math if backend == 'python' else np)['chosen']
+        if backend == 'rows':
+            function(pairs.T, found.T)
+        else:
+            for pair, row in zip(pairs.tolist(), found, strict=True):
+                function(pair, row)
+    np.testing.assert_array_equal(bits(found), bits(expected))
+
+
+def test_code_that_is_not_fused_is_the_interpreted_one_to_the_last_bit(rng):
+    """A ramp between two efforts, within limits; with fused operations some last bits differ."""
+
+    def ramp(x):
+        start, target, share, limit = x
+        return [np.array([maximum(minimum(start + share * (target - start), limit), -limit)])]
+
+    states = rng.normal(size=(2000, 4))
+    expected = [float(ramp(state.tolist())[0][0]) for state in states]
+    runs = [compile_function('ramp', {'x': 4}, {'y': (1,)}, ramp, fused=f) for f in (False, True)]
+    exact, fused = (np.array([_call(run, state, 1)[0] for state in states]) for run in runs)
+    np.testing.assert_array_equal(exact, expected)
+    np.testing.assert_allclose(fused, expected, rtol=0, atol=1e-15)  # one rounding of sizes near 4
+
+
+def _call(run, state, size):
+    out = np.empty(size)
+    run(state, out)
+    return out

@@ -20,8 +20,7 @@ from robot_dynamics_ros.__main__ import main
 from robot_dynamics_ros.description.shipped import share_directory
 from robot_dynamics_ros.dynamics.registry import FORMULATIONS
 from robot_dynamics_ros.errors import MechanismError, ParameterError, UnknownNameError
-from robot_dynamics_ros.model import load_robot
-from robot_dynamics_ros.model.mechanism import load_mechanism
+from robot_dynamics_ros.model import load_mechanism, load_robot
 from robot_dynamics_ros.symbolic.closed_form import derive
 from robot_dynamics_ros.symbolic.equations import write_latex, write_python, write_text
 

@@ -12,8 +12,8 @@ from scipy.integrate import solve_ivp
 
 from robot_dynamics_ros.control.laws.control_law import Reference
 from robot_dynamics_ros.control.laws.registry import make_law
+from robot_dynamics_ros.control.trajectories.periodic import Sine
 from robot_dynamics_ros.control.trajectories.sampling import ReferenceSampler
-from robot_dynamics_ros.control.trajectories.sine import Sine
 
 CENTRE = {
     'scara': [0.2, 0.9, 0.12, 0.3],
@@ -119,7 +119,7 @@ def test_coulomb_friction_at_the_reference_velocity_does_not_chatter_at_rest():
     reference.position[:] = CENTRE['scara']
     noise = np.random.default_rng(4).normal(scale=0.01, size=(50, 4))
     spread = {}
-    for choice in ('reference', 'measured'):
+    for choice in ('desired', 'measured'):
         law = make_law('computed_torque', tree, friction_velocity=choice)
         efforts = []
         for v in noise:
@@ -128,7 +128,7 @@ def test_coulomb_friction_at_the_reference_velocity_does_not_chatter_at_rest():
         spread[choice] = np.ptp(efforts, axis=0)
     # Measured velocities of either sign switch the whole Coulomb level back and forth.
     assert (spread['measured'] > 1.9 * tree.coulomb_friction).all()
-    assert (spread['reference'] < 0.1 * tree.damping + 1e-12).all()
+    assert (spread['desired'] < 0.1 * tree.damping + 1e-12).all()
 
 
 def test_pd_with_gravity_settles_at_a_constant_reference_but_lags_behind_a_moving_one():

@@ -40,7 +40,7 @@ class Run:
         program = load_program(name, tree, check=False)
         q = starting_configuration(program) + (START[name] if offset is None else offset)
         law = make_law(
-            'constraint_stabilization', tree, program=program, period=period, hold=hold,
+            'constraint_stabilization', tree, program=program, period=period, discretization=hold,
             **parameters,
         )  # fmt: skip
         simulated = MujocoPlant(plant or tree, period, substeps=substeps)
@@ -142,7 +142,7 @@ def test_friction_and_a_wrong_mass_cost_what_they_cost():
     exact = path_error(tree=rigid, plant=rigid)
     compensated = path_error(tree=tree, plant=tree)
     wrong_mass = path_error(tree=rigid, plant=heavy)
-    uncompensated = path_error(tree=tree, plant=tree, friction=False)
+    uncompensated = path_error(tree=tree, plant=tree, friction_compensation=False)
     assert exact < 2e-3
     assert compensated < 0.1
     assert 10.0 * compensated < uncompensated < 20.0
@@ -157,7 +157,7 @@ def test_coulomb_friction_is_broken_away_from_rest():
         first = run.program.stack.evaluate(run.q[0], run.v[0], 0.0)
         last = run.program.stack.evaluate(run.q[-1], run.v[-1], run.times[-1])
         assert np.abs(last.f).max() < 0.02 * np.abs(first.f).max()
-        stuck = Run(name, robot_of(name), 0.001, 1.0, friction=False)
+        stuck = Run(name, robot_of(name), 0.001, 1.0, friction_compensation=False)
         left = stuck.program.stack.evaluate(stuck.q[-1], stuck.v[-1], stuck.times[-1]).f
         assert np.abs(left).max() > 3.0 * np.abs(last.f).max()
 
@@ -167,10 +167,10 @@ def test_friction_of_the_programs_own_velocity_is_compensated_through_reversals(
     name = 'four_dof_moving_plane'
     floors = {
         velocity: Run(name, robot_of(name), 0.001, 4.0, friction_velocity=velocity).decay().floor
-        for velocity in ('program', 'measured')
+        for velocity in ('desired', 'measured')
     }
-    assert floors['program'] < 4e-4
-    assert floors['measured'] > 5.0 * floors['program']
+    assert floors['desired'] < 4e-4
+    assert floors['measured'] > 5.0 * floors['desired']
 
 
 def test_the_null_space_task_keeps_the_joints_off_their_limits():

@@ -49,10 +49,10 @@ def test_the_oracle_itself_is_the_derivative_of_the_definition(case):
     for i in range(tree.n):
         for t in range(tree.n):
             step = np.zeros(tree.n)
-            step[t] = h = 1e-6
+            step[t] = h = 1e-5
             ahead = JointTransforms(tree, oracle.q + step).composite(i, [])
             behind = JointTransforms(tree, oracle.q - step).composite(i, [])
-            # A central difference: h^2 times a third derivative, plus rounding / h.
+            # A central difference: h^2 times a third derivative, plus rounding / h; 1e-9 in all.
             slope = (ahead - behind) / (2 * h)
             np.testing.assert_allclose(oracle.composite(i, [t]), slope, rtol=0, atol=1e-8)
 

@@ -22,7 +22,7 @@ from robot_dynamics_ros.constraints.error_dynamics import sampled_radius
 from robot_dynamics_ros.constraints.feasibility import FeasibilityCheck
 from robot_dynamics_ros.constraints.program import Program
 from robot_dynamics_ros.constraints.task_inverse import TaskInverse
-from robot_dynamics_ros.dynamics.newton_euler import NewtonEuler
+from robot_dynamics_ros.dynamics.registry import make_formulation
 from robot_dynamics_ros.errors import ParameterError, ShapeError
 from robot_dynamics_ros.spatial.scalar import Array
 
@@ -132,19 +132,19 @@ def lqr_gains(
     return Gains(K[:, :m], K[:, m:])
 
 
-def largest_period(gains: Gains, hold: str) -> float:
+def largest_period(gains: Gains, discretization: str) -> float:
     """Return the largest control period at which the sampled error is stable, s, to 1 %.
 
     Args:
         gains: The gains.
-        hold: How the plant advances, see ``look_ahead``.
+        discretization: How the plant advances, see ``look_ahead``.
     """
     low = high = 1e-6
-    while sampled_radius(*gains, high, hold) < 1.0 and high < 1e3:
+    while sampled_radius(*gains, high, discretization) < 1.0 and high < 1e3:
         low, high = high, 2.0 * high
     while high > 1.01 * low:
         middle = math.sqrt(low * high)
-        if sampled_radius(*gains, middle, hold) < 1.0:
+        if sampled_radius(*gains, middle, discretization) < 1.0:
             low = middle
         else:
             high = middle
@@ -158,7 +158,9 @@ def _points(path: FeasibilityCheck, count: int = 21) -> list[tuple[float, Array]
 
 def _effort_weight(program: Program, q: Array, t: float, effort: Array) -> Array:
     Gamma = program.stack.evaluate(q, np.zeros(program.n), t).Gamma
-    A = NewtonEuler(program.tree).mass_matrix(q) + np.diag(program.tree.armature)
+    A = make_formulation('newton_euler', program.tree).mass_matrix(q) + np.diag(
+        program.tree.armature
+    )
     metric = program.metric if program.metric is not None else None
     if metric is None and program.inverse == 'inertia':
         metric = A

@@ -25,7 +25,7 @@ from robot_dynamics_ros.constraints.feasibility import FeasibilityCheck
 from robot_dynamics_ros.constraints.program import Program
 from robot_dynamics_ros.control.laws.constraint_stabilization import ConstraintStabilization
 from robot_dynamics_ros.control.laws.control_law import Reference
-from robot_dynamics_ros.dynamics.newton_euler import NewtonEuler
+from robot_dynamics_ros.dynamics.registry import make_formulation
 from robot_dynamics_ros.errors import ParameterError
 from robot_dynamics_ros.spatial.scalar import Array
 
@@ -86,7 +86,9 @@ def program_margins(
     tree = program.tree.with_changes(
         damping=np.zeros(program.n), coulomb_friction=np.zeros(program.n)
     )
-    law = ConstraintStabilization(tree, program=program, friction=False, limit_effort=False)
+    law = ConstraintStabilization(
+        tree, program=program, friction_compensation=False, limit_effort=False
+    )
     t, q, v = float(path.times[index]), path.q[index], path.v[index]
     n, tau, reference = program.n, np.zeros(program.n), Reference(program.n)
     law.reset(0.0, q, v)
@@ -99,7 +101,7 @@ def program_margins(
     steps = _STEP * np.eye(2 * n)
     K = np.stack([(effort(x - e) - effort(x + e)) / (2.0 * _STEP) for e in steps], axis=-1)
     effort(x)
-    model = NewtonEuler(tree)
+    model = make_formulation('newton_euler', tree)
     dq, dv, M = model.derivatives(q, v, law.acceleration)
     inertia = M + np.diag(tree.armature)
     zero, E = np.zeros((n, n)), np.eye(n)

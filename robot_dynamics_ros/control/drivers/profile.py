@@ -24,6 +24,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from robot_dynamics_ros.errors import ConfigurationError
+from robot_dynamics_ros.parameters import Parameter
 
 #: rad or m in one unit of position, and whether the unit is that of a joint that slides.
 POSITION_UNITS: dict[str, tuple[float, bool]] = {
@@ -61,6 +62,20 @@ NEED_CONSTANT = ('A', 'mA', 'rated', 'percent', 'permille')
 _EFFORT_UNITS = {**JOINT_EFFORT_UNITS, **dict.fromkeys(MOTOR_EFFORT_UNITS, (0.0, False))}
 
 COMMAND_FORMS = ('group', 'per_joint', 'joint_state')
+#: The topics of efforts without a profile.
+COMMAND = (
+    Parameter('joints', [''], 'Order of the efforts in the command, which must equal the order of '
+              "the receiving controller's joints; empty: the order of the description.",
+              fixed=True),
+    Parameter('command_form', 'group', 'group: one Float64MultiArray on '
+              'effort_controller/commands; per_joint: one Float64 on <joint>/cmd_force each.',
+              choices=('group', 'per_joint'), fixed=True),
+)  # fmt: skip
+DRIVER_PROFILE = Parameter(
+    'driver_profile', '', 'Driver profile: YAML file, or name of a shipped one; it decides '
+    'topics, joints, command_form and period, and bounds effort_rate_limit and state_timeout_s; '
+    'empty: none.', fixed=True,
+)  # fmt: skip
 VELOCITY_SOURCES = ('message', 'differentiate')
 COMPENSATIONS = ('gravity', 'friction')
 #: What the effort of the driver's joint states is: nothing of use; all that the drive gives; that

@@ -20,11 +20,9 @@ import numpy as np
 from robot_dynamics_ros.control.laws import parameter_checks as check
 from robot_dynamics_ros.control.laws.control_law import ControlLaw, Reference
 from robot_dynamics_ros.model.robot_tree import RobotTree
+from robot_dynamics_ros.parameters import Parameter
 from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.symbolic.kernel import KernelSet, compile_kernel
-
-#: Where the velocity of the Coulomb friction that is compensated comes from.
-FRICTION_VELOCITIES = ('reference', 'measured')
 
 
 class ComputedTorque(ControlLaw):
@@ -34,20 +32,14 @@ class ComputedTorque(ControlLaw):
     steps implicitly applies them: :math:`v + h a_c` for viscous friction, which makes the
     compensation exact for MuJoCo and DART, and for Coulomb friction either that (``measured``) or
     the reference's, :math:`\dot q_r + h \ddot q_r`, which does not chatter around standstill
-    (``reference``). Take the reference from a ``ReferenceSampler`` with the same period.
+    (``desired``). Take the reference from a ``ReferenceSampler`` with the same period.
 
-    Parameters (one number for all joints or one per joint where so said):
-        natural_frequency: w0 per joint, rad/s; ``Kp = w0^2``.
-        damping_ratio: zeta per joint; ``Kd = 2 zeta w0``.
-        friction: Whether friction is compensated.
-        friction_velocity: 'reference' or 'measured', for the dry part.
-        stiction_velocity: Width of the smooth sign of Coulomb friction, rad/s or m/s.
-        period: Time between two commands, s; 0 if the loop counts as continuous.
+    The gains are ``Kp = w0^2`` and ``Kd = 2 zeta w0``.
 
     Args:
         tree: The robot as the law shall believe it is, payload included.
         kernels: With ``inverse_dynamics``; compiled from the tree if None.
-        parameters: As above.
+        parameters: Of ``declared``.
 
     Raises:
         ParameterError: A parameter is refused.
@@ -56,6 +48,7 @@ class ComputedTorque(ControlLaw):
     """
 
     name: ClassVar[str] = 'computed_torque'
+    declared: ClassVar[tuple[Parameter, ...]] = (*check.FEEDBACK, *check.FRICTION, check.PERIOD)
 
     def __init__(
         self, tree: RobotTree, kernels: KernelSet | None = None, **parameters: Any
@@ -65,40 +58,17 @@ class ComputedTorque(ControlLaw):
         self._inverse_dynamics = kernels.inverse_dynamics
         self._acceleration, self._zeros = np.zeros(tree.n), np.zeros(tree.n)
         self._armature = tree.armature.tolist()
-        self.parameters: dict[str, Any] = {
-            'natural_frequency': [10.0] * tree.n,
-            'damping_ratio': [1.0] * tree.n,
-            'friction': True,
-            'friction_velocity': 'reference',
-            'stiction_velocity': 1e-3,
-            'period': 0.0,
-        }
         self.set_parameters(parameters)
 
-    def set_parameters(self, values: Mapping[str, Any]) -> None:
-        """Change parameters between two ticks, see :class:`ControlLaw`."""
-        check.known_names(values, self.parameters, self.name)
-        new, n = {**self.parameters, **values}, self.tree.n
-        new['natural_frequency'] = check.per_joint(
-            'natural_frequency', new['natural_frequency'], n
-        )
-        new['damping_ratio'] = check.per_joint('damping_ratio', new['damping_ratio'], n)
-        new['friction'] = check.switch('friction', new['friction'])
-        new['friction_velocity'] = check.choice(
-            'friction_velocity', new['friction_velocity'], FRICTION_VELOCITIES
-        )
-        new['stiction_velocity'] = check.number(
-            'stiction_velocity', new['stiction_velocity'], positive=True
-        )
-        new['period'] = check.number('period', new['period'])
-        gains = check.feedback_gains(new['natural_frequency'], new['damping_ratio'], new['period'])
-        self.parameters = new
+    def configure(self, parameters: Mapping[str, Any]) -> None:
+        """Take over gains and friction, see :class:`ControlLaw`."""
+        gains = check.gains_of(parameters, self.tree.n)
         self._gains = tuple(zip(*gains, strict=True))
         self._friction = tuple(
             zip(self.tree.damping.tolist(), self.tree.coulomb_friction.tolist(), strict=True)
         )
-        if not new['friction']:
-            self._friction = ((0.0, 0.0),) * n
+        if not parameters['friction_compensation']:
+            self._friction = ((0.0, 0.0),) * self.tree.n
 
     def effort(self, t: float, q: Array, v: Array, reference: Reference, out: Array) -> None:
         """Write the efforts for the coming period, see :class:`ControlLaw`."""
@@ -113,7 +83,7 @@ class ComputedTorque(ControlLaw):
             commanded.append(a_i)
         self._inverse_dynamics(q, v, a_c, out)
         h, v_s = self.parameters['period'], self.parameters['stiction_velocity']
-        follow = self.parameters['friction_velocity'] == 'reference'
+        follow = self.parameters['friction_velocity'] == 'desired'
         for i, (tau, (b, dry)) in enumerate(zip(out.tolist(), self._friction, strict=True)):
             a_i = commanded[i]
             end = v_m[i] + h * a_i
@@ -137,7 +107,7 @@ class ComputedTorque(ControlLaw):
         self._inverse_dynamics(q, still, a_f, feedback)
         h = self.parameters['period']
         end = v + h * (reference.acceleration + a_f)
-        follow = self.parameters['friction_velocity'] == 'reference'
+        follow = self.parameters['friction_velocity'] == 'desired'
         sliding = reference.velocity + h * reference.acceleration if follow else end
         b, dry = np.array(self._friction).T
         armature = self.tree.armature

@@ -16,50 +16,36 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 
-from robot_dynamics_ros.constraints.blend import quintic_offset
-from robot_dynamics_ros.constraints.default_program import follow_reference
 from robot_dynamics_ros.constraints.error_dynamics import sampled_radius
-from robot_dynamics_ros.constraints.joints import JointProgram
+from robot_dynamics_ros.constraints.joints import JointProgram, follow_reference
 from robot_dynamics_ros.constraints.program import Program
 from robot_dynamics_ros.constraints.program_file import Source, load_program
 from robot_dynamics_ros.constraints.program_kernel import ProgramKernel
 from robot_dynamics_ros.constraints.reactions import constraint_force
 from robot_dynamics_ros.constraints.signals import Followed
+from robot_dynamics_ros.constraints.timing import quintic_offset
 from robot_dynamics_ros.control.laws import parameter_checks as check
-from robot_dynamics_ros.control.laws.control_law import ControlLaw, Reference
-from robot_dynamics_ros.control.laws.look_ahead import HOLDS, LookAhead
-from robot_dynamics_ros.control.laws.program_effort import FRICTION_VELOCITIES, ProgramEffort
+from robot_dynamics_ros.control.laws.control_law import ConstraintSnapshot, ControlLaw, Reference
+from robot_dynamics_ros.control.laws.look_ahead import LookAhead
+from robot_dynamics_ros.control.laws.program_effort import ProgramEffort
 from robot_dynamics_ros.errors import ParameterError
 from robot_dynamics_ros.model.robot_tree import RobotTree
+from robot_dynamics_ros.parameters import Parameter
 from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.symbolic.kernel import KernelSet, compile_kernel
 
-
-class ConstraintSnapshot(NamedTuple):
-    r"""What there is to see of the last tick; new arrays.
-
-    Attributes:
-        f: Constraint value, shape (m,), m or rad.
-        f_dot: Its rate, shape (m,).
-        multipliers: :math:`D^{-1}u`, shape (m,): the reactions (2.19) by which ideal constraints
-            would do what the program asks; N where a row is in metres, N m where it is in rad.
-        sigma_min: Smallest singular value of the constraint Jacobian.
-        condition: Largest by smallest singular value.
-        damped: Whether the inverse was damped.
-        scale: Part of the commanded acceleration that the effort limits let through.
-    """
-
-    f: Array
-    f_dot: Array
-    multipliers: Array
-    sigma_min: float
-    condition: float
-    damped: bool
-    scale: float
+PROGRAM = Parameter(
+    'program', '', 'Constraint program of law constraint_stabilization: YAML file, text, or name '
+    'of a shipped one; empty: follow joint trajectories.',
+)  # fmt: skip
+LIMIT_EFFORT = Parameter(
+    'limit_effort', True, 'Whether law constraint_stabilization scales efforts into the limits '
+    'with their direction kept, before the safe shell clips each joint by itself.',
+)  # fmt: skip
 
 
 class ConstraintStabilization(ControlLaw):
@@ -73,15 +59,8 @@ class ConstraintStabilization(ControlLaw):
     its direction stays; gravity, Coriolis forces and friction are kept. Where those alone pass a
     limit, gravity is kept and they are scaled.
 
-    Parameters:
-        friction: Whether friction is compensated.
-        friction_velocity: For the dry part: 'measured'; or 'program', the same with, where a
-            joint sticks, the velocity that the program asks for, so that it breaks away.
-        stiction_velocity: Width of the smooth sign of Coulomb friction, rad/s or m/s.
-        period: Time between two commands, s; 0 if the loop counts as continuous.
-        hold: How the plant advances over a period, see ``look_ahead``.
-        limit_effort: Whether efforts beyond the limits are scaled here (the safe shell would clip
-            each joint by itself).
+    The desired friction velocity is, where a joint sticks, the one that the program asks for, so
+    that the joint breaks away; else the measured one.
 
     Attributes:
         program: The program.
@@ -95,9 +74,9 @@ class ConstraintStabilization(ControlLaw):
     Args:
         tree: The robot as the law shall believe it is, payload included.
         kernels: With ``inverse_dynamics``; compiled from the tree if None.
-        program: A program, or what ``load_program`` takes. If None: all joints follow the joint
-            reference (:math:`\Gamma = E`), which is computed torque at 10 rad/s.
-        parameters: As above.
+        program: A program, or what ``load_program`` takes. If None or empty: all joints follow the
+            joint reference (:math:`\Gamma = E`), which is computed torque at 10 rad/s.
+        parameters: The others of ``declared``.
 
     Raises:
         ProgramError: The program cannot be used.
@@ -107,6 +86,13 @@ class ConstraintStabilization(ControlLaw):
     """
 
     name: ClassVar[str] = 'constraint_stabilization'
+    declared: ClassVar[tuple[Parameter, ...]] = (
+        PROGRAM,
+        *check.FRICTION,
+        check.PERIOD,
+        check.DISCRETIZATION,
+        LIMIT_EFFORT,
+    )
 
     def __init__(
         self,
@@ -117,7 +103,7 @@ class ConstraintStabilization(ControlLaw):
     ) -> None:
         super().__init__(tree)
         kernels = kernels or compile_kernel(tree, outputs=('inverse_dynamics',))
-        if program is None:
+        if program is None or program == '':
             program = follow_reference(tree)
         elif not isinstance(program, Program):
             program = load_program(program, tree)
@@ -129,52 +115,40 @@ class ConstraintStabilization(ControlLaw):
         self.acceleration: Array = np.zeros(n)
         self.scale, self.damped = 1.0, False
         self._previous = np.zeros(n)
-        self._followed = _followed(program)
+        self._followed = followed_signals(program)
         self._start: float | None = None
         self._initial: tuple[Array, Array] = (np.zeros(m), np.zeros(m))
-        self.parameters: dict[str, Any] = {
-            'friction': True,
-            'friction_velocity': 'program',
-            'stiction_velocity': 1e-3,
-            'period': 0.0,
-            'hold': 'continuous',
-            'limit_effort': True,
-        }
         self.set_parameters(parameters)
 
-    def set_parameters(self, values: Mapping[str, Any]) -> None:
-        """Change parameters between two ticks, see :class:`ControlLaw`.
-
-        The program is chosen when the law is made; for another one make a law and switch to it.
-        """
-        check.known_names(values, self.parameters, self.name)
-        new = {**self.parameters, **values}
-        for name in ('friction', 'limit_effort'):
-            new[name] = check.switch(name, new[name])
-        new['friction_velocity'] = check.choice(
-            'friction_velocity', new['friction_velocity'], FRICTION_VELOCITIES
-        )
-        new['stiction_velocity'] = check.number(
-            'stiction_velocity', new['stiction_velocity'], positive=True
-        )
-        new['period'] = check.number('period', new['period'])
-        new['hold'] = check.choice('hold', new['hold'], HOLDS)
-        self._require_sampled_stability(new['period'], new['hold'])
-        self.parameters = new
-        self._look = LookAhead(self.tree.n, new['hold'], new['period'])
+    def configure(self, parameters: Mapping[str, Any]) -> None:
+        """Take over all but the program, see :class:`ControlLaw`."""
+        if parameters['program'] != self.parameters['program']:
+            raise ParameterError(
+                'program', parameters['program'], 'make a law with it, and switch to that'
+            )
+        period, discretization = parameters['period'], parameters['discretization']
+        self._require_sampled_stability(period, discretization)
+        self._look = LookAhead(self.tree.n, discretization, period)
         self._kernel.look_ahead(self._look.time, self._look.lead)
-        self._effort.configure(self._look.end, new)
-        self._unlimited = not new['limit_effort']
+        self._effort.configure(self._look.end, parameters)
+        self._unlimited = not parameters['limit_effort']
 
-    def _require_sampled_stability(self, period: float, hold: str) -> None:
+    @classmethod
+    def check(cls, tree: RobotTree, values: Mapping[str, Any]) -> None:
+        """Refuse, besides what is out of range, a program that cannot be used."""
+        super().check(tree, values)
+        if values.get('program'):
+            load_program(values['program'], tree)
+
+    def _require_sampled_stability(self, period: float, discretization: str) -> None:
         if period > 0.0:
-            radius = sampled_radius(self.program.G0, self.program.G1, period, hold)
+            radius = sampled_radius(self.program.G0, self.program.G1, period, discretization)
             if not radius < 1.0:
                 raise ParameterError(
                     'period',
                     period,
                     f'the gains of program {self.program.name!r} are unstable at this period '
-                    f'(hold {hold!r}): the error grows {radius:.4g} times per tick',
+                    f'({discretization}): the error grows {radius:.4g} times per tick',
                 )
 
     def reset(self, t: float, q: Array, v: Array) -> None:
@@ -259,7 +233,7 @@ class ConstraintStabilization(ControlLaw):
         parts['saturation'] = sent - whole
         return parts
 
-    def monitor(self) -> ConstraintSnapshot:
+    def constraints(self) -> ConstraintSnapshot:
         """Return what there is to see of the last tick. Allocates; not for the tick."""
         kernel, solution = self._kernel, self._kernel.inverse()
         A = self._effort.inertia_matrix(kernel.q)
@@ -267,6 +241,7 @@ class ConstraintStabilization(ControlLaw):
         none = np.zeros(self.tree.n)
         _, multipliers = constraint_force(A, none, none, kernel.Gamma, -kernel.u)
         return ConstraintSnapshot(
+            self.program.stack.rows,
             kernel.f.copy(),
             kernel.f_dot.copy(),
             multipliers,
@@ -276,8 +251,25 @@ class ConstraintStabilization(ControlLaw):
             self.scale,
         )
 
+    def status(self) -> dict[str, str]:
+        """Return the program, its largest error and how well it is conditioned."""
+        seen = self.constraints()
+        worst = int(np.argmax(np.abs(seen.f)))
+        return {
+            'program': self.program.name,
+            'largest_f': f'{seen.f[worst]:.3e} ({seen.rows[worst]})',
+            'sigma_min': f'{seen.sigma_min:.3e}',
+            'condition': f'{seen.condition:.3g}',
+            'inverse': 'damped' if seen.damped else 'exact',
+            'effort_scale': f'{seen.scale:.3f}',
+        }
 
-def _followed(program: Program) -> list[tuple[Followed, list[int]]]:
+    def remarks(self) -> tuple[str, ...]:
+        """Return the remarks on the program."""
+        return tuple(f'program {self.program.name!r}: {text}' for text in self.program.remarks)
+
+
+def followed_signals(program: Program) -> list[tuple[Followed, list[int]]]:
     """Return the signals that follow the joint reference, with their joints."""
     found = []
     for part in program.stack.constraints:

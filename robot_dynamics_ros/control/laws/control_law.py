@@ -5,11 +5,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from robot_dynamics_ros.model.robot_tree import RobotTree
+from robot_dynamics_ros.parameters import Parameter, checked, defaults, require_known
 from robot_dynamics_ros.spatial.scalar import Array
 
 
@@ -30,16 +31,56 @@ class Reference:
         self.acceleration: Array = np.zeros(n)
 
 
+class ConstraintSnapshot(NamedTuple):
+    r"""What there is to see of constraints in the last tick; new arrays.
+
+    Attributes:
+        rows: Name of each row of f.
+        f: Constraint value, shape (m,), m or rad.
+        f_dot: Its rate, shape (m,).
+        multipliers: :math:`D^{-1}u`, shape (m,): the reactions (2.19) by which ideal constraints
+            would do what the program asks; N where a row is in metres, N m where it is in rad.
+        sigma_min: Smallest singular value of the constraint Jacobian.
+        condition: Largest by smallest singular value.
+        damped: Whether the inverse was damped.
+        scale: Part of the commanded acceleration that the effort limits let through.
+    """
+
+    rows: tuple[str, ...]
+    f: Array
+    f_dot: Array
+    multipliers: Array
+    sigma_min: float
+    condition: float
+    damped: bool
+    scale: float
+
+
 class ControlLaw(ABC):
     """Computes efforts from a measured state and a reference; knows neither ROS nor limits.
 
     ``effort`` allocates nothing. The safe shell (limits, ramp, watchdog) is around it, not in it.
+
+    A law is made with a robot, compiled dynamics of it (or None) and values of its parameters; its
+    constructor ends with :meth:`set_parameters`. One that lives in another package is found by the
+    entry-point group ``robot_dynamics_ros.laws``.
+
+    Attributes:
+        tree: The robot as the law shall believe it is, payload included.
+        parameters: The values in use by name, lists with one entry for all joints or n.
+
+    Args:
+        tree: As above.
     """
 
     name: ClassVar[str]
+    #: What may be set. ``period`` and ``discretization`` are told by the loop that runs the law;
+    #: a name that another law declares too must be declared alike.
+    declared: ClassVar[tuple[Parameter, ...]] = ()
 
     def __init__(self, tree: RobotTree) -> None:
         self.tree = tree
+        self.parameters: dict[str, Any] = defaults(self.declared)
 
     @abstractmethod
     def effort(self, t: float, q: Array, v: Array, reference: Reference, out: Array) -> None:
@@ -63,10 +104,48 @@ class ControlLaw(ABC):
     def reset(self, t: float, q: Array, v: Array) -> None:  # noqa: B027
         """Start, or start anew, from a measured state at time t; stateless laws do nothing."""
 
-    @abstractmethod
     def set_parameters(self, values: Mapping[str, Any]) -> None:
         """Change parameters such as gains between two ticks.
 
         Raises:
+            UnknownNameError: The law has no such parameter, or a parameter no such value.
             ParameterError: A value is refused; nothing has changed then.
         """
+        require_known(self.declared, values, f'parameter of law {self.name!r}')
+        new = checked(self.declared, {**self.parameters, **values}, self.tree.n)
+        self.configure(new)
+        self.parameters = new
+
+    def configure(self, parameters: Mapping[str, Any]) -> None:  # noqa: B027
+        """Take over parameters whose types and ranges are right.
+
+        Raises:
+            ParameterError: They do not go together; nothing has changed then.
+        """
+
+    @classmethod
+    def check(cls, tree: RobotTree, values: Mapping[str, Any]) -> None:
+        """Refuse values that no law of this kind could be made with, whether it runs or not.
+
+        Args:
+            tree: The robot.
+            values: Parameters by name; of other names than ``declared`` nothing is said.
+
+        Raises:
+            RobotDynamicsError: A value is refused.
+        """
+        checked(cls.declared, values, tree.n)
+
+    # What there is to see -----------------------------------------------------------------------
+
+    def constraints(self) -> ConstraintSnapshot | None:
+        """Return what there is to see of constraints; None if the law holds none. Allocates."""
+        return None
+
+    def status(self) -> dict[str, str]:
+        """Return what diagnostics say of the law, a few words by name. Allocates."""
+        return {}
+
+    def remarks(self) -> tuple[str, ...]:
+        """Return what is legal in the law's parameters but may surprise, one sentence each."""
+        return ()

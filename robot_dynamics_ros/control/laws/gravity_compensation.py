@@ -8,9 +8,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from robot_dynamics_ros.control.laws import parameter_checks as check
 from robot_dynamics_ros.control.laws.control_law import ControlLaw, Reference
 from robot_dynamics_ros.model.robot_tree import RobotTree
+from robot_dynamics_ros.parameters import Parameter, spread
 from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.symbolic.kernel import KernelSet, compile_kernel
 
@@ -18,13 +18,10 @@ from robot_dynamics_ros.symbolic.kernel import KernelSet, compile_kernel
 class GravityCompensation(ControlLaw):
     """Efforts that balance gravity, with damping if wanted; the reference is ignored.
 
-    Parameters:
-        damping: D, one number for all joints or one per joint, N m s/rad or N s/m; 0 by default.
-
     Args:
         tree: The robot as the law shall believe it is, payload included.
         kernels: With ``gravity_forces``; compiled from the tree if None.
-        parameters: As above.
+        parameters: Of ``declared``.
 
     Raises:
         ParameterError: A parameter is refused.
@@ -33,6 +30,10 @@ class GravityCompensation(ControlLaw):
     """
 
     name: ClassVar[str] = 'gravity_compensation'
+    declared: ClassVar[tuple[Parameter, ...]] = (
+        Parameter('damping', [0.0], 'Damping D of law gravity_compensation.', 0.0,
+                  unit='N m s/rad or N s/m', per_joint=True),
+    )  # fmt: skip
 
     def __init__(
         self, tree: RobotTree, kernels: KernelSet | None = None, **parameters: Any
@@ -40,24 +41,21 @@ class GravityCompensation(ControlLaw):
         super().__init__(tree)
         kernels = kernels or compile_kernel(tree, outputs=('gravity_forces',))
         self._gravity_forces = kernels.gravity_forces
-        self.parameters: dict[str, Any] = {'damping': [0.0] * tree.n}
         self.set_parameters(parameters)
 
-    def set_parameters(self, values: Mapping[str, Any]) -> None:
-        """Change parameters between two ticks, see :class:`ControlLaw`."""
-        check.known_names(values, self.parameters, self.name)
-        damping = values.get('damping', self.parameters['damping'])
-        self.parameters = {'damping': check.per_joint('damping', damping, self.tree.n)}
+    def configure(self, parameters: Mapping[str, Any]) -> None:
+        """Take over the damping, see :class:`ControlLaw`."""
+        self._damping = spread(parameters['damping'], self.tree.n)
 
     def effort(self, t: float, q: Array, v: Array, reference: Reference, out: Array) -> None:
         """Write the efforts for the coming period, see :class:`ControlLaw`."""
         self._gravity_forces(q, out)
         speeds = v.tolist()
-        for i, (g, d) in enumerate(zip(out.tolist(), self.parameters['damping'], strict=True)):
+        for i, (g, d) in enumerate(zip(out.tolist(), self._damping, strict=True)):
             out[i] = g - d * speeds[i]
 
     def decompose(self, t: float, q: Array, v: Array, reference: Reference) -> dict[str, Array]:
         """Return gravity and damping, see :class:`ControlLaw`; shape (n,), N m or N."""
         gravity = np.zeros(self.tree.n)
         self._gravity_forces(q, gravity)
-        return {'gravity': gravity, 'damping': -np.array(self.parameters['damping']) * v}
+        return {'gravity': gravity, 'damping': -np.array(self._damping) * v}

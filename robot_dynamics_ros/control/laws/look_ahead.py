@@ -24,7 +24,7 @@ import numpy as np
 from robot_dynamics_ros.errors import UnknownNameError
 from robot_dynamics_ros.spatial.scalar import Array
 
-HOLDS = ('continuous', 'semi_implicit', 'zero_order')
+DISCRETIZATIONS = ('continuous', 'semi_implicit', 'zero_order')
 
 
 class LookAhead:
@@ -40,19 +40,19 @@ class LookAhead:
 
     Args:
         n: Number of joints.
-        hold: One of ``HOLDS``.
+        discretization: One of ``DISCRETIZATIONS``.
         period: Time between two commands, s.
 
     Raises:
-        UnknownNameError: There is no such hold.
+        UnknownNameError: There is no such discretization.
     """
 
-    def __init__(self, n: int, hold: str, period: float) -> None:
-        if hold not in HOLDS:
-            raise UnknownNameError('hold', hold, HOLDS)
-        self.time = 0.5 * period if hold == 'zero_order' else 0.0
-        self.lead = 0.0 if hold == 'continuous' else 0.5 * period
-        self.end = period if hold == 'semi_implicit' else 0.0
+    def __init__(self, n: int, discretization: str, period: float) -> None:
+        if discretization not in DISCRETIZATIONS:
+            raise UnknownNameError('discretization', discretization, DISCRETIZATIONS)
+        self.time = 0.5 * period if discretization == 'zero_order' else 0.0
+        self.lead = 0.0 if discretization == 'continuous' else 0.5 * period
+        self.end = period if discretization == 'semi_implicit' else 0.0
         self.q: Array = np.zeros(n)
         self.v: Array = np.zeros(n)
 

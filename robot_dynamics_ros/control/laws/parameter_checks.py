@@ -1,32 +1,42 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks of the parameters that laws share: gains, switches, choices."""
+"""The parameters that laws share: declarations, checks, and the gains that they make."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
+from robot_dynamics_ros.control.laws.look_ahead import DISCRETIZATIONS
 from robot_dynamics_ros.errors import ParameterError
 from robot_dynamics_ros.model.robot_tree import RobotTree
+from robot_dynamics_ros.parameters import Parameter, spread
 from robot_dynamics_ros.spatial.scalar import Array
 
+P = Parameter
 
-def known_names(values: Mapping[str, Any], known: Iterable[str], law: str) -> None:
-    """Refuse a parameter that a law does not have.
-
-    Raises:
-        ParameterError: Names the parameter and those that exist.
-    """
-    known = tuple(known)
-    for name, value in values.items():
-        if name not in known:
-            listed = ', '.join(known) or 'none'
-            raise ParameterError(
-                name, value, f'law {law!r} has no such parameter; it has {listed}'
-            )
+#: Feedback of joint errors.
+FEEDBACK = (
+    P('natural_frequency', [10.0], 'Natural frequency of the error.', 0.0, unit='rad/s',
+      per_joint=True),
+    P('damping_ratio', [1.0], 'Damping ratio of the error.', 0.0, per_joint=True),
+)  # fmt: skip
+#: Compensation of the joint friction that the description has.
+FRICTION = (
+    P('friction_compensation', True, "Whether the description's joint friction is compensated."),
+    P('friction_velocity', 'desired', 'Velocity of the Coulomb friction that is compensated: '
+      'desired (of the reference or the program, which does not chatter at rest) or measured.',
+      choices=('desired', 'measured')),
+    P('stiction_velocity', 1e-3, 'Width of the smooth sign of Coulomb friction.', 1e-9,
+      unit='rad/s or m/s'),
+)  # fmt: skip
+#: What a law learns of the loop that runs it; alone, it counts as continuous.
+PERIOD = P('period', 0.0, 'Time between two commands; 0: the loop counts as continuous.', 0.0,
+           unit='s')  # fmt: skip
+DISCRETIZATION = P('discretization', 'continuous', 'How the plant holds an effort over a period.',
+                   choices=DISCRETIZATIONS)  # fmt: skip
 
 
 def per_joint(name: str, value: Any, n: int, *, zero_allowed: bool = True) -> list[float]:
@@ -82,26 +92,14 @@ def number(name: str, value: Any, *, positive: bool = False) -> float:
     return float(value)
 
 
-def switch(name: str, value: Any) -> bool:
-    """Return a bool.
+def gains_of(parameters: Mapping[str, Any], n: int) -> tuple[list[float], list[float]]:
+    """Return the gains of the parameters of ``FEEDBACK`` and the period, see ``feedback_gains``.
 
     Raises:
-        ParameterError: It is not one.
+        ParameterError: The loop closed once per period would be unstable.
     """
-    if not isinstance(value, (bool, np.bool_)):
-        raise ParameterError(name, value, 'must be true or false')
-    return bool(value)
-
-
-def choice(name: str, value: Any, options: tuple[str, ...]) -> str:
-    """Return one of the options.
-
-    Raises:
-        ParameterError: It is none of them; lists them.
-    """
-    if value not in options:
-        raise ParameterError(name, value, f'must be one of {", ".join(options)}')
-    return str(value)
+    w, zeta = (spread(parameters[one.name], n) for one in FEEDBACK)
+    return feedback_gains(w, zeta, parameters['period'])
 
 
 def feedback_gains(

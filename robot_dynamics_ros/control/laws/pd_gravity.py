@@ -16,15 +16,18 @@ import numpy as np
 
 from robot_dynamics_ros.control.laws import parameter_checks as check
 from robot_dynamics_ros.control.laws.control_law import ControlLaw, Reference
-from robot_dynamics_ros.dynamics.newton_euler import NewtonEuler
+from robot_dynamics_ros.dynamics.registry import make_formulation
 from robot_dynamics_ros.model.robot_tree import RobotTree
+from robot_dynamics_ros.parameters import Parameter
 from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.symbolic.kernel import KernelSet, compile_kernel
 
 
 def joint_inertia(tree: RobotTree, home: Array) -> Array:
     """Return the diagonal of the mass matrix plus armature at a position, shape (n,)."""
-    return np.asarray(np.diag(NewtonEuler(tree).mass_matrix(home)) + tree.armature)
+    return np.asarray(
+        np.diag(make_formulation('newton_euler', tree).mass_matrix(home)) + tree.armature
+    )
 
 
 class PdGravity(ControlLaw):
@@ -33,17 +36,12 @@ class PdGravity(ControlLaw):
     Globally stable at a constant reference for any positive gains; a moving one it follows with a
     lag, since neither inertia, Coriolis forces nor friction are fed forward.
 
-    Parameters (one number for all joints or one per joint where so said):
-        natural_frequency: w0 per joint, rad/s; ``Kp = w0^2``.
-        damping_ratio: zeta per joint; ``Kd = 2 zeta w0``.
-        home: Position at which the inertia is taken, shape (n,), rad or m; the middle of the
-            joint limits by default.
-        period: Time between two commands, s, used to refuse unstable gains; 0 for continuous.
+    The gains are ``Kp = w0^2`` and ``Kd = 2 zeta w0``; the period is used to refuse unstable ones.
 
     Args:
         tree: The robot as the law shall believe it is, payload included.
         kernels: With ``gravity_forces``; compiled from the tree if None.
-        parameters: As above.
+        parameters: Of ``declared``.
 
     Raises:
         ParameterError: A parameter is refused.
@@ -52,6 +50,13 @@ class PdGravity(ControlLaw):
     """
 
     name: ClassVar[str] = 'pd_gravity'
+    declared: ClassVar[tuple[Parameter, ...]] = (
+        *check.FEEDBACK,
+        Parameter('home', [0.0], 'Position at which law pd_gravity takes the inertia, one per '
+                  'joint; a single number: the middle of the joint limits.', unit='rad or m',
+                  per_joint=True),
+        check.PERIOD,
+    )  # fmt: skip
 
     def __init__(
         self, tree: RobotTree, kernels: KernelSet | None = None, **parameters: Any
@@ -59,29 +64,15 @@ class PdGravity(ControlLaw):
         super().__init__(tree)
         kernels = kernels or compile_kernel(tree, outputs=('gravity_forces',))
         self._gravity_forces = kernels.gravity_forces
-        self.parameters: dict[str, Any] = {
-            'natural_frequency': [10.0] * tree.n,
-            'damping_ratio': [1.0] * tree.n,
-            'home': check.middle_of_limits(tree).tolist(),
-            'period': 0.0,
-        }
         self.set_parameters(parameters)
 
-    def set_parameters(self, values: Mapping[str, Any]) -> None:
-        """Change parameters between two ticks, see :class:`ControlLaw`."""
-        check.known_names(values, self.parameters, self.name)
-        new, n = {**self.parameters, **values}, self.tree.n
-        new['natural_frequency'] = check.per_joint(
-            'natural_frequency', new['natural_frequency'], n
-        )
-        new['damping_ratio'] = check.per_joint('damping_ratio', new['damping_ratio'], n)
-        new['home'] = check.finite_vector('home', new['home'], n)
-        new['period'] = check.number('period', new['period'])
-        Kp, Kd = check.feedback_gains(
-            new['natural_frequency'], new['damping_ratio'], new['period']
-        )
-        inertia = joint_inertia(self.tree, np.array(new['home'])).tolist()
-        self.parameters = new
+    def configure(self, parameters: Mapping[str, Any]) -> None:
+        """Take over gains and home, see :class:`ControlLaw`."""
+        Kp, Kd = check.gains_of(parameters, self.tree.n)
+        home = np.array(parameters['home'])
+        if home.size < self.tree.n:
+            home = check.middle_of_limits(self.tree)
+        inertia = joint_inertia(self.tree, home).tolist()
         self._gains = tuple((m * p, m * d) for m, p, d in zip(inertia, Kp, Kd, strict=True))
 
     def effort(self, t: float, q: Array, v: Array, reference: Reference, out: Array) -> None:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -12,11 +13,7 @@ from robot_dynamics_ros.constraints.program_kernel import ProgramKernel
 from robot_dynamics_ros.constraints.stabilization import largest_scale
 from robot_dynamics_ros.model.robot_tree import RobotTree
 from robot_dynamics_ros.spatial.scalar import Array, Scalar, sqrt, tanh
-from robot_dynamics_ros.symbolic.function import compile_function
-from robot_dynamics_ros.symbolic.kernel import Kernel
-
-#: Where the velocity of the Coulomb friction that is compensated comes from.
-FRICTION_VELOCITIES = ('program', 'measured')
+from robot_dynamics_ros.symbolic.kernel import Kernel, compile_function
 
 
 class ProgramEffort:
@@ -39,22 +36,17 @@ class ProgramEffort:
             'drive_effort',
             {'model': n, 'speed': n, 'acceleration': n, 'towards': n, 'settings': 4},
             {'tau': (n,), 'excess': (1,)},
-            lambda *given: _drives(tree, *given),
+            lambda *arrays: drive_effort(tree, *arrays),
         )
 
-    def configure(self, end: float, parameters: dict[str, Any]) -> None:
+    def configure(self, end: float, parameters: Mapping[str, Any]) -> None:
         """Take over the law's parameters.
 
         Args:
             end: Time from the velocity of the dynamics to the one of the friction, s.
             parameters: The law's.
         """
-        self._settings[:] = (
-            end,
-            parameters['stiction_velocity'],
-            float(parameters['friction']),
-            float(parameters['friction_velocity'] == 'program'),
-        )
+        self._settings[:] = effort_settings(end, parameters)
 
     def write(self, q: Array, v: Array, a: Array, out: Array) -> bool:
         r"""Write :math:`M a + c + g + J_aa` and friction at the end of the coming period.
@@ -151,7 +143,17 @@ class ProgramEffort:
         return A - gravity + np.diag(self._tree.armature)
 
 
-def _drives(
+def effort_settings(end: float, parameters: Mapping[str, Any]) -> tuple[float, ...]:
+    """Return the settings of :func:`drive_effort` for a law's parameters."""
+    return (
+        end,
+        parameters['stiction_velocity'],
+        float(parameters['friction_compensation']),
+        float(parameters['friction_velocity'] == 'desired'),
+    )
+
+
+def drive_effort(
     tree: RobotTree, model: Array, v: Array, a: Array, towards: Array, settings: Array
 ) -> tuple[Array, Array]:
     """Return efforts with armature and friction, and how far beyond their limits they are."""

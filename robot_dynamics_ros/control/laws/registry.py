@@ -1,8 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The control laws by name."""
+"""The control laws by name: those of this package, and those that others bring.
+
+A package brings one by an entry point of the group ``robot_dynamics_ros.laws``, the law's name as
+its name, the class as its object.
+"""
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Mapping
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
 from robot_dynamics_ros.control.laws.computed_torque import ComputedTorque
@@ -10,8 +18,9 @@ from robot_dynamics_ros.control.laws.constraint_stabilization import ConstraintS
 from robot_dynamics_ros.control.laws.control_law import ControlLaw
 from robot_dynamics_ros.control.laws.gravity_compensation import GravityCompensation
 from robot_dynamics_ros.control.laws.pd_gravity import PdGravity
-from robot_dynamics_ros.errors import UnknownNameError
+from robot_dynamics_ros.errors import ConfigurationError, UnknownNameError
 from robot_dynamics_ros.model.robot_tree import RobotTree
+from robot_dynamics_ros.parameters import Parameter
 from robot_dynamics_ros.symbolic.kernel import KernelSet
 
 LAWS: dict[str, type[ControlLaw]] = {
@@ -22,22 +31,78 @@ LAWS: dict[str, type[ControlLaw]] = {
 }
 
 
+_GROUP = 'robot_dynamics_ros.laws'
+
+
+@cache
+def known_laws() -> dict[str, type[ControlLaw]]:
+    """Return all laws by name. One that cannot be loaded is left out, with a warning."""
+    found = dict(LAWS)
+    for entry in entry_points(group=_GROUP):
+        try:
+            found[entry.name] = _loaded(entry, found)
+        except Exception as error:  # whatever the code of others does
+            warnings.warn(f'law {entry.name!r} ({entry.value}) is left out: {error}', stacklevel=2)
+    return found
+
+
+def _loaded(entry: EntryPoint, known: Mapping[str, type[ControlLaw]]) -> type[ControlLaw]:
+    """Return the law of an entry point.
+
+    Raises:
+        ConfigurationError: It is none, or its name or a parameter is another law's.
+    """
+    place, law = f'law {entry.name!r}', entry.load()
+    if not (isinstance(law, type) and issubclass(law, ControlLaw)):
+        raise ConfigurationError(place, 'is no ControlLaw', 'name a class derived from it')
+    if entry.name in known or law.name != entry.name:
+        raise ConfigurationError(place, f'is named {law.name!r}', 'give it a name of its own')
+    declared = {one.name: one for other in known.values() for one in other.declared}
+    for one in law.declared:
+        if declared.get(one.name, one) != one:
+            raise ConfigurationError(
+                place, f'declares {one.name!r} unlike another law', 'choose another name'
+            )
+    return law
+
+
+def law_class(name: str) -> type[ControlLaw]:
+    """Return the class of a law.
+
+    Raises:
+        UnknownNameError: There is no such law; lists those that exist.
+    """
+    if name not in known_laws():
+        raise UnknownNameError('law', name, known_laws())
+    return known_laws()[name]
+
+
+def law_declared() -> tuple[Parameter, ...]:
+    """Return the parameters of all laws, each name once, after the one that chooses the law."""
+    chooser = Parameter(
+        'law',
+        'computed_torque',
+        'Control law; a change is blended in, without a jump.',
+        choices=tuple(known_laws()),
+    )
+    own = {one.name: one for law in known_laws().values() for one in law.declared}
+    return (chooser, *own.values())
+
+
 def make_law(
     name: str, tree: RobotTree, kernels: KernelSet | None = None, **parameters: Any
 ) -> ControlLaw:
     """Return a control law for a robot.
 
     Args:
-        name: One of ``LAWS``.
+        name: One of ``known_laws``.
         tree: The robot as the law shall believe it is, payload included.
         kernels: Compiled dynamics of that robot; made by the law itself if None.
         parameters: The law's parameters, see its class.
 
     Raises:
         UnknownNameError: There is no such law; lists those that exist.
-        ParameterError: A parameter is unknown or its value refused.
+        RobotDynamicsError: A parameter is unknown or its value refused.
     """
-    if name not in LAWS:
-        raise UnknownNameError('law', name, LAWS)
-    law: Any = LAWS[name]
+    law: Any = law_class(name)
     return law(tree, kernels, **parameters)

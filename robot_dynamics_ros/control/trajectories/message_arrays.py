@@ -13,6 +13,18 @@ from robot_dynamics_ros.errors import TrajectoryError
 from robot_dynamics_ros.spatial.scalar import Array
 
 
+def read_trajectory(
+    msg: Any, joints: Sequence[str]
+) -> tuple[tuple[Array, Array, Array | None, Array | None] | None, int]:
+    """Return what ``trajectory_arrays`` does, None without points, and the stamp of the start.
+
+    The stamp is in ns, 0 for now; errors as in ``trajectory_arrays``.
+    """
+    stamp = msg.header.stamp
+    points = trajectory_arrays(msg, joints) if len(msg.points) else None
+    return points, int(stamp.sec) * 1_000_000_000 + int(stamp.nanosec)
+
+
 def trajectory_arrays(
     msg: Any, joints: Sequence[str]
 ) -> tuple[Array, Array, Array | None, Array | None]:

@@ -8,8 +8,7 @@ from collections.abc import Sequence
 
 from robot_dynamics_ros.constraints.timing import smooth_step
 from robot_dynamics_ros.control.laws.control_law import Reference
-from robot_dynamics_ros.control.trajectories.checks import joint_vector, positive
-from robot_dynamics_ros.control.trajectories.trajectory import Trajectory
+from robot_dynamics_ros.control.trajectories.trajectory import Trajectory, joint_vector, positive
 from robot_dynamics_ros.errors import TrajectoryError
 from robot_dynamics_ros.spatial.scalar import Array
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from robot_dynamics_ros.control.laws.control_law import Reference
-from robot_dynamics_ros.control.trajectories.hold import Hold
+from robot_dynamics_ros.control.trajectories.composed import Hold
 from robot_dynamics_ros.control.trajectories.sampling import ReferenceSampler
 from robot_dynamics_ros.control.trajectories.spline import Knot, KnotTable
 from robot_dynamics_ros.control.trajectories.trajectory import Trajectory, check_limits

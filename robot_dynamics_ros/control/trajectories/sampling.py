@@ -33,6 +33,7 @@ import math
 from collections.abc import Callable
 
 from robot_dynamics_ros.control.laws.control_law import Reference
+from robot_dynamics_ros.control.laws.look_ahead import DISCRETIZATIONS
 from robot_dynamics_ros.control.trajectories.trajectory import Trajectory
 from robot_dynamics_ros.errors import ParameterError, UnknownNameError
 
@@ -42,21 +43,21 @@ class ReferenceSampler:
 
     Args:
         n: Number of joints.
-        hold: How the plant advances with a held effort: one of ``HOLDS``.
+        discretization: How the plant advances with a held effort: one of ``DISCRETIZATIONS``.
         period: Time between two commands, s.
 
     Raises:
-        UnknownNameError: There is no such hold; lists those that exist.
+        UnknownNameError: There is no such discretization; lists those that exist.
         ParameterError: The period is not positive and finite.
     """
 
-    def __init__(self, n: int, hold: str, period: float) -> None:
-        if hold not in HOLDS:
-            raise UnknownNameError('hold', hold, HOLDS)
+    def __init__(self, n: int, discretization: str, period: float) -> None:
+        if discretization not in DISCRETIZATIONS:
+            raise UnknownNameError('discretization', discretization, DISCRETIZATIONS)
         if not 0.0 < period < math.inf:
             raise ParameterError('period', period, 'must be positive and finite, in s')
-        self.hold, self.period = hold, float(period)
-        self._write = HOLDS[hold]
+        self.discretization, self.period = discretization, float(period)
+        self._write = _WRITERS[discretization]
         self._before, self._after = Reference(n), Reference(n)
 
     def sample(self, trajectory: Trajectory, t: float, reference: Reference) -> None:
@@ -135,7 +136,7 @@ def _zero_order(
         reference.acceleration[i] = (coming - now - step) / (h * h)
 
 
-HOLDS: dict[str, Callable[..., None]] = {
+_WRITERS: dict[str, Callable[..., None]] = {
     'semi_implicit': _semi_implicit,
     'zero_order': _zero_order,
     'continuous': _continuous,

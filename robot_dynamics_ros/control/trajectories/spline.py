@@ -3,15 +3,14 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from robot_dynamics_ros.constraints.piecewise import PiecewisePolynomial
 from robot_dynamics_ros.control.laws.control_law import Reference
-from robot_dynamics_ros.control.trajectories.checks import refuse_lone_acceleration
-from robot_dynamics_ros.control.trajectories.trajectory import Trajectory
+from robot_dynamics_ros.control.trajectories.trajectory import Trajectory, refuse_lone_acceleration
 from robot_dynamics_ros.spatial.scalar import Array
 
 #: A polynomial of fifth degree shows its extremes to a part in a thousand on so many pieces.
@@ -184,29 +183,24 @@ class JointSpline(Trajectory):
     def __init__(self, knots: Sequence[Knot] | KnotTable) -> None:
         table = knots if isinstance(knots, KnotTable) else KnotTable.of(knots)
         self.n = table.position.shape[1]
-        self._times: list[float] = table.time.tolist()
+        self._pieces = PiecewisePolynomial(table.time, table.coefficients())
         self.duration = self._times[-1]
-        self._coefficients = table.coefficients()
         self._start: list[float] = table.position[0].tolist()
         self._end: list[float] = table.position[-1].tolist()
-        self._turn_to(0)
+
+    @property
+    def _times(self) -> list[float]:
+        return self._pieces.knots
 
     def sample(self, t: float, reference: Reference) -> None:
         """Write the motion at a time, see :class:`Trajectory`."""
         if not 0.0 <= t < self.duration:
             self._rest(self._end if t >= self.duration else self._start, reference)
             return
-        times, k = self._times, self._cursor
-        if not times[k] <= t < times[k + 1]:
-            if k + 2 < len(times) and times[k + 1] <= t < times[k + 2]:
-                k += 1
-            else:
-                k = bisect_right(times, t) - 1
-            self._turn_to(k)
-        x = t - times[k]
+        x, rows = self._pieces.piece(t)
         position, velocity = reference.position, reference.velocity
         acceleration = reference.acceleration
-        for i, (c0, c1, c2, c3, c4, c5) in self._segment:
+        for i, (c0, c1, c2, c3, c4, c5) in enumerate(rows):
             position[i] = c0 + x * (c1 + x * (c2 + x * (c3 + x * (c4 + x * c5))))
             velocity[i] = c1 + x * (2 * c2 + x * (3 * c3 + x * (4 * c4 + x * 5 * c5)))
             acceleration[i] = 2 * c2 + x * (6 * c3 + x * (12 * c4 + x * 20 * c5))
@@ -227,31 +221,17 @@ class JointSpline(Trajectory):
 
     def table(self, times: Array) -> tuple[Array, Array, Array]:
         """Return positions, velocities and accelerations, all times at once."""
-        C = self._coefficients
-        if not len(C):
+        if not len(self._pieces.coefficients):
             return super().table(times)
-        k = np.clip(np.searchsorted(self._times, times, side='right') - 1, 0, len(C) - 1)
-        x = (times - np.take(self._times, k))[:, None]
-        c0, c1, c2, c3, c4, c5 = np.moveaxis(C[k], -1, 0)
-        position = c0 + x * (c1 + x * (c2 + x * (c3 + x * (c4 + x * c5))))
-        velocity = c1 + x * (2 * c2 + x * (3 * c3 + x * (4 * c4 + x * 5 * c5)))
-        acceleration = 2 * c2 + x * (6 * c3 + x * (12 * c4 + x * 20 * c5))
+        position, velocity, acceleration = self._pieces.table(times)
         for outside, rest in ((times < 0.0, self._start), (times >= self.duration, self._end)):
             position[outside], velocity[outside], acceleration[outside] = rest, 0.0, 0.0
         return position, velocity, acceleration
 
     def open_by(self, opening: JointSpline) -> None:
         """Replace the first segment by the only one of another spline."""
-        self._coefficients[:1] = opening._coefficients
+        self._pieces.begin_with(opening._pieces)
         self._start = opening._start
-        self._turn_to(0)
-
-    def _turn_to(self, k: int) -> None:
-        """Read segment k from now on."""
-        self._cursor = k
-        self._segment = [
-            joint for rows in self._coefficients[k : k + 1].tolist() for joint in enumerate(rows)
-        ]
 
     @staticmethod
     def _rest(position: list[float], reference: Reference) -> None:

@@ -12,7 +12,22 @@ import numpy as np
 
 from robot_dynamics_ros.control.laws.control_law import Reference
 from robot_dynamics_ros.errors import TrajectoryError
+from robot_dynamics_ros.parameters import Parameter
 from robot_dynamics_ros.spatial.scalar import Array
+
+P = Parameter
+
+#: When a goal is reached or missed, unless it says otherwise itself.
+TOLERANCES = (
+    P('path_tolerance', [0.0], 'Largest position error on the way; 0: not checked.', 0.0,
+      unit='rad or m', per_joint=True),
+    P('goal_tolerance', [0.0], 'Largest position error at the end; 0: not checked.', 0.0,
+      unit='rad or m', per_joint=True),
+    P('stopped_velocity_tolerance', [0.01], 'Largest velocity error at the end; 0: not checked.',
+      0.0, unit='rad/s or m/s', per_joint=True),
+    P('goal_time_tolerance', 0.0, 'Time after the end in which a goal must be reached; 0: any.',
+      0.0, 3600.0, unit='s'),
+)  # fmt: skip
 
 
 class ResultCode(IntEnum):
@@ -28,10 +43,15 @@ class ResultCode(IntEnum):
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a trajectory ended: the code and, unless it is success, the reason."""
+    """How a trajectory ended: the code and, unless it is success, the reason.
+
+    Attributes:
+        canceled: Whether whoever waited asked for it.
+    """
 
     code: ResultCode
     reason: str = ''
+    canceled: bool = False
 
 
 @dataclass(frozen=True)

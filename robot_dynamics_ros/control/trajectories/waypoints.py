@@ -8,8 +8,11 @@ from collections.abc import Sequence
 import numpy as np
 
 from robot_dynamics_ros.control.laws.control_law import Reference
-from robot_dynamics_ros.control.trajectories.checks import joint_vector, refuse_lone_acceleration
 from robot_dynamics_ros.control.trajectories.spline import JointSpline, Knot, KnotTable
+from robot_dynamics_ros.control.trajectories.trajectory import (
+    joint_vector,
+    refuse_lone_acceleration,
+)
 from robot_dynamics_ros.errors import TrajectoryError
 
 #: A final velocity up to this counts as rest (messages come from single precision arithmetic).

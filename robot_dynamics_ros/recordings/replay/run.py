@@ -8,27 +8,26 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
 
+from robot_dynamics_ros.control.changes import ParameterChange, TrajectoryChange
 from robot_dynamics_ros.control.drivers.conversion import DriverConversion
-from robot_dynamics_ros.control.loop import Observation
-from robot_dynamics_ros.control.setup import (
-    LAW_CHANGES,
-    as_driven,
-    build_loop,
-    loop_settings,
-    payload_from_parameters,
-)
-from robot_dynamics_ros.control.trajectories.message_arrays import trajectory_arrays
+from robot_dynamics_ros.control.modes import SessionMode
+from robot_dynamics_ros.control.session import ControllerSession
+from robot_dynamics_ros.control.trajectories.message_arrays import read_trajectory
 from robot_dynamics_ros.control.trajectories.recorded_reference import RecordedReference
+from robot_dynamics_ros.control.trajectories.reference_generator import Points
 from robot_dynamics_ros.errors import RobotDynamicsError
-from robot_dynamics_ros.estimation.filtered_derivative import FilteredDerivative
 from robot_dynamics_ros.model.robot_tree import RobotTree
 from robot_dynamics_ros.recordings.recording import NANO, Recording
 from robot_dynamics_ros.recordings.replay.events import Event
 from robot_dynamics_ros.spatial.scalar import Array
+
+#: A silence is an event of the recording here, not of a clock.
+_ARRIVAL_NS = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,14 +132,10 @@ class Replay:
         self._setup, self._tolerance = setup, tolerance
         self._given = {**setup.given, **setup.changes}
         self._follower = RecordedReference(setup.tree) if setup.from_reference else None
-        driven = as_driven(self._given, setup.driver)
-        if setup.begins == 'running':
-            driven = {**driven, 'activation_ramp_s': 0.0}
-        self._built = build_loop(setup.tree, driven, setup.driver, self._follower)
-        self._loop = self._built.loop
-        self._derivative = _derivative(setup)
-        self._origin_ns: int | None = None
-        self._running = False
+        first = {'activation_ramp_s': 0.0} if setup.begins == 'running' else {}
+        self._session = ControllerSession(
+            setup.tree, self._given | first, setup.driver, follower=self._follower
+        )
         self._waiting = sorted(setup.events, key=lambda event: event.time)
         self._row = 0
         self._last_reference: Array | None = None
@@ -155,7 +150,7 @@ class Replay:
                 if step is not None:
                     efforts[k] = step
                     self._compare(chunk, k, step)
-                elif self._running:
+                elif self._is_running:
                     self.course.unanswered += 1
                 self._row += 1
             for sink in sinks:
@@ -171,36 +166,39 @@ class Replay:
         ends = np.concatenate([clock[1:], last])
         for k, is_answered in enumerate(answered.tolist()):
             instant = _StateTimes(int(clock[k]), int(chunk.stamp_ns[k]), int(ends[k]))
-            if self._running:
+            if self._is_running:
                 self._apply(instant.is_behind)
             if self._follower is not None and is_answered:
                 self._show(chunk, k, acceleration[k])
             if is_answered:
                 yield self._answer(chunk, k, instant)
             else:
-                if not self._running:
+                if not self._is_running:
                     self._observe(chunk, k)
                 yield None
 
+    @property
+    def _is_running(self) -> bool:
+        return self._session.mode is not SessionMode.INACTIVE
+
     def _answer(self, chunk: Recording, k: int, instant: _StateTimes) -> Array | None:
-        """Return the loop's answer to a state that the controller answered."""
-        if not self._running:
+        """Return the session's answer to a state that the controller answered."""
+        if not self._is_running:
             self._activate(chunk, k, instant)
-        new = self._observe(chunk, k) is Observation.NEW
-        if not new:
+        self._apply(instant.is_within)
+        if not self._observe(chunk, k):
             self.course.refused += 1
             return None
-        self._apply(instant.is_within)
-        self._loop.tick()
+        self._session.settle()
         self._check_reference(chunk.reference_position[k])
-        return self._loop.effort.copy()
+        return self._session.loop.effort.copy()
 
     def _check_reference(self, reference: Array) -> None:
         """Compare with the recorded reference; one that is held counts where it is new."""
         new = self._last_reference is None or (reference != self._last_reference).any()
         self._last_reference = reference
         if new and np.isfinite(reference).all():
-            error = float(np.abs(self._loop.reference.position - reference).max())
+            error = float(np.abs(self._session.loop.reference.position - reference).max())
             self.course.reference_error = max(self.course.reference_error, error)
 
     def _activate(self, chunk: Recording, k: int, instant: _StateTimes) -> None:
@@ -208,45 +206,30 @@ class Replay:
 
         The first reference is the position at which it started.
         """
-        begins = self._setup.begins
+        begins, session = self._setup.begins, self._session
         if not begins:
             held = chunk.reference_position[k]
             here = bool((held == chunk.position[k]).all())
-            before = not here and bool((held == self._loop.q).all())
+            before = not here and bool((held == session.loop.q).all())
             begins = 'before' if before else 'here'
         if begins == 'earlier' and self._setup.first_reference is not None:
             stamp, position = self._setup.first_reference
-            self._loop.observe(stamp, position, np.zeros(len(position)))
+            session.on_state(stamp, _ARRIVAL_NS, position, np.zeros(len(position)))
         elif begins != 'before' or self._row == 0:
             self._observe(chunk, k)
-        self._begin(instant)
-
-    def _begin(self, instant: _StateTimes) -> None:
-        self._loop.start()
-        self._running = True
-        self._loop.change_settings(loop_settings(as_driven(self._given, self._setup.driver)))
+        session.activate(_ARRIVAL_NS)
+        session.perform(ParameterChange(session, self._given))
         self._apply(instant.is_behind)
 
-    def _observe(self, chunk: Recording, k: int) -> Observation:
-        stamp, q, v = int(chunk.stamp_ns[k]), chunk.position[k], chunk.velocity[k]
-        if self._derivative is not None:
-            self._origin_ns = stamp if self._origin_ns is None else self._origin_ns
-            v = self._derivative.update((stamp - self._origin_ns) / NANO, q)
-        found = self._loop.observe(stamp, q, v)
-        if not self._running:
-            self._loop.note_measured_effort(self._motor_effort(chunk.measured_effort[k], q, v))
-        return found
-
-    def _motor_effort(self, measured: Array, q: Array, v: Array) -> Array:
-        """Return what the motors give by a measured effort, as the driver explains it."""
-        if self._setup.driver is None:
-            return measured
-        report, share = self._setup.driver.profile.state.effort, self._built.share
-        if report == 'none':
-            return np.full(len(measured), np.nan)
-        if report == 'without_compensation' and share is not None:
-            return np.asarray(measured + share.update(q, v))
-        return measured
+    def _observe(self, chunk: Recording, k: int) -> bool:
+        """Show the session a state; return whether it answered."""
+        stamp, session = int(chunk.stamp_ns[k]), self._session
+        measured = chunk.measured_effort[k] if session.wants_effort else None
+        q, v = chunk.position[k], chunk.velocity[k]
+        answered = session.on_state(stamp, _ARRIVAL_NS, q, v, measured)
+        if session.fault is not None:
+            raise session.fault
+        return answered
 
     def _show(self, chunk: Recording, k: int, acceleration: Array) -> None:
         assert self._follower is not None  # only called with one
@@ -279,41 +262,20 @@ class Replay:
                 self.course.problems.append(f'{event.kind} at {event.time / NANO:g} s: {error}')
 
     def _take(self, event: Event) -> None:
+        session = self._session
         if event.kind == 'parameters':
-            self._change({**event.content, **self._setup.changes})
+            session.perform(ParameterChange(session, {**event.content, **self._setup.changes}))
         elif event.kind == 'recovery':
-            self._loop.start()
-        elif self._follower is not None:
-            return  # the recorded reference tells what came of it
-        elif event.kind == 'hold':
-            self._loop.hold()
-        else:
-            stamp = event.content.header.stamp
-            start = event.time if event.stamped else int(stamp.sec) * NANO + int(stamp.nanosec)
-            arrays = trajectory_arrays(event.content, self._setup.tree.joint_names)
-            self._loop.follow(*arrays, start_ns=start)
+            session.fall_silent()
+        elif self._follower is None:  # else the recorded reference tells what came of it
+            session.perform(TrajectoryChange(session, partial(self._read, event)))
 
-    def _change(self, parameters: Mapping[str, Any]) -> None:
-        """Apply changed parameters as the node does."""
-        known = {key: value for key, value in parameters.items() if key in self._given}
-        changed = {key for key, value in known.items() if value != self._given[key]}
-        self._given |= known
-        driven = as_driven(self._given, self._setup.driver)
-        if changed & LAW_CHANGES:
-            law = self._built.make_law(driven)
-            self._loop.change_law(law, blend=bool(changed & {'law', 'program'}))
-        self._loop.change_settings(loop_settings(driven))
-        if any(key.startswith('payload_') for key in changed):
-            payload = payload_from_parameters(driven)
-            self._loop.carry(payload, driven['payload_transition_s'])
-
-
-def _derivative(setup: Setup) -> FilteredDerivative | None:
-    """Return what makes velocities of positions, if the driver gives none."""
-    if setup.driver is None or setup.driver.profile.state.cutoff_hz is None:
-        return None
-    state = setup.driver.profile.state
-    return FilteredDerivative(setup.tree.n, float(state.cutoff_hz or 0.0), state.timeout_s)
+    def _read(self, event: Event) -> tuple[Points | None, int]:
+        """Return points and start of a trajectory; none of a hold."""
+        if event.kind == 'hold':
+            return None, 0
+        points, start_ns = read_trajectory(event.content, self._setup.tree.joint_names)
+        return points, event.time if event.stamped else start_ns
 
 
 def _with_acceleration(chunks: Iterable[Recording]) -> Iterator[tuple[Recording, Array]]:

@@ -12,21 +12,19 @@ import numpy as np
 
 from robot_dynamics_ros.control.drivers.conversion import DriverConversion, bind, effort_limits
 from robot_dynamics_ros.control.drivers.file import load_driver_profile
-from robot_dynamics_ros.control.setup import DEFAULTS
-from robot_dynamics_ros.errors import ConfigurationError, ParameterError, RobotDynamicsError
+from robot_dynamics_ros.control.setup import DEFAULTS, PARAMETERS
+from robot_dynamics_ros.errors import ConfigurationError, RobotDynamicsError
+from robot_dynamics_ros.model import RobotTree, load_robot
 from robot_dynamics_ros.model.from_parameters import robot_from_parameters
-from robot_dynamics_ros.model.robot_tree import RobotTree, load_robot
-from robot_dynamics_ros.recordings.reading import RecordingReader
+from robot_dynamics_ros.parameters import checked
+from robot_dynamics_ros.recordings.reading import RecordingReader, recorded_parameters
 from robot_dynamics_ros.recordings.recording import Recording
 from robot_dynamics_ros.recordings.replay.events import first_reference, read_events
 from robot_dynamics_ros.recordings.replay.run import Setup
-from robot_dynamics_ros.recordings.robot_choice import recorded_parameters
 from robot_dynamics_ros.spatial.scalar import Array
 
 #: What may be followed.
 REFERENCES = ('auto', 'trajectories', 'recorded')
-_ONE_FOR_ALL = ('natural_frequency', 'damping_ratio', 'effort_rate_limit')
-_KINDS = {float: 'finite number', str: 'text', bool: 'true or false value'}
 _NEAR = 1e-6  # rad or m between a position and the same one in the units of a driver
 _NUMBERS = ('mass', 'com', 'inertia', 'p_PJ', 'R_PJ', 'axis', 'damping', 'coulomb_friction')
 
@@ -83,8 +81,7 @@ class ReplaySource:
             )
             self.given |= {'period': period or DEFAULTS['period'], 'activation_ramp_s': 0.0}
             self.given['state_timeout_s'] = max(0.5, 20.0 * period)
-        merged = {**self.given, **changes}
-        _require_kinds(merged)
+        merged = checked(PARAMETERS, {**self.given, **changes})
         profile = (
             load_driver_profile(merged['driver_profile']) if merged['driver_profile'] else None
         )
@@ -203,31 +200,6 @@ class ReplaySource:
             if first is not None and (known != first).any():
                 return True
         return False
-
-
-def _require_kinds(given: Mapping[str, Any]) -> None:
-    """Refuse parameters of another kind than the controller declares; a bag may hold anything.
-
-    Raises:
-        ParameterError: One is; names it.
-    """
-    for name, usual in DEFAULTS.items():
-        value = given[name]
-        several = isinstance(usual, list)
-        if several and isinstance(value, (int, float)) and name in _ONE_FOR_ALL:
-            value = [value]
-        entries = value if several and isinstance(value, list) else [value]
-        kind = type(usual[0] if several else usual)
-        if several is not isinstance(value, list) or not all(_is(kind, x) for x in entries):
-            wanted = f'a list of {_KINDS[kind]}s' if several else f'a {_KINDS[kind]}'
-            raise ParameterError(name, given[name], f'give {wanted}')
-
-
-def _is(kind: type, value: Any) -> bool:
-    if kind is float:
-        number = isinstance(value, (int, float)) and not isinstance(value, bool)
-        return number and bool(np.isfinite(value))
-    return isinstance(value, kind)
 
 
 def _is_described(tree: RobotTree, description: str) -> bool:

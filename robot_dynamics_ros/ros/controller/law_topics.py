@@ -13,11 +13,7 @@ from rclpy.qos import QoSProfile
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64MultiArray, MultiArrayDimension, MultiArrayLayout
 
-from robot_dynamics_ros.control.laws.constraint_stabilization import (
-    ConstraintSnapshot,
-    ConstraintStabilization,
-)
-from robot_dynamics_ros.control.laws.control_law import ControlLaw
+from robot_dynamics_ros.control.laws.control_law import ConstraintSnapshot
 from robot_dynamics_ros.control.loop import ControlLoop
 
 #: Labels of ``~/constraint_condition``, in its order.
@@ -50,19 +46,17 @@ class LawMonitor:
 
     def publish(self, loop: ControlLoop, stamp: Time) -> None:
         """Publish what there are listeners for; the command has left already."""
-        law = loop.law
-        if isinstance(law, ConstraintStabilization):
-            told = self._constraint.get_subscription_count()
-            if told or self._condition.get_subscription_count():
-                self._publish_constraint(law, law.monitor(), stamp)
+        listeners = self._constraint.get_subscription_count()
+        if listeners or self._condition.get_subscription_count():
+            seen = loop.law.constraints()
+            if seen is not None:
+                self._publish_constraint(seen, stamp)
         if self._split.get_subscription_count():
             self._publish_split(loop, stamp)
 
-    def _publish_constraint(
-        self, law: ConstraintStabilization, seen: ConstraintSnapshot, stamp: Time
-    ) -> None:
+    def _publish_constraint(self, seen: ConstraintSnapshot, stamp: Time) -> None:
         message = JointState(
-            name=list(law.program.stack.rows),
+            name=list(seen.rows),
             position=_doubles(seen.f),
             velocity=_doubles(seen.f_dot),
             effort=_doubles(seen.multipliers),
@@ -80,29 +74,6 @@ class LawMonitor:
         )
         message.header.stamp = stamp
         self._split.publish(message)
-
-
-def condition_of(law: ControlLaw) -> dict[str, str]:
-    """Return what /diagnostics says of a constraint program; nothing for other laws."""
-    if not isinstance(law, ConstraintStabilization):
-        return {}
-    seen = law.monitor()
-    worst = int(np.argmax(np.abs(seen.f)))
-    return {
-        'program': law.program.name,
-        'largest_f': f'{seen.f[worst]:.3e} ({law.program.stack.rows[worst]})',
-        'sigma_min': f'{seen.sigma_min:.3e}',
-        'condition': f'{seen.condition:.3g}',
-        'inverse': 'damped' if seen.damped else 'exact',
-        'effort_scale': f'{seen.scale:.3f}',
-    }
-
-
-def remarks_of(law: ControlLaw) -> list[str]:
-    """Return what is legal in a law's program but may surprise; nothing for other laws."""
-    if not isinstance(law, ConstraintStabilization):
-        return []
-    return [f'program {law.program.name!r}: {remark}' for remark in law.program.remarks]
 
 
 def _doubles(values: Any) -> array.array[float]:

@@ -10,15 +10,15 @@ from typing import Any
 import numpy as np
 
 from robot_dynamics_ros.control.drivers.profile import DriverProfile
-from robot_dynamics_ros.errors import ParameterError, UnknownNameError
+from robot_dynamics_ros.errors import ParameterError
 from robot_dynamics_ros.model.robot_tree import RobotTree
-from robot_dynamics_ros.ros.parameters import ParameterSpec
+from robot_dynamics_ros.parameters import Parameter
 from robot_dynamics_ros.ros.simulator.parameters import SIMULATOR, exact_plant, imperfect
 from robot_dynamics_ros.simulation.drives import DrivenPlant, Drives
 from robot_dynamics_ros.simulation.jittery_link import LinkBehavior, LinkedPlant
 from robot_dynamics_ros.spatial.scalar import Array
 
-P = ParameterSpec
+P = Parameter
 
 OWN_CONTROLLERS = ('hold', 'none')
 
@@ -34,19 +34,24 @@ _DEFAULTS = {
 }
 
 DRIVER = (
-    P('driver_profile', 'generic_ros2_control', 'Driver profile that is emulated: YAML file, or '
-      'name of a shipped one. It decides topics, names, units and the period.', fixed=True),
-    P('own_controller', 'hold', "The driver's own controller, until the first command and after "
-      'the last: hold (a stiff position controller) or none. Mode real_time.', fixed=True),
-    P('own_position', [0.0], 'Where it holds, rad or m, one per joint; a single number: where the '
-      'arm is.'),
-    P('own_speed', 0.5, 'Speed at which it goes there, rad/s or m/s.', 1e-3, 10.0),
+    P('driver_profile', 'generic_ros2_control', 'Driver profile that is emulated: YAML file, '
+      'or name of a shipped one. It decides topics, names, units and the period.', fixed=True),
+    P('own_controller', 'hold', "The driver's own controller, until the first command and "
+      'after the last: hold (a stiff position controller) or none. Mode real_time.',
+      choices=OWN_CONTROLLERS, fixed=True),
+    P('own_position', [0.0], 'Where it holds, rad or m, one per joint; a single number: where '
+      'the arm is.', per_joint=True),
+    P('own_speed', 0.5, 'Speed at which it goes there.', 0.001, 10.0, unit='rad/s or m/s'),
     P('rate_check', True, 'Whether a command that changes faster than the profile allows makes '
       'the driver stop with a reflex, until ~/recover is called.', fixed=True),
-    P('torque_ripple', [0.0], 'Part of the effort that alternates with the position.', fixed=True),
-    P('cogging', [0.0], 'Effort that alternates with the position, N m or N.', fixed=True),
-    P('ripple_periods', [20.0], 'Periods of both per rad or m, times 2 pi.', fixed=True),
-    P('breakaway', [1.0], 'Coulomb friction at rest by that in motion, at least 1.', fixed=True),
+    P('torque_ripple', [0.0], 'Part of the effort that alternates with the position.',
+      per_joint=True, fixed=True),
+    P('cogging', [0.0], 'Effort that alternates with the position.', unit='N m or N',
+      per_joint=True, fixed=True),
+    P('ripple_periods', [20.0], 'Periods of both per rad or m, times 2 pi.', per_joint=True,
+      fixed=True),
+    P('breakaway', [1.0], 'Coulomb friction at rest by that in motion, at least 1.', 1.0,
+      per_joint=True, fixed=True),
     P('command_jitter', 0, 'Most periods by which a command is late at random.', 0, 1000,
       fixed=True),
     P('state_jitter', 0, 'The same of a state.', 0, 1000, fixed=True),
@@ -56,22 +61,16 @@ DRIVER = (
 
 EMULATOR = (
     *(
-        replace(spec, default=_DEFAULTS.get(spec.name, spec.default))
-        for spec in SIMULATOR
-        if spec.name not in _DECIDED
+        replace(one, default=_DEFAULTS.get(one.name, one.default))
+        for one in SIMULATOR
+        if one.name not in _DECIDED
     ),
     *DRIVER,
 )
 
 
 def as_emulated(given: Mapping[str, Any], profile: DriverProfile) -> dict[str, Any]:
-    """Return parameters with what the profile decides.
-
-    Raises:
-        UnknownNameError: There is no such controller of the driver's own.
-    """
-    if given['own_controller'] not in OWN_CONTROLLERS:
-        raise UnknownNameError('own controller', given['own_controller'], OWN_CONTROLLERS)
+    """Return parameters with what the profile decides."""
     return {**given, 'joints': [''], 'period': 1.0 / profile.state.rate_hz}
 
 

@@ -40,29 +40,10 @@ from robot_dynamics_ros.errors import (
     PeerTimeoutError,
     RobotDynamicsError,
     SceneError,
-    UnknownNameError,
 )
-from robot_dynamics_ros.ros.parameters import ParameterSpec, declare, values
+from robot_dynamics_ros.ros.gazebo.parameters import GAZEBO_ROBOT
+from robot_dynamics_ros.ros.parameters import declare, values
 
-P = ParameterSpec
-
-GAZEBO_ROBOT = (
-    P('world', 'arm', 'Name of the Gazebo world, as in its SDF file.', fixed=True),
-    P('model', '', "Name of the robot in that world; empty: the description's own.", fixed=True),
-    P('robot_description', '', 'URDF text of the robot, with what Gazebo needs in it.',
-      fixed=True),
-    P('pose', [0.0] * 6, 'Where it stands in the world: x, y, z in m; roll, pitch, yaw in rad.',
-      fixed=True),
-    P('publish_description', True, 'Whether to publish the topic robot_description.', fixed=True),
-    P('wait_for', ['controller'], 'Lifecycle nodes whose activation is waited for.', fixed=True),
-    P('unpause', 'ready', 'When to let time run: ready (once they are active), at_once (as soon '
-      'as the robot is there), never.', fixed=True),
-    P('stay', True, 'Whether to stay and set the forces to zero at the end; else the node ends '
-      'once all is done.', fixed=True),
-    P('timeout_s', 60.0, 'Longest wait for any one peer, s.', 0.1, 3600.0, fixed=True),
-)  # fmt: skip
-
-UNPAUSE = ('ready', 'at_once', 'never')
 LATCHED = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 STEADY = Clock(clock_type=ClockType.STEADY_TIME)
 INSTALL = 'apt install ros-<distro>-ros-gz, or see https://gazebosim.org/docs'
@@ -127,12 +108,8 @@ class GazeboRobot(Node):
         declare(self, GAZEBO_ROBOT)
         self.finished = Future()
         given = self._given = values(self, GAZEBO_ROBOT)
-        if given['unpause'] not in UNPAUSE:
-            raise UnknownNameError('unpause', given['unpause'], UNPAUSE)
         if not given['robot_description']:
             raise ParameterError('robot_description', '', 'give the URDF text of the robot')
-        if len(given['pose']) != 6:
-            raise ParameterError('pose', given['pose'], 'give x, y, z, roll, pitch, yaw')
         if shutil.which('gz') is None:
             raise MissingDependencyError('the command gz', 'the node gazebo_robot', INSTALL)
         name = ElementTree.fromstring(given['robot_description']).get('name', '')

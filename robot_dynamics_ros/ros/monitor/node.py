@@ -10,6 +10,7 @@ efforts that acted go to topics; whether that is much, and which gravity would e
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -23,13 +24,20 @@ from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64, Float64MultiArray, String
 
 from robot_dynamics_ros.control.drivers.conversion import effort_limits
+from robot_dynamics_ros.control.drivers.port import DriverPort, velocity_filter
 from robot_dynamics_ros.control.setup import driver_share
 from robot_dynamics_ros.errors import MissingDependencyError, RobotDynamicsError
-from robot_dynamics_ros.estimation.model_monitor import ORIGINS, ModelMonitor, Summary
-from robot_dynamics_ros.estimation.model_steps import Instant, make_pairing
-from robot_dynamics_ros.estimation.model_verdict import Thresholds, judge, judge_difference
+from robot_dynamics_ros.estimation.effort_model import ORIGINS, Instants
+from robot_dynamics_ros.estimation.model_monitor import (
+    ModelMonitor,
+    Summary,
+    Thresholds,
+    evaluate,
+    evaluate_difference,
+)
+from robot_dynamics_ros.estimation.pairing import make_pairing
 from robot_dynamics_ros.model.from_parameters import robot_from_parameters
-from robot_dynamics_ros.model.payload import with_payload
+from robot_dynamics_ros.model.payload import payload_from_parameters, with_payload
 from robot_dynamics_ros.model.robot_tree import RobotTree
 from robot_dynamics_ros.ros.conversions import (
     NANO,
@@ -44,7 +52,6 @@ from robot_dynamics_ros.ros.driver_connection import (
 )
 from robot_dynamics_ros.ros.monitor import parameters as declared
 from robot_dynamics_ros.ros.parameters import declare, on_set_parameters, values
-from robot_dynamics_ros.ros.payload_parameters import payload_from_parameters
 from robot_dynamics_ros.symbolic.kernel import compile_kernel
 
 LATCHED = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
@@ -73,7 +80,6 @@ class MonitorNode(Node):
         declare(self, declared.MONITOR)
         self.finished = Future()
         self._given = values(self, declared.MONITOR)
-        declared.check_choices(self._given)
         self._ready = False
         if self._given['robot'] or self._given['robot_description']:
             self._begin('')
@@ -97,7 +103,9 @@ class MonitorNode(Node):
         limits = None if profile is None else effort_limits(profile)
         self._tree = robot_from_parameters(given, description, limits)
         self._driver = bound(profile, self._tree)
-        self._connection = DriverConnection(self._tree, given, self._driver)
+        port = DriverPort(self._tree, self._driver, given['joints'])
+        self._connection = DriverConnection(port, given['command_form'])
+        self._derivative = velocity_filter(self._tree.n, self._driver)
         self._thresholds = Thresholds.of(
             self._tree, given['residual_warn'], given['residual_error']
         )
@@ -108,7 +116,7 @@ class MonitorNode(Node):
         self._effort = np.full(self._tree.n, np.nan)
         self._origin_ns: int | None = None
         self._last_ns = 0
-        self._waiting: dict[int, Instant] = {}
+        self._waiting: dict[int, Instants] = {}
         self._commanded: dict[int, Any] = {}
         self._create_topics()
         self._ready = True
@@ -166,18 +174,21 @@ class MonitorNode(Node):
     # What is heard ------------------------------------------------------------------------------
 
     def _on_state(self, msg: JointState) -> None:
-        reader = self._connection.reader
+        reader, port = self._connection.reader, self._connection.port
         if not reader.read(msg):
             return
         stamp = stamp_to_ns(msg.header.stamp) or self.get_clock().now().nanoseconds
         if self._origin_ns is None:
             self._origin_ns = stamp
-        self._connection.differentiate(stamp)
-        if self._given['effort_source'] == 'measured':
-            self._effort = self._connection.motor_effort(msg, self._share)
-        before, self._last_ns = self._last_ns, stamp
         elapsed = (stamp - self._origin_ns) / NANO
-        instant = self._pairing.take(elapsed, reader.q, reader.v, self._effort)
+        port.read(reader.q, reader.v)
+        if self._derivative is not None:
+            port.v[:] = self._derivative.update(elapsed, port.q)
+        if self._given['effort_source'] == 'measured':
+            measured = port.measured_effort(reader.effort_of(msg))
+            self._effort = port.motor_effort(measured, port.q, port.v, self._share)
+        before, self._last_ns = self._last_ns, stamp
+        instant = self._pairing.take(elapsed, port.q, port.v, self._effort)
         if instant is None:
             return
         if self._given['effort_source'] == 'reference' and self._pairing.name != 'filtered':
@@ -191,15 +202,15 @@ class MonitorNode(Node):
         stamp = stamp_to_ns(msg.header.stamp)
         self._effort = self._of_motors(np.array(msg.effort))
         if stamp in self._waiting:
-            self._explain(stamp, self._waiting.pop(stamp)._replace(effort=self._effort))
+            self._explain(stamp, _with_effort(self._waiting.pop(stamp), self._effort))
         else:
             self._commanded[stamp] = self._effort
             _forget(self._commanded)
 
-    def _await_effort(self, stamp: int, instant: Instant) -> None:
+    def _await_effort(self, stamp: int, instant: Instants) -> None:
         """Explain an instant as soon as the command of its stamp is known."""
         if stamp in self._commanded:
-            self._explain(stamp, instant._replace(effort=self._commanded.pop(stamp)))
+            self._explain(stamp, _with_effort(instant, self._commanded.pop(stamp)))
         else:
             self._waiting[stamp] = instant
             _forget(self._waiting)
@@ -207,7 +218,7 @@ class MonitorNode(Node):
     def _on_command(self, msg: Float64MultiArray | JointState) -> None:
         told = msg.effort if isinstance(msg, JointState) else msg.data
         if len(told) == self._tree.n:
-            self._effort = self._of_motors(self._connection.effort_of_command(np.array(told)))
+            self._effort = self._of_motors(self._connection.port.effort_of_command(np.array(told)))
 
     def _on_joint(self, place: int, msg: Float64) -> None:
         self._effort = self._effort.copy()
@@ -220,32 +231,33 @@ class MonitorNode(Node):
         return commanded if self._share is None else commanded + self._share_now()
 
     def _share_now(self) -> Any:
-        reader = self._connection.reader
-        return self._share.update(reader.q, reader.v)
+        port = self._connection.port
+        return self._share.update(port.q, port.v)
 
     # What is told -------------------------------------------------------------------------------
 
-    def _explain(self, stamp: int, instant: Instant) -> None:
-        found = self._monitor.explain(instant)
+    def _explain(self, stamp: int, instant: Instants) -> None:
+        explained, other = self._monitor.explain(instant)
         message = self._message
         message.message.header.stamp = ns_to_stamp(stamp)
-        message.position[:], message.velocity[:] = instant.q, instant.v
-        told = {'effort': found.effort, 'residual': found.residual, **found.parts}
-        if found.other is not None:
-            told |= {'other': found.other, 'difference': found.difference}
-        for name, effort in told.items():
+        message.position[:], message.velocity[:] = instant.q[0], instant.v[0]
+        efforts = {'effort': explained.effort, 'residual': explained.residual, **explained.parts}
+        if other is not None:
+            efforts |= {'other': other, 'difference': explained.effort - other}
+        for name, effort in efforts.items():
             publisher = self._topics[name]
             if publisher.get_subscription_count():
-                message.effort[:] = effort
+                message.effort[:] = effort[0]
                 publisher.publish(message.message)
 
     def _report(self) -> None:
         summary = self._monitor.summary()
-        statuses = [self._status('model', *judge(summary, self._thresholds, self._tree), summary)]
+        verdict = evaluate(summary, self._thresholds, self._tree)
+        statuses = [self._status('model', *verdict, summary)]
         compared = self._monitor.compared
         if compared and summary.count:
             names = (self._given['formulation'], compared)
-            statuses.append(self._status('formulations', *judge_difference(summary, names)))
+            statuses.append(self._status('formulations', *evaluate_difference(summary, names)))
         array = DiagnosticArray(status=statuses)
         array.header.stamp = self.get_clock().now().to_msg()
         self._diagnostics.publish(array)
@@ -285,6 +297,10 @@ class MonitorNode(Node):
     def _apply_change(self, changes: Mapping[str, Any]) -> None:
         self._given = values(self, declared.MONITOR)
         self._carry(self._given)
+
+
+def _with_effort(instant: Instants, effort: Any) -> Instants:
+    return replace(instant, effort=effort[np.newaxis])
 
 
 def _forget(stamps: dict[int, Any]) -> None:

@@ -23,26 +23,11 @@ from std_srvs.srv import Trigger
 from robot_dynamics_ros.recordings.bag.reader import BagWriter
 from robot_dynamics_ros.recordings.timestamp_assignment import TimestampAssigner
 from robot_dynamics_ros.ros.conversions import NANO
-from robot_dynamics_ros.ros.parameters import ParameterSpec, declare, values
+from robot_dynamics_ros.ros.parameters import declare, values
+from robot_dynamics_ros.ros.rclpy_compat import take_message
+from robot_dynamics_ros.ros.recorder.parameters import RECORDER
 from robot_dynamics_ros.ros.recorder.stream import COMMANDS, STATES, Stream, Topic, topics_of
 from robot_dynamics_ros.ros.spinning import EXIT_FAILED
-
-P = ParameterSpec
-
-RECORDER = (
-    P('bag', '', 'Folder of the bag, which must not exist; empty: bag_<date and time>.',
-      fixed=True),
-    P('controller', 'controller', 'Name of the controller node whose topics are recorded.',
-      fixed=True),
-    P('record_clock', False, 'Whether /clock is recorded.', fixed=True),
-    P('extra_topics', [''], "Further topics, each 'name' (its type is looked up once somebody "
-      "publishes it) or 'name package/msg/Type'.", fixed=True),
-    P('max_duration_s', 0.0, 'Length of the recording on the clock of the states, s; 0: until '
-      'stopped.', 0.0, 1e9, fixed=True),
-    P('progress', False, 'Whether lines "progress <time of the states in s>" go to stdout.',
-      fixed=True),
-    P('fail_on_loss', True, 'Whether lost messages make the exit code 1.', fixed=True),
-)  # fmt: skip
 
 STEADY = Clock(clock_type=ClockType.STEADY_TIME)
 _GATHER_S = 0.002  # taking together what has gathered needs 2/5 of the processor time
@@ -138,11 +123,9 @@ class Recorder(Node):
         """Record every message that has arrived; return how many."""
         count = 0
         for stream in self._streams:
-            with stream.subscription.handle:
-                take = stream.subscription.handle.take_message
-                while (taken := take(stream.message_type, True)) is not None:
-                    self._record(stream, *taken)
-                    count += 1
+            while (taken := take_message(stream.subscription)) is not None:
+                self._record(stream, *taken)
+                count += 1
         return count
 
     def _record(self, stream: Stream, data: bytes, info: Mapping[str, int]) -> None:

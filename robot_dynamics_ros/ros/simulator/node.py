@@ -37,14 +37,15 @@ from std_srvs.srv import SetBool, Trigger
 
 from robot_dynamics_ros.errors import PeerTimeoutError, RobotDynamicsError
 from robot_dynamics_ros.model.from_parameters import robot_from_parameters
+from robot_dynamics_ros.model.payload import payload_from_parameters
 from robot_dynamics_ros.model.robot_tree import RobotTree
 from robot_dynamics_ros.ros.conversions import JointStateWriter, ns_to_stamp
 from robot_dynamics_ros.ros.parameters import declare, on_set_parameters, values
+from robot_dynamics_ros.ros.rclpy_compat import take_message
 from robot_dynamics_ros.ros.simulator import parameters as declared
 from robot_dynamics_ros.ros.simulator.command_buffer import CommandBuffer
-from robot_dynamics_ros.simulation.pace import Pace
 from robot_dynamics_ros.simulation.plant import Plant
-from robot_dynamics_ros.simulation.run import SimulationRun
+from robot_dynamics_ros.simulation.run import Pace, SimulationRun
 from robot_dynamics_ros.spatial.scalar import Array
 
 LATCHED = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
@@ -78,7 +79,6 @@ class Simulator(Node):
         declare(self, self.PARAMETERS)
         self.finished = Future()
         self._given = self._read_parameters()
-        declared.check_choices(self._given)
         self._ready = False
         if self._given['robot'] or self._given['robot_description']:
             tree = self._robot('')
@@ -198,9 +198,8 @@ class Simulator(Node):
         """Empty the queues: what came before a state is published does not answer it."""
         self._inbox.expect()
         for subscription in self._commands:
-            with subscription.handle:
-                while subscription.handle.take_message(subscription.msg_type, False) is not None:
-                    self._superfluous += 1
+            while take_message(subscription) is not None:
+                self._superfluous += 1
 
     # Time ---------------------------------------------------------------------------------------
 
@@ -355,8 +354,7 @@ class Simulator(Node):
 
     def _check_change(self, changes: Mapping[str, Any]) -> None:
         merged = {**self._given, **changes}
-        declared.check_choices(merged)
-        self._run.check_payload(declared.payload_from_parameters(merged))
+        self._run.check_payload(payload_from_parameters(merged))
 
     def _apply_change(self, changes: Mapping[str, Any]) -> None:
         self._given = self._read_parameters()
@@ -365,5 +363,5 @@ class Simulator(Node):
             self._schedule_payload()
 
     def _schedule_payload(self) -> None:
-        payload = declared.payload_from_parameters(self._given)
+        payload = payload_from_parameters(self._given)
         self._run.schedule_payload(payload, self._given['payload_time_s'])

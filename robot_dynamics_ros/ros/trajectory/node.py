@@ -31,40 +31,8 @@ from robot_dynamics_ros.errors import PeerTimeoutError, RobotDynamicsError, Traj
 from robot_dynamics_ros.model.from_parameters import robot_from_parameters
 from robot_dynamics_ros.model.robot_tree import STANDARD_GRAVITY, RobotTree
 from robot_dynamics_ros.ros.conversions import JointStateReader, ns_to_stamp
-from robot_dynamics_ros.ros.parameters import ParameterSpec, declare, values
-from robot_dynamics_ros.ros.trajectory.plan import MOTION, NANO, SampledTrajectory, make_plan
-
-P = ParameterSpec
-
-ROBOT = (
-    P('robot', '', 'Name of a shipped robot; empty: take robot_description.', fixed=True),
-    P('robot_description', '', 'URDF text; empty: take the topic robot_description.', fixed=True),
-    P('limits_profile', '', 'Profile of joint limits of a shipped robot, if it has several.',
-      fixed=True),
-    P('prefix', '', "Prefix of a shipped robot's link and joint names.", fixed=True),
-)  # fmt: skip
-
-WHEN = (
-    P('start_time_s', 0.0, 'Time on the node clock at which the motion starts, s; 0: '
-      'start_delay_s from now.', 0.0, 1e10),
-    P('start_delay_s', 0.5, 'Time from sending to the start of the motion, s.', 0.0, 1e6),
-    P('controller', 'controller', 'Name of the controller node.'),
-    P('state_topic', 'joint_states', 'States in names and units of the model, from where the '
-      'motion begins: controller/reference behind a driver that has others.', fixed=True),
-    P('confirm', True, 'Whether to wait until the controller is active and has accepted; off for '
-      'controllers without ~/trajectory_status.'),
-    P('ready_services', [''], 'Trigger services that must succeed before, such as '
-      'recorder/ready.'),
-    P('simulator', 'simulator', 'Name of the simulator node.'),
-    P('unpause_simulator', False, 'Whether to let the simulator run once all is set.'),
-    P('end_simulator', False, "Whether to set the simulator's end_time_s to settle_s after the "
-      'motion.'),
-    P('settle_s', 0.5, 'Time the simulation goes on after the motion, s.', 0.0, 1e6),
-    P('timeout_s', 60.0, 'Longest wait for any one peer, s.', 0.1, 1e6),
-    P('exit_when_done', True, 'Whether the node ends once all is sent.'),
-)  # fmt: skip
-
-TRAJECTORY = (*ROBOT, *MOTION, *WHEN)
+from robot_dynamics_ros.ros.parameters import declare, values
+from robot_dynamics_ros.ros.trajectory.plan import NANO, TRAJECTORY, SampledTrajectory, make_plan
 
 STEADY = Clock(clock_type=ClockType.STEADY_TIME)
 LATCHED = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)

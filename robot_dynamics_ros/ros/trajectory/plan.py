@@ -12,59 +12,23 @@ import numpy as np
 
 from robot_dynamics_ros.constraints.curves import Circle, Curve, Line
 from robot_dynamics_ros.control.laws.control_law import Reference
-from robot_dynamics_ros.control.trajectories.chain import Chain
+from robot_dynamics_ros.control.trajectories.composed import Chain, Slowed
+from robot_dynamics_ros.control.trajectories.periodic import Sine
 from robot_dynamics_ros.control.trajectories.quintic import Quintic
-from robot_dynamics_ros.control.trajectories.sine import Sine
-from robot_dynamics_ros.control.trajectories.slowed import Slowed
 from robot_dynamics_ros.control.trajectories.tool_path import ToolPath, Undulating
 from robot_dynamics_ros.control.trajectories.trajectory import Trajectory, check_limits
 from robot_dynamics_ros.control.trajectories.trajectory_file import read_trajectory
-from robot_dynamics_ros.errors import ModelError, ParameterError, UnknownNameError
+from robot_dynamics_ros.errors import ModelError, ParameterError
 from robot_dynamics_ros.kinematics.tool_task import FourDofTask, FrameTask, ScaraTask, ToolTask
+from robot_dynamics_ros.model.from_parameters import NAMED_ROBOT
 from robot_dynamics_ros.model.kinematics import frame_pose
 from robot_dynamics_ros.model.robot_tree import RobotTree
-from robot_dynamics_ros.ros.parameters import ParameterSpec
+from robot_dynamics_ros.parameters import Parameter, checked, spread
 from robot_dynamics_ros.spatial.scalar import Array
 
-P = ParameterSpec
+P = Parameter
 NANO = 1_000_000_000
 _AT_START = 1e-6  # rad or m: no approach is needed
-
-#: What the arm does; each kind reads its own numbers.
-MOTION = (
-    P('kind', 'point', 'point, waypoints, sine, file (joints); circle, line (tool); none: nothing '
-      'is sent, for a law that follows no reference.'),
-    P('duration_s', 3.0, 'Duration of point and sine, s.', 1e-3, 1e6),
-    P('goal', [0.0], 'point: joint positions at the end, rad or m.'),
-    P('waypoints', [0.0], 'waypoints: joint positions one point after the other, rad or m; the '
-      'arm rests at each.'),
-    P('waypoint_times', [0.0], 'waypoints: time of each from the start, s.'),
-    P('file', '', 'file: YAML with the fields of a JointTrajectory that starts at time 0, such as '
-      'command excite writes.'),
-    P('amplitude', [0.1], 'sine: from the present position, rad or m (one for all or per joint).'),
-    P('frequency', [0.5], 'sine: Hz (one for all or per joint).'),
-    P('phase', [0.0], 'sine: rad (one for all or per joint).'),
-    P('center', [0.0, 0.0, 0.0], 'circle: in the base, m.'),
-    P('radius', 0.1, 'circle: m.', 1e-4, 100.0),
-    P('normal', [0.0, 0.0, 1.0], 'circle: its axis; it is run anticlockwise seen against it.'),
-    P('toward', [1.0, 0.0, 0.0], 'circle: direction from the centre to where it starts.'),
-    P('laps', 1.0, 'circle: how often it is run.', 1e-3, 1e6),
-    P('height', 0.0, 'circle, line: rise and fall along normal, m.', -10.0, 10.0),
-    P('waves', 1.0, 'circle, line: how often it rises and falls.', 0.0, 1e6),
-    P('line_to', [0.0, 0.0, 0.0], 'line: its end in the base, m; it starts where the tool is.'),
-    P('speed', 0.2, 'circle, line: along the curve, m/s.', 1e-4, 100.0),
-    P('ramp_s', 0.5, 'circle, line, sine: time of speeding up and of slowing down, s.', 1e-3, 1e3),
-    P('tool_frame', 'tool', 'circle, line: name of the frame that is led, its prefix included.'),
-    P('keep_tool_angle', True, 'circle, line: whether the tool keeps its present angle, else '
-      'tool_angle.'),
-    P('tool_angle', 0.0, 'circle, line: yaw of the SCARA\'s tool, pitch of the four-joint arm\'s, '
-      'rad.'),
-    P('approach_s', 2.0, 'Time to get from the present position to the start, if it is elsewhere, '
-      's.', 1e-2, 1e3),
-    P('speed_scale', 1.0, 'Part of its speed at which all of it is run, the approach included; '
-      '0.25 for a first try.', 0.01, 1.0),
-    P('sample_rate', 100.0, 'Points of the message per second, at full speed, Hz.', 1.0, 1e4),
-)  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,10 +63,8 @@ def make_plan(tree: RobotTree, given: Mapping[str, Any], q: Array) -> SampledTra
         ParameterError: A number does not fit.
         TrajectoryError: The motion leaves the reach or the limits; says where.
     """
-    kind = given['kind']
-    if kind not in KINDS:
-        raise UnknownNameError('trajectory kind', kind, (*KINDS, 'none'))
-    motion = KINDS[kind](tree, given, q)
+    given = checked(MOTION, given, tree.n)
+    motion = KINDS[given['kind']](tree, given, q)
     start = Reference(tree.n)
     motion.sample(0.0, start)
     parts: list[Trajectory] = [motion]
@@ -182,13 +144,13 @@ def tool_task(
     """Return what is asked of the tool besides its point.
 
     Args:
-        tree: The robot: the SCARA, the four-joint arm, or one with three or six joints.
+        tree: The robot: the SCARA, the four-joint arm, or any other.
         q: Present joint positions, shape (n,), rad or m.
         angle: Yaw (SCARA) or pitch (four-joint arm), rad; the present one if None.
         frame: Name of the tool's frame.
 
     Raises:
-        DescriptionError: The robot is none of these.
+        SingularityError: The tool cannot be led from there.
     """
     R = frame_pose(tree, q, frame).R_WF
     yaw = math.atan2(R[1, 0], R[0, 0]) if angle is None else angle
@@ -199,14 +161,11 @@ def tool_task(
     try:
         return FourDofTask(tree, float(q[1:].sum()) if angle is None else angle, frame)
     except ModelError:
-        return FrameTask(tree, R if tree.n == 6 else None, frame)
+        return FrameTask(tree, R, frame, q)
 
 
 def _per_joint(tree: RobotTree, given: Mapping[str, Any], name: str) -> Array:
-    value = given[name]
-    if len(value) not in (1, tree.n) or not np.isfinite(value).all():
-        raise ParameterError(name, list(value), f'give one finite number or {tree.n}')
-    return np.full(tree.n, value[0]) if len(value) == 1 else np.array(value, dtype=float)
+    return np.array(spread(given[name], tree.n))
 
 
 #: How each kind is made: from the robot, the parameters, the present joint positions.
@@ -218,3 +177,66 @@ KINDS: dict[str, Callable[[RobotTree, Mapping[str, Any], Array], Trajectory]] = 
     'circle': _circle,
     'line': _line,
 }
+
+#: What the arm does; each kind reads its own numbers.
+MOTION = (
+    P('kind', 'point', 'point, waypoints, sine, file (joints); circle, line (tool); none: '
+      'nothing is sent, for a law that follows no reference.', choices=(*KINDS, 'none')),
+    P('duration_s', 3.0, 'Duration of point and sine.', 0.001, 1e6, unit='s'),
+    P('goal', [0.0], 'point: joint positions at the end.', unit='rad or m', per_joint=True),
+    P('waypoints', [0.0], 'waypoints: joint positions one point after the other, rad or m; the '
+      'arm rests at each.'),
+    P('waypoint_times', [0.0], 'waypoints: time of each from the start.', unit='s'),
+    P('file', '', 'file: YAML with the fields of a JointTrajectory that starts at time 0, such '
+      'as command excite writes.'),
+    P('amplitude', [0.1], 'sine: from the present position.', unit='rad or m', per_joint=True),
+    P('frequency', [0.5], 'sine: Hz.', per_joint=True),
+    P('phase', [0.0], 'sine: rad.', per_joint=True),
+    P('center', [0.0, 0.0, 0.0], 'circle: in the base.', unit='m', size=3),
+    P('radius', 0.1, 'circle: m.', 0.0001, 100.0),
+    P('normal', [0.0, 0.0, 1.0], 'circle: its axis; it is run anticlockwise seen against it.',
+      size=3),
+    P('toward', [1.0, 0.0, 0.0], 'circle: direction from the centre to where it starts.', size=3),
+    P('laps', 1.0, 'circle: how often it is run.', 0.001, 1e6),
+    P('height', 0.0, 'circle, line: rise and fall along normal.', -10.0, 10.0, unit='m'),
+    P('waves', 1.0, 'circle, line: how often it rises and falls.', 0.0, 1e6),
+    P('line_to', [0.0, 0.0, 0.0], 'line: its end in the base, m; it starts where the tool is.',
+      size=3),
+    P('speed', 0.2, 'circle, line: along the curve.', 0.0001, 100.0, unit='m/s'),
+    P('ramp_s', 0.5, 'circle, line, sine: time of speeding up and of slowing down.', 0.001,
+      1000.0, unit='s'),
+    P('tool_frame', 'tool', 'circle, line: name of the frame that is led, its prefix included.'),
+    P('keep_tool_angle', True, 'circle, line: whether the tool keeps its present angle, else '
+      'tool_angle.'),
+    P('tool_angle', 0.0, "circle, line: yaw of the SCARA's tool, pitch of the four-joint "
+      "arm's.", unit='rad'),
+    P('approach_s', 2.0, 'Time to get from the present position to the start, if it is '
+      'elsewhere.', 0.01, 1000.0, unit='s'),
+    P('speed_scale', 1.0, 'Part of its speed at which all of it is run, the approach included; '
+      '0.25 for a first try.', 0.01, 1.0),
+    P('sample_rate', 100.0, 'Points of the message per second, at full speed.', 1.0, 10000.0,
+      unit='Hz'),
+)  # fmt: skip
+
+#: When it is sent, and who is waited for.
+WHEN = (
+    P('start_time_s', 0.0, 'Time on the node clock at which the motion starts, s; 0: '
+      'start_delay_s from now.', 0.0, 1e10),
+    P('start_delay_s', 0.5, 'Time from sending to the start of the motion.', 0.0, 1e6, unit='s'),
+    P('controller', 'controller', 'Name of the controller node.'),
+    P('state_topic', 'joint_states', 'States in names and units of the model, from where the '
+      'motion begins: controller/reference behind a driver that has others.', fixed=True),
+    P('confirm', True, 'Whether to wait until the controller is active and has accepted; off '
+      'for controllers without ~/trajectory_status.'),
+    P('ready_services', [''], 'Trigger services that must succeed before, such as '
+      'recorder/ready.'),
+    P('simulator', 'simulator', 'Name of the simulator node.'),
+    P('unpause_simulator', False, 'Whether to let the simulator run once all is set.'),
+    P('end_simulator', False, "Whether to set the simulator's end_time_s to settle_s after the "
+      'motion.'),
+    P('settle_s', 0.5, 'Time the simulation goes on after the motion.', 0.0, 1e6, unit='s'),
+    P('timeout_s', 60.0, 'Longest wait for any one peer.', 0.1, 1e6, unit='s'),
+    P('exit_when_done', True, 'Whether the node ends once all is sent.'),
+)  # fmt: skip
+
+TRAJECTORY = (*NAMED_ROBOT, *MOTION, *WHEN)

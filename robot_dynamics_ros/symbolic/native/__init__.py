@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Straight-line programs as machine code, through LLVM.
+"""Straight-line code as machine code, through LLVM.
 
-A traced program needs no compiler front end: every operation is one LLVM instruction, on a double
-or on a vector of them. ``call`` makes the function for one state, ``batch`` the one for blocks of
+It needs no compiler front end: every operation is one LLVM instruction, on a double
+or on a vector of them. ``functions`` makes the one for a state and the one for blocks of
 states, ``code`` compiles and loads them, ``backend`` hands them to the kernels.
 """
 

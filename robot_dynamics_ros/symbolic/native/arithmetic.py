@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The operations of a program as LLVM instructions, on doubles or on vectors of doubles."""
+"""Straight-line code as LLVM instructions, on doubles or on vectors of doubles."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -10,7 +11,7 @@ from llvmlite import ir
 
 from robot_dynamics_ros.symbolic.folding import Operand
 from robot_dynamics_ros.symbolic.native import LANES
-from robot_dynamics_ros.symbolic.program import Program
+from robot_dynamics_ros.symbolic.straight_line import StraightLineCode
 from robot_dynamics_ros.symbolic.trace import Traced
 
 DOUBLE = ir.DoubleType()
@@ -46,7 +47,7 @@ def each_lane(builder: ir.IRBuilder, function: ir.Function, x: ir.Value) -> ir.V
 
 
 class Arithmetic:
-    """Values of a program in one block of code.
+    """Values of straight-line code in one basic block.
 
     Args:
         builder: Where to write.
@@ -64,11 +65,13 @@ class Arithmetic:
     ) -> None:
         self._builder, self._kind, self._load, self._sincos = builder, kind, load, sincos
         self._values: dict[Traced, ir.Value] = {}
+        self._flags: tuple[str, ...] = FUSED
         self._circular: dict[Traced, tuple[ir.Value, ir.Value]] = {}
 
-    def run(self, program: Program) -> None:
-        """Write all operations of a program."""
-        for scalar in program.scalars:
+    def run(self, code: StraightLineCode) -> None:
+        """Write all operations of a code."""
+        self._flags = FUSED if code.fused else ()
+        for scalar in code.scalars:
             self._values[scalar] = self._value(scalar)
 
     def __getitem__(self, x: Operand) -> ir.Value:
@@ -83,7 +86,9 @@ class Arithmetic:
             return self._load(*scalar.operands)
         if operation in _INSTRUCTION:
             instruction: Any = getattr(self._builder, _INSTRUCTION[operation])
-            return instruction(*(self._values[x] for x in scalar.operands), flags=FUSED)
+            return instruction(*(self._values[x] for x in scalar.operands), flags=self._flags)
+        if operation == 'select':
+            return self._select(*(self._values[x] for x in scalar.operands))
         x = scalar.operands[0]
         if operation in ('sin', 'cos'):
             return self._sine_and_cosine(x)[operation == 'cos']
@@ -94,6 +99,12 @@ class Arithmetic:
         if self._kind is VECTOR:
             return each_lane(self._builder, function, self._values[x])
         return self._builder.call(function, [self._values[x]])
+
+    def _select(self, a: ir.Value, b: ir.Value, x: ir.Value, y: ir.Value) -> ir.Value:
+        builder = self._builder
+        otherwise = builder.fcmp_ordered('>=', a, b)
+        y = builder.select(otherwise, y, constant(self._kind, math.nan))
+        return builder.select(builder.fcmp_ordered('<', a, b), x, y)
 
     def _call(self, intrinsic: str, value: ir.Value) -> ir.Value:
         suffix = 'f64' if self._kind is DOUBLE else f'v{LANES}f64'

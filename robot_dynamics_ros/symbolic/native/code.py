@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Machine code of programs: compiled, loaded, and handed to Python."""
+"""Machine code: compiled, loaded, and handed to Python."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import llvmlite
 import llvmlite.binding as llvm
 import numpy as np
 
-from robot_dynamics_ros.symbolic.program import Program
+from robot_dynamics_ros.symbolic.straight_line import StraightLineCode
 
 _FAST_CALL = 0x80  # METH_FASTCALL among the flags of Python's method definitions
 _OPTIMIZATION = 2
@@ -38,11 +38,11 @@ def machine() -> str:
     return f'{llvm.get_process_triple()} {processor} llvmlite {llvmlite.__version__}'
 
 
-def compile_programs(programs: Iterable[Program], *, batch: bool = True) -> bytes:
-    """Compile programs for this processor; return an object file for :class:`MachineCode`.
+def compile_codes(codes: Iterable[StraightLineCode], *, batch: bool = True) -> bytes:
+    """Compile for this processor; return an object file for :class:`MachineCode`.
 
     Args:
-        programs: What to compile.
+        codes: What to compile.
         batch: Whether to make the functions for many states as well.
 
     Raises:
@@ -50,16 +50,15 @@ def compile_programs(programs: Iterable[Program], *, batch: bool = True) -> byte
     """
     from llvmlite import ir
 
-    from robot_dynamics_ros.symbolic.native.batch import define_batch
-    from robot_dynamics_ros.symbolic.native.call import define_call
+    from robot_dynamics_ros.symbolic.native.functions import define_batch, define_call
     from robot_dynamics_ros.symbolic.native.sincos import define_sincos
 
     module = ir.Module('kernels')
     sincos = define_sincos(module) if batch else None
-    for program in programs:
-        define_call(module, program)
+    for code in codes:
+        define_call(module, code)
         if sincos is not None:
-            define_batch(module, program, sincos)
+            define_batch(module, code, sincos)
     target = _target_machine()
     module.triple, module.data_layout = target.triple, str(target.target_data)
     return bytes(target.emit_object(llvm.parse_assembly(str(module))))
@@ -79,7 +78,7 @@ def _target_machine() -> Any:
 
 
 def _supply_outside_symbols() -> None:
-    """Give LLVM the addresses that the functions of ``call`` refer to."""
+    """Give LLVM the addresses that the functions of ``functions`` refer to."""
     python = ctypes.pythonapi
     functions = {
         'python_call': python.PyObject_CallFunctionObjArgs,
@@ -100,7 +99,7 @@ class MachineCode:
     """Functions of an object file, loaded.
 
     Args:
-        data: What :func:`compile_programs` returned, on a machine of the same kind.
+        data: What :func:`compile_codes` returned, on a machine of the same kind.
 
     Raises:
         RuntimeError: LLVM refuses.
@@ -117,7 +116,7 @@ class MachineCode:
         """Return the function for one state, ``(*inputs, *results)``.
 
         Args:
-            name: Of the program.
+            name: Of the straight-line code.
             fallback: ``fallback(function, *arguments)`` is called for arguments that are not
                 plain float64 arrays of the right shapes.
         """
@@ -132,7 +131,7 @@ class MachineCode:
         return owner.function
 
     def batch(self, name: str) -> Batch:
-        """Return the function for rows of arrays, see ``batch``; it lets other threads run."""
+        """Return the function for rows, see ``define_batch``; it lets other threads run."""
         function: Any = _BATCH(self._address(f'{name}_batch'))
         function.code = self  # stays loaded as long as it can be called
 

@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The controller's end of a driver: readings to states and efforts to commands, preallocated."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from robot_dynamics_ros.control.drivers.compensation import DriverCompensation
+from robot_dynamics_ros.control.drivers.conversion import DriverConversion
+from robot_dynamics_ros.control.drivers.filtered_derivative import FilteredDerivative
+from robot_dynamics_ros.errors import ParameterError
+from robot_dynamics_ros.model.robot_tree import RobotTree
+from robot_dynamics_ros.spatial.scalar import Array
+
+
+class DriverPort:
+    """Converts between a driver's units and order, and the model's.
+
+    Attributes:
+        names: What the driver calls each joint of the model.
+        order: Index in the model of each effort of a command, shape (n,).
+        q, v: The last reading, shape (n,), rad or m and rad/s or m/s, in the model's order.
+        command: The last command, shape (n,), in the driver's unit and order.
+        differentiates: Whether velocities are made of positions; readings have none then.
+
+    Args:
+        tree: The robot.
+        driver: The driver's profile in numbers; None: the model's own names and SI units.
+        joints: Order of the command for a driver without a profile; empty: the model's.
+
+    Raises:
+        UnknownNameError: A joint does not exist.
+        ParameterError: The order does not name every joint once.
+    """
+
+    def __init__(
+        self, tree: RobotTree, driver: DriverConversion | None = None, joints: Sequence[str] = ()
+    ) -> None:
+        self.driver = driver
+        self.names = tree.joint_names if driver is None else driver.names
+        self.order = command_order(joints, tree) if driver is None else driver.order
+        self.differentiates = driver is not None and driver.profile.state.cutoff_hz is not None
+        self.q: Array = np.zeros(tree.n)
+        self.v: Array = np.zeros(tree.n)
+        self.command: Array = np.zeros(tree.n)
+        if driver is not None:
+            self._offset = driver.effort_offset[self.order]
+            self._scale = driver.effort_scale[self.order]
+
+    def read(self, x: Array, y: Array) -> None:
+        """Take over a reading into ``q`` and, unless differentiated, ``v``.
+
+        Args:
+            x: Positions, shape (n,), in the driver's unit and the model's order.
+            y: Velocities, likewise; not looked at if they are differentiated.
+        """
+        driver = self.driver
+        if driver is None:
+            self.q[:], self.v[:] = x, y
+            return
+        np.subtract(x, driver.position_zero, out=self.q)
+        self.q *= driver.position_scale
+        if not self.differentiates:
+            np.multiply(y, driver.velocity_scale, out=self.v)
+
+    def motor_effort(
+        self, measured: Array, q: Array, v: Array, compensation: DriverCompensation | None = None
+    ) -> Array:
+        """Return what the motors give, new array, shape (n,), N m or N; NaN if unknown.
+
+        Args:
+            measured: What the driver says of them, shape (n,), N m or N.
+            q: Positions then, shape (n,), rad or m.
+            v: Velocities then, shape (n,), rad/s or m/s.
+            compensation: What the driver compensates by itself.
+        """
+        report = 'total' if self.driver is None else self.driver.profile.state.effort
+        if report == 'without_compensation' and compensation is not None:
+            return measured + compensation.update(q, v)
+        return measured.copy() if report != 'none' else np.full(len(measured), np.nan)
+
+    def measured_effort(self, z: Array) -> Array:
+        """Return a reading of efforts, in the driver's unit, as N m or N."""
+        return z if self.driver is None else self.driver.measured_effort(z)
+
+    def write(self, effort: Array) -> None:
+        """Turn efforts, shape (n,), N m or N in the model's order, into ``command``."""
+        np.take(effort, self.order, out=self.command, mode='clip')
+        if self.driver is not None:
+            self.command += self._offset
+            self.command /= self._scale
+
+    def effort_of_command(self, command: Array) -> Array:
+        """Return the efforts, N m or N in the model's order, of a command, new array, (n,)."""
+        ordered = np.empty(len(command))
+        ordered[self.order] = command
+        return ordered if self.driver is None else self.driver.commanded_effort(ordered)
+
+
+def velocity_filter(n: int, driver: DriverConversion | None) -> FilteredDerivative | None:
+    """Return what makes n velocities of positions, if a driver's profile asks for it."""
+    if driver is None or driver.profile.state.cutoff_hz is None:
+        return None
+    state = driver.profile.state
+    return FilteredDerivative(n, float(state.cutoff_hz or 0.0), state.timeout_s)
+
+
+def command_order(joints: Sequence[str], tree: RobotTree) -> Array:
+    """Return the model index of each commanded joint, shape (n,); refuse an incomplete list."""
+    names = [name for name in joints if name] or list(tree.joint_names)
+    order = [tree.joint_index(name) for name in names]
+    if sorted(order) != list(range(tree.n)):
+        known = ', '.join(tree.joint_names)
+        raise ParameterError('joints', names, f'must name each of {known} once')
+    return np.array(order, dtype=np.intp)

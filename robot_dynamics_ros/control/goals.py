@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A goal that somebody waits for, as in control_msgs/action/FollowJointTrajectory.
+
+One goal is followed at a time; a new one, or a trajectory, replaces it. A goal that breaks a rule
+leaves alone what runs.
+
+Accelerations are not measured, so their tolerances are not checked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from robot_dynamics_ros.control.loop import ControlLoop
+from robot_dynamics_ros.control.trajectories.message_arrays import read_trajectory
+from robot_dynamics_ros.control.trajectories.reference_generator import Prepared, ReferenceSnapshot
+from robot_dynamics_ros.control.trajectories.tolerances import (
+    TOLERANCES,
+    JointTolerances,
+    Outcome,
+    ResultCode,
+    TrajectoryWatch,
+    goal_time,
+)
+from robot_dynamics_ros.errors import RefusedGoalError, RobotDynamicsError, TrajectoryError
+from robot_dynamics_ros.model.robot_tree import RobotTree
+from robot_dynamics_ros.parameters import Parameter
+
+#: What holds for goals that do not say otherwise.
+GOALS = (
+    *TOLERANCES,
+    Parameter('action_feedback_period', 0.05, 'Time between two feedbacks of the action.', 0.001,
+              10.0, unit='s'),
+)  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class PreparedGoal:
+    """A goal that was checked and can be followed at once."""
+
+    prepared: Prepared
+    watch: TrajectoryWatch
+    feedback_period: float
+
+
+class GoalTracker:
+    """Compares the goal that is followed with what the loop does, and says how it ended.
+
+    Attributes:
+        active: Whether a goal is being followed.
+
+    Args:
+        loop: The loop that follows it.
+    """
+
+    def __init__(self, loop: ControlLoop) -> None:
+        self.active = False
+        self._loop = loop
+
+    def begin(self, goal: PreparedGoal, ended: Callable[[Outcome], None]) -> None:
+        """Follow a goal in place of another one.
+
+        Args:
+            goal: The goal.
+            ended: Called once with how it ended.
+
+        Raises:
+            RefusedGoalError: It cannot be followed any more; the other one is still followed.
+        """
+        try:
+            self._loop.commit(goal.prepared)
+        except TrajectoryError as error:
+            raise _refusal(error) from error
+        self.abort('replaced by a new goal')
+        goal.watch.duration = self._loop.progress[1]
+        self._watch, self._ended, self._period = goal.watch, ended, goal.feedback_period
+        self._changes, self._next_feedback, self.active = self._loop.changes, 0.0, True
+
+    def judge(self) -> None:
+        """Look at the last tick; after a violated tolerance the arm stays where it is."""
+        loop = self._loop
+        if loop.changes != self._changes:
+            self.abort('the loop started anew: a gap or a jump in the time of the states')
+            return
+        outcome = self._watch.verdict(loop.progress[0], loop.reference, loop.q, loop.v)
+        if outcome is None:
+            return
+        self._end(outcome)
+        if outcome.code is not ResultCode.SUCCESSFUL:
+            loop.hold_here()
+
+    def feedback_due(self) -> bool:
+        """Return whether it is time for a feedback, once for each."""
+        if not self.active or self._loop.progress[0] < self._next_feedback:
+            return False
+        self._next_feedback = self._loop.progress[0] + self._period
+        return True
+
+    def cancel(self) -> None:
+        """Bring the reference to rest, and end the goal as cancelled."""
+        self._loop.hold()
+        reason = 'canceled: the arm comes to rest and holds'
+        self._end(Outcome(ResultCode.INVALID_GOAL, reason, canceled=True))
+
+    def abort(self, reason: str) -> None:
+        """End the goal, if there is one, because of something else than its tolerances."""
+        if self.active:
+            self._end(Outcome(ResultCode.INVALID_GOAL, reason))
+
+    def _end(self, outcome: Outcome) -> None:
+        self.active = False
+        self._ended(outcome)
+
+
+def prepare_goal(
+    loop: ControlLoop, moment: ReferenceSnapshot, request: Any, given: Mapping[str, Any]
+) -> PreparedGoal:
+    """Check a goal and make it ready; may run in a thread beside the ticks.
+
+    Args:
+        loop: The loop that shall follow it.
+        moment: When it arrived.
+        request: control_msgs/action/FollowJointTrajectory_Goal, whoever made it.
+        given: Parameters by name, those of ``GOALS`` among them.
+
+    Raises:
+        RefusedGoalError: It breaks a rule; says which, with its code.
+    """
+    if request.multi_dof_trajectory.points:
+        raise RefusedGoalError(ResultCode.INVALID_GOAL, 'multi_dof_trajectory is not supported')
+    try:
+        watch = _watch(loop.tree, request, given)
+        points, start_ns = read_trajectory(request.trajectory, loop.tree.joint_names)
+    except RobotDynamicsError as error:
+        raise _refusal(error, of_names=True) from error
+    if points is None:
+        raise RefusedGoalError(
+            ResultCode.INVALID_GOAL, 'the trajectory has no points; cancel the goal to stop'
+        )
+    try:
+        prepared = loop.prepare(moment, points, start_ns)
+    except TrajectoryError as error:
+        raise _refusal(error) from error
+    return PreparedGoal(prepared, watch, given['action_feedback_period'])
+
+
+def _watch(tree: RobotTree, request: Any, given: Mapping[str, Any]) -> TrajectoryWatch:
+    """Return the tolerances of a goal."""
+    names = tree.joint_names
+    path = JointTolerances.of(
+        names, given['path_tolerance'], (), _by_joint(request.path_tolerance)
+    )
+    end = JointTolerances.of(
+        names,
+        given['goal_tolerance'],
+        given['stopped_velocity_tolerance'],
+        _by_joint(request.goal_tolerance),
+    )
+    asked = request.goal_time_tolerance
+    late = goal_time(asked.sec + 1e-9 * asked.nanosec, given['goal_time_tolerance'])
+    return TrajectoryWatch(names, tree.prismatic, path, end, late, duration=0.0)
+
+
+def _by_joint(tolerances: Any) -> dict[str, tuple[float, float]]:
+    return {tolerance.name: (tolerance.position, tolerance.velocity) for tolerance in tolerances}
+
+
+def _refusal(error: RobotDynamicsError, *, of_names: bool = False) -> RefusedGoalError:
+    """Return an error with the code of the action."""
+    culprit = str(getattr(error, 'culprit', ''))
+    code = ResultCode.INVALID_GOAL
+    if of_names and culprit.startswith('joint'):
+        code = ResultCode.INVALID_JOINTS
+    elif culprit == 'header.stamp':
+        code = ResultCode.OLD_HEADER_TIMESTAMP
+    return RefusedGoalError(code, str(error))

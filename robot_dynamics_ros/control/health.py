@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How a session is doing, summed up from time to time: what /diagnostics tells."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from robot_dynamics_ros.control.modes import SessionMode
+from robot_dynamics_ros.control.session import ControllerSession
+
+_RING = 8192
+
+
+@dataclass(frozen=True)
+class HealthReport:
+    """How a session is doing.
+
+    Attributes:
+        level: 'ok', 'warning' or 'error'.
+        message: One line.
+        values: Figures and counts by name.
+    """
+
+    level: str
+    message: str
+    values: dict[str, Any]
+
+
+class SessionHealth:
+    """Counts commands cheaply and sums up when asked."""
+
+    def __init__(self) -> None:
+        self._latency_ns = np.zeros(_RING, dtype=np.int64)
+        self._stamps_ns = np.zeros(_RING, dtype=np.int64)
+        self._ticks = self._reported = 0
+
+    def count(self, stamp_ns: int, latency_ns: int) -> None:
+        """Note one command: the stamp it answers, and the time from callback to publication."""
+        slot = self._ticks % _RING
+        self._latency_ns[slot] = latency_ns
+        self._stamps_ns[slot] = stamp_ns
+        self._ticks += 1
+
+    def report(self, session: ControllerSession) -> HealthReport:
+        """Return what happened since the last call."""
+        fresh = min(self._ticks - self._reported, _RING)
+        self._reported = self._ticks
+        known = {'commands': self._ticks, 'state_timeouts': session.timeouts}
+        return HealthReport(*_verdict(session), known | self._timing(fresh) | _safety(session))
+
+    def _timing(self, fresh: int) -> dict[str, Any]:
+        if fresh < 2:
+            return {}
+        last = (self._ticks - 1 - np.arange(fresh)) % _RING
+        latency = np.sort(self._latency_ns[last]) * 1e-3
+        steps = -np.diff(self._stamps_ns[last]) * 1e-9
+        mean = float(steps.mean())
+        return {
+            'rate_hz': f'{1.0 / mean:.1f}' if mean > 0.0 else 'time jumped',
+            'period_jitter_ms': f'{1e3 * float(steps.std()):.3f}',
+            'latency_p50_us': f'{latency[fresh // 2]:.0f}',
+            'latency_p99_us': f'{latency[int(0.99 * (fresh - 1))]:.0f}',
+        }
+
+
+def _safety(session: ControllerSession) -> dict[str, Any]:
+    loop = session.loop
+    limiter, names = loop.limiter, loop.tree.joint_names
+    counts = {
+        'saturated': limiter.saturated,
+        'rate_limited': limiter.rate_limited,
+        'non_finite': limiter.non_finite,
+        'limit_guard': loop.guard.active,
+    }
+    listed = {
+        key: ', '.join(f'{name}: {int(x)}' for name, x in zip(names, row, strict=True) if x)
+        for key, row in counts.items()
+    }
+    refused = {
+        f'states {verdict.value}': count
+        for verdict, count in loop.monitor.counts.items()
+        if count and not verdict.usable
+    }
+    return {
+        'law': loop.law.name,
+        'following': 'trajectory' if loop.moving else 'hold',
+        **loop.law.status(),
+        **{key: value or 'none' for key, value in listed.items()},
+        **refused,
+    }
+
+
+def _verdict(session: ControllerSession) -> tuple[str, str]:
+    loop, mode = session.loop, session.mode
+    if mode is SessionMode.FAULTED:
+        return 'error', f'stopped by an error: {session.fault}'
+    if mode is SessionMode.STOPPED:
+        return 'error', f'no states: {loop.settings.stop_action}'
+    if mode in (SessionMode.INACTIVE, SessionMode.ENDED):
+        return 'ok', 'inactive'
+    if np.any(np.abs(loop.effort) >= loop.limiter.limits):
+        return 'warning', 'effort at its limit'
+    return 'ok', f'active: {loop.law.name}'

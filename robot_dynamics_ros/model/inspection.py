@@ -1,0 +1,204 @@
+# SPDX-License-Identifier: Apache-2.0
+"""All that is wrong or suspicious with a description, and the figures of its links and joints."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+import numpy as np
+
+from robot_dynamics_ros.description.robot_description import Joint, RobotDescription
+from robot_dynamics_ros.errors import DescriptionError, ModelError, UnknownNameError
+from robot_dynamics_ros.model.check_joints import JointReport, check_joint
+from robot_dynamics_ros.model.check_links import LinkReport, link_findings, report_link
+from robot_dynamics_ros.model.findings import Finding, error, warning
+from robot_dynamics_ros.model.limits import EffortLimit
+from robot_dynamics_ros.model.topology import MOVING, find_root
+from robot_dynamics_ros.spatial.scalar import Array
+
+
+@dataclass(frozen=True)
+class ModelCheck:
+    """What is known of a robot, and what is wrong with it.
+
+    Attributes:
+        robot: The robot's name; '' if its file cannot be read.
+        links: The links that have an <inertial>, in the order of the file.
+        joints: The moving joints, in the order of the file.
+        findings: Errors first, then warnings.
+    """
+
+    robot: str
+    links: tuple[LinkReport, ...]
+    joints: tuple[JointReport, ...]
+    findings: tuple[Finding, ...]
+
+    @property
+    def errors(self) -> tuple[Finding, ...]:
+        """What keeps ``load_robot(strict=True)`` from loading the robot."""
+        return tuple(f for f in self.findings if f.severity == 'error')
+
+    @property
+    def warnings(self) -> tuple[Finding, ...]:
+        """What is legal but suspicious."""
+        return tuple(f for f in self.findings if f.severity == 'warning')
+
+    @property
+    def moving_mass(self) -> float:
+        """Mass of all links that move, kg."""
+        return sum(link.mass for link in self.links if link.moved_by)
+
+    def and_also(self, findings: Iterable[Finding]) -> ModelCheck:
+        """Return the check with more findings."""
+        return replace(self, findings=_errors_first([*self.findings, *findings]))
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain lists, numbers and strings for JSON; None for what is not finite."""
+        return {
+            'robot': self.robot,
+            'moving_mass': _plain(self.moving_mass),
+            'links': [_plain(link) for link in self.links],
+            'joints': [_plain(joint) for joint in self.joints],
+            'findings': [finding_as_dict(finding) for finding in self.findings],
+        }
+
+
+def finding_as_dict(finding: Finding) -> dict[str, str]:
+    """Return severity, culprit, problem and remedy."""
+    return {name: getattr(finding, name) for name in ('severity', 'culprit', 'problem', 'remedy')}
+
+
+def inspect(
+    description: RobotDescription,
+    faults: Iterable[DescriptionError] = (),
+    effort_limit: EffortLimit = None,
+    passive: Collection[str] = (),
+) -> ModelCheck:
+    """Return all that is wrong or suspicious with a description.
+
+    Args:
+        description: As written, or with its uncontrolled joints fixed.
+        faults: Those that its reading told.
+        effort_limit: As for :func:`~robot_dynamics_ros.model.load.load_robot`.
+        passive: Joints without a drive, which need neither effort limit nor friction.
+    """
+    told = list(faults)
+    find_root(description, told.append)
+    findings = [error(fault, fatal=True) for fault in told]
+    links, found = _check_links(description)
+    findings += found
+    joints: list[JointReport] = []
+    for joint in description.joints:
+        if joint.kind in MOVING:
+            report, found = check_joint(joint, effort_limit, passive=joint.name in passive)
+            joints.append(report)
+            findings += found
+    return ModelCheck(description.name, tuple(links), tuple(joints), _errors_first(findings))
+
+
+def unknown_joints(
+    effort_limit: EffortLimit, description: RobotDescription
+) -> list[UnknownNameError]:
+    """Return an error for every effort limit of a joint that does not exist or move."""
+    if not isinstance(effort_limit, Mapping):
+        return []
+    known = {joint.name for joint in description.joints if joint.kind in MOVING}
+    return [
+        UnknownNameError('joint in effort_limit', name, known)
+        for name in effort_limit
+        if name not in known
+    ]
+
+
+def _errors_first(findings: list[Finding]) -> tuple[Finding, ...]:
+    return tuple(sorted(findings, key=lambda finding: finding.severity))  # stable
+
+
+def _movers(description: RobotDescription) -> dict[str, Joint | None]:
+    """Return the moving joint that carries each link, None in the base or in a broken tree."""
+    above = {joint.child: joint for joint in description.joints}
+    movers: dict[str, Joint | None] = {}
+    for link in description.links:
+        passed, name = [], link.name
+        joint = above.get(name)
+        while joint is not None and joint.kind not in MOVING and name not in movers:
+            passed.append(name)
+            movers[name] = None  # until it is known; ends a loop
+            name = joint.parent
+            joint = above.get(name)
+        mover = movers.get(name, joint)
+        movers.update(dict.fromkeys([*passed, name], mover))
+    return movers
+
+
+def _check_links(description: RobotDescription) -> tuple[list[LinkReport], list[Finding]]:
+    """Return the figures of the links with an <inertial> and the findings on all links."""
+    movers = _movers(description)
+    hanging: dict[str, list[Array]] = {link.name: [] for link in description.links}
+    for joint in description.joints:
+        if joint.parent in hanging and all(map(math.isfinite, joint.origin.xyz)):
+            hanging[joint.parent].append(np.array(joint.origin.xyz))
+    lengths = [float(np.linalg.norm(p)) for points in hanging.values() for p in points]
+    longest = max(lengths, default=0.0)
+    reports: list[LinkReport] = []
+    findings: list[Finding] = []
+    carried = set()
+    for link in description.links:
+        if link.inertial is None:
+            continue
+        mover = movers[link.name]
+        if link.inertial.is_nothing and (mover is None or mover.child != link.name):
+            findings.append(_frame_with_inertial(link.name))
+            continue
+        report = report_link(link, mover.name if mover else '')
+        reports.append(report)
+        found = link_findings(link, report, hanging[link.name], longest)
+        if mover:
+            carried.add(mover.name)
+            findings += found
+        else:
+            findings += [_unused(finding) for finding in found]
+    for joint in description.joints:
+        if joint.kind in MOVING and joint.child in movers and joint.name not in carried:
+            findings.append(error(_missing_inertial(joint)))
+    return reports, findings
+
+
+def _missing_inertial(joint: Joint) -> ModelError:
+    """Return the error that the body of a moving joint has no mass."""
+    return ModelError(
+        f'link {joint.child!r}',
+        'has no <inertial>, nor has a link fixed to it',
+        f'joint {joint.name!r} moves it: give its mass and inertia',
+    )
+
+
+def _frame_with_inertial(link: str) -> Finding:
+    return warning(
+        f'link {link!r}',
+        'has an <inertial> of mass 0 and inertia 0',
+        'it is read as a mere frame; leave the <inertial> out',
+    )
+
+
+def _unused(finding: Finding) -> Finding:
+    """Return a finding on a link of the base, whose inertia does not matter, as a warning."""
+    return warning(
+        finding.culprit, finding.problem, f'{finding.remedy} (not used: the link does not move)'
+    )
+
+
+def _plain(value: Any) -> Any:
+    """Return dataclasses, arrays and numbers as what JSON knows."""
+    if isinstance(value, (LinkReport, JointReport)):
+        return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
+    if isinstance(value, np.ndarray):
+        return [_plain(item) for item in value.tolist()]
+    if isinstance(value, list):
+        return [_plain(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value

@@ -1,0 +1,196 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The door of this room: from a file to a robot or a mechanism, judged on the way."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from robot_dynamics_ros.description.robot_description import RobotDescription
+from robot_dynamics_ros.description.urdf import read_description
+from robot_dynamics_ros.errors import DescriptionError, MechanismError
+from robot_dynamics_ros.model.build import build_tree
+from robot_dynamics_ros.model.build_mechanism import build_mechanism
+from robot_dynamics_ros.model.check_joints import check_joint
+from robot_dynamics_ros.model.findings import Finding
+from robot_dynamics_ros.model.inspection import inspect, unknown_joints
+from robot_dynamics_ros.model.limits import EffortLimit
+from robot_dynamics_ros.model.mass_check import mass_matrix_fault, sampled_positions
+from robot_dynamics_ros.model.mechanism import Mechanism
+from robot_dynamics_ros.model.mechanism_file import MechanismFile, read_mechanism_file
+from robot_dynamics_ros.model.robot_tree import STANDARD_GRAVITY, RobotTree, vector
+from robot_dynamics_ros.model.selection import MimicMode, Wanted, grounded, select
+from robot_dynamics_ros.model.topology import MOVING, find_root
+
+
+def load_robot(
+    path_or_xml: str | os.PathLike[str],
+    gravity: Any = STANDARD_GRAVITY,
+    *,
+    effort_limit: EffortLimit = None,
+    mappings: Mapping[str, str] | None = None,
+    joints: Sequence[str] | None = None,
+    base: str = '',
+    tip: str = '',
+    locked: Mapping[str, float] | None = None,
+    mimic: MimicMode = 'couple',
+    strict: bool = False,
+) -> RobotTree:
+    """Load a robot from URDF text, a URDF file or a xacro file.
+
+    Refused is what makes the mathematics of the controlled joints wrong or unsafe: a mass matrix
+    that is not positive definite at sampled configurations, a negative mass, a joint without an
+    effort limit, numbers that are none. All else that ``check_model`` complains about is told in
+    ``remarks``, and so is every fault of what is locked or does not move.
+
+    Args:
+        path_or_xml: URDF text, or the path of a ``.urdf`` or ``.xacro`` file.
+        gravity: Free-fall acceleration in the base frame, shape (3,), m/s^2.
+        effort_limit: Limit in N m or N where the file gives none or 0: one number for all such
+            joints, or a number by joint name (which also replaces a limit of the file).
+        mappings: Arguments of a xacro file.
+        joints: The joints to control; all that are not locked if None. Every other joint is
+            locked and its links are lumped.
+        base: With ``tip``, control the joints between two links as well; the root if empty.
+        tip: The link at the end of that chain.
+        locked: Positions of locked joints, rad or m; otherwise 0 or the nearest limit.
+        mimic: Joints that follow others are coupled to them ('couple'): their inertia and
+            friction are carried to the leader. Or they are locked ('lock').
+        strict: Refuse every error that ``check_model`` finds.
+
+    Returns:
+        The robot as frozen arrays, joints in the order of the file, parents first.
+
+    Raises:
+        DescriptionError: The text is malformed, or its links and joints form no tree.
+        ModelError: The robot is refused; names the element, the number and the remedy.
+        ConfigurationError: The chosen joints contradict each other or the robot.
+        UnknownNameError: There is no joint or link of a name that was given.
+        ShapeError, NonFiniteError: Gravity is no vector of three finite numbers.
+        MissingDependencyError: A xacro file was given and xacro is not installed.
+    """
+    faults: list[DescriptionError] = []
+    description = read_description(path_or_xml, mappings, faults.append)
+    wanted = Wanted(joints, base, tip, locked, mimic)
+    return _tree(description, faults, vector('gravity', gravity), effort_limit, wanted, strict)
+
+
+def load_mechanism(
+    urdf: str | os.PathLike[str],
+    loops_yaml: str | os.PathLike[str],
+    gravity: Any = STANDARD_GRAVITY,
+    *,
+    effort_limit: EffortLimit = None,
+    mappings: Mapping[str, str] | None = None,
+) -> Mechanism:
+    """Load a closed-loop mechanism: the URDF of a spanning tree and a file of its loops.
+
+    Args:
+        urdf: URDF text, or the path of a ``.urdf`` or ``.xacro`` file.
+        loops_yaml: Mechanism file, path or text; see ``mechanism_file``.
+        gravity: Free-fall acceleration in the base frame, shape (3,), m/s^2.
+        effort_limit: Limit in N m or N of driven joints where the URDF gives none or 0: one
+            number, or a number by joint name. Joints without a drive need none.
+        mappings: Arguments of a xacro file.
+
+    Returns:
+        The mechanism, assembled once on its declared branch.
+
+    Raises:
+        DescriptionError: The URDF is malformed or no tree.
+        ModelError: The robot is refused, as by :func:`load_robot`.
+        MechanismError: The mechanism file has a wrong key, name or number of equations or
+            coordinates, or the mechanism cannot be assembled; names the culprit.
+        SingularityError: The declared assembly is singular.
+    """
+    file = read_mechanism_file(loops_yaml)
+    faults: list[DescriptionError] = []
+    description = read_description(urdf, mappings, faults.append)
+    passive = passive_joints(description, file, effort_limit)
+    given = vector('gravity', gravity)
+    tree = _tree(description, faults, given, effort_limit, Wanted(), passive=passive)
+    if tree.coupling is not None:
+        raise MechanismError(
+            f'robot {tree.name!r}',
+            'has both loops and mimic joints',
+            'declare the coupling as a closed_form, or make the joints fixed',
+        )
+    undriven = np.isin(tree.joint_names, list(passive))
+    limits = np.where(undriven, 0.0, tree.effort_limit)
+    return build_mechanism(tree.with_changes(effort_limit=limits), file)
+
+
+def passive_joints(
+    description: RobotDescription, file: MechanismFile, effort_limit: EffortLimit
+) -> frozenset[str]:
+    """Return the joints that nothing gives an effort limit, and no drive of a mechanism needs."""
+    named = effort_limit if isinstance(effort_limit, Mapping) else ()
+    return frozenset(
+        joint.name
+        for joint in description.joints
+        if joint.kind in MOVING
+        and not (joint.limit is not None and joint.limit.effort)
+        and joint.name not in named
+        and joint.name not in file.limited_joints
+    )
+
+
+def _tree(
+    description: RobotDescription,
+    faults: list[DescriptionError],
+    gravity: Any,
+    effort_limit: EffortLimit,
+    wanted: Wanted,
+    strict: bool = False,
+    passive: Collection[str] = (),
+) -> RobotTree:
+    """Judge a description and build its tree; see :func:`load_robot`."""
+    if strict:
+        _refuse(inspect(description, faults, effort_limit, passive).errors)
+    written = {joint.name: joint for joint in description.joints}
+    description, remarks = grounded(description)
+    try:
+        root = find_root(description)
+    except DescriptionError as error:
+        raise (faults or [error])[0] from None
+    assert root is not None  # every fault has raised
+    for unknown in unknown_joints(effort_limit, description):
+        raise unknown
+    chosen = select(description, wanted)
+    check = inspect(chosen.description, (), effort_limit, passive)
+    _refuse(finding for finding in check.errors if finding.fatal)
+    tree = build_tree(chosen.description, root, gravity, effort_limit, chosen.followers)
+    _refuse_unreadable(tree, chosen.description, faults)
+    if fault := mass_matrix_fault(tree, sampled_positions(tree)):
+        raise fault
+    at_zero = np.clip(0.0, tree.position_lower, tree.position_upper)
+    if singular := mass_matrix_fault(tree, at_zero[np.newaxis]):
+        remarks = (*remarks, f'near the zero position: {singular}')
+    of_locked = [check_joint(written[name], 1.0)[1] for name in chosen.locked]
+    findings = [f for found in of_locked for f in found if f.severity == 'error']
+    told = [*remarks, *chosen.remarks, *map(str, [*faults, *findings, *check.findings])]
+    return replace(tree, locked=dict(chosen.locked), remarks=tuple(dict.fromkeys(told)))
+
+
+def _refuse(findings: Iterable[Finding]) -> None:
+    for finding in findings:
+        assert finding.fault is not None  # errors have one
+        raise finding.fault
+
+
+def _refuse_unreadable(
+    tree: RobotTree, description: RobotDescription, faults: list[DescriptionError]
+) -> None:
+    """Raise the first fault of the text that concerns what moves, or has come into the numbers."""
+    still = [f'link {name!r}' for name, frame in tree.frames.items() if frame.body < 0]
+    still += [f'joint {joint.name!r}' for joint in description.joints if joint.kind == 'fixed']
+    guilty = [fault for fault in faults if not fault.culprit.startswith(tuple(still))]
+    numbers = [value for value in vars(tree).values() if isinstance(value, np.ndarray)]
+    if not guilty and any(np.isnan(value).any() for value in numbers):
+        guilty = faults
+    for fault in guilty:
+        raise fault

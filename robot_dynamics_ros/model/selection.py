@@ -1,0 +1,260 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which joints are controlled, which follow them, and where the others are locked."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from robot_dynamics_ros.description.robot_description import (
+    Joint,
+    Limit,
+    Mimic,
+    Pose,
+    RobotDescription,
+)
+from robot_dynamics_ros.description.urdf_patch import fix_joints
+from robot_dynamics_ros.errors import ConfigurationError, NonFiniteError, UnknownNameError
+from robot_dynamics_ros.model.limits import joint_limit, unit_axis
+from robot_dynamics_ros.model.topology import MOVING
+from robot_dynamics_ros.spatial.rotation import (
+    roll_pitch_yaw,
+    rotation_about,
+    rotation_from_rpy,
+)
+
+MimicMode = Literal['couple', 'lock']
+
+#: Kinds of joints with several degrees of freedom, of a base that is free in the world.
+FREE = ('floating', 'planar')
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What a caller says of the joints; see :func:`~robot_dynamics_ros.model.load.load_robot`."""
+
+    joints: Sequence[str] | None = None
+    base: str = ''
+    tip: str = ''
+    locked: Mapping[str, float] | None = None
+    mimic: MimicMode = 'couple'
+
+
+@dataclass(frozen=True)
+class Selection:
+    """A description in which only controlled joints and their followers move.
+
+    Attributes:
+        description: All other joints are of kind 'fixed', where they are locked.
+        followers: The independent joint that each follower follows, by the follower's name.
+        locked: Positions of the locked joints, rad or m.
+        remarks: What was decided without being asked for.
+    """
+
+    description: RobotDescription
+    followers: Mapping[str, Mimic]
+    locked: Mapping[str, float]
+    remarks: tuple[str, ...]
+
+
+def grounded(description: RobotDescription) -> tuple[RobotDescription, tuple[str, ...]]:
+    """Return a description whose free joints are fixed, and a remark on each."""
+    poses = {joint.name: joint.origin for joint in description.joints if joint.kind in FREE}
+    remarks = tuple(
+        f'joint {joint.name!r}: is of type {joint.kind!r}; link {joint.child!r} is taken as fixed '
+        f'to {joint.parent!r}'
+        for joint in description.joints
+        if joint.name in poses
+    )
+    return _fixed(description, poses), remarks
+
+
+def select(description: RobotDescription, wanted: Wanted) -> Selection:
+    """Choose the joints to control; couple or lock the followers, and lock the rest.
+
+    Args:
+        description: One tree without free joints.
+        wanted: What the caller says.
+
+    Raises:
+        UnknownNameError: There is no such joint or link; lists those that exist.
+        ConfigurationError: No joint is left, one is both controlled and locked, a follower is to
+            be controlled, or the tip does not hang on the base.
+        NonFiniteError: A position is not finite.
+    """
+    moving = {joint.name: joint for joint in description.joints if joint.kind in MOVING}
+    given = dict(wanted.locked or {})
+    _check_locked(given, moving)
+    if wanted.mimic not in ('couple', 'lock'):
+        raise UnknownNameError('treatment of mimic joints', wanted.mimic, ('couple', 'lock'))
+    leaders = {name: _leader(joint, moving) for name, joint in moving.items() if joint.mimic}
+    controlled = _controlled(description, wanted, moving, leaders)
+    followers, locked, remarks = {}, dict[str, float](), []
+    for name, joint in moving.items():
+        leader = leaders.get(name)
+        follows = leader is not None and leader.leader in controlled and leader.multiplier != 0.0
+        if name in given:
+            locked[name] = float(given[name])
+        elif name in controlled:
+            continue
+        elif leader is not None and follows and wanted.mimic == 'couple':
+            followers[name] = leader
+            continue
+        elif leader is not None:
+            ahead = given.get(leader.leader, _rest(moving[leader.leader]))
+            locked[name] = leader.multiplier * ahead + leader.offset
+        else:
+            locked[name] = _rest(joint)
+            if joint.mimic is not None:
+                remarks.append(_astray(joint, locked[name]))
+        remarks += _outside(joint, locked[name])
+    poses = {name: _pose_at(moving[name], position) for name, position in locked.items()}
+    narrowed, found = _narrowed(_fixed(description, poses), followers)
+    return Selection(narrowed, followers, locked, (*remarks, *found))
+
+
+def _controlled(
+    description: RobotDescription,
+    wanted: Wanted,
+    moving: Mapping[str, Joint],
+    leaders: Mapping[str, Mimic | None],
+) -> set[str]:
+    """Return the names of the joints to control."""
+    independent = {name for name, joint in moving.items() if joint.mimic is None}
+    locked = set(wanted.locked or ())
+    if wanted.joints is None and not wanted.base and not wanted.tip:
+        chosen = independent - locked
+    else:
+        chosen = set(wanted.joints or ())
+        if wanted.base or wanted.tip:
+            chain = _chain(description, wanted.base, wanted.tip)
+            ahead = (leaders.get(name) for name in chain)
+            chosen |= (set(chain) & independent) | {one.leader for one in ahead if one}
+            chosen -= locked
+    for name in sorted(chosen):
+        if name not in moving:
+            raise UnknownNameError('joint', name, moving)
+        if name in locked:
+            raise ConfigurationError(f'joint {name!r}', 'is controlled and locked', 'name it once')
+        mimic = moving[name].mimic
+        if mimic is not None:
+            problem, remedy = f'follows {mimic.leader!r} (<mimic>)', 'control its leader'
+            raise ConfigurationError(f'joint {name!r}', problem, remedy)
+    if not chosen:
+        known = ', '.join(sorted(independent))
+        raise ConfigurationError('joints', 'none is left to control', f'choose from: {known}')
+    return chosen
+
+
+def _chain(description: RobotDescription, base: str, tip: str) -> list[str]:
+    """Return the moving joints from a base link (the root if empty) to a tip link."""
+    links = [link.name for link in description.links]
+    for name in filter(None, (base, tip)):
+        if name not in links:
+            raise UnknownNameError('link', name, links)
+    if not tip:
+        raise ConfigurationError('chain', 'has no tip', 'name the link at its end')
+    above = {joint.child: joint for joint in description.joints}
+    names, link = [], tip
+    while link != base and link in above:
+        joint = above[link]
+        names += [joint.name] if joint.kind in MOVING else []
+        link = joint.parent
+    if base and link != base:
+        problem = f'link {tip!r} does not hang on link {base!r}'
+        raise ConfigurationError('chain', problem, 'the base is nearer to the root than the tip')
+    return names
+
+
+def _leader(joint: Joint, moving: Mapping[str, Joint]) -> Mimic | None:
+    """Return the independent joint that a follower follows, over others if need be; or None."""
+    multiplier, offset, seen = 1.0, 0.0, {joint.name}
+    while joint.mimic is not None:
+        offset += multiplier * joint.mimic.offset
+        multiplier *= joint.mimic.multiplier
+        if joint.mimic.leader in seen or joint.mimic.leader not in moving:
+            return None
+        joint = moving[joint.mimic.leader]
+        seen.add(joint.name)
+    return Mimic(joint.name, multiplier, offset)
+
+
+def _astray(joint: Joint, position: float) -> str:
+    assert joint.mimic is not None  # only followers have leaders
+    return (
+        f'joint {joint.name!r}: follows {joint.mimic.leader!r}, which is no moving joint, or '
+        f'follows it back; it is locked at {position:g}'
+    )
+
+
+def _check_locked(locked: Mapping[str, float], moving: Mapping[str, Joint]) -> None:
+    for name, position in locked.items():
+        if name not in moving:
+            raise UnknownNameError('joint in locked', name, moving)
+        if not math.isfinite(position):
+            raise NonFiniteError(f'locked position of joint {name!r}', position)
+
+
+def _rest(joint: Joint) -> float:
+    """Return the position at which a joint is locked by default: 0, or the nearest limit."""
+    limit = joint_limit(joint)
+    return min(max(0.0, limit.lower or 0.0), limit.upper or 0.0)
+
+
+def _outside(joint: Joint, position: float) -> Iterable[str]:
+    limit = joint_limit(joint)
+    lower, upper = limit.lower or 0.0, limit.upper or 0.0
+    if not lower <= position <= upper:
+        yield (
+            f'joint {joint.name!r}: is locked at {position:g}, outside of its limits '
+            f'[{lower:g}, {upper:g}]'
+        )
+
+
+def _pose_at(joint: Joint, position: float) -> Pose:
+    """Return the pose of the child in the parent at a position of the joint."""
+    if position == 0.0:
+        return joint.origin
+    R, axis = rotation_from_rpy(*joint.origin.rpy), unit_axis(joint)
+    if joint.kind == 'prismatic':
+        x, y, z = (joint.origin.xyz + R @ axis * position).tolist()
+        return Pose((x, y, z), joint.origin.rpy)
+    return Pose(joint.origin.xyz, roll_pitch_yaw(R @ rotation_about(axis, position)))
+
+
+def _fixed(description: RobotDescription, poses: Mapping[str, Pose]) -> RobotDescription:
+    joints = tuple(
+        replace(joint, kind='fixed', origin=poses[joint.name], mimic=None)
+        if joint.name in poses
+        else joint
+        for joint in description.joints
+    )
+    return replace(description, joints=joints, xml=fix_joints(description.xml, poses))
+
+
+def _narrowed(
+    description: RobotDescription, followers: Mapping[str, Mimic]
+) -> tuple[RobotDescription, list[str]]:
+    """Return a description whose leaders keep to the limits of their followers."""
+    joints = {joint.name: joint for joint in description.joints}
+    remarks = []
+    for name, mimic in followers.items():
+        own, k = joint_limit(joints[name]), mimic.multiplier
+        leader = joint_limit(joints[mimic.leader])
+        ends = sorted((float(end or 0.0) - mimic.offset) / k for end in (own.lower, own.upper))
+        lower, upper = max(ends[0], leader.lower or 0.0), min(ends[1], leader.upper or 0.0)
+        if not lower < upper:
+            remarks.append(
+                f'joint {name!r}: its limits leave its leader {mimic.leader!r} no way; those of '
+                'the leader count'
+            )
+            lower, upper = leader.lower or 0.0, leader.upper or 0.0
+        speed = min(leader.velocity or math.inf, (own.velocity or math.inf) / abs(k))
+        written = joints[mimic.leader].limit or Limit()
+        narrowed = replace(written, velocity=speed)
+        if math.isfinite(lower) and math.isfinite(upper):
+            narrowed = replace(narrowed, lower=lower, upper=upper)
+        joints[mimic.leader] = replace(joints[mimic.leader], limit=narrowed)
+    return replace(description, joints=tuple(joints.values())), remarks

@@ -1,0 +1,246 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Declared parameters: whoever has one says once what it is, and all else is derived from that.
+
+A law, a loop setting, a payload or a node declares its parameters as :class:`Parameter` objects.
+From these come the declaration in ROS with its descriptors, the check of every value, the default
+values of a replay, the help of the command line and the tables of the documentation.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import KW_ONLY, dataclass, field, fields
+from numbers import Integral, Real
+from textwrap import wrap
+from typing import Any
+
+import numpy as np
+
+from robot_dynamics_ros.errors import ParameterError, UnknownNameError
+
+_INDENT = ' ' * 6
+_NOUNS = {bool: 'true or false', int: 'whole number', float: 'finite number', str: 'text'}
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One declared parameter.
+
+    Attributes:
+        name: Its name.
+        default: Default value, which fixes the type: bool, int, float, str, or a list of these.
+        description: One sentence, without the unit.
+        low, high: Range of a number, or of each number of a list; None if unbounded.
+        unit: Unit of a number, such as 'rad/s'.
+        choices: The names that are allowed; empty: any text.
+        per_joint: Whether a list holds one entry for all joints or one per joint.
+        size: Number of entries that a list must have; None: any.
+        fixed: Whether it can be set at the start only.
+    """
+
+    name: str
+    default: Any
+    description: str
+    low: float | None = None
+    high: float | None = None
+    _: KW_ONLY
+    unit: str = ''
+    choices: tuple[str, ...] = ()
+    per_joint: bool = False
+    size: int | None = None
+    fixed: bool = False
+
+    @property
+    def is_list(self) -> bool:
+        """Whether the value is a list."""
+        return isinstance(self.default, list)
+
+    @property
+    def kind(self) -> type:
+        """Type of the value, or of the entries of a list."""
+        return type(self.default[0] if self.is_list else self.default)
+
+    @property
+    def sentence(self) -> str:
+        """The description with its unit."""
+        text = self.description.rstrip('.')
+        return f'{text} [{self.unit}].' if self.unit else f'{text}.'
+
+    def check(self, value: Any, n: int | None = None) -> Any:
+        """Return a value in its declared type; lists and arrays as a new list.
+
+        Args:
+            value: What was given; where it is ``per_joint``, one number may stand for a list.
+            n: Number of joints; None if it is not known yet.
+
+        Raises:
+            ParameterError: Type, count or range is wrong; says what would be right.
+            UnknownNameError: The name is none of ``choices``; lists them.
+        """
+        if self.choices and value not in self.choices:
+            raise UnknownNameError(self.name.replace('_', ' '), value, self.choices)
+        if not self.is_list:
+            if self._accepts(value):
+                return self.kind(value)
+            raise ParameterError(self.name, value, self.wanted(n))
+        entries = value.tolist() if isinstance(value, np.ndarray) else value
+        if self.per_joint and not isinstance(entries, (list, tuple)):
+            entries = [entries]
+        listed = isinstance(entries, (list, tuple)) and self._counts(len(entries), n)
+        if listed and all(self._accepts(entry) for entry in entries):
+            return [self.kind(entry) for entry in entries]
+        raise ParameterError(self.name, value, self.wanted(n))
+
+    def _counts(self, count: int, n: int | None) -> bool:
+        if self.size is not None:
+            return count == self.size
+        return not self.per_joint or (count > 0 if n is None else count in (1, n))
+
+    def _accepts(self, value: Any) -> bool:
+        if self.kind is bool:
+            return isinstance(value, (bool, np.bool_))
+        if self.kind is str:
+            return isinstance(value, str)
+        number = isinstance(value, Integral if self.kind is int else Real)
+        return number and not isinstance(value, bool) and self._within(value)
+
+    def _within(self, value: Any) -> bool:
+        try:
+            value = float(value)
+        except OverflowError:  # an integer of hundreds of digits
+            return False
+        low = -math.inf if self.low is None else self.low
+        high = math.inf if self.high is None else self.high
+        return math.isfinite(value) and low <= value <= high
+
+    def wanted(self, n: int | None = None) -> str:
+        """Say which values are allowed.
+
+        Args:
+            n: Number of joints; None if it is not known.
+        """
+        if self.choices:
+            return f'must be one of {", ".join(name or "(nothing)" for name in self.choices)}'
+        noun = _NOUNS[self.kind]
+        if not self.is_list:
+            return f'must be {noun if self.kind in (bool, str) else f"a {noun}"}{self.range}'
+        if self.per_joint and n is None:
+            return f'give one {noun}{self.range} for all joints, or one per joint'
+        if self.per_joint:
+            return f'give 1 or {n} {noun}s{self.range}, for all joints or one per joint'
+        count = 'a list of' if self.size is None else str(self.size)
+        return f'give {count} {noun if self.kind is str else f"{noun}s"}{self.range}'
+
+    @property
+    def range(self) -> str:
+        """The range in words, with a leading space; empty if there is none."""
+        if self.low is None and self.high is None:
+            return ''
+        if self.high is None:
+            return f' of at least {self.low:g}'
+        return f' of at most {self.high:g}' if self.low is None else (
+            f' from {self.low:g} to {self.high:g}'
+        )  # fmt: skip
+
+
+def parameter(default: Any, description: str, *bounds: float | None, **more: Any) -> Any:
+    """Return a dataclass field that declares a parameter of the field's name.
+
+    Args:
+        default: As in :class:`Parameter`.
+        description: Likewise.
+        bounds: ``low`` and ``high``.
+        more: ``unit``, ``choices``, ``per_joint``, ``size``, ``fixed``.
+    """
+    metadata = {'parameter': lambda name: Parameter(name, default, description, *bounds, **more)}
+    if isinstance(default, list):
+        return field(default_factory=default.copy, metadata=metadata)
+    return field(default=default, metadata=metadata)
+
+
+def parameters_of(kind: Any) -> tuple[Parameter, ...]:
+    """Return the parameters that the fields of a dataclass declare."""
+    return tuple(
+        entry.metadata['parameter'](entry.name)
+        for entry in fields(kind)
+        if 'parameter' in entry.metadata
+    )
+
+
+def defaults(parameters: Iterable[Parameter]) -> dict[str, Any]:
+    """Return the default values by name, lists new."""
+    return {one.name: list(one.default) if one.is_list else one.default for one in parameters}
+
+
+def checked(
+    parameters: Iterable[Parameter], values: Mapping[str, Any], n: int | None = None
+) -> dict[str, Any]:
+    """Return values with those that are declared in their declared type; the others as they are.
+
+    Args:
+        parameters: The declared parameters.
+        values: By name; what is missing is left out.
+        n: Number of joints; None if it is not known yet.
+
+    Raises:
+        ParameterError: A value is refused.
+        UnknownNameError: A name is none of those that are allowed.
+    """
+    found = dict(values)
+    for one in parameters:
+        if one.name in found:
+            found[one.name] = one.check(found[one.name], n)
+    return found
+
+
+def require_known(parameters: Iterable[Parameter], names: Iterable[str], kind: str) -> None:
+    """Refuse names that are not declared.
+
+    Args:
+        parameters: The declared parameters.
+        names: What was given.
+        kind: What is looked up, such as "parameter of law 'pd_gravity'".
+
+    Raises:
+        UnknownNameError: One is unknown; lists those that exist.
+    """
+    known = [one.name for one in parameters]
+    for name in names:
+        if name not in known:
+            raise UnknownNameError(kind, name, known)
+
+
+def spread(value: list[float], n: int) -> list[float]:
+    """Return one number per joint from one for all or n."""
+    return value * n if len(value) == 1 else value
+
+
+def table(parameters: Iterable[Parameter]) -> str:
+    """Return a table in Markdown: name, default, what is allowed, description."""
+    rows = ['| parameter | default | allowed | description |', '| --- | --- | --- | --- |']
+    for one in parameters:
+        cells = (f'`{one.name}`', f'`{shown(one)}`', _allowed(one), one.sentence)
+        rows.append(f'| {" | ".join(cell.replace("|", chr(92) + "|") for cell in cells)} |')
+    return '\n'.join(rows) + '\n'
+
+
+def help_text(parameters: Iterable[Parameter]) -> str:
+    """Return one paragraph per parameter for the help of a command line."""
+    lines = ['parameters:']
+    for one in parameters:
+        lines += ['', f'  {one.name} = {shown(one)}   ({_allowed(one)})']
+        lines += wrap(one.sentence, 88, initial_indent=_INDENT, subsequent_indent=_INDENT)
+    return '\n'.join(lines)
+
+
+def shown(one: Parameter) -> str:
+    """Return the default as YAML has it."""
+    if isinstance(one.default, str):
+        return one.default or "''"
+    return str(one.default).replace('True', 'true').replace('False', 'false')
+
+
+def _allowed(one: Parameter) -> str:
+    text = one.wanted().removeprefix('must be ').removeprefix('give ')
+    return f'{text}; at the start only' if one.fixed else text

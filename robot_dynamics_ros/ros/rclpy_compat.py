@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Everything that is used of rclpy without being promised by it, in one place.
+
+Tried with rclpy of Humble to Lyrical; what breaks with another one breaks here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import Any
+
+
+def take_message(subscription: Any) -> tuple[Any, Any] | None:
+    """Return a message that waits, and what is known of it, without an executor; None if none."""
+    with subscription.handle:
+        taken = subscription.handle.take_message(subscription.msg_type, subscription.raw)
+    return taken if taken is None else (taken[0], taken[1])
+
+
+def lifecycle_state(node: Any) -> str:
+    """Return the name of the state of a lifecycle node, such as 'active'."""
+    return str(node._state_machine.current_state[1])
+
+
+def possible_transitions(node: Any) -> dict[str, int]:
+    """Return the transitions that a lifecycle node can make now, by label."""
+    return {label: number for number, label, *_ in node._state_machine.available_transitions}
+
+
+def wrap_service(node: Any, kind: Any, wrap: Callable[[Any], Any]) -> None:
+    """Put something around the callbacks of those services of a node that have a type."""
+    for service in node.services:
+        if service.srv_type is kind:
+            service.callback = wrap(service.callback)
+
+
+def given_parameters(node: Any) -> Collection[str]:
+    """Return the names of the parameters that a node was given, declared or not."""
+    return tuple(getattr(node, '_parameter_overrides', ()))

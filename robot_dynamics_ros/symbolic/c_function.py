@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Straight-line code as a C99 function of arrays."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from robot_dynamics_ros.errors import ParameterError
+from robot_dynamics_ros.spatial.scalar import Array
+from robot_dynamics_ros.symbolic.python_source import as_written, assignments
+from robot_dynamics_ros.symbolic.straight_line import Shape, StraightLineCode
+
+#: Chooses without a branch on the caller's side; as ``spatial.scalar.select``.
+CHOOSE = """
+/* x if a < b, y if a >= b, NaN if a or b is NaN */
+static double choose(double a, double b, double x, double y)
+{
+    return a < b ? x : a >= b ? y : NAN;
+}
+"""
+
+_KEYWORDS = """
+    alignas alignof and and_eq asm auto bitand bitor bool break case catch char class compl
+    const const_cast constexpr continue decltype default delete do double dynamic_cast else enum
+    explicit export extern false float for friend goto if inline int long mutable namespace new
+    noexcept not not_eq nullptr operator or or_eq private protected public register
+    reinterpret_cast restrict return short signed sizeof static static_assert static_cast struct
+    switch template this thread_local throw true try typedef typeid typename union unsigned
+    using virtual void volatile wchar_t while xor xor_eq
+"""
+_SPELLED = {'inf': 'INFINITY', 'nan': 'NAN', 'select': 'choose'}
+_LETTERS = {'sin': 's', 'cos': 'c'}
+
+
+@dataclass(frozen=True)
+class CFunction:
+    """A function to be printed as C, and what its self-test needs.
+
+    Attributes:
+        code: Its operations; the name is what follows that of the robot in C.
+        meaning: What it computes, as an equation.
+        arguments: Meaning and unit of every input and result, by name.
+        reference: The same, interpreted: ``(*inputs) -> results``, arrays of floats.
+        draw: Returns the inputs of a random state.
+    """
+
+    code: StraightLineCode
+    meaning: str
+    arguments: Mapping[str, str]
+    reference: Callable[..., Sequence[Array]]
+    draw: Callable[[np.random.Generator], Sequence[Array]]
+
+    def shapes(self) -> Iterator[tuple[str, Shape, bool]]:
+        """Yield name and shape of every argument, and whether it is a result."""
+        for name, size in zip(self.code.inputs, self.code.sizes, strict=True):
+            yield name, (size,), False
+        for name, shape, _ in self.code.results:
+            yield name, shape, True
+
+
+def require_identifier(kind: str, name: str) -> str:
+    """Return a name that C and C++ can use.
+
+    Raises:
+        ParameterError: They cannot.
+    """
+    if (
+        not re.fullmatch(r'[A-Za-z][A-Za-z0-9_]*', name)
+        or '__' in name
+        or re.search(rf'\b{name}\b', _KEYWORDS)
+    ):
+        raise ParameterError(
+            kind, name, 'is no C identifier: letters, digits and single _, first a letter'
+        )
+    return name
+
+
+def declaration(prefix: str, function: CFunction, n: int) -> str:
+    """Return the prototype of a function with its documentation and the macros of its sizes.
+
+    Args:
+        prefix: What all names begin with.
+        function: The function.
+        n: Size of the vectors that need no macro of their own.
+    """
+    macros, arguments = [], []
+    for name, shape, _ in function.shapes():
+        if shape != (n,):
+            size, order = ' x '.join(map(str, shape)), ', row by row' if len(shape) > 1 else ''
+            macro = _size_macro(prefix, function, name)
+            macros.append(f'#define {macro} {math.prod(shape)} /* {size}{order} */')
+        arguments.append(f' *   {name:<6} {function.arguments[name]}')
+    work = f' * {function.code.operations().total()} operations. */'
+    lines = [*macros, f'/* {function.meaning}', *arguments, work, _head(prefix, function, n) + ';']
+    return '\n'.join([*lines, ''])
+
+
+def definition(prefix: str, function: CFunction, n: int) -> str:
+    """Return a function as C; all inputs are read before any result is written."""
+    code = function.code
+    statements, written = assignments(code)
+    names = _value_names(code, [target[1:-1] for target, _ in statements])
+    read = {scalar.operands[0] for scalar in code.scalars if scalar.operation == 'input'}
+    lines = [f'(void){name};' for name in code.inputs if name not in read]
+    for target, expression in statements:
+        lines.append(f'const double {target} = {expression.text};')
+    for result, _, elements in code.results:
+        for k, element in enumerate(elements):
+            lines.append(f'{result}[{k}] = {as_written(element, written).text};')
+    body = [f'    {_in_c(line)}'.format_map(names) for line in lines]
+    return '\n'.join([_head(prefix, function, n), '{', *body, '}', ''])
+
+
+def _in_c(text: str) -> str:
+    """Return an expression with what C calls otherwise than Python."""
+    for pattern, name in (
+        (r'\binf\b', 'INFINITY'),
+        (r'\bnan\b', 'NAN'),
+        (r'\bselect\(', 'choose('),
+    ):
+        text = re.sub(pattern, name, text)
+    return text
+
+
+def _head(prefix: str, function: CFunction, n: int) -> str:
+    head, arguments = f'void {prefix}_{function.code.name}(', []
+    for name, shape, is_result in function.shapes():
+        size = f'{prefix.upper()}_N' if shape == (n,) else _size_macro(prefix, function, name)
+        arguments.append(f'{"" if is_result else "const "}double {name}[{size}]')
+    return head + (',\n' + ' ' * len(head)).join(arguments) + ')'
+
+
+def _size_macro(prefix: str, function: CFunction, argument: str) -> str:
+    return f'{prefix}_{function.code.name}'.upper() + f'_{argument}_SIZE'
+
+
+def _value_names(code: StraightLineCode, values: Sequence[str]) -> dict[str, str]:
+    """Return names of values: as the input that they are; sines, cosines, others numbered."""
+    scalars = {f'v{scalar.order}': scalar for scalar in code.scalars}
+    taken = {*code.inputs, *(name for name, _, _ in code.results)}
+    names: dict[str, str] = {}
+    counts: Counter[str] = Counter()
+    for value in values:
+        letter = _LETTERS.get(scalars[value].operation, 'x')
+        name = f'{letter}{counts[letter]}'
+        if scalars[value].operation == 'input':
+            name = '{}_{}'.format(*scalars[value].operands)
+        else:
+            counts[letter] += 1
+        while name in taken:
+            name += '_'
+        taken.add(name)
+        names[value] = name
+    return names

@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What pip gets: the wheel's metadata and files, every extra installed, one version everywhere."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import zipfile
+from email import message_from_bytes
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+import yaml
+
+import robot_dynamics_ros
+
+PROJECT = Path(__file__).resolve().parents[2]
+# What can be imported once an extra is installed, and without it cannot.
+PROVIDED = {
+    'kernels': {'llvmlite'},
+    'equations': {'sympy'},
+    'pinocchio': {'pinocchio'},
+    'ros': {'rclpy', 'trajectory_msgs', 'rosgraph_msgs'},
+    'sim': {'mujoco'},
+    'recordings': {'rosbags', 'plotly'},
+    'cluster': {'distributed', 'pyarrow'},
+}
+EVERYTHING = set().union(*PROVIDED.values())
+# Run in a folder that knows nothing of the checkout: the shipped robot is found nevertheless.
+TRIAL = f"""
+import sys
+from importlib.util import find_spec
+from robot_dynamics_ros.__main__ import main
+assert main(['check_model', 'scara']) == 0
+print('importable', *[name for name in {sorted(EVERYTHING)!r} if find_spec(name)])
+"""
+
+
+def run(*command: object, cwd: Path) -> str:
+    clean = {name: text for name, text in os.environ.items() if name != 'PYTHONPATH'}
+    done = subprocess.run(
+        [str(word) for word in command], cwd=cwd, env=clean, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope='module')
+def wheel(tmp_path_factory) -> Path:
+    """Return the wheel of a copy of the sources: building leaves files beside them."""
+    folder = tmp_path_factory.mktemp('wheel')
+    source = folder / 'source'
+    kept = shutil.ignore_patterns('.*', 'build', 'install', 'log', 'out', '*.egg-info')
+    shutil.copytree(PROJECT, source, ignore=kept)
+    pip = (sys.executable, '-m', 'pip', '--disable-pip-version-check', 'wheel', '--quiet')
+    run(*pip, '--no-deps', '--no-build-isolation', '--wheel-dir', folder, source, cwd=folder)
+    return next(folder.glob('*.whl'))
+
+
+@pytest.fixture(scope='module')
+def metadata(wheel):
+    with zipfile.ZipFile(wheel) as file:
+        name = next(name for name in file.namelist() if name.endswith('.dist-info/METADATA'))
+        return message_from_bytes(file.read(name))
+
+
+def required(metadata, extra: str = '') -> set[str]:
+    """Return the names of what an extra adds, in lower case."""
+    names = set()
+    for line in metadata.get_all('Requires-Dist'):
+        requirement, _, condition = line.partition(';')
+        told = re.search(r"""extra == ['"]([\w-]+)""", condition)
+        if (told[1] if told else '') == extra:
+            names.add(re.match(r'[\w-]+', requirement)[0].lower())
+    return names
+
+
+def test_the_base_holds_neither_ros_nor_pinocchio(metadata):
+    assert required(metadata) == {'numpy', 'scipy', 'pyyaml', 'xacro', 'rich'}
+
+
+def test_all_is_every_extra_but_those_of_tests_and_site(metadata):
+    extras = set(metadata.get_all('Provides-Extra'))
+    assert extras == {*PROVIDED, 'all', 'test', 'docs'}
+    assert required(metadata, 'all') == set().union(*(required(metadata, e) for e in PROVIDED))
+
+
+def test_the_wheel_carries_every_file_that_is_shipped(wheel):
+    with zipfile.ZipFile(wheel) as file:
+        names = {name.partition('.data/data/')[2] or name for name in file.namelist()}
+    folders = ('config', 'launch', 'urdf', 'worlds')
+    files = [path for folder in folders for path in (PROJECT / folder).rglob('*.*')]
+    files = [
+        path.relative_to(PROJECT).as_posix() for path in files if '__pycache__' not in str(path)
+    ]
+    assert files
+    assert {f'share/robot_dynamics_ros/{file}' for file in files} <= names
+    assert {'robot_dynamics_ros/py.typed', 'share/robot_dynamics_ros/package.xml'} <= names
+
+
+def test_one_version_is_told_everywhere(metadata):
+    version = robot_dynamics_ros.__version__
+    citation = yaml.safe_load((PROJECT / 'CITATION.cff').read_text(encoding='utf-8'))
+    package = ElementTree.parse(PROJECT / 'package.xml')
+    changes = (PROJECT / 'CHANGELOG.rst').read_text(encoding='utf-8')
+    latest = re.search(r'^(\d+\.\d+\.\d+) \((\d{4}-\d\d-\d\d)\)\n-+$', changes, re.MULTILINE)
+    assert metadata['Version'] == package.findtext('version') == version
+    assert (citation['version'], str(citation['date-released'])) == latest.groups()
+    assert latest[1] == version
+
+
+def test_what_is_locked_for_the_demo_is_locked_the_same_for_the_tests():
+    def locked(name: str) -> set[str]:
+        return set(re.findall(r'^[\w-]+==\S+', (PROJECT / name).read_text(), re.MULTILINE))
+
+    assert len(locked('requirements.txt')) > 10
+    assert locked('requirements.txt') < locked('requirements-dev.txt')
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize('extra', ['', 'ros', 'sim', 'recordings', 'all'])
+def test_an_install_of_each_extra_brings_its_libraries_and_no_others(extra, wheel, tmp_path):
+    pytest.importorskip('uv', reason='uv is not installed')
+    uv = (sys.executable, '-m', 'uv')
+    run(*uv, 'venv', '--quiet', '--python', sys.executable, tmp_path / 'venv', cwd=tmp_path)
+    python = tmp_path / 'venv' / 'bin' / 'python'
+    locked = ('--constraint', PROJECT / 'requirements-dev.txt')
+    install = (*uv, 'pip', 'install', '--python', python, *locked, f'{wheel}[{extra}]')
+    run(*install, cwd=tmp_path)
+    expected = EVERYTHING if extra == 'all' else PROVIDED.get(extra, set())
+    told = run(python, '-c', TRIAL, cwd=tmp_path)
+    assert set(told.splitlines()[-1].split()[1:]) == expected
+    command = python.with_name('robot-dynamics')
+    module = run(python, '-m', 'robot_dynamics_ros', 'check_model', 'four_dof', cwd=tmp_path)
+    assert run(command, 'check_model', 'four_dof', cwd=tmp_path) == module

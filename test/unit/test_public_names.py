@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The package's front door: every name is there, and opening it loads nothing."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+import robot_dynamics_ros
+
+ROOT = Path(__file__).resolve().parents[2]
+# Paths that users hold as well; each shows its own names.
+DOORS = ('constraints', 'dynamics', 'identification', 'kinematics', 'model')
+
+
+def run_fresh(code: str) -> str:
+    """Return what a new interpreter prints."""
+    done = subprocess.run([sys.executable, '-c', code], cwd=ROOT, capture_output=True, text=True)
+    assert done.stderr == ''
+    return done.stdout.strip()
+
+
+@pytest.mark.parametrize('name', robot_dynamics_ros.__all__)
+def test_every_public_name_is_found_in_a_fresh_interpreter(name):
+    assert run_fresh(f'from robot_dynamics_ros import {name} as it; print(it is not None)')
+
+
+def test_importing_the_package_loads_neither_numpy_nor_ros():
+    assert run_fresh(
+        'import sys, robot_dynamics_ros\n'
+        "print([name for name in ('numpy', 'scipy', 'yaml', 'rclpy') if name in sys.modules])"
+    ) == '[]'  # fmt: skip
+
+
+def test_type_checkers_see_the_same_names():
+    """What is imported for them, and what is looked up at run time, are one list."""
+    tree = ast.parse(Path(robot_dynamics_ros.__file__).read_text(encoding='utf-8'))
+    (block,) = (node for node in tree.body if isinstance(node, ast.If))
+    for_checkers = {
+        alias.name: getattr(import_module(statement.module), alias.name)
+        for statement in block.body
+        for alias in statement.names
+    }
+    at_run_time = {
+        name: getattr(robot_dynamics_ros, name)
+        for name in robot_dynamics_ros.__all__
+        if name != '__version__'
+    }
+    assert for_checkers == at_run_time
+
+
+def test_an_unknown_name_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="no attribute 'load_robots'"):
+        robot_dynamics_ros.load_robots  # noqa: B018
+    assert set(robot_dynamics_ros.__all__) <= set(dir(robot_dynamics_ros))
+
+
+@pytest.mark.parametrize('door', DOORS)
+def test_a_room_that_users_hold_lists_its_names(door):
+    room = import_module(f'robot_dynamics_ros.{door}')
+    assert room.__all__
+    assert [name for name in room.__all__ if not hasattr(room, name)] == []

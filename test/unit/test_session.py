@@ -1,0 +1,478 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The controller without ROS: every cell of its table, its clocks, its changes and refusals.
+
+What the table says is written here once more, by mode, so that a slip of either is seen; what a
+cell does is told by what comes out. Oracle of the stop action: Pinocchio's gravity.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pinocchio
+import pytest
+from samples import sample
+
+from robot_dynamics_ros.control.changes import (
+    GoalChange,
+    ParameterChange,
+    PayloadChange,
+    TrajectoryChange,
+)
+from robot_dynamics_ros.control.drivers.conversion import bind
+from robot_dynamics_ros.control.drivers.file import load_driver_profile
+from robot_dynamics_ros.control.health import SessionHealth
+from robot_dynamics_ros.control.modes import TABLE, SessionEvent, SessionMode
+from robot_dynamics_ros.control.session import STOP_PERIOD_NS, ControllerSession
+from robot_dynamics_ros.errors import ConfigurationError, ParameterError, RobotDynamicsError
+
+MS = 1_000_000
+TREE = sample('four_dof').tree
+PLACE = np.array([0.2, -1.0, -0.4, 0.6])
+GRAVITY = pinocchio.computeGeneralizedGravity(
+    (MODEL := pinocchio.buildModelFromXML(sample('four_dof').xml)), MODEL.createData(), PLACE
+)
+STILL = np.zeros(4)
+GIVEN = {'activation_ramp_s': 0.0, 'state_timeout_s': 0.1, 'law': 'gravity_compensation'}
+
+
+class Driven:
+    """A session that is fed by hand; its clock of arrivals is far from that of the stamps."""
+
+    def __init__(self, given: dict[str, Any] | None = None, **options: Any) -> None:
+        self.session = ControllerSession(TREE, GIVEN | (given or {}), **options)
+        self.stamp, self.now = 7_000 * MS, 123_456 * MS
+
+    def state(self, q=PLACE, step=MS, **more) -> bool:
+        self.stamp += step
+        self.now += abs(step)
+        sent = self.session.on_state(self.stamp, self.now, q, STILL, **more)
+        if sent:
+            self.session.settle()
+        return sent
+
+    def active(self) -> Driven:
+        self.state()
+        self.session.activate(self.now)
+        assert self.state()
+        return self
+
+    def silence(self) -> bool:
+        self.now += 200 * MS
+        return self.session.watch(self.now)
+
+    def following(self) -> Driven:
+        self.active()
+        self.session.perform(TrajectoryChange(self.session, lambda: (points(), 0)))
+        return self
+
+    def faulted(self) -> Driven:
+        self.active()
+        law = self.session.loop.law
+        effort, law.effort = law.effort, broken
+        assert self.state()
+        law.effort = effort
+        return self
+
+    def in_mode(self, mode: SessionMode) -> Driven:
+        if mode is SessionMode.STOPPED:
+            assert self.active().silence()
+        elif mode is SessionMode.ENDED:
+            self.session.end()
+        elif mode is SessionMode.INACTIVE:
+            self.state()
+        else:
+            {
+                SessionMode.HOLDING: self.active,
+                SessionMode.FOLLOWING: self.following,
+                SessionMode.FAULTED: self.faulted,
+            }[mode]()
+        assert self.session.mode is mode
+        return self
+
+
+def broken(*_: Any) -> None:
+    raise ZeroDivisionError('nobody foresaw this')
+
+
+def points(seconds: float = 1.0, goal=PLACE + 0.1) -> tuple:
+    return np.array([seconds]), np.atleast_2d(goal), np.zeros((1, 4)), None
+
+
+# The table -------------------------------------------------------------------------------------
+
+#: By mode: what each event leads to and whether it gives a command; -: refused.
+EXPECTED = """
+           state       silence   activate   deactivate  follow      hold       rest     change     fault     end
+inactive   inactive    inactive  holding    inactive    -           -          inactive inactive   inactive  ended
+holding    holding!    stopped!  -          inactive!   following   holding    holding  holding    faulted!  ended!
+following  following!  stopped!  -          inactive!   following   holding    holding  following  faulted!  ended!
+stopped    holding!    stopped!  -          inactive!   -           -          stopped  stopped    faulted!  ended!
+faulted    faulted!    faulted!  -          inactive!   -           -          faulted  faulted    faulted!  ended!
+ended      ended       ended     -          ended       -           -          ended    -          ended     ended
+"""  # noqa: E501
+HEADER, *ROWS = [line.split() for line in EXPECTED.strip().splitlines()]
+CELLS = [
+    (SessionMode(row[0]), SessionEvent(event), cell)
+    for row in ROWS
+    for event, cell in zip(HEADER, row[1:], strict=True)
+]
+
+
+def cause(run: Driven, event: SessionEvent) -> bool:
+    """Let an event happen from outside; return whether it gave a command."""
+    session = run.session
+    changes = {
+        SessionEvent.FOLLOW: TrajectoryChange(session, lambda: (points(), 0)),
+        SessionEvent.HOLD: TrajectoryChange(session, lambda: (None, 0)),
+        SessionEvent.CHANGE: ParameterChange(session, {'start_tolerance': 0.01}),
+    }
+    if event in changes:
+        session.perform(changes[event])
+        return False
+    if event is SessionEvent.FAULT:
+        return session._fail(ZeroDivisionError('x'))
+    if event is SessionEvent.REST:  # as ``settle`` tells it once a motion is over
+        return session._handle(event)
+    return bool(
+        {
+            SessionEvent.STATE: run.state,
+            SessionEvent.SILENCE: run.silence,
+            SessionEvent.ACTIVATE: lambda: session.activate(run.now),
+            SessionEvent.DEACTIVATE: session.deactivate,
+            SessionEvent.END: session.end,
+        }[event]()
+    )
+
+
+@pytest.mark.parametrize(('mode', 'event', 'cell'), CELLS)
+def test_every_event_in_every_mode_leads_where_the_table_says(mode, event, cell):
+    run = Driven().in_mode(mode)
+    if cell == '-':
+        with pytest.raises(RobotDynamicsError):
+            cause(run, event)
+        assert run.session.mode is mode
+        return
+    assert cause(run, event) is cell.endswith('!')
+    assert run.session.mode is SessionMode(cell.rstrip('!'))
+
+
+def test_the_table_has_a_cell_for_every_event_in_every_mode():
+    assert {(m, e) for m, row in TABLE.items() for e in row} == {(m, e) for m, e, _ in CELLS}
+    assert len(CELLS) == len(SessionMode) * len(SessionEvent)
+
+
+# Two clocks ------------------------------------------------------------------------------------
+
+
+def test_silence_is_counted_on_the_clock_of_the_arrivals_and_stops_with_gravity():
+    run = Driven().active()
+    session, heard = run.session, run.now
+    assert session.patience_ns(heard + 30 * MS) == 70 * MS
+    assert not session.watch(heard + 99 * MS)
+    assert session.watch(heard + 100 * MS)
+    np.testing.assert_allclose(session.command, GRAVITY, atol=1e-10)
+    assert session.patience_ns(heard + 100 * MS) == STOP_PERIOD_NS
+    assert session.watch(heard + 120 * MS)
+    assert session.timeouts == 1
+    assert [remark.text for remark in session.remarks if remark.level == 'error'] == [
+        'no fresh state on joint_states within 0.1 s: stop action gravity'
+    ]
+
+
+def test_a_repeated_state_is_a_sign_of_life_only_in_simulated_time():
+    for simulated in (False, True):
+        run = Driven(simulated_time=simulated).active()
+        run.now += 90 * MS
+        assert not run.state(step=0)
+        assert run.session.watch(run.now + 50 * MS) is not simulated
+
+
+def test_states_that_return_begin_anew_where_the_arm_is_and_say_so():
+    run = Driven({'law': 'computed_torque'}).following()
+    run.silence()
+    away = PLACE + 0.005
+    assert run.state(away)
+    assert run.session.mode is SessionMode.HOLDING
+    np.testing.assert_array_equal(run.session.loop.reference.position, away)
+    assert run.session.remarks[-1].status == 'held: states returned after a timeout'
+
+
+def test_a_jump_of_the_stamps_ends_a_motion_and_says_so():
+    run = Driven().following()
+    assert run.state(step=3600 * 1000 * MS)
+    assert run.session.mode is SessionMode.HOLDING
+    assert run.session.remarks[-1].status == 'held: the time of the states jumped'
+
+
+def test_without_a_fresh_state_it_is_not_activated_and_says_what_is_missing():
+    run = Driven()
+    with pytest.raises(ConfigurationError, match='not activated: no fresh state on joint_states'):
+        run.session.activate(run.now)
+    run.state(np.full(4, np.nan))
+    with pytest.raises(ConfigurationError, match=r'last one refused: not finite'):
+        run.session.activate(run.now)
+
+
+# What nobody foresaw ---------------------------------------------------------------------------
+
+
+def test_an_error_that_nobody_foresaw_ends_in_the_stop_action_and_a_named_report():
+    run = Driven().faulted()
+    session = run.session
+    np.testing.assert_allclose(session.command, GRAVITY, atol=1e-10)
+    assert 'ZeroDivisionError: nobody foresaw this' in session.remarks[-1].text
+    report = SessionHealth().report(session)
+    assert report.level == 'error'
+    assert 'nobody foresaw this' in report.message
+    assert run.state()  # the law is whole again, yet nobody has looked at it
+    assert session.mode is SessionMode.FAULTED
+    session.deactivate()
+    session.activate(run.now)
+    assert run.state()
+    assert session.mode is SessionMode.HOLDING
+    assert session.fault is None
+
+
+def test_where_even_the_stop_action_fails_no_effort_is_commanded():
+    run = Driven().active()
+    run.session.loop.law.effort = run.session.loop.stop = broken
+    assert run.state()
+    np.testing.assert_array_equal(run.session.command, STILL)
+
+
+# Changes ---------------------------------------------------------------------------------------
+
+
+def test_a_refused_change_of_parameters_changes_nothing():
+    run = Driven().active()
+    before, law = dict(run.session.given), run.session.loop.law
+    wrong_ones: tuple[dict[str, Any], ...] = (
+        {'law': 'magic'},
+        {'stop_action': 'x'},
+        {'law': 'pd_gravity', 'natural_frequency': [-1.0]},
+        {'payload_mass': 1.0, 'payload_frame': 'x'},
+    )
+    for wrong in wrong_ones:
+        with pytest.raises(RobotDynamicsError):
+            run.session.perform(ParameterChange(run.session, wrong))
+        assert run.session.given == before
+        assert run.session.loop.law is law
+
+
+def test_a_change_is_prepared_while_the_ticks_go_on_and_acts_with_its_commit():
+    run = Driven().active()
+    change = ParameterChange(run.session, {'law': 'computed_torque', 'unknown': 3})
+    assert change.slow
+    run.session.prepare(change)
+    for _ in range(5):
+        assert run.state()
+        assert run.session.loop.law.name == 'gravity_compensation'
+    run.session.commit(change)
+    assert run.session.loop.law.name == 'computed_torque'
+    assert 'unknown' not in run.session.given
+
+
+def test_a_trajectory_that_was_prepared_before_the_arm_was_held_is_refused():
+    run = Driven().active()
+    change = TrajectoryChange(run.session, lambda: (points(), 0))
+    run.session.prepare(change)
+    run.silence()
+    run.state()
+    with pytest.raises(RobotDynamicsError, match='before the arm was brought to a hold'):
+        run.session.commit(change)
+    assert run.session.mode is SessionMode.HOLDING
+
+
+def test_a_payload_is_carried_and_put_down_by_the_model():
+    loaded = {'payload_mass': 2.0, 'payload_frame': 'tool', 'payload_transition_s': 0.0}
+    run = Driven(loaded).active()
+    with_load = run.session.command.copy()
+    assert run.session.perform(PayloadChange(run.session, False)) == 'carrying nothing'
+    run.state()
+    np.testing.assert_allclose(run.session.command, GRAVITY, atol=1e-10)
+    assert np.abs(with_load - GRAVITY).max() > 1.0
+    told = run.session.perform(PayloadChange(run.session, True))
+    assert told == 'carrying 2 kg on tool'
+    run.state()
+    np.testing.assert_allclose(run.session.command, with_load, atol=1e-10)
+
+
+# The driver ------------------------------------------------------------------------------------
+
+
+def test_readings_and_commands_are_in_the_units_and_the_order_of_the_driver():
+    arm = sample('four_dof').tree
+    driver = bind(load_driver_profile('generic_ros2_control'), arm)
+    session = ControllerSession(arm, GIVEN, driver)
+    x = driver.position_reading(PLACE)
+    session.on_reading(MS, MS, x, STILL)
+    session.activate(MS)
+    assert session.on_reading(2 * MS, 2 * MS, x, STILL)
+    np.testing.assert_allclose(session.loop.q, PLACE, atol=1e-12)
+    expected = driver.command(GRAVITY)[driver.order]
+    np.testing.assert_allclose(session.command, expected, atol=1e-9)
+
+
+def test_an_order_of_joints_that_is_incomplete_is_refused():
+    with pytest.raises(ParameterError, match='each of joint1, joint2, joint3, joint4 once'):
+        ControllerSession(TREE, {'joints': ['joint1']})
+
+
+# Goals -----------------------------------------------------------------------------------------
+
+
+class Message:
+    """A message of any type, from keywords."""
+
+    def __init__(self, **fields: Any) -> None:
+        self.__dict__.update(fields)
+
+
+def goal(seconds=1.0, position=PLACE + 0.1, names=TREE.joint_names, path=(), end=(), late=0.0,
+         stamp=0, count=1):  # fmt: skip
+    time = Message(sec=int(seconds), nanosec=round(seconds % 1.0 * 1e9))
+    point = Message(
+        time_from_start=time,
+        positions=list(position),
+        velocities=[0.0] * len(position),
+        accelerations=[],
+    )
+    header = Message(stamp=Message(sec=stamp // 1000, nanosec=stamp % 1000 * MS))
+    return Message(
+        trajectory=Message(header=header, joint_names=list(names), points=[point] * count),
+        multi_dof_trajectory=Message(points=[]),
+        path_tolerance=[Message(name=n, position=x, velocity=0.0) for n, x in path],
+        goal_tolerance=[Message(name=n, position=x, velocity=0.0) for n, x in end],
+        goal_time_tolerance=Message(sec=int(late), nanosec=round(late % 1.0 * 1e9)),
+    )
+
+
+class Followed(Driven):
+    """A session with an arm that is where its reference is, and the ends of its goals."""
+
+    def __init__(self, given: dict[str, Any] | None = None) -> None:
+        super().__init__(given)
+        self.active()
+        self.ends: list[Any] = []
+
+    def send(self, **request: Any) -> str:
+        change = GoalChange(self.session, goal(**request), self.ends.append)
+        return self.session.perform(change)
+
+    def run(self, seconds: float, stuck: int | None = None) -> None:
+        for _ in range(round(seconds * 1e3)):
+            q = self.session.loop.reference.position.copy()
+            if stuck is not None:
+                q[stuck] = PLACE[stuck]
+            self.state(q)
+            if self.ends:
+                break
+
+
+def test_a_goal_is_followed_to_its_end_and_then_held():
+    run = Followed()
+    assert run.send(path=[('joint1', 0.05)]) == 'following a goal of 1 points, 1.000 s'
+    assert run.session.mode is SessionMode.FOLLOWING
+    run.run(0.9)
+    assert run.ends == []
+    run.run(0.3)
+    assert [int(outcome.code) for outcome in run.ends] == [0]
+    assert run.session.mode is SessionMode.HOLDING
+    assert not run.session.goals.active
+
+
+def test_a_violated_path_tolerance_names_the_joint_and_holds_where_the_arm_is():
+    run = Followed()
+    run.send(path=[('joint2', 0.03)])
+    run.run(1.0, stuck=1)
+    (outcome,) = run.ends
+    assert int(outcome.code) == -4
+    # 0.1 rad by a cubic in 1 s pass 0.03 rad at 0.363 s, the root of 3 t^2 - 2 t^3 = 0.3.
+    assert "joint 'joint2': position error 0.030" in outcome.reason
+    assert 'at 0.364 s' in outcome.reason
+    assert run.session.mode is SessionMode.HOLDING
+    run.state(run.session.loop.q.copy())
+    assert run.session.loop.reference.position[1] == PLACE[1]
+
+
+def test_a_goal_that_is_missed_is_named_after_the_goal_time():
+    run = Followed()
+    run.send(end=[('joint4', 0.01)], late=0.2)
+    run.run(1.5, stuck=3)
+    (outcome,) = run.ends
+    assert int(outcome.code) == -5
+    assert '0.201 s after the end' in outcome.reason
+
+
+@pytest.mark.parametrize(
+    ('request_', 'code', 'text'),
+    [
+        ({'names': ('a', 'joint2', 'joint3', 'joint4')}, -2, "joint 'a'"),
+        ({'count': 0}, -1, 'no points'),
+        ({'count': 2}, -1, 'increase strictly'),
+        ({'seconds': 0.01}, -1, 'velocity limit'),
+        ({'path': [('x', 0.1)]}, -1, 'no such joint'),
+        ({'path': [('joint1', np.nan)]}, -1, 'NaN'),
+        ({'stamp': 1}, -3, 'over'),
+    ],
+)
+def test_a_goal_that_breaks_a_rule_is_refused_with_its_code_and_the_running_one_goes_on(
+    request_, code, text
+):
+    run = Followed()
+    run.send(seconds=2.0)
+    with pytest.raises(RobotDynamicsError, match=text) as refusal:
+        run.send(**request_)
+    assert getattr(refusal.value, 'code', None) == code
+    run.run(2.1)
+    assert [int(outcome.code) for outcome in run.ends] == [0]
+
+
+def test_goals_replace_each_other_and_trajectories_replace_goals():
+    run = Followed()
+    run.send(seconds=5.0)
+    run.send(seconds=4.0)
+    assert [outcome.reason for outcome in run.ends] == ['replaced by a new goal']
+    run.session.perform(TrajectoryChange(run.session, lambda: (points(), 0)))
+    assert run.ends[-1].reason == 'replaced by a trajectory on the topic'
+    assert run.session.mode is SessionMode.FOLLOWING
+
+
+def test_cancelling_brings_the_reference_to_rest():
+    run = Followed()
+    run.send(seconds=4.0)
+    run.run(2.0)
+    run.session.cancel_goal()
+    assert run.ends[-1].canceled
+    assert run.session.mode is SessionMode.HOLDING
+    run.ends.clear()
+    run.run(0.3)
+    assert not run.session.loop.reference.velocity.any()
+
+
+@pytest.mark.parametrize(
+    ('end', 'reason'),
+    [
+        (lambda run: run.silence(), 'no fresh state'),
+        (lambda run: run.session.deactivate(), 'deactivated'),
+        (lambda run: run.session._fail(ValueError('x')), 'by an error'),
+        (lambda run: run.state(step=3600 * 1000 * MS), 'the loop started anew'),
+    ],
+)
+def test_what_ends_the_motion_ends_the_goal_with_its_reason(end, reason):
+    run = Followed()
+    run.send(seconds=4.0)
+    end(run)
+    assert reason in run.ends[-1].reason
+
+
+def test_feedback_comes_at_its_period():
+    run = Followed({'action_feedback_period': 0.1})
+    run.send()
+    due = 0
+    for _ in range(500):
+        run.state(run.session.loop.reference.position.copy())
+        due += run.session.goals.feedback_due()
+    assert due == 5
