@@ -4,8 +4,9 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 RUN    := env -u PYTHONPATH -u AMENT_PREFIX_PATH $(BIN)/python
-# A file with tests that share what took long to make goes to one worker.
-PYTEST := $(RUN) -m pytest --numprocesses logical --maxprocesses 8 --dist loadfile
+# The tests of a file share what takes long to make, so they go to one worker.
+PYTEST := $(RUN) -m pytest --numprocesses logical --maxprocesses 8 \
+          --dist loadfile --no-loadscope-reorder
 # An environment is whole when its stamp names the locked versions that it was made from.
 stamp   = $(VENV)/$(1)-$(firstword $(shell cksum < $(1)))
 RUNTIME := $(call stamp,requirements.txt)
@@ -13,7 +14,7 @@ DEV     := $(call stamp,requirements-dev.txt)
 LOCK    := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
            --custom-compile-command 'make lock' $(UPGRADE)
 
-.PHONY: demo identify-demo quick test benchmark lock clean
+.PHONY: demo identify-demo quick test benchmark docs lock clean
 
 demo: $(RUNTIME)
 	$(RUN) -m robot_dynamics_ros demo
@@ -30,6 +31,9 @@ test: $(DEV)
 
 benchmark: $(DEV)
 	$(RUN) -m benchmark
+
+docs: $(DEV)
+	NO_MKDOCS_2_WARNING=1 $(RUN) -m mkdocs build --strict
 
 # Lock the versions of setup.py's dependencies; `make lock UPGRADE=--upgrade` takes newer ones.
 lock: $(DEV)

@@ -40,6 +40,7 @@ TEST = [
     'types-PyYAML',
     'example-robot-data',
 ]
+DOCS = ['mkdocs-material', 'mkdocstrings[python]', 'latex2mathml']
 
 
 def shared(*folders):
@@ -60,7 +61,7 @@ setup(
     package_data={NAME: ['py.typed']},
     python_requires='>=3.10',
     install_requires=['numpy', 'scipy', 'PyYAML', 'xacro', 'rich'],
-    extras_require={**EXTRAS, 'all': sorted(sum(EXTRAS.values(), [])), 'test': TEST},
+    extras_require={**EXTRAS, 'all': sorted(sum(EXTRAS.values(), [])), 'test': TEST, 'docs': DOCS},
     zip_safe=False,
     data_files=[
         ('share/ament_index/resource_index/packages', [f'resource/{NAME}']),

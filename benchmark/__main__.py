@@ -10,6 +10,7 @@ from importlib import import_module
 BENCHMARKS = {
     'dynamics': 'inverse dynamics: one call, many states, number of joints, warm start',
     'program': 'constraint stabilization: what each imperfection of the plant costs',
+    'arms': 'every robot of example-robot-data: check, exactness, compilation, time of a call',
     'analysis': 'analyzing a ten-minute recording against only reading it; memory',
     'control': 'one tick of every law, and the round trip of the controller over DDS',
     'trajectories': 'accepting a trajectory message: time per point, ticks meanwhile (ROS 2)',

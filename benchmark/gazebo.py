@@ -25,7 +25,7 @@ from robot_dynamics_ros.errors import SceneError
 from robot_dynamics_ros.model import load_robot
 from robot_dynamics_ros.model.robot_tree import RobotTree
 from robot_dynamics_ros.recordings.bag.reader import BagReader
-from robot_dynamics_ros.recordings.metrics.tracking_metrics import (
+from robot_dynamics_ros.recordings.metrics.tracking import (
     TrackingMetrics,
     tracking_metrics,
 )

@@ -12,12 +12,14 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import KW_ONLY, dataclass, field, fields
 from numbers import Integral, Real
+from textwrap import wrap
 from typing import Any
 
 import numpy as np
 
 from robot_dynamics_ros.errors import ParameterError, UnknownNameError
 
+_INDENT = ' ' * 6
 _NOUNS = {bool: 'true or false', int: 'whole number', float: 'finite number', str: 'text'}
 
 
@@ -63,7 +65,7 @@ class Parameter:
     def sentence(self) -> str:
         """The description with its unit."""
         text = self.description.rstrip('.')
-        return f'{text}, {self.unit}.' if self.unit else f'{text}.'
+        return f'{text} [{self.unit}].' if self.unit else f'{text}.'
 
     def check(self, value: Any, n: int | None = None) -> Any:
         """Return a value in its declared type; lists and arrays as a new list.
@@ -123,9 +125,10 @@ class Parameter:
         noun = _NOUNS[self.kind]
         if not self.is_list:
             return f'must be {noun if self.kind in (bool, str) else f"a {noun}"}{self.range}'
+        if self.per_joint and n is None:
+            return f'give one {noun}{self.range} for all joints, or one per joint'
         if self.per_joint:
-            every = '' if n is None else f' {n},'
-            return f'give one {noun}{self.range}, or{every} one per joint'
+            return f'give 1 or {n} {noun}s{self.range}, for all joints or one per joint'
         count = 'a list of' if self.size is None else str(self.size)
         return f'give {count} {noun if self.kind is str else f"{noun}s"}{self.range}'
 
@@ -224,9 +227,10 @@ def table(parameters: Iterable[Parameter]) -> str:
 
 def help_text(parameters: Iterable[Parameter]) -> str:
     """Return one paragraph per parameter for the help of a command line."""
-    lines = ['parameters (name = default, what it is, what is allowed):']
+    lines = ['parameters:']
     for one in parameters:
-        lines += [f'  {one.name} = {shown(one)}', f'      {one.sentence} {_allowed(one)}.']
+        lines += ['', f'  {one.name} = {shown(one)}   ({_allowed(one)})']
+        lines += wrap(one.sentence, 88, initial_indent=_INDENT, subsequent_indent=_INDENT)
     return '\n'.join(lines)
 
 

@@ -35,12 +35,6 @@ def _generated_code_of_tests() -> Iterator[None]:
         yield
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with the files that take longest, so that no worker ends long after the others."""
-    slow = {item.path for item in items if item.get_closest_marker('slow')}
-    items.sort(key=lambda item: item.path not in slow)
-
-
 @pytest.fixture
 def rng() -> np.random.Generator:
     """Return a generator with the same numbers in every run and test."""

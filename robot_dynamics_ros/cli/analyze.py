@@ -4,44 +4,59 @@
 from __future__ import annotations
 
 import argparse
+import csv
+import math
 import sys
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
-from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from robot_dynamics_ros.cli.robot_argument import ROBOT_HELP
 from robot_dynamics_ros.cli.tables import (
-    joint_table,
+    add_output_arguments,
+    add_threshold_argument,
+    print_figures,
     print_findings,
-    program_table,
-    summary_rows,
-    summary_table,
+    print_lines,
+    print_report,
+    print_table,
+    print_thresholds,
     wide_console,
-    write_summary_csv,
 )
-from robot_dynamics_ros.description.shipped import ROBOTS
 from robot_dynamics_ros.dynamics.registry import FORMULATIONS
 from robot_dynamics_ros.errors import ConfigurationError, RobotDynamicsError
 from robot_dynamics_ros.recordings.bag.files import short_name
-from robot_dynamics_ros.recordings.bag_jobs import find_bags, run_jobs
-from robot_dynamics_ros.recordings.json_files import write_json
-from robot_dynamics_ros.recordings.metrics.bag_analysis import (
-    BagResult,
-    Task,
-    analyze_bag,
-)
+from robot_dynamics_ros.recordings.bag_jobs import find_bags, shown_jobs
+from robot_dynamics_ros.recordings.metrics.bag_analysis import BagResult, Task, analyze_bag
 from robot_dynamics_ros.recordings.metrics.evaluator import EFFORTS, Choices
-from robot_dynamics_ros.recordings.metrics.thresholds import flat_figures, parse_threshold
-from robot_dynamics_ros.recordings.output_folder import claim, filled
-from robot_dynamics_ros.recordings.robot_choice import RobotChoice
+from robot_dynamics_ros.recordings.metrics.thresholds import parse_threshold
+from robot_dynamics_ros.recordings.output_folder import claim, filled, json_ready, write_json
+from robot_dynamics_ros.recordings.reading import RobotChoice
+from robot_dynamics_ros.recordings.report.toolkit import ReportTable, quantity
 from robot_dynamics_ros.recordings.timing import TIMINGS
 
 _USUAL_OUTPUT = Path('out') / 'analysis'
 _MANY = 20  # bags from which on reports are written only if asked for
 EXIT_THRESHOLD, EXIT_FAILED = 1, 2
+
+#: Columns of the summary of many bags, and their headings.
+SUMMARY = {
+    'bag': 'bag',
+    'duration_s': 's',
+    'states': 'states',
+    'rate_hz': 'Hz',
+    'tool_rms_mm': 'tool RMS, mm',
+    'tool_peak_mm': 'tool peak, mm',
+    'residual_share': 'unexplained, worst joint, %',
+    'saturated': 'saturated ticks',
+    'gaps': 'gaps',
+    'thresholds': 'thresholds',
+    'findings': 'findings',
+}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -50,19 +65,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         'bags', nargs='+', type=Path, metavar='BAG', help='bag, storage file, or folder of bags'
     )
     add_robot_choice(parser)
-    add_judging_choice(parser)
+    add_evaluation_choice(parser)
     parser.add_argument('--program', default='', help='constraint program whose values are shown')
     parser.add_argument(
         '--program-start', type=float, metavar='S', help='when it starts (default: first command)'
     )
-    parser.add_argument(
-        '--threshold',
-        action='append',
-        default=[],
-        metavar='KEY=VALUE',
-        help='bound on a figure of metrics.json (KEY>=VALUE: a lower one); exit code 1 if it is '
-        "passed; of a list of joints the worst counts, 'list' shows the figures",
-    )
+    add_threshold_argument(parser, 'metrics.json')
     add_output_arguments(parser, _USUAL_OUTPUT)
     parser.add_argument(
         '--rows', type=int, default=100_000, help='of rows.csv at most, 0: all (default: 100000)'
@@ -87,7 +95,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def add_robot_choice(parser: argparse.ArgumentParser) -> None:
     """Declare which robot explains a recording."""
     parser.add_argument(
-        '--robot', choices=sorted(ROBOTS), default='', help='shipped robot (default: see next)'
+        '--robot', default='', metavar='ROBOT', help=f'{ROBOT_HELP} (default: see next)'
     )
     parser.add_argument(
         '--description',
@@ -126,8 +134,8 @@ def robot_choice(args: argparse.Namespace) -> RobotChoice:
     )
 
 
-def add_judging_choice(parser: argparse.ArgumentParser) -> None:
-    """Declare what is judged, and how."""
+def add_evaluation_choice(parser: argparse.ArgumentParser) -> None:
+    """Declare what is evaluated, and how."""
     parser.add_argument(
         '--formulation',
         choices=tuple(FORMULATIONS),
@@ -152,16 +160,6 @@ def add_judging_choice(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_output_arguments(parser: argparse.ArgumentParser, usual: Path) -> None:
-    """Declare where results go."""
-    parser.add_argument(
-        '--output', type=Path, metavar='DIR', help=f'folder of the results (default: {usual}/...)'
-    )
-    parser.add_argument(
-        '--force', action='store_true', help='replace files of a folder that is there already'
-    )
-
-
 @dataclass(frozen=True)
 class _Job:
     """A bag, what to do with it, and where the results go."""
@@ -181,14 +179,22 @@ def run(args: argparse.Namespace) -> int:
     output = claim(args.output, usual, force=args.force)
     folders = [output] if single else [output / name for name in _names(bags)]
     jobs = [_Job(bag, task, folder) for bag, folder in zip(bags, folders, strict=True)]
-    results = _results(jobs, args, Console(stderr=True))
-    if single and args.threshold != ['list']:
-        _tell_one(console, results[0], output)
-    elif not single:
-        _tell_many(console, results, output)
-    if args.threshold == ['list'] and not results[0].error:
-        figures = flat_figures(results[0].figures, results[0].joints)
-        console.print('\n'.join(escape(name) for name in figures), highlight=False)
+    results = shown_jobs(
+        'analyzing',
+        analyze_job,
+        jobs,
+        _died,
+        lambda result: result.error,
+        jobs=args.jobs,
+        scheduler=args.scheduler,
+    )
+    listing = args.threshold == ['list']
+    if not single:
+        _print_many(console, results, output)
+    elif not listing:
+        _print_one(console, results[0], output)
+    if listing and not results[0].error:
+        print_figures(console, results[0].figures, results[0].joints)
     if any(result.error for result in results):
         return EXIT_FAILED
     return 0 if all(result.passed for result in results) else EXIT_THRESHOLD
@@ -207,25 +213,6 @@ def analyze_job(job: _Job) -> BagResult:
 
 def _died(job: _Job, reason: str) -> BagResult:
     return BagResult(str(job.bag), error=reason)
-
-
-def _results(jobs: Sequence[_Job], args: argparse.Namespace, console: Console) -> list[BagResult]:
-    """Return the results in the order of the bags; show how far it is."""
-    results: dict[int, BagResult] = {}
-    told = TextColumn('{task.fields[at]}')
-    columns = (BarColumn(40), MofNCompleteColumn(), TimeElapsedColumn(), told)
-    quiet = not console.is_terminal
-    with Progress(*columns, console=console, transient=True, disable=quiet) as progress:
-        shown = progress.add_task('', total=len(jobs), at='')
-        work = run_jobs(analyze_job, jobs, _died, jobs=args.jobs, scheduler=args.scheduler)
-        for place, result in work:
-            results[place] = result
-            bad = sum(bool(result.error) for result in results.values())
-            failed = f', {bad} failed' if bad else ''
-            progress.update(shown, advance=1, at=f'{short_name(jobs[place].bag)}{failed}')
-            if quiet and len(jobs) > 1:
-                print(f'{len(results)} of {len(jobs)}{failed}: {jobs[place].bag}', file=sys.stderr)
-    return [results[place] for place in range(len(jobs))]
 
 
 def _task(args: argparse.Namespace, count: int) -> Task:
@@ -263,39 +250,34 @@ def _names(bags: Sequence[Path]) -> list[str]:
     return names
 
 
-def _tell_one(console: Console, result: BagResult, output: Path) -> None:
-    if result.error:
+def _print_one(console: Console, result: BagResult, output: Path) -> None:
+    if result.report is None:
         print(f'error: {result.error}', file=sys.stderr)
         return
-    print_findings(console, result.findings)
-    console.print(joint_table(result))
-    if result.figures.get('program'):
-        console.print(program_table(result.figures['program']))
-    for note in result.notes:
-        console.print(f'[dim] note[/] {escape(note)}', highlight=False, soft_wrap=True)
-    _tell_verdicts(console, result)
-    console.print(f'results: {escape(str(output))}', highlight=False)
+    print_report(console, result.report, output)
+    print_thresholds(console, result.verdicts, f'{result.bag}: ')
 
 
-def _tell_many(console: Console, results: Sequence[BagResult], output: Path) -> None:
-    console.print(summary_table(results))
+def _print_many(console: Console, results: Sequence[BagResult], output: Path) -> None:
+    rows = [_summary_row(result) for result in results]
+    cells = [[x if isinstance(x, str) else quantity(x) for x in row.values()] for row in rows]
+    print_table(console, ReportTable(tuple(SUMMARY.values()), cells))
     for result in results:
         if result.error:
-            text = f'[red]failed[/] {escape(result.bag)}: {escape(result.error)}'
-            console.print(text, highlight=False, soft_wrap=True)
+            print_lines(console, 'red', 'failed', [f'{result.bag}: {result.error}'])
         wrong = [finding for finding in result.findings if finding.severity == 'wrong']
         if wrong:
-            console.print(escape(result.bag), highlight=False)
+            console.print(result.bag, highlight=False, markup=False)
             print_findings(console, wrong)
-        _tell_verdicts(console, result)
-    document = {'bags': [_summary(result) for result in results]}
+        print_thresholds(console, result.verdicts, f'{result.bag}: ')
     with filled(output) as work:
-        write_json(work / 'summary.json', document)
-        write_summary_csv(work / 'summary.csv', summary_rows(results))
+        write_json(work / 'summary.json', {'bags': [_summary(result) for result in results]})
+        _write_summary(work / 'summary.csv', rows)
     bad = sum(bool(result.error) for result in results)
     console.print(
-        f'{len(results) - bad} of {len(results)} analyzed; results: {escape(str(output))}',
+        f'{len(results) - bad} of {len(results)} analyzed; results: {output}',
         highlight=False,
+        markup=False,
     )
 
 
@@ -303,8 +285,27 @@ def _summary(result: BagResult) -> dict[str, object]:
     return {'bag': result.bag, 'error': result.error} if result.error else result.as_dict()
 
 
-def _tell_verdicts(console: Console, result: BagResult) -> None:
-    for verdict in result.verdicts:
-        if not verdict.holds:
-            text = f'[red]threshold[/] {escape(result.bag)}: {escape(str(verdict))}'
-            console.print(text, highlight=False, soft_wrap=True)
+def _summary_row(result: BagResult) -> dict[str, Any]:
+    row: dict[str, Any] = dict.fromkeys(SUMMARY, math.nan)
+    row |= {'bag': result.bag, 'thresholds': '', 'findings': 'failed' if result.error else ''}
+    if result.error:
+        return row
+    figures = result.figures
+    shares = [x for x in figures['effort'].get('residual_share', ()) if not math.isnan(x)]
+    failed = [str(verdict) for verdict in result.verdicts if not verdict.holds]
+    counts = Counter(finding.severity for finding in result.findings)
+    return row | {
+        **{key: figures['rates'][key] for key in ('duration_s', 'states', 'rate_hz', 'gaps')},
+        **{key: x for key, x in figures['tracking'].items() if key in SUMMARY and key != 'states'},
+        'residual_share': 100.0 * max(shares) if shares else math.nan,
+        'saturated': figures['limits']['ticks_with_saturation'],
+        'thresholds': '; '.join(failed) or ('kept' if result.verdicts else ''),
+        'findings': ', '.join(f'{count} {severity}' for severity, count in counts.items()),
+    }
+
+
+def _write_summary(path: Path, rows: Sequence[dict[str, Any]]) -> None:
+    with path.open('w', encoding='utf-8', newline='') as file:
+        writer = csv.DictWriter(file, list(SUMMARY), lineterminator='\n')
+        writer.writeheader()
+        writer.writerows(json_ready(row) for row in rows)

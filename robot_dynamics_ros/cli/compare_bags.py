@@ -5,29 +5,33 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
-from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
-
-from robot_dynamics_ros.cli.tables import wide_console
+from robot_dynamics_ros.cli.tables import (
+    add_output_arguments,
+    add_threshold_argument,
+    print_figures,
+    print_report,
+    print_thresholds,
+    wide_console,
+)
 from robot_dynamics_ros.errors import ConfigurationError
 from robot_dynamics_ros.model.robot_tree import RobotTree
+from robot_dynamics_ros.recordings.alignment import METHODS
 from robot_dynamics_ros.recordings.bag.files import is_bag, short_name
-from robot_dynamics_ros.recordings.compare.alignment import METHODS
-from robot_dynamics_ros.recordings.compare.comparison import Comparison, compare_runs
-from robot_dynamics_ros.recordings.json_files import write_json
-from robot_dynamics_ros.recordings.metrics.thresholds import check, flat_figures, parse_threshold
+from robot_dynamics_ros.recordings.comparison import (
+    compare_runs,
+    comparison_figures,
+    comparison_report,
+)
+from robot_dynamics_ros.recordings.metrics.thresholds import check, parse_threshold
 from robot_dynamics_ros.recordings.metrics.tracking import tool_frame
-from robot_dynamics_ros.recordings.output_folder import claim, filled
+from robot_dynamics_ros.recordings.output_folder import claim, filled, write_json
+from robot_dynamics_ros.recordings.reading import RobotChoice
 from robot_dynamics_ros.recordings.recording import Recording
-from robot_dynamics_ros.recordings.report.comparison import write_comparison_report
-from robot_dynamics_ros.recordings.robot_choice import RobotChoice
 
 _USUAL_OUTPUT = Path('out') / 'comparison'
-_ALIKE = 0.9
 EXIT_THRESHOLD = 1
 
 
@@ -50,16 +54,8 @@ def add_bag_arguments(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument('--namespace', default='', help='of the robot, if a bag has several')
     group.add_argument('--frame', default='', help='tool frame (default: tool, or the last link)')
-    group.add_argument(
-        '--threshold',
-        action='append',
-        default=[],
-        metavar='KEY=VALUE',
-        help='bound on a figure of comparison.json (KEY>=VALUE: a lower one); exit code 1 if it '
-        "is passed; of a list of joints the worst counts, 'list' shows the figures",
-    )
-    group.add_argument('--output', type=Path, metavar='DIR', help='folder of the results')
-    group.add_argument('--force', action='store_true', help='replace files that are there already')
+    add_threshold_argument(group, 'comparison.json')
+    add_output_arguments(group, _USUAL_OUTPUT)
 
 
 def compare_bags(words: list[str], args: argparse.Namespace) -> int:
@@ -84,22 +80,18 @@ def compare_bags(words: list[str], args: argparse.Namespace) -> int:
     notes = _notes(names, (first, second), described=bool(args.description))
     comparison = compare_runs(first, second, tree, tool_frame(tree, args.frame), args.align)
     verdicts = check(thresholds, comparison.figures, tree.joint_names)
+    report = comparison_report(names, tree, comparison, notes)
     with filled(output) as work:
         bags_named = dict(zip(('first_bag', 'second_bag'), words, strict=True))
         write_json(work / 'comparison.json', bags_named | comparison.figures | {'notes': notes})
-        write_comparison_report(work / 'report.html', names, tree, comparison, notes)
+        figures = comparison_figures(names, tree, comparison)
+        replace(report, figures=figures).write(work / 'report.html')
     console = wide_console()
     if listing:
-        figures = flat_figures(comparison.figures, tree.joint_names)
-        console.print('\n'.join(escape(name) for name in figures), highlight=False)
+        print_figures(console, comparison.figures, tree.joint_names)
         return 0
-    _print(console, names, comparison)
-    for note in notes:
-        console.print(f'[dim] note[/] {escape(note)}', highlight=False, soft_wrap=True)
-    for verdict in verdicts:
-        if not verdict.holds:
-            console.print(f'[red]threshold[/] {escape(str(verdict))}', highlight=False)
-    console.print(f'results: {escape(str(output))}', highlight=False)
+    print_report(console, report, output)
+    print_thresholds(console, verdicts)
     return 0 if all(verdict.holds for verdict in verdicts) else EXIT_THRESHOLD
 
 
@@ -125,47 +117,3 @@ def _names(bags: list[Path]) -> list[str]:
     """Return short names of the bags that differ."""
     names = [short_name(bag) for bag in bags]
     return names if names[0] != names[1] else [f'{names[0]}-1', f'{names[1]}-2']
-
-
-def _print(console: Console, names: list[str], comparison: Comparison) -> None:
-    figures: dict[str, Any] = comparison.figures
-    alignment = comparison.alignment
-    console.print(
-        f'{figures["overlap_s"]:.4g} s in common, {figures["states"]} states; second shifted by '
-        f'{alignment.shift:.6g} s ({alignment.method}), correlation '
-        f'{alignment.correlation:.4f}',
-        highlight=False,
-        soft_wrap=True,
-    )
-    if not alignment.correlation >= _ALIKE:
-        console.print('[yellow]look[/] the motions are hardly alike: is it the same program?')
-    table = Table(title='rad, m, N m, N', title_justify='left')
-    table.add_column('joint')
-    headings = (
-        f'RMS error\n{names[0]}', f'RMS error\n{names[1]}', 'second\nby first',
-        'RMS difference\nof position',
-        f'RMS effort\n{names[0]}', f'RMS effort\n{names[1]}', 'RMS difference\nof effort',
-    )  # fmt: skip
-    for heading in headings:
-        table.add_column(escape(heading), justify='right')
-    for i, joint in enumerate(figures['joints']):
-        values = (
-            figures['first']['rms_error'][i],
-            figures['second']['rms_error'][i],
-            figures['error_ratio'][i],
-            figures['difference']['rms_position'][i],
-            figures['first']['rms_effort'][i],
-            figures['second']['rms_effort'][i],
-            figures['difference']['rms_effort'][i],
-        )
-        cells = ('-' if value != value else f'{value:.3g}' for value in values)
-        table.add_row(escape(joint), *cells)
-    console.print(table)
-    console.print(
-        f'tool error RMS: {figures["first"]["tool_rms_mm"]:.4g} and '
-        f'{figures["second"]["tool_rms_mm"]:.4g} mm; the tools are '
-        f'{figures["difference"]["tool_rms_mm"]:.4g} mm apart (RMS), '
-        f'{figures["difference"]["tool_peak_mm"]:.4g} mm at most',
-        highlight=False,
-        soft_wrap=True,
-    )

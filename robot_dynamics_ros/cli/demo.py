@@ -13,25 +13,32 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from robot_dynamics_ros.cli.processes import IN_LOCKSTEP, SceneProcesses, own_domain
+from robot_dynamics_ros.cli.new_robot import add_setup_arguments, parameter_file
+from robot_dynamics_ros.cli.processes import (
+    IN_LOCKSTEP,
+    SceneProcesses,
+    own_domain,
+    run_recorded,
+    shown_scenes,
+)
+from robot_dynamics_ros.cli.robot_argument import ROBOT_HELP, add_joint_arguments
 from robot_dynamics_ros.cli.scene import SCENES, run_scenes
 from robot_dynamics_ros.model import load_robot
 from robot_dynamics_ros.recordings.bag.reader import BagReader
-from robot_dynamics_ros.recordings.metrics.tracking_metrics import (
+from robot_dynamics_ros.recordings.metrics.tracking import (
     TrackingMetrics,
+    tool_frame,
     tracking_metrics,
 )
 from robot_dynamics_ros.recordings.reading import read_recording
-from robot_dynamics_ros.recordings.report.toolkit import write_tracking_report
+from robot_dynamics_ros.recordings.report.tracking import write_tracking_report
 
 #: The trajectory starts at this time; before it the controller takes over and settles, s.
 START_S = 0.5
 _READY_SECONDS, _RUN_SECONDS = 90.0, 900.0
 _END = re.compile(r'to t = ([0-9.]+) s')
-_PROGRESS = re.compile(r'progress ([0-9.]+)')
 _COMMANDS = '/effort_controller/commands'
 
 
@@ -46,6 +53,15 @@ class Band:
 
     joint_ratio: float = 20.0
     tool_ratio: float = 50.0
+
+
+@dataclass(frozen=True)
+class Arm:
+    """An arm to run: its name, a shipped robot or a parameter file, and the tool that is led."""
+
+    name: str
+    source: str | Path
+    frame: str = 'tool'
 
 
 @dataclass(frozen=True)
@@ -77,7 +93,15 @@ _TITLES = {'pd_gravity': 'PD + gravity', 'computed_torque': 'computed torque'}
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument('--robot', choices=ROBOTS, help='only this arm')
+    parser.add_argument(
+        'robot', nargs='?', help=f'only this arm: {ROBOT_HELP} (default: both shipped arms)'
+    )
+    parser.add_argument(
+        'mapping', nargs='*', metavar='NAME:=VALUE', help='argument of a xacro file'
+    )
+    parser.add_argument('--robot', dest='one', help='the same', default=None)
+    add_joint_arguments(parser)
+    add_setup_arguments(parser)
     parser.add_argument('--law', choices=LAWS, help='only this law')
     parser.add_argument(
         '--no-scenes', action='store_true', help='leave out the scenes of constraint stabilization'
@@ -88,36 +112,44 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Run every arm under every law, then every scene; return 1 if one is outside its band."""
     console = Console()
-    robots = [args.robot] if args.robot else ROBOTS
+    arms = _arms(args)
+    robots = [arm.name for arm in arms]
     laws = [args.law] if args.law else LAWS
     runs: dict[tuple[str, str], DemoRun] = {}
-    columns = (TextColumn('{task.description:32}'), BarColumn(40), TextColumn('{task.fields[at]}'))
-    with Progress(*columns, TimeElapsedColumn(), console=console) as progress:
-        for robot in robots:
+    with shown_scenes(console) as show:
+        for arm in arms:
             for law in laws:
-                task = progress.add_task(f'{robot}, {_TITLES[law]}', total=None, at='starting')
-
-                def tell(at: float, end: float, task: Any = task) -> None:
-                    progress.update(task, completed=at, total=end, at=f'{at:.1f} of {end:.1f} s')
-
-                runs[robot, law] = run_scene(robot, law, args.out / robot / law, tell)
+                tell = show(f'{arm.name}, {_TITLES[law]}')
+                runs[arm.name, law] = run_scene(arm, law, args.out / arm.name / law, tell)
     for robot in robots:
-        _print(console, [found for (name, _), found in runs.items() if name == robot])
-    problems = [text for robot in robots for text in judge(runs, robot, Band())]
+        _print(console, [run for (name, _), run in runs.items() if name == robot])
+    problems = [text for robot in robots for text in outside_band(runs, robot, Band())]
     for text in problems:
         console.print(f'[red]outside the band:[/red] {text}')
     console.print(f'recordings, metrics and reports: {args.out}/<arm>/<law>/\n')
     outside = 0
-    if not (args.robot or args.law or args.no_scenes):
+    if not (args.robot or args.one or args.law or args.no_scenes):
         outside = run_scenes(list(SCENES), args.out / 'scenes', console)
     return 1 if problems or outside else 0
 
 
-def run_scene(robot: str, law: str, out: Path, tell: Callable[[float, float], None]) -> DemoRun:
+def _arms(args: argparse.Namespace) -> list[Arm]:
+    """Return the arms that the arguments choose; plan the motion of one's own."""
+    args.robot = args.robot or args.one
+    if args.robot is None:
+        return [Arm(name, name) for name in ROBOTS]
+    settings = parameter_file(args)
+    if settings.parent.name == 'config':
+        return [Arm(args.robot, args.robot)]
+    tree = load_robot(settings.with_name('robot.urdf'))
+    return [Arm(tree.name or 'arm', settings, tool_frame(tree, args.frame or args.tip))]
+
+
+def run_scene(arm: Arm, law: str, out: Path, tell: Callable[[float, float], None]) -> DemoRun:
     """Run one arm under one law in its own processes; write bag, metrics and report.
 
     Args:
-        robot: A shipped robot with a parameter file.
+        arm: The arm.
         law: The control law.
         out: Folder of the results; what was there before is replaced.
         tell: Called with the simulated time and its end, s.
@@ -130,21 +162,13 @@ def run_scene(robot: str, law: str, out: Path, tell: Callable[[float, float], No
         shutil.rmtree(out)
     bag = out / 'bag'
     with own_domain() as domain, SceneProcesses(out / 'logs', domain) as nodes:
-        _start(nodes, robot, law, bag)
+        _start(nodes, arm.source, law, bag)
         end = float(_END.findall(nodes.output('trajectory'))[-1])
-
-        def progress() -> None:
-            times = _PROGRESS.findall(nodes.output('recorder'))
-            if times:
-                tell(min(float(times[-1]), end), end)
-
-        nodes.wait_for_end('simulator', _RUN_SECONDS, progress)
-        nodes.end(['recorder', 'controller'])
-        tell(end, end)
-    return _evaluate(robot, law, bag, out)
+        run_recorded(nodes, end, _RUN_SECONDS, tell)
+    return _evaluate(arm, law, bag, out)
 
 
-def _start(nodes: SceneProcesses, robot: str, law: str, bag: Path) -> None:
+def _start(nodes: SceneProcesses, robot: str | Path, law: str, bag: Path) -> None:
     """Start the nodes of a scene; return once the simulation runs."""
     lockstep = {'mode': 'lockstep', 'start_paused': True, 'on_end': 'exit'}
     plan = {
@@ -161,33 +185,35 @@ def _start(nodes: SceneProcesses, robot: str, law: str, bag: Path) -> None:
     nodes.wait_for_end('trajectory', _READY_SECONDS)
 
 
-def _evaluate(robot: str, law: str, bag: Path, out: Path) -> DemoRun:
+def _evaluate(arm: Arm, law: str, bag: Path, out: Path) -> DemoRun:
     recording = read_recording(bag)
     tree = load_robot(recording.description)
-    metrics = tracking_metrics(recording, tree, (START_S, float(recording.time[-1])))
+    window = (START_S, float(recording.time[-1]))
+    metrics = tracking_metrics(recording, tree, window, arm.frame)
     with BagReader(bag) as reader:
         remarks = reader.remarks
-    found = DemoRun(
-        robot,
+    run = DemoRun(
+        arm.name,
         law,
         metrics,
         tree.prismatic,
         float(remarks[f'{_COMMANDS} latency_p50_us']),
         float(remarks[f'{_COMMANDS} latency_p99_us']),
     )
-    (out / 'metrics.json').write_text(json.dumps(found.as_dict(), indent=2), encoding='utf-8')
+    (out / 'metrics.json').write_text(json.dumps(run.as_dict(), indent=2), encoding='utf-8')
     write_tracking_report(
         out / 'report.html',
-        f'{robot} under {_TITLES[law]}',
+        f'{arm.name} under {_TITLES[law]}',
         'Recorded over ROS 2 in lockstep with the simulator, 1 kHz.',
         recording,
         tree,
         metrics,
+        arm.frame,
     )
-    return found
+    return run
 
 
-def judge(runs: dict[tuple[str, str], DemoRun], robot: str, band: Band) -> list[str]:
+def outside_band(runs: dict[tuple[str, str], DemoRun], robot: str, band: Band) -> list[str]:
     """Return in what computed torque is not as much better than PD + gravity as it must be."""
     pair = [runs.get((robot, law)) for law in ('pd_gravity', 'computed_torque')]
     if pair[0] is None or pair[1] is None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Print the equations of motion of a robot as formulas, as text, LaTeX or Python."""
+"""Print the equations of motion of a robot: text, LaTeX, Python; or write its functions in C."""
 
 from __future__ import annotations
 
@@ -16,15 +16,25 @@ from robot_dynamics_ros.cli.robot_argument import (
     given_loops,
     given_mechanism,
     given_robot,
+    set_values,
 )
+from robot_dynamics_ros.control.laws.constraint_law_function import constraint_law_function
+from robot_dynamics_ros.control.laws.constraint_stabilization import ConstraintStabilization
+from robot_dynamics_ros.errors import ConfigurationError
+from robot_dynamics_ros.model.mechanism import Mechanism
+from robot_dynamics_ros.model.robot_tree import RobotTree
+from robot_dynamics_ros.symbolic.c_source import DEFAULT_OUTPUTS, c_source, write
 from robot_dynamics_ros.symbolic.closed_form import ClosedForm, derive
 from robot_dynamics_ros.symbolic.equations import QUANTITIES, WRITERS
+from robot_dynamics_ros.symbolic.outputs import OUTPUTS
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     add_robot_arguments(parser)
-    parser.add_argument('--format', choices=WRITERS, default='text', help='(default: text)')
+    parser.add_argument(
+        '--format', choices=(*WRITERS, 'c'), default='text', help='(default: text)'
+    )
     parser.add_argument(
         '--formulation',
         help='formulation to run on symbols (default: newton_euler; with --loops: kane)',
@@ -38,11 +48,43 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help=f'what to print: {listed} (default: all)',
     )
     add_loops_argument(parser)
-    parser.add_argument('--output', type=Path, metavar='FILE', help='write there, not to stdout')
+    parser.add_argument(
+        '--output',
+        type=Path,
+        metavar='FILE',
+        help='write there, not to stdout; for C the folder, which it needs',
+    )
+    group = parser.add_argument_group('with --format c')
+    group.add_argument(
+        '--functions',
+        nargs='+',
+        choices=OUTPUTS,
+        default=DEFAULT_OUTPUTS,
+        help=f'what to compute (default: {", ".join(DEFAULT_OUTPUTS)})',
+    )
+    group.add_argument(
+        '--frames', nargs='+', default=(), metavar='LINK', help='links for pose, Jacobian, motion'
+    )
+    group.add_argument(
+        '--program',
+        metavar='NAME|FILE',
+        help='add the constraint law with this program',
+    )
+    group.add_argument(
+        '--set',
+        dest='changes',
+        action='append',
+        default=[],
+        metavar='KEY=VALUE',
+        help="a value of the law's parameter, YAML, such as period=0.001; may be repeated",
+    )
+    group.add_argument('--name', help="what all names in C begin with (default: the robot's)")
 
 
 def run(args: argparse.Namespace) -> int:
     """Derive and print; return 0."""
+    if args.format == 'c':
+        return _write_c(args)
     text = WRITERS[args.format](_derived(args), args.show)
     if args.output:
         args.output.write_text(text, encoding='utf-8')
@@ -51,10 +93,38 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _derived(args: argparse.Namespace) -> ClosedForm:
+def _write_c(args: argparse.Namespace) -> int:
+    if args.output is None:
+        raise ConfigurationError('--format c', 'writes several files', 'add --output FOLDER')
+    robot, formulation = _robot(args)
+    functions = []
+    if args.program:
+        robot = given_robot(args, effort_limit=None)  # the law keeps within the limits
+        formulation = args.formulation or 'newton_euler'
+        law = ConstraintStabilization(robot, program=args.program, **set_values(args.changes))
+        functions.append(constraint_law_function(law, formulation))
+    files = c_source(
+        robot,
+        args.functions,
+        frames=args.frames,
+        formulation=formulation,
+        name=args.name,
+        functions=functions,
+    )
+    write(files, args.output)
+    print(f'written: {", ".join(files)} in {args.output}; check with: make -C {args.output} test')
+    return 0
+
+
+def _robot(args: argparse.Namespace) -> tuple[RobotTree | Mechanism, str]:
+    """Return the robot and the name of the formulation that the arguments ask for."""
     loops = given_loops(args)
     robot = given_mechanism(args, loops) if loops else given_robot(args)
-    formulation = args.formulation or ('kane' if loops else 'newton_euler')
+    return robot, args.formulation or ('kane' if loops else 'newton_euler')
+
+
+def _derived(args: argparse.Namespace) -> ClosedForm:
+    robot, formulation = _robot(args)
     columns = (TextColumn('{task.description:>20}'), BarColumn(), TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task('', total=1.0)

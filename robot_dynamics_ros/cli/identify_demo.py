@@ -25,15 +25,22 @@ from robot_dynamics_ros.model import RobotTree, load_robot
 from robot_dynamics_ros.model.payload import Payload, with_payload
 from robot_dynamics_ros.recordings.bag.writer import write_recording
 from robot_dynamics_ros.recordings.lockstep import SETTLE, run_lockstep
-from robot_dynamics_ros.recordings.metrics.tracking_metrics import (
+from robot_dynamics_ros.recordings.metrics.tracking import (
     TrackingMetrics,
     tracking_metrics,
 )
 from robot_dynamics_ros.recordings.recording import Recording
-from robot_dynamics_ros.recordings.report.correction import ratio_text, write_correction_report
-from robot_dynamics_ros.recordings.report.toolkit import write_tracking_report
-from robot_dynamics_ros.simulation.imperfections import Imperfections, ImperfectPlant
-from robot_dynamics_ros.simulation.model_error import Mismatch, with_mismatch
+from robot_dynamics_ros.recordings.report.tracking import (
+    ratio_text,
+    write_correction_report,
+    write_tracking_report,
+)
+from robot_dynamics_ros.simulation.imperfections import (
+    Imperfections,
+    ImperfectPlant,
+    Mismatch,
+    with_mismatch,
+)
 from robot_dynamics_ros.simulation.mujoco_plant import MujocoPlant
 
 PERIOD = 1e-3

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -15,10 +16,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
 from robot_dynamics_ros.errors import PeerTimeoutError, SceneError
 
 _DOMAINS = range(80, 100)
 _END_SECONDS = 20.0
+_PROGRESS = re.compile(r'progress ([0-9.]+)')
 
 #: Parameters of a controller in lockstep, whose run shall not depend on how busy the machine is:
 #: as many commands as states are kept for a recorder that is held up, and a simulator that is held
@@ -81,14 +86,20 @@ class SceneProcesses:
         for file in self._files:
             file.close()
 
-    def start(self, name: str, command: str, parameters: Mapping[str, Any], robot: str) -> None:
-        """Start ``python -m robot_dynamics_ros COMMAND`` under a name, with parameters."""
+    def start(
+        self, name: str, command: str, parameters: Mapping[str, Any], robot: str | Path
+    ) -> None:
+        """Start ``python -m robot_dynamics_ros COMMAND`` under a name, with parameters.
+
+        The robot is a shipped one, or a parameter file.
+        """
+        chosen = ['--params' if isinstance(robot, Path) else '--robot', str(robot)]
         assignments = [f'{key}:={_literal(value)}' for key, value in parameters.items()]
         arguments = [word for text in assignments for word in ('-p', text)]
         out = (self._logs / f'{name}.log').open('wb')
         self._files.append(out)
         self._processes[name] = subprocess.Popen(
-            [sys.executable, '-m', 'robot_dynamics_ros', command, '--robot', robot, *arguments],
+            [sys.executable, '-m', 'robot_dynamics_ros', command, *chosen, *arguments],
             stdout=out,
             stderr=subprocess.STDOUT,
             env=self._environment,
@@ -174,6 +185,47 @@ class SceneProcesses:
     def _last_words(self, name: str) -> str:
         lines = self.output(name).strip().splitlines()[-8:]
         return 'its last words:\n  ' + '\n  '.join(lines or ['(none)'])
+
+
+def run_recorded(
+    nodes: SceneProcesses, end: float, seconds: float, tell: Callable[[float, float], None]
+) -> None:
+    """Wait until the simulator of a scene ends by itself, then end its recorder and controller.
+
+    Args:
+        nodes: With a ``recorder`` that writes its progress, a ``simulator`` and a ``controller``.
+        end: Simulated time at which the simulator ends, s.
+        seconds: Longest wait, s.
+        tell: Called with the simulated time and its end, s.
+
+    Raises:
+        SceneError: A node failed.
+        PeerTimeoutError: A node did not end.
+    """
+
+    def progress() -> None:
+        times = _PROGRESS.findall(nodes.output('recorder'))
+        if times:
+            tell(min(float(times[-1]), end), end)
+
+    nodes.wait_for_end('simulator', seconds, progress)
+    nodes.end(['recorder', 'controller'])
+    tell(end, end)
+
+
+@contextmanager
+def shown_scenes(console: Console) -> Iterator[Callable[[str], Callable[[float, float], None]]]:
+    """Yield what shows a scene of a title: it returns what is told the time and its end, s."""
+    columns = (TextColumn('{task.description:32}'), BarColumn(40), TextColumn('{task.fields[at]}'))
+    with Progress(*columns, TimeElapsedColumn(), console=console) as shown:
+
+        def show(title: str) -> Callable[[float, float], None]:
+            task = shown.add_task(title, total=None, at='starting')
+            return lambda at, end: shown.update(
+                task, completed=at, total=end, at=f'{at:.1f} of {end:.1f} s'
+            )
+
+        yield show
 
 
 def _literal(value: Any) -> str:

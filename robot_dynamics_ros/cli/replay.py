@@ -5,32 +5,33 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import yaml
-from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
 
-from robot_dynamics_ros.cli.analyze import add_output_arguments
-from robot_dynamics_ros.cli.tables import wide_console
+from robot_dynamics_ros.cli.robot_argument import set_values
+from robot_dynamics_ros.cli.tables import add_output_arguments, print_report, wide_console
 from robot_dynamics_ros.control.laws.registry import known_laws
 from robot_dynamics_ros.control.setup import PARAMETERS
 from robot_dynamics_ros.dynamics.registry import FORMULATIONS
-from robot_dynamics_ros.errors import ConfigurationError, RecordingError
+from robot_dynamics_ros.errors import RecordingError
+from robot_dynamics_ros.estimation.accumulate import Envelope, Spread
 from robot_dynamics_ros.parameters import help_text, require_known
-from robot_dynamics_ros.recordings.accumulate import Spread
 from robot_dynamics_ros.recordings.bag.files import short_name
-from robot_dynamics_ros.recordings.json_files import write_json
-from robot_dynamics_ros.recordings.output_folder import claim, filled
+from robot_dynamics_ros.recordings.output_folder import (
+    CsvTable,
+    claim,
+    filled,
+    flat_columns,
+    write_json,
+)
 from robot_dynamics_ros.recordings.recording import Recording
 from robot_dynamics_ros.recordings.replay.run import ReplayResult
 from robot_dynamics_ros.recordings.replay.search import replay
 from robot_dynamics_ros.recordings.replay.source import REFERENCES, ReplaySource
-from robot_dynamics_ros.recordings.report.replay import ReplayCurves, write_replay_report
-from robot_dynamics_ros.recordings.tables import CsvTable
+from robot_dynamics_ros.recordings.report.replay import replay_figures, replay_report
 from robot_dynamics_ros.spatial.scalar import Array
 
 _USUAL_OUTPUT = Path('out') / 'replay'
@@ -84,7 +85,6 @@ def _tolerance(text: str) -> float:
 
 def run(args: argparse.Namespace) -> int:
     """Replay, print and write; return 1 if an effort differs by more than the tolerance."""
-    console = wide_console()
     bag: Path = args.bag
     output = claim(args.output, _USUAL_OUTPUT / short_name(bag), force=args.force)
     changes = _changes(args)
@@ -94,13 +94,18 @@ def run(args: argparse.Namespace) -> int:
     own = source.recorded and not changes and not args.description
     tolerance = args.tolerance if args.tolerance is not None else (TOLERANCE if own else np.inf)
     with filled(output) as work, CsvTable(work / 'rows.csv') as table:
-        curves, difference, size = ReplayCurves(), Spread(source.tree.n), Spread(source.tree.n)
+        curves, difference, size = Envelope(), Spread(source.tree.n), Spread(source.tree.n)
 
         def sink(chunk: Recording, efforts: Array) -> None:
             difference.take(chunk.time, efforts - chunk.effort)
             size.take(chunk.time, chunk.effort)
-            curves.take(chunk.time, chunk.effort, efforts)
-            table.add(_columns(chunk, efforts))
+            columns = {
+                'recorded': chunk.effort,
+                'replayed': efforts,
+                'difference': efforts - chunk.effort,
+            }
+            curves.take(chunk.time, columns)
+            table.add(flat_columns(chunk, columns))
 
         setup = source.setup(args.reference)
         course = replay(setup, source.chunks, tolerance, lambda: (sink,))
@@ -112,37 +117,19 @@ def run(args: argparse.Namespace) -> int:
             )
         document = _document(source, course, difference, size, tolerance, changes)
         write_json(work / 'replay.json', document)
-        title = f'Replay of {short_name(bag)}'
-        write_replay_report(
-            work / 'report.html', title, _lead(document), source.tree, document, curves
-        )
-    _print(console, document, output)
+        report = replay_report(f'Replay of {short_name(bag)}', source.tree, document)
+        figures = replay_figures(source.tree, curves.series())
+        replace(report, figures=figures).write(work / 'report.html')
+    print_report(wide_console(), report, output)
     return 0 if document['within_tolerance'] else EXIT_DIFFERENT
 
 
 def _changes(args: argparse.Namespace) -> dict[str, Any]:
     """Return the parameters that are set otherwise than recorded."""
-    changes: dict[str, Any] = {}
-    for text in args.changes:
-        key, separator, value = text.partition('=')
-        if not separator:
-            raise ConfigurationError(f'--set {text}', 'sets nothing', 'write KEY=VALUE')
-        require_known(PARAMETERS, [key.strip()], "controller's parameter")
-        try:
-            changes[key.strip()] = yaml.safe_load(value)
-        except (yaml.YAMLError, ValueError) as error:
-            raise ConfigurationError(f'--set {text}', 'is no YAML', 'correct it') from error
+    changes = set_values(args.changes)
+    require_known(PARAMETERS, list(changes), "controller's parameter")
     chosen = {'law': args.law, 'formulation': args.formulation}
     return changes | {key: value for key, value in chosen.items() if value}
-
-
-def _columns(chunk: Recording, efforts: Array) -> dict[str, Array]:
-    found = {'time': chunk.time}
-    for i, joint in enumerate(chunk.joints):
-        found[f'recorded.{joint}'] = chunk.effort[:, i]
-        found[f'replayed.{joint}'] = efforts[:, i]
-        found[f'difference.{joint}'] = efforts[:, i] - chunk.effort[:, i]
-    return found
 
 
 def _document(
@@ -194,40 +181,3 @@ def _document(
         'within_tolerance': bool(worst <= tolerance) and not course.refused,
         'notes': notes,
     }
-
-
-def _lead(document: Mapping[str, Any]) -> str:
-    changed = ', '.join(f'{key} = {value}' for key, value in document['changes'].items())
-    as_found = (
-        'with the recorded parameters'
-        if document['parameters'] == 'recorded'
-        else 'with usual parameters, as the bag has none'
-    )
-    return (
-        f'{document["law"]} by {document["formulation"]}, {document["commands"]} commands; '
-        f'{as_found}{f"; set otherwise: {changed}" if changed else ""}.'
-    )
-
-
-def _print(console: Console, document: Mapping[str, Any], output: Path) -> None:
-    table = Table(title=_lead(document), title_justify='left')
-    table.add_column('joint')
-    for heading in ('RMS effort', 'RMS difference', 'peak difference', 'at, s'):
-        table.add_column(heading, justify='right')
-    for i, joint in enumerate(document['joints']):
-        cells = (document['effort_rms'][i], document['rms'][i], document['peak'][i])
-        at = f'{document["peak_at"][i]:.6g}'
-        table.add_row(escape(joint), *(f'{value:.3g}' for value in cells), at)
-    console.print(table)
-    for note in document['notes']:
-        console.print(f'note {escape(note)}', highlight=False, soft_wrap=True)
-    if document['first_difference_at'] is not None and not document['within_tolerance']:
-        console.print(
-            f'[red]{document["commands_beyond"]} of {document["commands"]} commands differ by '
-            f'more than {document["tolerance"]:g}, the first at '
-            f'{document["first_difference_at"]:.6g} s, the last at '
-            f'{document["last_difference_at"]:.6g} s[/]'
-        )
-    elif np.isfinite(document['tolerance']):
-        console.print(f'[green]every effort is within {document["tolerance"]:g}[/]')
-    console.print(f'results: {escape(str(output))}', highlight=False)

@@ -5,32 +5,35 @@ from __future__ import annotations
 
 import argparse
 import json
-import re
 import shutil
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-from rich.table import Table
 
-from robot_dynamics_ros.cli.processes import IN_LOCKSTEP, SceneProcesses, own_domain
+from robot_dynamics_ros.cli.processes import (
+    IN_LOCKSTEP,
+    SceneProcesses,
+    own_domain,
+    run_recorded,
+    shown_scenes,
+)
+from robot_dynamics_ros.cli.tables import print_report
 from robot_dynamics_ros.constraints.program_file import load_program
 from robot_dynamics_ros.errors import UnknownNameError
 from robot_dynamics_ros.model import load_robot
-from robot_dynamics_ros.recordings.program_run import (
-    ProgramMetrics,
-    judge_program,
+from robot_dynamics_ros.recordings.metrics.program import (
+    evaluate_program,
     read_program_run,
 )
 from robot_dynamics_ros.recordings.reading import read_recording
-from robot_dynamics_ros.recordings.report.program import write_program_report
+from robot_dynamics_ros.recordings.report.program import program_figures, program_report
+from robot_dynamics_ros.recordings.report.toolkit import Report
 
 _RUN_SECONDS = 600.0
-_PROGRESS = re.compile(r'progress ([0-9.]+)')
 _EXTRA = [
     'controller/constraint sensor_msgs/msg/JointState',
     'controller/constraint_condition std_msgs/msg/Float64MultiArray',
@@ -124,29 +127,20 @@ def run_scenes(names: list[str], out: Path, console: Console) -> int:
     Returns:
         1 if one is outside its band, else 0.
     """
-    found = {}
-    columns = (TextColumn('{task.description:32}'), BarColumn(40), TextColumn('{task.fields[at]}'))
-    with Progress(*columns, TimeElapsedColumn(), console=console) as progress:
-        for name in names:
-            task = progress.add_task(f'scene {name}', total=None, at='starting')
-
-            def tell(at: float, end: float, task: Any = task) -> None:
-                progress.update(task, completed=at, total=end, at=f'{at:.1f} of {end:.1f} s')
-
-            found[name] = run_scene(SCENES[name], out / name, tell)
     problems = []
-    for name, (metrics, share) in found.items():
-        _print(console, name, metrics, share)
-        problems += [f'{name}: {text}' for text in judge(SCENES[name], metrics, share)]
+    with shown_scenes(console) as show:
+        runs = {n: run_scene(SCENES[n], out / n, show(f'scene {n}')) for n in names}
+    for name, (metrics, report) in runs.items():
+        print_report(console, report, out / name)
+        problems += [f'{name}: {text}' for text in outside_band(SCENES[name], metrics)]
     for text in problems:
         console.print(f'[red]outside the band:[/red] {text}')
-    console.print(f'recordings, metrics and reports: {out}/<scene>/')
     return 1 if problems else 0
 
 
 def run_scene(
     scene: Scene, out: Path, tell: Callable[[float, float], None]
-) -> tuple[ProgramMetrics, float]:
+) -> tuple[dict[str, Any], Report]:
     """Run a scene in its own processes; write bag, metrics and report.
 
     Args:
@@ -155,7 +149,7 @@ def run_scene(
         tell: Called with the simulated time and its end, s.
 
     Returns:
-        The figures, and the largest share of an effort limit that was commanded.
+        The figures, as in ``metrics.json``, and the report without figures.
 
     Raises:
         SceneError: A node failed.
@@ -166,15 +160,7 @@ def run_scene(
     bag = out / 'bag'
     with own_domain() as domain, SceneProcesses(out / 'logs', domain) as nodes:
         _start(nodes, scene, bag)
-
-        def progress() -> None:
-            times = _PROGRESS.findall(nodes.output('recorder'))
-            if times:
-                tell(min(float(times[-1]), scene.duration), scene.duration)
-
-        nodes.wait_for_end('simulator', _RUN_SECONDS, progress)
-        nodes.end(['recorder', 'controller'])
-        tell(scene.duration, scene.duration)
+        run_recorded(nodes, scene.duration, _RUN_SECONDS, tell)
     return _evaluate(scene, bag, out)
 
 
@@ -202,60 +188,34 @@ def _start(nodes: SceneProcesses, scene: Scene, bag: Path) -> None:
     )
 
 
-def _evaluate(scene: Scene, bag: Path, out: Path) -> tuple[ProgramMetrics, float]:
+def _evaluate(scene: Scene, bag: Path, out: Path) -> tuple[dict[str, Any], Report]:
     recording = read_recording(bag)
     limit = 1.0 if scene.robot == 'four_bar' else None  # of joints without a drive
     tree = load_robot(recording.description, effort_limit=limit)
-    program = load_program(scene.program, tree, check=False)
-    told = read_program_run(bag)
-    metrics, design = judge_program(told, program)
+    run = read_program_run(bag)
+    metrics, design = evaluate_program(run, load_program(scene.program, tree, check=False))
     share = float(np.nanmax(np.abs(recording.effort) / tree.effort_limit))
-    (out / 'metrics.json').write_text(
-        json.dumps(metrics.as_dict() | {'largest_effort_share': share}, indent=2),
-        encoding='utf-8',
-    )
-    write_program_report(
-        out / 'report.html',
-        f'{scene.program} on {scene.robot}',
-        f'{scene.title[0].upper()}{scene.title[1:]}. Recorded over ROS 2 in lockstep, 1 kHz.',
-        told,
-        metrics,
-        design,
-        (recording.joints, recording.time, recording.effort, tree.effort_limit),
-    )
-    return metrics, share
+    document = metrics.as_dict() | {'largest_effort_share': share}
+    (out / 'metrics.json').write_text(json.dumps(document, indent=2), encoding='utf-8')
+    lead = f'{scene.title[0].upper()}{scene.title[1:]}. Recorded over ROS 2 in lockstep, 1 kHz.'
+    report = program_report(f'{scene.program} on {scene.robot}', lead, metrics)
+    note = f'largest share of an effort limit: {100 * share:.0f} %'
+    report = replace(report, notes=[*report.notes, note])
+    figures = program_figures(run, design, recording, tree.effort_limit)
+    replace(report, figures=figures).write(out / 'report.html')
+    return document, report
 
 
-def judge(scene: Scene, metrics: ProgramMetrics, share: float) -> list[str]:
-    """Return what a run has not reached."""
-    problems = []
+def outside_band(scene: Scene, figures: Mapping[str, Any]) -> list[str]:
+    """Return what a run has not reached, by its figures."""
+    problems, share = [], figures['largest_effort_share']
     if share > 1.0:
         problems.append(f'an effort is {share:.3f} of its limit')
     if scene.relative is not None:
-        for row, relative in zip(metrics.rows, metrics.relative, strict=True):
+        for row, relative in zip(figures['rows'], figures['relative'], strict=True):
             if not relative <= scene.relative:
                 problems.append(
                     f'{row} is {100 * relative:.2f} % of the initial error from its design, '
                     f'{100 * scene.relative:g} % are allowed'
                 )
     return problems
-
-
-def _print(console: Console, name: str, metrics: ProgramMetrics, share: float) -> None:
-    table = Table(title=f'\n{name}: {SCENES[name].title}', title_justify='left')
-    table.add_column('row of f')
-    for heading in ('at start', 'farthest from design', 'of the start', 'floor (RMS)'):
-        table.add_column(heading, justify='right')
-    for i, row in enumerate(metrics.rows):
-        table.add_row(
-            row,
-            f'{metrics.initial_f[i]:.4g}',
-            f'{metrics.deviation[i]:.3e}',
-            f'{100 * metrics.relative[i]:.3g} %',
-            f'{metrics.floor[i]:.3e}',
-        )
-    console.print(table)
-    console.print(
-        f'smallest singular value {metrics.sigma_min:.4g}; {metrics.damped_ticks} ticks damped; '
-        f'largest share of an effort limit {100 * share:.0f} %'
-    )

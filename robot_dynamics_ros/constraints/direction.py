@@ -11,23 +11,15 @@ import numpy as np
 from robot_dynamics_ros.constraints.angle import angle_per_sine, signed_angle
 from robot_dynamics_ros.constraints.constraint import Constraint
 from robot_dynamics_ros.constraints.curves import unit
-from robot_dynamics_ros.constraints.jet import (
-    Jet,
-    compose,
-    cross,
-    dot,
-    norm,
-    scale,
-    stack,
-)
+from robot_dynamics_ros.constraints.jet import Jet, compose, cross, dot, norm, scale, stack
 from robot_dynamics_ros.constraints.motion import Motion
 from robot_dynamics_ros.constraints.moving_frame import MovingFrame
 from robot_dynamics_ros.constraints.reading import moving_frame, signal
-from robot_dynamics_ros.constraints.section import Section, text, vector3
 from robot_dynamics_ros.constraints.signals import Signal
 from robot_dynamics_ros.errors import ParameterError, ShapeError
 from robot_dynamics_ros.model.robot_tree import RobotTree
 from robot_dynamics_ros.spatial.scalar import cos, sin
+from robot_dynamics_ros.yaml_reader import Section, text, vector3
 
 
 class Pitch(Constraint):

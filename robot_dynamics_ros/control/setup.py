@@ -50,7 +50,7 @@ PARAMETERS = (
 #: What a controller is told if nobody says otherwise.
 DEFAULTS: dict[str, Any] = defaults(PARAMETERS)
 
-#: Changes of these may need a law to be made anew, see ``concerns_law``.
+#: Parameters of any law: to check a change of one may take long, see ``check_laws``.
 LAW_CHANGES = frozenset(one.name for one in law_declared())
 
 _OUTPUTS = ('inverse_dynamics', 'gravity_forces', 'bias_forces', 'mass_matrix')

@@ -8,13 +8,21 @@ It is symmetric, so it delays nothing; it leaves slow motion as it is, with an e
 standstill, a lost message) spoils few others. The same filter for positions, velocities,
 accelerations, efforts and directions of friction keeps the equation of motion between them, which
 is linear in what varies fast.
+
+Slopes of samples at any times, without delay: a weighted straight line around every instant, of
+weights :math:`w = e^{-(t_j - t)^2/2\sigma^2}`, cut at :math:`4\sigma`. At equal intervals the
+slope of :math:`e^{i\omega t}` comes out as :math:`i\omega\,e^{-\sigma^2\omega^2/2}`: with
+:math:`\sigma = \sqrt{\ln 2}/2\pi f_c` a motion of frequency :math:`f_c` keeps :math:`1/\sqrt2` of
+its velocity.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 
 from robot_dynamics_ros.errors import ParameterError
 from robot_dynamics_ros.spatial.scalar import Array
@@ -27,6 +35,8 @@ _ALLOWED_BIAS = 0.1  # standard deviations, were the columns independent; they a
 _MOVING = 4.0  # a joint moves if its velocity has so many times the power of its noise
 _MOTION = 0.99  # share of the power of the velocity that is the motion
 _CHANGE = 1e-9  # of the largest value: less is rounding
+_REACH = 4.0  # standard deviations
+_BLOCK = 4096  # rows whose windows are in memory at once
 _WINDOWS = 8  # over which a spectrum is averaged, at least
 
 
@@ -140,10 +150,61 @@ def white_noise(values: Array) -> Array:
     changes at all, since a joint at rest under an encoder of finite steps shows no noise.
     """
     rest = np.abs(np.diff(values, n=3, axis=0))
-    windows = np.lib.stride_tricks.sliding_window_view(values, 4, axis=0)
+    windows = sliding_window_view(values, 4, axis=0)
     changes = np.ptp(windows, axis=2) > _CHANGE * np.abs(values).max(axis=0, initial=0.0)
     medians = [
         float(np.median(column[there])) if there.any() else 0.0
         for column, there in zip(rest.T, changes.T, strict=True)
     ]
     return np.array(medians) / 0.6745 / np.sqrt(20.0)
+
+
+def standard_deviation(cutoff: float) -> float:
+    """Return sigma of the weights for a cut-off in Hz, s."""
+    return math.sqrt(math.log(2.0)) / (2.0 * math.pi * cutoff)
+
+
+def reach(cutoff: float) -> float:
+    """Return how far the window extends to either side, s."""
+    return _REACH * standard_deviation(cutoff)
+
+
+def slopes(time: Array, values: Array, cutoff: float, period: float) -> Array:
+    """Return the derivatives of samples.
+
+    Args:
+        time: Shape (N,), s, increasing; not necessarily at equal intervals.
+        values: Shape (N, n).
+        cutoff: Frequency whose slope keeps 1/sqrt(2), Hz.
+        period: Usual time between samples, s; bounds the number of samples in a window.
+
+    Returns:
+        New array of shape (N, n); NaN for a sample without neighbours within reach.
+    """
+    half = max(1, math.ceil(reach(cutoff) / period))
+    sigma = standard_deviation(cutoff)
+    # Beyond the ends there are samples that weigh nothing.
+    padding = np.full(half, np.nan)
+    t = np.concatenate([padding, time, padding])
+    x = np.pad(values, ((half, half), (0, 0)))
+    slope = np.empty(np.shape(values))
+    for start in range(0, len(time), _BLOCK):
+        stop = min(start + _BLOCK, len(time))
+        near = sliding_window_view(t[start : stop + 2 * half], 2 * half + 1)
+        offset = near - time[start:stop, np.newaxis]
+        weight = np.exp(-0.5 * np.square(offset / sigma))
+        weight[~(np.abs(offset) <= _REACH * sigma * (1.0 + 1e-9))] = 0.0
+        slope[start:stop] = _slope(offset, weight, x[start : stop + 2 * half], 2 * half + 1)
+    return slope
+
+
+def _slope(offset: Array, weight: Array, x: Array, width: int) -> Array:
+    """Return the slopes of weighted lines; offset and weight (rows, width), x (rows + ..., n)."""
+    offset = np.where(weight > 0.0, offset, 0.0)
+    total = weight.sum(axis=1)
+    mean = (weight * offset).sum(axis=1) / total
+    arm = weight * (offset - mean[:, np.newaxis])
+    spread = (arm * offset).sum(axis=1)
+    near = sliding_window_view(x, width, axis=0)  # (rows, n, width)
+    with np.errstate(invalid='ignore', divide='ignore'):
+        return np.asarray(np.einsum('rw,rnw->rn', arm, near) / spread[:, np.newaxis])

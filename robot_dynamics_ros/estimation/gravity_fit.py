@@ -11,16 +11,21 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from robot_dynamics_ros.spatial.scalar import Array
 
+#: How the command ``analyze`` is told another gravity.
+ANALYZE = 'analyze with --gravity {}'
 _UNFELT = 1e-9  # share of the largest eigenvalue below which a direction is not felt
 _SURE = 0.9  # share of the residual that gravity must explain to be named as its cause
 _HINT = 0.5
 _PART = 0.1  # share of the worst joint's from which on a residual has to go away too
 _GONE = 0.4  # of a joint's residual may stay
+_KNOWN = (9.8, 9.80665, 9.81)  # of Gazebo, standard, of MuJoCo; m/s^2
+_KNOWN_TO = 5e-4
 _SMALL = 1e-4  # difference of gravity not worth naming, m/s^2
 _NOTHING = 0.05  # share of gravity below which the efforts hold none
 _LEVEL = math.radians(0.1)
@@ -68,6 +73,13 @@ class GravityFit:
         return 'tilt' if abs(size - own) < _SAME_SIZE * own else 'perhaps'
 
     @property
+    def is_known(self) -> bool:
+        """Whether it explains all, and is a gravity that simulators or drivers have."""
+        size = float(np.linalg.norm(self.fitted))
+        known = any(abs(size - value) < _KNOWN_TO for value in _KNOWN)
+        return known and self.verdict == 'mismatch'
+
+    @property
     def everywhere(self) -> bool:
         """Whether the residual goes away at every joint that has a part in it."""
         size = np.where(self.effort_joints > 0.0, self.effort_joints, np.inf)
@@ -83,41 +95,46 @@ class GravityFit:
             return 0.0
         return math.acos(min(1.0, max(-1.0, float(self.fitted @ self.model) / float(sizes))))
 
-    def sentence(self) -> str:
-        """Say what was found; empty if the gravity of the model agrees."""
+    def sentence(self, change: str = ANALYZE, compensated: str = '') -> str:
+        """Say which gravity the efforts tell of; empty if that of the model agrees.
+
+        Args:
+            change: How the fitted gravity is set, with {} for its three numbers.
+            compensated: What to do if the driver compensates gravity; empty: set it to zero.
+        """
         size, own = np.linalg.norm(self.fitted), np.linalg.norm(self.model)
         vector = ', '.join(f'{x:.4f}' for x in self.fitted)
+        comma = ', ' if '[' in change else ' '
+        change = change.format(comma.join(f'{round(float(x), 4) + 0.0:g}' for x in self.fitted))
         gone = (
             f'with it the residual falls from {self.before:.2g} to {self.after:.2g} of the effort'
         )
-        if self.verdict == 'mismatch':
-            gazebo = " (Gazebo's own default is 9.8)" if abs(size - 9.8) < 5e-4 else ''
-            return (
-                f'gravity differs: the recording speaks of {size:.4f} m/s², the model has '
-                f'{own:.4f}{gazebo}; {gone}; analyze with --gravity {_argument(self.fitted)}'
-            )
-        if self.verdict == 'tilt':
-            angle = math.degrees(self.tilt)
-            return (
-                f'gravity points elsewhere: ({vector}) m/s², {angle:.2f}° from that of the model, '
-                f'as if the base were tilted; {gone}; analyze with --gravity '
-                f'{_argument(self.fitted)}'
-            )
-        if self.verdict == 'compensated':
-            return (
-                'the efforts hold no gravity: the driver compensates it by itself, or the arm '
-                f'does not feel it; {gone}; analyze with --gravity 0 0 0'
-            )
-        if self.verdict == 'perhaps':
-            return (
-                f'{100 * self.explained:.0f} % of the residual looks like gravity ({vector}) m/s²:'
-                ' masses or their centres may be wrong'
-            )
-        return ''
+        gazebo = " (Gazebo's own default is 9.8)" if abs(size - 9.8) < 5e-4 else ''
+        angle = math.degrees(self.tilt)
+        texts = {
+            'mismatch': f'gravity differs: the efforts tell of {size:.4f} m/s², the model has '
+            f'{own:.4f}{gazebo}; {gone}; {change}',
+            'tilt': f'gravity points elsewhere: ({vector}) m/s², {angle:.2f}° from that of the '
+            f'model, as if the base were tilted; {gone}; {change}',
+            'compensated': 'the efforts hold no gravity: the driver compensates it by itself, or '
+            f'the arm does not feel it; {gone}; {compensated or ANALYZE.format("0 0 0")}',
+            'perhaps': f'{100 * self.explained:.0f} % of the residual looks like gravity '
+            f'({vector}) m/s²: masses or their centres may be wrong',
+        }
+        return texts.get(self.verdict, '')
 
-
-def _argument(vector: Array) -> str:
-    return ' '.join(f'{round(float(x), 4) + 0.0:g}' for x in vector)
+    def figures(self) -> dict[str, Any]:
+        """Return it as plain numbers, lists and words."""
+        return {
+            'model': self.model.tolist(),
+            'fitted': self.fitted.tolist(),
+            'magnitude': float(np.linalg.norm(self.fitted)),
+            'verdict': self.verdict,
+            'explained': self.explained,
+            'residual_before': self.before_joints.tolist(),
+            'residual_after': self.after_joints.tolist(),
+            'directions_felt': len(self.felt),
+        }
 
 
 class GravitySums:

@@ -3,52 +3,62 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from robot_dynamics_ros.dynamics.formulation import Formulation
-from robot_dynamics_ros.dynamics.joint_terms import JointTerms
-from robot_dynamics_ros.dynamics.registry import make_formulation
-from robot_dynamics_ros.estimation.gravity_fit import GravityFit, GravitySums
-from robot_dynamics_ros.estimation.model_steps import Instant
+from robot_dynamics_ros.errors import ParameterError
+from robot_dynamics_ros.estimation.effort_model import (
+    EffortModel,
+    Explanation,
+    FormulationCheck,
+    Instants,
+)
+from robot_dynamics_ros.estimation.effort_residual import EffortResidual
+from robot_dynamics_ros.estimation.gravity_fit import GravityFit
 from robot_dynamics_ros.model.robot_tree import RobotTree
 from robot_dynamics_ros.spatial.scalar import Array
-from robot_dynamics_ros.symbolic.kernel import compile_kernel
 
-ORIGINS = ('inertia', 'coriolis', 'gravity', 'armature', 'friction')
-_SLOW = 5e-3  # rad/s or m/s, below which a joint with Coulomb friction may stick
+OK, WARN, ERROR = 0, 1, 2
+
+#: Parts of the effort limits at which a residual is worth a warning or an error.
+WARN_PART, ERROR_PART = 0.05, 0.2
+#: Two formulations that differ by more, relative to the largest effort, are not the same model.
+SAME = 1e-9
+_TOGETHER = 500  # instants
+_SET_GRAVITY = 'set the parameter gravity to [{}]'
+_COMPENSATED = 'write compensated_by_driver: [gravity], or it is counted twice'
 
 
 @dataclass(frozen=True, eq=False)
-class Explanation:
-    """What the model says of one instant; arrays of shape (n,), N m or N.
+class Thresholds:
+    """Residuals that matter, RMS over a report's time, shape (n,), N m or N."""
 
-    Attributes:
-        instant: The instant.
-        effort: The effort that the model asks for.
-        other: The same by the formulation that is compared with; None without one.
-        parts: The model's effort by origin.
-        residual: What acted less what the model asks for; NaN where it is not known.
-        good: Whether the motion alone explains each effort: a joint limit or the stick of dry
-            friction may hold what it does not tell.
-        excess: Of the residual what cannot be Coulomb friction of a joint that sticks; NaN where
-            it is not known, or a joint limit may hold anything.
-    """
+    warn: Array
+    error: Array
 
-    instant: Instant
-    effort: Array
-    other: Array | None
-    parts: Mapping[str, Array]
-    residual: Array
-    good: Array
-    excess: Array
+    @classmethod
+    def of(cls, tree: RobotTree, warn: Any = 0.0, error: Any = 0.0) -> Thresholds:
+        """Return thresholds.
 
-    @property
-    def difference(self) -> Array | None:
-        """The model's effort less that of the other formulation."""
-        return None if self.other is None else self.effort - self.other
+        Args:
+            tree: The robot.
+            warn: One for all joints or n, N m or N; 0: 5 % of the effort limits.
+            error: The same; 0: 20 %.
+
+        Raises:
+            ParameterError: A count or number is wrong, or an error comes before its warning.
+        """
+        thresholds = cls(
+            _per_joint('residual_warn', warn, tree, WARN_PART),
+            _per_joint('residual_error', error, tree, ERROR_PART),
+        )
+        if (thresholds.error < thresholds.warn).any():
+            raise ParameterError(
+                'residual_error', thresholds.error.tolist(), 'must not be below residual_warn'
+            )
+        return thresholds
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,7 +68,7 @@ class Summary:
     Attributes:
         count: Instants.
         known: Efforts that were known and not held by a joint limit, per joint, shape (n,).
-        rms, largest: Of the residual per joint, shape (n,), N m or N; while a joint sticks, of
+        rms, largest: Of the residual per joint, shape (n,), N m or N; of a joint that rests, of
             what is beyond its Coulomb friction.
         difference: Largest difference of both formulations, relative to the largest effort.
         gravity: Which gravity fits; None if that cannot be told.
@@ -73,7 +83,7 @@ class Summary:
 
 
 class ModelMonitor:
-    """Explains instants and sums up what is left.
+    """Explains instants one by one and sums up what is left.
 
     Args:
         tree: The robot, with what it carries.
@@ -87,8 +97,6 @@ class ModelMonitor:
     Raises:
         UnknownNameError: There is no such formulation.
         MissingDependencyError: It needs a library that is not installed.
-
-    Cost: about 40 us an instant, without the other formulation.
     """
 
     def __init__(
@@ -99,89 +107,82 @@ class ModelMonitor:
         *,
         friction: bool = True,
     ) -> None:
-        self.tree = tree
-        self._terms = JointTerms.of(tree, friction=friction, armature=friction)
-        names = ('inverse_dynamics', 'bias_forces', 'gravity_forces')
-        self._kernels = compile_kernel(tree, formulation, names)
-        self.compared = compare_with
-        self._other: Formulation | None = None
-        if compare_with:
-            self._other = make_formulation(compare_with, tree)
-        self._pull = [
-            compile_kernel(tree.with_gravity(unit), formulation, ('gravity_forces',))
-            for unit in np.eye(3)
-        ]
-        self._may_stick = self._terms.coulomb_friction > 0.0
-        self._start()
+        self.tree, self.compared = tree, compare_with
+        self._model = EffortModel(tree, formulation, friction=friction)
+        self._check = FormulationCheck(tree, compare_with) if compare_with else None
+        self._residual, self._waiting = EffortResidual(self._model), list[Instants]()
 
-    def explain(self, instant: Instant) -> Explanation:
-        """Return what the model says of an instant, and remember what it leaves unexplained."""
-        n, tree = self.tree.n, self.tree
-        q, v, a = (np.ascontiguousarray(x) for x in instant[:3])
-        rigid, bias, gravity = np.zeros(n), np.zeros(n), np.zeros(n)
-        self._kernels.inverse_dynamics(q, v, a, rigid)
-        self._kernels.bias_forces(q, v, bias)
-        self._kernels.gravity_forces(q, gravity)
-        armature = self._terms.armature * a
-        friction = self._terms.friction(instant.v_friction)
-        parts = dict(
-            zip(ORIGINS, (rigid - bias, bias - gravity, gravity, armature, friction), strict=True)
-        )
-        drives = armature + friction
-        effort = rigid + drives
-        other = None
-        if self._other is not None:
-            other = self._other.inverse_dynamics(q, v, a) + drives
-        residual = instant.effort - effort
-        at_limit = (q <= tree.position_lower) | (q >= tree.position_upper)
-        sticking = self._may_stick & (np.abs(instant.v_friction) < _SLOW)
-        good = np.isfinite(residual) & ~at_limit & ~sticking
-        held = np.where(sticking, self._terms.coulomb_friction, 0.0)
-        free = residual + np.where(sticking, friction, 0.0)
-        excess = np.where(sticking, free - np.clip(free, -held, held), residual)
-        excess[at_limit] = np.nan
-        found = Explanation(instant, effort, other, parts, residual, good, excess)
-        self._remember(found, q)
-        return found
+    def explain(self, instant: Instants) -> tuple[Explanation, Array | None]:
+        """Return what the model says of an instant, and remember what it leaves unexplained.
+
+        Returns:
+            The explanation, and the effort by the other formulation, shape (1, n), None without.
+        """
+        self._waiting.append(instant)
+        if len(self._waiting) >= _TOGETHER:
+            self._sum_up()
+        explained = self._model.explain(instant)
+        if self._check is None:
+            return explained, None
+        other = self._check.take(instant, explained.rigid)
+        return explained, other + (explained.effort - explained.rigid)
 
     def summary(self) -> Summary:
         """Return what was seen since the last call, and start anew."""
-        known = np.maximum(self._known, 1)
-        found = Summary(
-            self._count,
-            self._known,
-            np.sqrt(self._squares / known),
-            self._largest,
-            self._difference / max(self._effort, 1e-300),
-            self._gravity.fit(self.tree.gravity) if self._count else None,
+        self._sum_up()
+        seen, self._residual = self._residual, EffortResidual(self._model)
+        summary = Summary(
+            seen.count,
+            seen.residual.count + seen.excess.count,
+            np.nan_to_num(np.fmax(seen.residual.rms, seen.excess.rms)),
+            np.maximum(seen.residual.peak, seen.excess.peak),
+            0.0 if self._check is None else self._check.relative,
+            seen.gravity,
         )
-        self._start()
-        return found
+        if self._check is not None:
+            self._check.reset()
+        return summary
 
-    def _start(self) -> None:
-        n = self.tree.n
-        self._count, self._known = 0, np.zeros(n, dtype=np.int64)
-        self._squares, self._largest = np.zeros(n), np.zeros(n)
-        self._difference = self._effort = 0.0
-        self._gravity = GravitySums(n)
+    def _sum_up(self) -> None:
+        """Add the instants that wait to the sums: many at once cost hardly more than one."""
+        if self._waiting:
+            instants = Instants.joined(self._waiting)
+            self._waiting.clear()
+            time = np.zeros(len(instants.row))
+            self._residual.take(time, instants, self._model.explain(instants))
 
-    def _remember(self, found: Explanation, q: Array) -> None:
-        self._count += 1
-        if found.difference is not None:
-            self._difference = max(self._difference, float(np.abs(found.difference).max()))
-            self._effort = max(self._effort, float(np.abs(found.effort).max()))
-        known, good = np.isfinite(found.excess), found.good
-        beyond = np.where(known, found.excess, 0.0)
-        self._known += known
-        self._squares += np.square(beyond)
-        self._largest = np.maximum(self._largest, np.abs(beyond))
-        if not good.any():
-            return
-        left = np.where(good, found.residual, 0.0)
-        pull = np.zeros((3, self.tree.n))
-        for kernels, row in zip(self._pull, pull, strict=True):
-            kernels.gravity_forces(q, row)
-        effort = found.instant.effort
-        self._gravity.take(
-            pull.T[np.newaxis], left[np.newaxis], effort[np.newaxis], good[np.newaxis]
+
+def evaluate(summary: Summary, thresholds: Thresholds, tree: RobotTree) -> tuple[int, str]:
+    """Return the level and a sentence on residual and gravity."""
+    if not summary.count:
+        return WARN, 'no states'
+    if not summary.known.any():
+        return WARN, 'no efforts to compare with'
+    level, sentences = OK, []
+    excess = summary.rms / thresholds.warn
+    worst = int(np.argmax(excess))
+    if excess[worst] > 1.0:
+        level = ERROR if (summary.rms > thresholds.error).any() else WARN
+        unit = 'N' if tree.prismatic[worst] else 'N m'
+        sentences.append(
+            f'joint {tree.joint_names[worst]!r}: {summary.rms[worst]:.3g} {unit} RMS are not '
+            f'explained, more than {thresholds.warn[worst]:.3g}'
         )
+    fit = summary.gravity
+    if fit is not None and fit.verdict not in ('agrees', 'perhaps'):
+        level = max(level, WARN)
+        sentences.append(fit.sentence(_SET_GRAVITY, _COMPENSATED))
+    return level, '; '.join(sentences) or 'the model explains the efforts'
+
+
+def evaluate_difference(summary: Summary, names: tuple[str, str]) -> tuple[int, str]:
+    """Return the level and a sentence on the difference of two formulations."""
+    text = f'{names[0]} and {names[1]} differ by {summary.difference:.1e} of the largest effort'
+    return (ERROR if summary.difference > SAME else OK), text
+
+
+def _per_joint(name: str, value: Any, tree: RobotTree, part: float) -> Array:
+    numbers = np.asarray(value, dtype=float).reshape(-1)
+    if numbers.size not in (1, tree.n) or not (np.isfinite(numbers) & (numbers >= 0.0)).all():
+        raise ParameterError(name, numbers.tolist(), f'give 1 or {tree.n} numbers, 0: by default')
+    return np.where(numbers > 0.0, numbers, part * tree.effort_limit)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-r"""As many conditions on the tool as the arm has joints: its point, and one angle.
+r"""As many conditions as the arm has joints: the tool's point, its turn, and what is left.
 
 With the task's Jacobian :math:`\Gamma` (square) and drift :math:`\beta`, a motion of the point
 gives the joints' motion without differencing:
@@ -10,20 +10,24 @@ gives the joints' motion without differencing:
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 
 import numpy as np
 
-from robot_dynamics_ros.errors import DescriptionError, SingularityError, UnreachableError
+from robot_dynamics_ros.errors import ModelError, SingularityError, UnreachableError
 from robot_dynamics_ros.kinematics import four_dof, scara
-from robot_dynamics_ros.kinematics.numeric import inverse_kinematics
 from robot_dynamics_ros.kinematics.solution import nearest
-from robot_dynamics_ros.model.kinematics import frame_motion
+from robot_dynamics_ros.model.kinematics import frame_motion, frame_pose
 from robot_dynamics_ros.model.robot_tree import RobotTree
+from robot_dynamics_ros.spatial.rotation import rotation_vector
 from robot_dynamics_ros.spatial.scalar import Array
 
 #: Smallest singular value of the task Jacobian, m/rad or 1, that is still inverted.
 SMALLEST_SINGULAR_VALUE = 1e-4
+_ITERATIONS, _SOLVED = 50, 1e-11  # m or rad: the roundings of a metre
+_REACHED = 1e-9  # m, also in the directions in which the arm cannot move
+_LONGEST_STEP = 0.3  # rad or m in one iteration, so that the branch is kept
 
 
 class ToolTask(ABC):
@@ -63,17 +67,19 @@ class ToolTask(ABC):
         Raises:
             SingularityError: The task Jacobian cannot be inverted.
         """
-        n = self.tree.n
-        J, _ = self.rates(q, np.zeros(n))
+        J, _ = self.rates(q, np.zeros(self.tree.n))
         smallest = float(np.linalg.svd(J, compute_uv=False)[-1])
         if smallest < SMALLEST_SINGULAR_VALUE:
             raise SingularityError(
                 'the task Jacobian', smallest, SMALLEST_SINGULAR_VALUE, f'at q = {q.tolist()}'
             )
-        rest = np.zeros(n - 3)
-        v = np.linalg.solve(J, np.concatenate([dp, rest]))
+        v = np.linalg.solve(J, self._conditions(dp))
         drift = self.rates(q, v)[1]
-        return v, np.linalg.solve(J, np.concatenate([ddp, rest]) - drift)
+        return v, np.linalg.solve(J, self._conditions(ddp) - drift)
+
+    def _conditions(self, point: Array) -> Array:
+        """Return the right side of all conditions, shape (n,), from that of the point, (3,)."""
+        return np.concatenate([point, np.zeros(self.tree.n - 3)])
 
 
 class ScaraTask(ToolTask):
@@ -138,42 +144,118 @@ class FourDofTask(ToolTask):
 
 
 class FrameTask(ToolTask):
-    """A frame of any robot with six joints at a constant rotation, or with three joints.
+    r"""A frame of any robot: its point, its rotation from six joints on, and what is left.
+
+    Joints beyond the six (of the rotation) or three (of the point alone) would leave the arm free
+    to move in itself. Linear combinations of the joints, :math:`C q = C q_0`, hold it: C spans
+    these free motions at :math:`q_0`. So the configuration is a function of the target, the same
+    after every lap, and rates stay as small there as they can be. Where the point cannot move in
+    every direction at :math:`q_0` (a planar arm), it is led in those in which it can.
 
     Args:
         tree: The robot.
-        R: Rotation of the frame in the base, shape (3, 3), for six joints; None for three.
+        R: Rotation of the frame in the base, shape (3, 3); free if None or with less than six
+            joints.
         frame: Name of the frame.
+        near: The configuration :math:`q_0`, shape (n,); the middle of the limits if None.
 
     Raises:
-        DescriptionError: The robot has another number of joints.
         UnknownNameError: There is no such frame.
+        SingularityError: The frame cannot move at :math:`q_0`, or not turn and move freely.
+
+    Source: the extended Jacobian of Baillieul 1985, with the constraint of a linear function.
     """
 
-    def __init__(self, tree: RobotTree, R: Array | None = None, frame: str = 'tool') -> None:
+    def __init__(
+        self,
+        tree: RobotTree,
+        R: Array | None = None,
+        frame: str = 'tool',
+        near: Array | None = None,
+    ) -> None:
         super().__init__(tree)
-        tree.frame(frame)
-        if tree.n != (3 if R is None else 6):
-            raise DescriptionError(
-                f'robot {tree.name!r}',
-                f'has {tree.n} joints',
-                'a point alone needs 3, a point at a constant rotation 6',
+        self.R, self._frame = R if tree.n >= 6 else None, frame
+        q = middle(tree) if near is None else np.array(near, dtype=float)
+        size = 3 if self.R is None else 6
+        J = frame_motion(tree, q, 0.0 * q, frame).J[:size]
+        left, sizes, right = np.linalg.svd(J)
+        rank = int(np.sum(sizes > SMALLEST_SINGULAR_VALUE))
+        if rank == 0 or (rank < size and self.R is not None):
+            where = f'{frame} at q = {np.round(q, 4).tolist()}'
+            raise SingularityError(
+                'the task Jacobian', float(sizes[-1]), SMALLEST_SINGULAR_VALUE, where
             )
-        self.R, self._frame = R, frame
+        self._chosen = left[:, :rank].T if rank < size else np.eye(size)
+        self._rest = right[rank:]
+        self._held = self._rest @ q
 
     def solve(self, p: Array, near: Array) -> Array:
         """Return joint positions, see :class:`ToolTask`."""
-        found = inverse_kinematics(
-            self.tree, p, self.R, frame=self._frame, start=near, tolerance=1e-12, restarts=0
-        )
-        if not found.converged:
-            raise UnreachableError(
-                f'{self._frame} at {p.tolist()}',
-                f'the iteration ended {found.position_error:.3g} m off ({found.status})',
-            )
-        return found.q
+        q = np.array(near, dtype=float)
+        for _ in range(_ITERATIONS):
+            error = self._error(p, q)
+            if np.abs(error).max() < _SOLVED:
+                break
+            step = np.linalg.lstsq(self.rates(q, 0.0 * q)[0], error, rcond=1e-12)[0]
+            q = q + step * min(1.0, _LONGEST_STEP / float(np.abs(step).max()))
+        target = f'{self._frame} at {np.round(p, 6).tolist()}'
+        off = float(np.linalg.norm(p - frame_pose(self.tree, q, self._frame).p_WF))
+        if not (np.abs(self._error(p, q)).max() < _SOLVED and off < _REACHED):
+            raise UnreachableError(target, f'the iteration ended {off:.3g} m off')
+        for i, name in enumerate(self.tree.joint_names):
+            lower, upper = self.tree.position_lower[i], self.tree.position_upper[i]
+            if not lower <= q[i] <= upper:
+                reason = f'joint {name!r} would be at {q[i]:.4g}, beyond [{lower:g}, {upper:g}]'
+                raise UnreachableError(target, reason)
+        return q
 
     def rates(self, q: Array, v: Array) -> tuple[Array, Array]:
         """Return the task Jacobian and drift, see :class:`ToolTask`."""
-        motion = frame_motion(self.tree, q, v, self._frame)
-        return motion.J[: self.tree.n], motion.drift[: self.tree.n]
+        motion, size = frame_motion(self.tree, q, v, self._frame), self._chosen.shape[1]
+        drift = np.concatenate([self._chosen @ motion.drift[:size], 0.0 * self._held])
+        return np.vstack([self._chosen @ motion.J[:size], self._rest]), drift
+
+    def _error(self, p: Array, q: Array) -> Array:
+        """Return what is left of all conditions, shape (n,)."""
+        pose = frame_pose(self.tree, q, self._frame)
+        error = p - pose.p_WF
+        if self.R is not None:
+            error = np.concatenate([error, rotation_vector(self.R @ pose.R_WF.T)])
+        return np.concatenate([self._chosen @ error, self._held - self._rest @ q])
+
+    def _conditions(self, point: Array) -> Array:
+        turn = np.zeros(self._chosen.shape[1] - 3)
+        return np.concatenate([self._chosen @ [*point, *turn], 0.0 * self._held])
+
+
+def tool_task(
+    tree: RobotTree, q: Array, angle: float | None = None, frame: str = 'tool'
+) -> ToolTask:
+    """Return what is asked of the tool besides its point.
+
+    Args:
+        tree: The robot: the SCARA, the four-joint arm, or any other.
+        q: Present joint positions, shape (n,), rad or m.
+        angle: Yaw (SCARA) or pitch (four-joint arm), rad; the present one if None.
+        frame: Name of the tool's frame.
+
+    Raises:
+        SingularityError: The tool cannot be led from there.
+    """
+    R = frame_pose(tree, q, frame).R_WF
+    yaw = math.atan2(R[1, 0], R[0, 0]) if angle is None else angle
+    try:
+        return ScaraTask(tree, yaw, frame)
+    except ModelError:
+        pass
+    try:
+        return FourDofTask(tree, float(q[1:].sum()) if angle is None else angle, frame)
+    except ModelError:
+        return FrameTask(tree, R, frame, q)
+
+
+def middle(tree: RobotTree) -> Array:
+    """Return the middle of the joint limits, 0 where endless, shape (n,)."""
+    lower, upper = tree.position_lower, tree.position_upper
+    ends = np.where(np.isfinite(lower) & np.isfinite(upper), [lower, upper], 0.0)
+    return np.asarray(ends.mean(axis=0))

@@ -7,8 +7,11 @@ computes it, the result is the same.
 
 from __future__ import annotations
 
+import contextlib
 import multiprocessing
 import os
+import signal
+import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
@@ -16,6 +19,9 @@ from concurrent.futures.process import BrokenProcessPool
 from importlib import import_module
 from pathlib import Path
 from typing import Any, TypeVar
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from robot_dynamics_ros.errors import (
     ConfigurationError,
@@ -91,20 +97,59 @@ def _in_processes(
     count: int,
 ) -> Iterator[tuple[int, Result]]:
     """Yield results from pools; what a dying worker takes along is tried again, each alone."""
-    context = multiprocessing.get_context('spawn')
     waiting = deque(range(len(items)))
     while waiting:
         lost: list[int] = []
-        with ProcessPoolExecutor(count, mp_context=context) as pool:
+        with _pool(count) as pool:
             yield from _until_one_dies(pool, work, items, waiting, lost, count)
         for place in sorted(lost):
-            with ProcessPoolExecutor(1, mp_context=context) as pool:
+            with _pool(1) as pool:
                 try:
-                    result = pool.submit(work, items[place]).result()
+                    result = _submitted(pool, work, items[place]).result()
                 except BrokenProcessPool:
                     reason = 'its process was killed, perhaps for want of memory'
                     result = failed(items[place], reason)
             yield place, result
+
+
+@contextlib.contextmanager
+def _pool(count: int) -> Iterator[ProcessPoolExecutor]:
+    """Yield a pool whose processes end at once if the work is given up."""
+    context = multiprocessing.get_context('spawn')
+    others = set(multiprocessing.active_children())
+    with ProcessPoolExecutor(count, mp_context=context, initializer=_end_with_parent) as pool:
+        try:
+            yield pool
+        except BaseException:
+            for process in set(multiprocessing.active_children()) - others:
+                process.terminate()
+            raise
+
+
+def _end_with_parent() -> None:
+    """Let a worker end when its parent does, however that ends."""
+    parent = multiprocessing.parent_process()
+
+    def follow() -> None:
+        if parent is not None:
+            parent.join()
+            os._exit(1)
+
+    threading.Thread(target=follow, daemon=True).start()
+
+
+def _submitted(
+    pool: ProcessPoolExecutor, work: Callable[[Any], Result], item: Any
+) -> Future[Result]:
+    """Return the future of work in a pool; an interrupt is for the parent alone to answer.
+
+    A process that begins meanwhile inherits the mask of signals.
+    """
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        return pool.submit(work, item)
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _until_one_dies(
@@ -125,7 +170,7 @@ def _until_one_dies(
         while waiting and not lost and len(begun) < count:
             place = waiting.popleft()
             try:
-                begun[pool.submit(work, items[place])] = place
+                begun[_submitted(pool, work, items[place])] = place
             except BrokenProcessPool:
                 lost.append(place)
         for future in wait(begun, return_when=FIRST_COMPLETED).done:
@@ -166,3 +211,37 @@ def _on_cluster(
                 yield place, future.result()
             else:
                 yield place, failed(items[place], f'its worker failed: {problem!r}')
+
+
+def shown_jobs(
+    title: str,
+    work: Callable[[Any], Result],
+    items: Sequence[Any],
+    failed: Callable[[Any, str], Result],
+    error_of: Callable[[Result], str],
+    *,
+    jobs: int = 1,
+    scheduler: str = '',
+) -> list[Result]:
+    """Return what the work returns for each item, in their order; show progress meanwhile.
+
+    The arguments are those of ``run_jobs``, what is done, and what tells why a result is a
+    failure (empty if it is none).
+    """
+    console = Console(stderr=True)
+    columns = (TextColumn(title), BarColumn(40), MofNCompleteColumn(), TimeElapsedColumn())
+    failures = TextColumn('{task.fields[bad]}')
+    quiet = not console.is_terminal
+    results: dict[int, Result] = {}
+    bad = 0
+    with Progress(*columns, failures, console=console, transient=True, disable=quiet) as progress:
+        shown = progress.add_task('', total=len(items), bad='')
+        for place, result in run_jobs(work, items, failed, jobs=jobs, scheduler=scheduler):
+            results[place] = result
+            bad += bool(error_of(result))
+            text = f'{bad} failed' if bad else ''
+            progress.update(shown, advance=1, bad=text)
+            if quiet and len(items) > 1:
+                line = f'{title}: {len(results)} of {len(items)} bags'
+                console.print(f'{line}, {text}' if text else line, highlight=False)
+    return [results[place] for place in range(len(items))]

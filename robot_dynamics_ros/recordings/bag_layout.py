@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the first messages of a bag tell about how to read it: joints, clocks, pairing."""
+"""How a bag is to be read, by its first messages: joints, clocks, pairing."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ import numpy as np
 from robot_dynamics_ros.errors import RecordingError, RobotDynamicsError
 from robot_dynamics_ros.messages.cdr import (
     NANO,
-    Deserialize,
     NumberColumns,
     StateColumns,
     States,
@@ -88,27 +87,21 @@ class _Sample:
 
     def _read(self, bag: BagReader, topics: Topics) -> None:
         """Read until enough states are seen, and a command if there is one."""
-
-        def reading(topic: str) -> Deserialize:
-            return lambda data: bag.deserialize(data, bag.topics[topic])
-
-        states, references = (
-            StateColumns(reading(topic)) for topic in (topics.states, topics.reference)
-        )
-        arrays = NumberColumns(reading(topics.commands), single=False)
+        columns = {topic: message_columns(bag, topics, topic) for topic in topics.of_run()}
         awaited = {topics.states, topics.commands, *(topics.joint_commands or {}).values()}
         awaited = {topic for topic in awaited if bag.counts.get(topic)}
-        for block in bag.blocks(*topics.of_run()):
+        for block in bag.blocks(*columns):
             for topic, arrival, data in by_topic(block):
                 awaited.discard(topic)
+                groups = columns[topic].groups(data)
                 if topic == topics.states:
-                    self._take_states(states.groups(data), arrival)
+                    self._take_states(groups, arrival)
                 elif topic == topics.reference:
-                    self._references += [group.stamp_ns for group in references.groups(data)]
+                    self._references += [group.stamp_ns for group in groups]
                 else:
                     self._commands.append(arrival)
                     if topic == topics.commands:
-                        self.sizes |= {group.data.shape[1] for group in arrays.groups(data)}
+                        self.sizes |= {group.data.shape[1] for group in groups}
             if sum(self.names.values()) >= _ENOUGH and not awaited:
                 return
 
@@ -118,6 +111,17 @@ class _Sample:
             self._stamps.setdefault(group.names, []).append(group.stamp_ns)
             self._arrivals.setdefault(group.names, []).append(arrival[group.places])
             self._velocities += int(np.isfinite(group.velocity).all(axis=1).sum())
+
+
+def message_columns(bag: BagReader, topics: Topics, topic: str) -> StateColumns | NumberColumns:
+    """Return what cuts the messages of a topic into columns."""
+
+    def deserialize(data: Any) -> Any:
+        return bag.deserialize(data, bag.topics[topic])
+
+    if topic in (topics.states, topics.reference):
+        return StateColumns(deserialize)
+    return NumberColumns(deserialize, single=topic != topics.commands)
 
 
 def by_topic(block: Sequence[Raw]) -> list[tuple[str, Array, list[Any]]]:
@@ -134,7 +138,7 @@ def _joined(parts: Sequence[Array]) -> Array:
     return np.concatenate([np.zeros(0, dtype=np.int64), *parts])
 
 
-def make_plan(
+def make_layout(
     bag: BagReader,
     topics: Topics,
     joints: Sequence[str] = (),

@@ -1,26 +1,40 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Folders of results: made whole or not at all, never over what is there unless told so."""
+"""Folders of results: made whole or not at all, never over what is there unless asked to.
+
+Their files: figures as JSON that every reader takes, rows as CSV, and as Parquet where pyarrow is
+installed.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import errno
+import json
+import math
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
-from robot_dynamics_ros.errors import ConfigurationError
+import numpy as np
+
+from robot_dynamics_ros.errors import ConfigurationError, MissingDependencyError
+from robot_dynamics_ros.recordings.recording import Recording
+from robot_dynamics_ros.spatial.scalar import Array
 
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+_AXES = ('x', 'y', 'z')
+_BLOCK = 1000  # rows that are text at once
 
 
-def claim(given: Path | None, usual: Path, *, force: bool) -> Path:
+def claim(named: Path | None, usual: Path, *, force: bool) -> Path:
     """Return the folder for results.
 
     Args:
-        given: As the user named it, or None.
+        named: As the user named it, or None.
         usual: Name to use otherwise; a number is put behind it while it is taken.
         force: Whether files in a folder that was named may be replaced.
 
@@ -28,26 +42,26 @@ def claim(given: Path | None, usual: Path, *, force: bool) -> Path:
         ConfigurationError: The folder that was named holds something, is a file, or cannot be
             looked at.
     """
-    with _told(given or usual):
-        return _claimed(given, usual, force=force)
+    with _refused(named or usual):
+        return _claimed(named, usual, force=force)
 
 
-def _claimed(given: Path | None, usual: Path, *, force: bool) -> Path:
-    if given is None:
+def _claimed(named: Path | None, usual: Path, *, force: bool) -> Path:
+    if named is None:
         folder, count = usual, 1
         while folder.exists() and not force:
             count += 1
             folder = usual.with_name(f'{usual.name}-{count}')
         return folder
-    if given.is_file():
-        raise ConfigurationError(f'output {str(given)!r}', 'is a file', 'name a folder')
-    if given.is_dir() and any(given.iterdir()) and not force:
+    if named.is_file():
+        raise ConfigurationError(f'output {str(named)!r}', 'is a file', 'name a folder')
+    if named.is_dir() and any(named.iterdir()) and not force:
         raise ConfigurationError(
-            f'output {str(given)!r}',
+            f'output {str(named)!r}',
             'exists and is not empty',
             'name another folder, or replace its files with --force',
         )
-    return given
+    return named
 
 
 @contextlib.contextmanager
@@ -62,7 +76,7 @@ def filled(folder: Path) -> Iterator[Path]:
     Raises:
         ConfigurationError: The folder cannot be made, or the disk is full.
     """
-    with _told(folder):
+    with _refused(folder):
         folder.parent.mkdir(parents=True, exist_ok=True)
         work = Path(tempfile.mkdtemp(prefix=f'.{folder.name}-', dir=folder.parent))
     try:
@@ -72,7 +86,7 @@ def filled(folder: Path) -> Iterator[Path]:
             if error.errno in _FULL:
                 raise _unwritable(folder, error) from error
             raise
-        with _told(folder):
+        with _refused(folder):
             folder.mkdir(exist_ok=True)
             for file in work.iterdir():
                 os.replace(file, folder / file.name)
@@ -81,8 +95,8 @@ def filled(folder: Path) -> Iterator[Path]:
 
 
 @contextlib.contextmanager
-def _told(folder: Path) -> Iterator[None]:
-    """Tell what the system refuses as an error of ours."""
+def _refused(folder: Path) -> Iterator[None]:
+    """Turn what the system refuses into an error of ours."""
     try:
         yield
     except OSError as error:
@@ -95,3 +109,139 @@ def _unwritable(folder: Path, error: OSError) -> ConfigurationError:
         f'cannot be written ({error.strerror or error})',
         'name another folder, or make room',
     )
+
+
+# Files ------------------------------------------------------------------------------------------
+
+
+def json_ready(value: Any) -> Any:
+    """Return a value of plain types; a number that is not finite is None."""
+    if isinstance(value, Mapping):
+        return {str(key): json_ready(inner) for key, inner in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [json_ready(inner) for inner in value]
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
+
+
+def write_json(path: Path, document: Any) -> None:
+    """Write a document as JSON."""
+    text = json.dumps(json_ready(document), indent=2, allow_nan=False, ensure_ascii=False)
+    path.write_text(text + '\n', encoding='utf-8')
+
+
+def flat_columns(
+    recording: Recording, columns: Mapping[str, Array], rows: Sequence[str] = ()
+) -> dict[str, Array]:
+    """Return the rows of a chunk as columns of numbers by name.
+
+    Args:
+        recording: The rows.
+        columns: What the metrics add, shape (N,), (N, n), (N, 3) for points.
+        rows: Names of the rows of a constraint program.
+    """
+    joints = recording.joints
+    found = {'time': recording.time}
+    for name, values in {
+        'position': recording.position,
+        'velocity': recording.velocity,
+        'reference_velocity': recording.reference_velocity,
+        **columns,
+    }.items():
+        if values.ndim == 1:
+            found[name] = values
+            continue
+        labels: Sequence[str] = joints
+        if name in ('tool', 'program'):
+            labels = _AXES
+        elif name == 'constraint':
+            labels = rows
+        for i, label in enumerate(labels):
+            found[f'{name}.{label}'] = values[:, i]
+    return found
+
+
+class CsvTable:
+    """Writes rows as CSV, numbers as they are; a context.
+
+    Args:
+        path: The file.
+        every: Every so many rows one is written.
+    """
+
+    def __init__(self, path: Path, every: int = 1) -> None:
+        self._every, self._count = every, 0
+        self._file: Any = path.open('w', encoding='utf-8', newline='\n')
+
+    def __enter__(self) -> CsvTable:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+
+    def add(self, columns: Mapping[str, Array]) -> None:
+        """Write rows; an entry that is not finite stays empty."""
+        if not self._count:
+            self._file.write(','.join(_quoted(name) for name in columns) + '\n')
+        table = np.column_stack(list(columns.values()))
+        first = -self._count % self._every
+        self._count += len(table)
+        chosen = table[first :: self._every]
+        for start in range(0, len(chosen), _BLOCK):
+            rows = chosen[start : start + _BLOCK].tolist()
+            self._file.writelines(','.join(map(_text, row)) + '\n' for row in rows)
+
+
+def _text(value: float) -> str:
+    return '' if value != value or value in (np.inf, -np.inf) else repr(value)
+
+
+def _quoted(name: str) -> str:
+    return f'"{name}"' if ',' in name else name
+
+
+class ParquetTable:
+    """Writes all rows as Parquet; a context.
+
+    Args:
+        path: The file.
+
+    Raises:
+        MissingDependencyError: pyarrow is not installed.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._arrow, self._parquet = pyarrow()
+        self._path = path
+        self._writer: Any = None
+
+    def __enter__(self) -> ParquetTable:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._writer is not None:
+            self._writer.close()
+
+    def add(self, columns: Mapping[str, Array]) -> None:
+        """Write rows."""
+        table = self._arrow.table({name: np.asarray(x) for name, x in columns.items()})
+        if self._writer is None:
+            self._writer = self._parquet.ParquetWriter(self._path, table.schema)
+        self._writer.write_table(table)
+
+
+def pyarrow() -> tuple[Any, Any]:
+    """Return pyarrow and its parquet module.
+
+    Raises:
+        MissingDependencyError: It is not installed.
+    """
+    try:
+        return import_module('pyarrow'), import_module('pyarrow.parquet')
+    except ImportError as error:
+        raise MissingDependencyError(
+            'pyarrow', 'a Parquet table', "install it (pip 'pyarrow'), or take the CSV"
+        ) from error

@@ -1,17 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From the messages of a bag to recordings: whole, or in chunks of bounded memory."""
+"""From the messages of a bag to recordings, whole or in chunks of bounded memory; their robot."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import yaml
 
-from robot_dynamics_ros.errors import RecordingError
+from robot_dynamics_ros.description.shipped import robot_file
+from robot_dynamics_ros.errors import ModelError, RecordingError
+from robot_dynamics_ros.model import load_robot
+from robot_dynamics_ros.model.robot_tree import STANDARD_GRAVITY, RobotTree
 from robot_dynamics_ros.recordings.bag.reader import BagReader
-from robot_dynamics_ros.recordings.bag_layout import described_joints, make_plan
+from robot_dynamics_ros.recordings.bag_layout import described_joints, make_layout
 from robot_dynamics_ros.recordings.recording import NANO, Recording
 from robot_dynamics_ros.recordings.recording_builder import LATEST_NS, RecordingBuilder
 from robot_dynamics_ros.recordings.stream_alignment import Counts
@@ -19,6 +23,7 @@ from robot_dynamics_ros.recordings.topics import Topics, choose_topics
 from robot_dynamics_ros.spatial.scalar import Array
 
 CHUNK_S = 20.0
+_UNLIMITED = 1e12  # N m or N, where the description is silent
 
 
 class RecordingReader:
@@ -72,21 +77,21 @@ class RecordingReader:
             self.topics = self._choose(namespace, states, commands, reference, description)
             self.description = self._text(self.topics.description)
             self.parameters = self._text(self.topics.parameters)
-            self._plan = make_plan(
+            self._layout = make_layout(
                 self.bag,
                 self.topics,
                 joints,
-                command_joints or _parameter_joints(self.parameters),
+                command_joints or recorded_joints(recorded_parameters(self.parameters)),
                 described_joints(self.description),
             )
         except BaseException:
             self.bag.__exit__()
             raise
-        self.joints, self.remarks = self._plan.joints, self.bag.remarks
-        self.period, self.answers = self._plan.period, self._plan.answers
-        self.references_held = self._plan.reference_hold_ns > 0
+        self.joints, self.remarks = self._layout.joints, self.bag.remarks
+        self.period, self.answers = self._layout.period, self._layout.answers
+        self.references_held = self._layout.reference_hold_ns > 0
         self.counts = Counts()
-        self._assembly: RecordingBuilder | None = None
+        self._builder: RecordingBuilder | None = None
 
     def _choose(
         self, namespace: str, states: str, commands: str, reference: str, description: str
@@ -117,10 +122,9 @@ class RecordingReader:
     @property
     def notes(self) -> tuple[str, ...]:
         """What was unusual so far, one sentence each; complete once the bag was read."""
-        found = [*self.bag.losses, *self._plan.notes, *self.counts.notes()]
-        if self._assembly is not None:
-            found += self._assembly.notes()
-        return tuple(found)
+        unreadable = [] if self._builder is None else self._builder.notes()
+        notes = [*self.bag.losses, *self._layout.notes, *self.counts.notes(), *unreadable]
+        return tuple(notes)
 
     def chunks(self, seconds: float = CHUNK_S) -> Iterator[Recording]:
         """Yield the run in parts of about so many seconds, one after the other.
@@ -132,17 +136,17 @@ class RecordingReader:
         Raises:
             RecordingError: No state can be used.
         """
-        self._assembly = assembly = RecordingBuilder(self.bag, self.topics, self._plan)
-        self.counts = assembly.states.counts
+        self._builder = builder = RecordingBuilder(self.bag, self.topics, self._layout)
+        self.counts = builder.states.counts
         empty = True
         for block in self.bag.blocks(*self.topics.of_run()):
-            assembly.take(block)
-            while assembly.span_ns() >= seconds * NANO + 2 * LATEST_NS:
+            builder.take(block)
+            while builder.span_ns() >= seconds * NANO + 2 * LATEST_NS:
                 empty = False
-                yield self._recording(assembly.give(round(seconds * NANO)))
-        if assembly.span_ns() >= 0:
+                yield self._recording(builder.give(round(seconds * NANO)))
+        if builder.span_ns() >= 0:
             empty = False
-            yield self._recording(assembly.give(None))
+            yield self._recording(builder.give(None))
         if empty:
             reasons = '; '.join(self.notes) or 'every state is incomplete'
             raise RecordingError(
@@ -194,11 +198,84 @@ def read_chunks(
         yield from reader.chunks(seconds)
 
 
-def _parameter_joints(parameters: str) -> tuple[str, ...]:
-    """Return the order of the efforts that the controller's parameters name."""
+@dataclass(frozen=True)
+class RobotChoice:
+    """Which robot explains a recording.
+
+    Attributes:
+        robot: Name of a shipped one, or another word that names a robot; empty: see the next.
+        description: URDF or xacro file; empty: the description in the bag.
+        gravity: m/s^2 in the base frame; None: of the controller's parameters, else the standard.
+        effort_limit: Where the description gives none, N m or N; None: not judged there.
+        joints: Names in the recording of the model's joints, in its order; empty: the same names.
+        namespace: Of the robot, if the bag has several.
+        mappings: Arguments of a xacro file.
+    """
+
+    robot: str = ''
+    description: str = ''
+    gravity: tuple[float, float, float] | None = None
+    effort_limit: float | None = None
+    joints: tuple[str, ...] = ()
+    namespace: str = ''
+    mappings: tuple[tuple[str, str], ...] = ()
+
+    def read(self, bag: str | os.PathLike[str]) -> RecordingReader:
+        """Return a reader of the robot's run in a bag."""
+        return RecordingReader(bag, namespace=self.namespace, joints=self.joints)
+
+    def load(self, reader: RecordingReader) -> tuple[RobotTree, bool]:
+        """Return the robot, and whether its efforts are limited.
+
+        Raises:
+            RecordingError: The bag has no description, and no other was chosen.
+            DescriptionError: The description is refused.
+        """
+        source: Any = self.description or reader.description
+        if self.robot:
+            source = robot_file(self.robot)
+        if not source:
+            raise RecordingError(
+                f'bag {str(reader.bag.path)!r}',
+                'has no robot description',
+                'give --robot or --description',
+            )
+        gravity = self.gravity or recorded_gravity(recorded_parameters(reader.parameters))
+        mappings = dict(self.mappings)
+        try:
+            tree = load_robot(source, gravity, effort_limit=self.effort_limit, mappings=mappings)
+            return tree, True
+        except ModelError:
+            if self.effort_limit is not None:
+                raise
+            return load_robot(source, gravity, effort_limit=_UNLIMITED, mappings=mappings), False
+
+
+def recorded_parameters(text: str) -> dict[str, Any]:
+    """Return the controller's parameters by name from their YAML; empty if there are none."""
     try:
-        given = yaml.safe_load(parameters) if parameters else None
+        found = yaml.safe_load(text) if text else None
     except (yaml.YAMLError, ValueError, TypeError, RecursionError):  # any text may stand there
-        return ()
-    joints = given.get('joints') if isinstance(given, dict) else None
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def recorded_joints(parameters: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the order of the efforts that the controller's parameters name; empty if none."""
+    joints = parameters.get('joints')
     return tuple(str(name) for name in joints if name) if isinstance(joints, list) else ()
+
+
+def recorded_gravity(parameters: Mapping[str, Any]) -> tuple[float, float, float]:
+    """Return the gravity that the controller was told, else the standard one, m/s^2."""
+    try:
+        x, y, z = (float(value) for value in parameters['gravity'])
+    except (KeyError, TypeError, ValueError):
+        return STANDARD_GRAVITY
+    return x, y, z
+
+
+def recorded_program(parameters: Mapping[str, Any]) -> str:
+    """Return the constraint program that the controller held; empty if it held none."""
+    holds = parameters.get('law') == 'constraint_stabilization'
+    return str(parameters.get('program') or '') if holds else ''

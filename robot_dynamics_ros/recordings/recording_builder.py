@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from robot_dynamics_ros.estimation.smoothing import reach, slopes
-from robot_dynamics_ros.messages.cdr import NANO, NumberColumns, StateColumns
+from robot_dynamics_ros.estimation.filtering import reach, slopes
+from robot_dynamics_ros.messages.cdr import NANO
 from robot_dynamics_ros.recordings.bag.mcap_storage import Raw
 from robot_dynamics_ros.recordings.bag.reader import BagReader
-from robot_dynamics_ros.recordings.bag_layout import BagLayout, by_topic
+from robot_dynamics_ros.recordings.bag_layout import BagLayout, by_topic, message_columns
 from robot_dynamics_ros.recordings.stream_alignment import Rows, StateAlignment, ValueAlignment
 from robot_dynamics_ros.recordings.topics import Topics
 from robot_dynamics_ros.spatial.scalar import Array
@@ -30,42 +30,29 @@ class RecordingBuilder:
     Args:
         bag: The bag.
         topics: What is read of it.
-        plan: How.
+        layout: How.
     """
 
-    def __init__(self, bag: BagReader, topics: Topics, plan: BagLayout) -> None:
-        self._bag, self._topics, self._plan = bag, topics, plan
-        n = len(plan.joints)
-        self.states = StateAlignment(plan.joints, plan.stamped)
+    def __init__(self, bag: BagReader, topics: Topics, layout: BagLayout) -> None:
+        self._bag, self._topics, self._layout = bag, topics, layout
+        n, by_arrival = len(layout.joints), not layout.answers
+        self.states = StateAlignment(layout.joints, layout.stamped)
         self._parts: list[Rows] = []
         self._before = Rows.none(n)
-        self._columns: dict[str, Any] = {}
-        for topic in topics.of_run():
-            kind = bag.topics[topic]
-            self._columns[topic] = self._make_columns(topic, kind)
-        self._references = ValueAlignment(2 * n, plan.reference_hold_ns)
-        self._commands = self._make_commands(plan, topics)
-
-    def _make_columns(self, topic: str, kind: str) -> StateColumns | NumberColumns:
-        def deserialize(data: Any) -> Any:
-            return self._bag.deserialize(data, kind)
-
-        if topic in (self._topics.states, self._topics.reference):
-            return StateColumns(deserialize)
-        return NumberColumns(deserialize, single=topic != self._topics.commands)
-
-    @staticmethod
-    def _make_commands(
-        plan: BagLayout, topics: Topics
-    ) -> dict[str, tuple[ValueAlignment, list[int]]]:
-        """Return for each topic of commands its values and the columns that they fill."""
-        if topics.commands:
-            return {topics.commands: (ValueAlignment(len(plan.joints), plan.command_hold_ns),
-                                      list(range(len(plan.joints))))}  # fmt: skip
-        return {
-            topic: (ValueAlignment(1, plan.command_hold_ns), [plan.joints.index(joint)])
+        self._columns = {topic: message_columns(bag, topics, topic) for topic in topics.of_run()}
+        self._references = ValueAlignment(2 * n, layout.reference_hold_ns)
+        # For each topic of commands its values, and the columns that they fill.
+        fills = {
+            topic: [layout.joints.index(joint)]
             for joint, topic in (topics.joint_commands or {}).items()
-            if joint in plan.joints
+            if joint in layout.joints
+        }
+        if topics.commands:
+            fills = {topics.commands: list(range(n))}
+        hold = layout.command_hold_ns
+        self._commands = {
+            topic: (ValueAlignment(len(columns), hold, by_arrival=by_arrival), columns)
+            for topic, columns in fills.items()
         }
 
     def notes(self) -> list[str]:
@@ -84,8 +71,8 @@ class RecordingBuilder:
 
     def take(self, block: list[Raw]) -> None:
         """Take the messages of a block."""
-        parts = by_topic(block)
-        for topic, arrival, data in sorted(parts, key=lambda part: part[0] != self._topics.states):
+        parts = sorted(by_topic(block), key=lambda part: part[0] != self._topics.states)
+        for topic, arrival, data in parts:
             groups = self._columns[topic].groups(data)
             if topic == self._topics.states:
                 rows = self.states.take(groups, arrival)
@@ -97,7 +84,7 @@ class RecordingBuilder:
                 self._take_commands(topic, groups, arrival)
 
     def _take_references(self, groups: list[Any], arrival: Array) -> None:
-        joints = self._plan.joints
+        joints = self._layout.joints
         for group in groups:
             if not set(joints) <= set(group.names):
                 continue
@@ -107,26 +94,29 @@ class RecordingBuilder:
             self._references.take(times, arrival[group.places], values)
 
     def _take_commands(self, topic: str, groups: list[Any], arrival: Array) -> None:
-        intake, _ = self._commands[topic]
-        order = list(self._plan.order) if topic == self._topics.commands else [0]
+        alignment, _ = self._commands[topic]
+        order = list(self._layout.order) if topic == self._topics.commands else [0]
         for group in groups:
             if not order or group.data.shape[1] <= max(order):
                 continue
             arrived = arrival[group.places]
-            intake.take(arrived + self.states.shift_ns, arrived, group.data[:, order])
+            alignment.take(arrived + self.states.shift_ns, arrived, group.data[:, order])
 
     def give(self, span_ns: int | None) -> dict[str, Array]:
         """Return the states of the first span as columns, all for None; forget them."""
-        held = self._parts[0].followed_by(*self._parts[1:])
+        held = Rows.joined(self._parts)
         count = len(held.stamp_ns)
         if span_ns is not None:
             count = int(np.searchsorted(held.stamp_ns, held.stamp_ns[0] + span_ns, side='left'))
         rows, rest = held.take(slice(0, count)), held.take(slice(count, None))
         velocity = self._velocity(rows, rest)
         until = int(rest.arrival_ns[0]) if len(rest.arrival_ns) else None
-        effort, answers = self._efforts(rows, until)
-        reference, _ = self._references.of_stamps(rows.stamp_ns)
-        n = len(self._plan.joints)
+        effort = np.full(rows.position.shape, np.nan)
+        answers = np.zeros(len(rows.stamp_ns), dtype=np.int64)
+        for alignment, columns in self._commands.values():
+            effort[:, columns], answers = alignment.of(rows, until)
+        reference, _ = self._references.of(rows, until)
+        n = len(self._layout.joints)
         self._before, self._parts = rows, [rest] if len(rest.stamp_ns) else []
         return {
             'stamp_ns': rows.stamp_ns,
@@ -140,26 +130,16 @@ class RecordingBuilder:
             'reference_velocity': reference[:, n:],
         }
 
-    def _efforts(self, rows: Rows, until: int | None) -> tuple[Array, Array]:
-        effort = np.full(rows.position.shape, np.nan)
-        answers = np.zeros(len(rows.stamp_ns), dtype=np.int64)
-        for intake, columns in self._commands.values():
-            if self._plan.answers:
-                effort[:, columns], answers = intake.of_stamps(rows.stamp_ns)
-            else:
-                effort[:, columns], answers = intake.of_arrivals(rows.arrival_ns, until)
-        return effort, answers
-
     def _velocity(self, rows: Rows, rest: Rows) -> Array:
         """Return the velocities, from the positions around each instant if there are none."""
-        cutoff = self._plan.cutoff
+        cutoff = self._layout.cutoff
         if not cutoff:
             return rows.velocity
         first = rows.stamp_ns[0]
         margin = 2 * reach(cutoff) * NANO
         before = self._before.take(self._before.stamp_ns >= first - margin)
         behind = rest.take(rest.stamp_ns <= rows.stamp_ns[-1] + margin)
-        near = before.followed_by(rows, behind)
+        near = Rows.joined([before, rows, behind])
         time = (near.stamp_ns - first) / NANO
-        found = slopes(time, near.position, cutoff, self._plan.period or _LONG_S)
-        return found[len(before.stamp_ns) : len(before.stamp_ns) + len(rows.stamp_ns)]
+        velocity = slopes(time, near.position, cutoff, self._layout.period or _LONG_S)
+        return velocity[len(before.stamp_ns) : len(before.stamp_ns) + len(rows.stamp_ns)]

@@ -8,9 +8,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from robot_dynamics_ros.estimation.accumulate import ColumnTable
 from robot_dynamics_ros.messages.cdr import NANO, States
 from robot_dynamics_ros.spatial.scalar import Array
 
+_ABSURD = 1e9  # rad, rad/s, m, m/s: no sensor gives more
 _RESTART_GAP_NS = NANO  # between the last state before a restart and the first behind it
 
 
@@ -23,6 +25,7 @@ class Counts:
         repeated: With the stamp of the one before.
         out_of_order: Older than the one before, the next one being newer again.
         not_finite: With a position that is no number.
+        absurd: With a velocity that is no number, or a value beyond all measure.
         restarts: How often time went back for good, as sentences.
         restart_ns: First stamps behind, as they are shifted, ns.
     """
@@ -31,22 +34,24 @@ class Counts:
     repeated: int = 0
     out_of_order: int = 0
     not_finite: int = 0
+    absurd: int = 0
     restarts: list[str] = field(default_factory=list)
     restart_ns: list[int] = field(default_factory=list)
 
     def notes(self) -> list[str]:
-        """Return what is worth telling."""
-        told = [
+        """Return what is worth saying."""
+        counts = [
             (self.repeated, 'with the stamp of the one before'),
             (self.out_of_order, 'older than the one before'),
             (self.not_finite, 'with a position that is no number'),
+            (self.absurd, f'with a velocity that is no number, or a value beyond {_ABSURD:g}'),
         ]
-        found = [f'{count} states {what}: left out' for count, what in told if count]
-        return found + self.restarts
+        left_out = [f'{count} states {what}: left out' for count, what in counts if count]
+        return left_out + self.restarts
 
 
 @dataclass(frozen=True, eq=False)
-class Rows:
+class Rows(ColumnTable):
     """States in order: stamps and arrivals (N,), ns; position, velocity, effort (N, n)."""
 
     stamp_ns: Array
@@ -61,14 +66,16 @@ class Rows:
         empty, times = np.zeros((0, n)), np.zeros(0, dtype=np.int64)
         return cls(times, times, empty, empty, empty)
 
-    def take(self, rows: Array | slice) -> Rows:
-        """Return some of the rows."""
-        return Rows(*(value[rows] for value in vars(self).values()))
 
-    def followed_by(self, *others: Rows) -> Rows:
-        """Return these rows with others behind them."""
-        all_of_them = (vars(rows).values() for rows in (self, *others))
-        return Rows(*(np.concatenate(column) for column in zip(*all_of_them, strict=True)))
+def _plausible(values: Array) -> Array:
+    """Return which rows have numbers only that a sensor may give."""
+    with np.errstate(invalid='ignore'):
+        return np.asarray((np.abs(values) <= _ABSURD).all(axis=1))
+
+
+def _none(rows: Rows) -> Array:
+    """Return which rows have no velocities at all."""
+    return np.asarray(np.isnan(rows.velocity).all(axis=1))
 
 
 class StateAlignment:
@@ -104,19 +111,15 @@ class StateAlignment:
             arrival: When each of them was recorded, ns.
         """
         self.counts.states += sum(len(group.places) for group in groups)
-        whole = [self._whole(group, arrival) for group in groups if self._has_all(group)]
-        if len(whole) == len(groups) == 1:
-            rows = whole[0]
-        else:
-            rows = self._merged(groups, arrival)
+        whole = len(groups) == 1 and set(self.joints) <= set(groups[0].names)
+        rows = self._whole(groups[0], arrival) if whole else self._merged(groups, arrival)
         finite = np.asarray(np.isfinite(rows.position).all(axis=1))
-        if not finite.all():
-            self.counts.not_finite += int((~finite).sum())
-            rows = rows.take(finite)
+        sane = np.asarray(_plausible(rows.position) & (_plausible(rows.velocity) | _none(rows)))
+        self.counts.not_finite += int((~finite).sum())
+        self.counts.absurd += int((finite & ~sane).sum())
+        if not sane.all():
+            rows = rows.take(sane)
         return self._in_order(rows)
-
-    def _has_all(self, group: States) -> bool:
-        return set(self.joints) <= set(group.names)
 
     def _whole(self, group: States, arrival: Array) -> Rows:
         columns = [group.names.index(name) for name in self.joints]
@@ -208,55 +211,44 @@ class ValueAlignment:
     Args:
         width: Numbers in a value.
         hold_ns: How long a value counts for states that have none, ns.
+        by_arrival: Whether a state has the first value that came before the next state; else the
+            first of its own stamp: others of that stamp came while states stayed away.
     """
 
-    def __init__(self, width: int, hold_ns: int) -> None:
-        self._hold_ns = hold_ns
-        self._time = np.zeros(0, dtype=np.int64)
-        self._arrival = np.zeros(0, dtype=np.int64)
+    def __init__(self, width: int, hold_ns: int, *, by_arrival: bool = False) -> None:
+        self._hold_ns, self._by_arrival = hold_ns, by_arrival
+        self._time = self._arrival = np.zeros(0, dtype=np.int64)
         self._values = np.zeros((0, width))
         self._held: tuple[int, Array] | None = None
-        self.unpaired = 0
 
     def take(self, time: Array, arrival: Array, values: Array) -> None:
         """Remember values (M, width) with their times and arrivals (M,), ns."""
-        self._time = np.concatenate([self._time, time])
+        self._time = np.concatenate([self._time, arrival if self._by_arrival else time])
         self._arrival = np.concatenate([self._arrival, arrival])
         self._values = np.concatenate([self._values, values])
 
-    def of_stamps(self, stamps: Array) -> tuple[Array, Array]:
-        """Return values and arrivals for states, by equal times; forget what is older.
+    def of(self, rows: Rows, until: int | None) -> tuple[Array, Array]:
+        """Return values and arrivals for states; forget what is older.
 
         Args:
-            stamps: Of the states, increasing, shape (N,), ns.
+            rows: The states.
+            until: Arrival of the state behind them; None if there is none.
 
         Returns:
-            Shape (N, width), NaN where there is none, and (N,), 0 where there is none. The first
-            of several values of one time counts: the others came while states stayed away.
+            Shape (N, width), NaN where there is none, and (N,), 0 where there is none.
         """
+        starts, ends = rows.stamp_ns, rows.stamp_ns + 1
+        if self._by_arrival:
+            starts = rows.arrival_ns
+            ends = np.append(starts[1:], np.iinfo(np.int64).max if until is None else until)
         order = np.argsort(self._time, kind='stable')
         times = self._time[order]
-        place = np.searchsorted(times, stamps, side='left')
-        there = place < np.searchsorted(times, stamps, side='right')
-        found = self._filled(there, order[place[there]], stamps)
-        self._forget(self._time <= stamps[-1])
-        return found
-
-    def of_arrivals(self, arrivals: Array, until: int | None) -> tuple[Array, Array]:
-        """Return values and arrivals for states: of each the first that came before the next.
-
-        Args:
-            arrivals: Of the states, shape (N,), ns.
-            until: Arrival of the state behind them; None if there is none.
-        """
-        order = np.argsort(self._arrival, kind='stable')
-        times = self._arrival[order]
-        ends = np.append(arrivals[1:], np.iinfo(np.int64).max if until is None else until)
-        place = np.searchsorted(times, arrivals, side='left')
+        place = np.searchsorted(times, starts, side='left')
         there = place < np.searchsorted(times, ends, side='left')
-        found = self._filled(there, order[place[there]], arrivals)
-        if until is not None:
-            self._forget(self._arrival < until)
+        found = self._filled(there, order[place[there]], starts)
+        left = self._time >= ends[-1]
+        self._time, self._arrival = self._time[left], self._arrival[left]
+        self._values = self._values[left]
         return found
 
     def _filled(self, there: Array, chosen: Array, clock: Array) -> tuple[Array, Array]:
@@ -279,7 +271,3 @@ class ValueAlignment:
         values[lasting] = values[last[lasting]]
         if last[-1] >= 0:
             self._held = int(clock[last[-1]]), values[last[-1]].copy()
-
-    def _forget(self, old: Array) -> None:
-        self._time, self._arrival = self._time[~old], self._arrival[~old]
-        self._values = self._values[~old]

@@ -9,7 +9,7 @@ from functools import partial
 from importlib import import_module
 from typing import Any
 
-from robot_dynamics_ros.parameters import Parameter
+from robot_dynamics_ros.parameters import Parameter, table
 
 #: Module below this package and class of each executable's node.
 NODES = {
@@ -31,6 +31,13 @@ DECLARED = {
     'driver_emulator': ('emulator.parameters', 'EMULATOR'),
     'gazebo_robot': ('gazebo.parameters', 'GAZEBO_ROBOT'),
 }
+_PAGE_LEAD = """# Parameters
+
+Of every node, as the code declares them. Set them in a YAML file (`params_file:=` of the launch
+files, `--params` of the commands) or one by one (`-p name:=value`). The command
+`ros2 param describe NODE NAME` shows the same of a running node. A value that is refused changes
+nothing, and the reason is said.
+"""
 
 
 def node_class(executable: str) -> Any:
@@ -44,6 +51,14 @@ def declared_parameters(executable: str) -> tuple[Parameter, ...]:
     module, name = DECLARED[executable]
     found: tuple[Parameter, ...] = getattr(import_module(f'{__package__}.{module}'), name)
     return found
+
+
+def parameter_page() -> str:
+    """Return a page of the documentation, as Markdown: the parameters of every node."""
+    parts = [_PAGE_LEAD]
+    for executable in DECLARED:
+        parts += [f'## {executable}\n', table(declared_parameters(executable))]
+    return '\n'.join(parts)
 
 
 def run_executable(executable: str, args: Sequence[str] | None = None) -> int:

@@ -25,91 +25,15 @@ static double choose(double a, double b, double x, double y)
 }
 """
 
-_KEYWORDS = [
-    'alignas',
-    'alignof',
-    'and',
-    'and_eq',
-    'asm',
-    'auto',
-    'bitand',
-    'bitor',
-    'bool',
-    'break',
-    'case',
-    'catch',
-    'char',
-    'class',
-    'compl',
-    'const',
-    'const_cast',
-    'constexpr',
-    'continue',
-    'decltype',
-    'default',
-    'delete',
-    'do',
-    'double',
-    'dynamic_cast',
-    'else',
-    'enum',
-    'explicit',
-    'export',
-    'extern',
-    'false',
-    'float',
-    'for',
-    'friend',
-    'goto',
-    'if',
-    'inline',
-    'int',
-    'long',
-    'mutable',
-    'namespace',
-    'new',
-    'noexcept',
-    'not',
-    'not_eq',
-    'nullptr',
-    'operator',
-    'or',
-    'or_eq',
-    'private',
-    'protected',
-    'public',
-    'register',
-    'reinterpret_cast',
-    'restrict',
-    'return',
-    'short',
-    'signed',
-    'sizeof',
-    'static',
-    'static_assert',
-    'static_cast',
-    'struct',
-    'switch',
-    'template',
-    'this',
-    'thread_local',
-    'throw',
-    'true',
-    'try',
-    'typedef',
-    'typeid',
-    'typename',
-    'union',
-    'unsigned',
-    'using',
-    'virtual',
-    'void',
-    'volatile',
-    'wchar_t',
-    'while',
-    'xor',
-    'xor_eq',
-]
+_KEYWORDS = """
+    alignas alignof and and_eq asm auto bitand bitor bool break case catch char class compl
+    const const_cast constexpr continue decltype default delete do double dynamic_cast else enum
+    explicit export extern false float for friend goto if inline int long mutable namespace new
+    noexcept not not_eq nullptr operator or or_eq private protected public register
+    reinterpret_cast restrict return short signed sizeof static static_assert static_cast struct
+    switch template this thread_local throw true try typedef typeid typename union unsigned
+    using virtual void volatile wchar_t while xor xor_eq
+"""
 _SPELLED = {'inf': 'INFINITY', 'nan': 'NAN', 'select': 'choose'}
 _LETTERS = {'sin': 's', 'cos': 'c'}
 
@@ -146,7 +70,11 @@ def require_identifier(kind: str, name: str) -> str:
     Raises:
         ParameterError: They cannot.
     """
-    if not re.fullmatch(r'[A-Za-z][A-Za-z0-9_]*', name) or '__' in name or name in _KEYWORDS:
+    if (
+        not re.fullmatch(r'[A-Za-z][A-Za-z0-9_]*', name)
+        or '__' in name
+        or re.search(rf'\b{name}\b', _KEYWORDS)
+    ):
         raise ParameterError(
             kind, name, 'is no C identifier: letters, digits and single _, first a letter'
         )

@@ -8,24 +8,23 @@ import runpy
 import shutil
 import signal
 import subprocess
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 import setuptools
-from processes import PROJECT, NodeProcess, Processes
+from processes import PROJECT, NodeProcess, Processes, write_script
 
 PACKAGE = 'robot_dynamics_ros'
 BRIDGE = PROJECT.parent / 'shared' / 'tools' / 'gz_bridge.py'
 #: How long launch waits for the end of a process before it sends the next signal, s.
 _PATIENT = {'sigterm_timeout': 60, 'sigkill_timeout': 60}
-_NODE = """#!{python}
+_NODE = """
 from {module} import main
 main()
 """
 # Reads config_file as ros_gz_bridge does, from the parameter file that launch writes.
-_BRIDGE = """#!{python}
+_BRIDGE = """
 import os, runpy, sys, yaml
 files = [sys.argv[i + 1] for i, word in enumerate(sys.argv) if word == '--params-file']
 sections = [section for file in files for section in yaml.safe_load(open(file)).values()]
@@ -36,7 +35,7 @@ sys.stdout.flush()
 os._exit(0)  # Gazebo's Python bindings abort where subscriptions live on at the end
 """
 # Plays a bag byte for byte, ten times as fast as it was recorded.
-_PLAYER = """#!{python}
+_PLAYER = """
 import sys, time
 from importlib import import_module
 from pathlib import Path
@@ -73,14 +72,11 @@ def make_prefix(folder: Path, *, bridge: bool) -> Path:
         patch.setattr(setuptools, 'setup', lambda **arguments: taken.update(arguments))
         runpy.run_path('setup.py')
     scripts = [script.split(' = ') for script in taken['entry_points']['console_scripts']]
-    texts = {
-        name: _NODE.format(python=sys.executable, module=target.partition(':')[0])
-        for name, target in scripts
-    }
+    texts = {name: _NODE.format(module=target.partition(':')[0]) for name, target in scripts}
     _make_package(folder, PACKAGE, texts)
     (folder / 'share' / PACKAGE).symlink_to(PROJECT)
     if bridge:
-        text = _BRIDGE.format(python=sys.executable, bridge=str(BRIDGE))
+        text = _BRIDGE.format(bridge=str(BRIDGE))
         _make_package(folder, 'ros_gz_bridge', {'parameter_bridge': text})
     return folder
 
@@ -88,9 +84,7 @@ def make_prefix(folder: Path, *, bridge: bool) -> Path:
 def make_player(prefix: Path, folder: Path) -> None:
     """Put a stand-in for ``ros2 bag play`` into a folder, and its package into a prefix."""
     _make_package(prefix, 'ros2bag', {})
-    path = folder / 'ros2'
-    path.write_text(_PLAYER.format(python=sys.executable), encoding='utf-8')
-    path.chmod(0o755)
+    write_script(folder / 'ros2', _PLAYER.format())
 
 
 def _make_package(folder: Path, name: str, executables: Mapping[str, str]) -> None:
@@ -99,9 +93,7 @@ def _make_package(folder: Path, name: str, executables: Mapping[str, str]) -> No
     (index / name).touch()
     (folder / 'lib' / name).mkdir(parents=True)
     for executable, text in executables.items():
-        path = folder / 'lib' / name / executable
-        path.write_text(text, encoding='utf-8')
-        path.chmod(0o755)
+        write_script(folder / 'lib' / name / executable, text)
 
 
 class LaunchProcess(NodeProcess):

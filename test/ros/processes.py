@@ -62,6 +62,16 @@ def free_domain() -> Iterator[int]:
     raise RuntimeError(f'all ROS domains {_OWN} are in use by other test runs')
 
 
+def write_script(path: Path, code: str, options: str = '') -> None:
+    """Write an executable script of Python code.
+
+    A shell starts it: a first line with Python itself bears no space, and only so many letters.
+    """
+    start = f"#!/bin/sh\n'''exec' \"{sys.executable}\" {options} \"$0\" \"$@\"\n' '''\n"
+    path.write_text(start + code, encoding='utf-8')
+    path.chmod(0o755)
+
+
 def wait_until(predicate: Callable[[], Any], seconds: float, what: str) -> Any:
     """Return the first true value of a predicate; fail with what was awaited."""
     end = time.monotonic() + PATIENCE * seconds

@@ -347,7 +347,7 @@ def test_a_driver_without_commands_holds_again(processes, peer, tmp_path):
     [
         ({'driver_profile': 'nobody'}, 'no such file; shipped: franka_like, generic_ros2_control'),
         ({'own_controller': 'magic'}, "unknown own controller 'magic'; known: hold, none"),
-        ({'breakaway': [0.5]}, 'is at least 1'),
+        ({'breakaway': [0.5]}, 'of at least 1'),
         ({'cogging': [-1.0]}, 'finite and not negative'),
         ({'robot': 'four_dof', 'driver_profile': 'template', 'initial_position': [0.0]}, ''),
     ],

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import math
 import os
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 from lifecycle_msgs.srv import GetState
+from processes import write_script
 from rclpy.qos import DurabilityPolicy, QoSProfile
 from scipy.spatial.transform import Rotation
 from std_msgs.msg import String
@@ -28,7 +28,7 @@ TOPICS = [f'/model/scara/joint/joint{i}/cmd_force' for i in range(1, 5)]
 ARM = {'robot_description': URDF, 'wait_for': ['test_peer'], 'timeout_s': 60.0}
 
 # One line of the notes per call; the robot is listed once it was inserted from a file that exists.
-GZ = """#!{python} -IS
+GZ = """
 import pathlib, re, sys, time
 folder = pathlib.Path({folder!r})
 words = sys.argv[1:]
@@ -60,17 +60,14 @@ class Gazebo:
         hangs: bool = False,
     ) -> None:
         self._notes = folder / 'notes'
-        path = folder / 'gz'
         text = GZ.format(
-            python=sys.executable,
             folder=str(folder),
             services=services,
             answer=answer,
             model=model,
             hangs=hangs,
         )
-        path.write_text(text, encoding='utf-8')
-        path.chmod(0o755)
+        write_script(folder / 'gz', text, '-IS')
         self.env = {'PATH': f'{folder}{os.pathsep}{os.environ["PATH"]}'}
 
     def asked(self, text: str) -> list[str]:

@@ -352,7 +352,7 @@ def test_parameters_are_checked_while_running(processes, peer):
     assert not refused.successful
     assert "unknown frame 'hand'; known:" in refused.reason
     refused = set_parameter('on_peer_timeout', 'panic')
-    assert "unknown on_peer_timeout 'panic'; known: exit, wait, zero" in refused.reason
+    assert "unknown on peer timeout 'panic'; known: exit, wait, zero" in refused.reason
     assert not set_parameter('period', 0.5).successful
 
 
@@ -369,14 +369,20 @@ def test_a_parameter_that_does_not_exist_is_told(processes):
         ({'robot': 'puma'}, "unknown robot 'puma'; known: "),
         ({'robot': 'scara', 'mode': 'fast'}, "unknown mode 'fast'; known: lockstep, real_time"),
         ({'robot': 'scara', 'initial_position': [0.0, 9.0, 0.1, 0.0]}, "limits of joint 'joint2'"),
-        ({'robot': 'scara', 'initial_position': [0.0, 1.0]}, 'one finite number or 4'),
+        ({'robot': 'scara', 'initial_position': [0.0, 1.0]}, 'give 1 or 4 finite numbers'),
         ({'robot': 'scara', 'joints': ['joint1', 'joint2']}, 'must name each of'),
         ({'robot': 'scara', 'joints': ['elbow']}, "unknown joint 'elbow'"),
         ({'robot': 'scara', 'mass_factor': [0.0]}, 'a factor on masses is positive'),
-        ({'robot': 'scara', 'position_noise': [-1.0]}, 'not negative'),
-        ({'robot': 'scara', 'payload_mass': 1.0, 'payload_com': [0.0]}, 'com of the payload'),
+        ({'robot': 'scara', 'position_noise': [-1.0]}, 'of at least 0'),
+        (
+            {'robot': 'scara', 'payload_mass': 1.0, 'payload_com': [0.0]},
+            'refused: give 3',
+        ),
         ({'robot_description': '<robot'}, 'malformed XML'),
-        ({'robot': 'scara', 'period': 0.0}, 'such as 0.001, from 1e-05 to 1.0'),
+        (
+            {'robot': 'scara', 'period': 0.0},
+            'must be a finite number from 1e-05 to 1',
+        ),
         ({'robot': 'scara', 'period': 1}, "parameter 'period': is refused (Trying to set"),
     ],
 )

@@ -166,7 +166,7 @@ def test_a_missing_state_is_named(processes):
     ('parameters', 'code', 'message'),
     [
         ({'robot': 'puma'}, 2, "unknown robot 'puma'"),
-        ({'kind': 'spiral'}, 1, "unknown trajectory kind 'spiral'; known: circle, "),
+        ({'kind': 'spiral'}, 2, "unknown kind 'spiral'; known: circle, "),
         ({'goal': [0.0, 0.0, 5.0, 0.0]}, 1, "joint 'joint3': is at"),
     ],
 )

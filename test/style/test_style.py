@@ -14,6 +14,8 @@ FOLDERS = (
     'robot_dynamics_ros',
     'test',
     'benchmark',
+    'docs',
+    'examples',
     'launch',
     'config',
     'urdf',

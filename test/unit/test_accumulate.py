@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from robot_dynamics_ros.recordings.accumulate import Envelope, Quantiles, Spread, Thinned
+from robot_dynamics_ros.estimation.accumulate import Envelope, Quantiles, Spread, Thinned
 
 
 def in_parts(rng, count, parts=7):
@@ -70,21 +70,22 @@ def test_quantiles_of_many_numbers_keep_their_place_and_the_largest(rng):
 
 def test_an_envelope_of_few_rows_is_the_rows(rng):
     values, time = rng.normal(size=(300, 2)), np.arange(300.0)
-    envelope = Envelope(['a', 'b'], points=200)
+    envelope = Envelope(points=200)
     for part in in_parts(rng, 300):
-        envelope.take(time[part], values[part])
+        envelope.take(time[part], {'a': values[part, 0], 'b': values[part]})
     found = envelope.series()
     assert found['time'].tolist() == time.tolist()
-    assert found['b'].tolist() == values[:, 1].tolist()
+    assert found['a'].tolist() == values[:, :1].tolist()
+    assert found['b'].tolist() == values.tolist()
 
 
 def test_an_envelope_of_many_rows_keeps_every_peak(rng):
     values, time = np.sin(np.arange(50_000) / 900.0)[:, np.newaxis], np.arange(50_000.0)
     peaks = rng.choice(50_000, 20, replace=False)
     values[peaks] = 5.0 + np.arange(20)[:, np.newaxis]
-    envelope = Envelope(['x'], points=500)
+    envelope = Envelope(points=500)
     for part in in_parts(rng, 50_000, 30):
-        envelope.take(time[part], values[part])
+        envelope.take(time[part], {'x': values[part]})
     found = envelope.series()
     assert len(found['time']) <= 2 * 2 * 500 + 2
     assert (np.diff(found['time']) >= 0).all()
@@ -99,8 +100,8 @@ def test_an_envelope_of_many_rows_keeps_every_peak(rng):
 def test_an_envelope_tells_where_there_is_no_value():
     values = np.full((5000, 1), np.nan)
     values[4000:] = 1.0
-    envelope = Envelope(['x'], points=100)
-    envelope.take(np.arange(5000.0), values)
+    envelope = Envelope(points=100)
+    envelope.take(np.arange(5000.0), {'x': values})
     found = envelope.series()
     assert np.isnan(found['x'][found['time'] < 3900]).all()
     assert (found['x'][found['time'] >= 4000] == 1.0).all()

@@ -99,6 +99,7 @@ def test_columns_of_every_form_are_the_numbers_that_were_written(form, tmp_path)
     assert np.isnan(run.measured_effort).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('seconds', [0.05, 0.7, 10.0])
 def test_chunks_are_the_whole_cut_in_parts(seconds, tmp_path):
     bag = write(tmp_path / 'bag', Motion(6000).messages())

@@ -13,7 +13,7 @@ from recorded_arm import NAMES, RecordedArm, arm_xml
 
 from robot_dynamics_ros.__main__ import main
 from robot_dynamics_ros.errors import ConfigurationError, RecordingError
-from robot_dynamics_ros.recordings.compare.alignment import align, at_times
+from robot_dynamics_ros.recordings.alignment import align, at_times
 from robot_dynamics_ros.recordings.reading import read_recording
 
 
@@ -54,6 +54,7 @@ def shift_of(first: Path, second: Path, method: str = 'motion'):
     return align(read_recording(first), read_recording(second), method)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('reference', [True, False])
 @pytest.mark.parametrize('late', [0.0, 0.25, 0.1234567])
 def test_the_shift_of_a_late_run_is_found(late, reference, tmp_path):
@@ -66,6 +67,7 @@ def test_the_shift_of_a_late_run_is_found(late, reference, tmp_path):
     assert found.interpolated == (late == 0.1234567)
 
 
+@pytest.mark.slow
 def test_runs_on_different_clocks_and_at_different_rates_are_brought_together(tmp_path):
     first = recorded(tmp_path / 'a', stamp=1_700_000_000 * SECOND)
     second = recorded(tmp_path / 'b', late=0.3, stamp=5 * SECOND, period=2 * MS, count=1700)
@@ -74,6 +76,7 @@ def test_runs_on_different_clocks_and_at_different_rates_are_brought_together(tm
     assert found.shift == pytest.approx(5.0 + 0.3 - 1_700_000_000, abs=5e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ('method', 'shift'), [('stamps', 0.0), ('start', 0.4), ('0.4', 0.4), ('motion', 0.4)]
 )
@@ -114,6 +117,7 @@ def compared(folder: Path, *words) -> tuple[int, dict]:
     return code, json.loads((folder / 'comparison.json').read_text('utf-8'))
 
 
+@pytest.mark.slow
 def test_errors_and_differences_of_two_runs_are_those_that_were_put_in(tmp_path, capsys):
     first = recorded(tmp_path / 'fine', error=1e-4)
     second = recorded(tmp_path / 'coarse', late=0.25, error=3e-4)
@@ -135,6 +139,7 @@ def test_errors_and_differences_of_two_runs_are_those_that_were_put_in(tmp_path,
     assert report.count('<h2>') == 5
 
 
+@pytest.mark.slow
 def test_thresholds_judge_a_comparison(tmp_path):
     first, second = recorded(tmp_path / 'a'), recorded(tmp_path / 'b', error=2e-4)
     threshold = ('--threshold', 'difference.rms_position=1e-4')
@@ -142,6 +147,7 @@ def test_thresholds_judge_a_comparison(tmp_path):
     assert compared(tmp_path / 'out2', first, first, *threshold)[0] == 0
 
 
+@pytest.mark.slow
 def test_other_programs_are_told_as_such(tmp_path, capsys):
     other = RecordedArm(3000)
     code, _ = compared(tmp_path / 'out', recorded(tmp_path / 'a'), other.bag(tmp_path / 'b'))
@@ -149,6 +155,7 @@ def test_other_programs_are_told_as_such(tmp_path, capsys):
     assert 'is it the same program?' in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_what_is_unusual_in_either_bag_is_told(tmp_path, capsys):
     first = recorded(tmp_path / 'a')
     motion = read_recording(first)

@@ -2,6 +2,7 @@
 """The law constraint_stabilization: its effort, clock, limits, parts, loops, and refusals."""
 
 import tracemalloc
+from functools import cache
 
 import numpy as np
 import pytest
@@ -27,8 +28,14 @@ def robot(request):
     return shipped(request.param)
 
 
+@cache
+def loaded(name):
+    """Return the program of a robot; to rehearse it takes half a second."""
+    return load_program(PROGRAMS[name], shipped(name).tree)
+
+
 def law_of(robot, **parameters):
-    return make_law(NAME, robot.tree, program=PROGRAMS[robot.tree.name], **parameters)
+    return make_law(NAME, robot.tree, program=loaded(robot.tree.name), **parameters)
 
 
 def effort(law, t, q, v):

@@ -19,7 +19,7 @@ from benchmark.driver_run import DriverCase, is_unstable, make_arm, run, start_o
 from robot_dynamics_ros.control.laws.registry import make_law
 from robot_dynamics_ros.errors import ParameterError
 from robot_dynamics_ros.recordings.lockstep import SETTLE, run_lockstep
-from robot_dynamics_ros.recordings.metrics.tracking_metrics import tracking_metrics
+from robot_dynamics_ros.recordings.metrics.tracking import tracking_metrics
 from robot_dynamics_ros.simulation.mujoco_plant import MujocoPlant
 
 FREQUENCY, DAMPING, SUBSTEPS = 12.0, 1.0, 4
@@ -62,6 +62,7 @@ def late_joint(reference, states, commands) -> np.ndarray:
     return reference - q
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('robot', ROBOTS)
 def test_tracking_gets_worse_with_every_millisecond_as_a_late_double_integrator_does(robot):
     traces = {
@@ -183,6 +184,7 @@ def radius(arm, law, delay) -> float:
     return float(np.abs(np.linalg.eigvals(F)).max())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ('robot', 'law', 'limit'),
     [('scara', 'computed_torque', 57), ('four_dof', 'computed_torque', 55),
@@ -220,6 +222,7 @@ def test_only_the_profiles_of_an_arm_are_run():
     assert {'generic_ros2_control', 'ur', 'franka_like'} <= set(drivers.profiles_of('four_dof'))
 
 
+@pytest.mark.slow
 def test_every_table_and_the_page_come_of_what_was_measured(monkeypatch, tmp_path, capsys):
     small = {'ROBOTS': ('scara',), 'DELAYS': (2,), 'BEYOND': (), 'EVEN': (0,), 'OUT': tmp_path,
              'CASES': (DriverCase('nothing'),), 'SILENCES': (60,)}  # fmt: skip

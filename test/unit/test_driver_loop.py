@@ -174,7 +174,7 @@ def test_an_effort_scale_changes_while_running_and_goes_down_at_the_rate_limit()
 
 @pytest.mark.parametrize('scale', [0.0, -0.1, 1.1, float('nan')])
 def test_an_effort_scale_outside_of_0_to_1_is_refused(scale):
-    with pytest.raises(ParameterError, match='from 0.01 to 1'):
+    with pytest.raises(ParameterError, match='effort_scale = .* a finite number from 0.01 to 1'):
         Run(effort_scale=scale)
 
 

@@ -34,6 +34,7 @@ def table(found, step=2e-3):
     return trajectory.table(np.arange(step, found.period, step))
 
 
+@pytest.mark.slow
 def test_the_motion_keeps_position_and_velocity_limits():
     tree = sample('scara').tree
     check_limits(excitation_trajectory(scara_motion()), tree, step=1e-3)
@@ -56,6 +57,7 @@ def efforts_by_pinocchio(robot, tree, found):
     return (np.abs(effort) + tree.coulomb_friction).max(axis=0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('weakness', [1.0, 0.15])
 def test_the_motion_keeps_effort_limits_by_pinocchio(weakness):
     """Also those of an arm so weak that they bind."""
@@ -69,6 +71,7 @@ def test_the_motion_keeps_effort_limits_by_pinocchio(weakness):
         assert share.max() > 0.8
 
 
+@pytest.mark.slow
 def test_the_tool_stays_in_its_box_by_pinocchio():
     robot = sample('scara')
     oracle = PinocchioOracle(robot.xml, robot.gravity, robot.tree.joint_names)
@@ -133,6 +136,7 @@ def test_the_same_seed_gives_the_same_motion():
     assert one.as_dict()['joints'] == ['joint1', 'joint2']
 
 
+@pytest.mark.slow
 def test_bounds_that_nothing_can_keep_are_told():
     tree = sample('scara').tree
     with pytest.raises(UnreachableError, match='no random motion keeps the bounds'):

@@ -200,6 +200,7 @@ def test_margins_of_a_double_integrator_are_the_closed_form():
     assert math.sin(at_limit.phase[0]) == pytest.approx(0.0, abs=5e-3)
 
 
+@pytest.mark.slow
 def test_margins_along_a_program(program_and_path):
     program, path = program_and_path
     found = program_margins(program, path, 0)
@@ -216,6 +217,7 @@ def test_margins_along_a_program(program_and_path):
     assert later.disk < found.disk
 
 
+@pytest.mark.slow
 def test_the_command_prints_gains_margins_and_what_to_paste(tmp_path, capsys):
     file = tmp_path / 'gains.json'
     command = ['design_gains', 'scara', '--program', 'scara_circle', '--json', str(file)]

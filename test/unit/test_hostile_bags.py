@@ -29,8 +29,7 @@ from recorded_arm import RecordedArm
 from robot_dynamics_ros.errors import RecordingError, RobotDynamicsError
 from robot_dynamics_ros.recordings.bag.decompression import zstd as zstd_module
 from robot_dynamics_ros.recordings.metrics.bag_analysis import Task, analyze_bag
-from robot_dynamics_ros.recordings.reading import read_chunks, read_recording
-from robot_dynamics_ros.recordings.robot_choice import recorded_parameters
+from robot_dynamics_ros.recordings.reading import read_chunks, read_recording, recorded_parameters
 
 zstd = zstd_module()
 COUNT = 6000
@@ -70,6 +69,7 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ('form', 'share'),
     [*((form, share) for form in ('mcap', 'sqlite3') for share in CUTS), ('mcap_message', 0.6)],
@@ -111,6 +111,7 @@ def test_of_a_cut_compressed_bag_all_blocks_before_the_cut_are_used(whole, form,
     assert 'early' in ' '.join(run.notes)
 
 
+@pytest.mark.slow
 def test_cuts_at_any_byte_give_a_run_or_one_clear_error(tmp_path, rng):
     bags = [write(tmp_path / form, Motion(40).messages(), form) for form in ('mcap', 'sqlite3')]
     motion = Motion(40)
@@ -144,6 +145,7 @@ def test_damage_in_the_middle_costs_one_chunk_if_there_is_an_index(whole, tmp_pa
     assert 'are lost' in ' '.join(run.notes)
 
 
+@pytest.mark.slow
 def test_noise_in_a_file_never_gives_more_than_one_clear_error(tmp_path, rng):
     """Bytes changed anywhere: a run, or an error of our own; never another exception."""
     bags = [
@@ -165,6 +167,7 @@ def test_noise_in_a_file_never_gives_more_than_one_clear_error(tmp_path, rng):
                 assert np.isfinite(run.position).all()
 
 
+@pytest.mark.slow
 def test_a_chunk_with_a_wrong_checksum_is_left_out(tmp_path):
     bag = write(tmp_path / 'bag', Motion(COUNT).messages())
     file = storage_file(bag)
@@ -272,6 +275,7 @@ def test_metadata_of_another_shape_is_no_obstacle(key, value, tmp_path):
     assert analyze_bag(bag, Task()).figures['rates']['latency_us'] == {}
 
 
+@pytest.mark.slow
 def test_parameters_that_are_any_text_are_as_none(tmp_path):
     """A colon's worth of damage makes a date of no calendar, or a number of a list."""
     messages = Motion(50).messages()
@@ -457,3 +461,15 @@ def test_slow_commands_count_until_the_next_but_not_for_ever(tmp_path):
     for part in parts:
         whole = whole.followed_by(part)
     assert whole.effort.tobytes() == run.effort.tobytes()
+
+
+@pytest.mark.parametrize('value', [1e300, np.inf, np.nan])
+def test_a_velocity_beyond_all_measure_is_left_out_and_named(value, tmp_path):
+    arm = RecordedArm(300)
+    messages = arm.messages()
+    (state_150,) = [m for m in messages if m.topic == STATES and m.time == 150 * MS]
+    state_150.content.velocity[1] = value
+    result = analyze_bag(write(tmp_path / 'bag', messages), Task())
+    assert '1 states with a velocity that is no number' in ' '.join(result.notes)
+    assert result.figures['rates']['states'] == 299
+    assert max(result.figures['effort']['residual_share']) < 1e-8

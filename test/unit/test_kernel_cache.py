@@ -174,6 +174,7 @@ def test_old_files_are_forgotten(place, monkeypatch):
     assert sorted(file.name for file in place.iterdir()) == ['3.py', '4.py', '5.py']
 
 
+@pytest.mark.slow
 def test_several_processes_at_once_share_an_empty_cache(place):
     processes = [start_process(place) for _ in range(4)]
     assert {finish(process)[0] for process in processes} == {'machine code'}
@@ -182,6 +183,7 @@ def test_several_processes_at_once_share_an_empty_cache(place):
     assert all(cache.load(file.name) is not None for file in place.iterdir())
 
 
+@pytest.mark.slow
 def test_several_processes_at_once_repair_a_broken_cache(place):
     compile_kernel(sample('scara').tree)
     for file in place.iterdir():
@@ -191,6 +193,7 @@ def test_several_processes_at_once_repair_a_broken_cache(place):
     assert all(cache.load(file.name) is not None for file in place.iterdir())
 
 
+@pytest.mark.slow
 def test_a_warm_start_compiles_nothing(place):
     assert finish(start_process(place)) == ('machine code', True)
     assert finish(start_process(place)) == ('machine code', False)

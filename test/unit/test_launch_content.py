@@ -12,7 +12,8 @@ import pytest
 import setuptools
 import yaml
 
-from robot_dynamics_ros.ros.executables import NODES
+from robot_dynamics_ros.parameters import checked, require_known
+from robot_dynamics_ros.ros.executables import NODES, declared_parameters
 
 PROJECT = Path(__file__).resolve().parents[2]
 LAUNCH_FILES = sorted((PROJECT / 'launch').glob('*.launch.py'))
@@ -339,68 +340,25 @@ def test_an_arm_of_a_file_wants_to_be_told_its_motion(monkeypatch):
 # Parameter files ---------------------------------------------------------------------------------
 
 
-PACKAGE = 'robot_dynamics_ros.ros'
-
-
-def imported(tree: ast.Module) -> set[str]:
-    """Return the modules below ``ros`` that a module imports, by their names there."""
-    found = set()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.ImportFrom) and node.module:
-            whole = [f'{node.module}.{name.name}' for name in node.names]
-            found |= {name for name in (node.module, *whole) if name.startswith(f'{PACKAGE}.')}
-    names = {name.removeprefix(f'{PACKAGE}.') for name in found}
-    return {name for name in names if module_of(name).is_file()}
-
-
-def module_of(name: str) -> Path:
-    return PROJECT.joinpath(*PACKAGE.split('.'), *name.split('.')).with_suffix('.py')
-
-
-def table_modules(node: str) -> list[ast.Module]:
-    """Return a node's module, and those it imports, at any remove, that hold its parameters."""
-    found, pending = {}, {NODES[node][0]}
-    while pending:
-        name = pending.pop()
-        found[name] = tree_of(module_of(name))
-        tables = {m for m in imported(found[name]) if m.endswith(('parameters', 'plan'))}
-        pending |= tables - found.keys()
-    return list(found.values())
-
-
-def left_out(tree: ast.Module) -> set[str]:
-    """Return what a module leaves out of the tables that it builds on: _DECIDED."""
-    decided = [
-        node.value
-        for node in tree.body
-        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == '_DECIDED'
-    ]
-    return {text(name) for call in decided for name in call.args[0].elts}
-
-
-def declared_parameters(node: str) -> set[str]:
-    """Return the names in the parameter tables of a node's modules: P('name', ...)."""
-    modules = table_modules(node)
-    names = {text(call.args[0]) for tree in modules for call in calls(tree, 'P')}
-    return (names | {'use_sim_time'}) - set().union(*map(left_out, modules))
-
-
-def test_the_tables_of_a_node_are_found_wherever_they_are():
-    assert {'law', 'payload_mass', 'path_tolerance'} <= declared_parameters('controller')
-    emulated = declared_parameters('driver_emulator')
+def test_an_emulated_driver_has_no_parameter_that_its_profile_decides():
+    emulated = {one.name for one in declared_parameters('driver_emulator')}
     assert {'torque_ripple', 'noise_seed', 'payload_mass'} <= emulated
-    assert not emulated & {'period', 'joints', 'command_form', 'law'}, 'the profile decides'
+    assert not emulated & {'period', 'joints', 'command_form', 'law'}
 
 
 @pytest.mark.parametrize('robot', PARAMETER_FILES)
-def test_a_parameter_file_sets_only_parameters_that_are_declared(robot, executables):
+def test_a_parameter_file_sets_only_what_is_declared_to_values_that_are_allowed(
+    robot, executables
+):
     content = yaml.safe_load((PROJECT / 'config' / f'{robot}.yaml').read_text(encoding='utf-8'))
     for key, section in content.items():
         node = key.removeprefix('/**/')
         assert key == f'/**/{node}', 'a parameter file must hold in any namespace'
         assert node in executables
-        unknown = section['ros__parameters'].keys() - declared_parameters(node)
-        assert not unknown, f'{node} does not declare {sorted(unknown)}'
+        given = {**section['ros__parameters']}
+        given.pop('use_sim_time', None)
+        require_known(declared_parameters(node), given, f'parameter of {node}')
+        assert checked(declared_parameters(node), given) == given
 
 
 def test_the_controllers_period_is_that_of_every_other_clock():
@@ -439,7 +397,8 @@ def test_every_executable_has_a_node(executables):
     assert set(executables) == set(NODES)
     assert set(executables.values()) == {'robot_dynamics_ros.ros.executables'}
     for module, name in NODES.values():
-        classes = [n.name for n in tree_of(module_of(module)).body if isinstance(n, ast.ClassDef)]
+        file = PROJECT.joinpath('robot_dynamics_ros', 'ros', *module.split('.')).with_suffix('.py')
+        classes = [n.name for n in tree_of(file).body if isinstance(n, ast.ClassDef)]
         assert name in classes
 
 

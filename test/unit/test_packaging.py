@@ -83,9 +83,9 @@ def test_the_base_holds_neither_ros_nor_pinocchio(metadata):
     assert required(metadata) == {'numpy', 'scipy', 'pyyaml', 'xacro', 'rich'}
 
 
-def test_all_is_every_extra_but_that_of_the_tests(metadata):
+def test_all_is_every_extra_but_those_of_tests_and_site(metadata):
     extras = set(metadata.get_all('Provides-Extra'))
-    assert extras == {*PROVIDED, 'all', 'test'}
+    assert extras == {*PROVIDED, 'all', 'test', 'docs'}
     assert required(metadata, 'all') == set().union(*(required(metadata, e) for e in PROVIDED))
 
 
@@ -113,12 +113,27 @@ def test_one_version_is_told_everywhere(metadata):
     assert latest[1] == version
 
 
-def test_what_is_locked_for_the_demo_is_locked_the_same_for_the_tests():
-    def locked(name: str) -> set[str]:
-        return set(re.findall(r'^[\w-]+==\S+', (PROJECT / name).read_text(), re.MULTILINE))
+def locked(name: str) -> dict[str, str]:
+    """Return the versions that a lock file names."""
+    text = (PROJECT / name).read_text(encoding='utf-8')
+    return dict(re.findall(r'^([\w-]+)==(\S+)', text, re.MULTILINE))
 
-    assert len(locked('requirements.txt')) > 10
-    assert locked('requirements.txt') < locked('requirements-dev.txt')
+
+def test_what_is_locked_for_the_demo_is_locked_the_same_for_the_tests():
+    assert locked('requirements.txt').items() <= locked('requirements-dev.txt').items()
+
+
+def test_every_dependency_is_locked(metadata):
+    extras = ['', *metadata.get_all('Provides-Extra')]
+    assert (
+        set().union(*(required(metadata, e) for e in extras))
+        <= locked('requirements-dev.txt').keys()
+    )
+    of_the_demo = ('', 'kernels', 'ros', 'sim', 'recordings')
+    assert (
+        set().union(*(required(metadata, e) for e in of_the_demo))
+        <= locked('requirements.txt').keys()
+    )
 
 
 @pytest.mark.slow

@@ -61,6 +61,7 @@ def test_a_good_program_is_read(tree):
     assert program.stack.rows[2] == 'pitch: tool pitch (rad)'
 
 
+@pytest.mark.slow
 def test_text_file_and_mapping_are_the_same(tree, tmp_path):
     text = yaml.safe_dump(GOOD)
     file = tmp_path / 'mine.yaml'
@@ -117,6 +118,7 @@ def test_what_is_wrong_in_a_file_is_named(path, value, message, tree):
         load_program(spoilt(path, value), tree)
 
 
+@pytest.mark.slow
 def test_what_is_no_program_is_refused(tree, tmp_path):
     with pytest.raises(ProgramError, match="'nowhere.yaml': is no file; give a path, or one of"):
         load_program('nowhere.yaml', tree)
@@ -125,7 +127,7 @@ def test_what_is_no_program_is_refused(tree, tmp_path):
     with pytest.raises(ProgramError, match=r"is \['a'\]; give a mapping"):
         load_program('- a\n', tree)
     for nothing in (None, 5, b'name: x'):
-        with pytest.raises(ProgramError, match='give a mapping, YAML text or a path'):
+        with pytest.raises(ProgramError, match='give YAML text or a path'):
             load_program(nothing, tree)
     with pytest.raises(ProgramError, match='is nested too deeply'):
         load_program('constraints: ' + '[' * 5000 + ']' * 5000 + '\n', tree)
@@ -133,7 +135,7 @@ def test_what_is_no_program_is_refused(tree, tmp_path):
 
 def test_a_key_given_twice_is_refused(tree):
     text = yaml.safe_dump(GOOD)
-    with pytest.raises(ProgramError, match="key 'name' is given twice in .* line"):
+    with pytest.raises(ProgramError, match="key 'name' is given twice; keep one"):
         load_program(text + 'name: again\n', tree)
     with pytest.raises(ProgramError, match="key 'axes' is given twice"):
         load_program(text.replace('axes: xz', 'axes: xz\n  axes: xy'), tree)
@@ -142,8 +144,8 @@ def test_a_key_given_twice_is_refused(tree):
 def test_a_long_value_is_cut_short_in_the_refusal(tree):
     lines = ['a0: &a0 [1, 1, 1, 1, 1, 1, 1, 1]']
     lines += [f'a{i}: &a{i} [{", ".join(8 * [f"*a{i - 1}"])}]' for i in range(1, 12)]
-    with pytest.raises(ProgramError, match='give a mapping') as refusal:  # 8^12 ones, written out
-        load_program('\n'.join([*lines, 'constraints: *a11', '']), tree)
+    with pytest.raises(ProgramError, match='has too many values') as refusal:
+        load_program('\n'.join([*lines, 'constraints: *a11', '']), tree)  # 8^12 ones
     assert len(str(refusal.value)) < 10_000
 
 
@@ -192,6 +194,7 @@ def test_full_gains_that_stabilize_only_together_are_accepted(tree):
     np.testing.assert_array_equal(program.G0, G0)
 
 
+@pytest.mark.slow
 def test_an_inconsistent_start_is_refused_with_the_row(tree):
     q = check_feasibility(load_program(GOOD, tree)).q[0]
     load_program({**GOOD, 'start': {'position': q.tolist()}}, tree)
@@ -202,6 +205,7 @@ def test_an_inconsistent_start_is_refused_with_the_row(tree):
     load_program({**GOOD, 'start': {**start, 'tolerance': 0.1}}, tree)
 
 
+@pytest.mark.slow
 def test_a_path_out_of_reach_is_refused_with_time_and_row(tree):
     far = {'line': {'from': [0.2, 0.66], 'to': [0.6, 0.66]}, 'duration': 60.0}
     row = r'wrist: link4 . \(m\): cannot be reached at t = [1-9]'
@@ -217,6 +221,7 @@ def test_conditions_that_contradict_are_refused(tree):
         load_program({**GOOD, 'constraints': twice}, tree)
 
 
+@pytest.mark.slow
 def test_a_path_through_a_singularity_is_refused_with_the_place(tree):
     """The wrist circle of near_singular.yaml, 1 mm wider: through the stretched elbow."""
     near = yaml.safe_load(shipped_programs()['near_singular'].read_text())
@@ -257,6 +262,7 @@ def test_a_path_faster_than_a_joint_can_is_refused_with_the_joint(tree):
 # ---- remarks ------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_free_null_space_is_remarked(tree):
     (remark,) = load_program(spoilt(('null_space',), None), tree).remarks
     assert '3 conditions leave 1 of 4 joints free and there is no null_space task' in remark
@@ -291,6 +297,7 @@ def robot_of(name):
     return shipped(robot, **profile).tree
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('name', shipped_programs())
 def test_shipped_programs_are_accepted_by_name_without_remarks(name):
     program = load_program(name, robot_of(name))

@@ -3,7 +3,7 @@
 
 import numpy as np
 
-from robot_dynamics_ros.recordings.program_run import _by_tick
+from robot_dynamics_ros.recordings.metrics.program import _by_tick
 
 STAMPS = [1000, 2000, 3000, 4000]
 ROWS = [[float(k)] * 4 for k in range(4)]

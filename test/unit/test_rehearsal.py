@@ -116,6 +116,7 @@ def test_the_settling_time_is_that_of_the_linearized_pull(rng):
 # ---- what the drives need -----------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('name', ['scara_circle', 'four_bar_loop'])
 def test_the_efforts_on_the_path_are_those_of_the_law(name):
     """The law is compiled and inverts by Jacobi; it is given the path with f = 0."""

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from bags import MS, Motion, state, write
 
-from robot_dynamics_ros.estimation.smoothing import reach, slopes
+from robot_dynamics_ros.estimation.filtering import reach, slopes
 from robot_dynamics_ros.recordings.reading import read_chunks, read_recording
 
 PERIOD = 1e-3

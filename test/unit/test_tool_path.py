@@ -6,12 +6,12 @@ import math
 import numpy as np
 import pytest
 from oracles import PinocchioOracle
-from samples import random_tree, shipped
+from samples import random_tree, sample, shipped
 
 from robot_dynamics_ros.constraints.curves import Circle, Line, Lissajous
 from robot_dynamics_ros.control.laws.control_law import Reference
 from robot_dynamics_ros.control.trajectories.tool_path import ToolPath, Undulating
-from robot_dynamics_ros.errors import DescriptionError, TrajectoryError
+from robot_dynamics_ros.errors import SingularityError, TrajectoryError, UnreachableError
 from robot_dynamics_ros.kinematics.tool_task import FourDofTask, FrameTask, ScaraTask
 
 SCARA = shipped('scara')
@@ -125,21 +125,41 @@ def test_a_curve_that_cannot_be_followed_is_refused_before_anything_moves(case):
     assert message in str(caught.value)
 
 
-@pytest.mark.parametrize('n', [3, 6])
-def test_a_frame_of_any_robot_with_three_or_six_joints_can_be_led(n):
+@pytest.mark.parametrize('n', [3, 4, 5, 6, 7, 9])
+def test_a_frame_of_any_robot_can_be_led(n):
+    """The point is on the line; from six joints on it keeps its rotation; nothing drifts."""
     robot = random_tree(np.random.default_rng(3), n)
     frame, q = f'link{n - 1}', np.full(n, 0.3)
     R, p = oracle_of(robot).frame_pose(frame, q)
     tree = robot.tree.with_changes(velocity_limit=np.full(n, np.inf))
-    task = FrameTask(tree, None if n == 3 else R, frame)
-    path = ToolPath(task, Line(p, p + [0.03, -0.02, 0.01]), 0.1, 0.2, q)
+    there = p + [0.03, -0.02, 0.01]
+    path = ToolPath(FrameTask(tree, R, frame, q), Line(p, there), 0.1, 0.2, q)
     for found_R, found_p in poses(robot, path, np.linspace(0.0, path.duration, 23), frame):
         along = (found_p - p) @ [3, -2, 1] / 14
         np.testing.assert_allclose(found_p - p, along * np.array([3, -2, 1]), atol=2e-8)
-        if n == 6:
+        if n >= 6:
             np.testing.assert_allclose(found_R, R, atol=1e-7)
+    back = ToolPath(FrameTask(tree, R, frame, q), Line(there, p), 0.1, 0.2, path.start)
+    end = Reference(n)
+    back.sample(back.duration, end)
+    np.testing.assert_allclose(end.position, q, atol=1e-9)  # the same joints at the same point
 
 
-def test_a_frame_is_not_led_by_too_many_or_too_few_joints():
-    with pytest.raises(DescriptionError, match='has 4 joints'):
-        FrameTask(SCARA.tree)
+def test_a_planar_arm_is_led_in_its_plane_and_refuses_to_leave_it():
+    arm = sample('planar_2r')
+    q, frame = np.array([0.4, 0.9]), 'link2'
+    p = oracle_of(arm).frame_pose(frame, q)[1]
+    task = FrameTask(arm.tree, None, frame, q)
+    with pytest.raises(SingularityError):  # the base does not move at all
+        FrameTask(arm.tree, None, arm.tree.base_link, q)
+    with pytest.raises(UnreachableError, match=r'the iteration ended 0\.0\d+ m off'):
+        task.solve(p + [0.0, 0.0, 0.05], q)
+
+
+def test_a_redundant_arm_says_which_joint_would_leave_its_limits():
+    robot = random_tree(np.random.default_rng(3), 7)
+    q = np.full(7, 0.3)
+    p = oracle_of(robot).frame_pose('link6', q)[1]
+    tight = robot.tree.with_changes(position_upper=q + 1e-3, position_lower=q - 1e-3)
+    with pytest.raises(UnreachableError, match=r"joint 'joint\d' would be at .*, beyond \["):
+        FrameTask(tight, None, 'link6', q).solve(p + [0.05, 0.0, 0.0], q)

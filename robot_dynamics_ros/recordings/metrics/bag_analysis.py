@@ -23,20 +23,25 @@ from robot_dynamics_ros.errors import (
 )
 from robot_dynamics_ros.model.robot_tree import RobotTree
 from robot_dynamics_ros.recordings.bag.files import short_name
-from robot_dynamics_ros.recordings.json_files import write_json
 from robot_dynamics_ros.recordings.metrics.evaluator import Choices, Evaluator, Sink
 from robot_dynamics_ros.recordings.metrics.metric import MetricRemark
 from robot_dynamics_ros.recordings.metrics.thresholds import Threshold, ThresholdResult, check
-from robot_dynamics_ros.recordings.reading import RecordingReader
-from robot_dynamics_ros.recordings.recording import Recording
-from robot_dynamics_ros.recordings.report.analysis import write_analysis_report
-from robot_dynamics_ros.recordings.report.curves import Curves
-from robot_dynamics_ros.recordings.robot_choice import (
+from robot_dynamics_ros.recordings.output_folder import (
+    CsvTable,
+    ParquetTable,
+    flat_columns,
+    pyarrow,
+    write_json,
+)
+from robot_dynamics_ros.recordings.reading import (
+    RecordingReader,
     RobotChoice,
     recorded_parameters,
     recorded_program,
 )
-from robot_dynamics_ros.recordings.tables import CsvTable, ParquetTable, flat_columns, pyarrow
+from robot_dynamics_ros.recordings.recording import Recording
+from robot_dynamics_ros.recordings.report.analysis import Curves, analysis_report
+from robot_dynamics_ros.recordings.report.toolkit import Report
 from robot_dynamics_ros.spatial.scalar import Array
 
 
@@ -46,7 +51,7 @@ class Task:
 
     Attributes:
         robot: Which robot explains it.
-        choices: What is judged, and how.
+        choices: What is evaluated, and how.
         program: Constraint program: file, name or text; empty: none.
         thresholds: Bounds on the figures.
         rows: Rows that the CSV holds at most; 0: all.
@@ -70,10 +75,11 @@ class BagResult:
     Attributes:
         bag: Its path.
         joints: The robot's.
-        figures: Of all judges, by name.
+        figures: Of all metrics, by name.
         findings: What is worth saying, the gravest first.
         verdicts: Of the thresholds.
         notes: What was unusual in the bag.
+        report: What there is to say, without figures; None if it failed.
         error: Why it failed; empty if it did not.
         seconds: What it took.
     """
@@ -84,6 +90,7 @@ class BagResult:
     findings: tuple[MetricRemark, ...] = ()
     verdicts: tuple[ThresholdResult, ...] = ()
     notes: tuple[str, ...] = ()
+    report: Report | None = None
     error: str = ''
     seconds: float = 0.0
 
@@ -98,7 +105,7 @@ class BagResult:
             'bag': self.bag,
             'joints': list(self.joints),
             **self.figures,
-            'findings': [finding.as_dict() for finding in self.findings],
+            'findings': [vars(finding) for finding in self.findings],
             'thresholds': [
                 {'threshold': str(v.threshold), 'value': v.value, 'holds': v.holds}
                 for v in self.verdicts
@@ -126,7 +133,7 @@ def analyze_bag(bag: str | os.PathLike[str], task: Task, folder: Path | None = N
         notes: list[str] = []
         program = _program(task, reader, tree, notes)
         commands = reader.topics.commands
-        bench = Evaluator(tree, choices, program, reader.remarks, commands)
+        evaluator = Evaluator(tree, choices, program, reader.remarks, commands)
         curves, every = Curves(), 1
         sinks: list[Sink] = []
         if folder is not None and task.report:
@@ -138,29 +145,35 @@ def analyze_bag(bag: str | os.PathLike[str], task: Task, folder: Path | None = N
             )
             sinks.append(_table_sink(stack, folder, every, rows))
         own = program if not task.program else None
-        bench.judge(_named(reader, tree, task.robot.joints, follows=own is None), sinks)
-        figures, findings = bench.figures(), tuple(bench.findings())
+        evaluator.evaluate(_named(reader, tree, task.robot.joints, follows=own is None), sinks)
+        figures, findings = evaluator.figures(), tuple(evaluator.findings())
         if task.tables and folder is not None:
             figures['rows_csv_every'] = every
         notes += reader.notes
         if own is not None:
             notes.append(
                 f'the controller held program {own.name!r}, which does not follow the joint '
-                'reference: tracking is not judged'
+                'reference: tracking is not evaluated'
             )
         if not limited:
-            notes.append('the description gives no effort limits: saturation is not judged')
-        result = BagResult(
-            str(bag),
-            tree.joint_names,
-            figures,
-            findings,
-            tuple(check(task.thresholds, figures, tree.joint_names)),
-            tuple(notes),
-            seconds=time.perf_counter() - begin,
-        )
+            notes.append('the description gives no effort limits: saturation is not evaluated')
+        verdicts = tuple(check(task.thresholds, figures, tree.joint_names))
+    rates = figures['rates']
+    lead = (
+        f'{bag}: {tree.name}, {rates["duration_s"]:.4g} s, {rates["states"]} states at '
+        f'{rates["rate_hz"]:.4g} Hz.'
+    )
+    title = f'Recording {short_name(Path(bag))}'
+    report = analysis_report(title, lead, tree, figures, findings, notes)
+    seconds = time.perf_counter() - begin
+    result = BagResult(
+        str(bag), tree.joint_names, figures, findings, verdicts, tuple(notes), report, '', seconds
+    )
     if folder is not None:
-        _write(folder, result, tree, curves if task.report else None)
+        write_json(folder / 'metrics.json', result.as_dict())
+        if task.report:
+            drawn = replace(report, figures=curves.figures(tree, figures))
+            drawn.write(folder / 'report.html')
     return result
 
 
@@ -176,7 +189,7 @@ def _program(
     try:
         return load_program(held, tree, check=False)
     except RobotDynamicsError as error:
-        notes.append(f'the program that the controller held cannot be judged: {error}')
+        notes.append(f'the program that the controller held cannot be evaluated: {error}')
         return None
 
 
@@ -226,24 +239,3 @@ def _table_sink(
             table.add(flat)
 
     return sink
-
-
-def _write(folder: Path, result: BagResult, tree: RobotTree, curves: Curves | None) -> None:
-    write_json(folder / 'metrics.json', result.as_dict())
-    if curves is None:
-        return
-    rates = result.figures['rates']
-    lead = (
-        f'{result.bag}: {tree.name}, {rates["duration_s"]:.4g} s, {rates["states"]} states at '
-        f'{rates["rate_hz"]:.4g} Hz.'
-    )
-    write_analysis_report(
-        folder / 'report.html',
-        f'Recording {short_name(Path(result.bag))}',
-        lead,
-        tree,
-        result.figures,
-        result.findings,
-        result.notes,
-        curves,
-    )

@@ -1,5 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How well the model explains the recorded efforts, where they come from, and what is missing."""
+r"""How well the model explains the recorded efforts and the energy, and what is missing.
+
+Over a step the work is taken at the mean of both velocities, which gives the change of the kinetic
+energy K exactly for an effort that is held:
+
+.. math:: \int \tau^T v\,dt = \Delta(K + U) + \int f(v)^T v\,dt + \text{unexplained}
+"""
 
 from __future__ import annotations
 
@@ -7,21 +13,19 @@ from typing import Any
 
 import numpy as np
 
-from robot_dynamics_ros.estimation.gravity_fit import GravityFit, GravitySums
-from robot_dynamics_ros.recordings.accumulate import Spread
-from robot_dynamics_ros.recordings.metrics.effort_terms import ORIGINS, EffortModel
-from robot_dynamics_ros.recordings.metrics.joint_fits import JointFits
-from robot_dynamics_ros.recordings.metrics.metric import (
-    Metric,
-    MetricRemark,
-    Window,
-    listed,
-    on_rows,
-)
+from robot_dynamics_ros.errors import MissingDependencyError
+from robot_dynamics_ros.estimation.effort_model import EffortModel, FormulationCheck
+from robot_dynamics_ros.estimation.effort_residual import EffortResidual
+from robot_dynamics_ros.recordings.metrics.metric import Metric, MetricRemark, Window
+from robot_dynamics_ros.recordings.recording import Recording
+from robot_dynamics_ros.recordings.timing import BRIDGED, SampleTiming
 from robot_dynamics_ros.spatial.scalar import Array
 
 _EXPLAINED = 1e-6  # residual, relative to the effort, that is rounding or solver tolerance
 _POOR = 0.1
+_PER_CHUNK = 50  # instants at which another formulation is compared
+_DIFFERENT = 1e-9
+_LARGE = 0.05  # share of the energy turned over that is worth a word if nothing explains it
 
 
 class Effort(Metric):
@@ -29,131 +33,217 @@ class Effort(Metric):
 
     Args:
         model: The robot's.
-        source: Which efforts are judged, in words.
+        source: Which efforts are evaluated, in words.
+        frame: The tool frame, where a load would be.
     """
 
     name = 'effort'
 
-    def __init__(self, model: EffortModel, source: str) -> None:
-        n = model.tree.n
+    def __init__(self, model: EffortModel, source: str, frame: str) -> None:
         self._model, self._source = model, source
-        self._residual, self._effort = Spread(n), Spread(n)
-        self._parts = {origin: Spread(n) for origin in ORIGINS}
-        self._left_out: dict[str, Array] = {}
-        self._gravity, self._fits = GravitySums(n), JointFits(model.tree)
-        self._steps = 0
+        self._sums = EffortResidual(model, frame)
 
     def take(self, window: Window) -> dict[str, Array]:
-        """Metric a chunk; see the contract."""
-        steps, explained, good = window.steps, window.explained, window.good
-        time = window.run.time[steps.row]
-        judged = np.where(good, explained.residual, np.nan)
-        self._steps += len(steps.row)
-        self._residual.take(time, judged)
-        self._effort.take(time, np.where(good, steps.effort, np.nan))
-        for origin, spread in self._parts.items():
-            spread.take(time, explained.parts[origin])
-        _, reasons = self._model.judgeable(steps)
-        for why, count in reasons.items():
-            self._left_out[why] = self._left_out.get(why, 0) + count
-        self._gravity.take(self._model.pull(steps.q), explained.residual, steps.effort, good)
-        self._fits.take(steps, explained, good)
-        columns = {origin: on_rows(window, explained.parts[origin]) for origin in ORIGINS}
-        return columns | {
-            'acceleration': on_rows(window, steps.a),
-            'effort': on_rows(window, steps.effort),
-            'model': on_rows(window, explained.model),
-            'residual': on_rows(window, judged),
+        """Evaluate a chunk; see the contract."""
+        steps, explained = window.steps, window.explained
+        self._sums.take(window.run.time[steps.row], steps, explained)
+        columns = {
+            'acceleration': steps.a,
+            'effort': steps.effort,
+            'model': explained.effort,
+            'residual': np.where(explained.good, explained.residual, np.nan),
+            **explained.parts,
         }
-
-    @property
-    def share(self) -> Array:
-        """RMS residual relative to the RMS effort of each joint, shape (n,); NaN without one."""
-        size = self._effort.rms
-        with np.errstate(invalid='ignore'):
-            return np.asarray(self._residual.rms / np.where(size > 0.0, size, np.nan))
-
-    @property
-    def passive(self) -> list[str]:
-        """Joints at which no effort ever acts though their motion needs some."""
-        idle = (self._effort.rms == 0.0) & (self._residual.rms > 0.0)
-        return [name for name, so in zip(self._model.tree.joint_names, idle, strict=True) if so]
-
-    def gravity(self) -> GravityFit | None:
-        """Return the gravity that explains most of the residual."""
-        return self._gravity.fit(self._model.tree.gravity)
+        return {name: window.on_rows(values) for name, values in columns.items()}
 
     def figures(self) -> dict[str, Any]:
         """Return residual, efforts by origin, what was left out, and the gravity that fits."""
-        if not self._residual.count.any():
+        sums, residual = self._sums, self._sums.residual
+        if not residual.count.any():
             return {'source': self._source}
-        fit = self.gravity()
+        fit = sums.gravity
         return {
             'source': self._source,
             'formulation': self._model.formulation,
-            'residual_rms': listed(self._residual.rms),
-            'residual_peak': listed(self._residual.peak),
-            'residual_peak_at': listed(self._residual.peak_time),
-            'residual_share': listed(self.share),
-            'effort_rms': listed(self._effort.rms),
-            'effort_peak': listed(self._effort.peak),
-            'origin_rms': {origin: listed(part.rms) for origin, part in self._parts.items()},
-            'judged': [int(count) for count in self._residual.count],
-            'steps': self._steps,
-            'left_out': {why: count.tolist() for why, count in self._left_out.items()},
-            'gravity': {} if fit is None else gravity_figures(fit),
-            'joint_fits': self._fits.figures(),
+            'residual_rms': residual.rms.tolist(),
+            'residual_peak': residual.peak.tolist(),
+            'residual_peak_at': residual.peak_time.tolist(),
+            'residual_share': sums.share.tolist(),
+            'effort_rms': sums.effort.rms.tolist(),
+            'effort_peak': sums.effort.peak.tolist(),
+            'origin_rms': {origin: part.rms.tolist() for origin, part in sums.parts.items()},
+            'evaluated': residual.count.tolist(),
+            'steps': sums.count,
+            'left_out': {why: count.tolist() for why, count in sums.excluded.items()},
+            'gravity': {} if fit is None else fit.figures(),
+            'joint_fits': sums.causes.figures(),
         }
 
     def findings(self) -> list[MetricRemark]:
         """Say whether the model explains the efforts, and if not what seems to be missing."""
-        names = self._model.tree.joint_names
-        if not self._residual.count.any():
+        names, share = self._model.tree.joint_names, self._sums.share
+        if not self._sums.residual.count.any():
             return [MetricRemark('look', 'no efforts were recorded that the motion could explain')]
-        if self.passive:
+        idle = (self._sums.effort.rms == 0.0) & (self._sums.residual.rms > 0.0)
+        if idle.any():
+            passive = ', '.join(name for name, so in zip(names, idle, strict=True) if so)
             text = (
-                f'no effort acts at {", ".join(self.passive)} though the motion needs some: '
+                f'no effort acts at {passive} though the motion needs some: '
                 'passive joints of a closed loop, whose forces a tree does not tell, or drives '
                 'that were not recorded'
             )
             return [MetricRemark('look', text)]
-        share = self.share
         if not np.isfinite(share).any():
             return [MetricRemark('look', 'the recorded efforts are all zero')]
         worst = int(np.nanargmax(share))
+        explained = f'the model explains the efforts to {share[worst]:.1g} of their size'
         if share[worst] < _EXPLAINED:
-            text = f'the model explains the efforts to {share[worst]:.1g} of their size'
-            return [MetricRemark('good', text)]
-        fit = self.gravity()
-        found = []
-        verdict = 'agrees' if fit is None else fit.verdict
-        causes = self._fits.findings() if verdict in ('agrees', 'perhaps') else []
-        plain = any(cause.severity == 'wrong' for cause in causes)
-        if fit is not None and fit.sentence() and not plain:
-            severity = 'look' if verdict == 'perhaps' else 'wrong'
-            found.append(MetricRemark(severity, fit.sentence()))
-        found += causes
+            return [MetricRemark('good', explained)]
+        found = self._causes()
         if share[worst] > _POOR:
             text = (
                 f'the model misses {100 * share[worst]:.2g} % of the effort of {names[worst]}; '
                 'identify the arm to correct it'
             )
             found.append(MetricRemark('look', text))
-        elif not found:
-            text = f'the model explains the efforts to {share[worst]:.1g} of their size'
-            found.append(MetricRemark('good', text))
-        return found
+        return found or [MetricRemark('good', explained)]
+
+    def _causes(self) -> list[MetricRemark]:
+        """Name what the residual looks like, if one cause explains it better than all others."""
+        fit, causes = self._sums.gravity, self._sums.causes
+        if fit is not None and (fit.is_known or causes.is_gravity) and fit.sentence():
+            return [MetricRemark('wrong', fit.sentence())]
+        return [MetricRemark(*cause) for cause in causes.causes()]
 
 
-def gravity_figures(fit: GravityFit) -> dict[str, Any]:
-    """Return the figures of a fit of gravity."""
-    return {
-        'model': listed(fit.model),
-        'fitted': listed(fit.fitted),
-        'magnitude': float(np.linalg.norm(fit.fitted)),
-        'verdict': fit.verdict,
-        'explained': fit.explained,
-        'residual_before': listed(fit.before_joints),
-        'residual_after': listed(fit.after_joints),
-        'directions_felt': len(fit.felt),
-    }
+class CrossCheck(Metric):
+    """Largest difference of the rigid-body efforts between two formulations.
+
+    Pinocchio's, where it is installed, or our own where Pinocchio explains the efforts.
+
+    Args:
+        model: The one that explains the efforts.
+    """
+
+    name = 'cross_check'
+
+    def __init__(self, model: EffortModel) -> None:
+        self._formulation = model.formulation
+        self._against = 'pinocchio' if model.formulation != 'pinocchio' else 'newton_euler'
+        self._check, self._missing = None, ''
+        try:
+            self._check = FormulationCheck(model.tree, self._against)
+        except MissingDependencyError as error:
+            self._missing = str(error)
+
+    def take(self, window: Window) -> dict[str, Array]:
+        """Evaluate a chunk; see the contract."""
+        count = len(window.steps.row)
+        if self._check is not None and count:
+            some = np.arange(0, count, max(1, count // _PER_CHUNK))
+            self._check.take(window.steps.take(some), window.explained.rigid[some])
+        return {}
+
+    def figures(self) -> dict[str, Any]:
+        """Return the largest differences."""
+        if self._check is None:
+            return {'against': self._against, 'skipped': self._missing}
+        return {
+            'against': self._against,
+            'states': self._check.count,
+            'largest_difference': self._check.largest.tolist(),
+            'relative': self._check.relative,
+        }
+
+    def findings(self) -> list[MetricRemark]:
+        """Say so if the two disagree."""
+        if self._check is None or not self._check.relative > _DIFFERENT:
+            return []
+        text = (
+            f'{self._formulation} and {self._against} differ by {self._check.relative:.1g} of the '
+            'effort on the same motion: report this'
+        )
+        return [MetricRemark('wrong', text)]
+
+
+class Energy(Metric):
+    """The balance of energy, step by step.
+
+    Args:
+        model: The robot's.
+        timing: How efforts belong to steps.
+    """
+
+    name = 'energy'
+
+    def __init__(self, model: EffortModel, timing: SampleTiming) -> None:
+        self._model, self._timing = model, timing
+        self._sums, self._turnover, self._steps = np.zeros(3), 0.0, 0
+
+    def take(self, window: Window) -> dict[str, Array]:
+        """Evaluate a chunk; see the contract."""
+        run, skip = window.with_last()
+        energy = self._model.energy(run.position, run.velocity)
+        work, lost, valid = self._step_work(run)
+        gained = np.where(valid, np.diff(energy.sum(axis=1)), 0.0)
+        before = self._unexplained
+        course = before + np.cumsum(work - gained - lost)
+        self._steps += int(valid.sum())
+        self._sums += [work.sum(), gained.sum(), lost.sum()]
+        self._turnover += float(np.abs(work).sum())
+        return {
+            'kinetic': energy[skip:, 0],
+            'potential': energy[skip:, 1],
+            'unexplained_energy': np.concatenate([[before], course])[skip:],
+        }
+
+    @property
+    def _unexplained(self) -> float:
+        work, gained, lost = self._sums
+        return float(work - gained - lost)
+
+    def _step_work(self, run: Recording) -> tuple[Array, Array, Array]:
+        """Return work of the efforts, loss by modelled friction, and which steps count."""
+        h = self._timing.steps(run.stamp_ns)
+        mean = 0.5 * (run.velocity[1:] + run.velocity[:-1])
+        effort = self._efforts(run.effort)
+        valid = h <= BRIDGED * self._timing.period
+        valid &= np.isfinite(effort).all(axis=1) & np.isfinite(mean).all(axis=1)
+        friction = self._model.friction(
+            run.velocity[1:] if self._timing.name == 'semi_implicit' else mean
+        )
+        work = np.where(valid, h * np.einsum('kj,kj->k', effort, mean), 0.0)
+        lost = np.where(valid, h * np.einsum('kj,kj->k', friction, mean), 0.0)
+        return work, lost, valid
+
+    def _efforts(self, effort: Array) -> Array:
+        """Return the efforts that act from each state to the next."""
+        if self._timing.name == 'sampled':
+            return 0.5 * (effort[1:] + effort[:-1])
+        return effort[:-1]
+
+    def figures(self) -> dict[str, Any]:
+        """Return the sums, J."""
+        if not self._steps:
+            return {}
+        share = abs(self._unexplained) / self._turnover if self._turnover else 0.0
+        names = ('work_of_drives', 'gained', 'lost_in_friction')
+        return {
+            **dict(zip(names, self._sums.tolist(), strict=True)),
+            'unexplained': self._unexplained,
+            'turnover': self._turnover,
+            'unexplained_share': share,
+            'steps': self._steps,
+        }
+
+    def findings(self) -> list[MetricRemark]:
+        """Say where energy goes that the model does not know of."""
+        figures = self.figures()
+        if not figures or figures['unexplained_share'] < _LARGE:
+            return []
+        way = 'vanish' if self._unexplained > 0.0 else 'appear'
+        text = (
+            f'{abs(self._unexplained):.3g} J of {self._turnover:.3g} J turned over {way} '
+            'without a cause in the model'
+        )
+        return [MetricRemark('look', text)]

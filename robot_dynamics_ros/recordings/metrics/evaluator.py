@@ -1,50 +1,54 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The bench of judges: shows each of them every chunk of a run, and collects what they say."""
+"""Shows every metric each chunk of a run, and collects their figures and remarks."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any
 
 import numpy as np
 
 from robot_dynamics_ros.constraints.program import Program
 from robot_dynamics_ros.errors import RecordingError, UnknownNameError
+from robot_dynamics_ros.estimation.effort_model import EffortModel
 from robot_dynamics_ros.model.robot_tree import RobotTree
-from robot_dynamics_ros.recordings.metrics.cross_check import CrossCheck
-from robot_dynamics_ros.recordings.metrics.effort import Effort
-from robot_dynamics_ros.recordings.metrics.effort_terms import EffortModel
-from robot_dynamics_ros.recordings.metrics.energy import Energy
-from robot_dynamics_ros.recordings.metrics.limits import Limits
-from robot_dynamics_ros.recordings.metrics.metric import SEVERITIES, Metric, MetricRemark, Window
+from robot_dynamics_ros.recordings.instants import make_instants, with_neighbours
+from robot_dynamics_ros.recordings.metrics.effort import CrossCheck, Effort, Energy
+from robot_dynamics_ros.recordings.metrics.metric import (
+    SEVERITIES,
+    Metric,
+    MetricRemark,
+    Window,
+    at,
+)
 from robot_dynamics_ros.recordings.metrics.program import ProgramMetric
 from robot_dynamics_ros.recordings.metrics.rates import Rates
-from robot_dynamics_ros.recordings.metrics.tracking import Tracking, tool_frame
+from robot_dynamics_ros.recordings.metrics.tracking import Limits, Tracking, tool_frame
 from robot_dynamics_ros.recordings.recording import Recording
-from robot_dynamics_ros.recordings.steps import make_steps, with_neighbours
-from robot_dynamics_ros.recordings.timing import SampleTiming, find_timing
+from robot_dynamics_ros.recordings.timing import SampleTiming, contradictions, find_timing
 from robot_dynamics_ros.spatial.scalar import Array
 
-#: Which efforts are judged.
+#: Which efforts are evaluated.
 EFFORTS = ('auto', 'measured', 'commanded')
 _MOSTLY = 0.9
 _CLEARLY = 0.8  # residual by the other residual from which on a shift of the efforts is believed
 
-#: Called with the rows of a chunk and what the judges add to each: time, columns by name.
+#: Called with the rows of a chunk and what the metrics add to each: time, columns by name.
 Sink = Callable[[Recording, Mapping[str, Array]], None]
 
 
 @dataclass(frozen=True)
 class Choices:
-    """What is judged, and how.
+    """What is evaluated, and how.
 
     Attributes:
         formulation: Of the dynamics.
         effort: One of ``EFFORTS``.
         timing: One of ``timing.TIMINGS``, or 'auto'.
         frame: Tool frame; empty: the usual one.
-        start, end: Part of the recording that is judged, s.
+        start, end: Part of the recording that is evaluated, s.
         program_start: Start of a program's clock, s; None: at the first command.
         limited: Whether the description limits the efforts.
     """
@@ -60,16 +64,16 @@ class Choices:
 
 
 class Evaluator:
-    """Judges a run chunk by chunk.
+    """Evaluates a run chunk by chunk.
 
     Attributes:
-        timing: How acceleration, state and effort belong together; known once a chunk was judged.
-        source: Which efforts are judged, in words.
+        timing: How acceleration, state and effort belong together; known from the first chunk.
+        source: Which efforts are evaluated, in words.
 
     Args:
         tree: The robot.
-        choices: What is judged, and how.
-        program: A constraint program to judge by, or None.
+        choices: What is evaluated, and how.
+        program: A constraint program to evaluate, or None.
         remarks: Custom data of the bag.
         commands: Topic of the commands.
 
@@ -93,12 +97,12 @@ class Evaluator:
         self._tree, self._choices, self._program = tree, choices, program
         self._remarks, self._commands = dict(remarks or {}), commands
         self._model = EffortModel(tree, choices.formulation)
-        self._judges: list[Metric] = []
-        self._shift = 0
+        self._metrics: list[Metric] = []
+        self._shift, self._contradictions = 0, list[float]()
         self.frame = tool_frame(tree, choices.frame)
 
-    def judge(self, chunks: Iterable[Recording], sinks: Iterable[Sink] = ()) -> None:
-        """Metric a run.
+    def evaluate(self, chunks: Iterable[Recording], sinks: Iterable[Sink] = ()) -> None:
+        """Evaluate a run.
 
         Args:
             chunks: Its parts, one after the other.
@@ -106,7 +110,7 @@ class Evaluator:
 
         Raises:
             UnknownNameError: A joint of the robot was not recorded.
-            RecordingError: Nothing was recorded in the part that is judged.
+            RecordingError: Nothing was recorded in the part that is evaluated.
         """
         chosen = (self._part(chunk.of_joints(self._tree.joint_names)) for chunk in chunks)
         filled = (chunk for chunk in chosen if len(chunk.time))
@@ -117,36 +121,46 @@ class Evaluator:
                 'holds no state',
                 'choose another',
             )
-        self._begin(first)
-        reach = self.timing.half + 2
+        self._begin(first.without(contradictions(first)))
+        reach = 2 * self.timing.half + 2
         before: Recording | None = None
         sinks = tuple(sinks)
-        for run, own in with_neighbours(_behind(first, filled), reach, reach):
+        for run, own in with_neighbours(chain([first], filled), reach, reach):
             window = self._window(run, own, before)
             columns: dict[str, Array] = {}
-            for judge in self._judges:
-                columns |= judge.take(window)
+            for metric in self._metrics:
+                columns |= metric.take(window)
             for sink in sinks:
                 sink(window.run, columns)
             before = window.run.rows(slice(len(window.run.time) - 1, None))
 
     def figures(self) -> dict[str, Any]:
-        """Return the figures of all judges by name."""
+        """Return the figures of all metrics by name."""
         timing = self.timing
         found: dict[str, Any] = {
             'timing': {
                 'name': timing.name,
                 'reason': timing.reason,
                 'cutoff_hz': timing.cutoff,
+                'period_s': timing.period,
+                'even': timing.even,
+                'contradictions': len(self._contradictions),
                 'semi_implicit_remainder': timing.remainder,
                 'trapezoid_remainder': timing.trapezoid,
             }
         }
-        return found | {judge.name: judge.figures() for judge in self._judges}
+        return found | {metric.name: metric.figures() for metric in self._metrics}
 
     def findings(self) -> list[MetricRemark]:
-        """Return what the judges find worth saying, the gravest first."""
-        found = [finding for judge in self._judges for finding in judge.findings()]
+        """Return what the metrics find worth saying, the gravest first."""
+        found = [finding for metric in self._metrics for finding in metric.findings()]
+        if self._contradictions:
+            count, first = len(self._contradictions), at(self._contradictions[0])
+            text = (
+                f'{count} states contradict their neighbours, the first at {first}: positions do '
+                'not move by the velocities; left out'
+            )
+            found.append(MetricRemark('look', text))
         return sorted(found, key=lambda finding: SEVERITIES.index(finding.severity))
 
     def _part(self, chunk: Recording) -> Recording:
@@ -154,7 +168,7 @@ class Evaluator:
         return chunk if inside.all() else chunk.rows(inside)
 
     def _begin(self, first: Recording) -> None:
-        """Decide on efforts and timing by the first chunk, and seat the judges."""
+        """Decide on efforts and timing by the first chunk, and make the metrics."""
         measured = self._takes_measured(first)
         self.timing = find_timing(first, commanded=not measured, name=self._choices.timing)
         self.source = 'commanded'
@@ -166,17 +180,17 @@ class Evaluator:
             self.source = 'commanded (none were measured)'
         self._measured = measured
         tree, period = self._tree, self.timing.period
-        self._judges = [
+        self._metrics = [
             Tracking(tree, self.frame),
-            Effort(self._model, self.source),
-            CrossCheck(tree, self._choices.formulation),
+            Effort(self._model, self.source, self.frame),
+            CrossCheck(self._model),
             Energy(self._model, self.timing),
             Limits(tree, self._choices.limited),
             Rates(period, self._remarks, self._commands),
         ]
         if self._program is not None:
             start = self._choices.program_start
-            self._judges.append(ProgramMetric(self._program, start, period))
+            self._metrics.append(ProgramMetric(self._program, start, period))
 
     def _takes_measured(self, first: Recording) -> bool:
         if self._choices.effort != 'auto':
@@ -190,28 +204,27 @@ class Evaluator:
             return 0
         sizes = []
         for shift in (0, 1):
-            steps = make_steps(first, _shifted(first.measured_effort, shift), self.timing)
-            good, _ = self._model.judgeable(steps)
-            residual = np.where(good, self._model.explain(steps).residual, 0.0)
+            steps = make_instants(first, _shifted(first.measured_effort, shift), self.timing)
+            explained = self._model.explain(steps)
+            good = explained.good
+            residual = np.where(good, explained.residual, 0.0)
             sizes.append(float(np.square(residual).sum() / max(1, good.sum())))
         return int(sizes[1] < _CLEARLY**2 * sizes[0])
 
     def _window(self, run: Recording, own: slice, before: Recording | None) -> Window:
+        odd = contradictions(run)
+        if odd.any():
+            self._contradictions += run.time[own][odd[own]].tolist()
+            run = run.without(odd)
         acting = run.effort
         if self._measured:
             acting = _shifted(run.measured_effort, self._shift)
-        steps = make_steps(run, acting, self.timing)
+        steps = make_instants(run, acting, self.timing)
         inside = (steps.row >= own.start) & (steps.row < own.stop)
         steps = steps.take(inside)
         steps = replace(steps, row=steps.row - own.start)
-        explained = self._model.explain(steps)
-        good, _ = self._model.judgeable(steps)
-        return Window(replace(run, effort=acting).rows(own), before, steps, explained, good)
-
-
-def _behind(first: Recording, others: Iterable[Recording]) -> Iterable[Recording]:
-    yield first
-    yield from others
+        rows = replace(run, effort=acting).rows(own)
+        return Window(rows, before, steps, self._model.explain(steps))
 
 
 def _shifted(values: Array, shift: int) -> Array:

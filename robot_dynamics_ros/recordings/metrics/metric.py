@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The contract of a judge, what it is shown, and what it finds worth saying."""
+"""The contract of a metric, what it is shown, and what it remarks."""
 
 from __future__ import annotations
 
@@ -9,13 +9,17 @@ from typing import Any
 
 import numpy as np
 
-from robot_dynamics_ros.recordings.metrics.effort_terms import Explained
+from robot_dynamics_ros.estimation.effort_model import Explanation, Instants
 from robot_dynamics_ros.recordings.recording import Recording
-from robot_dynamics_ros.recordings.steps import Steps
 from robot_dynamics_ros.spatial.scalar import Array
 
-#: How much a finding matters, the gravest first.
+#: How much a remark matters, the gravest first.
 SEVERITIES = ('wrong', 'look', 'good')
+
+
+def at(time: float) -> str:
+    """Return an instant in words, to the microsecond, also of clocks that count from 1970."""
+    return f'{time:.6f}'.rstrip('0').rstrip('.') + ' s'
 
 
 @dataclass(frozen=True)
@@ -30,32 +34,38 @@ class MetricRemark:
     severity: str
     text: str
 
-    def as_dict(self) -> dict[str, str]:
-        """Return it for JSON."""
-        return {'severity': self.severity, 'text': self.text}
-
 
 @dataclass(frozen=True, eq=False)
 class Window:
-    """A chunk of a recording as the judges see it.
+    """A chunk of a recording as the metrics see it.
 
     Attributes:
-        run: The rows, in the order of the model's joints; ``effort`` is the one that is judged.
+        run: The rows, in the order of the model's joints; ``effort`` is the one that is evaluated.
         before: The last row in front of them, if any.
         steps: Instants of the equation of motion; ``row`` counts from the first of the rows.
         explained: What the model says of them.
-        good: Which efforts of the steps the motion alone explains, shape (M, n).
     """
 
     run: Recording
     before: Recording | None
-    steps: Steps
-    explained: Explained
-    good: Array
+    steps: Instants
+    explained: Explanation
+
+    def with_last(self) -> tuple[Recording, int]:
+        """Return the rows behind the last one in front of them, and how many that one is."""
+        if self.before is None:
+            return self.run, 0
+        return self.before.followed_by(self.run), len(self.before.time)
+
+    def on_rows(self, values: Array) -> Array:
+        """Return values of the steps (M, ...) as those of the rows (N, ...); NaN without one."""
+        found = np.full((len(self.run.time), *values.shape[1:]), np.nan)
+        found[self.steps.row] = values
+        return found
 
 
 class Metric(ABC):
-    """Judges one aspect of a run.
+    """Evaluates one aspect of a run.
 
     Attributes:
         name: Key of its figures.
@@ -65,7 +75,7 @@ class Metric(ABC):
 
     @abstractmethod
     def take(self, window: Window) -> dict[str, Array]:
-        """Metric a chunk; return what is to be seen of each row, by name.
+        """Evaluate a chunk; return what is to be seen of each row, by name.
 
         Returns:
             Columns of shape (N,) or (N, n) for the N rows of the chunk; NaN where there is none.
@@ -78,15 +88,3 @@ class Metric(ABC):
     def findings(self) -> list[MetricRemark]:
         """Return what is worth saying."""
         return []
-
-
-def on_rows(window: Window, values: Array) -> Array:
-    """Return values of the steps (M, ...) as those of the rows (N, ...); NaN without a step."""
-    found = np.full((len(window.run.time), *values.shape[1:]), np.nan)
-    found[window.steps.row] = values
-    return found
-
-
-def listed(values: Array) -> list[float]:
-    """Return an array as a list of plain numbers."""
-    return [float(value) for value in np.asarray(values, dtype=float)]

@@ -1,18 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How well a run keeps the constraints of a program."""
+"""How well a run keeps the constraints of a program, and follows their designed decay."""
 
 from __future__ import annotations
 
+import os
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from robot_dynamics_ros.constraints.error_dynamics import DecayComparison, compare_with_design
 from robot_dynamics_ros.constraints.program import Program
 from robot_dynamics_ros.constraints.program_kernel import ProgramKernel
-from robot_dynamics_ros.recordings.accumulate import Spread
-from robot_dynamics_ros.recordings.metrics.metric import Metric, MetricRemark, Window, listed
+from robot_dynamics_ros.errors import RecordingError
+from robot_dynamics_ros.estimation.accumulate import Spread
+from robot_dynamics_ros.recordings.bag.reader import BagReader
+from robot_dynamics_ros.recordings.metrics.metric import Metric, MetricRemark, Window, at
+from robot_dynamics_ros.recordings.recording import NANO
 from robot_dynamics_ros.spatial.scalar import Array
 
+CONSTRAINT, CONDITION = '/controller/constraint', '/controller/constraint_condition'
 _CLOSE_S = 0.01  # a program is evaluated at states at least so far apart
 
 
@@ -34,15 +41,11 @@ class ProgramMetric(Metric):
         self._value, self._rate = Spread(program.m), Spread(program.m)
         self._sigma, self._sigma_at = np.inf, float('nan')
         self._count = 0
-        rows = [row for part in program.stack.constraints for row in self._named(part)]
-        self.rows = tuple(rows)
-
-    @staticmethod
-    def _named(part: Any) -> list[str]:
-        return [f'{part.name}: {row}' for row in part.rows]
+        parts = program.stack.constraints
+        self.rows = [f'{part.name}: {row}' for part in parts for row in part.rows]
 
     def take(self, window: Window) -> dict[str, Array]:
-        """Metric a chunk; see the contract."""
+        """Evaluate a chunk; see the contract."""
         run = window.run
         if self._start is None:
             answered = np.isfinite(run.effort).all(axis=1)
@@ -75,29 +78,165 @@ class ProgramMetric(Metric):
             return {}
         return {
             'program': self.program.name,
-            'rows': list(self.rows),
+            'rows': self.rows,
             'start': self._start,
-            'rms': listed(self._value.rms),
-            'peak': listed(self._value.peak),
-            'peak_at': listed(self._value.peak_time),
-            'rate_rms': listed(self._rate.rms),
+            'rms': self._value.rms.tolist(),
+            'peak': self._value.peak.tolist(),
+            'peak_at': self._value.peak_time.tolist(),
+            'rate_rms': self._rate.rms.tolist(),
             'sigma_min': self._sigma,
             'sigma_min_at': self._sigma_at,
             'evaluations': int(self._value.count[0]),
         }
 
     def findings(self) -> list[MetricRemark]:
-        """Say if the program cannot be judged or passes near a singularity."""
+        """Say if the program cannot be evaluated or passes near a singularity."""
         if self._start is None:
-            return [
-                MetricRemark(
-                    'look', 'no command was recorded: the start of the program is unknown'
-                )
-            ]
+            text = 'no command was recorded: the start of the program is unknown'
+            return [MetricRemark('look', text)]
         if self._sigma < self.program.singularity.threshold:
             text = (
                 f'program {self.program.name!r} comes near a singularity at '
-                f'{self._sigma_at:.6g} s (singular value {self._sigma:.2g})'
+                f'{at(self._sigma_at)} (singular value {self._sigma:.2g})'
             )
             return [MetricRemark('look', text)]
         return []
+
+
+@dataclass(frozen=True, eq=False)
+class ProgramRun:
+    """What the controller told of its constraints.
+
+    Attributes:
+        rows: A name per row of f.
+        time: Stamps, shape (N,), s.
+        f: Constraint values, shape (N, m), m or rad.
+        f_dot: Their rates, shape (N, m).
+        multipliers: Shape (N, m), N or N m.
+        sigma_min: Smallest singular value of the constraint Jacobian, shape (N,).
+        damped: Whether the inverse was damped, shape (N,).
+        scale: Share that the effort limits let through, shape (N,).
+    """
+
+    rows: tuple[str, ...]
+    time: Array
+    f: Array
+    f_dot: Array
+    multipliers: Array
+    sigma_min: Array
+    damped: Array
+    scale: Array
+
+
+def read_program_run(path: str | os.PathLike[str]) -> ProgramRun:
+    """Read the constraints of a bag.
+
+    Raises:
+        RecordingError: The bag cannot be read, or no program was recorded.
+    """
+    stamps, rows, received, conditions = [], [], [], []
+    names: tuple[str, ...] = ()
+    with BagReader(path) as bag:
+        for topic, time_ns, message in bag.messages(CONSTRAINT, CONDITION):
+            if topic == CONDITION:
+                received.append(time_ns)
+                conditions.append(list(message.data))
+                continue
+            names = tuple(message.name)
+            stamps.append(message.header.stamp.sec * NANO + message.header.stamp.nanosec)
+            rows.append((message.position, message.velocity, message.effort))
+    if not stamps:
+        raise RecordingError(
+            f'bag {str(path)!r}',
+            f'has no {CONSTRAINT}',
+            'record that topic of a controller under law constraint_stabilization',
+        )
+    condition = _by_tick(stamps, received, conditions)
+    f, f_dot, multipliers = np.array(rows).transpose(1, 0, 2)
+    return ProgramRun(
+        names,
+        np.array(stamps) / NANO,
+        f,
+        f_dot,
+        multipliers,
+        condition[:, 0],
+        condition[:, 2] > 0.5,
+        condition[:, 3],
+    )
+
+
+def _by_tick(stamps: list[int], received: list[int], rows: list[list[float]]) -> Array:
+    """Return the row of each tick; NaN if there is none at all.
+
+    The rows have no stamp of their own and may be received a tick late by the recorder's clock.
+    So they belong to the ticks in their order; if some were lost, each tick gets the nearest.
+    """
+    if not rows:
+        return np.full((len(stamps), 4), np.nan)
+    if len(rows) == len(stamps):
+        return np.array(rows)
+    times = np.array(received)
+    after = np.clip(np.searchsorted(times, stamps), 1, max(len(times) - 1, 1))
+    after = np.minimum(after, len(times) - 1)
+    before = np.maximum(after - 1, 0)
+    nearer = np.abs(times[before] - stamps) <= np.abs(times[after] - stamps)
+    return np.array(rows)[np.where(nearer, before, after)]
+
+
+@dataclass(frozen=True)
+class ProgramMetrics:
+    """How well f followed its design; lists are per row.
+
+    Attributes:
+        rows: A name per row.
+        initial_f: Value at the start, m or rad.
+        relative: Largest deviation from the exact decay in parts of the largest initial value,
+            per row; NaN where all rows start at 0.
+        deviation: The same, absolute.
+        floor: RMS of f over the last quarter of the run.
+        sigma_min: Smallest singular value met.
+        damped_ticks: Ticks with a damped inverse.
+        least_scale: Least share that the effort limits let through.
+    """
+
+    rows: list[str]
+    initial_f: list[float]
+    relative: list[float]
+    deviation: list[float]
+    floor: list[float]
+    sigma_min: float
+    damped_ticks: int
+    least_scale: float
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the numbers for JSON."""
+        return dict(vars(self))
+
+
+def evaluate_program(run: ProgramRun, program: Program) -> tuple[ProgramMetrics, DecayComparison]:
+    r"""Compare a run with the exact solution of :math:`\ddot f+\Gamma_1\dot f+\Gamma_0f=0`.
+
+    Args:
+        run: The recorded constraints.
+        program: The program that was run.
+
+    Returns:
+        The figures, and the exact decay with the deviation at every instant.
+
+    Source: Zaremba 1990, (3.5).
+    """
+    design = compare_with_design(run.time, run.f, run.f_dot[0], program.G0, program.G1)
+    deviation = np.abs(run.f - design.exact).max(axis=0)
+    start = float(np.abs(run.f[0]).max())
+    tail = run.f[-max(1, len(run.f) // 4) :]
+    metrics = ProgramMetrics(
+        rows=list(run.rows),
+        initial_f=run.f[0].tolist(),
+        relative=(deviation / start if start > 0.0 else np.full(len(deviation), np.nan)).tolist(),
+        deviation=deviation.tolist(),
+        floor=np.sqrt(np.mean(np.square(tail), axis=0)).tolist(),
+        sigma_min=float(np.nanmin(run.sigma_min)),
+        damped_ticks=int(run.damped.sum()),
+        least_scale=float(np.nanmin(run.scale)),
+    )
+    return metrics, design

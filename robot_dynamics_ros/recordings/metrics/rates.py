@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from robot_dynamics_ros.recordings.accumulate import Quantiles
-from robot_dynamics_ros.recordings.metrics.metric import Metric, MetricRemark, Window
+from robot_dynamics_ros.estimation.accumulate import Quantiles
+from robot_dynamics_ros.recordings.metrics.metric import Metric, MetricRemark, Window, at
 from robot_dynamics_ros.recordings.recording import NANO
 from robot_dynamics_ros.spatial.scalar import Array
 
@@ -37,8 +37,8 @@ class Rates(Metric):
         self._first = self._last = float('nan')
 
     def take(self, window: Window) -> dict[str, Array]:
-        """Metric a chunk; see the contract."""
-        run = window.run if window.before is None else window.before.followed_by(window.run)
+        """Evaluate a chunk; see the contract."""
+        run, skip = window.with_last()
         steps = np.diff(run.stamp_ns) / NANO
         self._steps.take(steps)
         self._jitter.take(np.abs(steps - self._period))
@@ -55,7 +55,6 @@ class Rates(Metric):
         if np.isnan(self._first):
             self._first = float(own.time[0])
         self._last = float(own.time[-1])
-        skip = len(run.time) - len(own.time)
         return {'period': np.concatenate([[np.nan], steps])[skip:]}
 
     def latency_us(self) -> dict[str, float]:
@@ -106,7 +105,7 @@ class Rates(Metric):
         if self._gaps:
             text = (
                 f'{self._gaps} gaps between states, the longest {1e3 * self._longest:.3g} ms at '
-                f'{self._longest_at:.6g} s'
+                f'{at(self._longest_at)}'
             )
             found.append(MetricRemark('look', text))
         noted = f'{self._commands} latency_p99_us' in self._remarks

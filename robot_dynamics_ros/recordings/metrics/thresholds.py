@@ -73,7 +73,7 @@ def parse_threshold(text: str) -> Threshold:
 def check(
     thresholds: Iterable[Threshold], figures: Mapping[str, Any], joints: Sequence[str]
 ) -> list[ThresholdResult]:
-    """Metric figures by thresholds.
+    """Hold figures against thresholds.
 
     Args:
         thresholds: The bounds.
@@ -84,7 +84,7 @@ def check(
         UnknownNameError: There is no such figure; lists those that exist.
     """
     known = flat_figures(figures, joints)
-    verdicts = []
+    results = []
     for threshold in thresholds:
         found = [
             value
@@ -96,10 +96,10 @@ def check(
         numbers = [value for value in found if value is not None and not math.isnan(value)]
         worst = min if threshold.least else max
         complete = len(numbers) == len(found)
-        verdicts.append(
+        results.append(
             ThresholdResult(threshold, worst(numbers) if numbers and complete else None)
         )
-    return verdicts
+    return results
 
 
 def flat_figures(figures: Mapping[str, Any], joints: Sequence[str]) -> dict[str, float | None]:

@@ -1,23 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How well the run follows its reference: joints and tool."""
+"""How well a run follows its reference, and how near it comes to the limits."""
 
 from __future__ import annotations
 
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 
+from robot_dynamics_ros.estimation.accumulate import Spread
 from robot_dynamics_ros.model.robot_tree import RobotTree
-from robot_dynamics_ros.recordings.accumulate import Spread
-from robot_dynamics_ros.recordings.metrics.metric import Metric, Window, listed
+from robot_dynamics_ros.recordings.metrics.metric import Metric, MetricRemark, Window
+from robot_dynamics_ros.recordings.recording import Recording
 from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.symbolic.kernel import compile_kernel
 
 _USUAL_FRAMES = ('tool', 'tool0', 'tcp', 'flange')
+_TOUCH = 1e-6  # rad or m beyond a position limit that is no more than touching it
+_AT = 1.0 - 1e-9  # share of a limit from which on a command is at it
 
 
 def tool_frame(tree: RobotTree, name: str = '') -> str:
-    """Return the frame whose path is judged: the one named, the usual one, or the last link.
+    """Return the frame whose path is evaluated: the one named, the usual one, or the last link.
 
     Raises:
         UnknownNameError: There is no frame of that name.
@@ -26,6 +30,20 @@ def tool_frame(tree: RobotTree, name: str = '') -> str:
         tree.frame(name)
         return name
     return next((name for name in _USUAL_FRAMES if name in tree.frames), tree.link_names[-1])
+
+
+def tool_path(tree: RobotTree, positions: Array, frame: str = 'tool') -> Array:
+    """Return the tool points of joint positions (N, n) in the base, shape (N, 3), m.
+
+    A point without a finite position is NaN.
+    """
+    kernels = compile_kernel(tree, outputs=('frame_motion',), frame=frame)
+    known = np.isfinite(positions).all(axis=1)
+    points = np.full((len(positions), 3), np.nan)
+    if known.any():
+        q = positions[known]
+        points[known] = kernels.batch('frame_motion', q, np.zeros_like(q))[1]
+    return points
 
 
 class Tracking(Metric):
@@ -39,19 +57,21 @@ class Tracking(Metric):
     name = 'tracking'
 
     def __init__(self, tree: RobotTree, frame: str) -> None:
-        self.tree, self.frame = tree, frame
-        self._kernels = compile_kernel(tree, outputs=('frame_motion',), frame=frame)
+        self._tree, self._frame = tree, frame
         self._position, self._velocity = Spread(tree.n), Spread(tree.n)
         self._tool = Spread(1)
 
     def take(self, window: Window) -> dict[str, Array]:
-        """Metric a chunk; see the contract."""
-        run = window.run
+        """Evaluate a chunk; see the contract."""
+        return self.add(window.run)
+
+    def add(self, run: Recording) -> dict[str, Array]:
+        """Evaluate rows; return what is to be seen of each."""
         error = run.reference_position - run.position
         self._position.take(run.time, error)
         self._velocity.take(run.time, run.reference_velocity - run.velocity)
-        tool = self.points(run.position)
-        program = self.points(run.reference_position)
+        paths = (run.position, run.reference_position)
+        tool, program = (tool_path(self._tree, q, self._frame) for q in paths)
         distance = np.linalg.norm(program - tool, axis=1)
         self._tool.take(run.time, distance[:, np.newaxis])
         return {
@@ -62,28 +82,145 @@ class Tracking(Metric):
             'tool_error': distance,
         }
 
-    def points(self, q: Array) -> Array:
-        """Return where the tool is, shape (N, 3), m, base frame; NaN without a position."""
-        known = np.isfinite(q).all(axis=1)
-        found = np.full((len(q), 3), np.nan)
-        if known.any():
-            found[known] = self._kernels.batch('frame_motion', q[known], np.zeros_like(q[known]))[
-                1
-            ]
-        return found
-
     def figures(self) -> dict[str, Any]:
-        """Return RMS and peak errors of joints and tool."""
+        """Return RMS and peak errors of joints and tool; empty without a reference."""
         if not self._position.count.any():
             return {}
         return {
-            'frame': self.frame,
-            'rms_error': listed(self._position.rms),
-            'peak_error': listed(self._position.peak),
-            'peak_error_at': listed(self._position.peak_time),
-            'rms_velocity_error': listed(self._velocity.rms),
+            'frame': self._frame,
+            'rms_error': self._position.rms.tolist(),
+            'peak_error': self._position.peak.tolist(),
+            'peak_error_at': self._position.peak_time.tolist(),
+            'rms_velocity_error': self._velocity.rms.tolist(),
             'tool_rms_mm': 1e3 * float(self._tool.rms[0]),
             'tool_peak_mm': 1e3 * float(self._tool.peak[0]),
             'tool_peak_at': float(self._tool.peak_time[0]),
             'states': int(self._position.count[0]),
         }
+
+
+class Limits(Metric):
+    """Shares of the limits that a run uses.
+
+    Args:
+        tree: The robot.
+        efforts: Whether its description limits the efforts.
+    """
+
+    name = 'limits'
+
+    def __init__(self, tree: RobotTree, efforts: bool) -> None:
+        n, self._tree, self._efforts = tree.n, tree, efforts
+        self._effort, self._velocity = Spread(n), Spread(n)
+        self._margin = np.full(n, np.inf)
+        self._saturated, self._outside = np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int64)
+        self._ticks = 0
+
+    def take(self, window: Window) -> dict[str, Array]:
+        """Evaluate a chunk; see the contract."""
+        self.add(window.run)
+        return {}
+
+    def add(self, run: Recording) -> None:
+        """Evaluate rows."""
+        tree = self._tree
+        self._effort.take(run.time, run.effort)
+        self._velocity.take(run.time, run.velocity)
+        saturated = np.abs(run.effort) >= tree.effort_limit * _AT
+        self._saturated += saturated.sum(axis=0)
+        self._ticks += int(saturated.any(axis=1).sum())
+        room = np.minimum(run.position - tree.position_lower, tree.position_upper - run.position)
+        self._margin = np.fmin(self._margin, np.fmin.reduce(room, axis=0))
+        self._outside += (room < -_TOUCH).sum(axis=0)
+
+    def figures(self) -> dict[str, Any]:
+        """Return peaks, shares and counts by joint."""
+        tree = self._tree
+        limit = tree.effort_limit if self._efforts else np.full(tree.n, np.nan)
+        return {
+            'effort_peak': self._effort.peak.tolist(),
+            'effort_limit': limit.tolist(),
+            'effort_share': (self._effort.peak / limit).tolist(),
+            'saturated_ticks': self._saturated.tolist() if self._efforts else [],
+            'ticks_with_saturation': self._ticks if self._efforts else 0,
+            'velocity_peak': self._velocity.peak.tolist(),
+            'velocity_share': (self._velocity.peak / tree.velocity_limit).tolist(),
+            'position_margin': self._margin.tolist(),
+            'states_outside': self._outside.tolist(),
+        }
+
+    def findings(self) -> list[MetricRemark]:
+        """Name the joints at their limits."""
+        texts = []
+        for j, name in enumerate(self._tree.joint_names):
+            if self._efforts and self._saturated[j]:
+                texts.append(f'{name}: {self._saturated[j]} commands at the effort limit')
+            if self._outside[j]:
+                texts.append(
+                    f'{name}: {self._outside[j]} states beyond the position limits, by up to '
+                    f'{-self._margin[j]:.3g} {"m" if self._tree.prismatic[j] else "rad"}'
+                )
+        return [MetricRemark('look', text) for text in texts]
+
+
+@dataclass(frozen=True)
+class TrackingMetrics:
+    """How well a run followed its reference; lists are per joint, in the order of ``joints``.
+
+    Attributes:
+        joints: Joint names.
+        start, end: The window that was evaluated, s of simulated time.
+        rms_error, peak_error: Position error, rad or m.
+        tool_rms_mm, tool_peak_mm: Distance between the tool and its reference, mm.
+        peak_effort, effort_limit: N m or N.
+        saturated_ticks: Commands at their limit (within 1e-9 of it, relative).
+        commands: Commands in the window.
+    """
+
+    joints: list[str]
+    start: float
+    end: float
+    rms_error: list[float]
+    peak_error: list[float]
+    tool_rms_mm: float
+    tool_peak_mm: float
+    peak_effort: list[float]
+    effort_limit: list[float]
+    saturated_ticks: list[int]
+    commands: int
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the numbers for JSON."""
+        return asdict(self)
+
+
+def tracking_metrics(
+    recording: Recording, tree: RobotTree, window: tuple[float, float], frame: str = 'tool'
+) -> TrackingMetrics:
+    """Evaluate a recorded run against its recorded reference.
+
+    States that a slow controller left unanswered have no reference and do not count.
+
+    Args:
+        recording: States, references and commands at common stamps.
+        tree: The robot, whose joints the recording must name.
+        window: First and last stamp to evaluate, s.
+        frame: The tool frame.
+
+    Returns:
+        The figures; error = reference - measured.
+    """
+    run = recording.of_joints(tree.joint_names).between(*window)
+    tracking, limits = Tracking(tree, frame), Limits(tree, efforts=True)
+    tracking.add(run)
+    limits.add(run)
+    errors, peaks = tracking.figures(), limits.figures()
+    return TrackingMetrics(
+        joints=list(tree.joint_names),
+        start=float(run.time[0]),
+        end=float(run.time[-1]),
+        peak_effort=peaks['effort_peak'],
+        commands=int(np.isfinite(run.effort).all(axis=1).sum()),
+        **{key: peaks[key] for key in ('effort_limit', 'saturated_ticks')},
+        **{key: errors[key] for key in ('rms_error', 'peak_error', 'tool_rms_mm', 'tool_peak_mm')},
+    )

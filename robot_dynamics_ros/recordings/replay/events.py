@@ -9,9 +9,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from robot_dynamics_ros.errors import RecordingError
-from robot_dynamics_ros.recordings.reading import RecordingReader
+from robot_dynamics_ros.recordings.reading import RecordingReader, recorded_parameters
 from robot_dynamics_ros.recordings.recording import NANO
-from robot_dynamics_ros.recordings.robot_choice import recorded_parameters
 
 _ACCEPTED = re.compile(r'^accepted: \d+ points from (-?\d+)\.(\d{9}) s')
 _RECOVERED = 'held: states returned'

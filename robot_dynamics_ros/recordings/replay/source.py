@@ -17,11 +17,10 @@ from robot_dynamics_ros.errors import ConfigurationError, RobotDynamicsError
 from robot_dynamics_ros.model import RobotTree, load_robot
 from robot_dynamics_ros.model.from_parameters import robot_from_parameters
 from robot_dynamics_ros.parameters import checked
-from robot_dynamics_ros.recordings.reading import RecordingReader
+from robot_dynamics_ros.recordings.reading import RecordingReader, recorded_parameters
 from robot_dynamics_ros.recordings.recording import Recording
 from robot_dynamics_ros.recordings.replay.events import first_reference, read_events
 from robot_dynamics_ros.recordings.replay.run import Setup
-from robot_dynamics_ros.recordings.robot_choice import recorded_parameters
 from robot_dynamics_ros.spatial.scalar import Array
 
 #: What may be followed.

@@ -1,9 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Self-contained HTML reports; the only importer of the plot library."""
+"""Self-contained HTML reports; the only importer of the plot library.
+
+Every command that evaluates something builds one :class:`Report`: it is written as HTML, and its
+findings, tables and notes are printed on the terminal.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -12,13 +18,17 @@ import numpy as np
 
 from robot_dynamics_ros.errors import MissingDependencyError
 from robot_dynamics_ros.model.robot_tree import RobotTree
-from robot_dynamics_ros.recordings.metrics.tracking_metrics import TrackingMetrics, tool_path
-from robot_dynamics_ros.recordings.recording import Recording
+from robot_dynamics_ros.recordings.metrics.metric import MetricRemark
+from robot_dynamics_ros.spatial.scalar import Array
 
 COLOURS = ('#0b6e99', '#d9730d', '#0f7b6c', '#ad1a72', '#6940a5', '#937264', '#dfab01')
-_INK = '#37352f'
-_MOST_POINTS = 4000
+#: Of what is wanted, and of what is wrong or at its limit.
+GREY, RED = '#9b9a97', '#e03e3e'
+_INK, _PALE = '#37352f', '#e6e6e4'
+_BADGES = {'wrong': RED, 'look': COLOURS[1], 'good': COLOURS[2]}
 _TOP = 30  # pixels for the legend and the tools above the titles of the panels
+_NEAR = 0.6  # share of a limit from which on it is drawn among the curves without flattening them
+_MOST_POINTS = 4000
 
 _PAGE = """<!DOCTYPE html>
 <html lang="en"><head><meta charset="utf-8"><title>{title}</title>
@@ -26,7 +36,9 @@ _PAGE = """<!DOCTYPE html>
  body {{ font: 15px/1.5 system-ui, sans-serif; color: #37352f; margin: 2rem auto;
         max-width: 1240px; padding: 0 1rem; }}
  h1 {{ font-size: 1.6rem; margin: 0; }} h2 {{ font-size: 1.1rem; margin: 2rem 0 .3rem; }}
- p.lead {{ margin: .2rem 0 1.2rem; color: #6b6a66; }}
+ p.lead {{ margin: .2rem 0 1.2rem; color: #6b6a66; }} p.finding {{ margin: .35rem 0; }}
+ p.finding b {{ color: #fff; border-radius: 4px; padding: .1rem .5rem; margin-right: .6rem;
+               font-size: .8rem; }}
  table {{ border-collapse: collapse; margin: .5rem 0 1rem; }}
  th, td {{ padding: .25rem .9rem; text-align: right; border-bottom: 1px solid #e6e6e4; }}
  th:first-child, td:first-child {{ text-align: left; }} th {{ font-weight: 600; }}
@@ -40,39 +52,57 @@ _PAGE = """<!DOCTYPE html>
 """
 
 
-def write_tracking_report(
-    path: Path,
-    title: str,
-    lead: str,
-    recording: Recording,
-    tree: RobotTree,
-    metrics: TrackingMetrics,
-    frame: str = 'tool',
-) -> None:
-    """Write the report of one run: joint tracking, tool path, efforts with limits, errors.
+@dataclass(frozen=True)
+class ReportTable:
+    """A table of texts; the first column stands left, the others right."""
 
-    Args:
-        path: The HTML file to write; it needs no network to be read.
-        title: Heading, such as 'scara under computed torque'.
+    head: Sequence[str]
+    rows: Sequence[Sequence[str]]
+
+    def html(self) -> str:
+        """Return it as HTML."""
+        rows = [_cells('th', self.head), *(_cells('td', row) for row in self.rows)]
+        return f'<table>{"".join(f"<tr>{row}</tr>" for row in rows)}</table>'
+
+
+def _cells(kind: str, texts: Iterable[str]) -> str:
+    return ''.join(f'<{kind}>{escape(text)}</{kind}>' for text in texts)
+
+
+@dataclass(frozen=True, eq=False)
+class Report:
+    """What there is to say about a run, the gravest first.
+
+    Attributes:
+        title: Heading.
         lead: One sentence below it.
-        recording: The run.
-        tree: The robot.
-        metrics: Its figures, shown as tiles and a table.
-        frame: The tool frame.
-
-    Raises:
-        MissingDependencyError: The plot library is not installed.
+        findings: What is worth saying.
+        tiles: Values and their names.
+        tables: Figures.
+        notes: How it was evaluated and what was unusual, one sentence each.
+        figures: Headings and plotly figures.
+        below: HTML to stand behind the figures.
     """
-    run = recording.of_joints(tree.joint_names).between(metrics.start, metrics.end)
-    thin = run.every(max(1, len(run.time) // _MOST_POINTS))
-    figures = [
-        ('Tool path against the program', _tool_figure(thin, tree, frame)),
-        ('Joint positions, measured and reference', _joint_figure(thin, tree)),
-        ('Tracking error, reference − measured', _error_figure(thin, tree)),
-        ('Effort and its limit', _effort_figure(thin, tree)),
-    ]
-    tables = [_tiles(metrics), _table(metrics, tree)]
-    path.write_text(page(title, lead, tables, figures), encoding='utf-8')
+
+    title: str
+    lead: str
+    findings: Sequence[MetricRemark] = ()
+    tiles: Sequence[tuple[str, str]] = ()
+    tables: Sequence[ReportTable] = ()
+    notes: Sequence[str] = ()
+    figures: Sequence[tuple[str, Any]] = ()
+    below: Sequence[str] = ()
+
+    def write(self, path: Path) -> None:
+        """Write it as one HTML file, which needs no network to be read."""
+        head = [
+            *(_finding(finding) for finding in self.findings),
+            tiles(self.tiles),
+            *(table.html() for table in self.tables),
+            note_list(self.notes),
+        ]
+        text = page(self.title, self.lead, head, self.figures, self.below)
+        path.write_text(text, encoding='utf-8')
 
 
 def page(
@@ -103,20 +133,200 @@ def page(
     return _PAGE.format(title=escape(title), lead=escape(lead), body='\n'.join(body))
 
 
+def _finding(finding: MetricRemark) -> str:
+    badge = f'<b style="background:{_BADGES[finding.severity]}">{finding.severity}</b>'
+    return f'<p class="finding">{badge}{escape(finding.text)}</p>'
+
+
+def tiles(pairs: Sequence[tuple[str, str]]) -> str:
+    """Return tiles of a value and its name as HTML."""
+    cells = (
+        f'<div class="tile"><b>{escape(value)}</b><span>{escape(name)}</span></div>'
+        for value, name in pairs
+    )
+    return f'<div class="tiles">{"".join(cells)}</div>'
+
+
+def note_list(notes: Sequence[str]) -> str:
+    """Return sentences as an HTML list; empty without any."""
+    lines = ''.join(f'<li>{escape(note[0].upper() + note[1:])}.</li>' for note in notes if note)
+    return f'<details open><summary>Notes</summary><ul>{lines}</ul></details>' if lines else ''
+
+
+def quantity(value: float, unit: str = '') -> str:
+    """Return a number with its unit, a dash for NaN."""
+    return '–' if math.isnan(value) else f'{value:.4g} {unit}'.strip()
+
+
+def joint_units(tree: RobotTree, revolute: str, prismatic: str) -> list[str]:
+    """Return a unit for each joint."""
+    return [prismatic if slides else revolute for slides in tree.prismatic]
+
+
+def joint_titles(tree: RobotTree, revolute: str, prismatic: str) -> list[str]:
+    """Return a title with its unit for each joint's panel."""
+    units = joint_units(tree, revolute, prismatic)
+    return [f'{name} [{unit}]' for name, unit in zip(tree.joint_names, units, strict=True)]
+
+
+# Figures ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class PlotLine:
+    """A line in every panel.
+
+    Attributes:
+        values: Shape (N, panels); a panel without a finite value shows none.
+        label: In the legend; empty: not there.
+        colour, width: Of the line.
+    """
+
+    values: Array
+    label: str
+    colour: str
+    width: float = 1.3
+
+
+def panels(
+    time: Array,
+    titles: Sequence[str],
+    curves: Sequence[PlotLine],
+    *,
+    limits: Sequence[float] = (),
+    log: bool = False,
+) -> Any:
+    """Return a figure with curves over time in panels, two a row.
+
+    Args:
+        time: Shape (N,), s; the axis begins with 0.
+        titles: Of the panels.
+        curves: What is drawn in each.
+        limits: One per panel; a bar above it shows the largest share that is used. Near its limit
+            a panel shows it among the curves, too.
+        log: Whether the sizes are drawn, logarithmic.
+    """
+    rows = (len(titles) + 1) // 2
+    columns = min(2, len(titles))
+    spacing = 0.3 / rows
+    figure = subplots(
+        rows=rows,
+        cols=columns,
+        shared_xaxes='all',
+        subplot_titles=titles,
+        vertical_spacing=spacing,
+    )
+    x = time - time[:1]
+    for i in range(len(titles)):
+        place = {'row': i // 2 + 1, 'col': i % 2 + 1}
+        drawn = [curve for curve in curves if np.isfinite(curve.values[:, i]).any()]
+        for curve in drawn:
+            _draw(figure, x, curve.values[:, i], curve, place, legend=i == 0 and len(curves) > 1)
+        values = np.concatenate([np.zeros(0), *(curve.values[:, i] for curve in drawn)])
+        if len(limits):
+            _show_limit(figure, x, values, limits[i], place)
+        elif not log:
+            figure.update_yaxes(range=_flat_bounds(values), **place)
+    if log:
+        figure.update_yaxes(type='log')
+    for column in range(1, columns + 1):
+        figure.update_xaxes(title_text=time_title(time), row=rows, col=column)
+    return styled(figure, 240 * rows + 60)
+
+
+def time_title(time: Array) -> str:
+    """Return the title of an axis that begins with 0 at the first of the times."""
+    return f'time since {time[0]:.9g} s [s]' if len(time) and time[0] else 'time [s]'
+
+
+def _draw(
+    figure: Any, x: Array, values: Array, curve: PlotLine, place: dict[str, int], *, legend: bool
+) -> None:
+    figure.add_scatter(
+        x=x, y=np.asarray(values, dtype=np.float32), name=curve.label, legendgroup=curve.label,
+        showlegend=legend and bool(curve.label), mode='lines',
+        line={'color': curve.colour, 'width': curve.width}, **place,
+    )  # fmt: skip
+
+
+def _show_limit(figure: Any, x: Array, values: Array, limit: float, place: dict[str, int]) -> None:
+    """Show the largest share of a limit as a bar, and the limit itself where it is near."""
+    finite = values[np.isfinite(values)]
+    share = float(np.abs(finite).max(initial=0.0)) / limit if limit > 0.0 else math.nan
+    if not math.isfinite(share):
+        return
+    bar = {'type': 'rect', 'xref': 'x domain', 'yref': 'y domain', 'line': {'width': 0}}
+    for end, colour in ((1.0, _PALE), (min(1.0, share), RED if share >= 1.0 else COLOURS[0])):
+        figure.add_shape(x0=0.0, x1=end, y0=1.0, y1=1.03, fillcolor=colour, **bar, **place)
+    figure.add_annotation(
+        text=f'{100.0 * share:.3g} % of ±{limit:g}', xref='x domain', yref='y domain', x=1.0,
+        y=1.04, xanchor='right', yanchor='bottom', showarrow=False, font={'size': 10}, **place,
+    )  # fmt: skip
+    for end in (-limit, limit) if share > _NEAR else ():
+        figure.add_scatter(
+            x=x[[0, -1]], y=[end, end], mode='lines', showlegend=False, hoverinfo='skip',
+            line={'color': RED, 'width': 1.2, 'dash': 'dash'}, **place,
+        )  # fmt: skip
+
+
+def _flat_bounds(values: Array) -> list[float] | None:
+    """Return bounds that show a line without ups and downs as what it is, with 0 beside it."""
+    values = values[np.isfinite(values)]
+    level = float(np.abs(values).max(initial=0.0))
+    if not level or np.ptp(values) > 1e-3 * level:
+        return None
+    ends = sorted((0.0, 1.3 * float(values[0])))
+    return [ends[0] - 0.1 * level, ends[1] + 0.1 * level]
+
+
+def paths(
+    lines: Sequence[tuple[Array, str]], time: Array, distance: Array, colours: Sequence[str]
+) -> Any:
+    """Return a figure with two paths in space, and their distance over time.
+
+    Args:
+        lines: Points (M, 3), m, and the name of either path.
+        time: Shape (N,), s.
+        distance: Shape (N,), mm.
+        colours: Of both paths and of the distance.
+    """
+    figure = subplots(
+        rows=1, cols=2, specs=[[{'type': 'scene'}, {'type': 'xy'}]],
+        subplot_titles=('paths in space [m]', 'distance [mm]'),
+    )  # fmt: skip
+    for (points, name), colour, width in zip(lines, colours, (8, 3), strict=False):
+        x, y, z = points[thinning(points)].astype(np.float32).T
+        line = {'color': colour, 'width': width}
+        figure.add_scatter3d(x=x, y=y, z=z, mode='lines', name=name, line=line, row=1, col=1)
+    some = thinning(time)
+    curve = PlotLine(distance[:, np.newaxis], '', colours[-1])
+    _draw(
+        figure, (time - time[:1])[some], distance[some], curve, {'row': 1, 'col': 2}, legend=False
+    )
+    figure.update_xaxes(title_text=time_title(time), row=1, col=2)
+    figure.update_yaxes(rangemode='tozero', row=1, col=2)
+    figure.update_scenes(aspectmode='data', xaxis_title='x', yaxis_title='y', zaxis_title='z')
+    return styled(figure, 440)
+
+
+def thinning(values: Array) -> slice:
+    """Return which rows are drawn of many."""
+    return slice(None, None, max(1, len(values) // _MOST_POINTS))
+
+
 def subplots(**options: Any) -> Any:
-    """Return an empty figure of panels; see plotly's make_subplots for the options."""
-    return _plotly()[1](**options)
+    """Return an empty figure of panels; see plotly's make_subplots for the options.
 
-
-def _plotly() -> tuple[Any, Any]:
+    Raises:
+        MissingDependencyError: The plot library is not installed.
+    """
     try:
-        from plotly import graph_objects
         from plotly.subplots import make_subplots
     except ImportError as error:
         raise MissingDependencyError(
             'plotly', 'the HTML report', "install it (pip 'plotly')"
         ) from error
-    return graph_objects, make_subplots
+    return make_subplots(**options)
 
 
 def styled(figure: Any, height: int) -> Any:
@@ -131,119 +341,3 @@ def styled(figure: Any, height: int) -> Any:
     )
     figure.update_yaxes(exponentformat='power')  # a prefix would stand before the panel's unit
     return figure
-
-
-def _grid(tree: RobotTree, unit: Sequence[str]) -> tuple[Any, Any, list[tuple[int, int]]]:
-    """Return an empty figure with a panel per joint, two a row, and the panels' places."""
-    go, make_subplots = _plotly()
-    rows = (tree.n + 1) // 2
-    titles = [f'{name} [{u}]' for name, u in zip(tree.joint_names, unit, strict=True)]
-    figure = make_subplots(
-        rows=rows, cols=2, shared_xaxes='all', subplot_titles=titles, vertical_spacing=0.12
-    )
-    for column in (1, 2):
-        figure.update_xaxes(title_text='time [s]', row=rows, col=column)
-    return go, figure, [(i // 2 + 1, i % 2 + 1) for i in range(tree.n)]
-
-
-def _units(tree: RobotTree, revolute: str, prismatic: str) -> list[str]:
-    return [prismatic if slides else revolute for slides in tree.prismatic]
-
-
-def _joint_figure(run: Recording, tree: RobotTree) -> Any:
-    go, figure, places = _grid(tree, _units(tree, 'rad', 'm'))
-    for i, (row, col) in enumerate(places):
-        show = i == 0
-        figure.add_scatter(
-            x=run.time, y=run.reference_position[:, i], name='reference', showlegend=show,
-            line={'color': '#9b9a97', 'width': 4}, row=row, col=col,
-        )  # fmt: skip
-        figure.add_scatter(
-            x=run.time, y=run.position[:, i], name='measured', showlegend=show,
-            line={'color': COLOURS[0], 'width': 1.5}, row=row, col=col,
-        )  # fmt: skip
-    return styled(figure, 260 * ((tree.n + 1) // 2) + 60)
-
-
-def _error_figure(run: Recording, tree: RobotTree) -> Any:
-    scale = np.where(tree.prismatic, 1e6, 1e3)
-    _, figure, places = _grid(tree, _units(tree, 'mrad', 'µm'))
-    error = (run.reference_position - run.position) * scale
-    for i, (row, col) in enumerate(places):
-        figure.add_scatter(
-            x=run.time, y=error[:, i], name=tree.joint_names[i], showlegend=False,
-            line={'color': COLOURS[1], 'width': 1.3}, row=row, col=col,
-        )  # fmt: skip
-    return styled(figure, 240 * ((tree.n + 1) // 2) + 40)
-
-
-def _effort_figure(run: Recording, tree: RobotTree) -> Any:
-    _, figure, places = _grid(tree, _units(tree, 'N m', 'N'))
-    for i, (row, col) in enumerate(places):
-        figure.add_scatter(
-            x=run.time, y=run.effort[:, i], name='command', showlegend=i == 0,
-            line={'color': COLOURS[2], 'width': 1.3}, row=row, col=col,
-        )  # fmt: skip
-        for sign in (-1.0, 1.0):
-            figure.add_hline(
-                y=sign * float(tree.effort_limit[i]), line_dash='dash',
-                line_color='#e03e3e', row=row, col=col,
-            )  # fmt: skip
-    return styled(figure, 240 * ((tree.n + 1) // 2) + 60)
-
-
-def _tool_figure(run: Recording, tree: RobotTree, frame: str) -> Any:
-    go, make_subplots = _plotly()
-    program = tool_path(tree, run.reference_position, frame)
-    tool = tool_path(tree, run.position, frame)
-    figure = make_subplots(
-        rows=1, cols=2, specs=[[{'type': 'scene'}, {'type': 'xy'}]], column_widths=[0.5, 0.5],
-        subplot_titles=('path in space [m]', 'distance to the program [mm]'),
-    )  # fmt: skip
-    for points, name, colour, width in (
-        (program, 'program', '#9b9a97', 8),
-        (tool, 'tool', COLOURS[0], 3),
-    ):
-        x, y, z = points.T
-        line = {'color': colour, 'width': width}
-        figure.add_scatter3d(x=x, y=y, z=z, mode='lines', name=name, line=line, row=1, col=1)
-    figure.add_scatter(
-        x=run.time, y=1e3 * np.linalg.norm(program - tool, axis=1), name='distance',
-        line={'color': COLOURS[1], 'width': 1.3}, showlegend=False, row=1, col=2,
-    )  # fmt: skip
-    figure.update_xaxes(title_text='time [s]', row=1, col=2)
-    figure.update_yaxes(rangemode='tozero', row=1, col=2)
-    figure.update_scenes(aspectmode='data', xaxis_title='x', yaxis_title='y', zaxis_title='z')
-    return styled(figure, 440)
-
-
-def _tiles(metrics: TrackingMetrics) -> str:
-    share = float(np.max(np.array(metrics.peak_effort) / np.array(metrics.effort_limit)))
-    tiles = [
-        (f'{metrics.tool_rms_mm:.4g} mm', 'tool error, RMS'),
-        (f'{metrics.tool_peak_mm:.4g} mm', 'tool error, peak'),
-        (f'{100 * share:.0f} %', 'largest share of an effort limit'),
-        (f'{sum(metrics.saturated_ticks)}', 'saturated ticks'),
-        (f'{metrics.commands}', 'commands'),
-    ]
-    cells = (f'<div class="tile"><b>{value}</b><span>{name}</span></div>' for value, name in tiles)
-    return f'<div class="tiles">{"".join(cells)}</div>'
-
-
-def _table(metrics: TrackingMetrics, tree: RobotTree) -> str:
-    head = ('joint', 'RMS error', 'peak error', 'peak effort', 'limit', 'saturated')
-    rows = []
-    for i, joint in enumerate(metrics.joints):
-        length, force = ('m', 'N') if tree.prismatic[i] else ('rad', 'N m')
-        rows.append(
-            (
-                escape(joint),
-                f'{metrics.rms_error[i]:.3e} {length}',
-                f'{metrics.peak_error[i]:.3e} {length}',
-                f'{metrics.peak_effort[i]:.3f} {force}',
-                f'{metrics.effort_limit[i]:g} {force}',
-                f'{metrics.saturated_ticks[i]}',
-            )
-        )
-    cells = ''.join(f'<tr>{"".join(f"<td>{c}</td>" for c in row)}</tr>' for row in rows)
-    return f'<table><tr>{"".join(f"<th>{c}</th>" for c in head)}</tr>{cells}</table>'

@@ -10,6 +10,7 @@ efforts that acted go to topics; whether that is much, and which gravity would e
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -26,9 +27,15 @@ from robot_dynamics_ros.control.drivers.conversion import effort_limits
 from robot_dynamics_ros.control.drivers.port import DriverPort, velocity_filter
 from robot_dynamics_ros.control.setup import driver_share
 from robot_dynamics_ros.errors import MissingDependencyError, RobotDynamicsError
-from robot_dynamics_ros.estimation.model_monitor import ORIGINS, ModelMonitor, Summary
-from robot_dynamics_ros.estimation.model_steps import Instant, make_pairing
-from robot_dynamics_ros.estimation.model_verdict import Thresholds, judge, judge_difference
+from robot_dynamics_ros.estimation.effort_model import ORIGINS, Instants
+from robot_dynamics_ros.estimation.model_monitor import (
+    ModelMonitor,
+    Summary,
+    Thresholds,
+    evaluate,
+    evaluate_difference,
+)
+from robot_dynamics_ros.estimation.pairing import make_pairing
 from robot_dynamics_ros.model.from_parameters import robot_from_parameters
 from robot_dynamics_ros.model.payload import payload_from_parameters, with_payload
 from robot_dynamics_ros.model.robot_tree import RobotTree
@@ -109,7 +116,7 @@ class MonitorNode(Node):
         self._effort = np.full(self._tree.n, np.nan)
         self._origin_ns: int | None = None
         self._last_ns = 0
-        self._waiting: dict[int, Instant] = {}
+        self._waiting: dict[int, Instants] = {}
         self._commanded: dict[int, Any] = {}
         self._create_topics()
         self._ready = True
@@ -195,15 +202,15 @@ class MonitorNode(Node):
         stamp = stamp_to_ns(msg.header.stamp)
         self._effort = self._of_motors(np.array(msg.effort))
         if stamp in self._waiting:
-            self._explain(stamp, self._waiting.pop(stamp)._replace(effort=self._effort))
+            self._explain(stamp, _with_effort(self._waiting.pop(stamp), self._effort))
         else:
             self._commanded[stamp] = self._effort
             _forget(self._commanded)
 
-    def _await_effort(self, stamp: int, instant: Instant) -> None:
+    def _await_effort(self, stamp: int, instant: Instants) -> None:
         """Explain an instant as soon as the command of its stamp is known."""
         if stamp in self._commanded:
-            self._explain(stamp, instant._replace(effort=self._commanded.pop(stamp)))
+            self._explain(stamp, _with_effort(instant, self._commanded.pop(stamp)))
         else:
             self._waiting[stamp] = instant
             _forget(self._waiting)
@@ -229,27 +236,28 @@ class MonitorNode(Node):
 
     # What is told -------------------------------------------------------------------------------
 
-    def _explain(self, stamp: int, instant: Instant) -> None:
-        found = self._monitor.explain(instant)
+    def _explain(self, stamp: int, instant: Instants) -> None:
+        explained, other = self._monitor.explain(instant)
         message = self._message
         message.message.header.stamp = ns_to_stamp(stamp)
-        message.position[:], message.velocity[:] = instant.q, instant.v
-        told = {'effort': found.effort, 'residual': found.residual, **found.parts}
-        if found.other is not None:
-            told |= {'other': found.other, 'difference': found.difference}
-        for name, effort in told.items():
+        message.position[:], message.velocity[:] = instant.q[0], instant.v[0]
+        efforts = {'effort': explained.effort, 'residual': explained.residual, **explained.parts}
+        if other is not None:
+            efforts |= {'other': other, 'difference': explained.effort - other}
+        for name, effort in efforts.items():
             publisher = self._topics[name]
             if publisher.get_subscription_count():
-                message.effort[:] = effort
+                message.effort[:] = effort[0]
                 publisher.publish(message.message)
 
     def _report(self) -> None:
         summary = self._monitor.summary()
-        statuses = [self._status('model', *judge(summary, self._thresholds, self._tree), summary)]
+        verdict = evaluate(summary, self._thresholds, self._tree)
+        statuses = [self._status('model', *verdict, summary)]
         compared = self._monitor.compared
         if compared and summary.count:
             names = (self._given['formulation'], compared)
-            statuses.append(self._status('formulations', *judge_difference(summary, names)))
+            statuses.append(self._status('formulations', *evaluate_difference(summary, names)))
         array = DiagnosticArray(status=statuses)
         array.header.stamp = self.get_clock().now().to_msg()
         self._diagnostics.publish(array)
@@ -289,6 +297,10 @@ class MonitorNode(Node):
     def _apply_change(self, changes: Mapping[str, Any]) -> None:
         self._given = values(self, declared.MONITOR)
         self._carry(self._given)
+
+
+def _with_effort(instant: Instants, effort: Any) -> Instants:
+    return replace(instant, effort=effort[np.newaxis])
 
 
 def _forget(stamps: dict[int, Any]) -> None:

@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Boxes, arrows and curves as SVG text."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from html import escape
+
+INK, PAPER, EDGE = '#22313f', '#eef3f7', '#8aa0b4'
+COLOURS = ('#0b6e99', '#d9534f', '#3c8d40', '#8a4fbf')
+_LINE = 18  # px from one line of text to the next
+
+
+class Drawing:
+    """A picture that is put together from top to bottom."""
+
+    def __init__(self, width: float, height: float, title: str) -> None:
+        self._size, self._title, self._parts = (width, height), title, []  # type: ignore[var-annotated]
+
+    def text(self, x: float, y: float, words: str, anchor: str = 'middle', size: int = 14) -> None:
+        """Write one line; a line that begins with '*' is bold."""
+        weight = ' font-weight="bold"' if words.startswith('*') else ''
+        self._parts.append(
+            f'<text x="{x:g}" y="{y:g}" text-anchor="{anchor}" font-size="{size}"{weight} '
+            f'fill="{INK}">{escape(words.removeprefix("*"))}</text>'
+        )
+
+    def box(
+        self, x: float, y: float, width: float, height: float, words: str, fill: str = PAPER
+    ) -> None:
+        """Draw a box with lines of text in its middle."""
+        self._parts.append(
+            f'<rect x="{x:g}" y="{y:g}" width="{width:g}" height="{height:g}" rx="6" '
+            f'fill="{fill}" stroke="{EDGE}"/>'
+        )
+        lines = words.split('\n')
+        first = y + height / 2 + 5 - _LINE * (len(lines) - 1) / 2
+        for k, line in enumerate(lines):
+            self.text(x + width / 2, first + _LINE * k, line, size=14 if k == 0 else 12)
+
+    def arrow(self, x1: float, y1: float, x2: float, y2: float) -> None:
+        """Draw an arrow from one point to another."""
+        self._parts.append(
+            f'<line x1="{x1:g}" y1="{y1:g}" x2="{x2:g}" y2="{y2:g}" stroke="{INK}" '
+            'stroke-width="1.5" marker-end="url(#head)"/>'
+        )
+
+    def curve(self, points: Sequence[tuple[float, float]], colour: str, dashed: bool) -> None:
+        """Draw a line through points."""
+        path = ' '.join(f'{x:.1f},{y:.1f}' for x, y in points)
+        dash = ' stroke-dasharray="7 5"' if dashed else ''
+        self._parts.append(
+            f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2"{dash}/>'
+        )
+
+    def svg(self) -> str:
+        """Return the picture."""
+        width, height = self._size
+        head = (
+            '<defs><marker id="head" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="8" '
+            f'markerHeight="8" orient="auto"><path d="M0 0 L8 4 L0 8 z" fill="{INK}"/>'
+            '</marker></defs>'
+        )
+        return '\n'.join(
+            [
+                f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:g} {height:g}" '
+                f'font-family="sans-serif"><title>{escape(self._title)}</title>{head}',
+                f'<rect width="{width:g}" height="{height:g}" fill="white"/>',
+                *self._parts,
+                '</svg>\n',
+            ]
+        )
+
+
+def _ticks(low: float, high: float) -> list[float]:
+    """Return about five round numbers from low to high."""
+    coarse = 10.0 ** math.floor(math.log10(high - low))
+    step = next(s for s in (0.1, 0.2, 0.5, 1.0, 2.0) if (high - low) / (s * coarse) <= 6) * coarse
+    first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
+    return [round(k * step, 12) for k in range(first, last + 1)]
+
+
+def plot(
+    title: str,
+    labels: tuple[str, str],
+    curves: Mapping[str, Sequence[tuple[float, float]]],
+    dashed: Sequence[str] = (),
+) -> str:
+    """Return curves over a common pair of linear axes.
+
+    Args:
+        title: Of the picture.
+        labels: Of the axes, with units.
+        curves: Points by the name that stands in the legend.
+        dashed: Names of the curves that are dashed.
+    """
+    left, right, top, bottom = 80.0, 740.0, 50.0, 330.0
+    drawing = Drawing(780, 390, title)
+    xs, ys = zip(*(point for points in curves.values() for point in points), strict=True)
+    low, high = min(0.0, *ys), max(ys) * 1.05
+
+    def place(point: tuple[float, float]) -> tuple[float, float]:
+        x, y = point
+        return (
+            left + (right - left) * (x - min(xs)) / (max(xs) - min(xs)),
+            bottom - (bottom - top) * (y - low) / (high - low),
+        )
+
+    drawing.text(390, 26, f'*{title}', size=15)
+    for y in _ticks(low, high):
+        height = place((min(xs), y))[1]
+        drawing.curve([(left, height), (right, height)], '#dddddd', False)
+        drawing.text(left - 8, height + 4, f'{y:g}', 'end', 12)
+    for x in _ticks(min(xs), max(xs)):
+        drawing.text(place((x, low))[0], bottom + 20, f'{x:g}', size=12)
+    drawing.text(410, bottom + 44, labels[0], size=13)
+    drawing.text(left, 44, labels[1], 'start', 13)
+    for k, (name, points) in enumerate(curves.items()):
+        drawing.curve([place(point) for point in points], COLOURS[k], name in dashed)
+        drawing.curve([(500, 66 + 20 * k), (530, 66 + 20 * k)], COLOURS[k], name in dashed)
+        drawing.text(538, 70 + 20 * k, name, 'start', 13)
+    return drawing.svg()

@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Print what every node opens, as JSON; each node is really made, in this process."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+# Nobody else is heard or disturbed; read by rclpy's libraries when they start.
+os.environ['ROS_AUTOMATIC_DISCOVERY_RANGE'] = 'OFF'
+
+import rclpy
+
+from robot_dynamics_ros.ros.executables import NODES, node_class
+
+#: What a node needs to open all of its topics.
+GIVEN: dict[str, dict[str, str]] = {
+    'controller': {'robot': 'scara', 'autostart': 'true'},
+    'simulator': {'robot': 'scara'},
+    'trajectory': {'robot': 'scara'},
+    'monitor': {'robot': 'scara'},
+    'driver_emulator': {'robot': 'scara', 'driver_profile': 'generic_ros2_control'},
+    'gazebo_robot': {'robot_description': '<robot name="arm"><link name="base"/></robot>'},
+}
+#: Opened by rclpy in every node.
+_OF_EVERY_NODE = ('parameter_events', '/rosout', 'describe_parameters', 'get_parameter')
+_OF_EVERY_NODE += ('list_parameters', 'set_parameters', 'get_type_description')
+_OF_LIFE_CYCLE = ('available_states', 'available_transitions', 'change_state', 'get_state')
+_OF_LIFE_CYCLE += ('transition_graph', 'transition_event')
+
+
+def main() -> None:
+    """Make every node in turn, and print what it is seen to have."""
+    with tempfile.TemporaryDirectory() as folder:
+        GIVEN['recorder'] = {'bag': f'{folder}/bag'}
+        _pretend_gazebo(Path(folder))
+        json.dump({executable: _inspect(executable) for executable in NODES}, sys.stdout)
+
+
+def _pretend_gazebo(folder: Path) -> None:
+    """Put a command gz in the path: gazebo_robot asks whether there is one before anything."""
+    command = folder / 'gz'
+    command.write_text('#!/bin/sh\nexit 1\n')
+    command.chmod(0o755)
+    os.environ['PATH'] = f'{folder}{os.pathsep}{os.environ["PATH"]}'
+
+
+def _inspect(executable: str) -> dict[str, Any]:
+    given = GIVEN[executable]
+    arguments = [part for name, value in given.items() for part in ('-p', f'{name}:={value}')]
+    rclpy.init(args=['--ros-args', '--log-level', 'error', *arguments])
+    try:
+        node = node_class(executable)()
+        return {
+            'publishers': _ends(node, node.publishers, 'topic_name', 'msg_type'),
+            'subscriptions': _ends(node, node.subscriptions, 'topic_name', 'msg_type'),
+            'services': _ends(node, node.services, 'srv_name', 'srv_type'),
+        }
+    finally:
+        rclpy.shutdown()
+
+
+def _ends(node: Any, ends: Any, name_of: str, type_of: str) -> list[list[str]]:
+    """Return names, as the node's code writes them, and types of topics or services."""
+    own = f'{node.get_fully_qualified_name()}/'
+    found = set()
+    for end in ends:
+        name, kind = getattr(end, name_of), getattr(end, type_of)
+        if not any(part in name for part in (*_OF_EVERY_NODE, *_OF_LIFE_CYCLE)):
+            short = '~/' + name.removeprefix(own) if name.startswith(own) else name
+            found.add((short, f'{kind.__module__.split(".")[0]}/{kind.__name__}'))
+    return sorted(map(list, found))
+
+
+if __name__ == '__main__':
+    main()

@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sums of sinusoids, one per joint, that start and stop smoothly."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from robot_dynamics_ros.constraints.timing import Timing
+from robot_dynamics_ros.control.laws.control_law import Reference
+from robot_dynamics_ros.control.trajectories.trajectory import Trajectory, joint_vector, positive
+from robot_dynamics_ros.errors import TrajectoryError
+from robot_dynamics_ros.spatial.scalar import Array
+
+PerJoint = Sequence[float] | Array | float
+
+
+class Sine(Trajectory):
+    r"""Sinusoids :math:`q_i = c_i + A_i\sin(2\pi f_i\,\sigma(t) + \varphi_i)`.
+
+    :math:`\sigma` is time that speeds up from standstill during ``ramp`` seconds, and slows down
+    again before the end, so that the motion is C2 and rests at both ends whatever the phase.
+
+    Args:
+        centre: Shape (n,), rad or m.
+        amplitude: Shape (n,) or one for all joints, rad or m.
+        frequency: Shape (n,) or one for all, Hz.
+        phase: Shape (n,) or one for all, rad.
+        ramp: Duration of the speeding up and of the slowing down, s.
+        duration: s, at least twice the ramp; infinite by default.
+
+    Raises:
+        TrajectoryError: A length does not fit, or a number is not finite or positive.
+    """
+
+    def __init__(
+        self,
+        centre: Sequence[float] | Array,
+        amplitude: PerJoint,
+        frequency: PerJoint,
+        phase: PerJoint = 0.0,
+        ramp: float = 1.0,
+        duration: float = math.inf,
+    ) -> None:
+        c = joint_vector('centre', centre)
+        self.n = len(c)
+        omega = [2.0 * math.pi * f for f in joint_vector('frequency', frequency, self.n)]
+        if not duration >= 2.0 * ramp:
+            raise TrajectoryError('duration', f'is {duration}', f'needs two ramps of {ramp} s')
+        self._timing = Timing(duration - ramp, 1.0, positive('ramp', ramp))
+        self.duration = self._timing.duration
+        A = joint_vector('amplitude', amplitude, self.n)
+        phi = joint_vector('phase', phase, self.n)
+        self._joints = tuple(zip(c, A, omega, phi, strict=True))
+
+    def sample(self, t: float, reference: Reference) -> None:
+        """Write the motion at a time, see :class:`Trajectory`."""
+        s, ds, dds = self._timing.at(t)
+        position, velocity = reference.position, reference.velocity
+        acceleration = reference.acceleration
+        for i, (centre, A, omega, phase) in enumerate(self._joints):
+            angle = omega * s + phase
+            sine, cosine = A * math.sin(angle), A * omega * math.cos(angle)
+            position[i] = centre + sine
+            velocity[i] = cosine * ds
+            acceleration[i] = cosine * dds - omega * omega * sine * ds * ds
+
+
+Matrix = Sequence[Sequence[float]] | Array
+
+_REST = 1e-9  # of the sum of the amplitudes, with their harmonics' numbers
+
+
+class Fourier(Trajectory):
+    r"""Periodic motion of few harmonics, run through a whole number of times.
+
+    .. math:: q_i(t) = c_i + \sum_{l=1}^{L} [s_{il}\sin(l\omega t) + k_{il}\cos(l\omega t)]
+
+    It is at rest at the start of each period if :math:`\sum_l l\,s_{il} = 0` (velocity) and
+    :math:`\sum_l l^2 k_{il} = 0` (acceleration).
+
+    Args:
+        centre: c, shape (n,), rad or m.
+        sine: s, shape (n, L), rad or m.
+        cosine: k, shape (n, L), rad or m.
+        period: Duration of one period, s.
+        periods: How often it is run through.
+
+    Raises:
+        TrajectoryError: A shape does not fit, a number is not finite or positive, or it does not
+            start at rest; names the joint.
+
+    Source: Swevers et al. 1997, (4), with the conditions of rest.
+    """
+
+    def __init__(
+        self,
+        centre: Sequence[float] | Array,
+        sine: Matrix,
+        cosine: Matrix,
+        period: float,
+        periods: int = 1,
+    ) -> None:
+        c = joint_vector('centre', centre)
+        self.n = len(c)
+        if periods < 1:
+            raise TrajectoryError('periods', f'is {periods}', 'at least one is needed')
+        self.period = positive('period', period)
+        self.duration = self.period * periods
+        s, k = self._matrix('sine', sine), self._matrix('cosine', cosine)
+        if s.shape != k.shape:
+            raise TrajectoryError('cosine', f'has shape {k.shape}', f'sine has {s.shape}')
+        harmonics = np.arange(1, s.shape[1] + 1)
+        _refuse_motion('velocity', s * harmonics)
+        _refuse_motion('acceleration', k * harmonics**2)
+        self._rates = [2.0 * math.pi * l / self.period for l in range(1, s.shape[1] + 1)]
+        self._joints = [
+            (centre_i, list(zip(self._rates, s_i, k_i, strict=True)))
+            for centre_i, s_i, k_i in zip(c, s.tolist(), k.tolist(), strict=True)
+        ]
+
+    def _matrix(self, name: str, value: Matrix) -> Array:
+        array = np.asarray(value, dtype=float)
+        if array.ndim != 2 or len(array) != self.n or not array.shape[1]:
+            raise TrajectoryError(
+                name, f'has shape {array.shape}', f'give {self.n} rows, one number per harmonic'
+            )
+        if not np.isfinite(array).all():
+            raise TrajectoryError(name, 'is not finite', 'give finite numbers')
+        return array
+
+    def sample(self, t: float, reference: Reference) -> None:
+        """Write the motion at a time, see :class:`Trajectory`."""
+        moving = 0.0 < t < self.duration
+        if not moving:
+            t = 0.0
+        waves = [(math.sin(w * t), math.cos(w * t)) for w in self._rates]
+        position, velocity = reference.position, reference.velocity
+        acceleration = reference.acceleration
+        for i, (q, terms) in enumerate(self._joints):
+            v = a = 0.0
+            for (w, s, k), (sine, cosine) in zip(terms, waves, strict=True):
+                swing = s * sine + k * cosine
+                q += swing
+                v += w * (s * cosine - k * sine)
+                a -= w * w * swing
+            position[i] = q
+            velocity[i] = v if moving else 0.0
+            acceleration[i] = a if moving else 0.0
+
+
+def _refuse_motion(what: str, terms: Array) -> None:
+    """Refuse coefficients whose sum, zero at rest, is not."""
+    size = np.abs(terms).sum(axis=1)
+    for i, rest in enumerate(np.abs(terms.sum(axis=1)) > _REST * size):
+        if rest:
+            raise TrajectoryError(
+                f'joint {i}',
+                f'does not start with zero {what}',
+                'the sum over l of l sine, and of l^2 cosine, must vanish',
+            )

@@ -1,0 +1,182 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Figures of a stream of samples, chunk by chunk, in memory that does not grow with the stream."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TypeVar
+
+import numpy as np
+
+from robot_dynamics_ros.spatial.scalar import Array
+
+_KEPT = 1 << 17
+_Table = TypeVar('_Table', bound='ColumnTable')
+
+
+class ColumnTable:
+    """Base of dataclasses whose fields are columns of one length."""
+
+    def take(self: _Table, rows: Array | slice) -> _Table:
+        """Return some of the rows, by mask, indices or slice."""
+        return type(self)(*(column[rows] for column in vars(self).values()))
+
+    @classmethod
+    def joined(cls: type[_Table], parts: Sequence[_Table]) -> _Table:
+        """Return the rows of several tables, one after the other."""
+        columns = zip(*(vars(part).values() for part in parts), strict=True)
+        return cls(*(np.concatenate(column) for column in columns))
+
+
+class Spread:
+    """Root mean square and peak of columns; values that are not finite do not count.
+
+    Attributes:
+        count: Values that count, shape (n,).
+        peak: Largest absolute values, shape (n,).
+        peak_time: When they were, shape (n,), s; NaN without values.
+    """
+
+    def __init__(self, n: int) -> None:
+        self.count = np.zeros(n, dtype=np.int64)
+        self._squares = np.zeros(n)
+        self.peak = np.zeros(n)
+        self.peak_time = np.full(n, np.nan)
+
+    def take(self, time: Array, values: Array) -> None:
+        """Add values of shape (N, n) at times (N,), s."""
+        if not len(values):
+            return
+        finite = np.isfinite(values)
+        size = np.where(finite, np.abs(values), 0.0)
+        self.count += finite.sum(axis=0)
+        self._squares += np.square(size).sum(axis=0)
+        row = size.argmax(axis=0)
+        largest = size[row, np.arange(size.shape[1])]
+        higher = (largest > self.peak) | (np.isnan(self.peak_time) & finite.any(axis=0))
+        self.peak[higher] = largest[higher]
+        self.peak_time[higher] = time[row][higher]
+
+    @property
+    def rms(self) -> Array:
+        """Root mean squares, shape (n,); NaN without values."""
+        with np.errstate(invalid='ignore', divide='ignore'):
+            return np.asarray(np.sqrt(self._squares / self.count))
+
+
+class Quantiles:
+    """Quantiles of numbers: exact for the first hundred thousand, of a regular sample beyond.
+
+    Attributes:
+        count: Numbers so far.
+        largest: The largest, exact; NaN without any.
+    """
+
+    def __init__(self) -> None:
+        self.count, self.largest = 0, float('nan')
+        self._kept: list[Array] = []
+        self._held, self._stride, self._offset = 0, 1, 0
+
+    def take(self, values: Array) -> None:
+        """Add numbers, any shape; those that are not finite do not count."""
+        values = np.asarray(values, dtype=float).ravel()
+        values = values[np.isfinite(values)]
+        if not len(values):
+            return
+        self.count += len(values)
+        self.largest = float(np.fmax(self.largest, values.max()))
+        chosen = values[self._offset :: self._stride]
+        self._offset = (self._offset - len(values)) % self._stride
+        self._kept.append(chosen)
+        self._held += len(chosen)
+        while self._held > _KEPT:
+            joined = np.concatenate(self._kept)[::2]
+            self._kept, self._held, self._stride = [joined], len(joined), 2 * self._stride
+
+    def at(self, share: float) -> float:
+        """Return the number that a share of them does not exceed; NaN without any."""
+        if not self._kept:
+            return float('nan')
+        kept = np.concatenate(self._kept)
+        nearest = round(share * (len(kept) - 1))  # numpy before 1.22 knows no such quantile
+        return float(np.partition(kept, nearest)[nearest])
+
+
+class Envelope:
+    """Long series as few points that keep every peak: smallest and largest of each block.
+
+    Args:
+        points: Blocks that are kept, at most twice so many; neighbours are merged beyond.
+    """
+
+    def __init__(self, points: int = 1000) -> None:
+        self._most, self._block = points, 1
+        self._widths: dict[str, int] = {}
+        self._time, self._rest_time = np.zeros(0), np.zeros(0)
+        self._low = self._high = self._rest = np.zeros((0, 0))
+
+    def take(self, time: Array, columns: Mapping[str, Array]) -> None:
+        """Add values of shape (N,) or (N, width) at times (N,), s; always of the same names."""
+        tables = [x.reshape(len(x), -1) for x in columns.values()]
+        values = np.hstack(tables)
+        if not self._widths:
+            widths = (table.shape[1] for table in tables)
+            self._widths = dict(zip(columns, widths, strict=True))
+            self._low = self._high = self._rest = values[:0]
+        time, values = np.append(self._rest_time, time), np.vstack([self._rest, values])
+        whole = len(time) // self._block * self._block
+        self._rest_time, self._rest = time[whole:], values[whole:]
+        low, high = _extremes(values[:whole], values[:whole], self._block)
+        self._time = np.append(self._time, time[: whole : self._block])
+        self._low, self._high = np.vstack([self._low, low]), np.vstack([self._high, high])
+        while len(self._time) > 2 * self._most:  # an odd block at the end counts as a whole one
+            self._low, self._high = _extremes(self._low, self._high, 2)
+            self._time, self._block = self._time[::2], 2 * self._block
+
+    def series(self) -> dict[str, Array]:
+        """Return 'time' (N,) and every series (N, width), new arrays; without rows only 'time'.
+
+        Two points a block, or all if they are few. A point without a finite value is NaN.
+        """
+        low, high = _extremes(self._rest, self._rest, max(1, len(self._rest)))
+        time = np.append(self._time, self._rest_time[:1])
+        table = low = np.vstack([self._low, low])
+        if self._block > 1:  # within a block the order of the two is not known
+            table = np.stack([low, np.vstack([self._high, high])], axis=1).reshape(
+                -1, low.shape[1]
+            )
+            time = np.repeat(time, 2)
+        ends = np.cumsum(list(self._widths.values()), dtype=int)[:-1]
+        parts = np.split(table, ends, axis=1) if self._widths else []
+        return {'time': time, **dict(zip(self._widths, parts, strict=True))}
+
+
+def _extremes(low: Array, high: Array, block: int) -> tuple[Array, Array]:
+    """Return smallest and largest finite values of blocks of rows; NaN where there is none."""
+    starts = np.arange(0, len(low), block)
+    if not len(starts):
+        return low, high
+    low, high = (np.where(np.isfinite(x), x, np.nan) for x in (low, high))
+    return np.fmin.reduceat(low, starts, axis=0), np.fmax.reduceat(high, starts, axis=0)
+
+
+class Thinned:
+    """Rows at regular intervals of a long series, at most twice a number of them.
+
+    Args:
+        width: Columns.
+        points: Rows that are kept at least, once there were so many.
+    """
+
+    def __init__(self, width: int, points: int = 1000) -> None:
+        self._most, self._every, self._count = points, 1, 0
+        self.time, self.values = np.zeros(0), np.zeros((0, width))
+
+    def take(self, time: Array, values: Array) -> None:
+        """Add values of shape (N, width) at times (N,), s."""
+        first = -self._count % self._every
+        self._count += len(time)
+        self.time = np.concatenate([self.time, time[first :: self._every]])
+        self.values = np.vstack([self.values, values[first :: self._every]])
+        while len(self.time) > 2 * self._most:
+            self.time, self.values, self._every = self.time[::2], self.values[::2], 2 * self._every

@@ -1,0 +1,241 @@
+# SPDX-License-Identifier: Apache-2.0
+r"""Efforts of a motion by the model, by origin, and what they leave of the measured ones.
+
+.. math:: \tau = \underbrace{M a}_{inertia} + \underbrace{c(q, v)}_{Coriolis} + g(q)
+          + J_a a + b\,v_f + \tau_c \tanh(v_f / v_s)
+
+The same for a recording of many instants and for the latest instant of a running robot.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from robot_dynamics_ros.dynamics.joint_terms import JointTerms
+from robot_dynamics_ros.dynamics.registry import make_formulation
+from robot_dynamics_ros.estimation.accumulate import ColumnTable
+from robot_dynamics_ros.model.robot_tree import RobotTree
+from robot_dynamics_ros.spatial.scalar import Array
+from robot_dynamics_ros.symbolic.kernel import compile_kernel
+
+#: The origins of an effort, in the order of the reports.
+ORIGINS = ('inertia', 'coriolis', 'gravity', 'armature', 'friction')
+SLOW = 5e-3  # rad/s or m/s, below which a joint with Coulomb friction may stick
+_SIGN_WIDTH = 1e-3  # rad/s or m/s
+STICKING = 'at rest with Coulomb friction'
+
+
+@dataclass(frozen=True, eq=False)
+class Instants(ColumnTable):
+    """Motions and efforts that belong together.
+
+    Attributes:
+        row: Index of the state to which each belongs, shape (M,), increasing.
+        q, v, a: Shape (M, n), rad or m, per s, per s^2.
+        v_friction: Velocity at which friction acts, shape (M, n).
+        sign: Of that velocity, smooth near 0, filtered like the efforts; shape (M, n).
+        effort: What acted, shape (M, n), N m or N; NaN where it is not known.
+    """
+
+    row: Array
+    q: Array
+    v: Array
+    a: Array
+    v_friction: Array
+    sign: Array
+    effort: Array
+
+    @classmethod
+    def one(cls, q: Array, v: Array, a: Array, v_friction: Array, effort: Array) -> Instants:
+        """Return a single instant of columns of shape (n,)."""
+        columns = (q, v, a, v_friction, smooth_sign(v_friction), effort)
+        return cls(np.zeros(1, dtype=int), *(column[np.newaxis] for column in columns))
+
+
+def smooth_sign(v: Array) -> Array:
+    """Return the sign of velocities as Coulomb friction has it, smooth near 0."""
+    return np.tanh(v / _SIGN_WIDTH)
+
+
+@dataclass(frozen=True, eq=False)
+class Explanation:
+    """What the model says of instants.
+
+    Attributes:
+        parts: Efforts by origin, each of shape (M, n), N m or N.
+        effort: Their sum.
+        residual: Measured effort less the model's; NaN where none was measured.
+        excluded: By reason, which efforts the motion alone does not explain, shape (M, n).
+        coulomb: Levels of Coulomb friction, shape (n,), N m or N.
+    """
+
+    parts: dict[str, Array]
+    effort: Array
+    residual: Array
+    excluded: dict[str, Array]
+    coulomb: Array
+
+    @property
+    def good(self) -> Array:
+        """Which efforts the motion alone explains, shape (M, n)."""
+        return ~np.any(list(self.excluded.values()), axis=0)
+
+    @property
+    def rigid(self) -> Array:
+        """The efforts without those of the drives, shape (M, n)."""
+        return self.parts['inertia'] + self.parts['coriolis'] + self.parts['gravity']
+
+    @property
+    def excess(self) -> Array:
+        """What is beyond the Coulomb friction of joints that may stick, shape (M, n).
+
+        NaN for other joints, and where another reason may hold the joint as well.
+        """
+        others = [which for why, which in self.excluded.items() if why != STICKING]
+        sticking = self.excluded[STICKING] & ~np.any(others, axis=0)
+        free = self.residual + self.parts['friction']
+        beyond = free - np.clip(free, -self.coulomb, self.coulomb)
+        return np.where(sticking, beyond, np.nan)
+
+
+class EffortModel:
+    """Explains efforts by a formulation of the dynamics.
+
+    Args:
+        tree: The robot.
+        formulation: Name of the formulation.
+        friction: Whether the description's friction and armature belong to the model.
+
+    Raises:
+        UnknownNameError: There is no such formulation.
+    """
+
+    def __init__(
+        self, tree: RobotTree, formulation: str = 'newton_euler', *, friction: bool = True
+    ) -> None:
+        self.tree, self.formulation = tree, formulation
+        self._terms = JointTerms.of(tree, friction=friction, armature=friction)
+        outputs = ('inverse_dynamics', 'bias_forces', 'gravity_forces', 'energies')
+        self._kernels = compile_kernel(tree, formulation, outputs)
+        self._pull = [
+            compile_kernel(tree.with_gravity(unit), formulation, ('gravity_forces',))
+            for unit in np.eye(3)
+        ]
+
+    def explain(self, instants: Instants) -> Explanation:
+        """Return the efforts of instants by origin, and what they leave unexplained."""
+        q, v, a = (np.ascontiguousarray(x) for x in (instants.q, instants.v, instants.a))
+        rigid = self._kernels.batch('inverse_dynamics', q, v, a)
+        bias = self._kernels.batch('bias_forces', q, v)
+        gravity = self._kernels.batch('gravity_forces', q)
+        terms = self._terms
+        friction = terms.damping * instants.v_friction + terms.coulomb_friction * instants.sign
+        drives = terms.armature * a, friction
+        parts = (rigid - bias, bias - gravity, gravity, *drives)
+        effort = rigid + drives[0] + drives[1]
+        return Explanation(
+            dict(zip(ORIGINS, parts, strict=True)),
+            effort,
+            instants.effort - effort,
+            self._excluded(instants),
+            self._terms.coulomb_friction,
+        )
+
+    def _excluded(self, instants: Instants) -> dict[str, Array]:
+        """Return by reason what the motion does not tell, such as the force of a joint limit."""
+        tree, q, tau = self.tree, instants.q, instants.effort
+        slow = np.abs(instants.v_friction) < SLOW
+        return {
+            'no effort': ~np.isfinite(tau),
+            'at a joint limit': (q <= tree.position_lower) | (q >= tree.position_upper),
+            STICKING: slow & (self._terms.coulomb_friction > 0.0),
+            'beyond the effort limit': np.abs(tau) > tree.effort_limit * (1.0 + 1e-9),
+        }
+
+    def energy(self, q: Array, v: Array) -> Array:
+        """Return kinetic energy (with armature) and potential energy, shape (N, 2), J."""
+        energy = np.array(self._kernels.batch('energies', q, v))
+        energy[:, 0] += 0.5 * np.square(v) @ self._terms.armature
+        return energy
+
+    def friction(self, v: Array) -> Array:
+        """Return the friction that the description gives, shape (N, n), N m or N."""
+        return self._terms.friction(v)
+
+    def pull(self, q: Array) -> Array:
+        """Return the gravity forces by 1 m/s^2 along x, y and z, shape (N, n, 3)."""
+        q = np.ascontiguousarray(q)
+        columns = [kernels.batch('gravity_forces', q) for kernels in self._pull]
+        return np.stack(columns, axis=-1)
+
+    def load(self, instants: Instants, frame: str) -> Array:
+        r"""Return the efforts by a load of small size, for each of its parameters.
+
+        .. math:: \tau_m = J_v^T (a_F - g), \quad \tau_{mc_i} = J_v^T (\alpha\times e_i
+                  + \omega\times(\omega\times e_i)) + J_\omega^T (e_i \times (a_F - g))
+
+        Args:
+            instants: The motion.
+            frame: Name of the frame F that carries it, with axes :math:`e_i`.
+
+        Returns:
+            By 1 kg, and by 1 kg m of mass times centre along the frame's axes; shape (M, n, 4).
+        """
+        kernels = compile_kernel(self.tree, outputs=('frame_motion',), frame=frame)
+        q, v = (np.ascontiguousarray(x) for x in (instants.q, instants.v))
+        R, _, J, drift = kernels.batch('frame_motion', q, v)
+        twist = np.einsum('mij,mj->mi', J, v)
+        acceleration = np.einsum('mij,mj->mi', J, instants.a) + drift
+        felt, turn, spin = (
+            acceleration[:, :3] - self.tree.gravity,
+            acceleration[:, 3:],
+            twist[:, 3:],
+        )
+        columns = [np.einsum('mij,mi->mj', J[:, :3], felt)]
+        for axis in np.moveaxis(R, 2, 0):
+            force = np.cross(turn, axis) + np.cross(spin, np.cross(spin, axis))
+            wrench = np.hstack([force, np.cross(axis, felt)])
+            columns.append(np.einsum('mij,mi->mj', J, wrench))
+        return np.stack(columns, axis=-1)
+
+
+class FormulationCheck:
+    """Compares the rigid-body efforts of a formulation with those of another.
+
+    Attributes:
+        name: The other formulation.
+        count: Instants that were compared.
+
+    Args:
+        tree: The robot.
+        name: The other formulation.
+
+    Raises:
+        UnknownNameError: There is no such formulation.
+        MissingDependencyError: It needs a library that is not installed.
+    """
+
+    def __init__(self, tree: RobotTree, name: str) -> None:
+        self.name, self._formulation = name, make_formulation(name, tree)
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget what was compared."""
+        n, self.count = self._formulation.tree.n, 0
+        self.largest, self._size = np.zeros(n), 0.0
+
+    def take(self, instants: Instants, rigid: Array) -> Array:
+        """Compare instants; return the other's rigid-body efforts, shape (M, n), N m or N."""
+        rows = zip(instants.q, instants.v, instants.a, strict=True)
+        other = np.array([self._formulation.inverse_dynamics(*row) for row in rows])
+        self.count += len(other)
+        self.largest = np.maximum(self.largest, np.abs(other - rigid).max(axis=0))
+        self._size = max(self._size, float(np.abs(other).max()))
+        return other
+
+    @property
+    def relative(self) -> float:
+        """Largest difference relative to the largest effort; NaN without any."""
+        return float(self.largest.max()) / max(self._size, 1e-6) if self.count else float('nan')

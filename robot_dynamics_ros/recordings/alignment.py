@@ -1,0 +1,240 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The shift in time by which two recordings of the same motion lie upon each other.
+
+The velocities of all joints are correlated over all shifts, coarsely; from the best one on, the
+shift is refined until the positions differ least: to first order a shift d changes them by the
+velocity times d, which makes d a least-squares quotient.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from robot_dynamics_ros.errors import ConfigurationError, RecordingError
+from robot_dynamics_ros.recordings.recording import NANO, Recording
+from robot_dynamics_ros.spatial.scalar import Array
+
+#: Ways to align; a number of seconds is one as well.
+METHODS = ('motion', 'start', 'stamps')
+_COARSE_S = 0.005  # step of the correlation
+_REFINEMENTS = 20
+_FINEST_S = 1e-12
+_SNAP = 0.02  # of a period: a shift so near to a whole number of periods is one
+_STARTED = 0.02  # of the lower of both peak speeds: the motion has begun
+_FEWEST = 8
+
+
+@dataclass(frozen=True)
+class Alignment:
+    """A shift, and how well the runs agree under it.
+
+    Attributes:
+        shift: What is added to the time of the first run to get that of the second, s.
+        correlation: Of the velocities under it, -1 to 1; NaN without motion.
+        method: How it was found, in words.
+        interpolated: Whether the second run has to be interpolated between its states.
+    """
+
+    shift: float
+    correlation: float
+    method: str
+    interpolated: bool
+
+
+def align(first: Recording, second: Recording, method: str = 'motion') -> Alignment:
+    """Find the shift between two recordings with the same joints.
+
+    Args:
+        first: One run.
+        second: The other.
+        method: One of ``METHODS``, or seconds: 'motion' compares the whole motion, 'start' its
+            begin, 'stamps' takes the times as they are.
+
+    Raises:
+        ConfigurationError: There is no such method.
+        RecordingError: A run is too short, or the runs do not overlap.
+    """
+    for run in (first, second):
+        if len(run.time) < _FEWEST:
+            raise RecordingError('a run', f'has {len(run.time)} states', 'record for longer')
+    one, other = _course(first, second)
+    moving = one.moves and other.moves
+    if method not in METHODS:
+        shift, how = _seconds(method), 'as given'
+    elif method == 'stamps':
+        shift, how = 0.0, 'times as they are'
+    elif method == 'start' or not moving:
+        level = _STARTED * min(float(np.abs(course.v).max()) for course in (one, other))
+        shift = _start(other, level) - _start(one, level)
+        how = 'start of motion' if moving else 'first states, nothing moves'
+    else:
+        shift, how = _refined(one, other, _coarse(one, other)), 'whole motion'
+    period = _period(second)
+    steps = (shift + first.time[0] - second.time[0]) / period
+    near = abs(steps - round(steps)) <= _SNAP and _even(first) and _even(second)
+    near = near and abs(_period(first) - period) < 1e-6 * period
+    if near and method != 'stamps':
+        shift = round(steps) * period + float(second.time[0] - first.time[0])
+    overlap = min(first.time[-1], second.time[-1] - shift) - max(
+        first.time[0], second.time[0] - shift
+    )
+    if overlap < _FEWEST * period:
+        raise RecordingError(
+            'the runs', f'do not overlap under a shift of {shift:.6g} s', 'choose --align'
+        )
+    return Alignment(shift, _correlation(one, other, shift), how, not near)
+
+
+def at_times(run: Recording, time: Array, *, interpolated: bool) -> Recording:
+    """Return a recording at other times, s, which must lie within its own.
+
+    Args:
+        run: The recording.
+        time: The times, shape (N,).
+        interpolated: Whether to interpolate (positions by cubics with the velocities, velocities
+            and references along lines, efforts held), or to take the nearest states.
+    """
+    if not interpolated:
+        nearest = np.clip(np.searchsorted(run.time, time), 1, len(run.time) - 1)
+        nearest -= time - run.time[nearest - 1] < run.time[nearest] - time
+        return run.rows(nearest)
+    before = np.clip(np.searchsorted(run.time, time, side='right') - 1, 0, len(run.time) - 2)
+    h = run.time[before + 1] - run.time[before]
+    s = ((time - run.time[before]) / h)[:, np.newaxis]
+    q0, q1 = run.position[before], run.position[before + 1]
+    v0, v1 = (h[:, np.newaxis] * run.velocity[before + k] for k in (0, 1))
+    position = (
+        q0 * (1 + 2 * s) * (1 - s) ** 2
+        + q1 * s * s * (3 - 2 * s)
+        + v0 * s * (1 - s) ** 2
+        + v1 * s * s * (s - 1)
+    )
+
+    def line(values: Array) -> Array:
+        return np.asarray(values[before] + s * (values[before + 1] - values[before]))
+
+    return replace(
+        run.rows(before),  # efforts are held
+        time=time,
+        stamp_ns=np.rint(time * NANO).astype(np.int64),
+        position=position,
+        velocity=line(run.velocity),
+        reference_position=line(run.reference_position),
+        reference_velocity=line(run.reference_velocity),
+        measured_effort=line(run.measured_effort),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class AlignedMotion:
+    """Times (N,) and positions and velocities (N, n) by which runs are compared."""
+
+    time: Array
+    q: Array
+    v: Array
+
+    @property
+    def moves(self) -> bool:
+        """Whether a position changes."""
+        return bool(np.ptp(self.q, axis=0).max() > 1e-9)
+
+    def at(self, time: Array, values: Array) -> Array:
+        """Return values of each time (N, n) at other times, along lines."""
+        return np.column_stack([np.interp(time, self.time, column) for column in values.T])
+
+    def overlap(self, time: Array) -> Array:
+        """Return which of some times lie within its own."""
+        return np.asarray((time >= self.time[0]) & (time <= self.time[-1]))
+
+
+def _course(first: Recording, second: Recording) -> tuple[AlignedMotion, AlignedMotion]:
+    """Return the references where both runs have moving ones, else the measured motion."""
+    courses = []
+    for run in (first, second):
+        known = np.asarray(np.isfinite(run.reference_position).all(axis=1))
+        q, v = run.reference_position[known], run.reference_velocity[known]
+        courses.append(AlignedMotion(run.time[known], q, v))
+    if all(len(course.time) >= _FEWEST and course.moves for course in courses):
+        return courses[0], courses[1]
+    one, other = (AlignedMotion(run.time, run.position, run.velocity) for run in (first, second))
+    return one, other
+
+
+def _period(run: Recording) -> float:
+    return float(np.median(np.diff(run.stamp_ns))) / NANO
+
+
+def _even(run: Recording) -> bool:
+    steps = np.diff(run.stamp_ns)
+    return bool((np.abs(steps - np.median(steps)) <= 0.01 * np.median(steps)).all())
+
+
+def _seconds(text: str) -> float:
+    try:
+        shift = float(text)
+    except ValueError:
+        shift = math.nan
+    if not math.isfinite(shift):
+        raise ConfigurationError(
+            f'alignment {text!r}', 'is no way to align', f'{", ".join(METHODS)}, or seconds'
+        )
+    return shift
+
+
+def _start(course: AlignedMotion, level: float) -> float:
+    """Return when a joint first is faster than a level, or the first time if none ever is."""
+    moving = np.abs(course.v).max(axis=1) > level
+    return float(course.time[int(moving.argmax())]) if moving.any() else float(course.time[0])
+
+
+def _grid(course: AlignedMotion) -> tuple[Array, Array]:
+    """Return even times and the velocities there, each joint by its own size."""
+    time = np.arange(course.time[0], course.time[-1], _COARSE_S)
+    v = course.at(time, course.v)
+    size = np.sqrt(np.square(v).mean(axis=0))
+    return time, v / np.where(size > 0.0, size, 1.0)
+
+
+def _coarse(one: AlignedMotion, other: AlignedMotion) -> float:
+    """Return the shift of the largest correlation, on the grid."""
+    from scipy.signal import fftconvolve
+
+    t_one, v_one = _grid(one)
+    t_other, v_other = _grid(other)
+    total = np.zeros(len(t_one) + len(t_other) - 1)
+    for a, b in zip(v_one.T, v_other.T, strict=True):
+        total += fftconvolve(b, a[::-1])
+    lag = (int(total.argmax()) - (len(t_one) - 1)) * _COARSE_S
+    return lag + float(t_other[0] - t_one[0])
+
+
+def _refined(one: AlignedMotion, other: AlignedMotion, shift: float) -> float:
+    """Return the shift under which the positions differ least."""
+    size = np.sqrt(np.square(one.v).mean(axis=0))
+    weight = 1.0 / np.where(size > 0.0, size, np.inf)
+    for _ in range(_REFINEMENTS):
+        inside = other.overlap(one.time + shift)
+        time = one.time[inside] + shift
+        q, v = other.at(time, other.q), other.at(time, other.v)
+        below = float((weight * v * weight * v).sum())
+        if not below > 0.0:
+            break
+        step = float((weight * (one.q[inside] - q) * weight * v).sum()) / below
+        shift += float(np.clip(step, -_COARSE_S, _COARSE_S))
+        if abs(step) < _FINEST_S:
+            break
+    return shift
+
+
+def _correlation(one: AlignedMotion, other: AlignedMotion, shift: float) -> float:
+    time = one.time + shift
+    inside = other.overlap(time)
+    a, b = one.v[inside], other.at(time[inside], other.v)
+    size = np.sqrt(np.square(a).sum(axis=0) * np.square(b).sum(axis=0))
+    moving = size > 0.0
+    if not moving.any():
+        return float('nan')
+    return float(((a * b).sum(axis=0)[moving] / size[moving]).mean())

@@ -1,0 +1,241 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Two runs of the same program, compared where they overlap, and their report."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from robot_dynamics_ros.estimation.accumulate import Envelope, Spread
+from robot_dynamics_ros.model.robot_tree import RobotTree
+from robot_dynamics_ros.recordings.alignment import Alignment, align, at_times
+from robot_dynamics_ros.recordings.metrics.metric import MetricRemark
+from robot_dynamics_ros.recordings.metrics.tracking import Tracking, tool_path
+from robot_dynamics_ros.recordings.recording import Recording
+from robot_dynamics_ros.recordings.report.toolkit import (
+    COLOURS,
+    GREY,
+    PlotLine,
+    Report,
+    ReportTable,
+    joint_titles,
+    joint_units,
+    panels,
+    paths,
+    quantity,
+)
+from robot_dynamics_ros.spatial.scalar import Array
+
+_FIRST, _SECOND, _APART = COLOURS[0], COLOURS[1], COLOURS[3]
+_ALIKE = 0.9  # correlation
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """Both runs at the same instants of the program.
+
+    Attributes:
+        alignment: How they were brought together.
+        first, second: The runs, row by row at the same instant; times are those of the first.
+        first_tool, second_tool: Points of the tool, shape (N, 3), m.
+        figures: Errors, differences and efforts by joint, as plain numbers.
+    """
+
+    alignment: Alignment
+    first: Recording
+    second: Recording
+    first_tool: Array
+    second_tool: Array
+    figures: dict[str, Any]
+
+
+def compare_runs(
+    first: Recording, second: Recording, tree: RobotTree, frame: str, method: str = 'motion'
+) -> Comparison:
+    """Compare two runs.
+
+    Args:
+        first: One run.
+        second: The other.
+        tree: The robot, whose joints both must name.
+        frame: The tool frame.
+        method: How to align, see ``alignment.align``.
+
+    Raises:
+        UnknownNameError: A joint was not recorded.
+        RecordingError: The runs are too short or do not overlap.
+    """
+    one, other = (run.of_joints(tree.joint_names) for run in (first, second))
+    alignment = align(one, other, method)
+    inside = one.time + alignment.shift >= other.time[0] - 1e-9
+    inside &= one.time + alignment.shift <= other.time[-1] + 1e-9
+    one = one.rows(inside)
+    other = at_times(other, one.time + alignment.shift, interpolated=alignment.interpolated)
+    tools = [tool_path(tree, run.position, frame) for run in (one, other)]
+    figures: dict[str, Any] = {
+        'joints': list(tree.joint_names),
+        'alignment': {
+            'shift_s': alignment.shift,
+            'correlation': alignment.correlation,
+            'method': alignment.method,
+            'interpolated': alignment.interpolated,
+        },
+        'overlap_s': float(one.time[-1] - one.time[0]),
+        'states': len(one.time),
+        'first': _run_figures(one, tree, frame),
+        'second': _run_figures(other, tree, frame),
+        'difference': _difference(one, other, tools),
+    }
+    errors = [np.array(figures[name]['rms_error']) for name in ('first', 'second')]
+    ratio = errors[1] / np.where(errors[0] > 0.0, errors[0], np.nan)
+    figures['error_ratio'] = ratio.tolist()
+    return Comparison(alignment, one, other, tools[0], tools[1], figures)
+
+
+def _run_figures(run: Recording, tree: RobotTree, frame: str) -> dict[str, Any]:
+    """Return errors and efforts of one run; NaN where it has no reference."""
+    tracking, effort = Tracking(tree, frame), Spread(tree.n)
+    tracking.add(run)
+    effort.take(run.time, run.effort)
+    unknown, nothing = float('nan'), [float('nan')] * tree.n
+    errors = tracking.figures()
+    return {
+        'rms_error': errors.get('rms_error', nothing),
+        'peak_error': errors.get('peak_error', nothing),
+        'tool_rms_mm': errors.get('tool_rms_mm', unknown),
+        'tool_peak_mm': errors.get('tool_peak_mm', unknown),
+        'rms_effort': effort.rms.tolist(),
+        'peak_effort': effort.peak.tolist(),
+    }
+
+
+def _difference(one: Recording, other: Recording, tools: Sequence[Array]) -> dict[str, Any]:
+    """Return how far two runs are apart."""
+    n = len(one.joints)
+    position, apart, effort = Spread(n), Spread(1), Spread(n)
+    position.take(one.time, other.position - one.position)
+    apart.take(one.time, np.linalg.norm(tools[1] - tools[0], axis=1)[:, np.newaxis])
+    effort.take(one.time, other.effort - one.effort)
+    return {
+        'rms_position': position.rms.tolist(),
+        'peak_position': position.peak.tolist(),
+        'peak_position_at': position.peak_time.tolist(),
+        'tool_rms_mm': 1e3 * float(apart.rms[0]),
+        'tool_peak_mm': 1e3 * float(apart.peak[0]),
+        'rms_effort': effort.rms.tolist(),
+        'peak_effort': effort.peak.tolist(),
+    }
+
+
+# Report -----------------------------------------------------------------------------------------
+
+
+def comparison_report(
+    names: Sequence[str], tree: RobotTree, comparison: Comparison, notes: Sequence[str] = ()
+) -> Report:
+    """Return the report of two runs, without figures.
+
+    Args:
+        names: Of both runs.
+        tree: The robot.
+        comparison: The runs.
+        notes: What was unusual in the bags.
+    """
+    alignment, figures = comparison.alignment, comparison.figures
+    how = 'interpolated between its states' if alignment.interpolated else 'at its own states'
+    lead = (
+        f'{names[0]} and {names[1]}, {figures["overlap_s"]:.4g} s in common, {figures["states"]} '
+        f'states; second shifted by {alignment.shift:.6g} s ({alignment.method}) and taken {how}.'
+    )
+    findings = []
+    if not alignment.correlation >= _ALIKE:
+        text = 'the motions are hardly alike: is it the same program?'
+        findings.append(MetricRemark('look', text))
+    title = f'{names[0]} against {names[1]}'
+    table = _table(tree, names, figures)
+    return Report(title, lead, findings, _tiles(comparison), [table], notes)
+
+
+def comparison_figures(
+    names: Sequence[str], tree: RobotTree, comparison: Comparison
+) -> list[tuple[str, Any]]:
+    """Return headings and plotly figures.
+
+    Raises:
+        MissingDependencyError: The plot library is not installed.
+    """
+    one, other = comparison.first, comparison.second
+    envelope = Envelope()
+    columns = {
+        'reference': one.reference_position,
+        'apart': 1e3 * (other.position - one.position),
+    }
+    for name, run in (('first', one), ('second', other)):
+        columns[f'{name} q'] = run.position
+        columns[f'{name} error'] = 1e3 * (run.reference_position - run.position)
+        columns[f'{name} effort'] = run.effort
+    envelope.take(one.time, columns)
+    series = envelope.series()
+
+    def joints(lines: list[PlotLine], revolute: str, prismatic: str) -> Any:
+        return panels(series['time'], joint_titles(tree, revolute, prismatic), lines)
+
+    def both(key: str) -> list[PlotLine]:
+        return [
+            PlotLine(series[f'first {key}'], names[0], _FIRST, 2.5),
+            PlotLine(series[f'second {key}'], names[1], _SECOND),
+        ]
+
+    tools = comparison.first_tool, comparison.second_tool
+    distance = 1e3 * np.linalg.norm(tools[1] - tools[0], axis=1)
+    lines = list(zip(tools, names, strict=True))
+    reference = PlotLine(series['reference'], 'reference', GREY, 5.0)
+    apart = PlotLine(series['apart'], 'difference', _APART)
+    return [
+        ('Tool paths', paths(lines, one.time, distance, (_FIRST, _SECOND, _APART))),
+        ('Joint positions', joints([reference, *both('q')], 'rad', 'm')),
+        ('Tracking error, reference − measured', joints(both('error'), 'mrad', 'mm')),
+        ('Difference of the positions, second − first', joints([apart], 'mrad', 'mm')),
+        ('Effort', joints(both('effort'), 'N m', 'N')),
+    ]
+
+
+def _tiles(comparison: Comparison) -> list[tuple[str, str]]:
+    figures = comparison.figures
+    apart = figures['difference']
+    tools = f'{figures["first"]["tool_rms_mm"]:.4g}, {figures["second"]["tool_rms_mm"]:.4g} mm'
+    found = [
+        (tools, 'tool error of either run, RMS'),
+        (f'{apart["tool_rms_mm"]:.4g} mm', 'between the tools, RMS'),
+        (f'{apart["tool_peak_mm"]:.4g} mm', 'between the tools, peak'),
+        (f'{comparison.alignment.shift:.6g} s', 'shift in time'),
+        (f'{comparison.alignment.correlation:.4f}', 'correlation of the motions'),
+    ]
+    ratio = np.fmax.reduce(figures['error_ratio'])
+    if np.isfinite(ratio):
+        found.append((f'{ratio:.3g} ×', 'error of the second by the first, worst joint'))
+    return found
+
+
+def _table(tree: RobotTree, names: Sequence[str], figures: dict[str, Any]) -> ReportTable:
+    head = (
+        'joint', f'RMS error, {names[0]}', f'RMS error, {names[1]}', 'second by first',
+        'RMS difference of position', f'RMS effort, {names[0]}', f'RMS effort, {names[1]}',
+        'RMS difference of effort',
+    )  # fmt: skip
+    lengths, forces = joint_units(tree, 'rad', 'm'), joint_units(tree, 'N m', 'N')
+    first, second, apart = (figures[name] for name in ('first', 'second', 'difference'))
+    columns = (
+        (first['rms_error'], lengths),
+        (second['rms_error'], lengths),
+        (figures['error_ratio'], [''] * tree.n),
+        (apart['rms_position'], lengths),
+        (first['rms_effort'], forces),
+        (second['rms_effort'], forces),
+        (apart['rms_effort'], forces),
+    )
+    cells = [list(map(quantity, values, units)) for values, units in columns]
+    return ReportTable(head, list(zip(figures['joints'], *cells, strict=True)))

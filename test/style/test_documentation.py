@@ -1,0 +1,209 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The pages: their commands are understood, their links lead somewhere, the site builds."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+import sys
+from html.parser import HTMLParser
+from importlib import import_module
+from pathlib import Path
+from types import SimpleNamespace
+from urllib.parse import unquote, urlsplit
+
+import pytest
+
+from benchmark.__main__ import BENCHMARKS
+from robot_dynamics_ros.__main__ import COMMANDS, NODE_COMMANDS, main
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = [ROOT / 'README.md', ROOT / 'CONTRIBUTING.md', *sorted((ROOT / 'docs').glob('*.md'))]
+OF_ROS = ('ros2', 'sudo', 'rosdep', 'colcon', 'cd')
+OURS = ('python', 'make', 'robot-dynamics')
+# Commands that the documentation may show because they are run here, at once and as they stand.
+AT_ONCE = (
+    'check_model four_dof limits_profile:=wide',
+    'design_gains scara --program scara_circle',
+)
+
+
+def console_blocks(text: str) -> list[tuple[str, list[str]]]:
+    """Return heads and command lines of the blocks that show a console.
+
+    Where lines begin with a prompt, the others are what the commands print.
+    """
+    found = re.findall(r'^```(console[^\n]*)\n(.*?)^```', text, re.MULTILINE | re.DOTALL)
+    blocks = [(head, body.splitlines()) for head, body in found]
+    prompts = [[line for line in lines if line.startswith('$ ')] for _, lines in blocks]
+    return [(head, own or lines) for (head, lines), own in zip(blocks, prompts, strict=True)]
+
+
+def words_of(line: str) -> list[str]:
+    """Return the words of a command line, without variables before it and what is optional."""
+    line = re.sub(r'\s#.*|\[[^\]"]*[A-Z|]*\]\.*(?!")', '', line.removeprefix('$ '))
+    words = shlex.split(line.replace('...', '').replace('…', ''))
+    while words and (re.match(r'\w+=', words[0]) or words[0] == 'chrt'):
+        words = words[3 if words[0] == 'chrt' else 1 :]
+    return words
+
+
+def documented() -> list[tuple[str, str]]:
+    """Return every command line of ours with the name of its page."""
+    found = []
+    for page in PAGES:
+        text = page.read_text(encoding='utf-8')
+        lines = [line for _, block in console_blocks(text) for line in block]
+        lines += re.findall(r'`((?:chrt|python -m|make|robot-dynamics) [^`\n]*)`', text)
+        found += [(page.name, line) for line in lines if words_of(line)[:1] in [[w] for w in OURS]]
+    return found
+
+
+@pytest.mark.parametrize(('page', 'line'), documented())
+def test_a_documented_command_is_understood(page, line, monkeypatch):
+    program, *words = words_of(line)
+    if program == 'make':
+        targets = re.findall(r'^([\w-]+):', (ROOT / 'Makefile').read_text(), re.MULTILINE)
+        assert set(words) <= set(targets), f'{page}: {line}'
+    elif words[:2] == ['-m', 'benchmark']:
+        assert set(words[2:]) <= {*BENCHMARKS, 'list'}, f'{page}: {line}'
+    elif words[:1] == ['-m'] or program == 'robot-dynamics':
+        arguments = words[2:] if program == 'python' else words
+        assert arguments == [] or parsed(arguments, monkeypatch), f'{page}: {line}'
+    else:
+        assert (ROOT / words[0]).is_file(), f'{page}: {line}'
+
+
+def parsed(arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> bool:
+    """Return whether the command line is taken; what it would do is not done."""
+    if arguments == ['--help']:
+        return True
+    name = 'run_node' if arguments[0] in NODE_COMMANDS else arguments[0]
+    taken = []
+    for does in ('run', 'run_node'):
+        module = import_module(f'robot_dynamics_ros.cli.{name}')
+        if hasattr(module, does):
+            monkeypatch.setattr(module, does, lambda *given: taken.append(given) or 0)
+    return main(arguments) == 0 and len(taken) == 1
+
+
+@pytest.mark.parametrize('line', AT_ONCE)
+def test_a_documented_command_runs_as_it_stands(line, capsys):
+    assert any(line in shown for _, shown in documented())
+    assert main(line.split()) == 0
+    assert capsys.readouterr().out
+
+
+def test_every_command_is_run_by_a_test():
+    others = (path for path in (ROOT / 'test').rglob('*.py') if path != Path(__file__))
+    tests = '\n'.join(path.read_text(encoding='utf-8') for path in others)
+    names = [NODE_COMMANDS.get(name, name) for name in COMMANDS]
+    assert [name for name in names if not re.search(rf"'{name}'", tests)] == []
+
+
+def test_what_needs_ros_says_so():
+    unmarked = [
+        f'{page.name}: {line}'
+        for page in PAGES
+        for head, block in console_blocks(page.read_text(encoding='utf-8'))
+        for line in block
+        if line.startswith(OF_ROS) and 'title="needs ROS"' not in head
+    ]
+    assert unmarked == []
+
+
+def test_console_blocks_are_fenced():
+    """Indented ones would escape these tests."""
+    indented = [
+        f'{page.name}: {line}'
+        for page in PAGES
+        for line in re.sub(r'^```.*?^```', '', page.read_text(), flags=re.M | re.S).splitlines()
+        if re.match(r' {4}(?:\$ )?(?:python|make|ros2|sudo|colcon)\b', line)
+    ]
+    assert indented == []
+
+
+def test_the_readme_is_short():
+    assert len((ROOT / 'README.md').read_text(encoding='utf-8').splitlines()) <= 120
+
+
+def test_links_between_sources_lead_to_files():
+    """As a reader of the repository follows them; `extending.md` and such exist in the site."""
+    made = {'commands.md', 'modes.md', 'notation.md', 'parameters.md', 'topics.md'}
+    missing = []
+    for page in PAGES:
+        for link in re.findall(r'\]\(([^)\s]+)\)', page.read_text(encoding='utf-8')):
+            path = unquote(urlsplit(link).path)
+            if urlsplit(link).scheme or not path or path in made or path.startswith('pictures/'):
+                continue
+            if not (page.parent / path).exists():
+                missing.append(f'{page.name}: {link}')
+    assert missing == []
+
+
+class Links(HTMLParser):
+    """Collects the targets and the anchors of a page, and what a browser would load for it."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.targets: list[str] = []
+        self.loaded: list[str] = []
+        self.anchors: set[str] = set()
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        """Note one element."""
+        of = dict(attrs)
+        self.anchors |= {of[key] for key in ('id', 'name') if of.get(key)}
+        if tag == 'a' and of.get('href'):
+            self.targets.append(of['href'])
+        elif of.get('src') or (tag == 'link' and of.get('href')):
+            self.loaded.append(of.get('src') or of['href'])
+
+
+@pytest.fixture(scope='module')
+def site(tmp_path_factory):
+    folder = tmp_path_factory.mktemp('site')
+    command = (sys.executable, '-m', 'mkdocs', 'build', '--strict', '--site-dir', str(folder))
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    pages = {path: Links(path.read_text(encoding='utf-8')) for path in folder.rglob('*.html')}
+    return SimpleNamespace(folder=folder, pages=pages)
+
+
+@pytest.mark.slow
+def test_the_site_has_no_dead_link(site):
+    dead = []
+    for page, links in site.pages.items():
+        for target in [*links.targets, *links.loaded]:
+            parts = urlsplit(target)
+            if parts.scheme or parts.netloc or page.name == '404.html':
+                continue
+            file = (page.parent / unquote(parts.path)).resolve() if parts.path else page
+            if file.is_dir():
+                file /= 'index.html'
+            anchors = site.pages[file].anchors if file in site.pages else set()
+            if not file.is_file() or (parts.fragment and unquote(parts.fragment) not in anchors):
+                dead.append(f'{page.name}: {target}')
+    assert dead == []
+
+
+@pytest.mark.slow
+def test_the_site_needs_no_network_to_be_read(site):
+    loaded = {target for links in site.pages.values() for target in links.loaded}
+    assert [target for target in loaded if urlsplit(target).netloc] == []
+
+
+@pytest.mark.slow
+def test_the_site_shows_what_is_derived_from_the_code(site):
+    def text(name: str) -> str:
+        return (site.folder / name).read_text(encoding='utf-8')
+
+    assert all(f'id="{name}"' in text('commands.html') for name in COMMANDS)
+    assert 'natural_frequency' in text('parameters.html')
+    assert 'effort_controller/commands' in text('topics.html')
+    assert 'Equation of motion' in text('notation.html')
+    assert '<svg' in text('pictures/rooms.svg')
+    assert '<math' in text('papers.html')
+    assert 'class="arithmatex"' not in text('papers.html') + text('api.html')

@@ -1,0 +1,332 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Generated C: silent under strict compilers and sanitizers, equal to kernels and reference."""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import shutil
+import subprocess
+from functools import cache
+
+import numpy as np
+import pytest
+from generated_c import SANITIZED, WARNINGS, call, largest_term, library, run
+from samples import sample, world_files
+
+from robot_dynamics_ros.__main__ import main
+from robot_dynamics_ros.description.shipped import shipped_mechanism
+from robot_dynamics_ros.errors import MechanismError, ParameterError, UnknownNameError
+from robot_dynamics_ros.model import load_mechanism, load_robot
+from robot_dynamics_ros.spatial.scalar import maximum, minimum, select
+from robot_dynamics_ros.symbolic.c_files import STATES
+from robot_dynamics_ros.symbolic.c_function import CFunction
+from robot_dynamics_ros.symbolic.c_source import c_source, robot_functions, write
+from robot_dynamics_ros.symbolic.kernel import compile_kernel
+from robot_dynamics_ros.symbolic.outputs import OUTPUTS
+from robot_dynamics_ros.symbolic.straight_line import trace_function
+
+COMPILERS = [
+    pytest.param(name, marks=pytest.mark.skipif(shutil.which(name) is None, reason=f'no {name}'))
+    for name in ('gcc', 'clang')
+]
+needs_gcc = COMPILERS[0].marks[0]
+
+CORE = ('inverse_dynamics', 'mass_matrix', 'bias_forces', 'gravity_forces')
+ALL = tuple(OUTPUTS)
+# What is written of each robot, and the frame. Large derivatives only cost compilers their time.
+ROBOTS = {
+    'scara': (ALL, 'tool'),
+    'four_dof': ((*CORE, 'frame_motion', 'derivatives'), 'tool'),
+    'branched': ((*CORE, 'energies'), 'right_hand'),
+    'parallelogram': ((*CORE, 'derivatives', 'regressor'), 'tool'),
+    'welding_arm': (CORE, 'tool'),
+    'ur10': ((*CORE, 'frame_pose', 'derivatives'), 'tool0'),
+    'panda': ((*CORE, 'frame_motion'), 'panda_rightfinger'),
+    'talos_left_arm': (CORE, 'gripper_left_base_link'),
+    'g1_left_arm': (CORE, 'left_rubber_hand'),
+    'g1': (('inverse_dynamics', 'gravity_forces'), ''),
+}
+# Files of the package example-robot-data: a follower (mimic joint), locked joints, 29 joints.
+G1 = 'g1_29dof_rev_1_0'
+EXAMPLES = {
+    'ur10': ('ur10_robot', {}),
+    'panda': ('panda', {}),
+    'talos_left_arm': ('talos_left_arm', {}),
+    'g1_left_arm': (G1, {'base': 'torso_link', 'tip': 'left_rubber_hand'}),
+    'g1': (G1, {}),
+}
+
+
+@cache
+def robot(name):
+    if name in ('parallelogram', 'welding_arm'):
+        return load_mechanism(*shipped_mechanism(name))
+    if name in EXAMPLES:
+        stem, chosen = EXAMPLES[name]
+        file = next(file for file in world_files() if file.stem == stem)
+        return load_robot(str(file.locate()), effort_limit=1.0, **chosen)
+    return sample(name).tree
+
+
+def formulation(name):
+    return 'kane' if name in ('parallelogram', 'welding_arm') else 'newton_euler'
+
+
+@cache
+def files(name):
+    outputs, frame = ROBOTS[name]
+    frames = (frame,) if frame else ()
+    return c_source(robot(name), outputs, frames=frames, formulation=formulation(name), name='arm')
+
+
+@pytest.mark.parametrize('compiler', COMPILERS)
+@pytest.mark.parametrize('name', ROBOTS)
+def test_strict_compilers_and_sanitizers_are_silent_and_the_self_test_passes(
+    name, compiler, tmp_path
+):
+    write(files(name), tmp_path)
+    flags = ['-std=c99', *SANITIZED]
+    assert run(compiler, *flags, 'arm.c', 'arm_test.c', '-o', 't', '-lm', cwd=tmp_path) == ''
+    said = run('./t', cwd=tmp_path).splitlines()
+    functions = robot_functions(robot(name), *functions_of(name))
+    assert [line.split()[0] for line in said] == [f.code.name for f in functions]
+    assert all(line.endswith(' ok') for line in said)
+
+
+def functions_of(name):
+    outputs, frame = ROBOTS[name]
+    return outputs, (frame,) if frame else (), formulation(name)
+
+
+@needs_gcc
+@pytest.mark.parametrize('name', ROBOTS)
+def test_c_equals_the_compiled_kernel(name, tmp_path, rng):
+    """Within 4 units in the last place of the largest term: both round, only one fuses."""
+    lib, n = library(files(name), tmp_path), robot(name).n
+    outputs, frames, formulation_name = functions_of(name)
+    functions = robot_functions(robot(name), outputs, frames, formulation_name)
+    names = list(outputs)
+    if frames and not any(OUTPUTS[output].of_frame for output in outputs):
+        names += ['frame_pose', 'frame_jacobian']
+    kernels = compile_kernel(robot(name), formulation_name, tuple(names), *frames)
+    for function, output in zip(functions, names, strict=True):
+        for scale in (1.0, 1e-310, 1e4):  # a usual state, denormals, thousands of turns
+            inputs = [scale * rng.uniform(-1, 1, n), *rng.normal(size=(2, n))]
+            inputs = inputs[: len(function.code.inputs)]
+            expected = [np.full(shape, 9.0) for _, shape, _ in function.code.results]
+            getattr(kernels, output)(*inputs, *expected)
+            named = dict(zip(function.code.inputs, inputs, strict=True))
+            allowed = 4 * math.ulp(largest_term(function.code, named))
+            for found, wanted in zip(call(lib, function, inputs), expected, strict=True):
+                assert np.max(np.abs(found - wanted)) <= allowed, (output, scale)
+
+
+@needs_gcc
+def test_every_output_is_passed_on_as_not_a_number_or_does_not_depend_on_the_input(tmp_path, rng):
+    lib, n = library(files('four_dof'), tmp_path), 4
+    for function in robot_functions(robot('four_dof'), *functions_of('four_dof')):
+        code = function.code
+        usual = [rng.normal(size=n) for _ in code.inputs]
+        for name, array in zip(code.inputs, usual, strict=True):
+            for i in range(n):
+                kept, array[i] = array[i], np.nan
+                found = np.concatenate([x.ravel() for x in call(lib, function, usual)])
+                array[i] = kept
+                depends = [reads(x, (name, i)) for _, _, flat in code.results for x in flat]
+                np.testing.assert_array_equal(np.isnan(found), depends)
+
+
+def reads(x, leaf):
+    """Return whether a result depends on an input element, given as name and index."""
+    waiting, seen = [x], set()
+    while waiting:
+        scalar = waiting.pop()
+        if getattr(scalar, 'operation', None) == 'input' and scalar.operands == leaf:
+            return True
+        if scalar not in seen and getattr(scalar, 'operation', 'input') != 'input':
+            seen.add(scalar)
+            waiting += [o for o in scalar.operands if hasattr(o, 'operation')]
+    return False
+
+
+@needs_gcc
+def test_results_may_share_memory_with_inputs(tmp_path, rng):
+    lib = library(files('scara'), tmp_path)
+    (function,) = robot_functions(robot('scara'), ('inverse_dynamics',))
+    inputs = list(rng.normal(size=(3, 4)))
+    (expected,) = call(lib, function, inputs)
+    pointers = [ctypes.c_void_p(x.ctypes.data) for x in (*inputs, inputs[0])]
+    lib.arm_inverse_dynamics(*pointers)
+    np.testing.assert_array_equal(inputs[0], expected)
+
+
+@needs_gcc
+def test_the_object_has_functions_alone_and_needs_libm_alone(tmp_path):
+    write(files('scara'), tmp_path)
+    run('gcc', '-std=c99', '-O2', '-c', 'arm.c', cwd=tmp_path)
+    symbols = [line.split()[-2:] for line in run('nm', 'arm.o', cwd=tmp_path).splitlines()]
+    assert {name for kind, name in symbols if kind == 'U'} <= {'sin', 'cos', 'sincos', 'sqrt'}
+    # No data: neither D nor B; constants of the code are in r.
+    assert {kind for kind, _ in symbols} <= {'T', 'U', 't', 'r'}
+
+
+@needs_gcc
+def test_a_wrong_number_fails_the_self_test(tmp_path):
+    texts = dict(files('scara'))
+    assert texts['arm.c'].count('0.325') > 3
+    texts['arm.c'] = texts['arm.c'].replace('0.325', '0.32500000001')
+    write(texts, tmp_path)
+    run('gcc', '-std=c99', 'arm.c', 'arm_test.c', '-o', 't', '-lm', cwd=tmp_path)
+    done = subprocess.run(['./t'], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert 'FAILED' in done.stdout
+    assert 'gravity_forces               0.00e+00 ok' in done.stdout
+
+
+@needs_gcc
+def test_a_result_that_is_no_number_fails_the_self_test(tmp_path):
+    texts = dict(files('scara'))
+    texts['arm.c'] = texts['arm.c'].replace('tau[2] = ', 'tau[2] = NAN + ')
+    write(texts, tmp_path)
+    run('gcc', '-std=c99', 'arm.c', 'arm_test.c', '-o', 't', '-lm', cwd=tmp_path)
+    done = subprocess.run(['./t'], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert done.stdout.startswith('inverse_dynamics             inf FAILED')
+
+
+def test_the_self_test_has_a_hundred_states_of_the_reference():
+    text = files('scara')['arm_test.c']
+    rows = text.split('inverse_dynamics_rows[STATES][16] = {\n')[1].split('};')[0].splitlines()
+    assert len(rows) == STATES == 100
+    state = np.array([float(x) for x in rows[-1].strip('{},').split(',')])
+    q, v, a, tau = state.reshape(4, 4)
+    np.testing.assert_allclose(tau[2], (1.15 + 0.72) * (a[2] - 9.81), rtol=1e-14)
+    assert np.all(np.abs(q) <= math.pi)
+    assert np.abs(v).max() > 0.0
+
+
+@pytest.mark.parametrize('compiler', [COMPILERS[0], COMPILERS[1]])
+def test_cpp_includes_the_header(compiler, tmp_path):
+    write(files('scara'), tmp_path)
+    (tmp_path / 'main.cpp').write_text(
+        '#include "arm.h"\n'
+        'static_assert(ARM_N == 4 && ARM_MASS_MATRIX_M_SIZE == 16, "sizes");\n'
+        'int main() { double q[ARM_N] = {}, g[ARM_N];\n'
+        '  arm_gravity_forces(q, g); return g[2] < -18.0 ? 0 : 1; }\n'
+    )
+    run(compiler, '-std=c99', '-c', 'arm.c', cwd=tmp_path)
+    cpp = {'gcc': 'g++', 'clang': 'clang++'}[compiler]
+    assert run(cpp, *WARNINGS, 'main.cpp', 'arm.o', '-o', 'm', '-lm', cwd=tmp_path) == ''
+    run('./m', cwd=tmp_path)
+
+
+@needs_gcc
+@pytest.mark.skipif(shutil.which('make') is None, reason='no make')
+def test_make_builds_the_library_and_runs_the_test(tmp_path):
+    folder = tmp_path / 'with a space'
+    write(files('scara'), folder)
+    assert 'inverse_dynamics' in run('make', 'test', cwd=folder)
+    assert (folder / 'libarm.a').exists()
+    run('make', 'clean', cwd=folder)
+    assert sorted(file.name for file in folder.iterdir()) == sorted(files('scara'))
+
+
+@needs_gcc
+@pytest.mark.skipif(shutil.which('cmake') is None, reason='no cmake')
+def test_cmake_builds_the_target_for_a_library_of_ones_own(tmp_path):
+    write(files('scara'), tmp_path / 'arm')
+    (tmp_path / 'user.c').write_text(
+        '#include "arm.h"\nvoid f(double *g);\n'
+        'void f(double *g) { double q[ARM_N] = {0}; arm_gravity_forces(q, g); }\n'
+    )
+    (tmp_path / 'CMakeLists.txt').write_text(
+        'cmake_minimum_required(VERSION 3.16)\nproject(user LANGUAGES C)\n'
+        'add_subdirectory(arm)\nadd_library(user SHARED user.c)\n'
+        'target_link_libraries(user PRIVATE arm)\n'
+    )
+    run('cmake', '-S', '.', '-B', 'build', cwd=tmp_path)
+    run('cmake', '--build', 'build', cwd=tmp_path)
+    run('./build/arm/arm_test', cwd=tmp_path)
+
+
+# ---- selection, and any function ---------------------------------------------------------------
+
+
+def chosen(x):
+    """Return every way to choose, and a constant of each kind that is no number."""
+    return [np.array([minimum(*x), maximum(*x), select(x[0], x[1], -x[1], x[0])]),
+            np.array([math.inf, -math.inf, math.nan])]  # fmt: skip
+
+
+@needs_gcc
+def test_selection_in_c_is_the_interpreted_one_to_the_last_bit(tmp_path):
+    numbers = (math.nan, -math.inf, -1.5, -5e-324, -0.0, 0.0, 5e-324, 1.0, math.inf)
+    pairs = [np.array([x, y]) for x in numbers for y in numbers]
+    code = trace_function('chosen', {'x': 2}, {'y': (3,), 'z': (3,)}, chosen)
+    words = {'x': 'two numbers', 'y': 'choices', 'z': 'constants'}
+    function = CFunction(code, 'choices', words, chosen, lambda rng: [rng.normal(size=2)])
+    texts = c_source(robot('scara'), functions=[function], name='arm')
+    lib = library(texts, tmp_path)
+    for pair in pairs:
+        for found, wanted in zip(call(lib, function, [pair]), chosen(pair.tolist()), strict=True):
+            bits = [np.where(np.isnan(x), np.nan, x).view(np.int64) for x in (found, wanted)]
+            np.testing.assert_array_equal(*bits)
+    flags = ['-std=c99', *SANITIZED]
+    assert run('gcc', *flags, '-c', 'arm.c', cwd=tmp_path) == ''
+
+
+# ---- what is refused, and the command ----------------------------------------------------------
+
+
+@pytest.mark.parametrize('name', ['7arm', 'my-arm', 'double', 'class', '', '_arm', 'a__b', 'é'])
+def test_a_name_that_is_no_c_identifier_is_refused(name):
+    with pytest.raises(ParameterError, match=r'parameter name = .* is no C identifier'):
+        c_source(robot('scara'), ('gravity_forces',), name=name)
+
+
+def test_what_clashes_or_does_not_exist_is_refused_by_name():
+    tree = robot('scara')
+    with pytest.raises(UnknownNameError, match="unknown frame 'tol'; known: .*tool"):
+        c_source(tree, frames=('tol',))
+    with pytest.raises(UnknownNameError, match="unknown kernel output 'torque'"):
+        c_source(tree, ('torque',))
+    with pytest.raises(ParameterError, match="'tool_pose' refused: is there twice"):
+        c_source(tree, frames=('tool', 'tool'))
+    with pytest.raises(ParameterError, match="'mass_matrix' refused: is there twice"):
+        c_source(tree, ('mass_matrix', 'mass_matrix'))
+    with pytest.raises(ParameterError, match='is of a frame; name one or more'):
+        c_source(tree, ('frame_pose',))
+    with pytest.raises(ParameterError, match='computes on numbers only'):
+        c_source(tree, formulation='pinocchio')
+    with pytest.raises(ParameterError, match="closed loops need 'kane'"):
+        c_source(robot('parallelogram'))
+    with pytest.raises(MechanismError, match='four_bar'):
+        c_source(load_mechanism(*shipped_mechanism('four_bar')), formulation='kane')
+
+
+def test_the_header_says_what_it_is_of():
+    header = files('scara')['arm.h']
+    for words in ('0  joint1: turns, rad, N m', '2  joint3: slides, m, N', 'Gravity 0 0 -9.81',
+                  'Source: course notes "Dynamics" [N], sections 3.1', 'rad/s^2 or m/s^2',
+                  '/* tau = M(q) a + c(q, v) + g(q)', 'robot_dynamics_ros 0.'):  # fmt: skip
+        assert words in header
+    tree = robot('scara')
+    heavier = c_source(tree.with_changes(mass=2 * tree.mass), ('mass_matrix',), name='arm')
+    one, other = (
+        [line for line in text.splitlines() if 'sha256' in line]
+        for text in (header, heavier['arm.h'])
+    )
+    assert one[0] == other[0], 'the description is the same'
+    assert one[1] != other[1], 'the constants are not'
+
+
+def test_the_command_writes_the_folder_or_says_what_is_missing(tmp_path, capsys):
+    folder = tmp_path / 'c'
+    words = ['derive', 'scara', '--format', 'c', '--frames', 'tool', '--name', 'arm']
+    assert main([*words, '--output', str(folder)]) == 0
+    assert {file.name for file in folder.iterdir()} == set(files('scara'))
+    assert 'void arm_tool_jacobian(' in (folder / 'arm.h').read_text()
+    assert 'make -C' in capsys.readouterr().out
+    assert main(words) != 0
+    assert 'writes several files; add --output FOLDER' in capsys.readouterr().err

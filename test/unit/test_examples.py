@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The scripts of examples/ run as they stand, and what they print is right."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+NUMBER = r'([-+]?\d[\d.]*(?:e[-+]\d+)?)'
+
+
+def run(name: str) -> str:
+    """Return what an example prints, run from the project's folder."""
+    done = subprocess.run(
+        [sys.executable, f'examples/{name}.py'],
+        cwd=ROOT,
+        env={**os.environ, 'PYTHONPATH': str(ROOT)},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ''
+    return done.stdout
+
+
+def value(printed: str, before: str, after: str = '') -> float:
+    """Return the number between two texts."""
+    return float(re.search(re.escape(before) + r'\s*' + NUMBER + re.escape(after), printed)[1])
+
+
+def test_five_formulations_agree():
+    printed = run('five_formulations')
+    assert len(printed.splitlines()) == 6
+    assert value(printed, 'largest difference: ', ' N m') < 1e-13  # rounding of 19 N
+
+
+def test_a_batch_equals_single_calls():
+    printed = run('batch_kernel')
+    assert value(printed, 'the same to ', ' N m') < 1e-13  # sines of a batch may differ by an ulp
+
+
+def test_the_closed_form_has_the_weight_of_quill_and_tool():
+    printed = run('closed_form')
+    assert r'G_{3} &= - g \left(m_{3} + m_{4}\right)' in printed
+    assert 'G_{1} = G_{2} = G_{4} &= 0' in printed
+
+
+def test_the_program_is_held():
+    first, *_, last = run('constraint_program').splitlines()
+    rows = [[float(x) for x in re.findall(NUMBER, line.split('=')[-1])] for line in (first, last)]
+    assert max(rows[0]) > 10.0  # mm: it starts beside the path
+    # What is left is MuJoCo's softened Coulomb friction: 6 N on the quill give 0.3 mm.
+    assert max(rows[1]) < 0.5
+
+
+def test_a_session_changes_its_law_and_survives_silence():
+    printed = run('session_without_ros')
+    pd, computed = (
+        value(printed, f'{law}: largest error on the way back ')
+        for law in ('pd_gravity', 'computed_torque')
+    )
+    assert computed < 0.05 * pd
+    assert 'silence: stopped, a command is sent: True' in printed
+    assert 'stop action gravity' in printed
+    assert printed.rstrip().endswith('states return: holding')
+    # Only the quill is lifted by gravity: 1.15 + 0.72 kg, upward is negative along its axis.
+    assert value(printed, 'is sent: True, [  0.       0.     ') == pytest.approx(
+        -(1.15 + 0.72) * 9.81, abs=1e-4
+    )
+
+
+@pytest.mark.slow
+def test_the_heavier_arm_is_identified():
+    """15 percent more on every mass; friction as the description has it."""
+    printed = run('identify_robot')
+    values = {
+        name: float(number)
+        for number, name in re.findall(rf'^\s*{NUMBER} ± \S+\s+(.*)$', printed, re.MULTILINE)
+    }
+    # Printed with five decimals; the plant steps as the preparation 'semi_implicit' assumes.
+    assert values['link3.m + link4.m'] == pytest.approx(1.15 * (1.15 + 0.72), abs=1e-5)
+    assert values['joint2.damping'] == pytest.approx(0.8, abs=1e-5)
+    assert values['joint3.coulomb_friction'] == pytest.approx(6.0, abs=1e-5)

@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One declaration: what it accepts, what it says, what is derived from it."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+from robot_dynamics_ros.errors import ParameterError, UnknownNameError
+from robot_dynamics_ros.parameters import (
+    Parameter,
+    checked,
+    defaults,
+    help_text,
+    parameter,
+    parameters_of,
+    require_known,
+    spread,
+    table,
+)
+
+GAIN = Parameter('gain', [10.0], 'Gain.', 0.0, 100.0, unit='1/s', per_joint=True)
+COUNT = Parameter('count', 1, 'How many.', 1, 10)
+SWITCH = Parameter('switch', True, 'Whether it is on.')
+KIND = Parameter('some_kind', 'round', 'Which form.', choices=('round', 'flat'), fixed=True)
+POINT = Parameter('point', [0.0] * 3, 'Where.', unit='m', size=3)
+NAMES = Parameter('names', [''], 'Who.')
+ALL = (GAIN, COUNT, SWITCH, KIND, POINT, NAMES)
+
+
+@pytest.mark.parametrize(
+    ('one', 'value', 'found'),
+    [
+        (GAIN, 3, [3.0]),
+        (GAIN, [1, 2.5], [1.0, 2.5]),
+        (GAIN, np.array([1.0, 100.0]), [1.0, 100.0]),
+        (GAIN, np.float64(0.0), [0.0]),
+        (COUNT, np.int64(10), 10),
+        (SWITCH, np.False_, False),
+        (KIND, 'flat', 'flat'),
+        (POINT, (1, 2, 3), [1.0, 2.0, 3.0]),
+        (NAMES, ['a', 'b', 'c'], ['a', 'b', 'c']),
+    ],
+)
+def test_a_value_that_is_allowed_comes_in_its_declared_type(one, value, found):
+    got = one.check(value, 2)
+    assert got == found
+    kinds = [type(entry) for entry in got] if isinstance(got, list) else [type(got)]
+    assert set(kinds) == {one.kind}
+    assert got is not value or not isinstance(value, list)
+
+
+@pytest.mark.parametrize(
+    ('one', 'value', 'n', 'wanted'),
+    [
+        (GAIN, [1.0, 2.0, 3.0], 2, 'give 1 or 2 finite numbers from 0 to 100'),
+        (GAIN, [], None, 'give one finite number from 0 to 100 for all joints, or one per joint'),
+        (GAIN, -1.0, 2, 'from 0 to 100'),
+        (GAIN, [1.0, float('nan')], 2, 'finite'),
+        (GAIN, float('inf'), 2, 'finite'),
+        (GAIN, True, 2, 'finite number'),
+        (GAIN, '1', 2, 'finite number'),
+        (GAIN, [[1.0]], 2, 'finite number'),
+        (GAIN, 10**400, 2, 'finite number'),
+        (COUNT, 0, None, 'must be a whole number from 1 to 10'),
+        (COUNT, 2.0, None, 'whole number'),
+        (COUNT, True, None, 'whole number'),
+        (SWITCH, 1, None, 'must be true or false'),
+        (POINT, [1.0, 2.0], None, 'give 3 finite numbers'),
+        (POINT, 1.0, None, 'give 3 finite numbers'),
+        (NAMES, 'a', None, 'give a list of text'),
+        (NAMES, [1], None, 'give a list of text'),
+    ],
+)
+def test_a_value_that_is_not_allowed_is_refused_with_what_would_be(one, value, n, wanted):
+    with pytest.raises(ParameterError) as caught:
+        one.check(value, n)
+    assert caught.value.name == one.name
+    assert wanted in str(caught.value)
+    assert '\n' not in str(caught.value)
+
+
+@pytest.mark.parametrize('value', ['square', '', 3, None])
+def test_a_name_that_is_not_allowed_is_refused_and_the_allowed_are_listed(value):
+    with pytest.raises(UnknownNameError, match='unknown some kind .*; known: flat, round'):
+        KIND.check(value)
+
+
+def test_bounds_belong_to_the_range():
+    assert [GAIN.check(x) for x in (0.0, 100.0)] == [[0.0], [100.0]]
+    for beyond in (np.nextafter(0.0, -1.0), np.nextafter(100.0, 200.0)):
+        with pytest.raises(ParameterError):
+            GAIN.check(beyond)
+
+
+def test_checking_many_leaves_what_is_not_declared_and_what_is_missing():
+    given = {'gain': 2, 'other': object()}
+    assert checked(ALL, given) == {'gain': [2.0], 'other': given['other']}
+    assert given['gain'] == 2
+    with pytest.raises(UnknownNameError, match="unknown parameter 'other'; known: count"):
+        require_known(ALL, given, 'parameter')
+
+
+def test_defaults_are_new_and_pass_their_own_check():
+    found = defaults(ALL)
+    found['gain'].append(1.0)
+    assert defaults(ALL)['gain'] == [10.0]
+    assert checked(ALL, defaults(ALL)) == defaults(ALL)
+
+
+def test_a_dataclass_declares_by_its_fields():
+    @dataclass(frozen=True)
+    class Settings:
+        gain: list[float] = parameter([10.0], 'Gain.', 0.0, 100.0, unit='1/s', per_joint=True)
+        switch: bool = parameter(True, 'Whether it is on.')
+        other: int = 3
+
+    assert parameters_of(Settings) == (GAIN, SWITCH)
+    assert vars(Settings()) == {'gain': [10.0], 'switch': True, 'other': 3}
+    assert Settings().gain is not Settings().gain
+
+
+def test_one_number_is_spread_over_the_joints():
+    assert spread([2.0], 3) == [2.0, 2.0, 2.0]
+    assert spread([1.0, 2.0, 3.0], 3) == [1.0, 2.0, 3.0]
+
+
+def test_table_and_help_say_everything_of_a_parameter():
+    row = table([GAIN]).splitlines()[-1]
+    assert row == (
+        '| `gain` | `[10.0]` | one finite number from 0 to 100 for all joints, or one per joint '
+        '| Gain [1/s]. |'
+    )
+    assert '| one of round, flat; at the start only |' in table([KIND])
+    told = help_text(ALL)
+    assert all(f'  {one.name} = ' in told for one in ALL)
+    assert 'switch = true   (true or false)\n      Whether it is on.' in told

@@ -1,0 +1,326 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Joints that follow others: against Pinocchio's mimic joints and the elimination by hand.
+
+The hand's elimination takes Pinocchio's model with every joint independent, reads the couplings
+from the text anew, and forms G^T tau(G q + o, G v, G a).
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from xml.etree import ElementTree
+
+import numpy as np
+import pinocchio as pin
+import pytest
+from oracles import PinocchioOracle, relative_error
+from samples import Sample, random_tree, world_files
+from urdf_text import joint, link, robot, symmetric
+
+from robot_dynamics_ros.control.payload import PayloadModel
+from robot_dynamics_ros.dynamics import make_formulation
+from robot_dynamics_ros.dynamics.energy import kinetic_energy, potential_energy
+from robot_dynamics_ros.dynamics.kane import link_contributions, mass_from_partials
+from robot_dynamics_ros.dynamics.registry import FORMULATIONS
+from robot_dynamics_ros.errors import MechanismError, ModelError
+from robot_dynamics_ros.identification.regressor import inertial_parameters, regressor
+from robot_dynamics_ros.kinematics.numeric import inverse_kinematics
+from robot_dynamics_ros.model import load_mechanism, load_robot
+from robot_dynamics_ros.model.kinematics import frame_motion, frame_pose
+from robot_dynamics_ros.model.payload import Payload, with_payload
+from robot_dynamics_ros.simulation.mujoco_plant import MujocoPlant
+from robot_dynamics_ros.symbolic.closed_form import derive
+from robot_dynamics_ros.symbolic.equations import write_python
+from robot_dynamics_ros.symbolic.kernel import compile_kernel
+
+DOWN = (0.0, 0.0, -9.81)
+ALIKE = 1e-12  # relative: two recursions in another order of summation
+
+
+def follow(text: str, leader: str, multiplier: float = 1.0, offset: float = 0.0) -> str:
+    mimic = f'<mimic joint="{leader}" multiplier="{multiplier!r}" offset="{offset!r}"/>'
+    return text.replace('</joint>', f'{mimic}</joint>')
+
+
+@cache
+def gripper() -> Sample:
+    """Return an arm whose two fingers and a slide follow one joint, one of them over another."""
+    I = symmetric(0.02, 0.05, 0.06, 0.003, -0.002, 0.004)
+    ways = '<dynamics damping="{}" friction="{}" armature="{}"/>'
+    text = robot(
+        'gripper',
+        link('base'),
+        link('arm', 3.0, (0.1, 0.02, 0), I),
+        link('f1', 0.6, (0.05, 0, 0.01), I),
+        link('f2', 0.5, (0.05, 0.01, 0), I),
+        link('rail', 0.4, (0.02, 0, 0.03), I),
+        joint('j1', 'base', 'arm', axis=(0, 0.6, 0.8)),
+        joint('g1', 'arm', 'f1', xyz=(0.2, 0.1, 0), rpy=(0.3, 0, 0.2), limits=(-1.0, 2.0),
+              dynamics=ways.format(0.1, 0.2, 0.01)),
+        follow(joint('g2', 'arm', 'f2', xyz=(0.2, -0.1, 0), axis=(0, 0.6, 0.8), limits=(-1, 1),
+                     velocity=4.0, dynamics=ways.format(0.3, 0.4, 0.02)), 'g1', -0.8, 0.15),
+        follow(joint('g3', 'f1', 'rail', 'prismatic', xyz=(0.1, 0, 0), axis=(1, 0, 0),
+                     limits=(-9.0, 9.0), dynamics=ways.format(5.0, 6.0, 0.7)), 'g2', 0.5, 0.02),
+    )  # fmt: skip
+    return Sample('gripper', text)
+
+
+@cache
+def random_gripper() -> Sample:
+    """Return a random tree of eight joints, three of which follow others by random factors."""
+    text = random_tree(np.random.default_rng(5), 8, branching=0.4).xml
+    for follower, leader, k, o in ((3, 1, 1.3, -0.2), (5, 0, -0.7, 0.1), (7, 1, 0.4, 0.3)):
+        head, tail = text.split(f'<joint name="joint{follower}"')
+        tail = (
+            follow(tail.split('</joint>')[0] + '</joint>', f'joint{leader}', k, o)
+            + (tail.split('</joint>', 1)[1])
+        )
+        text = f'{head}<joint name="joint{follower}"{tail}'
+    return Sample('random_gripper', text)
+
+
+@cache
+def panda() -> Sample:
+    [path] = {f.locate().read_text() for f in world_files() if f.name == 'panda.urdf'}
+    return Sample('panda', path)
+
+
+SAMPLES = {'gripper': gripper, 'random_gripper': random_gripper, 'panda': panda}
+
+
+class ByHand:
+    """The elimination M' = G^T M G with Pinocchio's model of all joints."""
+
+    def __init__(self, sample: Sample, names: tuple[str, ...]) -> None:
+        root = ElementTree.fromstring(sample.xml)
+        every = [e for e in root.findall('joint') if e.get('type') != 'fixed']
+        self.every = [element.get('name') for element in every]
+        mimic = {e.get('name'): e.find('mimic') for e in every if e.find('mimic') is not None}
+        self.G, self.o = np.zeros((len(every), len(names))), np.zeros(len(every))
+        for i, name in enumerate(self.every):
+            factor = 1.0
+            while name in mimic:
+                self.o[i] += factor * float(mimic[name].get('offset', 0.0))
+                factor *= float(mimic[name].get('multiplier', 1.0))
+                name = mimic[name].get('joint')
+            self.G[i, names.index(name)] = factor
+        self.pinocchio = PinocchioOracle(sample.xml, DOWN, self.every)
+
+    def inverse_dynamics(self, q, v, a, wrenches=None):
+        G = self.G
+        return G.T @ self.pinocchio.inverse_dynamics(G @ q + self.o, G @ v, G @ a, wrenches)
+
+    def mass_matrix(self, q):
+        return self.G.T @ self.pinocchio.mass_matrix(self.G @ q + self.o) @ self.G
+
+
+@pytest.fixture(params=SAMPLES)
+def case(request):
+    sample = SAMPLES[request.param]()
+    tree = load_robot(sample.xml, DOWN)
+    return tree, ByHand(sample, tree.joint_names)
+
+
+def state(tree, rng):
+    return rng.uniform(-0.5, 0.5, tree.n), rng.normal(size=tree.n), rng.normal(size=tree.n)
+
+
+@pytest.mark.parametrize('formulation', FORMULATIONS)
+def test_every_formulation_agrees_with_the_elimination_by_hand(case, formulation, rng):
+    tree, by_hand = case
+    model = make_formulation(formulation, tree)
+    q, v, a = state(tree, rng)
+    wrenches = {tree.link_names[-1]: rng.normal(size=6), tree.link_names[1]: rng.normal(size=6)}
+    tau = by_hand.inverse_dynamics(q, v, a, wrenches)
+    M, still = by_hand.mass_matrix(q), 0 * q
+    bias = by_hand.inverse_dynamics(q, v, still)
+    assert relative_error(model.inverse_dynamics(q, v, a, wrenches), tau) < ALIKE
+    assert relative_error(model.mass_matrix(q), M) < ALIKE
+    assert relative_error(model.bias_forces(q, v), bias) < ALIKE
+    g = by_hand.inverse_dynamics(q, still, still)
+    assert relative_error(model.gravity_forces(q), g) < ALIKE
+    if formulation != 'pinocchio':  # its matrix is no Christoffel matrix, but C v is
+        assert relative_error(model.coriolis_matrix(q, v) @ v, bias - g) < ALIKE
+    assert relative_error(model.forward_dynamics(q, v, M @ a + bias), a) < 1e-9  # cond(M)
+
+
+@pytest.mark.parametrize('name', ['gripper', 'panda'])
+def test_they_agree_with_pinocchios_own_mimic_joints(name, rng):
+    sample = SAMPLES[name]()
+    if name == 'gripper':  # Pinocchio follows one leader, not a follower: give it the product
+        xml = sample.xml.replace('"g2" multiplier="0.5" offset="0.02"',
+                                 '"g1" multiplier="-0.4" offset="0.095"')  # fmt: skip
+    else:
+        xml = sample.xml
+    tree = load_robot(sample.xml, DOWN)
+    model = pin.buildModelFromXML(xml, mimic=True)
+    data, at = model.createData(), [model.joints[model.getJointId(x)] for x in tree.joint_names]
+    q, v, a = state(tree, rng)
+    inside = np.zeros((3, model.nv))
+    for i, moved in enumerate(at):
+        inside[:, moved.idx_v] = q[i], v[i], a[i]
+    expected = pin.rnea(model, data, *inside)[[moved.idx_v for moved in at]]
+    found = make_formulation('newton_euler', tree).inverse_dynamics(q, v, a)
+    assert relative_error(found, expected) < ALIKE
+
+
+def test_kanes_own_rates_give_the_same(case, rng):
+    """The source A_ij k of the partial velocities, without any product with G."""
+    tree, by_hand = case
+    q, v, a = state(tree, rng)
+    rates = [{j: row[j] for j in np.flatnonzero(row)} for row in by_hand.G]
+    order = [by_hand.every.index(name) for name in tree.coupling.joint_names]
+    rates = [rates[i] for i in order]
+    b, n = tree.bodies, tree.n
+    motion = (by_hand.G @ q + by_hand.o)[order], (by_hand.G @ v)[order], (by_hand.G @ a)[order]
+    tau = link_contributions(tree, *motion, None, rates, np.zeros((b, n))).sum(axis=0)
+    assert relative_error(tau, by_hand.inverse_dynamics(q, v, a)) < ALIKE
+    M = mass_from_partials(tree, motion[0], rates, np.zeros((n, n)))
+    assert relative_error(M, by_hand.mass_matrix(q)) < ALIKE
+
+
+def test_derivatives_are_those_of_finite_differences(rng):
+    tree = load_robot(gripper().xml, DOWN)
+    model = make_formulation('screw', tree)
+    q, v, a = state(tree, rng)
+    dq, dv, M = model.derivatives(q, v, a)
+    h = 1e-6  # error of the differences: h^2 and 1e-16 / h
+    for j, e in enumerate(np.eye(tree.n) * h):
+        by_q = model.inverse_dynamics(q + e, v, a) - model.inverse_dynamics(q - e, v, a)
+        by_v = model.inverse_dynamics(q, v + e, a) - model.inverse_dynamics(q, v - e, a)
+        assert np.allclose(dq[:, j], by_q / (2 * h), atol=1e-7)
+        assert np.allclose(dv[:, j], by_v / (2 * h), atol=1e-7)
+    assert np.allclose(M, model.mass_matrix(q), atol=1e-14)
+
+
+def test_kernels_energies_and_frames_are_in_the_independent_joints(rng):
+    sample = random_gripper()
+    tree = load_robot(sample.xml, DOWN)
+    by_hand = ByHand(sample, tree.joint_names)
+    frame = tree.link_names[-1]
+    outputs = ('inverse_dynamics', 'forward_dynamics', 'energies', 'frame_motion')
+    kernels = compile_kernel(tree, 'newton_euler', outputs, frame)
+    q, v, a = state(tree, rng)
+    tau, found, E = np.empty(tree.n), np.empty(tree.n), np.empty(2)
+    kernels.inverse_dynamics(q, v, a, tau)
+    assert relative_error(tau, by_hand.inverse_dynamics(q, v, a)) < ALIKE
+    kernels.forward_dynamics(q, v, tau, found)
+    assert relative_error(found, a) < 1e-9  # the condition of the mass matrix
+    kernels.energies(q, v, E)
+    assert E[0] == pytest.approx(v @ by_hand.mass_matrix(q) @ v / 2, rel=1e-12)
+    assert pytest.approx([kinetic_energy(tree, q, v), potential_energy(tree, q)], rel=1e-12) == E
+    R, p, J, drift = np.empty((3, 3)), np.empty(3), np.empty((6, tree.n)), np.empty(6)
+    kernels.frame_motion(q, v, R, p, J, drift)
+    everywhere, pinocchio = by_hand.G @ q + by_hand.o, by_hand.pinocchio
+    R_0, p_0 = pinocchio.frame_pose(frame, everywhere)
+    assert np.allclose(R, R_0, atol=1e-13)
+    assert np.allclose(p, p_0, atol=1e-13)
+    expected = pinocchio.frame_jacobian(frame, everywhere) @ by_hand.G
+    assert np.allclose(J, expected, atol=1e-13)
+    expected = pinocchio.frame_drift(frame, everywhere, by_hand.G @ v)
+    assert np.allclose(drift, expected, atol=1e-12)
+    assert np.allclose(frame_motion(tree, q, v, frame).J, J, atol=1e-14)
+
+
+def test_the_regressor_times_the_parameters_is_inverse_dynamics(case, rng):
+    tree, by_hand = case
+    motions = [state(tree, rng) for _ in range(3)]
+    Y = regressor(tree, *(np.array(values) for values in zip(*motions, strict=True)))
+    for rows, motion in zip(Y, motions, strict=True):
+        expected = by_hand.inverse_dynamics(*motion)
+        assert relative_error(rows @ inertial_parameters(tree), expected) < ALIKE
+
+
+def test_friction_armature_and_limits_are_carried_to_the_leader():
+    tree = load_robot(gripper().xml)
+    k2, k3 = -0.8, -0.4
+    assert tree.damping[1] == pytest.approx(0.1 + 0.3 * k2**2 + 5.0 * k3**2, rel=1e-14)
+    assert tree.coulomb_friction[1] == pytest.approx(0.2 - 0.4 * k2 - 6.0 * k3, rel=1e-14)
+    assert tree.armature[1] == pytest.approx(0.01 + 0.02 * k2**2 + 0.7 * k3**2, rel=1e-14)
+    # g2 = -0.8 g1 + 0.15 stays within [-1, 1], and turns at 4 rad/s at most.
+    assert tree.position_lower[1] == -1.0
+    assert tree.position_upper[1] == pytest.approx((-1.0 - 0.15) / -0.8, rel=1e-14)
+    assert tree.velocity_limit[1] == pytest.approx(4.0 / 0.8, rel=1e-14)
+
+
+def test_the_plant_moves_as_the_reduced_equations_say(rng):
+    """One short step of MuJoCo with its joint equalities, against M'^-1 (tau - bias)."""
+    sample = gripper()
+    tree = load_robot(sample.xml, DOWN)
+    still = np.zeros(2)
+    tree = tree.with_changes(damping=still, coulomb_friction=still, armature=still)
+    tree = tree.with_changes(effort_limit=np.full(2, 1e6))
+    by_hand = ByHand(sample, tree.joint_names)
+    q, v, a = state(tree, rng)
+    plant = MujocoPlant(tree, 1e-5, joint_limits=False)
+    plant.reset(q, v)
+    plant.step(by_hand.inverse_dynamics(q, v, a))
+    found = np.empty((2, 2))
+    plant.read(*found)
+    # The equality is soft, of impedance 0.9999: some 1e-4 of the acceleration is left.
+    assert relative_error((found[1] - v) / 1e-5, a) < 1e-3
+    for _ in range(20_000):  # 0.2 s at constant effort
+        plant.step(np.array([1.0, 0.1]))
+    plant.read(*found)
+    everywhere = plant.data.qpos[plant._every]
+    assert np.allclose(everywhere, tree.joint_positions(found[0]), atol=1e-6)
+
+
+def test_a_payload_on_a_follower_is_felt_at_the_leader(rng):
+    tree = load_robot(gripper().xml, DOWN)
+    load = Payload(0.7, np.array([0.03, 0.0, 0.05]), 1e-3 * np.eye(3), 'rail')
+    q, v, a = state(tree, rng)
+    expected = make_formulation('kane', with_payload(tree, load)).inverse_dynamics(q, v, a)
+    bare = make_formulation('kane', tree).inverse_dynamics(q, v, a)
+    carried, found = PayloadModel(tree), np.empty(tree.n)
+    carried.change(load, 0.0, 0.0)
+    carried.add(q, v, a, bare, found)
+    assert relative_error(found, expected) < ALIKE
+
+
+def test_printed_equations_are_in_the_independent_joints(rng):
+    tree = load_robot(gripper().xml, DOWN, joints=['g1'])
+    space: dict = {}
+    exec(write_python(derive(tree)), space)
+    q, v = rng.uniform(-0.5, 0.5, 1), rng.normal(size=1)
+    model = make_formulation('pinocchio', tree)
+    assert np.allclose(space['mass_matrix'](q), model.mass_matrix(q), rtol=1e-12)
+    assert np.allclose(space['gravity_forces'](q), model.gravity_forces(q), rtol=1e-11)
+    c = model.bias_forces(q, v) - model.gravity_forces(q)
+    assert np.allclose(space['velocity_forces'](q, v), c, rtol=1e-10)
+
+
+def test_the_numeric_inverse_moves_the_leader():
+    tree = load_robot(gripper().xml, DOWN)
+    q = np.array([0.4, 0.9])
+    goal = frame_pose(tree, q, 'rail')
+    found = inverse_kinematics(tree, goal.p_WF, frame='rail', start=np.array([0.3, 0.7]))
+    assert np.allclose(frame_pose(tree, found.q, 'rail').p_WF, goal.p_WF, atol=1e-8)
+
+
+def test_followers_can_be_locked_where_their_leader_rests():
+    tree = load_robot(gripper().xml, mimic='lock')
+    assert tree.coupling is None
+    assert tree.joint_names == ('j1', 'g1')
+    assert tree.locked == pytest.approx({'g2': 0.15, 'g3': 0.5 * 0.15 + 0.02}, rel=1e-14)
+    tree = load_robot(gripper().xml, locked={'g1': 0.5})
+    assert tree.locked['g2'] == pytest.approx(-0.8 * 0.5 + 0.15, rel=1e-14)
+
+
+@pytest.mark.parametrize(
+    ('before', 'after'),
+    [('mimic joint="g1"', 'mimic joint="g9"'), ('mimic joint="g1"', 'mimic joint="g2"')],
+)
+def test_a_follower_without_a_leader_is_locked_and_told(before, after):
+    tree = load_robot(gripper().xml.replace(before, after))
+    assert {'g2', 'g3'} <= set(tree.locked)
+    assert any("joint 'g2'" in text and 'is locked at 0' in text for text in tree.remarks)
+
+
+def test_what_has_no_reduced_form_says_so():
+    tree = load_robot(gripper().xml)
+    with pytest.raises(ModelError, match='has mimic joints; use make_formulation'):
+        FORMULATIONS['kane'](tree)
+    loops = '{coordinates: [j1, g1], actuators: {a: {rate: {j1: 1}}, b: {rate: {g1: 1}}}}'
+    with pytest.raises(MechanismError, match='has both loops and mimic joints'):
+        load_mechanism(gripper().xml, loops)

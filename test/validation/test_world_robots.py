@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every robot of the package example-robot-data loads and agrees with Pinocchio.
+
+Pinocchio reads the same text by itself, with every joint independent; couplings are read from the
+text anew and eliminated by hand.
+"""
+
+from __future__ import annotations
+
+import re
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+from oracles import PinocchioOracle, relative_error
+from samples import world_files
+
+from robot_dynamics_ros.dynamics import make_formulation
+from robot_dynamics_ros.errors import DescriptionError
+from robot_dynamics_ros.model import load_robot
+
+FILES = {str(file).split('robots/', 1)[-1]: file for file in sorted(set(world_files()), key=str)}
+NO_ROBOT = {
+    'ur3.urdf',
+    'quadrotor_base.urdf',
+    'iris_simple.urdf',
+}  # nothing in it, or nothing moves
+# Joints that move links of no inertia at all: the mass matrix is singular everywhere.
+WEIGHTLESS = {
+    'romeo.urdf': {'LHand', 'RHand'},
+    'romeo_laas_small.urdf': {'l_gripper_joint', 'r_gripper_joint'},
+}
+DOWN = (0.0, 0.0, -9.81)
+
+
+def elimination(text: str, tree) -> tuple[list[str], np.ndarray, np.ndarray]:
+    """Return all joints of a text, and G and o with ``q_all = G q + o``."""
+    root = ElementTree.fromstring(text)
+    every = [e for e in root.findall('joint') if e.get('type') != 'fixed']
+    mimic = {e.get('name'): e.find('mimic') for e in every}
+    names = [e.get('name') for e in every]
+    G, o = np.zeros((len(names), tree.n)), np.zeros(len(names))
+    for i, name in enumerate(names):
+        if name in tree.locked:
+            o[i] = tree.locked[name]
+        elif mimic[name] is None:
+            G[i, tree.joint_names.index(name)] = 1.0
+        else:
+            o[i] = float(mimic[name].get('offset', 0.0))
+            leader = tree.joint_names.index(mimic[name].get('joint'))
+            G[i, leader] = float(mimic[name].get('multiplier', 1.0))
+    return names, G, o
+
+
+@pytest.mark.parametrize('name', FILES)
+def test_a_robot_of_the_world_loads_and_agrees_with_pinocchio(name, rng):
+    path = FILES[name].locate()
+    if path.name in NO_ROBOT:
+        with pytest.raises(DescriptionError, match='has no (link|moving joint)'):
+            load_robot(path, effort_limit=1.0)
+        return
+    locked = dict.fromkeys(WEIGHTLESS.get(path.name, ()), 0.0)
+    tree = load_robot(path, DOWN, effort_limit=1.0, locked=locked)
+    names, G, o = elimination(path.read_text(), tree)
+    oracle = PinocchioOracle(path.read_text(), DOWN, names)
+    model = make_formulation('newton_euler', tree)
+    for _ in range(3):
+        q, v, a = rng.uniform(-1, 1, size=(3, tree.n))
+        expected = G.T @ oracle.inverse_dynamics(G @ q + o, G @ v, G @ a)
+        # Two recursions in double precision over at most a hundred bodies.
+        assert relative_error(model.inverse_dynamics(q, v, a), expected) < 1e-12
+    M = G.T @ oracle.mass_matrix(G @ q + o) @ G
+    assert np.linalg.eigvalsh(M)[0] > 0.0
+
+
+@pytest.mark.parametrize('name', WEIGHTLESS)
+def test_what_is_refused_is_refused_for_what_pinocchio_confirms(name):
+    [path] = {file.locate() for file in FILES.values() if file.name == name}
+    with pytest.raises(DescriptionError, match='not positive definite.* inertia of 0 kg') as found:
+        load_robot(path, effort_limit=1.0)
+    joint = re.fullmatch(r"joint '(.*)'", found.value.culprit)[1]
+    assert joint in WEIGHTLESS[name]
+    names = [e.get('name') for e in ElementTree.parse(path).findall('joint')
+             if e.get('type') != 'fixed']  # fmt: skip
+    oracle = PinocchioOracle(path.read_text(), DOWN, names)
+    assert oracle.mass_matrix(np.zeros(len(names)))[names.index(joint), names.index(joint)] == 0.0
+
+
+def test_all_files_of_the_package_are_here():
+    assert len(FILES) == 69
