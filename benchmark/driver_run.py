@@ -306,7 +306,7 @@ class DriverController:
     """
 
     def __init__(self, arm: Arm, case: DriverCase, law: str) -> None:
-        driver, given = arm.driver, {**arm.given, 'law': law, 'state_timeout_s': np.inf}
+        driver, given = arm.driver, {**arm.given, 'law': law, 'state_timeout_s': 1e9}
         if case.cutoff_hz is not None:
             state = replace(
                 driver.profile.state, velocity='differentiate', cutoff_hz=case.cutoff_hz

@@ -17,8 +17,12 @@ from robot_dynamics_ros.control.laws.control_law import ControlLaw, Reference
 from robot_dynamics_ros.control.laws.registry import make_law
 from robot_dynamics_ros.description.shipped import shipped_robot
 from robot_dynamics_ros.model import RobotTree, load_robot
-from robot_dynamics_ros.simulation.imperfections import Imperfections, ImperfectPlant
-from robot_dynamics_ros.simulation.model_error import Mismatch, with_mismatch
+from robot_dynamics_ros.simulation.imperfections import (
+    Imperfections,
+    ImperfectPlant,
+    Mismatch,
+    with_mismatch,
+)
 from robot_dynamics_ros.simulation.mujoco_plant import MujocoPlant
 
 OUT = Path('out/benchmark')

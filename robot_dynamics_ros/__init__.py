@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from robot_dynamics_ros.constraints import load_program
     from robot_dynamics_ros.control.laws.registry import LAWS, make_law
+    from robot_dynamics_ros.control.session import ControllerSession
     from robot_dynamics_ros.dynamics import FORMULATIONS, make_formulation
     from robot_dynamics_ros.errors import RobotDynamicsError
     from robot_dynamics_ros.identification import identify
@@ -30,6 +31,7 @@ __version__ = '0.2.0'
 __all__ = [
     'FORMULATIONS',
     'LAWS',
+    'ControllerSession',
     'RobotDynamicsError',
     '__version__',
     'compile_kernel',
@@ -43,6 +45,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    'ControllerSession': 'control.session',
     'FORMULATIONS': 'dynamics',
     'LAWS': 'control.laws.registry',
     'RobotDynamicsError': 'errors',

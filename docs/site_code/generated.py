@@ -6,10 +6,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from pictures import law_errors, rooms, task_decay, tick, uses
-from tables import commands_page, notation_page, parameters_page, topics_page
+from tables import commands_page, modes_page, notation_page, parameters_page, topics_page
 
 PAGES: dict[str, Callable[[], str]] = {
     'commands.md': commands_page,
+    'modes.md': modes_page,
     'notation.md': notation_page,
     'parameters.md': parameters_page,
     'topics.md': topics_page,

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from contextlib import redirect_stdout, suppress
@@ -16,6 +17,7 @@ from unittest.mock import patch
 
 from robot_dynamics_ros import conventions
 from robot_dynamics_ros.__main__ import COMMANDS, main
+from robot_dynamics_ros.control import modes
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
@@ -124,12 +126,13 @@ def _parameter_row(about: dict[str, Any]) -> tuple[str, ...]:
     between = (
         f'{low} to {high}' if low and high else (low and f'≥ {low}') or (high and f'≤ {high}')
     )
-    allowed = about['allowed'].rstrip('.')
+    allowed = about['allowed'].removeprefix('must be ').removeprefix('give ')
+    allowed = '' if allowed in ('text', 'true or false', 'a list of text') else allowed
     return (
         f'`{about["name"]}`',
         about['type'],
         f'`{json.dumps(about["default"])}`',
-        between or allowed or '',
+        between or allowed,
         'fixed' if about['fixed'] else '',
         about['description'],
     )
@@ -161,6 +164,42 @@ def topics_page() -> str:
         ]
         parts += [f'## {node}', _table(rows, ('name', 'type', '', 'carries'))]
     return '\n\n'.join(parts)
+
+
+def modes_page() -> str:
+    """Return the page of the session's modes: what follows from which event."""
+    notes = _attribute_notes(modes)
+    events = tuple(event.value for event in modes.SessionEvent)
+    rows = [
+        (f'**{mode.value}**', *(_consequence(mode, *row[event]) for event in modes.SessionEvent))
+        for mode, row in modes.TABLE.items()
+    ]
+    parts = [
+        '# Modes of a session',
+        'What a controller session does about an event, in each of its modes: the action, and the '
+        'mode that follows if it is another. The node, a replay and the examples hold the same '
+        'object; this is its whole table.',
+        _table(rows, ('mode', *events)),
+    ]
+    for title, names in (
+        ('Modes', modes.SessionMode),
+        ('Events', modes.SessionEvent),
+        ('Actions', modes.SessionAction),
+    ):
+        listed = [f'* **{one.value}** {notes.get(one.name, "")}'.rstrip() for one in names]
+        parts += [f'## {title}', '\n'.join(listed)]
+    return '\n\n'.join(parts)
+
+
+def _consequence(mode: Any, following: Any, action: Any) -> str:
+    does = '' if action is modes.SessionAction.NOTHING else action.value
+    return does if following is mode else f'{does} → {following.value}'.strip()
+
+
+def _attribute_notes(module: Any) -> dict[str, str]:
+    """Return the comments ``#: …`` above constants, by the name of the constant."""
+    found = re.findall(r'#: ([^\n]*)\n\s*(\w+) = ', Path(module.__file__).read_text('utf-8'))
+    return {name: note for note, name in found}
 
 
 def notation_page() -> str:

@@ -16,7 +16,7 @@ from robot_dynamics_ros.cli.robot_argument import (
     given_loops,
     robot_source,
 )
-from robot_dynamics_ros.dynamics.statics import largest_gravity_forces
+from robot_dynamics_ros.dynamics.joint_terms import largest_gravity_forces
 from robot_dynamics_ros.model import load_robot
 from robot_dynamics_ros.model.check import check_model
 from robot_dynamics_ros.model.findings import Finding, warning

@@ -28,7 +28,7 @@ from robot_dynamics_ros.commissioning.motion_checks import (
 )
 from robot_dynamics_ros.control.drivers.conversion import DriverConversion, bind, effort_limits
 from robot_dynamics_ros.control.drivers.file import load_driver_profile, shipped_profiles
-from robot_dynamics_ros.dynamics.statics import largest_gravity_forces
+from robot_dynamics_ros.dynamics.joint_terms import largest_gravity_forces
 from robot_dynamics_ros.errors import (
     ConfigurationError,
     MissingDependencyError,

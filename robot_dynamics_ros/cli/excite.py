@@ -10,7 +10,7 @@ from pathlib import Path
 
 from robot_dynamics_ros.cli.robot_argument import add_robot_arguments, given_robot
 from robot_dynamics_ros.cli.tables import wide_console
-from robot_dynamics_ros.control.trajectories.fourier import Fourier
+from robot_dynamics_ros.control.trajectories.periodic import Fourier
 from robot_dynamics_ros.control.trajectories.trajectory import check_limits
 from robot_dynamics_ros.control.trajectories.trajectory_file import trajectory_text
 from robot_dynamics_ros.errors import ConfigurationError

@@ -35,8 +35,12 @@ from robot_dynamics_ros.recordings.report.tracking import (
     write_correction_report,
     write_tracking_report,
 )
-from robot_dynamics_ros.simulation.imperfections import Imperfections, ImperfectPlant
-from robot_dynamics_ros.simulation.model_error import Mismatch, with_mismatch
+from robot_dynamics_ros.simulation.imperfections import (
+    Imperfections,
+    ImperfectPlant,
+    Mismatch,
+    with_mismatch,
+)
 from robot_dynamics_ros.simulation.mujoco_plant import MujocoPlant
 
 PERIOD = 1e-3

@@ -46,6 +46,10 @@ class Curve(ABC):
     def at(self, s: Scalar) -> tuple[Point, Point, Point]:
         """Return p, dp/ds and d2p/ds2, each a list of ``size`` numbers."""
 
+    def symbolic(self, s: Scalar) -> tuple[Point, Point, Point]:
+        """Return the same at a symbol s, also where ``at`` decides by cases."""
+        return self.at(s)
+
 
 class Line(Curve):
     """A straight line from one point to another; s is the length covered.

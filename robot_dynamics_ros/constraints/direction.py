@@ -11,15 +11,7 @@ import numpy as np
 from robot_dynamics_ros.constraints.angle import angle_per_sine, signed_angle
 from robot_dynamics_ros.constraints.constraint import Constraint
 from robot_dynamics_ros.constraints.curves import unit
-from robot_dynamics_ros.constraints.jet import (
-    Jet,
-    compose,
-    cross,
-    dot,
-    norm,
-    scale,
-    stack,
-)
+from robot_dynamics_ros.constraints.jet import Jet, compose, cross, dot, norm, scale, stack
 from robot_dynamics_ros.constraints.motion import Motion
 from robot_dynamics_ros.constraints.moving_frame import MovingFrame
 from robot_dynamics_ros.constraints.reading import moving_frame, signal

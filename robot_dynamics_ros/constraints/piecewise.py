@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from robot_dynamics_ros.spatial.scalar import Array
+from robot_dynamics_ros.spatial.scalar import Array, Scalar, select
 
 Coefficients = tuple[float, float, float, float, float, float]
 
@@ -59,7 +59,27 @@ class PiecewisePolynomial:
 
     def at(self, s: float) -> tuple[list[float], list[float], list[float]]:
         """Return p, dp/ds and d2p/ds2, each a list of one number per component."""
-        x, rows = self.piece(s)
+        return self._evaluated(*self.piece(s))
+
+    def formula(self, s: Scalar) -> tuple[list[Scalar], list[Scalar], list[Scalar]]:
+        """Return the same over symbols: every coefficient is chosen by s.
+
+        Cost: 6 choices for each component of each piece.
+        """
+        begin: Scalar = self.knots[0]
+        chosen = self.coefficients[0].tolist()
+        for knot, piece in zip(self.knots[1:-1], self.coefficients[1:].tolist(), strict=True):
+            begin = select(s, knot, begin, knot)
+            chosen = [
+                [c if c == new else select(s, knot, c, new) for c, new in zip(*rows, strict=True)]
+                for rows in zip(chosen, piece, strict=True)
+            ]
+        return self._evaluated(s - begin, chosen)
+
+    @staticmethod
+    def _evaluated(
+        x: Scalar, rows: Sequence[Sequence[Scalar]]
+    ) -> tuple[list[Scalar], list[Scalar], list[Scalar]]:
         point, along, bend = [], [], []
         for c0, c1, c2, c3, c4, c5 in rows:
             point.append(c0 + x * (c1 + x * (c2 + x * (c3 + x * (c4 + x * c5)))))

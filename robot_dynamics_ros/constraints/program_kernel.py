@@ -91,7 +91,7 @@ class ProgramKernel:
             'program_tick',
             {'q_now': n, 'v_now': n, 'a_last': n, 'given': size},
             shapes,
-            lambda q, v, a, numbers: _formulas(program, q, v, a, numbers),
+            lambda q, v, a, numbers: program_formulas(program, q, v, a, numbers),
         )
 
     q: Array
@@ -162,8 +162,19 @@ def _has_metric(program: Program) -> bool:
     return program.metric is not None or program.inverse == 'inertia'
 
 
-def _formulas(program: Program, q: Array, v: Array, a: Array, numbers: Array) -> tuple[Array, ...]:
-    """Return the results of the kernel, in the order of their shapes."""
+def program_formulas(
+    program: Program, q: Array, v: Array, a: Array, numbers: Array
+) -> tuple[Array, ...]:
+    """Return the results of the kernel, in the order of their shapes, numbers or symbols.
+
+    Args:
+        program: The program.
+        q: Joint positions, shape (n,), rad or m.
+        v: Joint velocities, shape (n,), rad/s or m/s.
+        a: Accelerations that go on, shape (n,).
+        numbers: Those of the signals that vary, then offset, its two rates, and the two times of
+            :meth:`ProgramKernel.look_ahead`.
+    """
     m, n = program.m, program.n
     time, lead = numbers[-2:]
     q, v = q + (v + a * (time / 2)) * time, v + a * lead

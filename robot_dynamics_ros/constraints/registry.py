@@ -8,11 +8,10 @@ from typing import Any
 
 from robot_dynamics_ros.constraints.constraint import Constraint
 from robot_dynamics_ros.constraints.direction import AxisAlignment, AxisAngle, Pitch
-from robot_dynamics_ros.constraints.distance import Coincidence, Distance
+from robot_dynamics_ros.constraints.distance import Coincidence, Cylinder, Distance, Sphere
 from robot_dynamics_ros.constraints.joints import JointCoupling, JointProgram
 from robot_dynamics_ros.constraints.orientation import FullPose, Orientation
 from robot_dynamics_ros.constraints.point import Plane, Point, StraightLine
-from robot_dynamics_ros.constraints.surface import Cylinder, Sphere
 from robot_dynamics_ros.errors import ProgramError, UnknownNameError
 from robot_dynamics_ros.model.robot_tree import RobotTree
 from robot_dynamics_ros.yaml_reader import Section, blaming, reported_as

@@ -47,6 +47,14 @@ class Signal(ABC):
     def numbers(self, t: Scalar) -> Sequence[Scalar]:
         """Return the numbers that describe the signal at a time t, s; ``count`` of them."""
 
+    def formula(self, t: Scalar) -> Sequence[Scalar]:
+        """Return the same numbers as formulas of a symbol t, free of cases.
+
+        Raises:
+            ParameterError: There is no such formula.
+        """
+        return self.numbers(t)
+
     @abstractmethod
     def sample(self, numbers: Sequence[Scalar]) -> Sample:
         """Return value and two time derivatives from the numbers; runs over symbols as well."""
@@ -114,17 +122,25 @@ class Timed(Signal):
         rates = self.timing.at(t)
         if self.curve.formula:
             return rates
-        return [x for row in self._along(*rates) for x in row]
+        return [x for row in self._along(self.curve.at(rates[0]), *rates[1:]) for x in row]
+
+    def formula(self, t: Scalar) -> Sequence[Scalar]:
+        """Return the same numbers as formulas of a symbol t."""
+        s, *rates = self.timing.formula(t)
+        if self.curve.formula:
+            return s, *rates
+        return [x for row in self._along(self.curve.symbolic(s), *rates) for x in row]
 
     def sample(self, numbers: Sequence[Scalar]) -> Sample:
         """Return value and two time derivatives."""
         if self.curve.formula:
-            return self._along(*numbers)
+            s, *rates = numbers
+            return self._along(self.curve.at(s), *rates)
         k = self.size
         return list(numbers[:k]), list(numbers[k : 2 * k]), list(numbers[2 * k :])
 
-    def _along(self, s: Scalar, ds: Scalar, dds: Scalar) -> Sample:
-        p, along, bend = self.curve.at(s)
+    def _along(self, curve: tuple[Point, Point, Point], ds: Scalar, dds: Scalar) -> Sample:
+        p, along, bend = curve
         ds2 = ds * ds
         return (
             p,

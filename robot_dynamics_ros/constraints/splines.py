@@ -12,7 +12,7 @@ import numpy as np
 from robot_dynamics_ros.constraints.curves import Curve, Point, numbers
 from robot_dynamics_ros.constraints.piecewise import PiecewisePolynomial
 from robot_dynamics_ros.errors import ParameterError, ShapeError
-from robot_dynamics_ros.spatial.scalar import Array, Scalar
+from robot_dynamics_ros.spatial.scalar import Array, Scalar, select
 
 
 class Spline(Curve):
@@ -61,6 +61,18 @@ class Spline(Curve):
             s = s - self._lap * math.floor(s / self._lap)
         return self._pieces.at(s)
 
+    def symbolic(self, s: Scalar) -> tuple[Point, Point, Point]:
+        """Return the same at a symbol s.
+
+        Raises:
+            ParameterError: It is run without end.
+        """
+        if not math.isfinite(self.length):
+            raise ParameterError('laps', math.inf, 'as a formula a closed spline needs an end')
+        ends = [k * self._lap for k in range(1, math.ceil(self.length / self._lap - 1e-12))]
+        gone = sum((select(s, end, 0.0, self._lap) for end in ends), start=0)
+        return self._pieces.formula(s - gone)
+
 
 class Waypoints(Curve):
     """Through points at given times, at rest at both ends; s is time, s.
@@ -98,6 +110,10 @@ class Waypoints(Curve):
     def at(self, s: Scalar) -> tuple[Point, Point, Point]:
         """Return p, dp/ds and d2p/ds2."""
         return self._pieces.at(s)
+
+    def symbolic(self, s: Scalar) -> tuple[Point, Point, Point]:
+        """Return the same at a symbol s."""
+        return self._pieces.formula(s)
 
 
 def _table(name: str, rows: Sequence[Sequence[float]]) -> Array:

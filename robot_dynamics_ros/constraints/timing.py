@@ -8,7 +8,7 @@ import math
 import numpy as np
 
 from robot_dynamics_ros.errors import ParameterError
-from robot_dynamics_ros.spatial.scalar import Array, Scalar
+from robot_dynamics_ros.spatial.scalar import Array, Scalar, maximum, minimum, select
 
 Rates = tuple[Scalar, Scalar, Scalar]
 
@@ -19,8 +19,7 @@ def smooth_step(x: Scalar) -> Rates:
         return 0.0, 0.0, 0.0
     if x >= 1:
         return 1.0, 0.0, 0.0
-    y = 1 - x
-    return x * x * x * (10 + x * (6 * x - 15)), 30 * x * x * y * y, 60 * x * y * (1 - 2 * x)
+    return *_ramp(x), 60 * x * (1 - x) * (1 - 2 * x)
 
 
 class Timing:
@@ -76,15 +75,44 @@ class Timing:
             return self.length - s, ds, -dds
         return self._rising(since)
 
+    def formula(self, t: Scalar) -> Rates:
+        """Return the same without cases, over symbols: what the two ramps add to the way."""
+        T, steady = self.ramp, self.duration - 2 * self.ramp
+        since = t - self.start
+        x = clamped(since / T, 1.0)
+        r, dr = _ramp(x)
+        s = T * _covered(x) + clamped(since - T, steady)
+        if math.isfinite(steady):
+            y = clamped((since - T - steady) / T, 1.0)
+            r_down, dr_down = _ramp(y)
+            s, r, dr = s + T * (y - _covered(y)), r - r_down, dr - dr_down
+        return self.rate * s, self.rate * r, self.rate / T * dr
+
     def _rising(self, t: Scalar) -> Rates:
         if t <= 0:
             return 0.0, 0.0, 0.0
         if t >= self.ramp:
             return self.rate * (t - self.ramp / 2), self.rate, 0.0
         x = t / self.ramp
-        r, dr, _ = smooth_step(x)
-        covered = x * x * x * x * (2.5 + x * (x - 3))
-        return self.rate * self.ramp * covered, self.rate * r, self.rate / self.ramp * dr
+        r, dr = _ramp(x)
+        return self.rate * self.ramp * _covered(x), self.rate * r, self.rate / self.ramp * dr
+
+
+def clamped(x: Scalar, most: float) -> Scalar:
+    """Return x within 0 and a limit, which may be infinite; a number or symbol."""
+    x = maximum(x, 0.0)
+    return minimum(x, most) if math.isfinite(most) else x
+
+
+def _ramp(x: Scalar) -> tuple[Scalar, Scalar]:
+    """Return the quintic step and its derivative at x in [0, 1]."""
+    y = 1 - x
+    return x * x * x * (10 + x * (6 * x - 15)), 30 * x * x * y * y
+
+
+def _covered(x: Scalar) -> Scalar:
+    """Return the integral of the quintic step from 0 to x in [0, 1]."""
+    return x * x * x * x * (2.5 + x * (x - 3))
 
 
 class Clock:
@@ -108,11 +136,17 @@ class Clock:
         since = t - self.start
         return (since, 1.0, 0.0) if 0 < since < self.duration else self._rest(since)
 
+    def formula(self, t: Scalar) -> Rates:
+        """Return the same over symbols."""
+        since = t - self.start
+        runs = select(0.0, since, select(since, self.duration, 1.0, 0.0), 0.0)
+        return clamped(since, self.duration), runs, 0.0
+
     def _rest(self, since: Scalar) -> Rates:
         return (0.0, 0.0, 0.0) if since <= 0 else (self.duration, 0.0, 0.0)
 
 
-def quintic_offset(value: Array, rate: Array, duration: float, t: float) -> tuple[Array, ...]:
+def quintic_offset(value: Array, rate: Array, duration: float, t: Scalar) -> tuple[Array, ...]:
     r"""Return an offset that leaves (value, rate, 0) and ends at rest at 0, with its rates.
 
     .. math:: o(t) = f_0\,(1-10x^3+15x^4-6x^5) + \dot f_0T\,x(1-x)^3(1+3x), \qquad x = t/T
@@ -126,7 +160,7 @@ def quintic_offset(value: Array, rate: Array, duration: float, t: float) -> tupl
     Returns:
         New arrays o, its rate and its second rate, each of shape (m,).
     """
-    x = min(max(t / duration, 0.0), 1.0)
+    x = clamped(t / duration, 1.0)
     if x == 1.0:
         zero = np.zeros(len(value))
         return zero, zero, zero

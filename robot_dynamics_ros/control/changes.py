@@ -12,9 +12,9 @@ from typing import Any
 
 from robot_dynamics_ros.control.goals import prepare_goal
 from robot_dynamics_ros.control.modes import SessionEvent
-from robot_dynamics_ros.control.session import ControllerSession, SessionChange
+from robot_dynamics_ros.control.session import DECLARED, ControllerSession, SessionChange
 from robot_dynamics_ros.control.setup import (
-    PARAMETERS,
+    LAW_CHANGES,
     check_laws,
     concerns_law,
     loop_settings,
@@ -115,16 +115,17 @@ class ParameterChange(SessionChange):
     @property
     def slow(self) -> bool:
         """Whether preparing it takes long: a program is examined and compiled for a second."""
-        return concerns_law(self._given, self.changed)
+        return not LAW_CHANGES.isdisjoint(self.changed)
 
     def prepare(self) -> None:
         """Check the parameters and make the law, see :class:`SessionChange`."""
         session = self._session
+        self._given = checked(DECLARED, self._given, session.tree.n)
         given = session.driven(self._given)
-        checked(PARAMETERS, given, session.tree.n)
-        check_laws(session.tree, given, self.changed)
         self._settings = loop_settings(given)
-        self._law = session.make_law(given) if self.slow else None
+        check_laws(session.tree, given, self.changed)
+        needs_law = concerns_law(given, self.changed)
+        self._law = session.make_law(given) if needs_law else None
         self._payload = payload_from_parameters(given)
         session.loop.check_payload(self._payload)
 

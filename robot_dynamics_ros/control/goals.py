@@ -17,6 +17,7 @@ from robot_dynamics_ros.control.loop import ControlLoop
 from robot_dynamics_ros.control.trajectories.message_arrays import read_trajectory
 from robot_dynamics_ros.control.trajectories.reference_generator import Prepared, ReferenceSnapshot
 from robot_dynamics_ros.control.trajectories.tolerances import (
+    TOLERANCES,
     JointTolerances,
     Outcome,
     ResultCode,
@@ -25,6 +26,14 @@ from robot_dynamics_ros.control.trajectories.tolerances import (
 )
 from robot_dynamics_ros.errors import RefusedGoalError, RobotDynamicsError, TrajectoryError
 from robot_dynamics_ros.model.robot_tree import RobotTree
+from robot_dynamics_ros.parameters import Parameter
+
+#: What holds for goals that do not say otherwise.
+GOALS = (
+    *TOLERANCES,
+    Parameter('action_feedback_period', 0.05, 'Time between two feedbacks of the action.', 0.001,
+              10.0, unit='s'),
+)  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,7 +123,7 @@ def prepare_goal(
         loop: The loop that shall follow it.
         moment: When it arrived.
         request: control_msgs/action/FollowJointTrajectory_Goal, whoever made it.
-        given: Parameters by name, those of ``TOLERANCES`` among them.
+        given: Parameters by name, those of ``GOALS`` among them.
 
     Raises:
         RefusedGoalError: It breaks a rule; says which, with its code.

@@ -87,6 +87,7 @@ def _safety(session: ControllerSession) -> dict[str, Any]:
     return {
         'law': loop.law.name,
         'following': 'trajectory' if loop.moving else 'hold',
+        **loop.law.status(),
         **{key: value or 'none' for key, value in listed.items()},
         **refused,
     }

@@ -17,16 +17,19 @@ from typing import Any
 
 from robot_dynamics_ros.control.drivers.conversion import DriverConversion
 from robot_dynamics_ros.control.drivers.port import DriverPort
-from robot_dynamics_ros.control.goals import GoalTracker
+from robot_dynamics_ros.control.goals import GOALS, GoalTracker
 from robot_dynamics_ros.control.laws.control_law import ControlLaw
 from robot_dynamics_ros.control.loop import Observation
 from robot_dynamics_ros.control.modes import TABLE, SessionAction, SessionEvent, SessionMode
-from robot_dynamics_ros.control.setup import DEFAULTS, as_driven, build_loop
+from robot_dynamics_ros.control.setup import PARAMETERS, as_driven, build_loop
 from robot_dynamics_ros.control.trajectories.reference_generator import ReferenceGenerator
 from robot_dynamics_ros.errors import ConfigurationError
 from robot_dynamics_ros.model.robot_tree import RobotTree
+from robot_dynamics_ros.parameters import checked, defaults
 from robot_dynamics_ros.spatial.scalar import Array
 
+#: What a session may be told.
+DECLARED = (*PARAMETERS, *GOALS)
 #: Time between two commands of a stop action without states, ns.
 STOP_PERIOD_NS = 20_000_000
 _KEPT = 100  # remarks that nobody has fetched
@@ -86,8 +89,8 @@ class ControllerSession:
 
     Args:
         tree: The robot without what it carries.
-        parameters: By name, see ``setup.PARAMETERS``; unknown ones are
-            kept without effect.
+        parameters: By name, see ``setup.PARAMETERS`` and ``goals.GOALS``; unknown ones are kept
+            without effect.
         driver: What stands between model and driver; None: nothing.
         follower: What gives the reference; one that follows trajectories if None.
         simulated_time: Whether repeated states are a sign of life: of a paused simulator.
@@ -119,7 +122,9 @@ class ControllerSession:
         follower: ReferenceGenerator | None = None,
         simulated_time: bool = False,
     ) -> None:
-        self.given: dict[str, Any] = {**DEFAULTS, **(parameters or {})}
+        self.given: dict[str, Any] = checked(
+            DECLARED, {**defaults(DECLARED), **(parameters or {})}, tree.n
+        )
         self.tree, self._driver = tree, driver
         self.port = DriverPort(tree, driver, self.given['joints'])
         self._built = build_loop(tree, self.driven(self.given), driver, follower)

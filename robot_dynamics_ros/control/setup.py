@@ -24,7 +24,6 @@ from robot_dynamics_ros.control.loop import ControlLoop
 from robot_dynamics_ros.control.payload import PAYLOAD_TRANSITION, PayloadModel
 from robot_dynamics_ros.control.settings import LOOP, LoopSettings
 from robot_dynamics_ros.control.trajectories.reference_generator import ReferenceGenerator
-from robot_dynamics_ros.control.trajectories.tolerances import TOLERANCES
 from robot_dynamics_ros.dynamics.registry import FORMULATION
 from robot_dynamics_ros.errors import ParameterError
 from robot_dynamics_ros.model.from_parameters import ROBOT
@@ -44,13 +43,15 @@ PARAMETERS = (
     DRIVER_PROFILE,
     *_OF_LAWS,
     *LOOP,
-    *TOLERANCES,
     *PAYLOAD,
     PAYLOAD_TRANSITION,
 )
 
 #: What a controller is told if nobody says otherwise.
 DEFAULTS: dict[str, Any] = defaults(PARAMETERS)
+
+#: Parameters of any law: to check a change of one may take long, see ``check_laws``.
+LAW_CHANGES = frozenset(one.name for one in law_declared())
 
 _OUTPUTS = ('inverse_dynamics', 'gravity_forces', 'bias_forces', 'mass_matrix')
 

@@ -21,8 +21,8 @@ from robot_dynamics_ros.dynamics.formulation import (
     InverseDynamicsDerivatives,
     Wrenches,
 )
+from robot_dynamics_ros.dynamics.screw_forces import inverse_dynamics_derivatives
 from robot_dynamics_ros.dynamics.screw_geometry import ScrewGeometry, ScrewModel
-from robot_dynamics_ros.dynamics.screw_linearization import inverse_dynamics_derivatives
 from robot_dynamics_ros.dynamics.screw_sections import SectionLoad, SectionMotion, Twists
 from robot_dynamics_ros.errors import UnknownNameError
 from robot_dynamics_ros.model.robot_tree import BodyFrame, RobotTree

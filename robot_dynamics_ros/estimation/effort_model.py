@@ -23,6 +23,7 @@ from robot_dynamics_ros.symbolic.kernel import compile_kernel
 #: The origins of an effort, in the order of the reports.
 ORIGINS = ('inertia', 'coriolis', 'gravity', 'armature', 'friction')
 SLOW = 5e-3  # rad/s or m/s, below which a joint with Coulomb friction may stick
+_SIGN_WIDTH = 1e-3  # rad/s or m/s
 STICKING = 'at rest with Coulomb friction'
 
 
@@ -34,6 +35,7 @@ class Instants(ColumnTable):
         row: Index of the state to which each belongs, shape (M,), increasing.
         q, v, a: Shape (M, n), rad or m, per s, per s^2.
         v_friction: Velocity at which friction acts, shape (M, n).
+        sign: Of that velocity, smooth near 0, filtered like the efforts; shape (M, n).
         effort: What acted, shape (M, n), N m or N; NaN where it is not known.
     """
 
@@ -42,12 +44,19 @@ class Instants(ColumnTable):
     v: Array
     a: Array
     v_friction: Array
+    sign: Array
     effort: Array
 
     @classmethod
-    def one(cls, *columns: Array) -> Instants:
-        """Return a single instant of q, v, a, v_friction and effort, each shape (n,)."""
+    def one(cls, q: Array, v: Array, a: Array, v_friction: Array, effort: Array) -> Instants:
+        """Return a single instant of columns of shape (n,)."""
+        columns = (q, v, a, v_friction, smooth_sign(v_friction), effort)
         return cls(np.zeros(1, dtype=int), *(column[np.newaxis] for column in columns))
+
+
+def smooth_sign(v: Array) -> Array:
+    """Return the sign of velocities as Coulomb friction has it, smooth near 0."""
+    return np.tanh(v / _SIGN_WIDTH)
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,7 +130,9 @@ class EffortModel:
         rigid = self._kernels.batch('inverse_dynamics', q, v, a)
         bias = self._kernels.batch('bias_forces', q, v)
         gravity = self._kernels.batch('gravity_forces', q)
-        drives = self._terms.armature * a, self._terms.friction(instants.v_friction)
+        terms = self._terms
+        friction = terms.damping * instants.v_friction + terms.coulomb_friction * instants.sign
+        drives = terms.armature * a, friction
         parts = (rigid - bias, bias - gravity, gravity, *drives)
         effort = rigid + drives[0] + drives[1]
         return Explanation(

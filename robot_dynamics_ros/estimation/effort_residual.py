@@ -23,7 +23,6 @@ from robot_dynamics_ros.estimation.gravity_fit import GravityFit, GravitySums
 from robot_dynamics_ros.model.robot_tree import RobotTree
 from robot_dynamics_ros.spatial.scalar import Array
 
-_SIGN_WIDTH = 1e-2  # of the smooth sign, rad/s or m/s
 _OPPOSITE = -0.9  # correlation
 _ALIKE = 0.99
 _SAME = 0.05  # deviation of the factor from 1 that needs no word
@@ -104,8 +103,7 @@ class JointFits:
         self._model += np.square(model).sum(axis=0)
         self._recorded += np.square(tau).sum(axis=0)
         v = instants.v_friction
-        ones = np.ones_like(v)
-        basis = np.stack([v, np.tanh(v / _SIGN_WIDTH), ones], axis=-1)
+        basis = np.stack([v, instants.sign, np.ones_like(v)], axis=-1)
         basis = np.where(good[:, :, np.newaxis], basis, 0.0)
         r = np.where(good, explained.residual, 0.0)
         self._A += np.einsum('mjk,mjl->jkl', basis, basis)

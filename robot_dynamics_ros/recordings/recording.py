@@ -118,6 +118,16 @@ class Recording:
         changed = {key: getattr(self, key)[rows] for key in (*_PER_STATE, *_PER_JOINT)}
         return replace(self, **changed)
 
+    def without(self, states: Array) -> Recording:
+        """Return the recording with some states as NaN, by mask; their commands stay."""
+        if not states.any():
+            return self
+        known = ~states[:, np.newaxis]
+        position, velocity = (
+            np.where(known, values, np.nan) for values in (self.position, self.velocity)
+        )
+        return replace(self, position=position, velocity=velocity)
+
     def followed_by(self, other: Recording) -> Recording:
         """Return this recording with the rows of another one behind its own.
 

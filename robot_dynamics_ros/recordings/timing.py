@@ -6,17 +6,19 @@ step, :math:`q_{k+1} = q_k + h\,v_{k+1}`, to the last digit, whatever its model.
 acceleration of the step is :math:`(v_{k+1} - v_k)/h` and belongs to :math:`q_k, v_k` and to
 command k. A real arm, or another integrator, leaves a remainder of the order of the period or of
 its noise.
+
+Stamps are irregular in two ways. Either the samples were taken at these times; or at equal
+intervals, and only the stamps are late by this and that: then positions and velocities agree
+better under equal intervals, which are a straight line through all stamps.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from robot_dynamics_ros.errors import UnknownNameError
-from robot_dynamics_ros.estimation.effort_model import Instants
 from robot_dynamics_ros.estimation.filtering import low_pass, noise_cutoff
 from robot_dynamics_ros.recordings.recording import NANO, Recording
 from robot_dynamics_ros.spatial.scalar import Array
@@ -28,8 +30,13 @@ TIMINGS = {
     'sampled': 'the central acceleration belongs to the state, as does the measured effort',
 }
 _EXACT = 1e-6  # remainder, relative to the motion, that only the right rule leaves
-_REGULAR = 0.01  # share of the period by which a step may differ from it
+_REGULAR = 1e-6  # share of the period by which a step of an even recording may differ from it
+_BETTER = 0.9  # remainder by the other, from which on equal intervals are believed
 _FEWEST = 16
+#: Periods without a state that are bridged; beyond there is a gap.
+BRIDGED = 4.5
+_CONTRADICTION = 30.0  # times the usual difference of positions and velocities
+_NOISE = 0.05  # of the usual speed: a smaller difference contradicts nothing
 
 
 @dataclass(frozen=True)
@@ -39,6 +46,7 @@ class SampleTiming:
     Attributes:
         name: One of ``TIMINGS``.
         period: Time between two states, s.
+        even: Whether states are taken at equal intervals, whatever their stamps.
         cutoff: Of the zero-phase low-pass filter on all signals, Hz; None for none.
         remainder: Of the semi-implicit rule, RMS relative to the motion; NaN at rest.
         trapezoid: The same of the mean of both velocities.
@@ -47,6 +55,7 @@ class SampleTiming:
 
     name: str
     period: float
+    even: bool
     cutoff: float | None
     remainder: float
     trapezoid: float
@@ -58,6 +67,20 @@ class SampleTiming:
         if self.cutoff is None:
             return 0
         return low_pass(self.cutoff, 1.0 / self.period).half
+
+    def steps(self, stamp_ns: Array) -> Array:
+        """Return the times between neighbouring states, shape (N - 1,), s."""
+        steps = np.diff(stamp_ns) / NANO
+        return _periods(steps, self.period) * self.period if self.even else steps
+
+    def single(self, stamp_ns: Array) -> Array:
+        """Return which steps skip no state, shape (N - 1,)."""
+        return np.asarray(_periods(np.diff(stamp_ns) / NANO, self.period) == 1)
+
+
+def _periods(steps: Array, period: float) -> Array:
+    """Return steps as whole numbers of periods, one at least."""
+    return np.maximum(np.rint(steps / period), 1.0) if period else np.ones(len(steps))
 
 
 def find_timing(recording: Recording, *, commanded: bool, name: str = 'auto') -> SampleTiming:
@@ -73,30 +96,43 @@ def find_timing(recording: Recording, *, commanded: bool, name: str = 'auto') ->
     """
     if name != 'auto' and name not in TIMINGS:
         raise UnknownNameError('timing', name, ('auto', *TIMINGS))
-    steps = np.diff(recording.stamp_ns) / NANO
-    period = float(np.median(steps)) if len(steps) else 0.0
-    remainder, trapezoid = _remainders(recording, steps, period)
-    if name == 'auto' and remainder < _EXACT and remainder < 0.01 * trapezoid:
-        reason = (
+    period, even, (remainder, trapezoid), stamps = _intervals(recording)
+    exact = remainder < _EXACT and remainder < 0.01 * trapezoid
+    if name != 'auto':
+        chosen, why = name, 'as chosen'
+    elif exact:
+        chosen = 'semi_implicit'
+        why = (
             'positions advance by the velocity at the end of each step to within '
-            f'{remainder:.0e} of the motion: a semi-implicit integrator'
+            f'{remainder:.0e} of the motion, a semi-implicit integrator'
         )
-        return SampleTiming('semi_implicit', period, None, remainder, trapezoid, reason)
-    chosen = name
-    if name == 'auto':
+    else:
         chosen = 'continuous' if commanded else 'sampled'
+        why = _why(remainder, commanded)
     cutoff = None if chosen == 'semi_implicit' else _cutoff(recording, period)
     noise = f'; zero-phase low-pass at {cutoff:.3g} Hz' if cutoff else ''
-    why = 'as told' if name != 'auto' else _why(remainder, commanded)
-    return SampleTiming(
-        chosen, period, cutoff, remainder, trapezoid, f'{why}: {TIMINGS[chosen]}{noise}'
-    )
+    reason = f'{why}: {TIMINGS[chosen]}{noise}{stamps}'
+    return SampleTiming(chosen, period, even, cutoff, remainder, trapezoid, reason)
 
 
-def regular(stamp_ns: Array, period: float) -> Array:
-    """Return which steps between neighbouring states take the usual time, shape (N - 1,)."""
-    steps = np.diff(stamp_ns) / NANO
-    return np.asarray(np.abs(steps - period) <= _REGULAR * period)
+def _intervals(recording: Recording) -> tuple[float, bool, tuple[float, float], str]:
+    """Return period, whether intervals are equal, remainders, and what is said of the stamps."""
+    steps = np.diff(recording.stamp_ns) / NANO
+    period = float(np.median(steps)) if len(steps) else 0.0
+    counts = _periods(steps, period)
+    single = counts == 1
+    if (np.abs(steps - counts * period) <= _REGULAR * period).all():
+        return period, True, _remainders(recording, steps, single), ''
+    number = np.append(0.0, np.cumsum(counts))
+    line = float(np.polyfit(number, (recording.stamp_ns - recording.stamp_ns[0]) / NANO, 1)[0])
+    by_line = _remainders(recording, counts * line, single)
+    by_stamps = _remainders(recording, steps, single)
+    jitter = float(np.quantile(np.abs(steps - counts * period), 0.99))
+    spread = f'; steps differ from {1e3 * period:.4g} ms by up to {100 * jitter / period:.2g} %'
+    if min(by_line) < _BETTER * min(by_stamps):
+        how = f'{spread}: states lie at equal intervals all the same'
+        return line, True, by_line, how
+    return period, False, by_stamps, f'{spread}: taken at their own times'
 
 
 def _why(remainder: float, commanded: bool) -> str:
@@ -106,24 +142,20 @@ def _why(remainder: float, commanded: bool) -> str:
     return f'no semi-implicit integrator (remainder {remainder:.0e}); {efforts}'
 
 
-def _remainders(recording: Recording, steps: Array, period: float) -> tuple[float, float]:
-    """Return the remainders of the semi-implicit and of the trapezoidal rule."""
-    good = regular(recording.stamp_ns, period) if len(steps) else np.zeros(0, dtype=bool)
+def _remainders(recording: Recording, steps: Array, good: Array) -> tuple[float, float]:
+    """Return the remainders of the semi-implicit and of the trapezoidal rule; NaN at rest."""
     v = recording.velocity
     good = good & np.isfinite(v[1:]).all(axis=1) & np.isfinite(v[:-1]).all(axis=1)
-    if good.sum() < _FEWEST:
-        return float('nan'), float('nan')
     moved = np.diff(recording.position, axis=0)[good]
-    h = steps[good, np.newaxis]
-    size = np.sqrt(np.square(moved).mean(axis=0))
+    size = np.sqrt(np.square(moved).sum(axis=0))
     moving = size > 0.0
-    if not moving.any():
+    if good.sum() < _FEWEST or not moving.any():
         return float('nan'), float('nan')
-    found = []
+    rests = []
     for velocity in (v[1:][good], 0.5 * (v[1:] + v[:-1])[good]):
-        rest = np.sqrt(np.square(moved - h * velocity).mean(axis=0))
-        found.append(float((rest[moving] / size[moving]).max()))
-    return found[0], found[1]
+        rest = np.sqrt(np.square(moved - steps[good, np.newaxis] * velocity).sum(axis=0))
+        rests.append(float((rest[moving] / size[moving]).max()))
+    return rests[0], rests[1]
 
 
 def _cutoff(recording: Recording, period: float) -> float | None:
@@ -134,79 +166,20 @@ def _cutoff(recording: Recording, period: float) -> float | None:
     return noise_cutoff(v, 1.0 / period)
 
 
-def make_steps(run: Recording, effort: Array, timing: SampleTiming) -> Instants:
-    """Return the instants of a recording; those across gaps or without a state are left out.
+def contradictions(recording: Recording) -> Array:
+    """Return which states contradict their neighbours, shape (N,): glitches of a sensor.
 
-    Args:
-        run: The recording.
-        effort: Its efforts, shape (N, n): for ``semi_implicit`` and ``continuous`` those that act
-            from a state to the next, for ``sampled`` those at the state.
-        timing: How the three belong together.
+    On both sides of such a state the position moves otherwise than the velocities say, by far more
+    than usual.
     """
-    v, q = run.velocity, run.position
-    finite: Array = np.asarray(np.isfinite(np.hstack([q, v])).all(axis=1))
-    good = regular(run.stamp_ns, timing.period) & finite[1:] & finite[:-1]
-    h = (np.diff(run.stamp_ns) / NANO)[:, np.newaxis]
-    a = np.diff(v, axis=0) / np.where(h > 0.0, h, 1.0)
-    rows = np.arange(len(q) - 1)
-    if timing.name == 'semi_implicit':
-        return Instants(rows, q[:-1], v[:-1], a, v[1:], effort[:-1]).take(good)
-    if timing.name == 'continuous':
-        middle = 0.5 * (v[1:] + v[:-1])
-        found = Instants(rows, 0.5 * (q[1:] + q[:-1]), middle, a, middle, effort[:-1])
-    else:
-        rows, good = rows[1:], good[1:] & good[:-1]
-        central = 0.5 * (a[1:] + a[:-1])
-        found = Instants(rows, q[1:-1], v[1:-1], central, v[1:-1], effort[1:-1])
-    return _smooth(found, good, timing)
-
-
-def _smooth(steps: Instants, good: Array, timing: SampleTiming) -> Instants:
-    """Return the instants with all signals through the same filter."""
-    if timing.cutoff is None:
-        return steps.take(good)
-    filtering = replace(low_pass(timing.cutoff, 1.0 / timing.period), step=1)
-    half = filtering.half
-    if len(good) <= 2 * half:
-        return steps.take(np.zeros(len(good), dtype=bool))
-    whole = filtering.every(good[:, np.newaxis])[:, 0]
-    given = np.isfinite(steps.effort)
-    efforts = filtering(np.where(given, steps.effort, 0.0))
-    efforts[~filtering.every(given)] = np.nan
-    q, v, a, v_friction = (
-        filtering(np.where(np.isfinite(x), x, 0.0))
-        for x in (steps.q, steps.v, steps.a, steps.v_friction)
-    )
-    rows = steps.row[half : len(good) - half]
-    return Instants(rows, q, v, a, v_friction, efforts).take(whole)
-
-
-def with_neighbours(
-    chunks: Iterable[Recording], before: int, behind: int
-) -> Iterator[tuple[Recording, slice]]:
-    """Yield each chunk with some rows of its neighbours, and where its own rows are in it.
-
-    Args:
-        chunks: Parts of a recording, one after the other.
-        before: How many rows are needed in front of a chunk.
-        behind: How many behind it.
-    """
-    held: Recording | None = None
-    tail: Recording | None = None
-    for chunk in chunks:
-        if held is not None:
-            yield _joined(tail, held, chunk.rows(slice(0, behind)))
-            tail = held.rows(slice(max(0, len(held.time) - before), None))
-        held = chunk
-    if held is not None:
-        yield _joined(tail, held, None)
-
-
-def _joined(
-    tail: Recording | None, held: Recording, head: Recording | None
-) -> tuple[Recording, slice]:
-    start = 0 if tail is None else len(tail.time)
-    joined = held if tail is None else tail.followed_by(held)
-    if head is not None:
-        joined = joined.followed_by(head)
-    return joined, slice(start, start + len(held.time))
+    count = len(recording.time)
+    if count < _FEWEST:
+        return np.zeros(count, dtype=bool)
+    q, v = recording.position, recording.velocity
+    steps = (np.diff(recording.stamp_ns) / NANO)[:, np.newaxis]
+    difference = np.abs(np.diff(q, axis=0) / steps - 0.5 * (v[1:] + v[:-1]))
+    usual = np.median(np.nan_to_num(difference), axis=0)
+    speed = np.quantile(np.nan_to_num(np.abs(v)), 0.99, axis=0)
+    large = difference > _CONTRADICTION * usual + _NOISE * speed
+    odd = (large[1:] & large[:-1]).any(axis=1)
+    return np.concatenate([[False], odd, [False]])

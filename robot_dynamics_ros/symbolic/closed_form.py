@@ -15,7 +15,7 @@ from robot_dynamics_ros.errors import MechanismError, ParameterError, UnknownNam
 from robot_dynamics_ros.model.mechanism import Mechanism
 from robot_dynamics_ros.model.robot_tree import RobotTree
 from robot_dynamics_ros.symbolic.compact import expression
-from robot_dynamics_ros.symbolic.named_robot import NamedRobot, Parameter, name_constants
+from robot_dynamics_ros.symbolic.named_robot import NamedRobot, RobotSymbol, name_constants
 
 Progress = Callable[[str, float], None]
 
@@ -41,7 +41,7 @@ class ClosedForm:
     robot: str
     formulation: str
     coordinates: tuple[tuple[str, str], ...]
-    parameters: tuple[Parameter, ...]
+    parameters: tuple[RobotSymbol, ...]
     M: sympy.Matrix
     C: sympy.Matrix
     Cv: sympy.Matrix

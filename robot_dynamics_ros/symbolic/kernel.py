@@ -122,7 +122,7 @@ def compile_kernel(
     if of_frame:
         subject.tree.frame(frame)
     backend = make_backend(subject, tuple(dict.fromkeys(outputs)))
-    bodies = subject.tree.n
+    bodies = subject.tree.bodies
     arguments = {name: Arguments.of_output(name, tree.n, bodies) for name in outputs}
     return KernelSet(backend, arguments)
 

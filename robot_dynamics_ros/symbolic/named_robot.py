@@ -26,7 +26,7 @@ MOST_ANGLES = 2
 _QUARTER = 1e-6
 
 
-class Parameter(NamedTuple):
+class RobotSymbol(NamedTuple):
     """A named constant of a robot.
 
     Attributes:
@@ -57,7 +57,7 @@ class NamedRobot(NamedTuple):
     algebra: Algebra
     q: Array
     v: Array
-    parameters: tuple[Parameter, ...]
+    parameters: tuple[RobotSymbol, ...]
 
 
 def name_constants(tree: RobotTree) -> NamedRobot:
@@ -92,7 +92,7 @@ class _Naming:
 
     def __init__(self, tree: RobotTree) -> None:
         self._tree = tree
-        self.parameters: dict[str, Parameter] = {}
+        self.parameters: dict[str, RobotSymbol] = {}
         self.angles: list[str] = []
         self._gravity = self._named_gravity()
         self._arrays = {
@@ -107,7 +107,7 @@ class _Naming:
             'p_PJ': self._array(tree.p_PJ, ('{a}{i}', '{a}_{{{i}}}', 'origin of {joint}, m')),
         }
         self._turns = [self._fixed_angles(i, R) for i, R in enumerate(tree.R_PJ)]
-        angles = [p for turns in self._turns for p in turns if isinstance(p, Parameter)]
+        angles = [p for turns in self._turns for p in turns if isinstance(p, RobotSymbol)]
         if len(angles) <= MOST_ANGLES:
             self.angles = [angle.name for angle in angles]
             self.parameters |= {angle.name: angle for angle in angles}
@@ -149,7 +149,7 @@ class _Naming:
         return entries
 
     def _named(self, name: str, latex: str, value: float, meaning: str) -> str:
-        self.parameters[name] = Parameter(name, latex, value, meaning)
+        self.parameters[name] = RobotSymbol(name, latex, value, meaning)
         return name
 
     def _named_gravity(self) -> list[Any]:
@@ -164,9 +164,9 @@ class _Naming:
             entries[k] = self._named(name, latex, value, 'gravity, m/s^2')
         return entries
 
-    def _fixed_angles(self, i: int, R: Array) -> list[int | Parameter]:
+    def _fixed_angles(self, i: int, R: Array) -> list[int | RobotSymbol]:
         """Return roll, pitch and yaw of a joint frame: quarter turns, or what to call them."""
-        found: list[int | Parameter] = []
+        found: list[int | RobotSymbol] = []
         for name, angle in zip(('roll', 'pitch', 'yaw'), roll_pitch_yaw(R), strict=True):
             quarters = angle / (math.pi / 2)
             if abs(quarters - round(quarters)) < _QUARTER:
@@ -174,7 +174,7 @@ class _Naming:
             else:
                 words = f'{name} of the frame of {self._tree.joint_names[i]}, rad'
                 latex = rf'\mathrm{{{name}}}_{{{i + 1}}}'
-                found.append(Parameter(f'{name}{i + 1}', latex, angle, words))
+                found.append(RobotSymbol(f'{name}{i + 1}', latex, angle, words))
         return found
 
     def _rotation(self, i: int, algebra: Algebra) -> Array:

@@ -145,8 +145,12 @@ def _frame_jacobian(subject: Subject, q: Array) -> tuple[Array, ...]:
 
 
 def _regressor(subject: Subject, q: Array, v: Array, a: Array) -> tuple[Array, ...]:
-    A = subject.joint_rates()
-    Y = NewtonEuler(subject.tree).regressor(subject.joint_positions(q), A @ v, A @ a)
+    A, tree = subject.joint_rates(), subject.tree
+    positions = tree.joint_positions(subject.joint_positions(q))
+    rates, accelerations = tree.joint_rates(A @ v), tree.joint_rates(A @ a)
+    Y = NewtonEuler(tree.open).regressor(positions, rates, accelerations)
+    if tree.coupling is not None:
+        Y = tree.coupling.rate.T @ Y
     if isinstance(subject.formulation, KaneMechanism):
         Y = np.array([subject.formulation.project(q, column) for column in Y.T]).T
     return (Y,)
@@ -249,7 +253,7 @@ def trace_output(name: str, subject: Subject) -> StraightLineCode:
     output, n = known_output(name), subject.n
     inputs = dict.fromkeys(output.inputs, n)
     names = (result for result, _ in output.results)
-    results = dict(zip(names, output.shapes(n, subject.tree.n), strict=True))
+    results = dict(zip(names, output.shapes(n, subject.tree.bodies), strict=True))
     compute = partial(output.compute, subject)
     forms = [
         trace_function(name, inputs, results, compute, gather_factors=gather)

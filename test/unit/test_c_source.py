@@ -11,13 +11,12 @@ from functools import cache
 
 import numpy as np
 import pytest
-from samples import SAMPLES, sample, serial_arms, world_files
+from samples import sample, world_files
 
 from robot_dynamics_ros.__main__ import main
 from robot_dynamics_ros.description.shipped import shipped_mechanism
 from robot_dynamics_ros.errors import MechanismError, ParameterError, UnknownNameError
-from robot_dynamics_ros.model import load_robot
-from robot_dynamics_ros.model.mechanism import load_mechanism
+from robot_dynamics_ros.model import load_mechanism, load_robot
 from robot_dynamics_ros.spatial.scalar import maximum, minimum, select
 from robot_dynamics_ros.symbolic.c_files import STATES
 from robot_dynamics_ros.symbolic.c_function import CFunction
@@ -43,10 +42,20 @@ ROBOTS = {
     'branched': ((*CORE, 'energies'), 'right_hand'),
     'parallelogram': ((*CORE, 'derivatives', 'regressor'), 'tool'),
     'welding_arm': (CORE, 'tool'),
-    'ur10_robot': ((*CORE, 'frame_pose', 'derivatives'), 'tool0'),
-    'panda': ((*CORE, 'frame_motion'), 'panda_link7'),
-    'xarm7': (CORE, 'link7'),
+    'ur10': ((*CORE, 'frame_pose', 'derivatives'), 'tool0'),
+    'panda': ((*CORE, 'frame_motion'), 'panda_rightfinger'),
+    'talos_left_arm': (CORE, 'gripper_left_base_link'),
+    'g1_left_arm': (CORE, 'left_rubber_hand'),
     'g1': (('inverse_dynamics', 'gravity_forces'), ''),
+}
+# Files of the package example-robot-data: a follower (mimic joint), locked joints, 29 joints.
+G1 = 'g1_29dof_rev_1_0'
+EXAMPLES = {
+    'ur10': ('ur10_robot', {}),
+    'panda': ('panda', {}),
+    'talos_left_arm': ('talos_left_arm', {}),
+    'g1_left_arm': (G1, {'base': 'torso_link', 'tip': 'left_rubber_hand'}),
+    'g1': (G1, {}),
 }
 
 
@@ -54,10 +63,11 @@ ROBOTS = {
 def robot(name):
     if name in ('parallelogram', 'welding_arm'):
         return load_mechanism(*shipped_mechanism(name))
-    if name == 'g1':
-        (file,) = (file for file in world_files() if file.name == 'g1_29dof_rev_1_0.urdf')
-        return load_robot(str(file.locate()))
-    return sample(name).tree if name in SAMPLES else serial_arms()[name].tree
+    if name in EXAMPLES:
+        stem, chosen = EXAMPLES[name]
+        file = next(file for file in world_files() if file.stem == stem)
+        return load_robot(str(file.locate()), effort_limit=1.0, **chosen)
+    return sample(name).tree
 
 
 def formulation(name):
@@ -145,9 +155,9 @@ def test_c_equals_the_compiled_kernel(name, tmp_path, rng):
     lib, n = library(files(name), tmp_path), robot(name).n
     outputs, frames, formulation_name = functions_of(name)
     functions = robot_functions(robot(name), outputs, frames, formulation_name)
-    names = dict.fromkeys(outputs) | dict.fromkeys(
-        ('frame_pose', 'frame_jacobian') if frames and outputs == CORE else ()
-    )
+    names = list(outputs)
+    if frames and not any(OUTPUTS[output].of_frame for output in outputs):
+        names += ['frame_pose', 'frame_jacobian']
     kernels = compile_kernel(robot(name), formulation_name, tuple(names), *frames)
     for function, output in zip(functions, names, strict=True):
         for scale in (1.0, 1e-310, 1e4):  # a usual state, denormals, thousands of turns

@@ -21,7 +21,7 @@ from robot_dynamics_ros.description.shipped import (
     shipped_robot,
 )
 from robot_dynamics_ros.description.urdf import read_description
-from robot_dynamics_ros.dynamics.statics import largest_gravity_forces
+from robot_dynamics_ros.dynamics.joint_terms import largest_gravity_forces
 from robot_dynamics_ros.errors import ConfigurationError, RobotDynamicsError
 from robot_dynamics_ros.model import load_robot
 from robot_dynamics_ros.model.check import check_model

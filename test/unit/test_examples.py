@@ -59,6 +59,22 @@ def test_the_program_is_held():
     assert max(rows[1]) < 0.5
 
 
+def test_a_session_changes_its_law_and_survives_silence():
+    printed = run('session_without_ros')
+    pd, computed = (
+        value(printed, f'{law}: largest error on the way back ')
+        for law in ('pd_gravity', 'computed_torque')
+    )
+    assert computed < 0.05 * pd
+    assert 'silence: stopped, a command is sent: True' in printed
+    assert 'stop action gravity' in printed
+    assert printed.rstrip().endswith('states return: holding')
+    # Only the quill is lifted by gravity: 1.15 + 0.72 kg, upward is negative along its axis.
+    assert value(printed, 'is sent: True, [  0.       0.     ') == pytest.approx(
+        -(1.15 + 0.72) * 9.81, abs=1e-4
+    )
+
+
 @pytest.mark.slow
 def test_the_heavier_arm_is_identified():
     """15 percent more on every mass; friction as the description has it."""

@@ -13,8 +13,12 @@ from samples import random_state, sample
 from robot_dynamics_ros.dynamics import make_formulation
 from robot_dynamics_ros.errors import ParameterError
 from robot_dynamics_ros.model.payload import Payload
-from robot_dynamics_ros.simulation.imperfections import Imperfections, ImperfectPlant
-from robot_dynamics_ros.simulation.model_error import Mismatch, with_mismatch
+from robot_dynamics_ros.simulation.imperfections import (
+    Imperfections,
+    ImperfectPlant,
+    Mismatch,
+    with_mismatch,
+)
 from robot_dynamics_ros.simulation.mujoco_plant import MujocoPlant
 
 EFFORT = np.array([5.0, -2.0, 1.0, 0.3])

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import yaml
 
-from robot_dynamics_ros.control.trajectories.fourier import Fourier
+from robot_dynamics_ros.control.trajectories.periodic import Fourier
 from robot_dynamics_ros.control.trajectories.trajectory_file import (
     read_trajectory,
     trajectory_text,

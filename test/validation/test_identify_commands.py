@@ -18,7 +18,7 @@ from robot_dynamics_ros.model import load_robot
 from robot_dynamics_ros.model.payload import with_payload
 from robot_dynamics_ros.recordings.bag.writer import write_recording
 from robot_dynamics_ros.recordings.reading import read_recording
-from robot_dynamics_ros.simulation.model_error import with_mismatch
+from robot_dynamics_ros.simulation.imperfections import with_mismatch
 
 STEP = 2e-3
 DRIVES = Drives([0.6, 0.3], [0.8, 0.4], [0.05, 0.02], [0.0, 0.0])

@@ -115,7 +115,7 @@ class ConstraintStabilization(ControlLaw):
         self.acceleration: Array = np.zeros(n)
         self.scale, self.damped = 1.0, False
         self._previous = np.zeros(n)
-        self._followed = _followed(program)
+        self._followed = followed_signals(program)
         self._start: float | None = None
         self._initial: tuple[Array, Array] = (np.zeros(m), np.zeros(m))
         self.set_parameters(parameters)
@@ -269,7 +269,7 @@ class ConstraintStabilization(ControlLaw):
         return tuple(f'program {self.program.name!r}: {text}' for text in self.program.remarks)
 
 
-def _followed(program: Program) -> list[tuple[Followed, list[int]]]:
+def followed_signals(program: Program) -> list[tuple[Followed, list[int]]]:
     """Return the signals that follow the joint reference, with their joints."""
     found = []
     for part in program.stack.constraints:

@@ -36,7 +36,7 @@ class ProgramEffort:
             'drive_effort',
             {'model': n, 'speed': n, 'acceleration': n, 'towards': n, 'settings': 4},
             {'tau': (n,), 'excess': (1,)},
-            lambda *given: _drives(tree, *given),
+            lambda *arrays: drive_effort(tree, *arrays),
         )
 
     def configure(self, end: float, parameters: Mapping[str, Any]) -> None:
@@ -46,12 +46,7 @@ class ProgramEffort:
             end: Time from the velocity of the dynamics to the one of the friction, s.
             parameters: The law's.
         """
-        self._settings[:] = (
-            end,
-            parameters['stiction_velocity'],
-            float(parameters['friction_compensation']),
-            float(parameters['friction_velocity'] == 'desired'),
-        )
+        self._settings[:] = effort_settings(end, parameters)
 
     def write(self, q: Array, v: Array, a: Array, out: Array) -> bool:
         r"""Write :math:`M a + c + g + J_aa` and friction at the end of the coming period.
@@ -148,7 +143,17 @@ class ProgramEffort:
         return A - gravity + np.diag(self._tree.armature)
 
 
-def _drives(
+def effort_settings(end: float, parameters: Mapping[str, Any]) -> tuple[float, ...]:
+    """Return the settings of :func:`drive_effort` for a law's parameters."""
+    return (
+        end,
+        parameters['stiction_velocity'],
+        float(parameters['friction_compensation']),
+        float(parameters['friction_velocity'] == 'desired'),
+    )
+
+
+def drive_effort(
     tree: RobotTree, model: Array, v: Array, a: Array, towards: Array, settings: Array
 ) -> tuple[Array, Array]:
     """Return efforts with armature and friction, and how far beyond their limits they are."""

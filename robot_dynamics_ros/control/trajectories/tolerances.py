@@ -27,8 +27,6 @@ TOLERANCES = (
       0.0, unit='rad/s or m/s', per_joint=True),
     P('goal_time_tolerance', 0.0, 'Time after the end in which a goal must be reached; 0: any.',
       0.0, 3600.0, unit='s'),
-    P('action_feedback_period', 0.05, 'Time between two feedbacks of a goal.', 0.001, 10.0,
-      unit='s'),
 )  # fmt: skip
 
 

@@ -17,8 +17,8 @@ from robot_dynamics_ros.errors import MissingDependencyError
 from robot_dynamics_ros.estimation.effort_model import EffortModel, FormulationCheck
 from robot_dynamics_ros.estimation.effort_residual import EffortResidual
 from robot_dynamics_ros.recordings.metrics.metric import Metric, MetricRemark, Window
-from robot_dynamics_ros.recordings.recording import NANO, Recording
-from robot_dynamics_ros.recordings.timing import SampleTiming, regular
+from robot_dynamics_ros.recordings.recording import Recording
+from robot_dynamics_ros.recordings.timing import BRIDGED, SampleTiming
 from robot_dynamics_ros.spatial.scalar import Array
 
 _EXPLAINED = 1e-6  # residual, relative to the effort, that is rounding or solver tolerance
@@ -206,10 +206,10 @@ class Energy(Metric):
 
     def _step_work(self, run: Recording) -> tuple[Array, Array, Array]:
         """Return work of the efforts, loss by modelled friction, and which steps count."""
-        h = np.diff(run.stamp_ns) / NANO
+        h = self._timing.steps(run.stamp_ns)
         mean = 0.5 * (run.velocity[1:] + run.velocity[:-1])
         effort = self._efforts(run.effort)
-        valid = regular(run.stamp_ns, self._timing.period)
+        valid = h <= BRIDGED * self._timing.period
         valid &= np.isfinite(effort).all(axis=1) & np.isfinite(mean).all(axis=1)
         friction = self._model.friction(
             run.velocity[1:] if self._timing.name == 'semi_implicit' else mean

@@ -14,18 +14,20 @@ from robot_dynamics_ros.constraints.program import Program
 from robot_dynamics_ros.errors import RecordingError, UnknownNameError
 from robot_dynamics_ros.estimation.effort_model import EffortModel
 from robot_dynamics_ros.model.robot_tree import RobotTree
+from robot_dynamics_ros.recordings.instants import make_instants, with_neighbours
 from robot_dynamics_ros.recordings.metrics.effort import CrossCheck, Effort, Energy
-from robot_dynamics_ros.recordings.metrics.metric import SEVERITIES, Metric, MetricRemark, Window
+from robot_dynamics_ros.recordings.metrics.metric import (
+    SEVERITIES,
+    Metric,
+    MetricRemark,
+    Window,
+    at,
+)
 from robot_dynamics_ros.recordings.metrics.program import ProgramMetric
 from robot_dynamics_ros.recordings.metrics.rates import Rates
 from robot_dynamics_ros.recordings.metrics.tracking import Limits, Tracking, tool_frame
 from robot_dynamics_ros.recordings.recording import Recording
-from robot_dynamics_ros.recordings.timing import (
-    SampleTiming,
-    find_timing,
-    make_steps,
-    with_neighbours,
-)
+from robot_dynamics_ros.recordings.timing import SampleTiming, contradictions, find_timing
 from robot_dynamics_ros.spatial.scalar import Array
 
 #: Which efforts are evaluated.
@@ -96,7 +98,7 @@ class Evaluator:
         self._remarks, self._commands = dict(remarks or {}), commands
         self._model = EffortModel(tree, choices.formulation)
         self._metrics: list[Metric] = []
-        self._shift = 0
+        self._shift, self._contradictions = 0, list[float]()
         self.frame = tool_frame(tree, choices.frame)
 
     def evaluate(self, chunks: Iterable[Recording], sinks: Iterable[Sink] = ()) -> None:
@@ -119,8 +121,8 @@ class Evaluator:
                 'holds no state',
                 'choose another',
             )
-        self._begin(first)
-        reach = self.timing.half + 2
+        self._begin(first.without(contradictions(first)))
+        reach = 2 * self.timing.half + 2
         before: Recording | None = None
         sinks = tuple(sinks)
         for run, own in with_neighbours(chain([first], filled), reach, reach):
@@ -140,6 +142,9 @@ class Evaluator:
                 'name': timing.name,
                 'reason': timing.reason,
                 'cutoff_hz': timing.cutoff,
+                'period_s': timing.period,
+                'even': timing.even,
+                'contradictions': len(self._contradictions),
                 'semi_implicit_remainder': timing.remainder,
                 'trapezoid_remainder': timing.trapezoid,
             }
@@ -149,6 +154,13 @@ class Evaluator:
     def findings(self) -> list[MetricRemark]:
         """Return what the metrics find worth saying, the gravest first."""
         found = [finding for metric in self._metrics for finding in metric.findings()]
+        if self._contradictions:
+            count, first = len(self._contradictions), at(self._contradictions[0])
+            text = (
+                f'{count} states contradict their neighbours, the first at {first}: positions do '
+                'not move by the velocities; left out'
+            )
+            found.append(MetricRemark('look', text))
         return sorted(found, key=lambda finding: SEVERITIES.index(finding.severity))
 
     def _part(self, chunk: Recording) -> Recording:
@@ -192,7 +204,7 @@ class Evaluator:
             return 0
         sizes = []
         for shift in (0, 1):
-            steps = make_steps(first, _shifted(first.measured_effort, shift), self.timing)
+            steps = make_instants(first, _shifted(first.measured_effort, shift), self.timing)
             explained = self._model.explain(steps)
             good = explained.good
             residual = np.where(good, explained.residual, 0.0)
@@ -200,10 +212,14 @@ class Evaluator:
         return int(sizes[1] < _CLEARLY**2 * sizes[0])
 
     def _window(self, run: Recording, own: slice, before: Recording | None) -> Window:
+        odd = contradictions(run)
+        if odd.any():
+            self._contradictions += run.time[own][odd[own]].tolist()
+            run = run.without(odd)
         acting = run.effort
         if self._measured:
             acting = _shifted(run.measured_effort, self._shift)
-        steps = make_steps(run, acting, self.timing)
+        steps = make_instants(run, acting, self.timing)
         inside = (steps.row >= own.start) & (steps.row < own.stop)
         steps = steps.take(inside)
         steps = replace(steps, row=steps.row - own.start)

@@ -17,6 +17,11 @@ from robot_dynamics_ros.spatial.scalar import Array
 SEVERITIES = ('wrong', 'look', 'good')
 
 
+def at(time: float) -> str:
+    """Return an instant in words, to the microsecond, also of clocks that count from 1970."""
+    return f'{time:.6f}'.rstrip('0').rstrip('.') + ' s'
+
+
 @dataclass(frozen=True)
 class MetricRemark:
     """One sentence for people.

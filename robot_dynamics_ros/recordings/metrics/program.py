@@ -15,7 +15,7 @@ from robot_dynamics_ros.constraints.program_kernel import ProgramKernel
 from robot_dynamics_ros.errors import RecordingError
 from robot_dynamics_ros.estimation.accumulate import Spread
 from robot_dynamics_ros.recordings.bag.reader import BagReader
-from robot_dynamics_ros.recordings.metrics.metric import Metric, MetricRemark, Window
+from robot_dynamics_ros.recordings.metrics.metric import Metric, MetricRemark, Window, at
 from robot_dynamics_ros.recordings.recording import NANO
 from robot_dynamics_ros.spatial.scalar import Array
 
@@ -97,7 +97,7 @@ class ProgramMetric(Metric):
         if self._sigma < self.program.singularity.threshold:
             text = (
                 f'program {self.program.name!r} comes near a singularity at '
-                f'{self._sigma_at:.6g} s (singular value {self._sigma:.2g})'
+                f'{at(self._sigma_at)} (singular value {self._sigma:.2g})'
             )
             return [MetricRemark('look', text)]
         return []

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from robot_dynamics_ros.estimation.accumulate import Quantiles
-from robot_dynamics_ros.recordings.metrics.metric import Metric, MetricRemark, Window
+from robot_dynamics_ros.recordings.metrics.metric import Metric, MetricRemark, Window, at
 from robot_dynamics_ros.recordings.recording import NANO
 from robot_dynamics_ros.spatial.scalar import Array
 
@@ -105,7 +105,7 @@ class Rates(Metric):
         if self._gaps:
             text = (
                 f'{self._gaps} gaps between states, the longest {1e3 * self._longest:.3g} ms at '
-                f'{self._longest_at:.6g} s'
+                f'{at(self._longest_at)}'
             )
             found.append(MetricRemark('look', text))
         noted = f'{self._commands} latency_p99_us' in self._remarks

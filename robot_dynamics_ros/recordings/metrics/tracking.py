@@ -130,7 +130,7 @@ class Limits(Metric):
         self._saturated += saturated.sum(axis=0)
         self._ticks += int(saturated.any(axis=1).sum())
         room = np.minimum(run.position - tree.position_lower, tree.position_upper - run.position)
-        self._margin = np.minimum(self._margin, room.min(axis=0))
+        self._margin = np.fmin(self._margin, np.fmin.reduce(room, axis=0))
         self._outside += (room < -_TOUCH).sum(axis=0)
 
     def figures(self) -> dict[str, Any]:

@@ -12,7 +12,7 @@ import numpy as np
 from robot_dynamics_ros.estimation.accumulate import Envelope, Thinned
 from robot_dynamics_ros.estimation.effort_model import ORIGINS
 from robot_dynamics_ros.model.robot_tree import RobotTree
-from robot_dynamics_ros.recordings.metrics.metric import MetricRemark
+from robot_dynamics_ros.recordings.metrics.metric import MetricRemark, at
 from robot_dynamics_ros.recordings.recording import Recording
 from robot_dynamics_ros.recordings.report.toolkit import (
     COLOURS,
@@ -218,8 +218,8 @@ def _program_table(program: Mapping[str, Any]) -> list[ReportTable]:
     if not program:
         return []
     rows = [
-        [row, f'{program["rms"][i]:.4g}', f'{program["peak"][i]:.4g}', f'{at:.9g} s']
-        for i, (row, at) in enumerate(zip(program['rows'], program['peak_at'], strict=True))
+        [row, f'{program["rms"][i]:.4g}', f'{program["peak"][i]:.4g}', at(when)]
+        for i, (row, when) in enumerate(zip(program['rows'], program['peak_at'], strict=True))
     ]
     head = (f'constraint of {program["program"]}', 'RMS of f, m or rad', 'peak', 'at')
     return [ReportTable(head, rows)]

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from robot_dynamics_ros.model.robot_tree import RobotTree
-from robot_dynamics_ros.recordings.metrics.metric import MetricRemark
+from robot_dynamics_ros.recordings.metrics.metric import MetricRemark, at
 from robot_dynamics_ros.recordings.report.toolkit import (
     COLOURS,
     GREY,
@@ -35,7 +35,7 @@ def replay_report(title: str, tree: RobotTree, document: Mapping[str, Any]) -> R
         [
             joint,
             *(f'{document[key][i]:.4g} {forces[i]}' for key in ('effort_rms', 'rms', 'peak')),
-            f'{document["peak_at"][i]:.9g} s',
+            at(document['peak_at'][i]),
         ]
         for i, joint in enumerate(document['joints'])
     ]
@@ -89,8 +89,8 @@ def _verdict(document: Mapping[str, Any]) -> list[MetricRemark]:
     if document['first_difference_at'] is not None and not document['within_tolerance']:
         text = (
             f'{document["commands_beyond"]} of {document["commands"]} commands differ by more '
-            f'than {tolerance:g}, the first at {document["first_difference_at"]:.9g} s, the last '
-            f'at {document["last_difference_at"]:.9g} s'
+            f'than {tolerance:g}, the first at {at(document["first_difference_at"])}, the last '
+            f'at {at(document["last_difference_at"])}'
         )
         return [MetricRemark('wrong', text)]
     if math.isfinite(tolerance):

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
@@ -17,23 +16,20 @@ _LEVELS = {
 }
 
 
-def diagnostic_array(
-    node: Any, robot: str, report: HealthReport, of_law: Mapping[str, Any]
-) -> DiagnosticArray:
+def diagnostic_array(node: Any, robot: str, report: HealthReport) -> DiagnosticArray:
     """Return a report as a message.
 
     Args:
         node: Gives name and time.
         robot: Name of the robot.
         report: How the controller is doing.
-        of_law: What its law tells besides, by name.
     """
     status = DiagnosticStatus(
         level=_LEVELS[report.level],
         name=f'{node.get_fully_qualified_name().lstrip("/")}: control loop',
         message=report.message,
         hardware_id=robot,
-        values=[KeyValue(key=k, value=str(x)) for k, x in {**report.values, **of_law}.items()],
+        values=[KeyValue(key=k, value=str(x)) for k, x in report.values.items()],
     )
     array = DiagnosticArray(status=[status])
     array.header.stamp = node.get_clock().now().to_msg()

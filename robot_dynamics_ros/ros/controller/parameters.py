@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from robot_dynamics_ros.control.goals import GOALS
 from robot_dynamics_ros.control.setup import PARAMETERS
 from robot_dynamics_ros.parameters import Parameter
 
@@ -19,4 +20,4 @@ NODE = (
     P('diagnostics_period_s', 1.0, 'Period of /diagnostics.', 0.05, 60.0, unit='s', fixed=True),
 )  # fmt: skip
 
-CONTROLLER = (*PARAMETERS, *NODE)
+CONTROLLER = (*PARAMETERS, *GOALS, *NODE)

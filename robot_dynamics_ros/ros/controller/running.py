@@ -200,7 +200,12 @@ class RunningController:
         remarks = self.session.remarks
         while remarks:
             remark = remarks.popleft()
-            getattr(self._log, remark.level)(remark.text)
+            if remark.level == 'error':  # rclpy wants a line of code for each
+                self._log.error(remark.text)
+            elif remark.level == 'warning':
+                self._log.warning(remark.text)
+            else:
+                self._log.info(remark.text)
             if remark.status:
                 self._trajectories.announce(remark.status)
 
@@ -214,6 +219,6 @@ class RunningController:
 
     def _report(self) -> None:
         session = self.session
-        report, of_law = self._health.report(session), session.loop.law.status()
-        array = diagnostic_array(self._node, session.tree.name, report, of_law)
+        report = self._health.report(session)
+        array = diagnostic_array(self._node, session.tree.name, report)
         self._diagnostics.publish(array)

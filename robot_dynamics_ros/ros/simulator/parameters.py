@@ -14,8 +14,12 @@ from robot_dynamics_ros.model.from_parameters import ROBOT
 from robot_dynamics_ros.model.payload import PAYLOAD
 from robot_dynamics_ros.model.robot_tree import RobotTree
 from robot_dynamics_ros.parameters import Parameter, checked, spread
-from robot_dynamics_ros.simulation.imperfections import Imperfections, ImperfectPlant
-from robot_dynamics_ros.simulation.model_error import Mismatch, with_mismatch
+from robot_dynamics_ros.simulation.imperfections import (
+    Imperfections,
+    ImperfectPlant,
+    Mismatch,
+    with_mismatch,
+)
 from robot_dynamics_ros.simulation.mujoco_plant import MujocoPlant
 from robot_dynamics_ros.simulation.plant import Plant
 from robot_dynamics_ros.spatial.scalar import Array

@@ -13,8 +13,8 @@ import numpy as np
 from robot_dynamics_ros.constraints.curves import Circle, Curve, Line
 from robot_dynamics_ros.control.laws.control_law import Reference
 from robot_dynamics_ros.control.trajectories.composed import Chain, Slowed
+from robot_dynamics_ros.control.trajectories.periodic import Sine
 from robot_dynamics_ros.control.trajectories.quintic import Quintic
-from robot_dynamics_ros.control.trajectories.sine import Sine
 from robot_dynamics_ros.control.trajectories.tool_path import ToolPath, Undulating
 from robot_dynamics_ros.control.trajectories.trajectory import Trajectory, check_limits
 from robot_dynamics_ros.control.trajectories.trajectory_file import read_trajectory

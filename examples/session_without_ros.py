@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The whole controller without ROS: a session drives a simulated arm, and the states fall silent.
+
+Two clocks go in: the state's stamp, and the steady time of its arrival.
+"""
+
+import numpy as np
+
+from robot_dynamics_ros import ControllerSession, load_robot
+from robot_dynamics_ros.control.changes import ParameterChange, TrajectoryChange
+from robot_dynamics_ros.description.shipped import shipped_robot
+from robot_dynamics_ros.simulation.mujoco_plant import MujocoPlant
+
+PERIOD_NS = 1_000_000
+arm = load_robot(shipped_robot('scara'))
+session = ControllerSession(arm, {'law': 'pd_gravity', 'natural_frequency': [12.0]})
+plant = MujocoPlant(arm, 1e-9 * PERIOD_NS)
+start, goal = np.array([0.2, 0.9, 0.08, 0.0]), np.array([0.7, 0.4, 0.12, 1.0])
+plant.reset(start)
+q, v, clock = np.empty(arm.n), np.empty(arm.n), 0
+
+
+def run(seconds: float) -> float:
+    """Answer states for a while; return the largest error of a joint, rad or m."""
+    global clock
+    worst = 0.0
+    for _ in range(round(1e9 * seconds / PERIOD_NS)):
+        clock += PERIOD_NS
+        plant.read(q, v)
+        if session.on_state(clock, clock, q, v):
+            plant.step(session.command)
+            session.settle()
+            worst = max(worst, abs(session.loop.reference.position - q).max())
+    while session.remarks:
+        print(f'  {session.remarks.popleft().text}')
+    return worst
+
+
+def there_and_back() -> None:
+    """Send the arm to the goal and back within 2 s, joined by a smooth curve."""
+    times, still = np.array([1.0, 2.0]), np.zeros((2, arm.n))
+    points = (times, np.array([goal, start]), still, still)
+    print(session.perform(TrajectoryChange(session, lambda: (points, 0))))
+
+
+session.on_state(0, 0, start, np.zeros(arm.n))
+session.activate(0)
+run(0.5)
+for law in ('pd_gravity', 'computed_torque'):
+    print(session.perform(ParameterChange(session, {'law': law})))
+    there_and_back()
+    run(1.0)  # there; what the law before has left decays
+    print(f'{law}: largest error on the way back {1e3 * run(1.2):.3g} mrad or mm,', end=' ')
+    print(f'then {session.mode.value}')
+
+sent = session.watch(clock + 200 * PERIOD_NS)  # no state for 0.2 s
+print(f'silence: {session.mode.value}, a command is sent: {sent},', session.command)
+run(0.1)
+print(f'states return: {session.mode.value}')

@@ -1,0 +1,207 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The constraint law with its program as one function of time and state, for C.
+
+What :class:`ConstraintStabilization` computes in several compiled parts with decisions between
+them, from the time to efforts within their limits, as one formula free of branches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from robot_dynamics_ros.constraints.program_kernel import program_formulas
+from robot_dynamics_ros.constraints.signals import Followed
+from robot_dynamics_ros.constraints.timing import quintic_offset
+from robot_dynamics_ros.control.laws.constraint_stabilization import (
+    ConstraintStabilization,
+    followed_signals,
+)
+from robot_dynamics_ros.control.laws.look_ahead import LookAhead
+from robot_dynamics_ros.control.laws.program_effort import drive_effort, effort_settings
+from robot_dynamics_ros.dynamics.registry import make_formulation
+from robot_dynamics_ros.spatial.scalar import Array, Scalar, maximum, minimum, select
+from robot_dynamics_ros.symbolic.c_function import CFunction
+from robot_dynamics_ros.symbolic.straight_line import Shape, trace_function
+
+#: States for the self-test are drawn until the constraint Jacobian is no worse conditioned.
+_CONDITION = 100.0
+_DRAWS = 200
+
+_ARGUMENTS = {
+    't': "time since the program's start, s",
+    'q': 'joint positions, rad or m',
+    'v': 'joint velocities, rad/s or m/s',
+    'previous': "acceleration of the last call, zeros at the program's start, rad/s^2 or m/s^2",
+    'reference': 'joint reference: positions, velocities, accelerations',
+    'initial': "f and its rate at the program's start, which blend out; zeros if on the program",
+    'tau': 'joint efforts within their limits, N m or N',
+    'acceleration': 'commanded joint accelerations, rad/s^2 or m/s^2',
+    'f': 'constraint value, m or rad',
+    'f_dot': 'its rate, m/s or rad/s',
+}
+
+
+def constraint_law_function(
+    law: ConstraintStabilization, formulation: str = 'newton_euler'
+) -> CFunction:
+    """Return a law with its parameters and program as a function for ``c_source``.
+
+    Its inputs are those that the law needs: ``t, q, v``, the previous acceleration if the law
+    looks ahead, the joint reference if the program follows one, and the initial error if the
+    program blends it out.
+
+    Raises:
+        ParameterError: A curve of the program has no end and no formula.
+    """
+    return _LawFunction(law, formulation).function()
+
+
+class _LawFunction:
+    def __init__(self, law: ConstraintStabilization, formulation: str) -> None:
+        self._law, self._tree, self._program = law, law.tree, law.program
+        parameters = law.parameters
+        self._look = LookAhead(law.tree.n, parameters['discretization'], parameters['period'])
+        self._settings = np.array(effort_settings(self._look.end, parameters))
+        self._followed = dict(followed_signals(self._program))
+        self._model = make_formulation(formulation, law.tree)
+
+    def function(self) -> CFunction:
+        program, n, m = self._program, self._tree.n, self._program.m
+        results: dict[str, Shape] = {'tau': (n,), 'acceleration': (n,), 'f': (m,), 'f_dot': (m,)}
+        return CFunction(
+            trace_function('constraint_law', self._inputs(), results, self._compute),
+            f'Law (3.1), (3.3) of Zaremba 1990 for program {program.name}, efforts within limits',
+            _ARGUMENTS,
+            self._compute,
+            self._draw,
+        )
+
+    def _inputs(self) -> dict[str, int]:
+        n, inputs = self._tree.n, {'t': 1, 'q': self._tree.n, 'v': self._tree.n}
+        if self._look.lead > 0.0:
+            inputs['previous'] = n
+        if self._followed:
+            inputs['reference'] = 3 * n
+        if self._program.blend > 0.0:
+            inputs['initial'] = 2 * self._program.m
+        return inputs
+
+    def _compute(self, t: Array, q: Array, v: Array, *others: Array) -> tuple[Array, ...]:
+        n, look = self._tree.n, self._look
+        given = dict(zip(list(self._inputs())[3:], others, strict=True))
+        time = t[0] + look.time
+        numbers = [*self._numbers(time, given), *self._offset(time, given), look.time, look.lead]
+        previous = given.get('previous', np.zeros(n, dtype=int))
+        found = program_formulas(self._program, q, v, previous, np.array(numbers, dtype=object))
+        q_ahead, v_ahead, f, f_dot, *_, a, towards, _, transmission, _, _ = found
+        if look.time > 0.0:
+            q, v = q_ahead, v_ahead
+        tau, scale = self._within_limits(q, v, a, towards, transmission)
+        return tau, a * scale, f, f_dot
+
+    def _numbers(self, time: Scalar, given: dict[str, Array]) -> list[Scalar]:
+        """Return the numbers of the program's signals, those that never change left out."""
+        numbers: list[Scalar] = []
+        for signal in self._program.stack.signals:
+            if isinstance(signal, Followed) and signal in self._followed:
+                numbers += self._reference(self._followed[signal], given['reference'])
+            else:
+                numbers += signal.formula(time)
+        return numbers
+
+    def _reference(self, joints: Sequence[int], reference: Array) -> list[Scalar]:
+        q, v, a = reference.reshape(3, -1)[:, list(joints)]
+        time, lead = self._look.time, self._look.lead
+        return [*(q + time * (v + 0.5 * time * a)), *(v + lead * a), *a]
+
+    def _offset(self, time: Scalar, given: dict[str, Array]) -> list[Scalar]:
+        m, blend = self._program.m, self._program.blend
+        if not blend > 0.0:
+            return [0] * (3 * m)
+        value, rate = given['initial'].reshape(2, m)
+        return [x for row in quintic_offset(value, rate, blend, time) for x in row]
+
+    def _within_limits(
+        self, q: Array, v: Array, a: Array, towards: Array, transmission: Array
+    ) -> tuple[Array, Scalar]:
+        """Return efforts, and the part of the acceleration that they let through.
+
+        See :meth:`ProgramEffort.confine`: the acceleration is scaled first, then all but gravity.
+        """
+        limit, still = self._tree.effort_limit, np.zeros(self._tree.n, dtype=int)
+
+        def effort(acceleration: Array) -> Array:
+            model = self._model.inverse_dynamics(q, v, acceleration)
+            drives = (model, v, acceleration, towards, self._settings)
+            return self._carried(drive_effort(self._tree, *drives)[0], transmission)
+
+        tau = effort(a)
+        if not self._law.parameters['limit_effort']:
+            return tau, 1
+        keep = effort(still)
+        gravity = self._carried(self._model.inverse_dynamics(q, still, still), transmission)
+        scale = _largest_scale(keep, tau - keep, limit)
+        slower = _largest_scale(gravity, keep - gravity, limit)
+        beyond, keep_beyond = _excess(tau, limit), _excess(keep, limit)
+        out = [
+            select(0.0, beyond, select(0.0, keep_beyond, few, some), whole)
+            for whole, some, few in zip(
+                tau,
+                _clipped(keep + scale * (tau - keep), limit),
+                _clipped(gravity + slower * (keep - gravity), limit),
+                strict=True,
+            )
+        ]
+        left = select(0.0, beyond, select(0.0, keep_beyond, 0.0, scale), 1.0)
+        return np.array(out, dtype=object), left
+
+    def _carried(self, effort: Array, transmission: Array) -> Array:
+        """Return efforts moved from joints without a drive to the drives, see the law."""
+        passive = list(self._program.passive)
+        driven = [i for i in range(self._tree.n) if i not in passive]
+        out = np.zeros(self._tree.n, dtype=object)
+        out[driven] = effort[driven]
+        if passive:
+            out[driven] = effort[driven] - transmission @ effort[passive]
+        return out
+
+    def _draw(self, rng: np.random.Generator) -> list[Array]:
+        """Return time and state where the constraints are well conditioned, if there are any."""
+        tree, program = self._tree, self._program
+        lower = np.maximum(tree.position_lower, -np.pi)
+        upper = np.minimum(tree.position_upper, np.pi)
+        for _ in range(_DRAWS):
+            t = rng.uniform(0.0, 10.0, 1)
+            q, v = rng.uniform(lower, upper), 0.3 * rng.normal(size=tree.n)
+            if np.linalg.cond(program.stack.evaluate(q, v, float(t[0])).Gamma) < _CONDITION:
+                break
+        others = list(self._inputs().values())[3:]
+        return [t, q, v, *(0.1 * rng.normal(size=size) for size in others)]
+
+
+def _excess(effort: Array, limit: Array) -> Scalar:
+    """Return how far the effort that is farthest beyond its limit is beyond it; or negative."""
+    worst: Scalar = -np.inf
+    for tau, most in zip(effort, limit, strict=True):
+        worst = maximum(worst, maximum(tau, -tau) - most)
+    return worst
+
+
+def _clipped(effort: Array, limit: Array) -> list[Scalar]:
+    pairs = zip(effort, limit.tolist(), strict=True)
+    return [minimum(maximum(tau, -most), most) for tau, most in pairs]
+
+
+def _largest_scale(keep: Array, task: Array, limit: Array) -> Scalar:
+    """Return what :func:`stabilization.largest_scale` does, over symbols."""
+    scale: Scalar = 1.0
+    for kept, wanted, most in zip(keep, task, limit.tolist(), strict=True):
+        size = maximum(wanted, -wanted)
+        room = select(0.0, wanted, most - kept, most + kept)
+        # Where nothing is wanted nothing needs to be scaled; 1 keeps the quotient a number.
+        part = maximum(room, 0.0) / select(0.0, size, size, 1.0)
+        smaller = select(room, size * scale, part, scale)
+        scale = select(0.0, size, smaller, scale)
+    return scale
