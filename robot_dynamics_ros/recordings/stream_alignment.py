@@ -208,6 +208,10 @@ class StateAlignment:
 class ValueAlignment:
     """Values that belong to states, by their own time or by the order of arrival.
 
+    Attributes:
+        taken: Values so far.
+        unpaired: Of these, those that no state has: of another stamp, or not the first of theirs.
+
     Args:
         width: Numbers in a value.
         hold_ns: How long a value counts for states that have none, ns.
@@ -220,9 +224,11 @@ class ValueAlignment:
         self._time = self._arrival = np.zeros(0, dtype=np.int64)
         self._values = np.zeros((0, width))
         self._held: tuple[int, Array] | None = None
+        self.taken = self.unpaired = 0
 
     def take(self, time: Array, arrival: Array, values: Array) -> None:
         """Remember values (M, width) with their times and arrivals (M,), ns."""
+        self.taken += len(time)
         self._time = np.concatenate([self._time, arrival if self._by_arrival else time])
         self._arrival = np.concatenate([self._arrival, arrival])
         self._values = np.concatenate([self._values, values])
@@ -247,6 +253,7 @@ class ValueAlignment:
         there = place < np.searchsorted(times, ends, side='left')
         found = self._filled(there, order[place[there]], starts)
         left = self._time >= ends[-1]
+        self.unpaired += int((~left).sum() - there.sum())
         self._time, self._arrival = self._time[left], self._arrival[left]
         self._values = self._values[left]
         return found
