@@ -13,6 +13,7 @@ from robot_dynamics_ros.messages.cdr import NANO, States
 from robot_dynamics_ros.spatial.scalar import Array
 
 _ABSURD = 1e9  # rad, rad/s, m, m/s: no sensor gives more
+_LATEST_NS = 1 << 61
 _RESTART_GAP_NS = NANO  # between the last state before a restart and the first behind it
 
 
@@ -195,7 +196,11 @@ class StateAlignment:
         if late is None or stamp <= late:
             self.counts.out_of_order += 1
             return False
-        self.shift_ns += last + _RESTART_GAP_NS - stamp
+        shift = self.shift_ns + last + _RESTART_GAP_NS - stamp
+        if abs(shift) > _LATEST_NS:  # no clock goes back so often
+            self.counts.out_of_order += 1
+            return False
+        self.shift_ns = shift
         self.counts.restarts.append(
             f'time went back from {last / NANO:g} s to {stamp / NANO:g} s: taken as a restart, '
             f'times from there on are shifted by {self.shift_ns / NANO:g} s'
