@@ -28,7 +28,8 @@ from benchmark.driver_run import (
 )
 from robot_dynamics_ros.control.design.loop_margins import loop_margins
 from robot_dynamics_ros.control.drivers.file import shipped_profiles
-from robot_dynamics_ros.control.laws.pd_gravity import PdGravity, joint_inertia
+from robot_dynamics_ros.control.laws.parameter_checks import middle_of_limits
+from robot_dynamics_ros.control.laws.pd_gravity import joint_inertia
 from robot_dynamics_ros.description.shipped import ROBOTS
 from robot_dynamics_ros.dynamics.newton_euler import NewtonEuler
 from robot_dynamics_ros.errors import ConfigurationError, DivergenceError
@@ -211,7 +212,7 @@ def stiffening(arm: Arm, law: str) -> float:
     if law != 'pd_gravity':
         return 1.0
     tree = arm.tree
-    home = np.array(PdGravity(tree).parameters['home'])
+    home = middle_of_limits(tree)
     inertia = NewtonEuler(tree).mass_matrix(start_of(arm)) + np.diag(tree.armature)
     return float(np.linalg.eigvals(np.linalg.solve(inertia, np.diag(joint_inertia(tree, home))))
                  .real.max())  # fmt: skip

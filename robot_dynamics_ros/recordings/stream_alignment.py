@@ -12,6 +12,7 @@ from robot_dynamics_ros.estimation.accumulate import ColumnTable
 from robot_dynamics_ros.messages.cdr import NANO, States
 from robot_dynamics_ros.spatial.scalar import Array
 
+_ABSURD = 1e9  # rad, rad/s, m, m/s: no sensor gives more
 _RESTART_GAP_NS = NANO  # between the last state before a restart and the first behind it
 
 
@@ -24,6 +25,7 @@ class Counts:
         repeated: With the stamp of the one before.
         out_of_order: Older than the one before, the next one being newer again.
         not_finite: With a position that is no number.
+        absurd: With a velocity that is no number, or a value beyond all measure.
         restarts: How often time went back for good, as sentences.
         restart_ns: First stamps behind, as they are shifted, ns.
     """
@@ -32,6 +34,7 @@ class Counts:
     repeated: int = 0
     out_of_order: int = 0
     not_finite: int = 0
+    absurd: int = 0
     restarts: list[str] = field(default_factory=list)
     restart_ns: list[int] = field(default_factory=list)
 
@@ -41,6 +44,7 @@ class Counts:
             (self.repeated, 'with the stamp of the one before'),
             (self.out_of_order, 'older than the one before'),
             (self.not_finite, 'with a position that is no number'),
+            (self.absurd, f'with a velocity that is no number, or a value beyond {_ABSURD:g}'),
         ]
         left_out = [f'{count} states {what}: left out' for count, what in counts if count]
         return left_out + self.restarts
@@ -61,6 +65,17 @@ class Rows(ColumnTable):
         """Return no rows for n joints."""
         empty, times = np.zeros((0, n)), np.zeros(0, dtype=np.int64)
         return cls(times, times, empty, empty, empty)
+
+
+def _plausible(values: Array) -> Array:
+    """Return which rows have numbers only that a sensor may give."""
+    with np.errstate(invalid='ignore'):
+        return np.asarray((np.abs(values) <= _ABSURD).all(axis=1))
+
+
+def _none(rows: Rows) -> Array:
+    """Return which rows have no velocities at all."""
+    return np.asarray(np.isnan(rows.velocity).all(axis=1))
 
 
 class StateAlignment:
@@ -99,9 +114,11 @@ class StateAlignment:
         whole = len(groups) == 1 and set(self.joints) <= set(groups[0].names)
         rows = self._whole(groups[0], arrival) if whole else self._merged(groups, arrival)
         finite = np.asarray(np.isfinite(rows.position).all(axis=1))
-        if not finite.all():
-            self.counts.not_finite += int((~finite).sum())
-            rows = rows.take(finite)
+        sane = np.asarray(_plausible(rows.position) & (_plausible(rows.velocity) | _none(rows)))
+        self.counts.not_finite += int((~finite).sum())
+        self.counts.absurd += int((finite & ~sane).sum())
+        if not sane.all():
+            rows = rows.take(sane)
         return self._in_order(rows)
 
     def _whole(self, group: States, arrival: Array) -> Rows:

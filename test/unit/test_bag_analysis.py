@@ -128,6 +128,63 @@ def test_an_opposite_sign_and_a_wrong_unit_are_named(tmp_path):
     )
 
 
+CAUSES = {
+    'a constant': (
+        lambda: RecordedArm(1200),
+        np.array([0.0, 0.7, 0.0]),
+        '100 % of the residual of elbow is a constant of 0.7 N m',
+    ),
+    'currents': (
+        lambda: RecordedArm(1200, factor=np.array([0.1, 0.2, 0.15])),
+        0.0,
+        'the effort of shoulder is 0.1 times what its motion needs',
+    ),
+    'rotors': (
+        lambda: RecordedArm(1200, armature=np.array([0.0, 0.3, 0.0])),
+        0.0,
+        'is inertia that the model lacks: about 0.3 kg m²',
+    ),
+    'friction and a constant': (
+        lambda: RecordedArm(1200, viscous=np.array([0.0, 2.0, 0.0])),
+        np.array([0.0, 0.7, 0.0]),
+        'of the residual of elbow is friction that the model lacks',
+    ),
+}
+
+
+@pytest.mark.parametrize('kind', CAUSES)
+def test_the_cause_that_explains_best_is_named_and_no_other(kind, tmp_path):
+    make, constant, sentence = CAUSES[kind]
+    arm = make()
+    arm.tau = arm.tau + constant
+    result = analyzed(arm.bag(tmp_path / 'bag'))
+    assert sentence in said(result)
+    others = {text for _, _, text in CAUSES.values()} - {sentence}
+    assert not any(other in said(result) for other in others)
+    assert 'gravity' not in said(result)
+
+
+def test_a_load_is_named_with_its_mass(tmp_path):
+    arm = RecordedArm(1200, xml=arm_xml().replace('value="1.2"', 'value="1.7"'))
+    arm.xml = arm_xml()
+    assert 'the arm moves as if it carried 0.5 kg more' in said(analyzed(arm.bag(tmp_path / 'b')))
+
+
+def test_five_states_name_no_cause(tmp_path):
+    result = analyzed(RecordedArm(5, factor=np.array([1.0, -1.0, 1.0])).bag(tmp_path / 'bag'))
+    assert 'opposite sign' not in said(result)
+
+
+def test_what_no_cause_explains_is_unknown(tmp_path):
+    arm = RecordedArm(1200)
+    arm.tau = arm.tau + 0.3 * np.sin(40.0 * arm.stamps * 1e-9)[:, np.newaxis]
+    result = analyzed(arm.bag(tmp_path / 'bag'))
+    assert 'the model misses' in said(result)
+    assert 'of the residual' not in said(result)
+    assert 'times what its motion needs' not in said(result)
+    assert 'gravity' not in said(result)
+
+
 def test_missing_friction_is_named_with_its_size(tmp_path):
     arm = RecordedArm(1200, viscous=np.array([0.0, 2.0, 0.0]), dry=np.array([0.0, 1.5, 0.0]))
     result = analyzed(arm.bag(tmp_path / 'bag'))

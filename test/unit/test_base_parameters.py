@@ -128,6 +128,6 @@ def test_combinations_are_printed_as_sums():
 
 def test_an_unknown_term_is_refused_with_those_that_exist():
     with pytest.raises(
-        UnknownNameError, match='known: armature, coulomb_friction, damping, offset'
+        UnknownNameError, match='known: armature, coulomb_friction, cubic_friction, damping'
     ):
         Unknowns(sample('scara').tree, ('stiction',))

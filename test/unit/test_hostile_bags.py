@@ -461,3 +461,15 @@ def test_slow_commands_count_until_the_next_but_not_for_ever(tmp_path):
     for part in parts:
         whole = whole.followed_by(part)
     assert whole.effort.tobytes() == run.effort.tobytes()
+
+
+@pytest.mark.parametrize('value', [1e300, np.inf, np.nan])
+def test_a_velocity_beyond_all_measure_is_left_out_and_named(value, tmp_path):
+    arm = RecordedArm(300)
+    messages = arm.messages()
+    (state_150,) = [m for m in messages if m.topic == STATES and m.time == 150 * MS]
+    state_150.content.velocity[1] = value
+    result = analyze_bag(write(tmp_path / 'bag', messages), Task())
+    assert '1 states with a velocity that is no number' in ' '.join(result.notes)
+    assert result.figures['rates']['states'] == 299
+    assert max(result.figures['effort']['residual_share']) < 1e-8

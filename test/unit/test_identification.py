@@ -129,11 +129,11 @@ def test_offsets_are_found_where_asked_for():
     terms = ('damping', 'coulomb_friction', 'offset')
     without = tree.with_changes(armature=np.array(drives.armature))
     found = identify([run], without, terms, EXACT)
-    np.testing.assert_allclose(found.offset, 0.7, atol=1e-6)
+    np.testing.assert_allclose(found.drive['offset'], 0.7, atol=1e-6)
     np.testing.assert_array_equal(found.tree.armature, drives.armature)
-    after = validate([run], found.tree, found.plan.preparation, found.offset)
+    after = validate([run], found.tree, found.plan.preparation, found.drive)
     assert max(after.percent) < 1e-3
-    assert parameter_patch(found)['joints']['joint1']['offset'] == found.offset[0]
+    assert parameter_patch(found)['joints']['joint1']['offset'] == found.drive['offset'][0]
 
 
 def test_what_is_not_told_apart_keeps_its_nominal_value():

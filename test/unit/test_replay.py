@@ -300,7 +300,7 @@ def test_a_difference_is_told_with_joint_size_and_time(recorded, tmp_path, capsy
         (['--set', 'natural_frequency=-3'], 'give one finite number of at least 0 for all'),
         (['--set', 'effort_limit=x'], "effort_limit = 'x' refused: give one finite number of "),
         (['--set', 'gravity=[0, 0, .nan]'], 'refused: give 3 finite numbers'),
-        (['--set', 'period=2020-99-99'], 'is no YAML'),
+        (['--set', 'period=2020-99-99'], "period = '2020-99-99' refused"),
         (['--set', 'driver_profile=nobody'], 'nobody'),
         (['--description', '/nowhere.urdf'], 'nowhere'),
     ],
