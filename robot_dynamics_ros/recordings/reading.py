@@ -8,7 +8,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+<<<<<<< HEAD
 from robot_dynamics_ros.description.shipped import shipped_robot
+=======
+import yaml
+
+from robot_dynamics_ros.description.shipped import robot_file
+>>>>>>> main
 from robot_dynamics_ros.errors import ModelError, RecordingError
 from robot_dynamics_ros.model import load_robot
 from robot_dynamics_ros.model.robot_tree import STANDARD_GRAVITY, RobotTree
@@ -202,7 +208,7 @@ class RobotChoice:
     """Which robot explains a recording.
 
     Attributes:
-        robot: Name of a shipped one; empty: see the next.
+        robot: Name of a shipped one, or another word that names a robot; empty: see the next.
         description: URDF or xacro file; empty: the description in the bag.
         gravity: m/s^2 in the base frame; None: of the controller's parameters, else the standard.
         effort_limit: Where the description gives none, N m or N; None: not judged there.
@@ -232,7 +238,7 @@ class RobotChoice:
         """
         source: Any = self.description or reader.description
         if self.robot:
-            source = shipped_robot(self.robot)
+            source = robot_file(self.robot)
         if not source:
             raise RecordingError(
                 f'bag {str(reader.bag.path)!r}',

@@ -43,6 +43,7 @@ def said(result) -> str:
 # Recordings of Gazebo ---------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('formulation', FORMULATIONS)
 def test_every_formulation_explains_gazebo_at_its_own_gravity(formulation):
     needs(NOMINAL)
@@ -274,6 +275,7 @@ def test_noise_is_filtered_without_delay_and_the_cutoff_is_told(measured, rng, t
     assert max(result.figures['effort']['residual_share']) < 0.02
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('noise', [0.0, 1e-3])
 def test_the_figures_do_not_depend_on_the_chunks(noise, rng, tmp_path):
     bag = smooth_arm(tmp_path / 'bag', rng, noise, measured=False)

@@ -99,6 +99,7 @@ def test_of_a_cut_bag_everything_before_the_cut_is_used(whole, form, share, tmp_
     assert contents(bag) == before, 'nothing is written'
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('share', [0.1, 0.5, 0.95])
 @pytest.mark.parametrize('form', ['mcap_chunks', 'mcap_file', 'sqlite3_file'])
 def test_of_a_cut_compressed_bag_all_blocks_before_the_cut_are_used(whole, form, share, tmp_path):
