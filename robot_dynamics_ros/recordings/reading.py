@@ -8,13 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-<<<<<<< HEAD
-from robot_dynamics_ros.description.shipped import shipped_robot
-=======
-import yaml
-
 from robot_dynamics_ros.description.shipped import robot_file
->>>>>>> main
 from robot_dynamics_ros.errors import ModelError, RecordingError
 from robot_dynamics_ros.model import load_robot
 from robot_dynamics_ros.model.robot_tree import STANDARD_GRAVITY, RobotTree
