@@ -13,6 +13,7 @@ from robot_dynamics_ros.messages.cdr import NANO, States
 from robot_dynamics_ros.spatial.scalar import Array
 
 _ABSURD = 1e9  # rad, rad/s, m, m/s: no sensor gives more
+_LATEST_NS = 1 << 61
 _RESTART_GAP_NS = NANO  # between the last state before a restart and the first behind it
 
 
@@ -195,7 +196,11 @@ class StateAlignment:
         if late is None or stamp <= late:
             self.counts.out_of_order += 1
             return False
-        self.shift_ns += last + _RESTART_GAP_NS - stamp
+        shift = self.shift_ns + last + _RESTART_GAP_NS - stamp
+        if abs(shift) > _LATEST_NS:  # no clock goes back so often
+            self.counts.out_of_order += 1
+            return False
+        self.shift_ns = shift
         self.counts.restarts.append(
             f'time went back from {last / NANO:g} s to {stamp / NANO:g} s: taken as a restart, '
             f'times from there on are shifted by {self.shift_ns / NANO:g} s'
@@ -207,6 +212,10 @@ class StateAlignment:
 
 class ValueAlignment:
     """Values that belong to states, by their own time or by the order of arrival.
+
+    Attributes:
+        taken: Values so far.
+        unpaired: Of these, those that no state has: of another stamp, or not the first of theirs.
 
     Args:
         width: Numbers in a value.
@@ -220,9 +229,11 @@ class ValueAlignment:
         self._time = self._arrival = np.zeros(0, dtype=np.int64)
         self._values = np.zeros((0, width))
         self._held: tuple[int, Array] | None = None
+        self.taken = self.unpaired = 0
 
     def take(self, time: Array, arrival: Array, values: Array) -> None:
         """Remember values (M, width) with their times and arrivals (M,), ns."""
+        self.taken += len(time)
         self._time = np.concatenate([self._time, arrival if self._by_arrival else time])
         self._arrival = np.concatenate([self._arrival, arrival])
         self._values = np.concatenate([self._values, values])
@@ -247,6 +258,7 @@ class ValueAlignment:
         there = place < np.searchsorted(times, ends, side='left')
         found = self._filled(there, order[place[there]], starts)
         left = self._time >= ends[-1]
+        self.unpaired += int((~left).sum() - there.sum())
         self._time, self._arrival = self._time[left], self._arrival[left]
         self._values = self._values[left]
         return found

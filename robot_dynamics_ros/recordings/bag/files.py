@@ -102,13 +102,21 @@ def _metadata(path: Path) -> tuple[dict[str, Any] | None, str]:
     """Return the metadata, or None and why there is none."""
     if not path.is_file():
         return None, f'{_METADATA} is missing: every storage file in the folder was read'
-    try:
-        found = yaml.safe_load(path.read_text(encoding='utf-8'))['rosbag2_bagfile_information']
-        if isinstance(found, dict):
-            return found, ''
-    except (yaml.YAMLError, ValueError, KeyError, TypeError, RecursionError):
-        pass
+    document = yaml_mapping(path.read_text(encoding='utf-8', errors='replace'))
+    found = document.get('rosbag2_bagfile_information')
+    if isinstance(found, dict):
+        return found, ''
     return None, f'{_METADATA} is damaged: every storage file in the folder was read'
+
+
+def yaml_mapping(text: str) -> dict[str, Any]:
+    """Return the mapping that a text of a bag holds; empty if it is none: it may be any text."""
+    try:
+        found = yaml.safe_load(text)
+    except (yaml.YAMLError, ArithmeticError, LookupError, ValueError, TypeError, AttributeError,
+            RecursionError):  # fmt: skip
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def _listed(metadata: Mapping[str, Any], present: list[Path]) -> tuple[list[Path], list[str]]:
