@@ -9,15 +9,19 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pytest
+import yaml
 from oracles import PinocchioOracle, relative_error
 from samples import random_state, sample
 from synthetic_runs import Drives, periodic_motion, semi_implicit_run
 
+from robot_dynamics_ros import ControllerSession, load_robot
+from robot_dynamics_ros.__main__ import main
 from robot_dynamics_ros.constraints import point
 from robot_dynamics_ros.constraints.signals import Constant
 from robot_dynamics_ros.dynamics import energy
 from robot_dynamics_ros.dynamics.formulation import Formulation
 from robot_dynamics_ros.recordings.metrics.metric import Metric, Window
+from robot_dynamics_ros.ros.executables import declared_parameters
 
 PAGE = Path(__file__).resolve().parents[2] / 'docs' / 'extending.md'
 
@@ -52,6 +56,21 @@ def test_the_constraint_is_what_it_says(rng):
     oracle = PinocchioOracle(arm.xml, arm.gravity, arm.tree.joint_names)
     x, y, _ = oracle.frame_pose('tool', q)[1]
     assert row.evaluate(q, v, 0.0).f == pytest.approx([x * x + y * y - 0.2], abs=1e-14)
+
+
+def test_a_robot_of_ones_own_needs_one_file(tmp_path):
+    """The commands of the page, on a copy of an arm under another name."""
+    mine, folder = tmp_path / 'my_arm.urdf', tmp_path / 'my_arm'
+    mine.write_text(sample('scara').xml.replace('name="scara"', 'name="my_arm"', 1))
+    assert main(['check_model', str(mine)]) == 0
+    assert main(['new_robot', str(mine), '--out', str(folder)]) == 0
+    written = yaml.safe_load((folder / 'parameters.yaml').read_text(encoding='utf-8'))
+    for node in ('controller', 'simulator', 'trajectory', 'monitor', 'driver_emulator'):
+        known = {one.name for one in declared_parameters(node)} | {'use_sim_time'}
+        assert set(written[f'/**/{node}']['ros__parameters']) <= known
+    given = written['/**/controller']['ros__parameters']
+    del given['use_sim_time']
+    assert ControllerSession(load_robot(mine), given).loop.settings.state_timeout_s == 0.5
 
 
 def test_the_metric_gives_a_figure_and_a_column():
