@@ -6,13 +6,16 @@ from __future__ import annotations
 import argparse
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 
 from robot_dynamics_ros.cli.tables import wide_console
-from robot_dynamics_ros.description.shipped import ROBOTS
+from robot_dynamics_ros.control.drivers.conversion import DriverConversion, bind
+from robot_dynamics_ros.control.drivers.file import load_driver_profile
+from robot_dynamics_ros.description.shipped import ROBOTS, robot_file
 from robot_dynamics_ros.errors import ConfigurationError, RecordingError, UnknownNameError
-from robot_dynamics_ros.identification.bags import CHUNK_S, Gathered, Source, Trial
+from robot_dynamics_ros.identification.bags import WHOLE, Gathered, Source, Trial
 from robot_dynamics_ros.identification.choice import AUTO, Request
 from robot_dynamics_ros.identification.correction import corrected_urdf
 from robot_dynamics_ros.identification.identify import (
@@ -21,7 +24,7 @@ from robot_dynamics_ros.identification.identify import (
     conclude,
     make_plan,
 )
-from robot_dynamics_ros.identification.intervals import EFFORTS
+from robot_dynamics_ros.identification.intervals import EFFORTS, effort_source
 from robot_dynamics_ros.identification.least_squares import Block
 from robot_dynamics_ros.identification.many_bags import (
     BagNews,
@@ -31,12 +34,16 @@ from robot_dynamics_ros.identification.many_bags import (
     gather_bags,
     prove,
 )
+from robot_dynamics_ros.identification.plausibility import check_recording, implausible
 from robot_dynamics_ros.identification.preparation import TIMINGS
 from robot_dynamics_ros.identification.results import FILES, print_results, write_results
+from robot_dynamics_ros.identification.tilt import estimate_gravity
 from robot_dynamics_ros.identification.unknowns import DEFAULT_TERMS, TERMS
 from robot_dynamics_ros.model.check import check_model
+from robot_dynamics_ros.model.robot_tree import RobotTree
 from robot_dynamics_ros.recordings.bag_jobs import find_bags
 from robot_dynamics_ros.recordings.reading import RobotChoice
+from robot_dynamics_ros.recordings.recording import Recording
 
 _WORSE = 1.2  # times the residual of the nominal robot: less is chance
 _NOTHING = 0.1  # percent of the RMS effort: a residual that nobody minds
@@ -54,10 +61,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         '--validate',
         nargs='+',
-        type=Path,
         default=[],
-        metavar='BAG',
-        help='recordings to prove it on (default: the halves of each bag prove each other)',
+        metavar='BAG[@FROM:TO]',
+        help='recordings to prove it on, or so many seconds of them (default: the halves of each '
+        'bag prove each other)',
+    )
+    parser.add_argument(
+        '--from', dest='start', type=float, default=-math.inf, metavar='S',
+        help='first second to learn from: from the first state on, or a stamp of simulated time',
+    )  # fmt: skip
+    parser.add_argument(
+        '--to', dest='end', type=float, default=math.inf, metavar='S', help='last second'
     )
     parser.add_argument('--output', type=Path, required=True, help='folder of the results')
     parser.add_argument(
@@ -100,6 +114,13 @@ def _add_robot_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         '--effort-limit', type=float, metavar='NM', help='where the description gives none'
     )
+    parser.add_argument(
+        '--driver_profile',
+        default='',
+        metavar='FILE',
+        help='what the numbers in the bags mean (currents, per cent, signs, names): a YAML file, '
+        'or the name of a shipped profile (default: SI units at the joints)',
+    )
     parser.add_argument('--namespace', default='', help='of the robot, if the bags have several')
 
 
@@ -108,8 +129,9 @@ def _add_method_arguments(parser: argparse.ArgumentParser) -> None:
         '--terms',
         nargs='*',
         choices=tuple(TERMS),
-        default=list(DEFAULT_TERMS),
-        help=f'what the drives may add (default: {" ".join(DEFAULT_TERMS)})',
+        default=None,
+        help=f'what the drives may add (default: {" ".join(DEFAULT_TERMS)}, and of measured '
+        'efforts whatever of the others lowers the residual of held-out stretches)',
     )
     parser.add_argument('--timing', choices=(AUTO, *TIMINGS), default=AUTO)
     parser.add_argument(
@@ -134,28 +156,76 @@ def run(args: argparse.Namespace) -> int:
         raise ConfigurationError(
             '--prior-weight', f'is {args.prior_weight:g}', 'give a positive number'
         )
-    bags, others = find_bags(args.bags), find_bags(args.validate)
-    plan, description, early = _plan(args, bags)
+    bags = find_bags(args.bags)
+    plan, pattern, early = _plan(args, bags)
     where = Where(args.jobs, args.scheduler)
-    sources = [_source(args, bag, description) for bag in bags]
-    gathered = gather_bags(sources, plan, early, where)
-    first, second = (list(chain.from_iterable(bag.halves[k] for bag in gathered)) for k in (0, 1))
-    found = conclude([*first, *second], plan, args.prior_weight)
-    if others:
-        proof = f'validated on {_listed(others)}'
-        proofs, trial = [_source(args, bag, description) for bag in others], Trial.of(found)
+    sources = [replace(pattern, path=str(bag)) for bag in bags]
+    gathered, found = _learned(args, sources, plan, early, where)
+    plan = found.plan
+    first, second = _halves(gathered)
+    if args.validate:
+        proof = f'validated on {_listed(args.validate)}'
+        proofs, trial = _proofs(args.validate, pattern), Trial.of(found)
     else:
         proof = 'each half of a recording validated by a model of the other halves'
         proofs = [s for s, bag in zip(sources, gathered, strict=True) if not bag.error]
         trial = _crossed(first, second, plan, args.prior_weight)
     evidence, judged = prove(found, proofs, trial, where)
     problems = _problems(found, evidence, args.most)
-    remarks = [proof, *evidence.remarks, *problems]
+    tilt = [plan.gravity.sentence()] if plan.gravity and plan.gravity.tilted else []
+    remarks = [proof, *tilt, *evidence.remarks, *problems]
     news = bag_news(sources, gathered, proofs, judged, plan.unknowns.tree)
     _write(args, found, evidence, remarks, news)
     print_results(wide_console(), found, evidence, remarks, news)
     print(f'written: {", ".join(str(args.output / name) for name in FILES)}')
     return 1 if problems or any(bag.error for bag in news) else 0
+
+
+def _learned(
+    args: argparse.Namespace,
+    sources: Sequence[Source],
+    plan: IdentificationPlan,
+    early: dict[int, Gathered],
+    where: Where,
+) -> tuple[list[Gathered], Identification]:
+    """Return what bags say and the robot they speak of; measured efforts are looked at twice.
+
+    At the second look the gears are loaded by the robot of the first, and disturbances left out.
+    """
+    gathered = gather_bags(sources, plan, early, where)
+    found = conclude(list(chain(*_halves(gathered))), plan, args.prior_weight)
+    if plan.preparation.effort == 'measured':
+        plan = plan.refined(found)
+        gathered = gather_bags(sources, plan, early, where)
+        found = conclude(list(chain(*_halves(gathered))), plan, args.prior_weight)
+    return gathered, found
+
+
+def _halves(gathered: Sequence[Gathered]) -> tuple[list[Block], list[Block]]:
+    first, second = (list(chain.from_iterable(bag.halves[k] for bag in gathered)) for k in (0, 1))
+    return first, second
+
+
+def _proofs(words: Sequence[str], pattern: Source) -> list[Source]:
+    """Return the recordings for validation, or the parts of them that are named."""
+    found = []
+    for word in words:
+        path, _, span = word.rpartition('@') if '@' in word else (word, '', '')
+        whole = Path(word).exists() or not path
+        edges = WHOLE if whole or not span else _span(word, span)
+        bags = find_bags([Path(word if whole else path)])
+        found += [replace(pattern, path=str(bag), span=edges) for bag in bags]
+    return found
+
+
+def _span(word: str, span: str) -> tuple[float, float]:
+    try:
+        start, end = (edge.strip() for edge in span.split(':'))
+        return float(start or -math.inf), float(end or math.inf)
+    except ValueError as error:
+        raise ConfigurationError(
+            f'--validate {word}', 'has no FROM:TO behind the @', 'e.g. run@20:30, in seconds'
+        ) from error
 
 
 def _refuse_overwriting(args: argparse.Namespace) -> None:
@@ -168,44 +238,71 @@ def _refuse_overwriting(args: argparse.Namespace) -> None:
         )
 
 
-def _listed(bags: Sequence[Path], most: int = 3) -> str:
+def _listed(bags: Sequence[Path | str], most: int = 3) -> str:
     names = ', '.join(str(bag) for bag in bags[:most])
     return f'{names} and {len(bags) - most} more' if len(bags) > most else names
 
 
-def _source(args: argparse.Namespace, bag: Path, description: str) -> Source:
-    return Source(str(bag), args.namespace, description)
-
-
 def _plan(
     args: argparse.Namespace, bags: Sequence[Path]
-) -> tuple[IdentificationPlan, str, dict[int, Gathered]]:
+) -> tuple[IdentificationPlan, Source, dict[int, Gathered]]:
     """Decide on the first bag that allows it how all are evaluated.
 
     Returns:
-        The plan; the description it was made from, if that was in the bag; and the bags before,
-        which failed.
+        The plan; how every bag is read, with the description that the plan was made from, if
+        that was in the bag; and the bags before, which failed.
     """
     choice, request = _choice(args), _request(args)
     early: dict[int, Gathered] = {}
+    pattern = Source('', args.namespace, span=(args.start, args.end))
     for place, bag in enumerate(bags):
         try:
             with choice.read(bag) as reader:
                 tree, _ = choice.load(reader)
-                start = next(reader.chunks(CHUNK_S))
                 description = '' if choice.robot or choice.description else reader.description
-                return make_plan(start, tree, args.terms, request), description, early
+            source = replace(pattern, path=str(bag), driver=_driver(args.driver_profile, tree))
+            start = next(source.parts([]))
+            check_recording(start, tree, request.effort)
+            plan = _upright(start, make_plan(start, tree, _terms(args, start), request), args)
+            return plan, replace(source, description=description), early
         except (RecordingError, UnknownNameError) as error:
-            early[place] = Gathered(error=_source(args, bag, '').blamed(str(error)))
+            early[place] = Gathered(error=replace(pattern, path=str(bag)).blamed(str(error)))
     reasons = '; '.join(dict.fromkeys(bag.error for bag in early.values()))
     raise RecordingError('the bags', 'have nothing to identify from', reasons)
+
+
+def _upright(
+    recording: Recording, plan: IdentificationPlan, args: argparse.Namespace
+) -> IdentificationPlan:
+    """Return the plan under the gravity that measured efforts speak of, if none was given."""
+    tree = plan.unknowns.tree
+    if plan.preparation.effort != 'measured':
+        return plan
+    found = estimate_gravity(recording, tree, plan.preparation)
+    if found is not None and found.tilted and not args.gravity:
+        tree = tree.with_gravity(found.direction)
+        request = _request(args)
+        plan = make_plan(recording, tree, plan.unknowns.terms, request)
+    return replace(plan, gravity=found)
+
+
+def _driver(profile: str, tree: RobotTree) -> DriverConversion | None:
+    return bind(load_driver_profile(profile), tree) if profile else None
+
+
+def _terms(args: argparse.Namespace, recording: Recording) -> Sequence[str]:
+    """Return the terms of the drives: those that are asked for, or all that data may speak for."""
+    if args.terms is not None:
+        return list(args.terms)
+    measured = effort_source(recording, args.effort) == 'measured'
+    return tuple(TERMS) if measured else DEFAULT_TERMS
 
 
 def _choice(args: argparse.Namespace) -> RobotChoice:
     shipped = args.robot in ROBOTS
     return RobotChoice(
         robot=args.robot if shipped else '',
-        description='' if shipped else args.robot,
+        description='' if shipped else str(robot_file(args.robot)),
         gravity=tuple(args.gravity) if args.gravity else None,
         effort_limit=args.effort_limit,
         namespace=args.namespace,
@@ -246,6 +343,7 @@ def _problems(found: Identification, evidence: Evidence, most: float | None) -> 
     check = check_model(corrected_urdf(found), effort_limit=1.0)
     problems = [f'the corrected robot: {finding}' for finding in check.errors]
     before, after = evidence.residuals
+    problems += implausible(found, after)
     if after.worst > max(_WORSE * before.worst, _NOTHING):
         problems.append(
             'the corrected robot explains the recordings worse than the nominal one '

@@ -11,11 +11,12 @@ from typing import Any
 
 import numpy as np
 
+from robot_dynamics_ros.cli.robot_argument import set_values
 from robot_dynamics_ros.cli.tables import add_output_arguments, print_report, wide_console
 from robot_dynamics_ros.control.laws.registry import known_laws
 from robot_dynamics_ros.control.setup import PARAMETERS
 from robot_dynamics_ros.dynamics.registry import FORMULATIONS
-from robot_dynamics_ros.errors import ConfigurationError, RecordingError
+from robot_dynamics_ros.errors import RecordingError
 from robot_dynamics_ros.estimation.accumulate import Envelope, Spread
 from robot_dynamics_ros.parameters import help_text, require_known
 from robot_dynamics_ros.recordings.bag.files import short_name
@@ -32,7 +33,6 @@ from robot_dynamics_ros.recordings.replay.search import replay
 from robot_dynamics_ros.recordings.replay.source import REFERENCES, ReplaySource
 from robot_dynamics_ros.recordings.report.replay import replay_figures, replay_report
 from robot_dynamics_ros.spatial.scalar import Array
-from robot_dynamics_ros.yaml_reader import parse_yaml
 
 _USUAL_OUTPUT = Path('out') / 'replay'
 TOLERANCE = 1e-9  # N m or N: the same numbers in another order of additions
@@ -126,13 +126,8 @@ def run(args: argparse.Namespace) -> int:
 
 def _changes(args: argparse.Namespace) -> dict[str, Any]:
     """Return the parameters that are set otherwise than recorded."""
-    changes: dict[str, Any] = {}
-    for text in args.changes:
-        key, separator, value = text.partition('=')
-        if not separator:
-            raise ConfigurationError(f'--set {text}', 'sets nothing', 'write KEY=VALUE')
-        require_known(PARAMETERS, [key.strip()], "controller's parameter")
-        changes[key.strip()] = parse_yaml(value, f'--set {key.strip()}')
+    changes = set_values(args.changes)
+    require_known(PARAMETERS, list(changes), "controller's parameter")
     chosen = {'law': args.law, 'formulation': args.formulation}
     return changes | {key: value for key, value in chosen.items() if value}
 

@@ -7,17 +7,21 @@ pickled. Memory: that of a part of the bag.
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
 
+from robot_dynamics_ros.control.drivers.conversion import DriverConversion
 from robot_dynamics_ros.errors import RecordingError, RobotDynamicsError
 from robot_dynamics_ros.identification.identify import Identification, IdentificationPlan, gather
 from robot_dynamics_ros.identification.least_squares import Block, BlockStore
 from robot_dynamics_ros.identification.preparation import Preparation
 from robot_dynamics_ros.identification.validation import ResidualSums, residual_series
 from robot_dynamics_ros.model.robot_tree import RobotTree
+from robot_dynamics_ros.recordings.driver_units import in_model_units
 from robot_dynamics_ros.recordings.reading import RecordingReader
 from robot_dynamics_ros.recordings.recording import Recording
 from robot_dynamics_ros.spatial.scalar import Array
@@ -25,9 +29,12 @@ from robot_dynamics_ros.spatial.scalar import Array
 CHUNK_S = 60.0  # of a bag in memory at once
 _MOST_BLOCKS = 400  # of all bags, beyond one for each half of a bag
 
+WHOLE = (-math.inf, math.inf)
+_WALL_CLOCK = 1e6  # s; a simulation does not last so long
 _SLOWEST = 1e-9  # rad/s or m/s: a joint below never moves
 _STILL = 'no joint moves freely under a known effort'
 
+Drive = dict[str, Array]
 Halves = tuple[list[Block], list[Block]]
 
 
@@ -39,11 +46,16 @@ class Source:
         path: The bag's folder, or one of its files.
         namespace: Of the robot, if the bag has several.
         description: Of the robot that explains all bags, if it was taken from one of them.
+        span: First and last second that counts; from the first state on where stamps are those
+            of a wall clock, else stamps.
+        driver: What the numbers of the bag mean; they are SI, at the joints, if None.
     """
 
     path: str
     namespace: str = ''
     description: str = ''
+    span: tuple[float, float] = WHOLE
+    driver: DriverConversion | None = None
 
     def blamed(self, reason: str) -> str:
         """Return a reason that names the bag."""
@@ -55,11 +67,28 @@ class Source:
         Raises:
             RecordingError: The bag cannot be read.
         """
-        with RecordingReader(self.path, namespace=self.namespace) as reader:
+        driver, used = self.driver, False
+        joints = driver.names if driver else ()
+        with RecordingReader(self.path, namespace=self.namespace, joints=joints) as reader:
             if self.description and reader.description not in ('', self.description):
                 notes.append('has another robot description, which is not used')
-            yield from reader.chunks(CHUNK_S)
+            origin = None
+            for part in reader.chunks(CHUNK_S):
+                origin = _origin(part) if origin is None else origin
+                start, end = (origin + edge for edge in self.span)
+                inside = (part.time >= start - 1e-9) & (part.time <= end + 1e-9)
+                if inside.any():
+                    used = True
+                    part = part if inside.all() else part.rows(inside)
+                    yield in_model_units(part, driver) if driver else part
             notes += reader.notes
+        if not used:
+            first, last = self.span
+            raise RecordingError(
+                f'bag {self.path!r}',
+                f'holds no state from {first:g} to {last:g} s',
+                'correct --from and --to, or what follows @ in --validate',
+            )
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,23 +113,23 @@ class Trial:
     Attributes:
         nominal: As it was described.
         preparation: How samples are made.
-        corrected: Robot and offset (n,) of each half of every part; the same one twice if it is
-            to explain the whole.
+        corrected: Robot and its drives' terms of each half of every part; the same one twice if
+            it is to explain the whole.
     """
 
     nominal: RobotTree
     preparation: Preparation
-    corrected: tuple[tuple[RobotTree, Array], tuple[RobotTree, Array]]
+    corrected: tuple[tuple[RobotTree, Drive], tuple[RobotTree, Drive]]
 
     @classmethod
     def of(cls, first: Identification, second: Identification | None = None) -> Trial:
         """Return the trial of identifications: one for all, or one for either half."""
         plan = first.plan
         both = first, first if second is None else second
-        corrected = tuple((found.tree, found.offset) for found in both)
+        corrected = tuple((found.tree, found.drive) for found in both)
         return cls(plan.unknowns.tree, plan.preparation, corrected)  # type: ignore[arg-type]
 
-    def parted(self, part: Recording) -> Iterator[tuple[Recording, RobotTree, Array]]:
+    def parted(self, part: Recording) -> Iterator[tuple[Recording, RobotTree, Drive]]:
         """Yield what is judged of a part, and the robot that is to explain it."""
         if self.corrected[0][0] is self.corrected[1][0]:
             yield part, *self.corrected[0]
@@ -116,6 +145,12 @@ class Judged:
     sums: tuple[ResidualSums, ResidualSums] | None = None
     notes: tuple[str, ...] = ()
     error: str = ''
+
+
+def _origin(part: Recording) -> float:
+    """Return the stamp from which seconds are counted."""
+    first = float(part.time[0])
+    return first if first > _WALL_CLOCK else 0.0
 
 
 def halved(recording: Recording) -> tuple[Recording, Recording]:
@@ -145,11 +180,12 @@ def gather_bag(source: Source, plan: IdentificationPlan, most: int) -> Gathered:
     stores = BlockStore(most), BlockStore(most)
     notes: list[str] = []
     short: list[str] = []
+    left_out: Counter[str] = Counter()
     try:
         for part in source.parts(notes):
             for store, half in zip(stores, halved(part), strict=True):
                 try:
-                    store.add(gather(half, plan))
+                    store.add(gather(half, plan, left_out))
                 except RecordingError as error:
                     short.append(str(error))
     except (RobotDynamicsError, OSError) as error:
@@ -157,7 +193,7 @@ def gather_bag(source: Source, plan: IdentificationPlan, most: int) -> Gathered:
     halves = stores[0].blocks, stores[1].blocks
     if not any(halves):
         return Gathered(error=source.blamed(short[0] if short else _STILL))
-    return Gathered(halves, tuple(notes))
+    return Gathered(halves, (*notes, *(f'{n} {what}: left out' for what, n in left_out.items())))
 
 
 def judge_bag(source: Source, trial: Trial) -> Judged:
@@ -167,10 +203,10 @@ def judge_bag(source: Source, trial: Trial) -> Judged:
     short: list[str] = []
     try:
         for part in source.parts(notes):
-            for recording, tree, offset in trial.parted(part):
+            for recording, tree, drive in trial.parted(part):
                 try:
                     before = residual_series(recording, trial.nominal, trial.preparation)
-                    after = residual_series(recording, tree, trial.preparation, offset)
+                    after = residual_series(recording, tree, trial.preparation, drive)
                 except RecordingError as error:
                     short.append(str(error))
                     continue

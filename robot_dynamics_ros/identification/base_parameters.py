@@ -16,7 +16,7 @@ for the three kinds of parameters: told alone, told in combination, never told.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -65,6 +65,12 @@ class BaseParameters:
         """Indices of the parameters that are told by themselves."""
         single = self.B[np.count_nonzero(self.B, axis=1) == 1]
         return np.flatnonzero(single.any(axis=0))
+
+    def only(self, kept: Array) -> BaseParameters:
+        """Return some of the combinations, by their indices."""
+        return replace(
+            self, independent=self.independent[kept], leading=self.leading[kept], B=self.B[kept]
+        )
 
     def of_data(self, factor: Array) -> BaseParameters:
         """Return the combinations that data can tell, which may be fewer.

@@ -11,8 +11,14 @@ import numpy as np
 from robot_dynamics_ros.errors import RecordingError
 from robot_dynamics_ros.estimation.filtering import noise_cutoff
 from robot_dynamics_ros.identification.base_parameters import BaseParameters
+from robot_dynamics_ros.identification.evidence import Folds, evident_columns
 from robot_dynamics_ros.identification.intervals import effort_source, equal_intervals
-from robot_dynamics_ros.identification.least_squares import estimate, summarize
+from robot_dynamics_ros.identification.least_squares import (
+    Block,
+    cut_blocks,
+    estimate,
+    summarize,
+)
 from robot_dynamics_ros.identification.preparation import (
     TIMINGS,
     Preparation,
@@ -30,6 +36,9 @@ _LEFT = 0.25  # of the samples of the motion, after filtering
 _HIGHER = 1.3  # times the cut-off
 _SAME = 0.01  # relative difference of residuals that does not tell one way from another
 _STATES = 20_000  # of a recording that are looked at, at its start
+_CUTOFFS = (2.5, 4.0, 6.0, 10.0, 15.0, 25.0, 40.0)  # Hz
+_STRETCHES = 12
+_LEAST_STRETCHES = 4
 _ENOUGH = 4000  # samples of them that tell one way from another
 
 
@@ -67,10 +76,18 @@ class Candidate:
 
 @dataclass(frozen=True, eq=False)
 class Choice:
-    """The preparation chosen, and all that were tried: the chosen one, then the best first."""
+    """The preparation chosen, and why.
+
+    Attributes:
+        preparation: The one chosen.
+        candidates: All that were tried: the chosen one, then the best first.
+        cutoffs: Every cut-off that was tried, Hz, with the held-out residual that it leaves,
+            relative to the effort; empty if it was not chosen by held-out residuals.
+    """
 
     preparation: Preparation
     candidates: tuple[Candidate, ...]
+    cutoffs: tuple[tuple[float, float], ...] = ()
 
     def sentence(self) -> str:
         """Say what was chosen, and how clearly."""
@@ -80,6 +97,9 @@ class Choice:
             f'{chosen.effort} effort, timing {chosen.timing}, delay {chosen.delay} periods, '
             f'{filtered}'
         )
+        if self.cutoffs:
+            tried = ', '.join(f'{100 * rest:.3g} % at {hz:.3g} Hz' for hz, rest in self.cutoffs)
+            text += f' (residual of held-out stretches: {tried})'
         others = [c for c in self.candidates[1:] if c.preparation.delay == chosen.delay]
         if not others:
             return text
@@ -109,6 +129,11 @@ def choose_preparation(
         standstill=request.standstill,
         effort=effort_source(recording, request.effort),
     )
+    if fixed.effort == 'measured' and request.timing == AUTO and request.delay == AUTO:
+        fixed = replace(fixed, timing='sampled')
+        if request.cutoff == AUTO:
+            return _by_evidence(recording, unknowns, base, fixed)
+        return Choice(fixed, ())
     if request.cutoff == AUTO:
         longest = max(equal_intervals(recording, unknowns.tree), key=lambda run: len(run.time))
         rate = 1.0 / longest.period
@@ -126,6 +151,48 @@ def choose_preparation(
     chosen = next(candidate for candidate in found if candidate.score < best + _SAME)
     others = sorted((c for c in found if c is not chosen), key=lambda c: c.score)
     return Choice(chosen.preparation, (chosen, *others))
+
+
+def _by_evidence(
+    recording: Recording, unknowns: Unknowns, base: BaseParameters, fixed: Preparation
+) -> Choice:
+    """Return the cut-off that explains held-out stretches of measured efforts best.
+
+    All are judged on the same samples: those of the highest cut-off.
+    """
+    longest = max(
+        equal_intervals(recording, unknowns.tree, fixed.effort), key=lambda run: len(run.time)
+    )
+    rate = 1.0 / longest.period
+    times = np.linspace(recording.time[0], recording.time[-1], _STRETCHES + 1)
+    ladder = [cutoff for cutoff in _CUTOFFS if cutoff < 0.2 * rate] or [0.2 * rate]
+    ways = [replace(fixed, cutoff=cutoff) for cutoff in ladder]
+    stretches = [_stretches(recording, unknowns, base, way, times) for way in ways]
+    judged = Folds(stretches[-1], unknowns, base)
+    tried = []
+    for way, blocks in zip(ways, stretches, strict=True):
+        if len(blocks) == len(stretches[-1]) and len(blocks) >= _LEAST_STRETCHES:
+            kept, _ = evident_columns(blocks, unknowns, base)
+            rest = Folds(blocks, unknowns, base).held_out(kept, judged).sum(axis=0)
+            tried.append((float(np.sqrt(rest.mean())), way))
+    if not tried:
+        return Choice(ways[-1], ())
+    best = min(tried, key=lambda pair: pair[0])[1]
+    return Choice(best, (), tuple((way.cutoff or 0.0, rest) for rest, way in tried))
+
+
+def _stretches(
+    recording: Recording, unknowns: Unknowns, base: BaseParameters, way: Preparation, times: Array
+) -> list[Block]:
+    try:
+        samples = prepare(recording, unknowns.tree, way)
+    except RecordingError:  # the memory is longer than the recording
+        return []
+    columns = unknowns.columns(samples.motion)[:, :, base.independent]
+    effort = samples.effort - unknowns.known(samples.motion)
+    edges = np.searchsorted(samples.time, times)
+    edges[-1] = len(samples.time)
+    return cut_blocks(columns, effort, samples.usable, edges)
 
 
 def _with_short_memory(

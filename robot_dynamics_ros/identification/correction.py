@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import yaml
 
 from robot_dynamics_ros.description.robot_description import Inertial
 from robot_dynamics_ros.description.urdf_patch import JointDynamics, patch_urdf
@@ -13,6 +14,11 @@ from robot_dynamics_ros.errors import ConfigurationError
 from robot_dynamics_ros.identification.identify import Identification
 from robot_dynamics_ros.identification.links import body_links, link_inertial
 from robot_dynamics_ros.identification.regressor import PER_BODY, inertial_parameters, tensor_of
+from robot_dynamics_ros.identification.unknowns import (
+    EVIDENCE_TERMS,
+    FORMULA,
+    stribeck_velocity,
+)
 from robot_dynamics_ros.spatial.inertia import RigidBodyInertia, shift_inertia
 
 _UNCHANGED = 1e-9  # relative; a body changed by less stays as it is written
@@ -64,7 +70,7 @@ def corrected_urdf(found: Identification) -> str:
 
 
 def parameter_patch(found: Identification) -> dict[str, Any]:
-    """Return the changed values by link and joint, for YAML: what the URDF says, and offsets."""
+    """Return the changed values by link and joint: what the URDF says, and what it cannot."""
     links = {
         name: {
             'mass': value.mass,
@@ -75,14 +81,39 @@ def parameter_patch(found: Identification) -> dict[str, Any]:
         }
         for name, value in corrected_links(found).items()
     }
-    offsets = dict(zip(found.tree.joint_names, found.offset.tolist(), strict=True))
     joints = {
-        name: {**vars(value), 'offset': offsets[name]}
-        for name, value in corrected_joints(found).items()
+        name: {
+            'damping': value.damping,
+            'coulomb_friction': value.friction,
+            'armature': value.armature,
+            **_further_terms(found, i),
+        }
+        for i, (name, value) in enumerate(corrected_joints(found).items())
     }
     return {
         'robot': found.tree.name,
+        'formula': FORMULA,
         'gravity': found.tree.gravity.tolist(),
         'links': links,
         'joints': joints,
     }
+
+
+def _further_terms(found: Identification, i: int) -> dict[str, Any]:
+    """Return what the drive of a joint has beyond a URDF, and how surely all of it is known."""
+    unknowns, deviations = found.plan.unknowns, found.physical.deviations
+    values = dict.fromkeys(EVIDENCE_TERMS, 0.0)
+    values |= {term: float(value[i]) for term, value in found.drive.items()}
+    told = {term: float(unknowns.term(deviations, term)[i]) for term in unknowns.terms}
+    return {
+        **values,
+        'stribeck_velocity': float(stribeck_velocity(found.tree)[i]),
+        'deviations': {term: value for term, value in told.items() if value},
+    }
+
+
+def parameter_text(found: Identification) -> str:
+    """Return the same as YAML text, with the formula in its header."""
+    values = parameter_patch(found)
+    header = ''.join(f'# {line}\n' for line in values.pop('formula').splitlines())
+    return header + yaml.safe_dump(values, sort_keys=False)

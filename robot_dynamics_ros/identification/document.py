@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from robot_dynamics_ros.identification.identify import Identification
-from robot_dynamics_ros.identification.unknowns import Unknowns
+from robot_dynamics_ros.identification.unknowns import EVIDENCE_TERMS, Unknowns
 
 
 class Row(NamedTuple):
@@ -40,7 +40,12 @@ def base_rows(found: Identification) -> list[Row]:
 def joint_rows(found: Identification) -> list[Row]:
     """Return the terms of the drives, as the corrected robot has them."""
     unknowns = found.plan.unknowns
-    return [_row(unknowns, found, k) for k in range(unknowns.links, len(unknowns))]
+    rows = [_row(unknowns, found, k) for k in range(unknowns.links, len(unknowns))]
+    return [row for row in rows if row.deviation or row.nominal or not _further(row.name)]
+
+
+def _further(name: str) -> bool:
+    return name.rsplit('.', 1)[1] in EVIDENCE_TERMS
 
 
 def link_rows(found: Identification) -> list[Row]:
@@ -65,6 +70,7 @@ def as_dict(found: Identification) -> dict[str, Any]:
     return {
         'robot': found.tree.name,
         'gravity': found.tree.gravity.tolist(),
+        'gravity_estimate': plan.gravity.as_dict() if plan.gravity else None,
         'preparation': vars(plan.preparation) | {'chosen': plan.choice.sentence()},
         'terms': list(plan.unknowns.terms),
         'condition': estimate.condition,
@@ -78,8 +84,11 @@ def as_dict(found: Identification) -> dict[str, Any]:
         'parameters': [
             row._asdict() | {'told_by_data': float(told)}
             for row, told in zip(
-                link_rows(found) + joint_rows(found), found.physical.told, strict=True
+                [_row(plan.unknowns, found, k) for k in range(len(plan.unknowns))],
+                found.physical.told,
+                strict=True,
             )
         ],
+        'chosen': list(found.chosen),
         'not_told': found.silence(),
     }

@@ -8,8 +8,9 @@ after the other or on many machines: the order of the blocks does not matter bey
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -19,6 +20,8 @@ from robot_dynamics_ros.identification.base_parameters import (
     structural_base,
 )
 from robot_dynamics_ros.identification.choice import Choice, Request, choose_preparation
+from robot_dynamics_ros.identification.evidence import evident_columns
+from robot_dynamics_ros.identification.intervals import glitches
 from robot_dynamics_ros.identification.least_squares import (
     Block,
     Estimate,
@@ -30,14 +33,21 @@ from robot_dynamics_ros.identification.physical import (
     PhysicalParameters,
     physical_parameters,
 )
-from robot_dynamics_ros.identification.preparation import Preparation, prepare
+from robot_dynamics_ros.identification.preparation import Preparation, Samples, prepare
 from robot_dynamics_ros.identification.regressor import with_inertial_parameters
-from robot_dynamics_ros.identification.unknowns import DEFAULT_TERMS, Unknowns
+from robot_dynamics_ros.identification.tilt import GravityEstimate
+from robot_dynamics_ros.identification.unknowns import (
+    DEFAULT_TERMS,
+    EVIDENCE_TERMS,
+    Unknowns,
+)
 from robot_dynamics_ros.model.robot_tree import RobotTree
 from robot_dynamics_ros.recordings.recording import Recording
 from robot_dynamics_ros.spatial.scalar import Array
 
 _WELL_CONDITIONED = 100.0
+_ROTORS = 20.0  # nats by which links would have to differ, were it not the rotors' inertia
+_FAR = 6.0  # standard deviations of a residual that count as a disturbance
 _VAGUE = 0.3  # relative standard deviation from which on a value is called vague,
 _MATTERS = 1e-3  # if that makes so much of a joint's RMS effort
 
@@ -50,11 +60,24 @@ class IdentificationPlan:
         unknowns: What is identified, with the nominal values.
         base: What the structure of the robot allows to tell.
         choice: How recordings are prepared.
+        gravity: That of the recording the plan was made on; None: not estimated.
+        reference: Values from whose efforts a sample must not be far off, shape (p,); None: any.
     """
 
     unknowns: Unknowns
     base: BaseParameters
     choice: Choice
+    reference: Array | None = None
+    gravity: GravityEstimate | None = None
+
+    def refined(self, found: Identification) -> IdentificationPlan:
+        """Return the plan of a second look: gears loaded as was found, far-off samples left out.
+
+        Args:
+            found: What the first look found.
+        """
+        unknowns = Unknowns(self.unknowns.tree, self.unknowns.terms, found.tree)
+        return replace(self, unknowns=unknowns, reference=found.physical.values)
 
     @property
     def preparation(self) -> Preparation:
@@ -68,23 +91,26 @@ class Identification:
 
     Attributes:
         plan: How they were evaluated.
+        base: What was identified: the plan's, without the terms that no evidence speaks for.
+        chosen: Why further terms of the drives were taken in, one sentence each.
         estimate: Base parameters with their standard deviations.
         physical: All parameters, of a robot that could be built.
-        tree: The corrected robot; offsets have no place in it.
+        tree: The corrected robot; a URDF has no place for other terms than its own.
     """
 
     plan: IdentificationPlan
+    base: BaseParameters
+    chosen: tuple[str, ...]
     estimate: Estimate
     physical: PhysicalParameters
     tree: RobotTree
 
     @property
-    def offset(self) -> Array:
-        """Constant effort of each joint, shape (n,), N m or N; 0 where not identified."""
-        unknowns = self.plan.unknowns
-        if 'offset' not in unknowns.terms:
-            return np.zeros(unknowns.tree.n)
-        return unknowns.term(self.physical.values, 'offset')
+    def drive(self) -> dict[str, Array]:
+        """What drives add that the tree does not hold, by ``EVIDENCE_TERMS``, shape (n,) each."""
+        unknowns, values = self.plan.unknowns, self.physical.values
+        terms = [term for term in EVIDENCE_TERMS if term in unknowns.terms]
+        return {term: unknowns.term(values, term) for term in terms}
 
     def silence(self) -> list[str]:
         """Say plainly what the data could not tell, one sentence each."""
@@ -115,15 +141,39 @@ def make_plan(
     return IdentificationPlan(unknowns, base, choice)
 
 
-def gather(recording: Recording, plan: IdentificationPlan) -> list[Block]:
+def gather(
+    recording: Recording, plan: IdentificationPlan, left_out: Counter[str] | None = None
+) -> list[Block]:
     """Return what a recording says, in a few kB.
+
+    Args:
+        recording: Any of the robot.
+        plan: How it is evaluated.
+        left_out: Is told how many samples do not count, and why.
 
     Raises:
         RecordingError: Nothing of the recording can be used.
         UnknownNameError: A joint was not recorded.
     """
-    samples = prepare(recording, plan.unknowns.tree, plan.preparation)
+    tree, left_out = plan.unknowns.tree, Counter() if left_out is None else left_out
+    samples = prepare(recording, tree, plan.preparation)
+    count = int(glitches(recording.of_joints(tree.joint_names), tree).any(axis=1).sum())
+    if count:
+        left_out['states far from their neighbours (glitches)'] += count
+    if plan.reference is not None:
+        far = _far_off(samples, plan)
+        if far.any():
+            left_out['efforts far from what the model explains'] += int(far.sum())
+            samples = replace(samples, usable=samples.usable & ~far)
     return summarize(samples, plan.unknowns, plan.base)
+
+
+def _far_off(samples: Samples, plan: IdentificationPlan) -> Array:
+    """Return which usable efforts no model of this kind explains, shape (N, n)."""
+    explained = plan.unknowns.columns(samples.motion) @ plan.reference
+    rest = np.abs(samples.effort - plan.unknowns.known(samples.motion) - explained)
+    usual = np.nanmedian(np.where(samples.usable, rest, np.nan), axis=0)
+    return np.asarray(samples.usable & (rest > _FAR * 1.4826 * usual))
 
 
 def conclude(
@@ -141,10 +191,16 @@ def conclude(
         ModelError: The nominal robot is not physical.
     """
     unknowns = plan.unknowns
-    found = estimate(blocks, plan.base)
+    kept, chosen = evident_columns(blocks, unknowns, plan.base) if blocks else (None, [])
+    base = plan.base if kept is None else plan.base.only(kept)
+    found = estimate([block if kept is None else block.only(kept) for block in blocks], base)
     fixed = np.concatenate([links.fixed for links in body_links(unknowns.tree)])
     physical = physical_parameters(found, unknowns, fixed, prior_weight)
-    return Identification(plan, found, physical, _corrected(unknowns, physical.values))
+    turned = physical_parameters(found, unknowns, fixed, prior_weight, rotors=True)
+    if physical.cost - turned.cost > _ROTORS:
+        physical = turned
+    tree = _corrected(unknowns, physical.values)
+    return Identification(plan, base, tuple(chosen), found, physical, tree)
 
 
 def identify(
@@ -195,7 +251,7 @@ def _silence(found: Identification) -> list[str]:
     for joint, count in zip(unknowns.tree.joint_names, estimate.counts, strict=True):
         if count == 0:
             said.append(f'{joint} has no usable sample: its drive is unknown')
-    unexcited = np.setdiff1d(found.plan.base.leading, estimate.base.leading)
+    unexcited = np.setdiff1d(found.base.leading, estimate.base.leading)
     if len(unexcited):
         said.append(
             'the motion did not excite ' + ', '.join(names[unexcited]) + ' independently of others'
@@ -215,6 +271,7 @@ def _silence(found: Identification) -> list[str]:
     ):
         said.append(f'{name} is {value:.3g} with a standard deviation of {deviation:.2g}')
     held = found.physical.held
+    held = held[[names[k].rsplit('.', 1)[1] in DEFAULT_TERMS for k in held]]
     if len(held):
         said.append('kept at its nominal value, since not told apart: ' + ', '.join(names[held]))
     together = np.setdiff1d(np.flatnonzero(estimate.base.B.any(axis=0)), estimate.base.alone)

@@ -1,5 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The parts of a recording without a gap, at equal intervals, with the effort that acts."""
+"""The parts of a recording without a gap, at equal intervals, with the effort that acts.
+
+Stamps of a real arm are not equally spaced: states and measured efforts are interpolated at equal
+intervals on the stamps as they are, across a few missing ones too. Commands are held, not
+interpolated, and a missing state parts the recording there.
+"""
 
 from __future__ import annotations
 
@@ -19,6 +24,13 @@ _GAP = 1.5  # periods between two states from which on they do not belong togeth
 _JITTER = 0.01  # periods; states of a larger jitter are interpolated at equal intervals
 _HOLD = 0.02  # s for which a command is taken to be held when no other came
 SHORTEST = 8  # states in a run worth using
+_BRIDGED = 0.06  # s without a state that are interpolated where efforts are measured
+_NEIGHBOURS = 5  # samples whose median one is compared with
+_STRANGE = 10.0  # times the usual distance from it
+_LARGE = 0.1  # and of the range of the signal, that make a glitch
+_TOO_FAST = 3.0  # times the velocity limit
+_NO_NUMBER = 1e6  # rad, m and their rates: no sensor reads more
+_FEW = 0.01  # share of the states that may be no number
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,7 +72,9 @@ def equal_intervals(
         UnknownNameError: A joint was not recorded.
     """
     run = recording.of_joints(tree.joint_names)
+    _refuse_impossible(run)
     finite = np.isfinite(run.position).all(axis=1) & np.isfinite(run.velocity).all(axis=1)
+    finite &= ~glitches(run, tree).any(axis=1)
     time, q, v = run.time[finite], run.position[finite], run.velocity[finite]
     if len(time) < SHORTEST:
         raise RecordingError(
@@ -69,12 +83,17 @@ def equal_intervals(
             f'at least {SHORTEST} are needed',
         )
     given = run.effort if effort == 'commanded' else run.measured_effort
-    held = _held(time, given[finite])
+    given = given[finite]
+    held = given if effort == 'measured' else _held(time, given)
     period = float(np.median(np.diff(time)))
-    ends = np.flatnonzero(np.diff(time) > _GAP * period) + 1
+    gap = max(_GAP * period, _BRIDGED if effort == 'measured' else 0.0)
+    ends = np.flatnonzero(np.diff(time) > gap) + 1
     pieces = np.split(np.arange(len(time)), ends)
     runs = [
-        _evenly(EqualIntervals(time[piece], q[piece], v[piece], held[piece], period))
+        _evenly(
+            EqualIntervals(time[piece], q[piece], v[piece], held[piece], period),
+            effort == 'measured',
+        )
         for piece in pieces
         if len(piece) >= SHORTEST
     ]
@@ -83,6 +102,63 @@ def equal_intervals(
             'the recording', f'has no {SHORTEST} states in a row', 'record without gaps'
         )
     return runs
+
+
+def _refuse_impossible(run: Recording) -> None:
+    """Refuse a recording with numbers that no sensor reads.
+
+    Raises:
+        RecordingError: Names the joint and the number.
+    """
+    for name in ('position', 'velocity'):
+        values = getattr(run, name)
+        joint = int(np.argmax(np.nanmax(np.abs(values), axis=0, initial=0.0)))
+        worst = float(np.nanmax(np.abs(values[:, joint]), initial=0.0))
+        if worst > _NO_NUMBER:
+            raise RecordingError(
+                'the recording',
+                f'holds a {name} of {worst:.3g} for joint {run.joints[joint]!r}: no sensor reads '
+                'that',
+                'repair the driver, or cut the recording with --from and --to',
+            )
+        lost = ~np.isfinite(values).all(axis=1)
+        if lost.mean() > _FEW and np.isfinite(values).any():
+            culprit = run.joints[int(np.argmin(np.isfinite(values).sum(axis=0)))]
+            raise RecordingError(
+                'the recording',
+                f'has no {name} (NaN) in {100.0 * lost.mean():.3g} % of its states, most of joint '
+                f'{culprit!r}',
+                'repair the driver, or cut the recording with --from and --to',
+            )
+
+
+def glitches(run: Recording, tree: RobotTree) -> Array:
+    """Return where a state is no measurement, shape (N, n): far from its neighbours or limits.
+
+    Args:
+        run: Columns in the order of the robot's joints.
+        tree: The robot, for its velocity limits.
+    """
+    limit = np.where(tree.velocity_limit > 0.0, tree.velocity_limit, np.inf)
+    alone = _alone(run.position) | _alone(run.velocity)
+    return np.asarray(alone | (np.abs(run.velocity) > _TOO_FAST * limit) & _apart(run.velocity))
+
+
+def _alone(values: Array) -> Array:
+    distance = np.abs(values - _median(values))
+    usual = 1.4826 * np.nanmedian(distance, axis=0)
+    low, high = np.nanpercentile(values, (2.0, 98.0), axis=0)
+    return np.asarray(distance > np.maximum(_STRANGE * usual, _LARGE * (high - low) + 1e-12))
+
+
+def _apart(values: Array) -> Array:
+    return np.asarray(np.abs(values) > _TOO_FAST * np.abs(_median(values)))
+
+
+def _median(values: Array) -> Array:
+    from scipy.ndimage import median_filter
+
+    return np.asarray(median_filter(np.nan_to_num(values), size=(_NEIGHBOURS, 1), mode='nearest'))
 
 
 def _held(time: Array, effort: Array) -> Array:
@@ -95,20 +171,20 @@ def _held(time: Array, effort: Array) -> Array:
     return np.asarray(held)
 
 
-def _evenly(run: EqualIntervals) -> EqualIntervals:
+def _evenly(run: EqualIntervals, measured: bool) -> EqualIntervals:
     """Return a run at equal intervals: interpolated, if its stamps are not."""
     steps = np.diff(run.time)
     if np.max(np.abs(steps - run.period)) <= _JITTER * run.period:
         return run
-    time = np.arange(run.time[0], run.time[-1], run.period)
+    period = float(steps.mean()) if measured else run.period
+    time = np.arange(run.time[0], run.time[-1], period)
     before = np.searchsorted(run.time, time, side='right') - 1
 
     def interpolated(values: Array) -> Array:
         return np.column_stack([np.interp(time, run.time, column) for column in values.T])
 
-    return EqualIntervals(
-        time, interpolated(run.q), interpolated(run.v), run.effort[before], run.period
-    )
+    effort = interpolated(run.effort) if measured else run.effort[before]
+    return EqualIntervals(time, interpolated(run.q), interpolated(run.v), effort, period)
 
 
 def delayed(run: EqualIntervals, delay: int) -> EqualIntervals:

@@ -60,6 +60,11 @@ class Block:
     factors: Array
     counts: Array
 
+    def only(self, kept: Array) -> Block:
+        """Return what the samples say with some of the columns, by their indices."""
+        columns = np.append(kept, self.factors.shape[2] - 1)
+        return Block(self.factors[:, :, columns], self.counts)
+
 
 def summarize(samples: Samples, unknowns: Unknowns, base: BaseParameters) -> list[Block]:
     """Return the blocks of one recording.

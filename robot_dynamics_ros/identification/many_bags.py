@@ -142,10 +142,10 @@ def _first_series(
 ) -> tuple[tuple[ResidualSeries, ResidualSeries], tuple[str, ...]]:
     """Return the residuals of the first part of a bag that can be used, and of its gravity."""
     for part in source.parts([]):
-        for recording, tree, offset in trial.parted(part):
+        for recording, tree, drive in trial.parted(part):
             try:
                 before = residual_series(recording, trial.nominal, trial.preparation)
-                after = residual_series(recording, tree, trial.preparation, offset)
+                after = residual_series(recording, tree, trial.preparation, drive)
             except RecordingError:
                 continue
             return (before, after), _gravity_remark(part, found)
@@ -153,6 +153,8 @@ def _first_series(
 
 
 def _gravity_remark(recording: Recording, found: Identification) -> tuple[str, ...]:
+    if found.plan.gravity is not None:  # estimated already, with all else
+        return ()
     try:
         mismatch = gravity_mismatch(recording, found.plan.unknowns.tree, found.plan.preparation)
     except RobotDynamicsError:

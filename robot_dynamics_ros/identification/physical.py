@@ -36,7 +36,14 @@ from robot_dynamics_ros.spatial.scalar import Array
 _BARRIER = 1e-3  # mu; a scalar at 0 is moved by 3 % of its standard deviation
 _STEPS = 100
 _CONVERGED = 1e-7  # Newton decrement: the function is within its square of the minimum
-_SIGNED = '.offset'
+_SIGNED = (
+    'offset',
+    'root_friction',
+    'square_friction',
+    'cubic_friction',
+    'stribeck_friction',
+)
+_PLAUSIBLE = (0.5, 2.0)  # times its nominal mass: what a link may weigh
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,6 +58,7 @@ class PhysicalParameters:
             model alone) to 1, shape (p,).
         held: Indices of joint terms that data cannot tell; they keep their nominal values.
         steps: Newton steps taken.
+        cost: What was minimized: misfit and distance from the nominal robot.
     """
 
     values: Array
@@ -58,6 +66,7 @@ class PhysicalParameters:
     told: Array
     held: Array
     steps: int
+    cost: float
 
 
 def physical_parameters(
@@ -65,6 +74,7 @@ def physical_parameters(
     unknowns: Unknowns,
     fixed: Array | None = None,
     prior_weight: float = 1.0,
+    rotors: bool = False,
 ) -> PhysicalParameters:
     """Return the physical parameters that explain the data best.
 
@@ -74,6 +84,8 @@ def physical_parameters(
         fixed: Inertial parameters of parts of the bodies that are known, shape (10 n,); the rest
             of each body is estimated and is physical by itself. Nothing is known by default.
         prior_weight: lambda; 1: as uncertain as the nominal inertia is large.
+        rotors: Whether inertia that a link or a rotor may have is the rotor's as far as the
+            nominal link speaks against the link's; else rotors keep what cannot be told apart.
 
     Returns:
         The parameters; always physical.
@@ -85,14 +97,16 @@ def physical_parameters(
     known = np.zeros(len(unknowns))
     known[:links] = 0.0 if fixed is None else fixed
     roots = _nominal_roots(unknowns, known)
-    free, held = _joint_terms(estimate, unknowns)
+    free, held = _joint_terms(estimate, unknowns, rotors)
     known[held] = unknowns.nominal[held]
     size = _sizes(estimate, unknowns, free)
     T = _to_parameters(len(unknowns), roots, free, size)
     W, effort = _data(estimate)
     A, y = W @ estimate.base.B @ T, effort - W @ estimate.base.B @ known
-    signed = np.array([unknowns.names[k].endswith(_SIGNED) for k in free.tolist()], dtype=bool)
-    distance = Divergence(unknowns.tree.n, ~signed, prior_weight, _BARRIER)
+    signed = np.array(
+        [unknowns.names[k].rsplit('.', 1)[1] in _SIGNED for k in free.tolist()], dtype=bool
+    )
+    distance = Divergence(unknowns.tree.bodies, ~signed, prior_weight, _BARRIER)
     start = distance.start(unknowns.nominal[free] / size)
     x, steps = _minimize(A, y, distance, start)
     deviations = np.linalg.norm(T @ np.linalg.pinv(np.vstack([A, distance.root(x)])), axis=1)
@@ -100,7 +114,19 @@ def physical_parameters(
     told = np.zeros(len(unknowns))
     told[:links] = np.clip(1.0 - np.square(deviations[:links] / vague[:links]), 0.0, 1.0)
     told[free] = 1.0
-    return PhysicalParameters(known + T @ x, deviations, told, held, steps)
+    cost = 0.5 * float(np.sum(np.square(A @ x - y))) + distance.value(x)
+    return PhysicalParameters(known + T @ x, deviations, told, held, steps, cost)
+
+
+def implausible_masses(values: Array, unknowns: Unknowns) -> list[str]:
+    """Return the bodies that weigh what none of them can, one sentence each."""
+    mass, nominal = (x[: unknowns.links : PER_BODY] for x in (values, unknowns.nominal))
+    low, high = _PLAUSIBLE
+    return [
+        f'{name} would weigh {m:.3g} kg, {m / m0:.2g} times its nominal mass'
+        for name, m, m0 in zip(unknowns.tree.link_names, mass, nominal, strict=True)
+        if not low * m0 <= m <= high * m0
+    ]
 
 
 def _nominal_roots(unknowns: Unknowns, known: Array) -> list[Array]:
@@ -119,18 +145,26 @@ def _nominal_roots(unknowns: Unknowns, known: Array) -> list[Array]:
     return roots
 
 
-def _joint_terms(estimate: Estimate, unknowns: Unknowns) -> tuple[Array, Array]:
+def _joint_terms(estimate: Estimate, unknowns: Unknowns, rotors: bool) -> tuple[Array, Array]:
     """Return the joint terms to estimate and those to hold."""
     terms = np.arange(unknowns.links, len(unknowns))
     told = np.isin(terms, estimate.base.leading)
+    if rotors:
+        told |= [unknowns.names[k].endswith('.armature') for k in terms.tolist()]
+        told &= estimate.base.B[:, terms].any(axis=0)
     return terms[told], terms[~told]
 
 
 def _sizes(estimate: Estimate, unknowns: Unknowns, free: Array) -> Array:
     """Return the size of each free joint term: nominal, estimated or its uncertainty."""
-    place = {lead: k for k, lead in enumerate(estimate.base.leading.tolist())}
-    at = [place[k] for k in free.tolist()]
-    candidates = (estimate.values[at], unknowns.nominal[free], estimate.deviations[at])
+    B = estimate.base.B
+    at = np.argmax(np.abs(B[:, free]), axis=0)  # where a term is told, alone or with others
+    share = B[at, free]
+    candidates = (
+        estimate.values[at] / share,
+        unknowns.nominal[free],
+        estimate.deviations[at] / share,
+    )
     size = np.max(np.abs(candidates), axis=0)
     return np.where(np.isfinite(size) & (size > 0.0), size, 1.0)
 

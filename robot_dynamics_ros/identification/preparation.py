@@ -210,7 +210,10 @@ def _samples(
     motion = JointMotion(
         smooth(q), smooth(v), smooth(a), smooth(v_friction), smooth(np.sign(speed))
     )
-    slides = smooth.every(moving)
+    # A filtered direction is that of the filtered effort, so that a measured one may span a
+    # reversal; a commanded one is exact elsewhere, and nothing else shall spoil it.
+    measured = preparation.effort == 'measured'
+    slides = np.abs(motion.v_friction) > rest if measured else smooth.every(moving)
     free = smooth.every(allowed)
     middle = slice(smooth.half, len(time) - smooth.half, smooth.step)
     return Samples(

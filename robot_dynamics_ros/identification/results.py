@@ -8,12 +8,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import yaml
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from robot_dynamics_ros.identification.correction import corrected_urdf, parameter_patch
+from robot_dynamics_ros.identification.correction import corrected_urdf, parameter_text
 from robot_dynamics_ros.identification.document import (
     Row,
     as_dict,
@@ -52,7 +51,7 @@ def write_results(
     with filled(output) as folder:
         urdf, patch, numbers, report = (folder / name for name in FILES)
         urdf.write_text(corrected_urdf(found), encoding='utf-8')
-        patch.write_text(yaml.safe_dump(parameter_patch(found), sort_keys=False), encoding='utf-8')
+        patch.write_text(parameter_text(found), encoding='utf-8')
         write_json(numbers, document)
         write_identification_report(
             report,

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -86,7 +86,7 @@ def residual_series(
     recording: Recording,
     tree: RobotTree,
     preparation: Preparation,
-    offset: Array | None = None,
+    drive: Mapping[str, Array] | None = None,
 ) -> ResidualSeries:
     """Return what a model leaves unexplained of a recording.
 
@@ -94,7 +94,7 @@ def residual_series(
         recording: Any of the robot.
         tree: The model: inertias, gravity, friction, armature.
         preparation: As for the identification.
-        offset: Constant efforts, shape (n,), N m or N; zero by default.
+        drive: What the drives add beyond the tree, by term, shape (n,) each; nothing by default.
 
     Raises:
         RecordingError: Nothing of the recording can be used.
@@ -102,8 +102,8 @@ def residual_series(
     samples = prepare(recording, tree, preparation)
     unknowns = Unknowns(tree, tuple(TERMS))
     values = unknowns.nominal.copy()
-    if offset is not None:
-        unknowns.term(values, 'offset')[:] = offset
+    for term, value in (drive or {}).items():
+        unknowns.term(values, term)[:] = value
     residual = samples.effort - unknowns.columns(samples.motion) @ values
     at_rest = _beyond_friction(samples, tree, residual)
     residual = np.where(samples.usable, residual, np.where(samples.at_rest, at_rest, np.nan))
@@ -120,7 +120,7 @@ def validate(
     recordings: Iterable[Recording],
     tree: RobotTree,
     preparation: Preparation,
-    offset: Array | None = None,
+    drive: Mapping[str, Array] | None = None,
 ) -> Residuals:
     """Return how well a model explains recordings, read one at a time.
 
@@ -128,14 +128,14 @@ def validate(
         recordings: Of the robot, best not those it was identified from.
         tree: The model.
         preparation: As for the identification.
-        offset: Constant efforts, shape (n,), N m or N; zero by default.
+        drive: What the drives add beyond the tree, by term, shape (n,) each; nothing by default.
 
     Raises:
         RecordingError: There is no recording, or nothing of one can be used.
     """
     total = ResidualSums(tree.n)
     for recording in recordings:
-        total.add(residual_series(recording, tree, preparation, offset))
+        total.add(residual_series(recording, tree, preparation, drive))
     return total.residuals(tree)
 
 

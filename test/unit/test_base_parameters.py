@@ -28,6 +28,7 @@ def test_the_number_of_inertial_base_parameters_is_known(name, count):
     assert len(base_of(name)) == count
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('name', SAMPLES)
 def test_their_number_is_the_rank_of_pinocchios_regressor(name, rng):
     robot = sample(name)
@@ -128,6 +129,6 @@ def test_combinations_are_printed_as_sums():
 
 def test_an_unknown_term_is_refused_with_those_that_exist():
     with pytest.raises(
-        UnknownNameError, match='known: armature, coulomb_friction, damping, offset'
+        UnknownNameError, match='known: armature, coulomb_friction, cubic_friction, damping'
     ):
         Unknowns(sample('scara').tree, ('stiction',))

@@ -237,7 +237,7 @@ def test_a_bag_is_read_in_parts_and_a_part_too_short_is_no_failure(plan, tmp_pat
     write_recording(tmp_path / 'bag', run.followed_by(late))
     lengths = []
 
-    def seen(recording, plan):
+    def seen(recording, plan, *_):
         lengths.append(len(recording.time))
         return gather(recording, plan)
 

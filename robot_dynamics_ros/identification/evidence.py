@@ -1,0 +1,198 @@
+# SPDX-License-Identifier: Apache-2.0
+r"""Which terms of a drive the data speak for: cross-validation of blocks, joint by joint.
+
+The blocks of consecutive samples are dealt into folds in their order. Each fold is explained by
+what the others say; a term is taken into a joint if it lowers the held-out residual there, clearly
+and in most folds. A fit is a ridge, :math:`\min\sum_j |X_j\beta - y_j|^2 / \kappa s_j^2 +
+(\beta - B\pi_0)^T(B\Sigma B^T)^{-1}(\beta - B\pi_0)`, towards the nominal robot, so that it is
+defined whatever the motion excites.
+
+Source: Stone 1974 (cross-validation); Hoerl and Kennard 1970 (ridge).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from robot_dynamics_ros.identification.base_parameters import BaseParameters
+from robot_dynamics_ros.identification.least_squares import Block
+from robot_dynamics_ros.identification.unknowns import EVIDENCE_TERMS, Unknowns
+from robot_dynamics_ros.spatial.scalar import Array
+
+_FOLDS = 6
+_LEAST_FOLDS = 3
+_GAIN = 0.01  # of the held-out residual, from which on a term is worth having
+_STEEP = ('square_friction', 'cubic_friction')  # grow without bound beyond the recorded speeds,
+_STEEPER = 0.06  # so that they must help by so much more
+_MOST_FOLDS_GAIN = 0.6  # share of the folds in which it must help
+_TRUST = 0.5  # standard deviation of the nominal inertia, relative to its size
+_TIED = 10.0  # samples that say what one independent sample would
+_WEAK = 30.0  # RMS efforts that a joint term may make: practically free
+
+
+class Folds:
+    """Sums of squares of blocks, fold by fold, and ridge fits of any of their columns.
+
+    Args:
+        blocks: In the order of the recording; those of other recordings behind them.
+        unknowns: Of the robot with its nominal values.
+        base: What the columns of the blocks are.
+    """
+
+    def __init__(self, blocks: Sequence[Block], unknowns: Unknowns, base: BaseParameters) -> None:
+        groups = np.array_split(np.arange(len(blocks)), min(_FOLDS, len(blocks)))
+        squares = [np.einsum('jab,jac->jbc', block.factors, block.factors) for block in blocks]
+        self.sums = np.array([np.sum([squares[k] for k in group], axis=0) for group in groups])
+        self._start = base.B @ unknowns.nominal
+        self._effort = np.maximum(self.sums[:, :, -1, -1].sum(axis=0), np.finfo(float).tiny)
+        self._covariance = self._prior(unknowns, base)
+        noise = 0.1 * self._effort
+        self._weight = np.where(noise > 0.0, 1.0 / noise, 0.0)
+        counts = np.sum([block.counts for block in blocks], axis=0)
+        self._counts = np.maximum(counts, 1)
+
+    def __len__(self) -> int:
+        return len(self.sums)
+
+    def _prior(self, unknowns: Unknowns, base: BaseParameters) -> Array:
+        spread = np.zeros(len(unknowns))
+        spread[: unknowns.links] = _TRUST * inertial_sizes(unknowns)
+        diagonal = self.sums.sum(axis=0)[:, range(len(base)), range(len(base))].max(axis=0)
+        size = np.sqrt(self._effort.max() / np.maximum(diagonal, np.finfo(float).tiny))
+        spread[base.leading] = np.where(
+            base.leading < unknowns.links, spread[base.leading], _WEAK * size
+        )
+        for k, name in enumerate(unknowns.names):  # a rotor's inertia is nobody's guess
+            rows = np.flatnonzero(base.B[:, k]) if name.endswith('.armature') else ()
+            if len(rows) and k not in base.leading:
+                spread[k] = _WEAK * np.max(size[rows] / np.abs(base.B[rows, k]))
+        return np.asarray((base.B * np.square(spread)) @ base.B.T)
+
+    def fit(self, kept: Array, folds: Array) -> Array:
+        """Return the values of the kept columns that fit some folds, 0 elsewhere, shape (r,)."""
+        sums = self.sums[folds].sum(axis=0)
+        values = np.zeros(len(self._start))
+        for _ in range(3):
+            values[kept] = self._ridge(sums, kept)
+            rest = _misfit(sums, values) / (self._counts * len(folds) / len(self))
+            self._weight = 1.0 / (_TIED * np.maximum(rest, 1e-12 * self._effort / self._counts))
+        return values
+
+    def _ridge(self, sums: Array, kept: Array) -> Array:
+        H = np.einsum('j,jab->ab', self._weight, sums[:, :-1, :-1])[np.ix_(kept, kept)]
+        h = np.einsum('j,ja->a', self._weight, sums[:, :-1, -1])[kept]
+        root = np.linalg.cholesky(_regular(self._covariance[np.ix_(kept, kept)]))
+        start = self._start[kept]
+        normal = root.T @ H @ root + np.eye(len(kept))
+        return np.asarray(start + root @ np.linalg.solve(normal, root.T @ (h - H @ start)))
+
+    def held_out(self, kept: Array, others: Folds | None = None) -> Array:
+        """Return the residual of each fold and joint by a fit of the others, shape (K, n).
+
+        Args:
+            kept: Columns that are fitted.
+            others: Folds of the same times to be explained instead of these.
+
+        Returns:
+            Sums of squares relative to those of the effort.
+        """
+        judged = others or self
+        every = np.arange(len(self))
+        return np.array(
+            [
+                _misfit(judged.sums[k], self.fit(kept, np.delete(every, k))) / judged._effort
+                for k in every
+            ]
+        )
+
+
+def inertial_sizes(unknowns: Unknowns) -> Array:
+    """Return how large each inertial parameter of the nominal bodies may be, shape (10 n,)."""
+    sizes = []
+    for mass, com, tensor in zip(
+        unknowns.tree.mass, unknowns.tree.com, unknowns.tree.inertia, strict=True
+    ):
+        length = float(np.linalg.norm(com) + np.sqrt(np.trace(tensor) / mass))
+        sizes += [mass, *3 * [mass * length], *6 * [mass * length**2]]
+    return np.array(sizes)
+
+
+def _misfit(sums: Array, values: Array) -> Array:
+    z = np.append(values, -1.0)
+    return np.maximum(np.einsum('a,jab,b->j', z, sums, z), 0.0)
+
+
+def _regular(covariance: Array) -> Array:
+    size = np.sqrt(np.diag(covariance))
+    return np.asarray(covariance + 1e-10 * np.diag(np.maximum(size, 1e-12) ** 2))
+
+
+def joint_of(unknowns: Unknowns, k: int) -> int:
+    """Return the joint of a joint term, by its index among the unknowns."""
+    return (k - unknowns.links) % unknowns.tree.n
+
+
+def evident_columns(
+    blocks: Sequence[Block], unknowns: Unknowns, base: BaseParameters
+) -> tuple[Array, list[str]]:
+    """Return the columns of blocks that the data speak for, and what was chosen in words.
+
+    Args:
+        blocks: Of all recordings, with columns of ``EVIDENCE_TERMS`` too.
+        unknowns: Of the robot.
+        base: What the columns are.
+    """
+    terms = {
+        k: unknowns.names[lead].rsplit('.', 1)[1]
+        for k, lead in enumerate(base.leading.tolist())
+        if lead >= unknowns.links
+    }
+    open_ones = {k for k, term in terms.items() if term in EVIDENCE_TERMS}
+    kept = np.setdiff1d(np.arange(len(base)), sorted(open_ones))
+    if not open_ones:
+        return kept, []
+    if len(blocks) < _LEAST_FOLDS:
+        return kept, ['too short to choose terms of friction: viscous and Coulomb only']
+    folds = Folds(blocks, unknowns, base)
+    error, said = folds.held_out(kept), []
+    while open_ones:
+        best = _best_additions(folds, kept, error, open_ones, base, unknowns)
+        if not best:
+            break
+        kept = np.union1d(kept, list(best))
+        error = folds.held_out(kept)
+        open_ones -= set(best)
+        said += [
+            f'{unknowns.names[base.leading[k]]} lowers the held-out residual by {100 * gain:.2g} %'
+            for k, gain in best.items()
+        ]
+    return kept, said
+
+
+def _best_additions(
+    folds: Folds,
+    kept: Array,
+    error: Array,
+    open_ones: set[int],
+    base: BaseParameters,
+    unknowns: Unknowns,
+) -> dict[int, float]:
+    """Return the column that helps most of each joint, and by which share; none if it does not."""
+    best: dict[int, tuple[float, int]] = {}
+    by_term: dict[str, list[int]] = {}
+    for k in sorted(open_ones):
+        term = unknowns.names[base.leading[k]].rsplit('.', 1)[1]
+        by_term.setdefault(term, []).append(k)
+    for term, columns in by_term.items():
+        tried = folds.held_out(np.union1d(kept, columns))
+        price = _STEEPER if term in _STEEP else 0.0
+        gain = 1.0 - price - np.sqrt(tried.sum(axis=0) / np.maximum(error.sum(axis=0), 1e-300))
+        often = (tried < error).mean(axis=0)
+        for k in columns:
+            joint = joint_of(unknowns, int(base.leading[k]))
+            good = gain[joint] > _GAIN and often[joint] >= _MOST_FOLDS_GAIN
+            if good and gain[joint] > best.get(joint, (0.0, 0))[0]:
+                best[joint] = (float(gain[joint]), k)
+    return {k: gain for gain, k in best.values()}

@@ -1,0 +1,196 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whether a recording can be one of this robot, and what was identified a robot at all."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from robot_dynamics_ros.errors import RecordingError
+from robot_dynamics_ros.estimation.filtering import white_noise
+from robot_dynamics_ros.identification.identify import Identification
+from robot_dynamics_ros.identification.intervals import effort_source, equal_intervals
+from robot_dynamics_ros.identification.regressor import inertial_parameters, regressor
+from robot_dynamics_ros.identification.validation import Residuals
+from robot_dynamics_ros.model.robot_tree import RobotTree
+from robot_dynamics_ros.recordings.recording import Recording
+from robot_dynamics_ros.spatial.scalar import Array
+
+_STATES = 4000  # of a recording that are looked at
+_OUTSIDE = 0.2  # share of the states beyond a limit that is no accident
+_MARGIN = 0.05  # of a joint's range
+_TOO_FAST = 2.0  # times the velocity limit
+_MOVED = 10.0  # standard deviations of its noise by which a joint that moves does
+_STILL = 1e-6  # rad/s or m/s: slower is at rest without any noise
+_ALIKE, _UNLIKE = 0.9, 0.6  # correlations
+_SAME = 0.2  # relative, within which velocities are the derivatives of positions
+_CURRENT = 0.3  # of the effort that gravity asks for: less is another unit
+_CARRIES = 0.1  # of the largest weight of a joint: less tells nothing of units
+_TOTAL = (0.5, 1.6)  # times the nominal mass of the whole arm
+_LINK = (0.2, 3.0)  # times that of a link,
+_GROWN = 0.25  # if it grew by so much of the whole arm's
+_UNEXPLAINED = 60.0  # percent of the effort
+
+
+def check_recording(recording: Recording, tree: RobotTree, effort: str = 'auto') -> None:
+    """Refuse a recording that cannot be one of this robot in SI units.
+
+    Args:
+        recording: As the model counts.
+        tree: The robot.
+        effort: One of ``EFFORTS``.
+
+    Raises:
+        RecordingError: Names the joint, what is wrong with it and what may be the cause.
+        UnknownNameError: A joint was not recorded.
+    """
+    source = effort_source(recording, effort)
+    runs = equal_intervals(recording, tree, source)
+    run = max(runs, key=lambda part: len(part.time))
+    step = max(1, len(run.time) // _STATES)
+    _check_efforts(run.effort, tree)
+    _check_units(run.q, run.v, tree)
+    _check_motion(run.q, run.v, run.period, tree)
+    if source == 'measured':
+        _check_load(run.q[::step], run.v[::step], run.effort[::step], tree)
+
+
+def _refuse(joint: str, problem: str, remedy: str) -> None:
+    raise RecordingError(f'joint {joint!r} of the recording', problem, remedy)
+
+
+def _check_efforts(effort: Array, tree: RobotTree) -> None:
+    known = np.isfinite(effort)
+    if not known.any():
+        raise RecordingError(
+            'the recording',
+            'holds no efforts (all NaN)',
+            'record commands, or states with efforts',
+        )
+    if not np.where(known, effort, 0.0).any():
+        raise RecordingError(
+            'the recording', 'has zero efforts only', 'record what the drives really give'
+        )
+    for i, name in enumerate(tree.joint_names):
+        if not known[:, i].any():
+            _refuse(name, 'has no effort (all NaN)', 'record the effort of every joint')
+
+
+def _check_units(q: Array, v: Array, tree: RobotTree) -> None:
+    lower, upper = tree.position_lower, tree.position_upper
+    margin = _MARGIN * np.where(np.isfinite(upper - lower), upper - lower, 0.0)
+    limit = np.where(tree.velocity_limit > 0.0, tree.velocity_limit, np.inf)
+    for i, name in enumerate(tree.joint_names):
+        outside = (q[:, i] < lower[i] - margin[i]) | (q[:, i] > upper[i] + margin[i])
+        unit = 'millimetres' if tree.prismatic[i] else 'degrees'
+        if outside.mean() > _OUTSIDE:
+            _refuse(
+                name,
+                f'is at {q[:, i].min():.4g} to {q[:, i].max():.4g}, its limits are {lower[i]:.4g} '
+                f'to {upper[i]:.4g}',
+                f'are these {unit}, or is it another joint, sign or zero? say so by '
+                '--driver_profile',
+            )
+        fast = float(np.percentile(np.abs(v[:, i]), 95.0))
+        if fast > _TOO_FAST * limit[i]:
+            _refuse(
+                name,
+                f'moves at {fast:.4g}, its limit is {limit[i]:.4g}',
+                f'are these {unit} per second? say so by --driver_profile',
+            )
+
+
+def _check_motion(q: Array, v: Array, period: float, tree: RobotTree) -> None:
+    spread, noise = v.std(axis=0), white_noise(v)
+    moves = (spread > _MOVED * noise) & (spread > _STILL)
+    moves |= np.ptp(q, axis=0) > 100.0 * np.maximum(white_noise(q), _STILL)
+    if tree.n > 1 and moves.sum() < 2:
+        moving = ', '.join(np.array(tree.joint_names)[moves]) or 'no joint'
+        raise RecordingError(
+            'the recording',
+            f'moves {moving} only: nothing can be told of the others',
+            'record a motion of all joints (command excite designs one)',
+        )
+    rate = np.gradient(q, period, axis=0)
+    for i in np.flatnonzero(moves).tolist():
+        alike = [_correlation(v[:, i], rate[:, j]) for j in range(tree.n)]
+        other, name = int(np.argmax(np.abs(alike))), tree.joint_names[i]
+        size = max(float(rate[:, i] @ rate[:, i]), np.finfo(float).tiny)
+        factor = float(v[:, i] @ rate[:, i]) / size
+        if abs(alike[other]) > _ALIKE and abs(alike[i]) < _UNLIKE:
+            remedy = 'are joints in another order? name them by --driver_profile'
+            _refuse(name, f'has the velocity of {tree.joint_names[other]}', remedy)
+        if alike[i] < -_ALIKE:
+            _refuse(name, 'has velocities of the wrong sign', 'correct it by --driver_profile')
+        if alike[i] > _ALIKE and abs(factor - 1.0) > _SAME:
+            _refuse(
+                name,
+                f'has velocities that are {factor:.4g} times the derivatives of its positions',
+                'is one of them in another unit? say so by --driver_profile',
+            )
+
+
+def _check_load(q: Array, v: Array, effort: Array, tree: RobotTree) -> None:
+    """Refuse efforts that have nothing to do with the weight that a joint carries."""
+    weight = regressor(tree, q, 0.0 * v, 0.0 * v) @ inertial_parameters(tree)
+    effort = np.nan_to_num(effort)
+    swing = np.ptp(weight, axis=0)
+    carries = np.flatnonzero(swing > _CARRIES * max(float(swing.max()), np.finfo(float).tiny))
+    if not float(swing.max()) > 0.0:
+        return
+    slopes = []
+    for i in carries.tolist():
+        alike = [_correlation(effort[:, j], weight[:, i]) for j in range(tree.n)]
+        other, name = int(np.argmax(np.abs(alike))), tree.joint_names[i]
+        if abs(alike[other]) > _ALIKE and abs(alike[i]) < _UNLIKE:
+            _refuse(
+                name,
+                f'carries a weight that the efforts of {tree.joint_names[other]} hold up',
+                'are efforts in another order? name the joints by --driver_profile',
+            )
+        if alike[i] < -_ALIKE:
+            _refuse(
+                name,
+                'has efforts that pull its weight down',
+                'is their sign the other, or gravity (--gravity)? see --driver_profile',
+            )
+        centred = weight[:, i] - weight[:, i].mean()
+        if alike[i] > _UNLIKE:
+            slopes.append(float(effort[:, i] @ centred) / float(centred @ centred))
+    if slopes and (max(slopes) < _CURRENT or min(slopes) > 1.0 / _CURRENT):
+        raise RecordingError(
+            'the efforts of the recording',
+            f'are {np.median(slopes):.2g} times what the weight of the arm asks for',
+            'are these amperes or per cent? give the drive gains by --driver_profile',
+        )
+
+
+def _correlation(a: Array, b: Array) -> float:
+    a, b = a - a.mean(), b - b.mean()
+    size = math.sqrt(float(a @ a) * float(b @ b))
+    return float(a @ b) / size if size > 0.0 else 0.0
+
+
+def implausible(found: Identification, after: Residuals) -> list[str]:
+    """Return why what was identified cannot be the robot, one sentence each.
+
+    Args:
+        found: The identification.
+        after: What it leaves unexplained of recordings for validation.
+    """
+    nominal, tree = found.plan.unknowns.tree, found.tree
+    total, said = float(nominal.mass.sum()), []
+    ratio = float(tree.mass.sum()) / total
+    if not _TOTAL[0] <= ratio <= _TOTAL[1]:
+        said.append(f'the whole arm would weigh {ratio:.2g} times its nominal mass')
+    for name, mass, before in zip(tree.link_names, tree.mass, nominal.mass, strict=True):
+        low, high = _LINK
+        grown = mass > high * before and mass - before > _GROWN * total
+        if mass < low * before or grown:
+            said.append(f'{name} would weigh {mass:.3g} kg, its nominal mass is {before:.3g} kg')
+    if after.worst > _UNEXPLAINED:
+        joint = after.joints[int(np.nanargmax(after.percent))]
+        said.append(f'{after.worst:.3g} % of the effort of {joint} stay unexplained')
+    asked = 'check units, gains, the order of joints, gravity, the load and the description'
+    return [f'this is no such robot: {"; ".join(said)}: {asked}'] if said else []

@@ -1,0 +1,213 @@
+# SPDX-License-Identifier: Apache-2.0
+r"""Direction and size of gravity, estimated together with inertia, friction and rotors.
+
+Effort is bilinear in gravity and the first moments, :math:`\tau = Y(q, v, a; g)\,\pi + F\,f`.
+Around a pair :math:`(g_k, \pi_k)` it is linear,
+:math:`\tau \approx Y(g_k)\,\pi + G(q; \pi_k)\,(g - g_k) + F\,f`; a ridge towards the nominal
+inertia solves for all at once, and the next pair is its solution (Gauss-Newton). Were inertia
+held, its errors would turn gravity; were gravity held, offsets and rotors would take the tilt.
+
+Deviations: by leaving out one stretch at a time (jackknife), and what the ridge itself allows.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from robot_dynamics_ros.identification.evidence import inertial_sizes
+from robot_dynamics_ros.identification.least_squares import student_factor
+from robot_dynamics_ros.identification.preparation import Preparation, Samples, prepare
+from robot_dynamics_ros.identification.regressor import regressor
+from robot_dynamics_ros.identification.unknowns import Unknowns
+from robot_dynamics_ros.model.robot_tree import RobotTree
+from robot_dynamics_ros.recordings.recording import Recording
+from robot_dynamics_ros.spatial.scalar import Array
+
+_TERMS = ('damping', 'coulomb_friction', 'armature', 'offset', 'load_friction')
+_STATES = 1500  # that enter; more tell little more
+_STRETCHES = 12
+_TRUST = 0.5  # standard deviation of the nominal inertia, relative to its size
+_TIED = 10.0  # samples that say what one independent sample would
+_WEAK = 30.0  # RMS efforts that a joint term may make, m/s^2 that gravity may be off
+_STEPS = 30
+_SETTLED = 1e-5  # m/s^2
+_SURE = 3.0  # standard deviations
+_NOTICED = math.radians(1.0)
+
+
+@dataclass(frozen=True, eq=False)
+class GravityEstimate:
+    """The gravity that a recording was made under.
+
+    Attributes:
+        model: As the model has it, shape (3,), m/s^2, base frame.
+        vector: As estimated.
+        deviation: Standard deviations of its components, shape (3,).
+        tilt: Angle between both, rad.
+        tilt_deviation: Its standard deviation, rad.
+        size_deviation: Standard deviation of its size, m/s^2.
+    """
+
+    model: Array
+    vector: Array
+    deviation: Array
+    tilt: float
+    tilt_deviation: float
+    size_deviation: float
+
+    @property
+    def tilted(self) -> bool:
+        """Whether it surely points elsewhere than the model's."""
+        return self.tilt > max(_SURE * self.tilt_deviation, _NOTICED)
+
+    @property
+    def direction(self) -> Array:
+        """The estimated direction with the model's size, shape (3,), m/s^2."""
+        size = float(np.linalg.norm(self.model))
+        return size * self.vector / float(np.linalg.norm(self.vector))
+
+    def sentence(self) -> str:
+        """Say what was found."""
+        size = float(np.linalg.norm(self.vector))
+        angle, sure = math.degrees(self.tilt), math.degrees(self.tilt_deviation)
+        text = (
+            f'gravity points {angle:.2f}° ± {sure:.2g}° away from that of the model; its size is '
+            f'{size:.3g} ± {self.size_deviation:.2g} m/s^2'
+        )
+        if not self.tilted:
+            return text
+        argument = ' '.join(f'{x:.4g}' for x in self.direction)
+        return f'the base was tilted: {text}; set it by --gravity {argument}'
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the numbers for JSON."""
+        return {
+            'vector': self.vector.tolist(),
+            'deviation': self.deviation.tolist(),
+            'tilt_degrees': math.degrees(self.tilt),
+            'tilt_deviation_degrees': math.degrees(self.tilt_deviation),
+            'sentence': self.sentence(),
+        }
+
+
+def estimate_gravity(
+    recording: Recording, tree: RobotTree, preparation: Preparation
+) -> GravityEstimate | None:
+    """Return the gravity of a recording; None if no effort depends on it.
+
+    Args:
+        recording: One that moves all joints.
+        tree: The nominal robot.
+        preparation: How samples are made.
+
+    Raises:
+        RecordingError: Nothing of the recording can be used.
+        UnknownNameError: A joint was not recorded.
+    """
+    samples = prepare(recording, tree, preparation)
+    samples = samples.rows(slice(None, None, max(1, len(samples.time) // _STATES)))
+    problem = _Problem(samples, tree)
+    if not np.linalg.norm(tree.gravity) > 0.0 or not samples.usable.any():
+        return None
+    gravity, values = tree.gravity.astype(float), problem.nominal
+    for _ in range(_STEPS):
+        problem.linearize(gravity, values)
+        step, values = problem.solve()
+        gravity = gravity + step
+        if np.linalg.norm(step) < _SETTLED:
+            break
+    problem.linearize(gravity, values)
+    covariance = problem.covariance()
+    return _estimate(tree.gravity.astype(float), gravity, covariance)
+
+
+def _estimate(model: Array, gravity: Array, covariance: Array) -> GravityEstimate:
+    size = float(np.linalg.norm(gravity))
+    along = gravity / size
+    across = model - (model @ along) * along
+    length = float(np.linalg.norm(across))
+    eigenvalues = np.linalg.eigvalsh(covariance)
+    spread = (
+        float(across @ covariance @ across) / length**2
+        if length > 1e-9
+        else float(eigenvalues[-1])
+    )
+    cosine = float(model @ gravity) / (size * float(np.linalg.norm(model)))
+    return GravityEstimate(
+        model,
+        gravity,
+        np.sqrt(np.diag(covariance)),
+        math.acos(min(1.0, max(-1.0, cosine))),
+        math.sqrt(max(spread, 0.0)) / size,
+        math.sqrt(max(float(along @ covariance @ along), 0.0)),
+    )
+
+
+class _Problem:
+    """The ridge of one recording: gravity's change first, then all unknowns."""
+
+    def __init__(self, samples: Samples, tree: RobotTree) -> None:
+        self._samples, self._tree = samples, tree
+        self.nominal = Unknowns(tree, _TERMS).nominal
+        effort = np.where(samples.usable, samples.effort, 0.0)
+        count = np.maximum(samples.usable.sum(axis=0), 1)
+        rms = np.sqrt(np.square(effort).sum(axis=0) / count)
+        self._rms = np.maximum(rms, 1e-6 * max(float(rms.max()), 1e-300))
+        self._noise = 0.1 * self._rms
+        still, motion = np.zeros_like(samples.motion.q), samples.motion
+        # Effort by gravity is linear in its vector: one regressor along each axis of the base.
+        self._pulls = [regressor(tree.with_gravity(e), motion.q, still, still) for e in np.eye(3)]
+        self._still = still
+
+    def linearize(self, gravity: Array, values: Array) -> None:
+        """Make the rows around a gravity and values of the unknowns."""
+        unknowns = Unknowns(self._tree.with_gravity(gravity), _TERMS)
+        inertial = values[: unknowns.links]
+        load = self._samples.motion
+        pull = np.stack([Y @ inertial for Y in self._pulls], axis=2)
+        self._columns = np.concatenate([pull, unknowns.columns(load)], axis=2)
+        spread = np.full(self._columns.shape[2], _WEAK)
+        spread[3 : 3 + unknowns.links] = _TRUST * inertial_sizes(unknowns)
+        terms = self._columns[:, :, 3 + unknowns.links :]
+        size = np.sqrt(np.mean(np.square(terms), axis=0)).max(axis=0)
+        joint = np.tile(self._rms, len(_TERMS))
+        spread[3 + unknowns.links :] = _WEAK * joint / np.maximum(size, 1e-9)
+        self._spread, self._start = spread, np.concatenate([np.zeros(3), self.nominal])
+        self._sum_up()
+
+    def _sum_up(self) -> None:
+        usable = self._samples.usable
+        weight = np.where(usable, 1.0 / self._noise, 0.0)
+        X = self._columns * weight[:, :, np.newaxis] * self._spread
+        rest = self._samples.effort - self._columns @ self._start
+        y = np.where(usable, rest, 0.0) * weight
+        cuts = np.array_split(np.arange(len(X)), _STRETCHES)
+        self._H = np.array([np.einsum('ija,ijb->ab', X[c], X[c]) for c in cuts]) / _TIED
+        self._h = np.array([np.einsum('ija,ij->a', X[c], y[c]) for c in cuts]) / _TIED
+
+    def _ridge(self, H: Array, h: Array) -> Array:
+        return np.asarray(self._start + self._spread * np.linalg.solve(H + np.eye(len(H)), h))
+
+    def solve(self) -> tuple[Array, Array]:
+        """Return the change of gravity and the values that fit best."""
+        x = self._ridge(self._H.sum(axis=0), self._h.sum(axis=0))
+        rest = np.where(self._samples.usable, self._samples.effort - self._columns @ x, 0.0)
+        count = np.maximum(self._samples.usable.sum(axis=0), 1)
+        self._noise = np.maximum(np.sqrt(np.square(rest).sum(axis=0) / count), 1e-6 * self._rms)
+        return x[:3], x[3:]
+
+    def covariance(self) -> Array:
+        """Return the covariance of gravity, shape (3, 3), (m/s^2)^2."""
+        H, h = self._H.sum(axis=0), self._h.sum(axis=0)
+        own = self._spread[:3, np.newaxis] * np.linalg.inv(H + np.eye(len(H)))[:3, :3]
+        best = self._ridge(H, h)[:3]
+        moves = np.array(
+            [self._ridge(H - A, h - b)[:3] - best for A, b in zip(self._H, self._h, strict=True)]
+        )
+        s, count = student_factor(_STRETCHES), _STRETCHES
+        jackknife = s * s * (count - 1) / count * moves.T @ moves
+        return np.asarray(jackknife + own * self._spread[:3])

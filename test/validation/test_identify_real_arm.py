@@ -1,0 +1,310 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Identification of a real UR10E, judged from the written files by Pinocchio alone.
+
+The recording is not part of the project: see the reason of the skip.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pinocchio
+import pytest
+import yaml
+from scipy.signal import butter, filtfilt
+
+from robot_dynamics_ros.__main__ import main
+from robot_dynamics_ros.model import load_robot
+from robot_dynamics_ros.recordings.bag.writer import write_recording
+from robot_dynamics_ros.recordings.reading import read_recording
+
+DATA = Path(__file__).resolve().parents[2].parent / 'shared' / 'data' / 'ur10e_real'
+pytestmark = pytest.mark.skipif(
+    not DATA.exists(), reason=f'the recording of a real UR10E is not at {DATA}'
+)
+JOINTS = (
+    'shoulder_pan_joint', 'shoulder_lift_joint', 'elbow_joint',
+    'wrist_1_joint', 'wrist_2_joint', 'wrist_3_joint',
+)  # fmt: skip
+GAINS = {
+    'study': (14.87, 13.26, 11.13, 10.62, 11.03, 11.47),
+    'load': (10.0, 10.7, 8.46, 9.00, 9.48, 10.12),
+}
+RATE, SLOW = 100.0, 0.02
+TERMS = {
+    'armature': lambda v, a, load: a,
+    'damping': lambda v, a, load: v,
+    'coulomb_friction': lambda v, a, load: np.sign(v),
+    'offset': lambda v, a, load: np.ones_like(v),
+    'load_friction': lambda v, a, load: np.abs(load) * np.sign(v),
+    'root_friction': lambda v, a, load: np.sqrt(np.abs(v)) * np.sign(v),
+    'square_friction': lambda v, a, load: v * np.abs(v),
+    'cubic_friction': lambda v, a, load: v**3,
+}
+
+
+def profile_of(gains, folder):
+    joints = [
+        {'joint': j, 'effort_unit': 'A', 'torque_constant': float(k)}
+        for j, k in zip(JOINTS, gains, strict=True)
+    ]
+    state = {'topic': 'joint_states', 'rate_hz': 100.0, 'effort': 'total'}
+    path = folder / 'driver.yaml'
+    path.write_text(yaml.safe_dump({'name': 'ur10e', 'state': state, 'joints': joints}))
+    return path
+
+
+@pytest.fixture(scope='module', params=GAINS)
+def learned(request, tmp_path_factory):
+    """The output folder of a training on the first 20 s, and the gains."""
+    folder = tmp_path_factory.mktemp('ur10e')
+    gains = GAINS[request.param]
+    profile = profile_of(gains, folder)
+    code = main(
+        ['identify', str(DATA / 'bag'), '--to', '20', '--validate', f'{DATA / "bag"}@20:31',
+         '--driver_profile', str(profile), '--output', str(folder / 'out'), '--jobs', '1']
+    )  # fmt: skip
+    assert code == 0
+    return folder / 'out', np.array(gains)
+
+
+def samples(run, gains, start, end):
+    """Positions, velocities, accelerations and efforts as the figure is defined."""
+    run = run.of_joints(JOINTS)
+    t = run.time - run.time[0]
+    inside = (t >= start) & (t <= end)
+    grid = np.arange(t[inside][0], t[inside][-1], 1.0 / RATE)
+
+    def even(x, cutoff):
+        x = np.column_stack([np.interp(grid, t[inside], c) for c in x[inside].T])
+        return filtfilt(*butter(5, cutoff, fs=RATE), x, axis=0) if cutoff else x
+
+    v, effort = even(run.velocity, 7.5), even(run.measured_effort * gains, 10.0)
+    return even(run.position, None), v, np.gradient(v, 1.0 / RATE, axis=0), effort
+
+
+def rigid(model, q, v, a):
+    data = model.createData()
+    return np.array([pinocchio.rnea(model, data, *row) for row in zip(q, v, a, strict=True)])
+
+
+def bare(urdf):
+    """The arm of a URDF without the inertia of its rotors."""
+    model = pinocchio.buildModelFromXML(urdf)
+    model.armature[:] = 0.0
+    return model
+
+
+def drive(joints, v, a, load):
+    term = {key: np.array([joints[name][key] for name in JOINTS]) for key in joints[JOINTS[0]]
+            if key != 'deviations'}  # fmt: skip
+    stribeck = np.exp(-np.square(v / term['stribeck_velocity'])) * np.sign(v)
+    return term['stribeck_friction'] * stribeck + sum(
+        term[key] * column(v, a, load) for key, column in TERMS.items()
+    )
+
+
+def share(residual, effort, v):
+    moving = np.abs(v) > SLOW
+    return np.array(
+        [
+            np.sqrt(np.mean(residual[m, j] ** 2) / np.mean(effort[m, j] ** 2))
+            for j, m in enumerate(moving.T)
+        ]
+    )
+
+
+def least_squares(urdf, joints, train, test):
+    """Error of an unconstrained weighted least squares with the same terms."""
+    model = bare(urdf)
+    terms = [key for key in TERMS if any(joints[name][key] for name in JOINTS)]
+
+    def columns(q, v, a):
+        data, load = model.createData(), rigid(model, q, v, a)
+        Y = np.array(
+            [
+                pinocchio.computeJointTorqueRegressor(model, data, *x)
+                for x in zip(q, v, a, strict=True)
+            ]
+        )
+        further = []
+        for key in terms:
+            used = np.array([bool(joints[name][key]) or key == 'armature' for name in JOINTS])
+            further.append((TERMS[key](v, a, load) * used)[:, :, None] * np.eye(6))
+        if any(joints[name]['stribeck_friction'] for name in JOINTS):
+            vs = np.array([joints[name]['stribeck_velocity'] for name in JOINTS])
+            used = np.array([bool(joints[name]['stribeck_friction']) for name in JOINTS])
+            bump = np.exp(-np.square(v / vs)) * np.sign(v) * used
+            further.append(bump[:, :, None] * np.eye(6))
+        return np.concatenate([Y, *further], axis=2)
+
+    W, (_, v, _, effort) = columns(*train[:3]), train
+    weight, moving = np.ones(6), np.abs(v) > SLOW
+    for _ in range(4):
+        rows = np.concatenate([W[m, j] / weight[j] for j, m in enumerate(moving.T)])
+        y = np.concatenate([effort[m, j] / weight[j] for j, m in enumerate(moving.T)])
+        size = np.maximum(np.linalg.norm(rows, axis=0), 1e-9)
+        x = np.linalg.lstsq(rows / size, y, rcond=1e-8)[0] / size
+        weight = np.sqrt(np.mean(np.square(effort - W @ x), axis=0))
+    return share(test[3] - columns(*test[:3]) @ x, test[3], test[1])
+
+
+def test_held_out_motion_is_explained_as_well_as_by_unconstrained_least_squares(learned):
+    out, gains = learned
+    urdf = (out / 'corrected.urdf').read_text()
+    joints = yaml.safe_load((out / 'parameters.yaml').read_text())['joints']
+    run = read_recording(DATA / 'bag')
+    train, test = samples(run, gains, 0.0, 20.0), samples(run, gains, 20.0, 31.0)
+    q, v, a, effort = test
+    load = rigid(bare(urdf), q, v, a)
+    error = share(effort - load - drive(joints, v, a, load), effort, v)
+    free = least_squares(urdf, joints, train, test)
+    assert error.mean() <= 1.05 * free.mean()
+    # Viscous and Coulomb friction alone leave 5.4 %: the further terms are worth something.
+    assert error.mean() < 0.046
+
+
+def test_masses_are_those_of_an_arm_and_rotors_take_what_links_cannot_weigh(learned):
+    out, _ = learned
+    nominal, found = load_robot(DATA / 'ur10e.urdf'), load_robot(out / 'corrected.urdf')
+    ratio = found.mass / nominal.mass
+    assert ratio.min() > 0.5
+    assert ratio.max() < 2.0
+    joints = yaml.safe_load((out / 'parameters.yaml').read_text())['joints']
+    # The pan joint turns a rotor of some kg m^2 beside the arm, as published for this arm.
+    assert 1.0 < joints[JOINTS[0]]['armature'] < 20.0
+
+
+def test_every_term_has_its_deviation_and_the_formula_is_in_the_header(learned):
+    out, _ = learned
+    text = (out / 'parameters.yaml').read_text()
+    assert text.startswith('# effort = rnea(q, v, a) + armature a + damping v')
+    for values in yaml.safe_load(text)['joints'].values():
+        used = {k for k, v in values.items() if k not in ('stribeck_velocity', 'deviations') and v}
+        assert used <= set(values['deviations'])
+
+
+def with_run(tmp_path, change):
+    run = read_recording(DATA / 'bag').of_joints(JOINTS)
+    write_recording(tmp_path / 'bag', change(run))
+    return tmp_path / 'bag'
+
+
+def zeros(run):
+    return replace(run, measured_effort=0.0 * run.measured_effort)
+
+
+def degrees(run):
+    return replace(run, position=np.degrees(run.position), velocity=np.degrees(run.velocity))
+
+
+def other_order(run):
+    return run.renamed([JOINTS[k] for k in (2, 1, 0, 3, 4, 5)])
+
+
+def five(run):
+    return run.rows(slice(0, 5))
+
+
+def one_joint(run):
+    still = np.array([0.0, 1.0, 0.0, 0.0, 0.0, 0.0])
+    q = run.position[0] + still * (run.position - run.position[0])
+    return replace(run, position=q, velocity=still * run.velocity)
+
+
+def huge(run):
+    v = run.velocity.copy()
+    v[1000, 3] = 1e300
+    return replace(run, velocity=v)
+
+
+def no_number(run):
+    return replace(run, measured_effort=np.nan * run.measured_effort)
+
+
+@pytest.mark.parametrize(
+    ('change', 'gains', 'message'),
+    [
+        (zeros, 'study', 'zero efforts only'),
+        (degrees, 'study', 'degrees'),
+        (other_order, 'study', 'order'),
+        (five, 'study', 'at least 8 are needed'),
+        (one_joint, 'study', 'shoulder_lift_joint only'),
+        (huge, 'study', 'no sensor reads'),
+        (no_number, 'study', 'no efforts'),
+        (lambda run: run, '', 'amperes'),
+    ],
+)
+def test_nonsense_is_one_sentence_and_no_result(tmp_path, capsys, change, gains, message):
+    words = ['identify', str(with_run(tmp_path, change)), '--output', str(tmp_path / 'out'),
+             '--robot', str(DATA / 'ur10e.urdf'), '--jobs', '1']  # fmt: skip
+    if gains:
+        words += ['--driver_profile', str(profile_of(GAINS[gains], tmp_path))]
+    assert main(words) != 0
+    said = capsys.readouterr()
+    assert message in said.out + said.err
+    assert 'Traceback' not in said.err
+
+
+def spoiled(run):
+    """Stamps jittered by 2 % of a period, 1 % of the samples lost, three glitches."""
+    rng = np.random.default_rng(0)
+    time = run.time + 0.01 * 0.02 * rng.uniform(-1.0, 1.0, len(run.time))
+    v = run.velocity.copy()
+    for k, j in ((300, 0), (900, 3), (1500, 5)):
+        v[k, j] += 50.0
+    kept = rng.random(len(time)) > 0.01
+    changed = replace(run, time=time, velocity=v, stamp_ns=np.zeros(0))
+    return changed.rows(kept)
+
+
+def test_jitter_losses_and_glitches_hardly_change_the_result(learned, tmp_path, capsys):
+    out, gains = learned
+    words = ['identify', str(with_run(tmp_path, spoiled)), '--to', '20',
+             '--validate', f'{DATA / "bag"}@20:31', '--robot', str(DATA / 'ur10e.urdf'),
+             '--driver_profile', str(profile_of(gains, tmp_path)),
+             '--output', str(tmp_path / 'out'), '--jobs', '1']  # fmt: skip
+    assert main(words) == 0
+    said = ' '.join(capsys.readouterr().out.split())
+    assert '3 states far from their neighbours (glitches): left out' in said
+    test = samples(read_recording(DATA / 'bag'), gains, 20.0, 31.0)
+    q, v, a, effort = test
+    errors = []
+    for folder in (out, tmp_path / 'out'):
+        load = rigid(bare((folder / 'corrected.urdf').read_text()), q, v, a)
+        joints = yaml.safe_load((folder / 'parameters.yaml').read_text())['joints']
+        errors.append(share(effort - load - drive(joints, v, a, load), effort, v).mean())
+    assert errors[1] < 1.1 * errors[0]
+
+
+@pytest.mark.parametrize('gains', GAINS.values(), ids=GAINS)
+@pytest.mark.parametrize('axis', [0, 1])
+def test_a_base_turned_by_45_degrees_is_named_with_its_angle(tmp_path, capsys, gains, axis):
+    """The recording stands upright; the description hangs it onto a slanted wall."""
+    turned = (DATA / 'ur10e.urdf').read_text()
+    angle = ['0 0 0', '0 0 0']
+    angle[axis] = f'{np.pi / 4} 0 0' if axis == 0 else f'0 {np.pi / 4} 0'
+    old = '<origin rpy="0.0 0.0 0.0" xyz="0.0 0.0 0.181"/>'
+    assert turned.count(old) == 1
+    (tmp_path / 'turned.urdf').write_text(
+        turned.replace(old, f'<origin rpy="{angle[axis]}" xyz="0.0 0.0 0.181"/>')
+    )
+    words = ['identify', str(DATA / 'bag'), '--robot', str(tmp_path / 'turned.urdf'),
+             '--driver_profile', str(profile_of(gains, tmp_path)),
+             '--output', str(tmp_path / 'out'), '--jobs', '1']  # fmt: skip
+    assert main(words) == 0
+    assert 'the base was tilted: gravity points' in capsys.readouterr().out
+    found = json.loads((tmp_path / 'out' / 'identification.json').read_text())
+    tilt = found['gravity_estimate']
+    assert abs(tilt['tilt_degrees'] - 45.0) < 1.0
+    assert tilt['tilt_deviation_degrees'] < 1.0
+    assert '--gravity' in tilt['sentence']
+
+
+def test_an_upright_arm_is_not_called_tilted(learned):
+    tilt = json.loads((learned[0] / 'identification.json').read_text())['gravity_estimate']
+    assert tilt['tilt_degrees'] < 3.0 * tilt['tilt_deviation_degrees']
+    assert 'tilted' not in tilt['sentence']
