@@ -3,9 +3,8 @@
 
 Every input must be taken, or refused in one clear line: an error of this package. Whatever else
 happens is a breach: another exception, a message of several lines or of thousands of characters,
-more than ten seconds of the processor, more
-than a gigabyte. Every input has a generator of random numbers of its
-own, so ``--kind KIND --first I --inputs 1`` makes one of them again.
+more than ten seconds of the processor, more than a gigabyte. Every input has a generator of
+random numbers of its own, so ``--kind KIND --first I --inputs 1`` makes one of them again.
 """
 
 from __future__ import annotations
