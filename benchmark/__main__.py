@@ -9,6 +9,7 @@ from importlib import import_module
 
 BENCHMARKS = {
     'dynamics': 'inverse dynamics: one call, many states, number of joints, warm start',
+    'c_source': 'generated C against our kernels and pinocchio::rnea, from C and C++',
     'program': 'constraint stabilization: what each imperfection of the plant costs',
     'arms': 'every robot of example-robot-data: check, exactness, compilation, time of a call',
     'analysis': 'analyzing a ten-minute recording against only reading it; memory',

@@ -4,8 +4,11 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
+import signal
 import sys
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -31,6 +34,7 @@ COMMANDS = {
     'excite': 'design a motion from which a robot can be identified well',
     'identify_demo': 'close the loop: wrong model, excite, record, identify, track better',
     'design_gains': 'design the gains of a constraint program, with poles and margins',
+    'new_robot': 'write the parameters, posture and motion of an arm of your own',
     'check_model': 'print mass, inertia and consistency of every link, and what is wrong',
 }
 
@@ -57,7 +61,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         for name, summary in COMMANDS.items():
             command = commands.add_parser(name, help=summary, description=summary)
             if name == chosen:
-                module = _module(name)
+                with _ended_by_interrupt():
+                    module = _module(name)
                 module.add_arguments(command, *_executable(name))
         parsed = parser.parse_args(arguments)  # ends here if no command was chosen
         if chosen in NODE_COMMANDS:
@@ -73,6 +78,19 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 2
     except KeyboardInterrupt:
         return 130
+
+
+@contextlib.contextmanager
+def _ended_by_interrupt() -> Iterator[None]:
+    """Let an interrupt end the process in silence: libraries that are being imported report it."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_DFL)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _name() -> str:

@@ -8,7 +8,27 @@ caller would expect (``ValueError``, ``KeyError``, ``TimeoutError``, ...).
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Callable, Iterable
+
+_LONGEST = 1000  # characters of one part of a message
+_SHORT = reprlib.Repr()
+_SHORT.maxlevel = 3
+_SHORT.maxstring = _SHORT.maxother = _SHORT.maxlong = 80
+
+
+def shown(value: object) -> str:
+    """Return a value as one line of text for a message, cut short if it is long."""
+    try:
+        return ' '.join(_SHORT.repr(value).split())
+    except ValueError:  # an integer of thousands of digits
+        return f'a {type(value).__name__} of enormous size'
+
+
+def _brief(text: str) -> str:
+    """Return a text on one line, its middle left out if it is very long."""
+    line = ' '.join(text.splitlines())
+    return line if len(line) <= _LONGEST else f'{line[: _LONGEST - 250]} ... {line[-200:]}'
 
 
 class RobotDynamicsError(Exception):
@@ -30,8 +50,8 @@ class UnknownNameError(RobotDynamicsError, KeyError):
 
     def __init__(self, kind: str, name: object, known: Iterable[str]) -> None:
         self.kind, self.name, self.known = kind, name, tuple(sorted(known))
-        listed = ', '.join(self.known) or 'none'
-        super().__init__(f'unknown {kind} {name!r}; known: {listed}')
+        listed = _brief(', '.join(self.known)) or 'none'
+        super().__init__(f'unknown {kind} {shown(name)}; known: {listed}')
 
 
 class DescriptionError(RobotDynamicsError, ValueError):
@@ -45,7 +65,7 @@ class DescriptionError(RobotDynamicsError, ValueError):
 
     def __init__(self, culprit: str, problem: str, remedy: str) -> None:
         self.culprit, self.problem, self.remedy = culprit, problem, remedy
-        super().__init__(f'{culprit}: {problem}; {remedy}')
+        super().__init__(f'{_brief(culprit)}: {_brief(problem)}; {_brief(remedy)}')
 
 
 FaultHandler = Callable[[DescriptionError], None]
@@ -140,7 +160,7 @@ class ParameterError(RobotDynamicsError, ValueError):
 
     def __init__(self, name: str, value: object, reason: str) -> None:
         self.name, self.value, self.reason = name, value, reason
-        super().__init__(f'parameter {name} = {value!r} refused: {reason}')
+        super().__init__(f'parameter {name} = {shown(value)} refused: {reason}')
 
 
 class SingularityError(RobotDynamicsError, ArithmeticError):

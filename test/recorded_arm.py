@@ -68,13 +68,18 @@ class RecordedArm:
         v = np.diff(q, axis=0) / h
         self.q, self.v, self.v_next = q[1:-1], v[:-1], v[1:]
         a = np.diff(v, axis=0) / h
-        oracle = PinocchioOracle(self.xml, self.gravity, NAMES)
+        oracle = self.oracle_of(self.xml, self.gravity)
         rigid = [oracle.inverse_dynamics(*row) for row in zip(self.q, self.v, a, strict=True)]
         friction = self.viscous * self.v_next + self.dry * np.sign(self.v_next)
         self.acting = np.array(rigid) + friction + self.armature * a
         self.tau = self.factor * self.acting
         self.reference = self.q + np.array([1e-3, -2e-3, 5e-4])
         self.stamps = self.period * np.arange(self.count, dtype=np.int64)
+
+    @staticmethod
+    def oracle_of(xml: str, gravity: Sequence[float] = GRAVITY) -> PinocchioOracle:
+        """Return Pinocchio's model of the arm."""
+        return PinocchioOracle(xml, gravity, NAMES)
 
     def messages(self, *, description: bool = True, commands: bool = True) -> list[Message]:
         """Return the messages, in order."""

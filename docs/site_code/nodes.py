@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Print what every node declares and opens, as JSON; each node is really made, in this process."""
+"""Print what every node opens, as JSON; each node is really made, in this process."""
 
 from __future__ import annotations
 
@@ -14,8 +14,6 @@ from typing import Any
 os.environ['ROS_AUTOMATIC_DISCOVERY_RANGE'] = 'OFF'
 
 import rclpy
-from rcl_interfaces.msg import ParameterType
-from rclpy.node import Node
 
 from robot_dynamics_ros.ros.executables import NODES, node_class
 
@@ -33,20 +31,6 @@ _OF_EVERY_NODE = ('parameter_events', '/rosout', 'describe_parameters', 'get_par
 _OF_EVERY_NODE += ('list_parameters', 'set_parameters', 'get_type_description')
 _OF_LIFE_CYCLE = ('available_states', 'available_transitions', 'change_state', 'get_state')
 _OF_LIFE_CYCLE += ('transition_graph', 'transition_event')
-
-
-_defaults: dict[str, Any] = {}
-_declare = Node.declare_parameters
-
-
-def _noting(node: Any, namespace: str, parameters: Any, ignore_override: bool = False) -> Any:
-    """Declare parameters, and remember their defaults: what a node was given replaces them."""
-    parameters = list(parameters)
-    _defaults.update((name, value) for name, value, *_ in parameters)
-    return _declare(node, namespace, parameters, ignore_override)
-
-
-Node.declare_parameters = _noting
 
 
 def main() -> None:
@@ -69,49 +53,15 @@ def _inspect(executable: str) -> dict[str, Any]:
     given = GIVEN[executable]
     arguments = [part for name, value in given.items() for part in ('-p', f'{name}:={value}')]
     rclpy.init(args=['--ros-args', '--log-level', 'error', *arguments])
-    _defaults.clear()
     try:
         node = node_class(executable)()
         return {
-            'parameters': [_parameter(node, name) for name in _names(node)],
             'publishers': _ends(node, node.publishers, 'topic_name', 'msg_type'),
             'subscriptions': _ends(node, node.subscriptions, 'topic_name', 'msg_type'),
             'services': _ends(node, node.services, 'srv_name', 'srv_type'),
         }
     finally:
         rclpy.shutdown()
-
-
-def _names(node: Any) -> list[str]:
-    skipped = ('use_sim_time', 'start_type_description_service', 'qos_overrides.')
-    return [name for name in node._parameters if not name.startswith(skipped)]
-
-
-def _parameter(node: Any, name: str) -> dict[str, Any]:
-    about = node.describe_parameter(name)
-    ranges = [*about.floating_point_range, *about.integer_range]
-    return {
-        'name': name,
-        'type': _TYPES[about.type],
-        'default': _defaults[name],
-        'low': ranges[0].from_value if ranges else None,
-        'high': ranges[0].to_value if ranges else None,
-        'fixed': about.read_only,
-        'allowed': about.additional_constraints,
-        'description': about.description,
-    }
-
-
-_TYPES = {
-    ParameterType.PARAMETER_BOOL: 'bool',
-    ParameterType.PARAMETER_INTEGER: 'int',
-    ParameterType.PARAMETER_DOUBLE: 'float',
-    ParameterType.PARAMETER_STRING: 'string',
-    ParameterType.PARAMETER_BOOL_ARRAY: 'list of bool',
-    ParameterType.PARAMETER_INTEGER_ARRAY: 'list of int',
-    ParameterType.PARAMETER_DOUBLE_ARRAY: 'list of float',
-    ParameterType.PARAMETER_STRING_ARRAY: 'list of string',
-}
 
 
 def _ends(node: Any, ends: Any, name_of: str, type_of: str) -> list[list[str]]:

@@ -18,6 +18,7 @@ from unittest.mock import patch
 from robot_dynamics_ros import conventions
 from robot_dynamics_ros.__main__ import COMMANDS, main
 from robot_dynamics_ros.control import modes
+from robot_dynamics_ros.ros.executables import parameter_page
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
@@ -64,7 +65,7 @@ MEANINGS = {
 
 @cache
 def nodes() -> dict[str, Any]:
-    """Return what every node declares and opens, see ``nodes.py``.
+    """Return what every node opens, see ``nodes.py``.
 
     Raises:
         RuntimeError: A node could not be made.
@@ -106,40 +107,7 @@ def _usage(name: str) -> str:
 
 def parameters_page() -> str:
     """Return the page of all nodes' parameters."""
-    parts = [
-        '# Parameters',
-        'Set them in a YAML file (`params_file:=` of the launch files, `--params` of the '
-        'commands) or one by one (`-p name:=value`). *Fixed* ones are read once; the others may '
-        'change while the node runs, and a value that is refused changes nothing and says why. '
-        'A list may hold one number for all joints where its sentence says so.',
-    ]
-    for node, about in nodes().items():
-        parts += [f'## {node}', _table(map(_parameter_row, about['parameters']), _COLUMNS)]
-    return '\n\n'.join(parts)
-
-
-_COLUMNS = ('parameter', 'type', 'default', 'range', '', 'meaning')
-
-
-def _parameter_row(about: dict[str, Any]) -> tuple[str, ...]:
-    low, high = (_bound(about[end]) for end in ('low', 'high'))
-    between = (
-        f'{low} to {high}' if low and high else (low and f'≥ {low}') or (high and f'≤ {high}')
-    )
-    allowed = about['allowed'].removeprefix('must be ').removeprefix('give ')
-    allowed = '' if allowed in ('text', 'true or false', 'a list of text') else allowed
-    return (
-        f'`{about["name"]}`',
-        about['type'],
-        f'`{json.dumps(about["default"])}`',
-        between or allowed,
-        'fixed' if about['fixed'] else '',
-        about['description'],
-    )
-
-
-def _bound(number: float | None) -> str:
-    return '' if number is None or abs(number) >= 1e300 else f'{number:g}'
+    return parameter_page().replace('<', '&lt;')  # of words such as <joint>, which are no tags
 
 
 def topics_page() -> str:

@@ -15,6 +15,7 @@ from typing import Any
 
 from rich.console import Console
 
+from robot_dynamics_ros.cli.robot_argument import ROBOT_HELP
 from robot_dynamics_ros.cli.tables import (
     add_output_arguments,
     add_threshold_argument,
@@ -26,7 +27,6 @@ from robot_dynamics_ros.cli.tables import (
     print_thresholds,
     wide_console,
 )
-from robot_dynamics_ros.description.shipped import ROBOTS
 from robot_dynamics_ros.dynamics.registry import FORMULATIONS
 from robot_dynamics_ros.errors import ConfigurationError, RobotDynamicsError
 from robot_dynamics_ros.recordings.bag.files import short_name
@@ -95,7 +95,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def add_robot_choice(parser: argparse.ArgumentParser) -> None:
     """Declare which robot explains a recording."""
     parser.add_argument(
-        '--robot', choices=sorted(ROBOTS), default='', help='shipped robot (default: see next)'
+        '--robot', default='', metavar='ROBOT', help=f'{ROBOT_HELP} (default: see next)'
     )
     parser.add_argument(
         '--description',

@@ -14,10 +14,11 @@ from robot_dynamics_ros.cli.robot_argument import (
     add_loops_argument,
     add_robot_arguments,
     given_loops,
+    given_robot,
     robot_source,
 )
 from robot_dynamics_ros.dynamics.joint_terms import largest_gravity_forces
-from robot_dynamics_ros.model import load_robot
+from robot_dynamics_ros.errors import RobotDynamicsError
 from robot_dynamics_ros.model.check import check_model
 from robot_dynamics_ros.model.findings import Finding, warning
 from robot_dynamics_ros.model.inspection import ModelCheck, finding_as_dict
@@ -47,12 +48,18 @@ def run(args: argparse.Namespace) -> int:
     check = check_model(path, effort_limit=args.effort_limit, mappings=mappings, loops=loops)
     needed: dict[str, float] = {}
     findings = list(check.findings)
-    if not check.errors and not loops:
-        tree = load_robot(path, args.gravity, effort_limit=args.effort_limit, mappings=mappings)
-        forces = [float(force) for force in largest_gravity_forces(tree)]
-        needed = dict(zip(tree.joint_names, forces, strict=True))
-        findings += _too_weak(check, needed)
-    _print(check, needed, findings)
+    verdict = ''
+    if not loops:
+        try:
+            tree = given_robot(args, args.effort_limit)
+        except RobotDynamicsError as error:
+            verdict = f'refused: {error}'
+        else:
+            verdict = f'loads with {len(tree.joint_names)} joints: {", ".join(tree.joint_names)}'
+            forces = [float(force) for force in largest_gravity_forces(tree)]
+            needed = dict(zip(tree.joint_names, forces, strict=True))
+            findings += _too_weak(check, needed)
+    _print(check, needed, findings, verdict if findings else '')
     if args.json:
         document = check.as_dict() | {'largest_gravity_effort': needed}
         document['findings'] = [finding_as_dict(finding) for finding in findings]
@@ -63,7 +70,7 @@ def run(args: argparse.Namespace) -> int:
 def _too_weak(check: ModelCheck, needed: dict[str, float]) -> Iterable[Finding]:
     """Yield the joints whose effort limit does not hold the arm against gravity."""
     for joint in check.joints:
-        if joint.effort is not None and needed[joint.name] > joint.effort:
+        if joint.effort is not None and needed.get(joint.name, 0.0) > joint.effort:
             yield warning(
                 f'joint {joint.name!r}',
                 f'gravity alone needs {needed[joint.name]:.3g}, the effort limit is '
@@ -72,7 +79,9 @@ def _too_weak(check: ModelCheck, needed: dict[str, float]) -> Iterable[Finding]:
             )
 
 
-def _print(check: ModelCheck, needed: dict[str, float], findings: Sequence[Finding]) -> None:
+def _print(
+    check: ModelCheck, needed: dict[str, float], findings: Sequence[Finding], verdict: str
+) -> None:
     from rich.console import Console
     from rich.markup import escape
 
@@ -90,8 +99,7 @@ def _print(check: ModelCheck, needed: dict[str, float], findings: Sequence[Findi
     for finding in findings:
         colour = 'red' if finding.severity == 'error' else 'yellow'
         console.print(f'[{colour}]{finding.severity}[/] {escape(str(finding))}')
-    if not findings:
-        console.print('[green]nothing is wrong[/]')
+    console.print(escape(verdict) if findings else '[green]nothing is wrong[/]')
 
 
 def _link_table(check: ModelCheck) -> Any:
@@ -145,7 +153,7 @@ def _joint_table(check: ModelCheck, needed: dict[str, float]) -> Any:
             f'{_number(joint.lower)} … {_number(joint.upper)}',
             _number(joint.velocity),
             '-' if joint.effort is None else _number(joint.effort),
-            _number(needed[joint.name], 3) if needed else '-',
+            _number(needed[joint.name], 3) if joint.name in needed else '-',
             _number(joint.damping),
             _number(joint.friction),
             _number(joint.armature),

@@ -15,6 +15,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from robot_dynamics_ros.cli.new_robot import add_setup_arguments, parameter_file
 from robot_dynamics_ros.cli.processes import (
     IN_LOCKSTEP,
     SceneProcesses,
@@ -22,11 +23,13 @@ from robot_dynamics_ros.cli.processes import (
     run_recorded,
     shown_scenes,
 )
+from robot_dynamics_ros.cli.robot_argument import ROBOT_HELP, add_joint_arguments
 from robot_dynamics_ros.cli.scene import SCENES, run_scenes
 from robot_dynamics_ros.model import load_robot
 from robot_dynamics_ros.recordings.bag.reader import BagReader
 from robot_dynamics_ros.recordings.metrics.tracking import (
     TrackingMetrics,
+    tool_frame,
     tracking_metrics,
 )
 from robot_dynamics_ros.recordings.reading import read_recording
@@ -50,6 +53,15 @@ class Band:
 
     joint_ratio: float = 20.0
     tool_ratio: float = 50.0
+
+
+@dataclass(frozen=True)
+class Arm:
+    """An arm to run: its name, a shipped robot or a parameter file, and the tool that is led."""
+
+    name: str
+    source: str | Path
+    frame: str = 'tool'
 
 
 @dataclass(frozen=True)
@@ -81,7 +93,15 @@ _TITLES = {'pd_gravity': 'PD + gravity', 'computed_torque': 'computed torque'}
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument('--robot', choices=ROBOTS, help='only this arm')
+    parser.add_argument(
+        'robot', nargs='?', help=f'only this arm: {ROBOT_HELP} (default: both shipped arms)'
+    )
+    parser.add_argument(
+        'mapping', nargs='*', metavar='NAME:=VALUE', help='argument of a xacro file'
+    )
+    parser.add_argument('--robot', dest='one', help='the same', default=None)
+    add_joint_arguments(parser)
+    add_setup_arguments(parser)
     parser.add_argument('--law', choices=LAWS, help='only this law')
     parser.add_argument(
         '--no-scenes', action='store_true', help='leave out the scenes of constraint stabilization'
@@ -92,14 +112,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Run every arm under every law, then every scene; return 1 if one is outside its band."""
     console = Console()
-    robots = [args.robot] if args.robot else ROBOTS
+    arms = _arms(args)
+    robots = [arm.name for arm in arms]
     laws = [args.law] if args.law else LAWS
     runs: dict[tuple[str, str], DemoRun] = {}
     with shown_scenes(console) as show:
-        for robot in robots:
+        for arm in arms:
             for law in laws:
-                tell = show(f'{robot}, {_TITLES[law]}')
-                runs[robot, law] = run_scene(robot, law, args.out / robot / law, tell)
+                tell = show(f'{arm.name}, {_TITLES[law]}')
+                runs[arm.name, law] = run_scene(arm, law, args.out / arm.name / law, tell)
     for robot in robots:
         _print(console, [run for (name, _), run in runs.items() if name == robot])
     problems = [text for robot in robots for text in outside_band(runs, robot, Band())]
@@ -107,16 +128,28 @@ def run(args: argparse.Namespace) -> int:
         console.print(f'[red]outside the band:[/red] {text}')
     console.print(f'recordings, metrics and reports: {args.out}/<arm>/<law>/\n')
     outside = 0
-    if not (args.robot or args.law or args.no_scenes):
+    if not (args.robot or args.one or args.law or args.no_scenes):
         outside = run_scenes(list(SCENES), args.out / 'scenes', console)
     return 1 if problems or outside else 0
 
 
-def run_scene(robot: str, law: str, out: Path, tell: Callable[[float, float], None]) -> DemoRun:
+def _arms(args: argparse.Namespace) -> list[Arm]:
+    """Return the arms that the arguments choose; plan the motion of one's own."""
+    args.robot = args.robot or args.one
+    if args.robot is None:
+        return [Arm(name, name) for name in ROBOTS]
+    settings = parameter_file(args)
+    if settings.parent.name == 'config':
+        return [Arm(args.robot, args.robot)]
+    tree = load_robot(settings.with_name('robot.urdf'))
+    return [Arm(tree.name or 'arm', settings, tool_frame(tree, args.frame or args.tip))]
+
+
+def run_scene(arm: Arm, law: str, out: Path, tell: Callable[[float, float], None]) -> DemoRun:
     """Run one arm under one law in its own processes; write bag, metrics and report.
 
     Args:
-        robot: A shipped robot with a parameter file.
+        arm: The arm.
         law: The control law.
         out: Folder of the results; what was there before is replaced.
         tell: Called with the simulated time and its end, s.
@@ -129,13 +162,13 @@ def run_scene(robot: str, law: str, out: Path, tell: Callable[[float, float], No
         shutil.rmtree(out)
     bag = out / 'bag'
     with own_domain() as domain, SceneProcesses(out / 'logs', domain) as nodes:
-        _start(nodes, robot, law, bag)
+        _start(nodes, arm.source, law, bag)
         end = float(_END.findall(nodes.output('trajectory'))[-1])
         run_recorded(nodes, end, _RUN_SECONDS, tell)
-    return _evaluate(robot, law, bag, out)
+    return _evaluate(arm, law, bag, out)
 
 
-def _start(nodes: SceneProcesses, robot: str, law: str, bag: Path) -> None:
+def _start(nodes: SceneProcesses, robot: str | Path, law: str, bag: Path) -> None:
     """Start the nodes of a scene; return once the simulation runs."""
     lockstep = {'mode': 'lockstep', 'start_paused': True, 'on_end': 'exit'}
     plan = {
@@ -152,14 +185,15 @@ def _start(nodes: SceneProcesses, robot: str, law: str, bag: Path) -> None:
     nodes.wait_for_end('trajectory', _READY_SECONDS)
 
 
-def _evaluate(robot: str, law: str, bag: Path, out: Path) -> DemoRun:
+def _evaluate(arm: Arm, law: str, bag: Path, out: Path) -> DemoRun:
     recording = read_recording(bag)
     tree = load_robot(recording.description)
-    metrics = tracking_metrics(recording, tree, (START_S, float(recording.time[-1])))
+    window = (START_S, float(recording.time[-1]))
+    metrics = tracking_metrics(recording, tree, window, arm.frame)
     with BagReader(bag) as reader:
         remarks = reader.remarks
     run = DemoRun(
-        robot,
+        arm.name,
         law,
         metrics,
         tree.prismatic,
@@ -169,11 +203,12 @@ def _evaluate(robot: str, law: str, bag: Path, out: Path) -> DemoRun:
     (out / 'metrics.json').write_text(json.dumps(run.as_dict(), indent=2), encoding='utf-8')
     write_tracking_report(
         out / 'report.html',
-        f'{robot} under {_TITLES[law]}',
+        f'{arm.name} under {_TITLES[law]}',
         'Recorded over ROS 2 in lockstep with the simulator, 1 kHz.',
         recording,
         tree,
         metrics,
+        arm.frame,
     )
     return run
 

@@ -16,7 +16,10 @@ from robot_dynamics_ros.cli.robot_argument import (
     given_loops,
     given_mechanism,
     given_robot,
+    set_values,
 )
+from robot_dynamics_ros.control.laws.constraint_law_function import constraint_law_function
+from robot_dynamics_ros.control.laws.constraint_stabilization import ConstraintStabilization
 from robot_dynamics_ros.errors import ConfigurationError
 from robot_dynamics_ros.model.mechanism import Mechanism
 from robot_dynamics_ros.model.robot_tree import RobotTree
@@ -62,6 +65,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         '--frames', nargs='+', default=(), metavar='LINK', help='links for pose, Jacobian, motion'
     )
+    group.add_argument(
+        '--program',
+        metavar='NAME|FILE',
+        help='add the constraint law with this program',
+    )
+    group.add_argument(
+        '--set',
+        dest='changes',
+        action='append',
+        default=[],
+        metavar='KEY=VALUE',
+        help="a value of the law's parameter, YAML, such as period=0.001; may be repeated",
+    )
     group.add_argument('--name', help="what all names in C begin with (default: the robot's)")
 
 
@@ -81,8 +97,19 @@ def _write_c(args: argparse.Namespace) -> int:
     if args.output is None:
         raise ConfigurationError('--format c', 'writes several files', 'add --output FOLDER')
     robot, formulation = _robot(args)
+    functions = []
+    if args.program:
+        robot = given_robot(args, effort_limit=None)  # the law keeps within the limits
+        formulation = args.formulation or 'newton_euler'
+        law = ConstraintStabilization(robot, program=args.program, **set_values(args.changes))
+        functions.append(constraint_law_function(law, formulation))
     files = c_source(
-        robot, args.functions, frames=args.frames, formulation=formulation, name=args.name
+        robot,
+        args.functions,
+        frames=args.frames,
+        formulation=formulation,
+        name=args.name,
+        functions=functions,
     )
     write(files, args.output)
     print(f'written: {", ".join(files)} in {args.output}; check with: make -C {args.output} test')

@@ -15,7 +15,7 @@ from robot_dynamics_ros.cli.identify_load import add_load_arguments, weigh
 from robot_dynamics_ros.cli.tables import wide_console
 from robot_dynamics_ros.control.drivers.conversion import DriverConversion, bind
 from robot_dynamics_ros.control.drivers.file import load_driver_profile
-from robot_dynamics_ros.description.shipped import ROBOTS
+from robot_dynamics_ros.description.shipped import ROBOTS, robot_file
 from robot_dynamics_ros.errors import ConfigurationError, RecordingError, UnknownNameError
 from robot_dynamics_ros.identification.bags import WHOLE, Gathered, Source, Trial
 from robot_dynamics_ros.identification.choice import AUTO, Request
@@ -318,7 +318,7 @@ def _choice(args: argparse.Namespace) -> RobotChoice:
     shipped = args.robot in ROBOTS
     return RobotChoice(
         robot=args.robot if shipped else '',
-        description='' if shipped else args.robot,
+        description='' if shipped else str(robot_file(args.robot)),
         gravity=tuple(args.gravity) if args.gravity else None,
         effort_limit=args.effort_limit,
         namespace=args.namespace,

@@ -86,14 +86,20 @@ class SceneProcesses:
         for file in self._files:
             file.close()
 
-    def start(self, name: str, command: str, parameters: Mapping[str, Any], robot: str) -> None:
-        """Start ``python -m robot_dynamics_ros COMMAND`` under a name, with parameters."""
+    def start(
+        self, name: str, command: str, parameters: Mapping[str, Any], robot: str | Path
+    ) -> None:
+        """Start ``python -m robot_dynamics_ros COMMAND`` under a name, with parameters.
+
+        The robot is a shipped one, or a parameter file.
+        """
+        chosen = ['--params' if isinstance(robot, Path) else '--robot', str(robot)]
         assignments = [f'{key}:={_literal(value)}' for key, value in parameters.items()]
         arguments = [word for text in assignments for word in ('-p', text)]
         out = (self._logs / f'{name}.log').open('wb')
         self._files.append(out)
         self._processes[name] = subprocess.Popen(
-            [sys.executable, '-m', 'robot_dynamics_ros', command, '--robot', robot, *arguments],
+            [sys.executable, '-m', 'robot_dynamics_ros', command, *chosen, *arguments],
             stdout=out,
             stderr=subprocess.STDOUT,
             env=self._environment,

@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import yaml
 
+from robot_dynamics_ros.cli.robot_argument import set_values
 from robot_dynamics_ros.cli.tables import add_output_arguments, print_report, wide_console
 from robot_dynamics_ros.control.laws.registry import known_laws
 from robot_dynamics_ros.control.setup import PARAMETERS
 from robot_dynamics_ros.dynamics.registry import FORMULATIONS
-from robot_dynamics_ros.errors import ConfigurationError, RecordingError
+from robot_dynamics_ros.errors import RecordingError
 from robot_dynamics_ros.estimation.accumulate import Envelope, Spread
 from robot_dynamics_ros.parameters import help_text, require_known
 from robot_dynamics_ros.recordings.bag.files import short_name
@@ -126,16 +126,8 @@ def run(args: argparse.Namespace) -> int:
 
 def _changes(args: argparse.Namespace) -> dict[str, Any]:
     """Return the parameters that are set otherwise than recorded."""
-    changes: dict[str, Any] = {}
-    for text in args.changes:
-        key, separator, value = text.partition('=')
-        if not separator:
-            raise ConfigurationError(f'--set {text}', 'sets nothing', 'write KEY=VALUE')
-        require_known(PARAMETERS, [key.strip()], "controller's parameter")
-        try:
-            changes[key.strip()] = yaml.safe_load(value)
-        except (yaml.YAMLError, ValueError) as error:
-            raise ConfigurationError(f'--set {text}', 'is no YAML', 'correct it') from error
+    changes = set_values(args.changes)
+    require_known(PARAMETERS, list(changes), "controller's parameter")
     chosen = {'law': args.law, 'formulation': args.formulation}
     return changes | {key: value for key, value in chosen.items() if value}
 

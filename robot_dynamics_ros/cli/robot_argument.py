@@ -6,31 +6,39 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from robot_dynamics_ros.description.shipped import (
     MECHANISMS,
     ROBOTS,
+    robot_file,
     shipped_mechanism,
-    shipped_robot,
 )
 from robot_dynamics_ros.errors import ConfigurationError
 from robot_dynamics_ros.model import load_robot
+from robot_dynamics_ros.model.from_parameters import assignments, choice_of_joints
 from robot_dynamics_ros.model.limits import EffortLimit
 from robot_dynamics_ros.model.load import load_mechanism
 from robot_dynamics_ros.model.mechanism import Mechanism
 from robot_dynamics_ros.model.robot_tree import STANDARD_GRAVITY, RobotTree
+from robot_dynamics_ros.yaml_reader import parse_yaml
 
 #: Stands in where a file gives no effort limit, which the equations of motion do not need.
 _ANY_LIMIT = 1.0
 
+#: What may stand wherever a robot is asked for.
+ROBOT_HELP = 'URDF or xacro file, package://PACKAGE/PATH, or one of: ' + ', '.join(
+    (*ROBOTS, *MECHANISMS)
+)
+
 
 def add_robot_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the robot, the arguments of its xacro file, and gravity."""
-    listed = ', '.join((*ROBOTS, *MECHANISMS))
-    parser.add_argument('robot', help=f'URDF or xacro file, or one of: {listed}')
+    """Declare the robot, the arguments of its xacro file, its joints, and gravity."""
+    parser.add_argument('robot', help=ROBOT_HELP)
     parser.add_argument(
         'mapping', nargs='*', metavar='NAME:=VALUE', help='argument of a xacro file'
     )
+    add_joint_arguments(parser)
     parser.add_argument(
         '--gravity',
         type=float,
@@ -38,6 +46,36 @@ def add_robot_arguments(parser: argparse.ArgumentParser) -> None:
         default=STANDARD_GRAVITY,
         metavar=('X', 'Y', 'Z'),
         help='free-fall acceleration in the base frame, m/s^2 (default: 0 0 -9.81)',
+    )
+
+
+def add_joint_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare which joints are controlled, and where the others are locked."""
+    parser.add_argument(
+        '--joints',
+        type=_words,
+        default=[],
+        metavar='A,B,...',
+        help='joints to control; the others are locked (default: all)',
+    )
+    parser.add_argument(
+        '--base', default='', metavar='LINK', help='with --tip: where the chain begins'
+    )
+    parser.add_argument(
+        '--tip', default='', metavar='LINK', help='control the joints from the base to this link'
+    )
+    parser.add_argument(
+        '--locked',
+        type=_words,
+        default=[],
+        metavar='A:=X,...',
+        help='positions of locked joints, rad or m (default: 0 or the nearest limit)',
+    )
+    parser.add_argument(
+        '--mimic',
+        choices=('couple', 'lock'),
+        default='couple',
+        help='joints that follow others: coupled to their leaders (default), or locked',
     )
 
 
@@ -53,7 +91,9 @@ def given_robot(args: argparse.Namespace, effort_limit: EffortLimit = _ANY_LIMIT
         UnknownNameError: It is no file, and no robot of that name ships.
     """
     path, mappings = robot_source(args)
-    return load_robot(path, args.gravity, effort_limit=effort_limit, mappings=mappings)
+    gravity = getattr(args, 'gravity', STANDARD_GRAVITY)
+    given = choice_of_joints(vars(args))
+    return load_robot(path, gravity, effort_limit=effort_limit, mappings=mappings, **given)
 
 
 def robot_source(args: argparse.Namespace) -> tuple[str | Path, dict[str, str]]:
@@ -63,7 +103,7 @@ def robot_source(args: argparse.Namespace) -> tuple[str | Path, dict[str, str]]:
         ConfigurationError: A mapping sets nothing.
         UnknownNameError: It is no file, and no robot of that name ships.
     """
-    return _path(args.robot), _mappings(args.mapping)
+    return robot_file(args.robot), assignments('argument', args.mapping)
 
 
 def add_loops_argument(parser: argparse.ArgumentParser) -> None:
@@ -91,22 +131,28 @@ def given_mechanism(args: argparse.Namespace, loops: Path) -> Mechanism:
         DescriptionError: One of the files cannot be read or used.
     """
     return load_mechanism(
-        _path(args.robot),
+        robot_file(args.robot),
         loops,
         args.gravity,
         effort_limit=_ANY_LIMIT,
-        mappings=_mappings(args.mapping),
+        mappings=assignments('argument', args.mapping),
     )
 
 
-def _path(robot: str) -> str | Path:
-    """Return the file; a word that is neither a file nor looks like one is a shipped robot."""
-    is_word = robot.isidentifier() and not Path(robot).exists()
-    return shipped_robot(robot) if is_word or robot in ROBOTS else robot
+def set_values(words: Sequence[str]) -> dict[str, Any]:
+    """Return the values of ``--set KEY=VALUE`` by key, read as YAML.
 
-
-def _mappings(words: Sequence[str]) -> dict[str, str]:
+    Raises:
+        ConfigurationError: One has no ``=``, or its value is no YAML.
+    """
+    values: dict[str, Any] = {}
     for word in words:
-        if ':=' not in word:
-            raise ConfigurationError(f'argument {word!r}', 'sets nothing', 'write NAME:=VALUE')
-    return dict(word.split(':=', 1) for word in words)
+        key, separator, value = word.partition('=')
+        if not separator:
+            raise ConfigurationError(f'--set {word}', 'sets nothing', 'write KEY=VALUE')
+        values[key.strip()] = parse_yaml(value, f'--set {key.strip()}')
+    return values
+
+
+def _words(text: str) -> list[str]:
+    return [word for word in text.split(',') if word]

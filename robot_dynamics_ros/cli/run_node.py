@@ -1,25 +1,33 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run one node with the parameters of a shipped robot."""
+"""Run one node with the parameters of a robot."""
 
 from __future__ import annotations
 
 import argparse
 from pathlib import Path
 
-from robot_dynamics_ros.description.shipped import MECHANISMS, ROBOTS, share_directory
+from robot_dynamics_ros.cli.new_robot import add_setup_arguments, parameter_file
+from robot_dynamics_ros.cli.robot_argument import ROBOT_HELP, add_joint_arguments
 from robot_dynamics_ros.errors import ConfigurationError, MissingDependencyError
 from robot_dynamics_ros.parameters import help_text
 from robot_dynamics_ros.ros import executables
+from robot_dynamics_ros.yaml_reader import read_yaml
 
 
 def add_arguments(parser: argparse.ArgumentParser, executable: str) -> None:
     """Declare robot, parameter file and single parameters, which the help lists."""
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = help_text(executables.declared_parameters(executable))
-    known = sorted((*ROBOTS, *MECHANISMS))
-    parser.add_argument('--robot', choices=known, default='scara', help='shipped robot')
+    parser.add_argument('--robot', default='scara', help=ROBOT_HELP)
     parser.add_argument(
-        '--params', type=Path, help="parameter file (default: the robot's own, config/ROBOT.yaml)"
+        'mapping', nargs='*', metavar='NAME:=VALUE', help='argument of a xacro file'
+    )
+    add_joint_arguments(parser)
+    add_setup_arguments(parser)
+    parser.add_argument(
+        '--params',
+        type=Path,
+        help="parameter file (default: the robot's own, config/ROBOT.yaml, or a planned one)",
     )
     parser.add_argument(
         '-p',
@@ -36,12 +44,11 @@ def run_node(executable: str, args: argparse.Namespace) -> int:
     """Run a node until SIGINT; return its exit code.
 
     Raises:
-        ConfigurationError: The parameter file does not exist, or a parameter is not NAME:=VALUE.
+        ConfigurationError: The parameter file cannot be read, or a parameter is not NAME:=VALUE.
         MissingDependencyError: rclpy is not installed.
     """
-    params = args.params or share_directory() / 'config' / f'{args.robot}.yaml'
-    if not params.is_file():
-        raise ConfigurationError(f'parameter file {params}', 'no such file', 'give another')
+    params = args.params or parameter_file(args)
+    read_yaml(params, 'parameter file')
     ros_args = ['--ros-args', '--params-file', str(params)]
     if args.namespace:
         ros_args += ['-r', f'__ns:=/{args.namespace.strip("/")}']

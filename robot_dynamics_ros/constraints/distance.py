@@ -12,10 +12,10 @@ from robot_dynamics_ros.constraints.motion import Motion
 from robot_dynamics_ros.constraints.moving_frame import MovingFrame
 from robot_dynamics_ros.constraints.point import AXES
 from robot_dynamics_ros.constraints.reading import moving_frame, signal
-from robot_dynamics_ros.constraints.section import Section, text, vector3
 from robot_dynamics_ros.constraints.signals import Constant, Signal
 from robot_dynamics_ros.errors import ParameterError, ShapeError
 from robot_dynamics_ros.model.robot_tree import RobotTree
+from robot_dynamics_ros.yaml_reader import Section, text, vector3
 
 ORIGIN = (0.0, 0.0, 0.0)
 

@@ -8,17 +8,17 @@ from typing import Any
 
 import numpy as np
 
-from robot_dynamics_ros.constraints import section as read
+from robot_dynamics_ros import yaml_reader as read
 from robot_dynamics_ros.constraints.error_dynamics import (
     gains_from_frequency,
     roots,
     stabilizing,
 )
 from robot_dynamics_ros.constraints.program import Program
-from robot_dynamics_ros.constraints.section import Section, blaming
 from robot_dynamics_ros.constraints.stabilization import gain_matrix
 from robot_dynamics_ros.errors import ProgramError
 from robot_dynamics_ros.spatial.scalar import Array
+from robot_dynamics_ros.yaml_reader import Section, blaming
 
 
 def constraint_gains(section: Section, m: int) -> tuple[Array, Array]:

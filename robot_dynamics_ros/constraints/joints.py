@@ -14,10 +14,10 @@ from robot_dynamics_ros.constraints.jet import Jet
 from robot_dynamics_ros.constraints.motion import Motion
 from robot_dynamics_ros.constraints.program import Program
 from robot_dynamics_ros.constraints.reading import signal
-from robot_dynamics_ros.constraints.section import Section, mappings, names
 from robot_dynamics_ros.constraints.signals import Followed, Signal
 from robot_dynamics_ros.errors import ParameterError, ShapeError
 from robot_dynamics_ros.model.robot_tree import RobotTree
+from robot_dynamics_ros.yaml_reader import Section, mappings, names
 
 #: What stands in a program file for the joint reference given to the law.
 FOLLOW = 'reference'

@@ -14,8 +14,8 @@ from robot_dynamics_ros.constraints.jet import Jet, stack
 from robot_dynamics_ros.constraints.motion import Motion
 from robot_dynamics_ros.constraints.moving_frame import MovingFrame
 from robot_dynamics_ros.constraints.reading import moving_frame
-from robot_dynamics_ros.constraints.section import Section, text, vector3
 from robot_dynamics_ros.model.robot_tree import RobotTree
+from robot_dynamics_ros.yaml_reader import Section, text, vector3
 
 
 class Orientation(Constraint):

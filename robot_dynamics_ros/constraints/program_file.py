@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from robot_dynamics_ros.constraints import section as read
+from robot_dynamics_ros import yaml_reader as read
 from robot_dynamics_ros.constraints.constraint import Constraint, Stack
 from robot_dynamics_ros.constraints.error_dynamics import proved_stable
 from robot_dynamics_ros.constraints.feasibility import check_feasibility
@@ -25,12 +25,12 @@ from robot_dynamics_ros.constraints.gain_reading import (
 from robot_dynamics_ros.constraints.null_space import NullSpaceTask
 from robot_dynamics_ros.constraints.program import Program, Start
 from robot_dynamics_ros.constraints.registry import make_constraint
-from robot_dynamics_ros.constraints.section import Section, blaming
 from robot_dynamics_ros.constraints.task_inverse import Singularity
 from robot_dynamics_ros.description.shipped import share_directory
-from robot_dynamics_ros.errors import ProgramError
+from robot_dynamics_ros.errors import ProgramError, shown
 from robot_dynamics_ros.model.robot_tree import RobotTree
 from robot_dynamics_ros.spatial.scalar import Array
+from robot_dynamics_ros.yaml_reader import Section, blaming
 
 Source = str | os.PathLike[str] | Mapping[str, Any]
 
@@ -55,7 +55,8 @@ def load_program(
 
     Cost: about 0.5 s with ``check``.
     """
-    program = _program(Section('program', _mapping(source)), tree)
+    with read.reported_as(ProgramError):
+        program = _program(Section('program', _mapping(source)), tree)
     if not check:
         return program
     return replace(program, remarks=(*program.remarks, *check_feasibility(program, home).remarks))
@@ -70,24 +71,7 @@ def shipped_programs() -> dict[str, Path]:
 def _mapping(source: Source) -> Any:
     if isinstance(source, Mapping):
         return _plain(source)
-    if not isinstance(source, (str, os.PathLike)):
-        raise ProgramError(
-            'program', f'is {read.shown(source)}', 'give a mapping, YAML text or a path'
-        )
-    text = os.fspath(source)
-    if '\n' not in text and ':' not in text.replace(':\\', ''):
-        text = _path(text).read_text(encoding='utf-8')
-    import yaml
-
-    from robot_dynamics_ros.constraints.unique_keys import UniqueKeyLoader
-
-    try:
-        return yaml.load(text, UniqueKeyLoader)
-    except yaml.YAMLError as error:
-        problem = ' '.join(str(error).split())
-        raise ProgramError('program', f'is no YAML: {problem}', 'correct it') from error
-    except RecursionError:
-        raise ProgramError('program', 'is nested too deeply', 'flatten it') from None
+    return read.read_yaml(source, 'program', shipped_programs())
 
 
 def _plain(value: Any) -> Any:
@@ -97,20 +81,6 @@ def _plain(value: Any) -> Any:
     if isinstance(value, np.ndarray):
         return value.tolist()
     return [_plain(x) for x in value] if isinstance(value, (list, tuple)) else value
-
-
-def _path(text: str) -> Path:
-    path = Path(text).expanduser()
-    if path.is_file():
-        return path
-    shipped = shipped_programs()
-    if path.stem in shipped and path.parent == Path():
-        return shipped[path.stem]
-    raise ProgramError(
-        f'program {text!r}',
-        'is no file',
-        f'give a path, or one of those that ship: {", ".join(shipped)}',
-    )
 
 
 def _program(section: Section, tree: RobotTree) -> Program:
@@ -164,7 +134,7 @@ class _Part:
 
 def _constraints(place: str, value: Any, tree: RobotTree) -> list[_Part]:
     if not isinstance(value, list) or not value:
-        raise ProgramError(place, f'is {read.shown(value)}', 'give a list of constraints')
+        raise ProgramError(place, f'is {shown(value)}', 'give a list of constraints')
     parts = [_constraint(f'{place}, entry {i}', entry, tree) for i, entry in enumerate(value)]
     names = [part.constraint.name for part in parts]
     for name in names:

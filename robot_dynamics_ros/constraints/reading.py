@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from robot_dynamics_ros.constraints import section as read
+from robot_dynamics_ros import yaml_reader as read
 from robot_dynamics_ros.constraints.curves import (
     Circle,
     Curve,
@@ -19,13 +19,13 @@ from robot_dynamics_ros.constraints.curves import (
     unit,
 )
 from robot_dynamics_ros.constraints.moving_frame import MovingFrame
-from robot_dynamics_ros.constraints.section import Section
 from robot_dynamics_ros.constraints.signals import Constant, Signal, Timed
 from robot_dynamics_ros.constraints.splines import Spline, Waypoints
 from robot_dynamics_ros.constraints.timing import Clock, Timing
 from robot_dynamics_ros.errors import ProgramError
 from robot_dynamics_ros.spatial.rotation import rotation_from_rpy
 from robot_dynamics_ros.spatial.scalar import Array
+from robot_dynamics_ros.yaml_reader import Section
 
 
 def signal(place: str, value: Any) -> Signal:

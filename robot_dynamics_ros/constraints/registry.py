@@ -12,9 +12,9 @@ from robot_dynamics_ros.constraints.distance import Coincidence, Cylinder, Dista
 from robot_dynamics_ros.constraints.joints import JointCoupling, JointProgram
 from robot_dynamics_ros.constraints.orientation import FullPose, Orientation
 from robot_dynamics_ros.constraints.point import Plane, Point, StraightLine
-from robot_dynamics_ros.constraints.section import Section, blaming
-from robot_dynamics_ros.errors import UnknownNameError
+from robot_dynamics_ros.errors import ProgramError, UnknownNameError
 from robot_dynamics_ros.model.robot_tree import RobotTree
+from robot_dynamics_ros.yaml_reader import Section, blaming, reported_as
 
 Reader = Callable[[RobotTree, str, Section], Constraint]
 
@@ -54,7 +54,7 @@ def make_constraint(kind: str, tree: RobotTree, name: str, data: Any) -> Constra
     if kind not in CONSTRAINTS:
         raise UnknownNameError('constraint kind', kind, CONSTRAINTS)
     section = data if isinstance(data, Section) else Section(f'constraint {name!r}', data)
-    with blaming(section.place):
+    with reported_as(ProgramError), blaming(section.place):
         constraint = CONSTRAINTS[kind](tree, name, section)
     if section is not data:
         section.close()

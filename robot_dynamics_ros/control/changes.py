@@ -132,8 +132,11 @@ class ParameterChange(SessionChange):
     def commit(self) -> str:
         """Let them act, see :class:`SessionChange`."""
         session, changed = self._session, self.changed
-        if self._law is not None:
-            session.loop.change_law(self._law, blend=bool(changed & {'law', 'program'}))
+        if self._law is not None and changed & {'law', 'program'}:
+            session.loop.change_law(self._law)
+        elif self._law is not None:
+            values = self._law.parameters
+            session.loop.retune({name: values[name] for name in changed & values.keys()})
         session.loop.change_settings(self._settings)
         session.given = self._given
         if session.carrying and any(name.startswith('payload_') for name in changed):

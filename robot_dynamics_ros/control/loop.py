@@ -7,7 +7,9 @@ The node feeds it from messages, a replay from a recording: the same object, the
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from enum import Enum
+from typing import Any
 
 import numpy as np
 
@@ -18,6 +20,7 @@ from robot_dynamics_ros.control.laws.pd_gravity import joint_inertia
 from robot_dynamics_ros.control.payload import PayloadModel
 from robot_dynamics_ros.control.safety import (
     ActivationRamp,
+    Braking,
     EffortLimiter,
     JointLimitGuard,
     StateValidator,
@@ -41,6 +44,9 @@ from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.symbolic.kernel import KernelSet
 
 _SECOND_NS = 1_000_000_000
+#: How fast the command goes over to what a change, or a stop, asks for, in parts of each limit
+#: per s: nothing may jump.
+CHANGE_SLEW, STOP_SLEW = 50.0, 200.0
 
 
 class Observation(Enum):
@@ -60,6 +66,10 @@ class ControlLoop:
     Call ``observe`` for every state; ``start`` to begin where the arm is; then, for every
     observation that is ``NEW``, ``tick``. ``stop`` gives the stop action's effort. Time is that
     of the states, in ns.
+
+    Whatever ends a motion against its plan (``hold``, ``hold_here``, a gap or a jump of time,
+    states that return) is braked by :class:`Braking`, whatever the law is, while the reference
+    glides to where the arm is; then the law holds it there.
 
     Law, ramp and guard compute all that the motors shall give. Where the driver compensates
     something by itself, its share is left to it at the end, and limit and rate apply to the rest.
@@ -105,6 +115,12 @@ class ControlLoop:
         self.effort: Array = np.zeros(n)
         self.last_refusal = ''
         self._gravity, self._wanted, self._fallback = np.zeros(n), np.zeros(n), np.zeros(n)
+        self._before, self._offset = np.zeros(n), np.zeros(n)
+        self._former_law: ControlLaw | None = None
+        self._braking = self._held = False
+        self._starts = 0
+        self._ramp = ActivationRamp(0.0)
+        self.monitor = StateValidator(tree, 1.0, measured_velocity=derivative is None)
         self._still, self._limits = np.zeros(n), tree.effort_limit.tolist()
         self._measured_effort = np.full(n, np.nan)
         self._origin_ns: int | None = None
@@ -130,28 +146,46 @@ class ControlLoop:
         sampler = ReferenceSampler(self.tree.n, settings.discretization, settings.period)
         self._follower.set_sampler(sampler)
         self.limiter.set_rate(settings.rates(self.tree.n))
-        if previous is None or previous.activation_ramp_s != settings.activation_ramp_s:
-            self._ramp = ActivationRamp(self.tree.n, settings.activation_ramp_s)
-        if previous is None or previous.state_timeout_s != settings.state_timeout_s:
-            self.monitor = StateValidator(self.tree, settings.state_timeout_s)
+        self._brake = Braking(
+            self.tree, self._kernels, settings.stop_effort_share, settings.period
+        )
+        self._ramp.change(self._time(), settings.activation_ramp_s)
+        self.monitor.set_timeout(settings.state_timeout_s)
+        self.limiter.soften(CHANGE_SLEW)
         if previous is None or previous.effort_scale != settings.effort_scale:
             self.limiter.set_limit(settings.effort_scale * self.tree.effort_limit)
             self._replace_guard(settings.effort_scale)
         self.settings = settings
 
-    def change_law(self, law: ControlLaw, *, blend: bool = True) -> None:
-        """Switch to another law, or to other gains of the same one.
+    def change_law(self, law: ControlLaw) -> None:
+        """Switch to another law, which is blended in over ``activation_ramp_s``.
+
+        The reference is kept, and both laws see the same state. A law that follows the reference
+        after one that does not begins where the arm is.
 
         Args:
             law: Made for the same robot.
-            blend: Whether it starts anew and is blended in from the last command; not needed for
-                a change of gains, which matters only where there is an error.
         """
-        self.law = law
-        if self._running and blend:
-            t = self._time()
-            self.law.reset(t, self.q, self.v)
-            self._ramp.start(t, self.effort + self._share(self.v))
+        former, self.law = self.law, law
+        if not self._running:
+            return
+        t = self._time()
+        law.reset(t, self.q, self.v)
+        self.limiter.soften(CHANGE_SLEW)
+        if law.follows_reference and not former.follows_reference:
+            self._begin_braking()
+        else:
+            self._former_law = former
+            self._ramp.start(t)
+
+    def retune(self, parameters: Mapping[str, Any]) -> None:
+        """Change parameters of the law; it goes on with what it does.
+
+        Raises:
+            RobotDynamicsError: One is refused; nothing has changed then.
+        """
+        self.law.set_parameters(parameters)
+        self.limiter.soften(CHANGE_SLEW)
 
     def carry(self, payload: Payload | None, duration: float = 0.0) -> None:
         """Take over another payload, or none, without a step of the effort.
@@ -168,6 +202,7 @@ class ControlLoop:
         if self._load is None:
             raise ConfigurationError('payload', 'the loop has no load', 'make it with one')
         self._load.change(payload, self._time(), duration if self._running else 0.0)
+        self.limiter.soften(CHANGE_SLEW)
         self._replace_guard(self.settings.effort_scale)
 
     def check_payload(self, payload: Payload | None) -> None:
@@ -216,7 +251,7 @@ class ControlLoop:
         if self._derivative is not None:  # of believed positions only
             self.v[:] = self._derivative.update(elapsed, q)
         if verdict is StateVerdict.RESTARTED and self._running and not self._just_started:
-            self._begin()
+            self.resume()
         self._just_started = False
         return Observation.NEW
 
@@ -224,15 +259,10 @@ class ControlLoop:
         """Begin to control: hold the last believed position, ramp from the initial effort."""
         self.monitor.forget()  # so that the present state is answered even if it comes again
         self._running = self._just_started = True
-        self._begin()
-
-    def _begin(self) -> None:
-        t = self._time()
-        if self._load is not None:
-            self._load.restart(t)
-        self.law.reset(t, self.q, self.v)
+        self._stopping = self._braking = False
+        t, share = self._time(), self._share(self.v)
+        self._begin_law(t)
         self._kernels.gravity_forces(self.q, self._gravity)
-        share = self._share(self.v)
         initial = {
             'gravity': self._gravity,
             'measured': self._measured_effort,
@@ -241,9 +271,32 @@ class ControlLoop:
         if not np.isfinite(initial).all():
             initial = self._gravity
         self.limiter.reset(initial - share)
-        self._ramp.start(t, self.limiter.last + share)
-        self._stopping = False
+        np.subtract(self.limiter.last + share, self._gravity, out=self._offset)
+        self._ramp.start(t)
+        self.limiter.soften(CHANGE_SLEW)
         self._follower.rest_at(self.q, self._stamp_ns)
+
+    def _begin_law(self, t: float) -> None:
+        if self._load is not None:
+            self._load.restart(t)
+        self._former_law = None
+        self.law.reset(t, self.q, self.v)
+
+    def resume(self) -> None:
+        """Begin anew after a gap, a jump of time or a stop: brake, then hold where the arm is."""
+        self._stopping = False
+        self._begin_law(self._time())
+        self._begin_braking()
+
+    def _begin_braking(self) -> None:
+        self._ramp.finish()
+        self._follower.begin_glide()
+        self._brake.begin(self._time(), self.q, self.v, self._limit_array())
+        self._braking = True
+        self.limiter.soften(STOP_SLEW)
+
+    def _limit_array(self) -> Array:
+        return self.settings.effort_scale * self.tree.effort_limit
 
     def note_measured_effort(self, effort: Array) -> None:
         """Remember what the motors give, shape (n,), for ``activation_effort`` 'measured'."""
@@ -257,41 +310,84 @@ class ControlLoop:
         if self._load is not None and self._load.changing:
             self._load.advance(t)
         self._follower.sample(self._stamp_ns)
+        if self._follower.starts != self._starts:
+            self._starts = self._follower.starts
+            self.limiter.soften(CHANGE_SLEW)
         q, v, wanted = self.q, self.v, self._wanted
-        self.law.effort(t, q, v, self.reference, wanted)
-        self._ramp.blend(t, wanted)
         self._kernels.gravity_forces(q, self._gravity)
+        if self._braking:
+            self._go_on_braking(t, dt)
+        if self._braking:
+            self._brake.effort(q, v, self._limit_array(), wanted)
+        else:
+            self.law.effort(t, q, v, self.reference, wanted)
+            share = self._ramp.share(t)
+            if share < 1.0:
+                self._blend(t, share)
         self.guard.confine(q, v, self._gravity, wanted)
         fallback = None
         if not math.isfinite(wanted.sum()):
             fallback = self._fallback
             self._write_stop(fallback, fresh=True)
-        if self._driver is not None:
+        if self._driver is None:
+            self.limiter.limit(wanted, dt, fallback, self.effort)
+        else:
             self._leave_to_driver(wanted, v)
-        self.limiter.limit(wanted, dt, fallback, self.effort)
+            self.limiter.limit(wanted, dt, fallback, self.effort, self._driver.effort)
+
+    def _go_on_braking(self, t: float, dt: float) -> None:
+        """Lead the reference to the arm; let the law take over once both are at rest."""
+        follower = self._follower
+        there = not follower.resting or follower.glide(self.q, dt)
+        if not follower.resting or (there and self._brake.over(t, self.v)):
+            self._braking = False
+            self.law.reset(t, self.q, self.v)
+            self.limiter.soften(CHANGE_SLEW)
+
+    def _blend(self, t: float, share: float) -> None:
+        """Blend what the law wants with what acted before, both of this very state."""
+        before, wanted = self._before, self._wanted
+        if self._former_law is not None:
+            self._former_law.effort(t, self.q, self.v, self.reference, before)
+        elif self.settings.activation_effort == 'zero':
+            before[:] = self._share(self.v)
+        else:
+            np.add(self._gravity, self._offset, out=before)
+        for i, (x, y) in enumerate(zip(before.tolist(), wanted.tolist(), strict=True)):
+            wanted[i] = x + share * (y - x)
 
     def decompose(self) -> dict[str, Array]:
         """Return the law's efforts of the last tick by origin; allocates, not for the tick."""
         return self.law.decompose(self._time(), self.q, self.v, self.reference)
 
-    def stop(self, *, final: bool = False) -> None:
+    def stop(self, *, final: bool = False, fresh: bool = False, dt: float | None = None) -> None:
         """Compute the stop action's effort from the last believed state into ``effort``.
 
         Args:
             final: Whether it is the last command, which nobody will follow up: then no feedback
                 is used, and no rate limit holds it back from the safe value.
+            fresh: Whether that state has just come, so that feedback may be used.
+            dt: Time since the last command, s; the period if None.
         """
         if not self._stopping:
-            self._stopping = True
+            self._stopping, self._held = True, False
             self._stop_action.begin(self.q)
-        self._write_stop(self._wanted, fresh=False)
+            self._brake.begin(self._time(), self.q, self.v, self._limit_array())
+            self.limiter.soften(STOP_SLEW if fresh else math.inf)
+        self._write_stop(self._wanted, fresh=fresh)
         if final:
             self.limiter.reset(self._wanted)
-        self.limiter.limit(self._wanted, self.settings.period, None, self.effort)
+        self.limiter.limit(self._wanted, dt or self.settings.period, None, self.effort)
 
     def _write_stop(self, out: Array, *, fresh: bool) -> None:
-        """Write what the driver is told by the stop action."""
-        self._stop_action.effort(self.q, self.v, fresh, out)
+        """Write what the driver is told by the stop action; one that holds brakes first."""
+        if fresh and self._stop_action.holds and not self._held:
+            self._brake.effort(self.q, self.v, self._limit_array(), out)
+            if self._brake.over(self._time(), self.v):
+                self._held = True
+                self._stop_action.begin(self.q)
+        else:
+            self._stop_action.effort(self.q, self.v, fresh, out)
         if self._driver is not None and self._stop_action.of_motors:
             self._leave_to_driver(out, self.v if fresh else self._still)
 
@@ -342,7 +438,7 @@ class ControlLoop:
 
     def moment(self) -> ReferenceSnapshot:
         """Return what a trajectory that arrives now is seen from."""
-        return self._follower.moment()
+        return self._follower.moment(self.q if self._running else None)
 
     def prepare(self, moment: ReferenceSnapshot, points: Points, start_ns: int = 0) -> Prepared:
         """Do of ``follow`` what takes long; may run in a thread beside the ticks.
@@ -369,18 +465,23 @@ class ControlLoop:
             TrajectoryError: It is over by now, the way from the present reference to its first
                 point leaves the limits, or the loop has begun anew since its moment.
         """
-        return self._follower.commit(prepared)
+        start = self._follower.commit(prepared, self.q if self._running else None)
+        self.limiter.soften(CHANGE_SLEW)
+        return start
 
     def hold(self) -> None:
-        """Stop following: the reference comes to rest from where it is, and stays there."""
-        self._follower.hold()
+        """Stop following: come to rest from the present motion, and stay there.
+
+        At rest nothing changes. Under a law that ignores the reference only that comes to rest.
+        """
+        if not self.law.follows_reference:
+            self._follower.hold()
+        elif self.moving or self.reference.velocity.any():
+            self._begin_braking()
 
     def hold_here(self) -> None:
-        """Stop following and stay where the arm is, blended in from the last command."""
-        t = self._time()
-        self._follower.rest_at(self.q, self._stamp_ns)
-        self.law.reset(t, self.q, self.v)
-        self._ramp.start(t, self.effort + self._share(self.v))
+        """Stop following, brake, and stay where the arm comes to rest."""
+        self._begin_braking()
 
     @property
     def moving(self) -> bool:

@@ -333,7 +333,7 @@ class ControllerSession:
             loop.start()
             return False
         if action is SessionAction.RECOVER:
-            loop.start()
+            loop.resume()
             loop.tick()
             text = 'fresh states again: holding where the arm is'
             self._remark('warning', text, 'held: states returned after a timeout')
@@ -343,7 +343,8 @@ class ControllerSession:
         else:
             if action is SessionAction.STOP:
                 self._note_silence()
-            loop.stop()
+            fresh = action is SessionAction.BRAKE
+            loop.stop(fresh=fresh, dt=None if fresh else 1e-9 * STOP_PERIOD_NS)
         return True
 
     def _note_silence(self) -> None:

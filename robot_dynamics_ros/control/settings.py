@@ -50,6 +50,9 @@ class LoopSettings:
         'What is commanded on timeout, deactivation and shutdown.',
         choices=tuple(STOP_ACTIONS),
     )
+    stop_effort_share: float = parameter(
+        0.7, 'Part of the effort that gravity leaves with which a motion is braked.', 0.05, 1.0
+    )
     start_tolerance: float = parameter(
         0.05,
         'Largest step of the reference that a trajectory may begin with.',

@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The files that ship with the package: robots, configuration, worlds."""
+"""The files that ship with the package, and the one word by which any robot is named."""
 
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 
 from robot_dynamics_ros.errors import DescriptionError, UnknownNameError
 
 PACKAGE = 'robot_dynamics_ros'
+_PACKAGE_URI = 'package://'
 
 #: Robots that ship with the package, by name, and their files below the share directory.
 ROBOTS = {
@@ -54,6 +56,43 @@ def shipped_robot(name: str) -> Path:
     if name not in files:
         raise UnknownNameError('robot', name, files)
     return share_directory() / files[name]
+
+
+def robot_file(word: str | os.PathLike[str]) -> Path | str:
+    """Return the file that a word names: wherever a robot is asked for, the same words serve.
+
+    Args:
+        word: Name of a shipped robot or mechanism, path of a ``.urdf`` or ``.xacro`` file,
+            ``package://PACKAGE/PATH``, or URDF text, which is returned as it is.
+
+    Raises:
+        UnknownNameError: It looks like a name, and no robot of that name ships.
+        DescriptionError: No such package is installed, or it has no such file.
+    """
+    text = os.fspath(word)
+    if text.startswith(_PACKAGE_URI):
+        return _file_of_package(text)
+    is_name = text.isidentifier() and not os.path.exists(text)
+    return shipped_robot(text) if is_name or text in ROBOTS else text
+
+
+def _file_of_package(uri: str) -> Path:
+    """Return a file below the share directory of an installed package, ROS's or pip's."""
+    inside = uri.removeprefix(_PACKAGE_URI)
+    prefixes = [*os.environ.get('AMENT_PREFIX_PATH', '').split(':'), sys.prefix]
+    prefixes += [os.path.join(folder, 'cmeel.prefix') for folder in sys.path]
+    shares = [Path(prefix) / 'share' for prefix in prefixes if prefix]
+    shares += map(Path, filter(None, os.environ.get('ROS_PACKAGE_PATH', '').split(':')))
+    files = [share / inside for share in shares]
+    if inside.startswith(f'{PACKAGE}/'):
+        files.insert(0, share_directory() / inside.removeprefix(f'{PACKAGE}/'))
+    for file in files:
+        if file.is_file():
+            return file
+    name = inside.split('/')[0]
+    known = any((share / name).is_dir() for share in shares)
+    problem = 'has no such file' if known else f'package {name!r} is not installed'
+    raise DescriptionError(f'robot {uri!r}', problem, 'source its workspace, or give a path')
 
 
 def shipped_mechanism(name: str) -> tuple[Path, Path]:

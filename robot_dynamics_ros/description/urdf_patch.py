@@ -106,6 +106,21 @@ def fix_joints(xml: str, poses: Mapping[str, Pose]) -> str:
     return ElementTree.tostring(root, encoding='unicode')
 
 
+def set_effort_limits(xml: str, limits: Mapping[str, float]) -> str:
+    """Return URDF text, written anew, whose joints have effort limits, N m or N, by name.
+
+    Raises:
+        DescriptionError: The text is no XML.
+    """
+    root = parse_xml(xml)
+    for joint in root.findall('joint'):
+        if joint.get('name', '') in limits:
+            limit = joint.find('limit')
+            limit = ElementTree.SubElement(joint, 'limit') if limit is None else limit
+            limit.set('effort', repr(float(limits[joint.get('name', '')])))
+    return ElementTree.tostring(root, encoding='unicode')
+
+
 def _find(data: bytes) -> _Places:
     """Return where the links and joints of the robot stand."""
     places, path = _Places(), []

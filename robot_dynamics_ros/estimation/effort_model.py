@@ -170,6 +170,36 @@ class EffortModel:
         columns = [kernels.batch('gravity_forces', q) for kernels in self._pull]
         return np.stack(columns, axis=-1)
 
+    def load(self, instants: Instants, frame: str) -> Array:
+        r"""Return the efforts by a load of small size, for each of its parameters.
+
+        .. math:: \tau_m = J_v^T (a_F - g), \quad \tau_{mc_i} = J_v^T (\alpha\times e_i
+                  + \omega\times(\omega\times e_i)) + J_\omega^T (e_i \times (a_F - g))
+
+        Args:
+            instants: The motion.
+            frame: Name of the frame F that carries it, with axes :math:`e_i`.
+
+        Returns:
+            By 1 kg, and by 1 kg m of mass times centre along the frame's axes; shape (M, n, 4).
+        """
+        kernels = compile_kernel(self.tree, outputs=('frame_motion',), frame=frame)
+        q, v = (np.ascontiguousarray(x) for x in (instants.q, instants.v))
+        R, _, J, drift = kernels.batch('frame_motion', q, v)
+        twist = np.einsum('mij,mj->mi', J, v)
+        acceleration = np.einsum('mij,mj->mi', J, instants.a) + drift
+        felt, turn, spin = (
+            acceleration[:, :3] - self.tree.gravity,
+            acceleration[:, 3:],
+            twist[:, 3:],
+        )
+        columns = [np.einsum('mij,mi->mj', J[:, :3], felt)]
+        for axis in np.moveaxis(R, 2, 0):
+            force = np.cross(turn, axis) + np.cross(spin, np.cross(spin, axis))
+            wrench = np.hstack([force, np.cross(axis, felt)])
+            columns.append(np.einsum('mij,mi->mj', J, wrench))
+        return np.stack(columns, axis=-1)
+
 
 class FormulationCheck:
     """Compares the rigid-body efforts of a formulation with those of another.

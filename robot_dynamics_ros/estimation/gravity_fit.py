@@ -24,6 +24,8 @@ _SURE = 0.9  # share of the residual that gravity must explain to be named as it
 _HINT = 0.5
 _PART = 0.1  # share of the worst joint's from which on a residual has to go away too
 _GONE = 0.4  # of a joint's residual may stay
+_KNOWN = (9.8, 9.80665, 9.81)  # of Gazebo, standard, of MuJoCo; m/s^2
+_KNOWN_TO = 5e-4
 _SMALL = 1e-4  # difference of gravity not worth naming, m/s^2
 _NOTHING = 0.05  # share of gravity below which the efforts hold none
 _LEVEL = math.radians(0.1)
@@ -69,6 +71,13 @@ class GravityFit:
         if self.tilt < _LEVEL:
             return 'mismatch'
         return 'tilt' if abs(size - own) < _SAME_SIZE * own else 'perhaps'
+
+    @property
+    def is_known(self) -> bool:
+        """Whether it explains all, and is a gravity that simulators or drivers have."""
+        size = float(np.linalg.norm(self.fitted))
+        known = any(abs(size - value) < _KNOWN_TO for value in _KNOWN)
+        return known and self.verdict == 'mismatch'
 
     @property
     def everywhere(self) -> bool:

@@ -10,11 +10,12 @@ gives the joints' motion without differencing:
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 
 import numpy as np
 
-from robot_dynamics_ros.errors import SingularityError, UnreachableError
+from robot_dynamics_ros.errors import ModelError, SingularityError, UnreachableError
 from robot_dynamics_ros.kinematics import four_dof, scara
 from robot_dynamics_ros.kinematics.solution import nearest
 from robot_dynamics_ros.model.kinematics import frame_motion, frame_pose
@@ -225,6 +226,32 @@ class FrameTask(ToolTask):
     def _conditions(self, point: Array) -> Array:
         turn = np.zeros(self._chosen.shape[1] - 3)
         return np.concatenate([self._chosen @ [*point, *turn], 0.0 * self._held])
+
+
+def tool_task(
+    tree: RobotTree, q: Array, angle: float | None = None, frame: str = 'tool'
+) -> ToolTask:
+    """Return what is asked of the tool besides its point.
+
+    Args:
+        tree: The robot: the SCARA, the four-joint arm, or any other.
+        q: Present joint positions, shape (n,), rad or m.
+        angle: Yaw (SCARA) or pitch (four-joint arm), rad; the present one if None.
+        frame: Name of the tool's frame.
+
+    Raises:
+        SingularityError: The tool cannot be led from there.
+    """
+    R = frame_pose(tree, q, frame).R_WF
+    yaw = math.atan2(R[1, 0], R[0, 0]) if angle is None else angle
+    try:
+        return ScaraTask(tree, yaw, frame)
+    except ModelError:
+        pass
+    try:
+        return FourDofTask(tree, float(q[1:].sum()) if angle is None else angle, frame)
+    except ModelError:
+        return FrameTask(tree, R, frame, q)
 
 
 def middle(tree: RobotTree) -> Array:

@@ -36,19 +36,18 @@ planar loop's ``xyz``, are found and left out.
 
 from __future__ import annotations
 
-import math
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-import yaml
-
-from robot_dynamics_ros.errors import MechanismError
+from robot_dynamics_ros import yaml_reader as read
+from robot_dynamics_ros.errors import ConfigurationError, MechanismError, shown
 from robot_dynamics_ros.model.loops import AXES, Loop
+from robot_dynamics_ros.yaml_reader import Section
 
-KEYS = ('loops', 'coordinates', 'actuators', 'assembly', 'closed_form', 'singular_below')
+T = TypeVar('T')
+
 SINGULAR_BELOW = 1e-3
 
 
@@ -96,7 +95,7 @@ def read_mechanism_file(path_or_text: str | os.PathLike[str]) -> MechanismFile:
     """Read a mechanism file.
 
     Args:
-        path_or_text: Path of a YAML file, or its text (more than one line, or braces).
+        path_or_text: Path of a YAML file, or its text.
 
     Returns:
         The file's content.
@@ -104,145 +103,98 @@ def read_mechanism_file(path_or_text: str | os.PathLike[str]) -> MechanismFile:
     Raises:
         MechanismError: The file is missing, malformed, or has a wrong key or value; names it.
     """
-    content = _mapping('mechanism file', _load(path_or_text))
-    _refuse_unknown('mechanism file', content, KEYS)
-    if 'coordinates' not in content:
-        raise MechanismError(
-            'mechanism file', "has no 'coordinates'", 'list the independent joints'
-        )
-    coordinates = _names('coordinates', content['coordinates'])
-    loops = _mapping('loops', content.get('loops'))
-    actuators = _mapping('actuators', content.get('actuators'))
-    assembly = _mapping('assembly', content.get('assembly'))
-    _refuse_unknown('assembly', assembly, ('at', 'guess'))
-    closed_form = _mapping('closed_form', content.get('closed_form'))
-    return MechanismFile(
-        tuple(_loop(name, value) for name, value in loops.items()),
+    with read.reported_as(MechanismError):
+        data = read.read_yaml(path_or_text, 'mechanism file')
+        return _mechanism(Section('mechanism file', {} if data is None else data))
+
+
+def _mechanism(section: Section) -> MechanismFile:
+    coordinates = section.take('coordinates', _names)
+    assembly = Section('assembly', section.maybe('assembly', _mapping) or {})
+    found = MechanismFile(
+        section.maybe('loops', _each('loop', _loop)) or (),
         coordinates,
-        tuple(_actuator(name, value) for name, value in actuators.items())
+        section.maybe('actuators', _each('actuator', _actuator))
         or tuple(Actuator(name, {name: 1}) for name in coordinates),
-        _numbers('assembly at', assembly.get('at')),
-        _numbers('assembly guess', assembly.get('guess')),
-        {name: _linear(f'closed_form {name!r}', value) for name, value in closed_form.items()},
-        _positive('singular_below', content.get('singular_below', SINGULAR_BELOW)),
+        assembly.maybe('at', _rates) or {},
+        assembly.maybe('guess', _rates) or {},
+        dict(section.maybe('closed_form', _each('closed_form', _linear)) or ()),
+        section.take('singular_below', read.positive, SINGULAR_BELOW),
     )
+    assembly.close()
+    section.close()
+    return found
 
 
-class _Loader(yaml.SafeLoader):
-    """A loader that refuses a key given twice, of which YAML would silently drop one."""
+def _each(noun: str, read_one: Callable[[str, Section], T]) -> Callable[[str, Any], tuple[T, ...]]:
+    """Return a reader of a mapping from names to mappings."""
 
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        keys = [self.construct_object(key, deep=True) for key, _ in node.value]
-        for key in keys:
-            if not isinstance(key, str):
-                raise MechanismError(f'key {key!r}', 'is not a name', 'use text')
-            if keys.count(key) > 1:
-                raise MechanismError(f'key {key!r}', 'is given twice', 'keep one of the two')
-        return super().construct_mapping(node, deep)
+    def read_all(place: str, value: Any) -> tuple[T, ...]:
+        found = []
+        for name, content in _mapping(place, value).items():
+            section = Section(f'{noun} {shown(name)}', content)
+            found.append(read_one(name, section))
+            section.close()
+        return tuple(found)
 
-
-def _load(path_or_text: str | os.PathLike[str]) -> Any:
-    text = os.fspath(path_or_text)
-    if not ('\n' in text or text.lstrip().startswith('{')):
-        path = Path(text)
-        if not path.is_file():
-            raise MechanismError(
-                f'mechanism file {text!r}', 'no such file', 'give a path or the YAML text itself'
-            )
-        text = path.read_text(encoding='utf-8')
-    try:
-        return yaml.load(text, Loader=_Loader)
-    except yaml.YAMLError as error:
-        raise MechanismError(
-            'mechanism file', f'malformed YAML ({error})', 'correct its syntax'
-        ) from error
+    return read_all
 
 
-def _loop(name: str, value: Any) -> Loop:
-    culprit = f'loop {name!r}'
-    content = _mapping(culprit, value)
-    _refuse_unknown(culprit, content, ('frames', 'position', 'rotation'))
-    frames = _names(f'{culprit} frames', content.get('frames'))
+def _loop(name: str, section: Section) -> Loop:
+    frames = section.take('frames', _names)
     if len(frames) != 2:
-        raise MechanismError(culprit, f'has {len(frames)} frames', 'give the two that meet')
-    position = _axes(f'{culprit} position', content.get('position', AXES))
-    rotation = _axes(f'{culprit} rotation', content.get('rotation', ''))
+        raise ConfigurationError(
+            section.place, f'has {len(frames)} frames', 'give the two that meet'
+        )
+    position = section.take('position', _axes, AXES)
+    rotation = section.take('rotation', _axes, '')
     if not position + rotation:
-        raise MechanismError(culprit, 'has no equation', 'give position or rotation axes')
+        raise ConfigurationError(
+            section.place, 'has no equation', 'give position or rotation axes'
+        )
     return Loop(name, frames[0], frames[1], position, rotation)
 
 
-def _axes(culprit: str, value: Any) -> str:
-    text = '' if value is None or value == 'none' else value
+def _axes(place: str, value: Any) -> str:
+    text = '' if value == 'none' else value
     if not isinstance(text, str) or sorted(set(text)) != sorted(text) or set(text) - set(AXES):
-        raise MechanismError(culprit, f'{value!r} is no choice of axes', "give a part of 'xyz'")
+        raise ConfigurationError(
+            place, f'{shown(value)} is no choice of axes', "give a part of 'xyz'"
+        )
     return ''.join(sorted(text))
 
 
-def _actuator(name: str, value: Any) -> Actuator:
-    culprit = f'actuator {name!r}'
-    content = _mapping(culprit, value)
-    _refuse_unknown(culprit, content, ('rate', 'effort_limit'))
-    limit = content.get('effort_limit')
-    return Actuator(
-        name,
-        _rate(culprit, content.get('rate')),
-        None if limit is None else _positive(f'{culprit} effort_limit', limit),
+def _actuator(name: str, section: Section) -> Actuator:
+    rate = section.maybe('rate', _rates) or {}
+    if not any(rate.values()):
+        raise ConfigurationError(section.place, 'drives nothing', 'give rate: {joint: factor}')
+    return Actuator(name, rate, section.maybe('effort_limit', read.positive))
+
+
+def _linear(name: str, section: Section) -> tuple[str, LinearRate]:
+    return name, LinearRate(
+        section.maybe('rate', _rates) or {}, section.maybe('offset', _exact) or 0
     )
 
 
-def _linear(culprit: str, value: Any) -> LinearRate:
-    content = _mapping(culprit, value)
-    _refuse_unknown(culprit, content, ('rate', 'offset'))
-    offset = _numbers(culprit, {'offset': content.get('offset', 0)})['offset']
-    return LinearRate(_numbers(culprit, content.get('rate')), offset)
+def _mapping(place: str, value: Any) -> dict[str, Any]:
+    Section(place, value)  # refuses what is no mapping
+    return dict(value)
 
 
-def _rate(culprit: str, value: Any) -> dict[str, float]:
-    rate = _numbers(f'{culprit} rate', value)
-    if not any(rate.values()):
-        raise MechanismError(culprit, 'drives nothing', 'give rate: {joint: factor}')
-    return rate
+def _names(place: str, value: Any) -> tuple[str, ...]:
+    found = read.names(place, value)
+    for name in found:
+        if found.count(name) > 1:
+            raise ConfigurationError(place, f'{name!r} is named twice', 'name it once')
+    return tuple(found)
 
 
-def _mapping(culprit: str, value: Any) -> dict[str, Any]:
-    if value is None:
-        return {}
-    if not isinstance(value, dict):
-        raise MechanismError(culprit, f'is {value!r}', 'it must be a mapping, name: value')
-    return value
+def _rates(place: str, value: Any) -> dict[str, float]:
+    return {name: _exact(f'{place} {name!r}', x) for name, x in _mapping(place, value).items()}
 
 
-def _names(culprit: str, value: Any) -> tuple[str, ...]:
-    if not isinstance(value, list) or not all(isinstance(name, str) for name in value):
-        raise MechanismError(culprit, f'is {value!r}', 'it must be a list of names')
-    for name in value:
-        if value.count(name) > 1:
-            raise MechanismError(culprit, f'{name!r} is named twice', 'name it once')
-    return tuple(value)
-
-
-def _numbers(culprit: str, value: Any) -> dict[str, float]:
-    content = _mapping(culprit, value)
-    for name, number in content.items():
-        real = isinstance(number, (int, float)) and not isinstance(number, bool)
-        if not real or not math.isfinite(number):
-            raise MechanismError(
-                f'{culprit} {name!r}', f'{number!r} is not a finite number', 'give one number'
-            )
-    return content
-
-
-def _positive(culprit: str, value: Any) -> float:
-    number = _numbers(culprit, {'value': value})['value']
-    if not number > 0.0:
-        raise MechanismError(culprit, f'is {number:g}', 'it must be positive')
-    return float(number)
-
-
-def _refuse_unknown(culprit: str, content: Mapping[str, Any], known: tuple[str, ...]) -> None:
-    for key in content:
-        if key not in known:
-            raise MechanismError(
-                culprit, f'unknown key {key!r}', f'known keys: {", ".join(known)}'
-            )
+def _exact(place: str, value: Any) -> float:
+    """Return a finite number; one that is written as an integer stays one."""
+    found = read.number(place, value)
+    return value if isinstance(value, int) else found

@@ -7,8 +7,11 @@ computes it, the result is the same.
 
 from __future__ import annotations
 
+import contextlib
 import multiprocessing
 import os
+import signal
+import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
@@ -94,20 +97,59 @@ def _in_processes(
     count: int,
 ) -> Iterator[tuple[int, Result]]:
     """Yield results from pools; what a dying worker takes along is tried again, each alone."""
-    context = multiprocessing.get_context('spawn')
     waiting = deque(range(len(items)))
     while waiting:
         lost: list[int] = []
-        with ProcessPoolExecutor(count, mp_context=context) as pool:
+        with _pool(count) as pool:
             yield from _until_one_dies(pool, work, items, waiting, lost, count)
         for place in sorted(lost):
-            with ProcessPoolExecutor(1, mp_context=context) as pool:
+            with _pool(1) as pool:
                 try:
-                    result = pool.submit(work, items[place]).result()
+                    result = _submitted(pool, work, items[place]).result()
                 except BrokenProcessPool:
                     reason = 'its process was killed, perhaps for want of memory'
                     result = failed(items[place], reason)
             yield place, result
+
+
+@contextlib.contextmanager
+def _pool(count: int) -> Iterator[ProcessPoolExecutor]:
+    """Yield a pool whose processes end at once if the work is given up."""
+    context = multiprocessing.get_context('spawn')
+    others = set(multiprocessing.active_children())
+    with ProcessPoolExecutor(count, mp_context=context, initializer=_end_with_parent) as pool:
+        try:
+            yield pool
+        except BaseException:
+            for process in set(multiprocessing.active_children()) - others:
+                process.terminate()
+            raise
+
+
+def _end_with_parent() -> None:
+    """Let a worker end when its parent does, however that ends."""
+    parent = multiprocessing.parent_process()
+
+    def follow() -> None:
+        if parent is not None:
+            parent.join()
+            os._exit(1)
+
+    threading.Thread(target=follow, daemon=True).start()
+
+
+def _submitted(
+    pool: ProcessPoolExecutor, work: Callable[[Any], Result], item: Any
+) -> Future[Result]:
+    """Return the future of work in a pool; an interrupt is for the parent alone to answer.
+
+    A process that begins meanwhile inherits the mask of signals.
+    """
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        return pool.submit(work, item)
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _until_one_dies(
@@ -128,7 +170,7 @@ def _until_one_dies(
         while waiting and not lost and len(begun) < count:
             place = waiting.popleft()
             try:
-                begun[pool.submit(work, items[place])] = place
+                begun[_submitted(pool, work, items[place])] = place
             except BrokenProcessPool:
                 lost.append(place)
         for future in wait(begun, return_when=FIRST_COMPLETED).done:

@@ -45,7 +45,7 @@ def run_lockstep(
         TrajectoryError: The trajectory leaves the limits of the law's robot.
     """
     tree = law.tree
-    kernels = compile_kernel(tree, outputs=('gravity_forces',))
+    kernels = compile_kernel(tree, outputs=('inverse_dynamics', 'gravity_forces'))
     loop = ControlLoop(tree, kernels, law, LoopSettings(period=plant.period))
     start = Reference(tree.n)
     trajectory.sample(0.0, start)

@@ -8,12 +8,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import yaml
-
-from robot_dynamics_ros.description.shipped import shipped_robot
+from robot_dynamics_ros.description.shipped import robot_file
 from robot_dynamics_ros.errors import ModelError, RecordingError
 from robot_dynamics_ros.model import load_robot
 from robot_dynamics_ros.model.robot_tree import STANDARD_GRAVITY, RobotTree
+from robot_dynamics_ros.recordings.bag.files import yaml_mapping
 from robot_dynamics_ros.recordings.bag.reader import BagReader
 from robot_dynamics_ros.recordings.bag_layout import described_joints, make_layout
 from robot_dynamics_ros.recordings.recording import NANO, Recording
@@ -203,7 +202,7 @@ class RobotChoice:
     """Which robot explains a recording.
 
     Attributes:
-        robot: Name of a shipped one; empty: see the next.
+        robot: Name of a shipped one, or another word that names a robot; empty: see the next.
         description: URDF or xacro file; empty: the description in the bag.
         gravity: m/s^2 in the base frame; None: of the controller's parameters, else the standard.
         effort_limit: Where the description gives none, N m or N; None: not judged there.
@@ -233,7 +232,7 @@ class RobotChoice:
         """
         source: Any = self.description or reader.description
         if self.robot:
-            source = shipped_robot(self.robot)
+            source = robot_file(self.robot)
         if not source:
             raise RecordingError(
                 f'bag {str(reader.bag.path)!r}',
@@ -253,11 +252,7 @@ class RobotChoice:
 
 def recorded_parameters(text: str) -> dict[str, Any]:
     """Return the controller's parameters by name from their YAML; empty if there are none."""
-    try:
-        found = yaml.safe_load(text) if text else None
-    except (yaml.YAMLError, ValueError, TypeError, RecursionError):  # any text may stand there
-        return {}
-    return found if isinstance(found, dict) else {}
+    return yaml_mapping(text) if text else {}
 
 
 def recorded_joints(parameters: Mapping[str, Any]) -> tuple[str, ...]:

@@ -33,8 +33,10 @@ DECLARED = {
 }
 _PAGE_LEAD = """# Parameters
 
-Made by `python -m robot_dynamics_ros.ros.executables` from the declarations in the code; a test
-holds that it is up to date. `ros2 param describe NODE NAME` shows the same of a running node.
+Of every node, as the code declares them. Set them in a YAML file (`params_file:=` of the launch
+files, `--params` of the commands) or one by one (`-p name:=value`). The command
+`ros2 param describe NODE NAME` shows the same of a running node. A value that is refused changes
+nothing, and the reason is said.
 """
 
 
@@ -52,7 +54,7 @@ def declared_parameters(executable: str) -> tuple[Parameter, ...]:
 
 
 def parameter_page() -> str:
-    """Return ``docs/parameters.md``: the parameters of every node, and who declares them."""
+    """Return a page of the documentation, as Markdown: the parameters of every node."""
     parts = [_PAGE_LEAD]
     for executable in DECLARED:
         parts += [f'## {executable}\n', table(declared_parameters(executable))]
@@ -82,7 +84,3 @@ def __getattr__(name: str) -> Callable[[], None]:
 
 def _exit_with(executable: str) -> None:
     sys.exit(run_executable(executable))
-
-
-if __name__ == '__main__':
-    print(parameter_page(), end='')

@@ -10,6 +10,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import pairwise
 from typing import Any
 
 import rclpy
@@ -21,7 +22,8 @@ from rclpy.qos import ReliabilityPolicy
 from rclpy.signals import SignalHandlerOptions
 from rclpy.task import Future
 
-from robot_dynamics_ros.errors import RobotDynamicsError
+from robot_dynamics_ros.errors import ConfigurationError, RobotDynamicsError
+from robot_dynamics_ros.yaml_reader import file_text
 
 #: Exit codes of :func:`run` besides 0.
 EXIT_FAILED, EXIT_REFUSED = 1, 2
@@ -66,9 +68,9 @@ def run(
     """
     stop = Future()
     with _completed_by_signals(stop):
-        rclpy.init(args=args, signal_handler_options=SignalHandlerOptions.NO)
         try:
             try:
+                _initialize(sys.argv if args is None else args)
                 node = make_node()
             except RobotDynamicsError as error:
                 _report(error)
@@ -79,6 +81,22 @@ def run(
             return EXIT_FAILED
         finally:
             rclpy.try_shutdown()
+
+
+def _initialize(args: Sequence[str]) -> None:
+    """Initialize ROS.
+
+    Raises:
+        ConfigurationError: A parameter file or another ROS argument cannot be read.
+    """
+    for option, file in pairwise(args):
+        if option == '--params-file':
+            file_text(file, 'parameter file')
+    try:
+        rclpy.init(args=list(args), signal_handler_options=SignalHandlerOptions.NO)
+    except RuntimeError as error:  # rclpy has no public name for its errors of arguments
+        problem = str(error).partition(', at /')[0].strip()
+        raise ConfigurationError('ROS arguments', problem, 'correct them') from error
 
 
 def spare_what_stays() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from bags import MS, SECOND, STATES, command, state, text, write
+from bags import MS, REFERENCE, SECOND, STATES, command, state, text, write
 from oracles import PinocchioOracle
 from recorded_arm import GRAVITY, NAMES, RecordedArm, arm_xml
 
@@ -43,6 +43,7 @@ def said(result) -> str:
 # Recordings of Gazebo ---------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('formulation', FORMULATIONS)
 def test_every_formulation_explains_gazebo_at_its_own_gravity(formulation):
     needs(NOMINAL)
@@ -126,6 +127,63 @@ def test_an_opposite_sign_and_a_wrong_unit_are_named(tmp_path):
     assert 'the effort of lift is 0.1 times what its motion needs' in said(
         analyzed(arm.bag(tmp_path / 'second'))
     )
+
+
+CAUSES = {
+    'a constant': (
+        lambda: RecordedArm(1200),
+        np.array([0.0, 0.7, 0.0]),
+        '100 % of the residual of elbow is a constant of 0.7 N m',
+    ),
+    'currents': (
+        lambda: RecordedArm(1200, factor=np.array([0.1, 0.2, 0.15])),
+        0.0,
+        'the effort of shoulder is 0.1 times what its motion needs',
+    ),
+    'rotors': (
+        lambda: RecordedArm(1200, armature=np.array([0.0, 0.3, 0.0])),
+        0.0,
+        'is inertia that the model lacks: about 0.3 kg m²',
+    ),
+    'friction and a constant': (
+        lambda: RecordedArm(1200, viscous=np.array([0.0, 2.0, 0.0])),
+        np.array([0.0, 0.7, 0.0]),
+        'of the residual of elbow is friction that the model lacks',
+    ),
+}
+
+
+@pytest.mark.parametrize('kind', CAUSES)
+def test_the_cause_that_explains_best_is_named_and_no_other(kind, tmp_path):
+    make, constant, sentence = CAUSES[kind]
+    arm = make()
+    arm.tau = arm.tau + constant
+    result = analyzed(arm.bag(tmp_path / 'bag'))
+    assert sentence in said(result)
+    others = {text for _, _, text in CAUSES.values()} - {sentence}
+    assert not any(other in said(result) for other in others)
+    assert 'gravity' not in said(result)
+
+
+def test_a_load_is_named_with_its_mass(tmp_path):
+    arm = RecordedArm(1200, xml=arm_xml().replace('value="1.2"', 'value="1.7"'))
+    arm.xml = arm_xml()
+    assert 'the arm moves as if it carried 0.5 kg more' in said(analyzed(arm.bag(tmp_path / 'b')))
+
+
+def test_five_states_name_no_cause(tmp_path):
+    result = analyzed(RecordedArm(5, factor=np.array([1.0, -1.0, 1.0])).bag(tmp_path / 'bag'))
+    assert 'opposite sign' not in said(result)
+
+
+def test_what_no_cause_explains_is_unknown(tmp_path):
+    arm = RecordedArm(1200)
+    arm.tau = arm.tau + 0.3 * np.sin(40.0 * arm.stamps * 1e-9)[:, np.newaxis]
+    result = analyzed(arm.bag(tmp_path / 'bag'))
+    assert 'the model misses' in said(result)
+    assert 'of the residual' not in said(result)
+    assert 'times what its motion needs' not in said(result)
+    assert 'gravity' not in said(result)
 
 
 def test_missing_friction_is_named_with_its_size(tmp_path):
@@ -217,6 +275,7 @@ def test_noise_is_filtered_without_delay_and_the_cutoff_is_told(measured, rng, t
     assert max(result.figures['effort']['residual_share']) < 0.02
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('noise', [0.0, 1e-3])
 def test_the_figures_do_not_depend_on_the_chunks(noise, rng, tmp_path):
     bag = smooth_arm(tmp_path / 'bag', rng, noise, measured=False)
@@ -319,6 +378,23 @@ def test_the_tool_error_is_the_distance_between_the_points_of_pinocchio(tmp_path
     assert tracking['rms_error'] == pytest.approx([1e-3, 2e-3, 5e-4], rel=1e-9)
 
 
+@pytest.mark.parametrize('share', [0.8, 0.6, 0.4])
+def test_references_of_a_slow_controller_are_those_of_the_states_it_answered(share, rng, tmp_path):
+    arm, messages, answered = RecordedArm(2000), [], 0
+    for k, stamp in enumerate(arm.stamps.tolist()):
+        messages.append(state(stamp, NAMES, arm.q[k], arm.v[k]))
+        if rng.random() < share:
+            answered += 1
+            messages.append(command(stamp, arm.tau[k]))
+            reference = state(stamp, NAMES, arm.reference[k], arm.v[k], topic=REFERENCE)
+            messages.append(reference)
+    bag = write(tmp_path / 'bag', [text(0, arm.xml), *messages])
+    tracking = analyzed(bag).figures['tracking']
+    assert tracking['states'] == answered
+    assert tracking['rms_error'] == pytest.approx([1e-3, 2e-3, 5e-4], rel=1e-9)
+    assert tracking['peak_error'] == pytest.approx([1e-3, 2e-3, 5e-4], rel=1e-9)
+
+
 PROGRAM = """
 name: plane
 constraints:
@@ -359,6 +435,24 @@ def test_a_constant_is_drawn_with_zero_beside_it():
     assert low < -0.02 < 0.0 < high
     assert figure.layout.yaxis2.range is None
     assert figure.layout.yaxis3.range is None
+
+
+def test_axes_begin_with_zero_and_limits_flatten_no_curve():
+    time = 1.6e9 + np.linspace(0.0, 2.0, 50)
+    values = np.column_stack([np.sin(time), 9.0 * np.sin(time)])
+    lines = [PlotLine(values, 'effort', '#000000')]
+    figure = panels(time, ['low [N m]', 'high [N m]'], lines, limits=[10.0, 10.0])
+    assert all(min(trace.x) == 0.0 for trace in figure.data)
+    assert figure.layout.xaxis.title.text.startswith('time since 1600000000')
+    drawn = [np.abs(trace.y).max() for trace in figure.data if trace.yaxis == 'y']
+    assert max(drawn) <= 1.0, 'a limit ten times as high would flatten the curve'
+    assert 10.0 in [np.abs(trace.y).max() for trace in figure.data if trace.yaxis == 'y2']
+    shares = [note.text for note in figure.layout.annotations if '%' in note.text]
+    assert len(shares) == 2
+    assert all('of ±10' in text for text in shares)
+    used = [shape.x1 for shape in figure.layout.shapes]
+    assert used[0] == used[2] == 1.0
+    assert used[1] == pytest.approx(np.abs(values[:, 0]).max() / 10.0)
 
 
 def _program(folder: Path) -> str:

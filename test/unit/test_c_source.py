@@ -11,6 +11,7 @@ from functools import cache
 
 import numpy as np
 import pytest
+from generated_c import SANITIZED, WARNINGS, call, largest_term, library, run
 from samples import sample, world_files
 
 from robot_dynamics_ros.__main__ import main
@@ -30,8 +31,6 @@ COMPILERS = [
     for name in ('gcc', 'clang')
 ]
 needs_gcc = COMPILERS[0].marks[0]
-WARNINGS = ['-Wall', '-Wextra', '-Wpedantic', '-Wconversion', '-Wshadow']
-SANITIZED = ['-O2', *WARNINGS, '-fsanitize=undefined,address']
 
 CORE = ('inverse_dynamics', 'mass_matrix', 'bias_forces', 'gravity_forces')
 ALL = tuple(OUTPUTS)
@@ -81,30 +80,6 @@ def files(name):
     return c_source(robot(name), outputs, frames=frames, formulation=formulation(name), name='arm')
 
 
-def run(*command, cwd):
-    """Run a command that must succeed; return what it says, on both streams."""
-    done = subprocess.run(command, cwd=cwd, capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
-    return done.stdout + done.stderr
-
-
-def library(texts, folder):
-    """Return the functions of generated C, loaded."""
-    write(texts, folder)
-    (source,) = folder.glob('*[!t].c')
-    command = ['-O2', '-std=c99', '-shared', '-fPIC', '-o', 'arm.so', source.name, '-lm']
-    run('gcc', *command, cwd=folder)
-    return ctypes.CDLL(str(folder / 'arm.so'))
-
-
-def call(library, function, inputs):
-    """Return the results of a C function for arrays of floats."""
-    results = [np.full(shape, 7.0) for _, shape, _ in function.code.results]
-    pointers = [ctypes.c_void_p(x.ctypes.data) for x in (*inputs, *results)]
-    getattr(library, f'arm_{function.code.name}')(*pointers)
-    return results
-
-
 @pytest.mark.parametrize('compiler', COMPILERS)
 @pytest.mark.parametrize('name', ROBOTS)
 def test_strict_compilers_and_sanitizers_are_silent_and_the_self_test_passes(
@@ -122,30 +97,6 @@ def test_strict_compilers_and_sanitizers_are_silent_and_the_self_test_passes(
 def functions_of(name):
     outputs, frame = ROBOTS[name]
     return outputs, (frame,) if frame else (), formulation(name)
-
-
-def terms(code, inputs):
-    """Return the largest intermediate value of straight-line code, inputs apart."""
-    values, largest = {}, 0.0
-    for scalar in code.scalars:
-        if scalar.operation == 'input':
-            name, index = scalar.operands
-            values[scalar] = inputs[name][index]
-            continue
-        a, *b = (values.get(x, x) for x in scalar.operands)
-        values[scalar] = {
-            'constant': lambda a: a,
-            'neg': lambda a: -a,
-            'add': lambda a, b: a + b,
-            'sub': lambda a, b: a - b,
-            'mul': lambda a, b: a * b,
-            'div': lambda a, b: a / b,
-            'cos': math.cos,
-            'sin': math.sin,
-            'sqrt': math.sqrt,
-        }[scalar.operation](a, *b)
-        largest = max(largest, abs(values[scalar]))
-    return largest
 
 
 @needs_gcc
@@ -166,7 +117,7 @@ def test_c_equals_the_compiled_kernel(name, tmp_path, rng):
             expected = [np.full(shape, 9.0) for _, shape, _ in function.code.results]
             getattr(kernels, output)(*inputs, *expected)
             named = dict(zip(function.code.inputs, inputs, strict=True))
-            allowed = 4 * math.ulp(terms(function.code, named))
+            allowed = 4 * math.ulp(largest_term(function.code, named))
             for found, wanted in zip(call(lib, function, inputs), expected, strict=True):
                 assert np.max(np.abs(found - wanted)) <= allowed, (output, scale)
 

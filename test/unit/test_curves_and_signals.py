@@ -12,7 +12,7 @@ from robot_dynamics_ros.constraints.reading import moving_frame, signal
 from robot_dynamics_ros.constraints.signals import Constant, Followed, Timed
 from robot_dynamics_ros.constraints.splines import Spline, Waypoints
 from robot_dynamics_ros.constraints.timing import Clock, Timing, quintic_offset
-from robot_dynamics_ros.errors import ParameterError, ProgramError, ShapeError
+from robot_dynamics_ros.errors import DescriptionError, ParameterError, ShapeError
 
 POINTS = [[0.0, 0.0, 0.0], [0.3, 0.1, 0.0], [0.4, 0.4, 0.2], [0.1, 0.5, 0.1]]
 
@@ -170,16 +170,16 @@ def test_wrong_sizes_are_refused_by_name():
     ],
 )
 def test_a_signal_that_is_written_wrongly_is_refused_by_place(given, message):
-    with pytest.raises(ProgramError, match=message):
+    with pytest.raises(DescriptionError, match=message):
         signal('target', given)
 
 
 def test_a_frame_that_is_written_wrongly_is_refused_by_place():
-    with pytest.raises(ProgramError, match='plane: has rpy and z; give one'):
+    with pytest.raises(DescriptionError, match='plane: has rpy and z; give one'):
         moving_frame('plane', {'rpy': [0, 0, 1], 'z': [0, 0, 1]})
-    with pytest.raises(ProgramError, match='plane: origin has 2 components'):
+    with pytest.raises(DescriptionError, match='plane: origin has 2 components'):
         moving_frame('plane', {'origin': [0, 1]})
-    with pytest.raises(ProgramError, match="turn: 'angle' is missing"):
+    with pytest.raises(DescriptionError, match="turn: 'angle' is missing"):
         moving_frame('plane', {'turn': {'axis': [0, 0, 1]}})
-    with pytest.raises(ProgramError, match=r'z is \[0.0, 0.0, 0.0\]; must be a direction'):
+    with pytest.raises(DescriptionError, match=r'z is \[0.0, 0.0, 0.0\]; must be a direction'):
         moving_frame('plane', {'z': [0, 0, 0]})

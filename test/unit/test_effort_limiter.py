@@ -113,19 +113,27 @@ def test_bad_settings_are_refused_by_name(arguments, name):
     assert caught.value.name == name
 
 
-def test_the_ramp_leads_from_the_initial_effort_to_the_law():
-    ramp = ActivationRamp(2, 0.5)
-    ramp.start(10.0, np.array([4.0, np.nan]))
+def test_the_ramp_leads_from_nothing_of_the_law_to_all_of_it():
+    ramp = ActivationRamp(0.5)
+    ramp.start(10.0)
     for t, share in ((9.0, 0.0), (10.0, 0.0), (10.25, 0.5), (10.5, 1.0), (99.0, 1.0)):
-        effort = np.array([8.0, -2.0])
-        assert ramp.blend(t, effort) == share
-        np.testing.assert_allclose(effort, [4.0 + share * 4.0, -2.0 * share])
+        assert ramp.share(t) == share
+
+
+def test_a_change_of_its_duration_within_the_ramp_goes_on_from_its_share():
+    for duration in (0.1, 5.0):
+        ramp = ActivationRamp(1.0)
+        ramp.start(10.0)
+        before = ramp.share(10.3)
+        ramp.change(10.3, duration)
+        assert ramp.share(10.3) == pytest.approx(before, rel=1e-12)
+        assert ramp.share(10.3 + 0.7 * duration) == 1.0
 
 
 def test_the_ramp_is_smooth():
     """The formula s = 3x^2 - 2x^3 has no slope at either end."""
-    ramp = ActivationRamp(1, 0.5)
-    ramp.start(0.0, np.zeros(1))
+    ramp = ActivationRamp(0.5)
+    ramp.start(0.0)
     h = 1e-6
     for t in (0.0, 0.5):
         slope = (ramp.share(t + h) - ramp.share(t - h)) / (2 * h)
@@ -134,9 +142,7 @@ def test_the_ramp_is_smooth():
 
 
 def test_a_ramp_that_was_never_started_or_has_no_duration_changes_nothing():
-    for ramp in (ActivationRamp(1, 0.5), ActivationRamp(1, 0.0)):
-        effort = np.array([3.0])
-        assert ramp.blend(0.0, effort) == 1.0
-        assert effort[0] == 3.0
+    for ramp in (ActivationRamp(0.5), ActivationRamp(0.0)):
+        assert ramp.share(0.0) == 1.0
     with pytest.raises(ParameterError, match='activation_ramp_s'):
-        ActivationRamp(1, -1.0)
+        ActivationRamp(-1.0)

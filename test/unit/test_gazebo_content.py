@@ -6,7 +6,6 @@ Read as text: neither ROS nor Gazebo is needed.
 
 from __future__ import annotations
 
-import ast
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -15,6 +14,7 @@ import pinocchio
 import pytest
 import yaml
 
+from robot_dynamics_ros.control.setup import PARAMETERS
 from robot_dynamics_ros.description.urdf import read_description
 from robot_dynamics_ros.errors import ConfigurationError, DescriptionError
 from robot_dynamics_ros.model import load_robot
@@ -57,14 +57,8 @@ def numbers(element: ElementTree.Element | None) -> list[float]:
 
 
 def controller_gravity() -> list[float]:
-    """Return the default of the controller's parameter gravity, from its source."""
-    path = PROJECT / 'robot_dynamics_ros' / 'ros' / 'controller' / 'parameters.py'
-    for node in ast.walk(ast.parse(path.read_text(encoding='utf-8'))):
-        if isinstance(node, ast.Call) and ast.unparse(node.func) == 'P':
-            name, default = node.args[:2]
-            if ast.literal_eval(name) == 'gravity':
-                return ast.literal_eval(default)
-    raise AssertionError('the controller has no parameter gravity')
+    """Return the default of the controller's parameter gravity."""
+    return next(one.default for one in PARAMETERS if one.name == 'gravity')
 
 
 # Worlds ------------------------------------------------------------------------------------------

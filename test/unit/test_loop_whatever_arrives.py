@@ -102,7 +102,7 @@ class Storm:
 
     def change_law(self) -> None:
         law = self.built.make_law(self.parameters())
-        self.loop.change_law(law, blend=self.pick(True, False))
+        self.loop.change_law(law)
 
     def carry(self) -> None:
         mass, size = self.spoiled([self.rng.uniform(0.0, 5.0), 0.01], 0.1)

@@ -441,20 +441,20 @@ PIN = 'loops: {pin: {frames: [arm_pin, rod_pin], position: xy}}\n'
 U = 'coordinates: [lower_arm_joint, crank_joint]\n'
 
 REFUSED = {
-    'no file': ('nowhere.yaml', "mechanism file 'nowhere.yaml': no such file"),
-    'syntax': ('loops: [\n', 'malformed YAML'),
-    'no mapping': ('- a\n- b\n', 'mechanism file: is .* it must be a mapping'),
-    'unknown key': (PIN + U + 'loop: {}\n', "unknown key 'loop'; known keys: loops, coordinates"),
-    'key twice': (PIN + U + U, "key 'coordinates': is given twice"),
-    'key no text': (PIN + U + '1: 2\n', 'key 1: is not a name'),
-    'no coordinates': (PIN, "has no 'coordinates'"),
+    'no file': ('nowhere.yaml', "mechanism file 'nowhere.yaml': is no file"),
+    'syntax': ('loops: [\n', 'mechanism file, line 2: is no YAML'),
+    'no mapping': ('- a\n- b\n', 'mechanism file: is .* give a mapping'),
+    'unknown key': (PIN + U + 'loop: {}\n', "line 3.: unknown key 'loop'; known: .*coordinates"),
+    'key twice': (PIN + U + U, "line 3: key 'coordinates' is given twice"),
+    'key no text': (PIN + U + '1: 2\n', 'line 3: key 1 is not a name'),
+    'no coordinates': (PIN, "'coordinates' is missing"),
     'coordinates no list': (
         PIN + 'coordinates: crank_joint\n',
-        'coordinates: is .* list of names',
+        'coordinates .line 2.: is .* list of names',
     ),
     'coordinate twice': (
         PIN + 'coordinates: [crank_joint, crank_joint]\n',
-        "coordinates: 'crank_joint' is named twice",
+        "coordinates .line 2.: 'crank_joint' is named twice",
     ),
     'unknown joint': (
         PIN + 'coordinates: [lower_arm_joint, elbow]\n',
@@ -462,7 +462,7 @@ REFUSED = {
     ),
     'unknown loop key': (
         'loops: {pin: {frames: [arm_pin, rod_pin], axes: xy}}\n' + U,
-        "loop 'pin': unknown key 'axes'; known keys: frames, position, rotation",
+        "loop 'pin' .line 1.: unknown key 'axes'; known: frames, position, rotation",
     ),
     'unknown frame': (
         'loops: {pin: {frames: [arm_pin, rod_tip]}}\n' + U,
@@ -482,7 +482,7 @@ REFUSED = {
     ),
     'wrong axes': (
         'loops: {pin: {frames: [arm_pin, rod_pin], position: xx}}\n' + U,
-        "loop 'pin' position: 'xx' is no choice of axes",
+        "loop 'pin', position .line 1.: 'xx' is no choice of axes",
     ),
     'too few equations': (
         'loops: {pin: {frames: [arm_pin, rod_pin], position: x}}\n' + U,
@@ -526,7 +526,7 @@ REFUSED = {
     ),
     'unknown actuator key': (
         PIN + U + 'actuators: {a: {drives: crank_joint}}\n',
-        "actuator 'a': unknown key 'drives'; known keys: rate, effort_limit",
+        "actuator 'a': drives nothing; give rate",
     ),
     'actuators that fight': (
         PIN + U + 'actuators: {a: {rate: {crank_joint: 1}}, b: {rate: {crank_joint: 2}}}\n',
@@ -539,19 +539,19 @@ REFUSED = {
     ),
     'negative limit': (
         PIN + U + 'actuators: {a: {rate: {crank_joint: 1}, effort_limit: -3}}\n',
-        "actuator 'a' effort_limit: is -3",
+        "actuator 'a', effort_limit .line 3.: is -3",
     ),
     'rate no number': (
         PIN + U + 'actuators: {a: {rate: {crank_joint: fast}}}\n',
-        "actuator 'a' rate 'crank_joint': 'fast' is not a finite number",
+        "actuator 'a', rate .line 3. 'crank_joint': is 'fast'; give a finite",
     ),
     'rate true': (
         PIN + U + 'actuators: {a: {rate: {crank_joint: true}}}\n',
-        'True is not a finite number',
+        'is True; give a finite number',
     ),
     'unknown assembly key': (
         PIN + U + 'assembly: {start: {}}\n',
-        "assembly: unknown key 'start'; known keys: at, guess",
+        "assembly: unknown key 'start'; known: at, guess",
     ),
     'guess of a coordinate': (
         PIN + U + 'assembly: {guess: {crank_joint: 0}}\n',
@@ -559,7 +559,7 @@ REFUSED = {
     ),
     'guess infinite': (
         PIN + U + 'assembly: {guess: {rod_joint: .inf}}\n',
-        "assembly guess 'rod_joint': inf is not a finite number",
+        "assembly, guess 'rod_joint': is inf; give a finite number",
     ),
     'guess far away': (
         PIN + U + 'assembly: {guess: {rod_joint: 1.2, upper_arm_joint: 1}}\n',
@@ -583,7 +583,7 @@ REFUSED = {
         PIN + U + 'closed_form: {rod_joint: {rate: {upper_arm_joint: -1}}}\n',
         "closed_form 'rod_joint': 'upper_arm_joint' is no coordinate",
     ),
-    'threshold zero': (PIN + U + 'singular_below: 0\n', 'singular_below: is 0; it must be'),
+    'threshold zero': (PIN + U + 'singular_below: 0\n', 'singular_below .line 3.: is 0; must be'),
 }
 
 

@@ -113,12 +113,27 @@ def test_one_version_is_told_everywhere(metadata):
     assert latest[1] == version
 
 
-def test_what_is_locked_for_the_demo_is_locked_the_same_for_the_tests():
-    def locked(name: str) -> set[str]:
-        return set(re.findall(r'^[\w-]+==\S+', (PROJECT / name).read_text(), re.MULTILINE))
+def locked(name: str) -> dict[str, str]:
+    """Return the versions that a lock file names."""
+    text = (PROJECT / name).read_text(encoding='utf-8')
+    return dict(re.findall(r'^([\w-]+)==(\S+)', text, re.MULTILINE))
 
-    assert len(locked('requirements.txt')) > 10
-    assert locked('requirements.txt') < locked('requirements-dev.txt')
+
+def test_what_is_locked_for_the_demo_is_locked_the_same_for_the_tests():
+    assert locked('requirements.txt').items() <= locked('requirements-dev.txt').items()
+
+
+def test_every_dependency_is_locked(metadata):
+    extras = ['', *metadata.get_all('Provides-Extra')]
+    assert (
+        set().union(*(required(metadata, e) for e in extras))
+        <= locked('requirements-dev.txt').keys()
+    )
+    of_the_demo = ('', 'kernels', 'ros', 'sim', 'recordings')
+    assert (
+        set().union(*(required(metadata, e) for e in of_the_demo))
+        <= locked('requirements.txt').keys()
+    )
 
 
 @pytest.mark.slow

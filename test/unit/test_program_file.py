@@ -127,7 +127,7 @@ def test_what_is_no_program_is_refused(tree, tmp_path):
     with pytest.raises(ProgramError, match=r"is \['a'\]; give a mapping"):
         load_program('- a\n', tree)
     for nothing in (None, 5, b'name: x'):
-        with pytest.raises(ProgramError, match='give a mapping, YAML text or a path'):
+        with pytest.raises(ProgramError, match='give YAML text or a path'):
             load_program(nothing, tree)
     with pytest.raises(ProgramError, match='is nested too deeply'):
         load_program('constraints: ' + '[' * 5000 + ']' * 5000 + '\n', tree)
@@ -135,7 +135,7 @@ def test_what_is_no_program_is_refused(tree, tmp_path):
 
 def test_a_key_given_twice_is_refused(tree):
     text = yaml.safe_dump(GOOD)
-    with pytest.raises(ProgramError, match="key 'name' is given twice in .* line"):
+    with pytest.raises(ProgramError, match="key 'name' is given twice; keep one"):
         load_program(text + 'name: again\n', tree)
     with pytest.raises(ProgramError, match="key 'axes' is given twice"):
         load_program(text.replace('axes: xz', 'axes: xz\n  axes: xy'), tree)
@@ -144,8 +144,8 @@ def test_a_key_given_twice_is_refused(tree):
 def test_a_long_value_is_cut_short_in_the_refusal(tree):
     lines = ['a0: &a0 [1, 1, 1, 1, 1, 1, 1, 1]']
     lines += [f'a{i}: &a{i} [{", ".join(8 * [f"*a{i - 1}"])}]' for i in range(1, 12)]
-    with pytest.raises(ProgramError, match='give a mapping') as refusal:  # 8^12 ones, written out
-        load_program('\n'.join([*lines, 'constraints: *a11', '']), tree)
+    with pytest.raises(ProgramError, match='has too many values') as refusal:
+        load_program('\n'.join([*lines, 'constraints: *a11', '']), tree)  # 8^12 ones
     assert len(str(refusal.value)) < 10_000
 
 

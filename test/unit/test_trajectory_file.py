@@ -95,8 +95,8 @@ def test_joints_are_matched_by_name(tmp_path):
 @pytest.mark.parametrize(
     ('text', 'message'),
     [
-        ('joint_names: [shoulder', 'cannot be read'),
-        ('hello', 'is no JointTrajectory'),
+        ('joint_names: [shoulder', 'line 2: is no YAML'),
+        ('hello', "is 'hello'; give a mapping"),
         ('joint_names: [shoulder]\npoints: []', 'moves shoulder'),
         ('joint_names: [shoulder, elbow]\npoints: [{positions: [1.0, 2.0]}]', 'time_from_start'),
         (
@@ -107,7 +107,7 @@ def test_joints_are_matched_by_name(tmp_path):
         (
             'joint_names: [shoulder, elbow]\n'
             'points: [{positions: [1.0, .nan], time_from_start: {sec: 0}}]',
-            'nan for joint elbow',
+            'positions .line 2.: is nan; give a finite',
         ),
     ],
 )
@@ -119,7 +119,7 @@ def test_a_file_that_is_no_trajectory_is_refused_with_its_reason(tmp_path, text,
 
 
 def test_a_file_that_is_not_there_is_refused(tmp_path):
-    with pytest.raises(TrajectoryError, match=r"gone\.yaml': cannot be read"):
+    with pytest.raises(TrajectoryError, match=r"gone\.yaml': is no file"):
         read_trajectory(tmp_path / 'gone.yaml', NAMES)
 
 

@@ -9,10 +9,7 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
-import yaml
-
-from robot_dynamics_ros.constraints import section as read
-from robot_dynamics_ros.constraints.section import Section
+from robot_dynamics_ros import yaml_reader as read
 from robot_dynamics_ros.control.drivers.profile import (
     CommandProfile,
     DriverProfile,
@@ -20,7 +17,8 @@ from robot_dynamics_ros.control.drivers.profile import (
     StateProfile,
 )
 from robot_dynamics_ros.description.shipped import share_directory
-from robot_dynamics_ros.errors import ConfigurationError, ProgramError
+from robot_dynamics_ros.errors import ConfigurationError, shown
+from robot_dynamics_ros.yaml_reader import Section
 
 Source = str | os.PathLike[str] | Mapping[str, Any]
 
@@ -29,19 +27,17 @@ def load_driver_profile(source: Source) -> DriverProfile:
     """Load a driver profile.
 
     Args:
-        source: A mapping, the path of a YAML file, or the name of a shipped profile.
+        source: A mapping, the path of a YAML file, its text, or the name of a shipped profile.
 
     Raises:
         ConfigurationError: There is no such file, or a key or value is refused; names the culprit
             and what would be right.
     """
-    data: Any = source if isinstance(source, Mapping) else _read(os.fspath(source))
-    whole = f'driver profile {_label(source)}'
-    try:
+    data: Any = source
+    if not isinstance(source, Mapping):
+        data = read.read_yaml(source, 'driver profile', shipped_profiles())
+    with read.reported_as(ConfigurationError, f'driver profile {_label(source)}: '):
         return _profile(Section('driver', data))
-    except (ConfigurationError, ProgramError) as error:
-        culprit = f'{whole}: {error.culprit}'
-        raise ConfigurationError(culprit, error.problem, error.remedy) from error
 
 
 def shipped_profiles() -> dict[str, Path]:
@@ -51,23 +47,8 @@ def shipped_profiles() -> dict[str, Path]:
 
 
 def _label(source: Source) -> str:
-    return str(source.get('name', '')) if isinstance(source, Mapping) else os.fspath(source)
-
-
-def _read(source: str) -> Any:
-    shipped = shipped_profiles()
-    path = Path(shipped.get(source, source))
-    if not path.is_file():
-        raise ConfigurationError(
-            f'driver profile {source!r}', 'no such file', f'shipped: {", ".join(shipped)}'
-        )
-    try:
-        return yaml.safe_load(path.read_text(encoding='utf-8'))
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        line = ' '.join(str(error).split())
-        raise ConfigurationError(
-            f'driver profile {source}', f'is no YAML: {line}', 'correct it'
-        ) from error
+    word = source.get('name', '') if isinstance(source, Mapping) else os.fspath(source)
+    return shown(word).strip('\'"')
 
 
 def _profile(section: Section) -> DriverProfile:
@@ -134,5 +115,5 @@ def _any(place: str, value: Any) -> Any:
 
 def _list(place: str, value: Any) -> list[Any]:
     if not isinstance(value, list):
-        raise ProgramError(place, f'is {value!r}', 'give a list')
+        raise ConfigurationError(place, f'is {shown(value)}', 'give a list')
     return value

@@ -133,6 +133,11 @@ class ConstraintStabilization(ControlLaw):
         self._effort.configure(self._look.end, parameters)
         self._unlimited = not parameters['limit_effort']
 
+    @property
+    def follows_reference(self) -> bool:
+        """Whether a part of the program does."""
+        return bool(self._followed)
+
     @classmethod
     def check(cls, tree: RobotTree, values: Mapping[str, Any]) -> None:
         """Refuse, besides what is out of range, a program that cannot be used."""

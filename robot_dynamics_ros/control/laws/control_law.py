@@ -78,6 +78,11 @@ class ControlLaw(ABC):
     #: a name that another law declares too must be declared alike.
     declared: ClassVar[tuple[Parameter, ...]] = ()
 
+    @property
+    def follows_reference(self) -> bool:
+        """Whether the joint reference matters to this law."""
+        return True
+
     def __init__(self, tree: RobotTree) -> None:
         self.tree = tree
         self.parameters: dict[str, Any] = defaults(self.declared)

@@ -47,6 +47,11 @@ class GravityCompensation(ControlLaw):
         """Take over the damping, see :class:`ControlLaw`."""
         self._damping = spread(parameters['damping'], self.tree.n)
 
+    @property
+    def follows_reference(self) -> bool:
+        """It does not: the arm is led by hand."""
+        return False
+
     def effort(self, t: float, q: Array, v: Array, reference: Reference, out: Array) -> None:
         """Write the efforts for the coming period, see :class:`ControlLaw`."""
         self._gravity_forces(q, out)

@@ -4,13 +4,14 @@
 A tick of a node that composes them::
 
     verdict = monitor.accept(stamp, q, v, arrival)  # is this state to be believed?
-    law.effort(t, q, v, reference, effort)          # or stop.effort(q, v, fresh, effort)
-    ramp.blend(t, effort)                           # after activation
+    law.effort(t, q, v, reference, effort)          # or braking, or stop.effort
+    effort = start + ramp.share(t) (effort - start)  # after activation, or between laws
     guard.confine(q, v, gravity, effort)            # near the joint limits
     limiter.limit(effort, dt, fallback, command)    # last of all: finite, within limit and rate
 """
 
 from robot_dynamics_ros.control.safety.activation_ramp import ActivationRamp
+from robot_dynamics_ros.control.safety.braking import Braking
 from robot_dynamics_ros.control.safety.effort_limiter import EffortLimiter
 from robot_dynamics_ros.control.safety.joint_limit_guard import JointLimitGuard
 from robot_dynamics_ros.control.safety.state_validator import StateValidator, StateVerdict
@@ -23,6 +24,7 @@ from robot_dynamics_ros.control.safety.stop_action import (
 __all__ = [
     'STOP_ACTIONS',
     'ActivationRamp',
+    'Braking',
     'EffortLimiter',
     'JointLimitGuard',
     'StateValidator',

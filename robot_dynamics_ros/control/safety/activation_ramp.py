@@ -1,42 +1,44 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From the effort at activation to the law's, without a jump."""
+"""From what acts at activation, or from another law, to the law without a jump."""
 
 from __future__ import annotations
 
-import numpy as np
+import math
 
 from robot_dynamics_ros.control.laws.parameter_checks import number
-from robot_dynamics_ros.spatial.scalar import Array
 
 
 class ActivationRamp:
-    r"""Blends an initial effort into the law's, :math:`\tau_0 + s\,(\tau - \tau_0)`.
+    r"""How much of the law acts, :math:`s = 3x^2 - 2x^3` with :math:`x = (t - t_0)/T`.
 
-    :math:`s = 3x^2 - 2x^3`, :math:`x = (t - t_0)/T`: continuous with its first derivative. The
-    initial effort is what already acts: what the drives measure, gravity, or zero.
+    Both efforts that are blended, :math:`\tau_0 + s\,(\tau - \tau_0)`, are to be those of the
+    present state: one that was right at another state, or for another motion, would be kept by
+    the clock.
 
     Args:
-        n: Number of joints.
         duration: T, s; 0 for none.
 
     Raises:
         ParameterError: The duration is negative or not finite.
     """
 
-    def __init__(self, n: int, duration: float) -> None:
+    def __init__(self, duration: float) -> None:
         self.duration = number('activation_ramp_s', duration)
-        self._initial: Array = np.zeros(n)
-        self._begin = -np.inf
+        self._begin = -math.inf
 
-    def start(self, t: float, initial: Array) -> None:
-        """Begin at a time from an effort; entries that are not finite count as 0.
-
-        Args:
-            t: Time, s, on the clock that ``blend`` will be given.
-            initial: Shape (n,), N m or N; copied.
-        """
+    def start(self, t: float) -> None:
+        """Begin at a time, s, on the clock that ``share`` will be given."""
         self._begin = t
-        self._initial[:] = np.where(np.isfinite(initial), initial, 0.0)
+
+    def finish(self) -> None:
+        """Let the law act alone from now on."""
+        self._begin = -math.inf
+
+    def change(self, t: float, duration: float) -> None:
+        """Change the duration, s, at a time, s; a ramp that is going on goes on from its share."""
+        x = (t - self._begin) / self.duration if self.duration > 0.0 else 1.0
+        self.duration = number('activation_ramp_s', duration)
+        self._begin = t - x * self.duration if x < 1.0 else -math.inf
 
     def share(self, t: float) -> float:
         """Return how much of the law acts at a time: from 0 at the start to 1 after the ramp."""
@@ -46,18 +48,3 @@ class ActivationRamp:
         if x >= 1.0:
             return 1.0
         return x * x * (3.0 - 2.0 * x) if x > 0.0 else 0.0
-
-    def blend(self, t: float, effort: Array) -> float:
-        """Change the law's effort in place to the blended one, and return the law's share.
-
-        Args:
-            t: Time, s.
-            effort: The law's effort, shape (n,), N m or N; overwritten.
-        """
-        s = self.share(t)
-        if s < 1.0:
-            for i, (start, x) in enumerate(
-                zip(self._initial.tolist(), effort.tolist(), strict=True)
-            ):
-                effort[i] = start + s * (x - start)
-        return s

@@ -22,6 +22,8 @@ class EffortLimiter:
     * Each joint is clipped to its limit.
     * Each joint changes by at most ``rate * dt`` since the last command. A dt that is not
       positive and finite allows no change; one above ``longest_step`` counts as that.
+    * After ``soften`` each joint changes slowly until it has caught up with what is wanted.
+    * Where a driver adds a share of its own, the sum is clipped to the limit, after the rate.
 
     Whatever arrives, the written command is finite and within the limits. The order (rate after
     limit) loses nothing, for the last command is within the limits too, unless they have just been
@@ -33,6 +35,7 @@ class EffortLimiter:
         rate_limited: Ticks in which each joint's change was clipped, shape (n,).
         non_finite: Ticks in which each joint's effort was not finite, shape (n,).
         ticks: Commands written.
+        motor_limit: Of command and driver's share together, N m or N: those of the constructor.
 
     Args:
         limit: Largest magnitude, shape (n,), N m or N; positive and finite.
@@ -53,8 +56,10 @@ class EffortLimiter:
     ) -> None:
         n = int(np.size(limit))
         self._limit = per_joint('effort_limit', limit, n, zero_allowed=False)
+        self.motor_limit = list(self._limit)
         self.longest_step = number('longest_step', longest_step, positive=True)
         self.decay_time = number('decay_time', decay_time, positive=True)
+        self._slew, self._soft = math.inf, [False] * n
         self.set_rate(rate)
         self.last: Array = np.zeros(n)
         self.saturated: Array = np.zeros(n, dtype=np.int64)
@@ -82,6 +87,14 @@ class EffortLimiter:
             raise ParameterError('effort_rate_limit', rate, 'must be positive; .inf for none')
         self._rate: list[float] = values.tolist()
 
+    def soften(self, slew: float) -> None:
+        """Let what comes now come gently: no faster than ``slew`` until it has been reached.
+
+        Args:
+            slew: In parts of each limit per s.
+        """
+        self._slew, self._soft = slew, [True] * len(self._limit)
+
     def reset(self, effort: Array | None = None) -> None:
         """Set the last command, from which the rate counts: clipped to the limits, 0 if None.
 
@@ -92,7 +105,14 @@ class EffortLimiter:
         for i, (x, limit) in enumerate(zip(start, self._limit, strict=True)):
             self.last[i] = min(max(x, -limit), limit) if math.isfinite(x) else 0.0
 
-    def limit(self, effort: Array, dt: float, fallback: Array | None, out: Array) -> bool:
+    def limit(
+        self,
+        effort: Array,
+        dt: float,
+        fallback: Array | None,
+        out: Array,
+        share: Array | None = None,
+    ) -> bool:
         """Write a safe command.
 
         Args:
@@ -100,6 +120,7 @@ class EffortLimiter:
             dt: Time since the last command, s.
             fallback: Used if an effort is not finite, shape (n,); may be None or not finite.
             out: Written, shape (n,), N m or N; may be ``effort`` itself.
+            share: What the driver adds by itself, shape (n,), N m or N; None: nothing.
 
         Returns:
             Whether all efforts were finite.
@@ -113,14 +134,34 @@ class EffortLimiter:
             if not -limit <= x <= limit:
                 x = limit if x > 0.0 else -limit
                 self.saturated[i] += 1
-            reach = self._rate[i] * step if step > 0.0 else 0.0
-            if not -reach <= x - last[i] <= reach and self._rate[i] != math.inf:
-                x = last[i] + (reach if x > last[i] else -reach)
-                self.rate_limited[i] += 1
+            x = self._slowed(i, x, last[i], step)
+            if share is not None:
+                x = self._within_sum(i, x, float(share[i]))
             self.last[i] = x
             out[i] = x
         self.ticks += 1
         return finite
+
+    def _slowed(self, i: int, x: float, last: float, step: float) -> float:
+        """Return what a joint may reach in a step."""
+        rate, most = self._rate[i], self._slew * self._limit[i]
+        soft = self._soft[i] and most < rate
+        reach = min(rate, most) if soft else rate
+        if reach == math.inf:
+            return x
+        reach = reach * step if step > 0.0 else 0.0
+        if -reach <= x - last <= reach:
+            self._soft[i] = False
+            return x
+        if not soft:
+            self.rate_limited[i] += 1
+        return last + (reach if x > last else -reach)
+
+    def _within_sum(self, i: int, x: float, share: float) -> float:
+        """Return a command that, with the driver's share, is within the motor's limit."""
+        motor, most = self.motor_limit[i], self._limit[i]
+        x = min(max(x, -motor - share), motor - share)
+        return min(max(x, -most), most)
 
     def _instead(
         self, wanted: list[float], last: list[float], dt: float, fallback: Array | None

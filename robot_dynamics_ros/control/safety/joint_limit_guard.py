@@ -13,7 +13,9 @@ The acceleration towards the limit is confined to what leads onto this curve,
 .. math:: a \le \gamma\,(w_{max} - w) - w\,\frac{dw_{max}}{dd},
 
 and the effort to :math:`g + \bar m` times that bound, with gravity g and the joint's constant
-inertia :math:`\bar m`. Elsewhere the effort is left as it is. Beyond the limit (d < 0) the bound
+inertia :math:`\bar m`. Elsewhere the effort is left as it is. What friction
+takes may be given besides, less and less of it the nearer the speed is to :math:`w_{max}`: for a
+light joint with much friction it is most of the effort. Beyond the limit (d < 0) the bound
 points inward until the joint returns at :math:`w_{max} = \max(\gamma d, -w_{back})`, slowly, so
 that the guard does not throw the arm; it never pushes harder than :math:`a_b` allows.
 """
@@ -68,6 +70,7 @@ class JointLimitGuard:
         if not 0.0 < braking <= 1.0:
             raise ParameterError('limit_braking', braking, 'must be above 0, at most 1')
         self._joints = []
+        friction = list(zip(tree.damping.tolist(), tree.coulomb_friction.tolist(), strict=True))
         for i, (mass, room) in enumerate(zip(masses, margins, strict=True)):
             lower = float(tree.position_lower[i]) + room
             upper = float(tree.position_upper[i]) - room
@@ -76,7 +79,7 @@ class JointLimitGuard:
             if math.isfinite(lower) or math.isfinite(upper):
                 brake = braking * float(tree.effort_limit[i]) / mass
                 back = min(RETURN_SPEED * float(tree.velocity_limit[i]), brake / self._rate)
-                self._joints.append((i, mass, lower, upper, brake, back))
+                self._joints.append((i, mass, lower, upper, brake, back, *friction[i]))
         self.active: Array = np.zeros(tree.n, dtype=np.int64)
 
     def confine(self, q: Array, v: Array, gravity: Array, effort: Array) -> bool:
@@ -93,22 +96,29 @@ class JointLimitGuard:
         """
         acted = False
         position, speed, weight = q.tolist(), v.tolist(), gravity.tolist()
-        for i, mass, lower, upper, brake, back in self._joints:
+        for i, mass, lower, upper, brake, back, b, dry in self._joints:
             x, w, g, tau = position[i], speed[i], weight[i], float(effort[i])
+            rub = b * abs(w) + dry
             # A bound is positive while the joint is inside and not on its way there.
             confined = tau
             if tau > g or w > 0.0 or x > upper:
-                confined = min(tau, g + mass * self._bound(upper - x, w, brake, back))
+                a, far = self._bound(upper - x, w, brake, back)
+                confined = min(tau, g + mass * a + far * rub)
             if tau < g or w < 0.0 or x < lower:
-                confined = max(confined, g - mass * self._bound(x - lower, -w, brake, back))
+                a, far = self._bound(x - lower, -w, brake, back)
+                confined = max(confined, g - mass * a - far * rub)
             if confined != tau and not math.isnan(tau):
                 effort[i] = confined
                 self.active[i] += 1
                 acted = True
         return acted
 
-    def _bound(self, d: float, w: float, brake: float, back: float) -> float:
-        """Return the largest acceleration towards a limit at distance d and speed w."""
+    def _bound(self, d: float, w: float, brake: float, back: float) -> tuple[float, float]:
+        """Return the largest acceleration towards a limit at distance d and speed w.
+
+        The second figure, from 1 far away or slow to 0 at the largest speed, is the part of the
+        friction that may be overcome besides.
+        """
         rate = self._rate
         if d > brake / (rate * rate):
             most = math.sqrt(2.0 * brake * (d - 0.5 * brake / (rate * rate)))
@@ -117,4 +127,5 @@ class JointLimitGuard:
             most, slope = rate * d, rate
         else:
             most, slope = -back, 0.0
-        return max(rate * (most - w) - slope * w, -brake)
+        far = min(max(1.0 - w / most, 0.0), 1.0) if most > 0.0 else 0.0
+        return max(self._rate * (most - w) - slope * w, -brake), far

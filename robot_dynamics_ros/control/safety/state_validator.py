@@ -13,6 +13,10 @@ from robot_dynamics_ros.spatial.scalar import Array
 
 #: No joint of any arm is beyond this, in rad or m: what is, such as 1e300, is a broken message.
 FARTHEST = 1e6
+#: No joint goes from its greatest plausible speed to the opposite in less, s.
+REVERSAL_TIME = 0.2
+
+_State = tuple[list[float], list[float]]
 
 
 class StateVerdict(str, Enum):
@@ -39,10 +43,12 @@ class StateValidator:
     A state is refused if a joint is missing; if a number is not finite; if a position is beyond
     1e6 or a velocity beyond ``velocity_factor`` times the joint's limit (1e6 where there is
     none); if its stamp is the last one's; or if a joint is farther from the last plausible state
-    than that velocity allows in the time between (plus ``slack``). A jump is refused once: if the
-    next state agrees with it, the arm really is there, and the motion restarts from it. In the
-    same way one state older than the last is refused as out of order, and a second one in a row
-    restarts (a simulation was reset). A gap longer than ``longest_gap`` restarts too.
+    than that velocity, or than the measured ones, allow in the time between (plus ``slack``). One
+    that agrees with the last believed state goes on from that, whatever came between. Else a jump
+    is refused once: if the next state agrees with it, the arm really is there, and the motion
+    restarts from it. In the same way one state older than the last is refused as out of order, and
+    a second one in a row restarts (a simulation was reset). A gap longer than ``longest_gap``
+    restarts too.
 
     Freshness is counted on the arrival clock, which must not stop when a simulator dies, and by
     accepted states only, so that a stream of refused states goes stale.
@@ -58,6 +64,7 @@ class StateValidator:
         longest_gap: Longest time between two stamps of one motion, s; the timeout by default.
         velocity_factor: How many times its limit a velocity may be.
         slack: Jump that is always allowed (a coarse encoder), rad or m.
+        measured_velocity: Whether velocities are measured; if not, they say nothing of a jump.
 
     Raises:
         ParameterError: A number is not positive.
@@ -70,20 +77,28 @@ class StateValidator:
         longest_gap: float | None = None,
         velocity_factor: float = 10.0,
         slack: float = 1e-2,
+        *,
+        measured_velocity: bool = True,
     ) -> None:
-        self.timeout = number('state_timeout_s', timeout, positive=True)
-        gap = self.timeout if longest_gap is None else longest_gap
-        self.longest_gap = number('longest_gap', gap, positive=True)
+        self._gap, self._measured_velocity = longest_gap, measured_velocity
+        self.set_timeout(timeout)
         factor = number('velocity_factor', velocity_factor, positive=True)
         self._slack = number('slack', slack)
         self._fastest = [min(factor * float(v), FARTHEST) for v in tree.velocity_limit]
         self.counts = dict.fromkeys(StateVerdict, 0)
         self.forget()
 
+    def set_timeout(self, timeout: float) -> None:
+        """Change the timeout, s, and with it the longest gap if that was not given."""
+        self.timeout = number('state_timeout_s', timeout, positive=True)
+        gap = self.timeout if self._gap is None else self._gap
+        self.longest_gap = number('longest_gap', gap, positive=True)
+
     def forget(self) -> None:
         """Start anew, as if no state had been seen; the counts stay."""
         self.time, self.dt, self._arrival = math.nan, 0.0, -math.inf
-        self._plausible: list[float] = []
+        self._plausible: _State = ([], [])
+        self._believed = self._plausible
         self._plausible_time = self._late_time = math.nan
         self._jumped = False
 
@@ -130,16 +145,27 @@ class StateValidator:
         if step == 0.0 or (-self.longest_gap <= step < 0.0 and not stamp > self._late_time):
             self._late_time = stamp
             return StateVerdict.NOT_NEWER
+        since, state = stamp - self.time, (q, v)
+        follows = 0.0 < since <= self.longest_gap and not self._far(state, self._believed, since)
         restarted = not 0.0 < step <= self.longest_gap  # also before the first, when it is NaN
-        far = not restarted and self._far(q, step)
-        self._plausible, self._plausible_time, self._late_time = q, stamp, math.nan
+        far = not follows and not restarted and self._far(state, self._plausible, step)
+        self._plausible, self._plausible_time, self._late_time = state, stamp, math.nan
         jumped, self._jumped = self._jumped, far
         if far:
             return StateVerdict.JUMPED
+        self._believed = state
+        if follows:
+            return StateVerdict.ACCEPTED
         return StateVerdict.RESTARTED if restarted or jumped else StateVerdict.ACCEPTED
 
-    def _far(self, q: list[float], step: float) -> bool:
-        for x, last, fastest in zip(q, self._plausible, self._fastest, strict=True):
-            if abs(x - last) > self._slack + fastest * step:
+    def _far(self, state: _State, before: _State, step: float) -> bool:
+        """Return whether a state is too far from one before, in the time between, s."""
+        for q, v, last, speed, fastest in zip(*state, *before, self._fastest, strict=True):
+            most, way = fastest * step, q - last
+            if abs(way) > self._slack + most:
                 return True
+            if self._measured_velocity:
+                mean = 0.5 * (v + speed)
+                if abs(way - mean * step) > self._slack + most * step / REVERSAL_TIME:
+                    return True
         return False

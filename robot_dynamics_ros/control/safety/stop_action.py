@@ -36,6 +36,8 @@ class StopAction(ABC):
     #: Whether the effort is all that the motors shall give, gravity included, or, if not, what a
     #: driver that compensates something by itself is told.
     of_motors: ClassVar[bool] = True
+    #: Whether it begins to act where the arm has come to rest, having been braked before.
+    holds: ClassVar[bool] = False
 
     def __init__(
         self,
@@ -107,6 +109,7 @@ class HoldAction(StopAction):
     """Stay where it began: ``g(q) + K (q_0 - q) - D v``, ``K = w0^2 m``, ``D = 2 zeta w0 m``."""
 
     name = 'hold'
+    holds = True
 
     def effort(self, q: Array, v: Array, fresh: bool, out: Array) -> None:
         """Write gravity and feedback to the anchor, see :class:`StopAction`."""

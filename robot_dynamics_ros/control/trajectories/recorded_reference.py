@@ -28,6 +28,10 @@ class RecordedReference(ReferenceGenerator):
         """Give the reference of the next tick, each of shape (n,)."""
         self._shown[:] = position, velocity, acceleration
 
+    def glide(self, q: Array, dt: float) -> bool:
+        """Return whether the reference that was shown is at rest."""
+        return not self.reference.velocity.any()
+
     def sample(self, stamp_ns: int) -> None:
         """Write the reference that was shown."""
         self._now_ns = stamp_ns

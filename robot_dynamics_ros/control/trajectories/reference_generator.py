@@ -7,8 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from robot_dynamics_ros.constraints.timing import quintic_offset
 from robot_dynamics_ros.control.laws.control_law import Reference
 from robot_dynamics_ros.control.trajectories.composed import Hold
+from robot_dynamics_ros.control.trajectories.quintic import PEAK_VELOCITY
 from robot_dynamics_ros.control.trajectories.sampling import ReferenceSampler
 from robot_dynamics_ros.control.trajectories.spline import Knot, KnotTable
 from robot_dynamics_ros.control.trajectories.trajectory import Trajectory, check_limits
@@ -18,8 +20,12 @@ from robot_dynamics_ros.model.robot_tree import RobotTree
 from robot_dynamics_ros.spatial.scalar import Array
 
 _SECOND_NS = 1_000_000_000
+_NOWHERE = 1e-12  # rad or m: no distance
 # In which a hold brings the reference to rest from the velocity limit, or 1 rad/s or m/s, s.
 _BRAKING_S = 0.2
+#: Where a trajectory begins elsewhere than the reference is, the reference goes over to it with at
+#: most this part of the velocity limit besides, and in no less than this time, s.
+_BRIDGE_SPEED, _SHORTEST_BRIDGE_S = 0.5, 0.2
 
 
 #: Times, positions, velocities and accelerations, see ``ControlLoop.follow``.
@@ -32,11 +38,13 @@ class ReferenceSnapshot:
 
     Attributes:
         reference: Where the arm shall be.
+        measured: Where it is, shape (n,), rad or m; None if that is not known.
         now_ns: Stamp of the last state, ns.
         changes: ``ReferenceGenerator.changes``.
     """
 
     reference: Reference
+    measured: Array | None
     now_ns: int
     changes: int
 
@@ -50,12 +58,14 @@ class Prepared:
         start_ns: Stamp of its start, ns; 0 for now.
         moment: When it arrived.
         start_tolerance: Largest step of the reference at its start, rad or m.
+        outside: How far outside of its limits each joint may be before the end, (n,), rad or m.
     """
 
     trajectory: JointWaypoints
     start_ns: int
     moment: ReferenceSnapshot
     start_tolerance: float
+    outside: Array
 
 
 class ReferenceGenerator:
@@ -63,6 +73,7 @@ class ReferenceGenerator:
 
     Attributes:
         reference: Of the last sample.
+        starts: How often a trajectory began that had waited for its start.
         changes: How often something else was followed from then on; a trajectory that somebody
             waits for is not followed any more once this has changed.
 
@@ -73,10 +84,13 @@ class ReferenceGenerator:
     def __init__(self, tree: RobotTree) -> None:
         self._tree = tree
         self.reference = Reference(tree.n)
-        self.changes = 0
+        self.changes = self.starts = 0
         self._trajectory: Trajectory = Hold(self.reference.position)
         self._start_ns = self._now_ns = 0
         self._pending: tuple[int, JointWaypoints] | None = None
+        self._bridge: tuple[int, float, Array, Array] | None = None
+        limit = tree.velocity_limit
+        self._fastest: Array = np.where(np.isfinite(limit), limit, 1.0)
 
     def set_sampler(self, sampler: ReferenceSampler) -> None:
         """Sample in another way from now on."""
@@ -85,15 +99,48 @@ class ReferenceGenerator:
     def rest_at(self, q: Array, stamp_ns: int) -> None:
         """Stay at a position, shape (n,), rad or m, whatever was followed."""
         self._now_ns = stamp_ns
-        self._replace(Hold(q), stamp_ns)
+        self._replace(Hold(self._inside(q)), stamp_ns)
         self._trajectory.sample(0.0, self.reference)
+
+    def begin_glide(self) -> None:
+        """Stop following, and stay where the reference is until ``glide`` leads it elsewhere."""
+        self._replace(Hold(self.reference.position), self._now_ns)
+
+    @property
+    def resting(self) -> bool:
+        """Whether the reference stays where it is, though a trajectory may wait for its start."""
+        return isinstance(self._trajectory, Hold)
+
+    def glide(self, q: Array, dt: float) -> bool:
+        """Lead a resting reference towards a position, no faster than the velocity limits.
+
+        Args:
+            q: Shape (n,), rad or m; what is outside of the limits counts as being at them.
+            dt: Time since the last sample, s.
+
+        Returns:
+            Whether it is there.
+        """
+        assert isinstance(self._trajectory, Hold)  # see ``resting``
+        reference, target = self.reference, self._inside(q)
+        most = self._fastest * dt
+        step = np.clip(target - reference.position, -most, most)
+        reference.position += step
+        reference.velocity[:] = step / dt
+        self._trajectory.position[:] = reference.position
+        return bool((reference.position == target).all())
+
+    def _outside(self, q: Array) -> Array:
+        return np.asarray(np.abs(self._inside(q) - q))
+
+    def _inside(self, q: Array) -> Array:
+        return np.clip(q, self._tree.position_lower, self._tree.position_upper)
 
     def hold(self) -> None:
         """Stop following: come to rest from the present reference and stay there."""
         position, velocity = self.reference.position, self.reference.velocity
-        fastest = np.where(np.isfinite(self._tree.velocity_limit), self._tree.velocity_limit, 1.0)
         speed = np.abs(velocity)
-        seconds = _BRAKING_S * min(1.0, float((speed / fastest).max()))
+        seconds = _BRAKING_S * min(1.0, float((speed / self._fastest).max()))
         limit = np.where(velocity > 0.0, self._tree.position_upper, self._tree.position_lower)
         # Braking evenly takes half of the distance that the speed would cover in that time.
         room = np.maximum(np.sign(velocity) * (limit - position), 0.0)
@@ -116,16 +163,21 @@ class ReferenceGenerator:
         start_tolerance: float,
     ) -> int:
         """Replace what is followed by a trajectory; see ``ControlLoop.follow``."""
-        points = times, position, velocity, acceleration
-        return self.commit(self.prepare(self.moment(), points, start_ns, start_tolerance))
+        points, moment = (times, position, velocity, acceleration), self.moment()
+        return self.commit(self.prepare(moment, points, start_ns, start_tolerance))
 
-    def moment(self) -> ReferenceSnapshot:
-        """Return what is followed now as a trajectory sees it; copied."""
+    def moment(self, measured: Array | None = None) -> ReferenceSnapshot:
+        """Return what is followed now as a trajectory sees it; copied.
+
+        Args:
+            measured: Where the arm is, shape (n,), rad or m, if that is known; copied.
+        """
         seen = Reference(self._tree.n)
         seen.position[:] = self.reference.position
         seen.velocity[:] = self.reference.velocity
         seen.acceleration[:] = self.reference.acceleration
-        return ReferenceSnapshot(seen, self._now_ns, self.changes)
+        q = None if measured is None else measured.copy()
+        return ReferenceSnapshot(seen, q, self._now_ns, self.changes)
 
     def prepare(
         self, moment: ReferenceSnapshot, points: Points, start_ns: int, start_tolerance: float
@@ -133,37 +185,75 @@ class ReferenceGenerator:
         """Check a trajectory and make it ready; see ``ControlLoop.prepare``."""
         tree = self._tree
         trajectory = JointWaypoints(KnotTable.alike(*points), moment.reference, tree.joint_names)
-        prepared = Prepared(trajectory, start_ns, moment, start_tolerance)
-        self._refuse_step(prepared, moment.reference)
+        outside = self._outside(moment.reference.position)
+        if moment.measured is not None:
+            outside = np.maximum(outside, self._outside(moment.measured))
+        prepared = Prepared(trajectory, start_ns, moment, start_tolerance, outside)
+        self._refuse_step(prepared, moment.reference, moment.measured)
         _refuse_past(prepared, moment.now_ns)
-        check_limits(trajectory, tree)
+        check_limits(trajectory, tree, outside=outside)
         return prepared
 
-    def commit(self, prepared: Prepared) -> int:
-        """Replace what is followed by a prepared trajectory; see ``ControlLoop.commit``."""
+    def commit(self, prepared: Prepared, measured: Array | None = None) -> int:
+        """Replace what is followed by a prepared trajectory; see ``ControlLoop.commit``.
+
+        Args:
+            prepared: The trajectory.
+            measured: Where the arm is, shape (n,), rad or m, if that is known.
+        """
         trajectory, start = prepared.trajectory, prepared.start_ns or self._now_ns
         if self._now_ns != prepared.moment.now_ns:
-            self._meet(prepared, start)
+            self._refuse_old(prepared)
+        self._meet(prepared, start, self._reference_at(start), measured)
         if start > self._now_ns:
             self._pending = (start, trajectory)
             self.changes += 1
         else:
             self._replace(trajectory, start)
+            self._begin_bridge()
         return start
 
-    def _meet(self, prepared: Prepared, start: int) -> None:
-        """Let a trajectory begin at the present reference, which has moved meanwhile."""
+    def _refuse_old(self, prepared: Prepared) -> None:
         if self.changes != prepared.moment.changes:
             raise TrajectoryError(
                 'trajectory', 'came before the arm was brought to a hold', 'send it again'
             )
         _refuse_past(prepared, self._now_ns)
-        if start <= self._now_ns:
-            self._refuse_step(prepared, self.reference)
-        opening = prepared.trajectory.opening(self.reference)
-        if opening is not None:
-            check_limits(opening, self._tree)
+
+    def _reference_at(self, start_ns: int) -> Reference:
+        """Return where the reference will be at the start of a trajectory, if nothing happens."""
+        if start_ns <= self._now_ns:
+            return self.reference
+        found = Reference(self._tree.n)
+        self._trajectory.sample((start_ns - self._start_ns) / _SECOND_NS, found)
+        return found
+
+    def _meet(
+        self, prepared: Prepared, start: int, reference: Reference, measured: Array | None
+    ) -> None:
+        """Let a trajectory begin at the reference of its start."""
+        late = max(self._now_ns - start, 0) / _SECOND_NS
+        self._refuse_step(prepared, reference, measured)
+        opening = prepared.trajectory.opening(reference)
+        if opening is not None and not _alike(reference, prepared.moment.reference):
+            check_limits(opening, self._tree, outside=prepared.outside)
             prepared.trajectory.open_by(opening)
+        if late > 0.0:
+            self._refuse_leap(prepared, reference, late)
+
+    def _refuse_leap(self, prepared: Prepared, reference: Reference, late: float) -> None:
+        """Refuse a trajectory that began elsewhere some time ago, s."""
+        there = Reference(self._tree.n)
+        prepared.trajectory.sample(late, there)
+        leap = np.abs(there.position - reference.position)
+        worst = int(np.argmax(leap))
+        if leap[worst] > prepared.start_tolerance:
+            raise TrajectoryError(
+                'header.stamp',
+                f'is {late:.3f} s ago, and the trajectory by now {leap[worst]:.4g} from where '
+                f'joint {self._tree.joint_names[worst]!r} shall be',
+                'use a stamp in the future, or 0 for now',
+            )
 
     @property
     def progress(self) -> tuple[float, float]:
@@ -186,21 +276,57 @@ class ReferenceGenerator:
             start, trajectory = self._pending
             trajectory.begin_at(self.reference)
             self._trajectory, self._start_ns, self._pending = trajectory, start, None
+            self._bridge = None
+            self._begin_bridge()
+            self.starts += 1
         self._sampler.sample(self._trajectory, self._elapsed(), self.reference)
+        if self._bridge is not None:
+            self._cross()
+
+    def _begin_bridge(self) -> None:
+        """Go over smoothly from the present reference to a trajectory that is elsewhere now."""
+        there = Reference(self._tree.n)
+        self._trajectory.sample(self._elapsed(), there)
+        offset = self.reference.position - there.position
+        rate = self.reference.velocity - there.velocity
+        opened = isinstance(self._trajectory, JointWaypoints) and self._trajectory.first.time > 0.0
+        if np.abs(offset).max() > _NOWHERE or not (opened or not rate.any()):
+            times = PEAK_VELOCITY * np.abs(offset) / _BRIDGE_SPEED + 2 * _BRAKING_S * np.abs(rate)
+            seconds = max(float((times / self._fastest).max()), _SHORTEST_BRIDGE_S)
+            self._bridge = self._now_ns, seconds, offset, rate
+
+    def _cross(self) -> None:
+        """Add what is left of the way from the former reference."""
+        assert self._bridge is not None  # the caller has looked
+        begin, seconds, offset, rate = self._bridge
+        t = (self._now_ns - begin) / _SECOND_NS
+        parts = quintic_offset(offset, rate, seconds, t)
+        reference = self.reference
+        for whole, part in zip(
+            (reference.position, reference.velocity, reference.acceleration), parts, strict=True
+        ):
+            whole += part
+        if t >= seconds:
+            self._bridge = None
 
     def _elapsed(self) -> float:
         return (self._now_ns - self._start_ns) / _SECOND_NS
 
     def _replace(self, trajectory: Trajectory, start_ns: int) -> None:
         self._trajectory, self._start_ns, self._pending = trajectory, start_ns, None
+        self._bridge = None
         self.changes += 1
 
-    def _refuse_step(self, prepared: Prepared, reference: Reference) -> None:
-        """Refuse a first point at time 0 that is far from a reference."""
+    def _refuse_step(
+        self, prepared: Prepared, reference: Reference, measured: Array | None
+    ) -> None:
+        """Refuse a first point at time 0 that is far from a reference, and from the arm."""
         first, names = prepared.trajectory.first, self._tree.joint_names
-        step = np.abs(np.array(first.position) - reference.position)
+        begin, most = np.array(first.position), prepared.start_tolerance
+        step = np.abs(begin - reference.position)
         worst = int(np.argmax(step))
-        if first.time == 0.0 and step[worst] > prepared.start_tolerance:
+        at_arm = measured is not None and bool((np.abs(begin - measured) <= most).all())
+        if first.time == 0.0 and step[worst] > most and not at_arm:
             raise TrajectoryError(
                 'point 0',
                 f'is at time 0 and {step[worst]:.4g} from where joint {names[worst]!r} shall be',
@@ -218,3 +344,11 @@ def _refuse_past(prepared: Prepared, now_ns: int) -> None:
             f'the trajectory was over {late:.3f} s ago',
             'use a stamp in the future, or 0 for now',
         )
+
+
+def _alike(one: Reference, other: Reference) -> bool:
+    return bool(
+        (one.position == other.position).all()
+        and (one.velocity == other.velocity).all()
+        and (one.acceleration == other.acceleration).all()
+    )

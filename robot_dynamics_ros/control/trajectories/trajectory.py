@@ -59,13 +59,17 @@ class Trajectory(ABC):
         return rows[0], rows[1], rows[2]
 
 
-def check_limits(trajectory: Trajectory, tree: RobotTree, step: float = 0.01) -> None:
+def check_limits(
+    trajectory: Trajectory, tree: RobotTree, step: float = 0.01, outside: Array | float = 0.0
+) -> None:
     """Refuse a trajectory that leaves the position or velocity limits of a robot.
 
     Args:
         trajectory: With a finite duration.
         tree: The robot, whose joints are in the trajectory's order.
         step: Time between the instants that are looked at, s.
+        outside: How far outside of its position limits each joint may be before the end, rad or
+            m: as far as it is at the start, so that ways inwards are allowed.
 
     Raises:
         TrajectoryError: It has another number of joints, never ends, or leaves a limit; names the
@@ -82,7 +86,9 @@ def check_limits(trajectory: Trajectory, tree: RobotTree, step: float = 0.01) ->
     times = trajectory.instants(step)
     position, velocity, _ = trajectory.table(times)
     lower, upper = tree.position_lower, tree.position_upper
-    inside = (position >= lower - 1e-9) & (position <= upper + 1e-9)
+    slack = np.full(position.shape, 1e-9)
+    slack[:-1] += outside
+    inside = (position >= lower - slack) & (position <= upper + slack)
     for k, i in np.argwhere(~inside)[:1]:  # so that what is not a number is outside
         raise TrajectoryError(
             f'joint {tree.joint_names[i]!r}',

@@ -9,17 +9,19 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import yaml
 
+from robot_dynamics_ros import yaml_reader as read
 from robot_dynamics_ros.control.trajectories.spline import Knot
 from robot_dynamics_ros.control.trajectories.trajectory import Trajectory
 from robot_dynamics_ros.control.trajectories.waypoints import JointWaypoints
-from robot_dynamics_ros.errors import TrajectoryError
+from robot_dynamics_ros.errors import TrajectoryError, shown
+from robot_dynamics_ros.yaml_reader import Section
 
 _NANO = 1_000_000_000
+_Row = tuple[float, list[float], list[float] | None, list[float] | None]
 
 
 def trajectory_text(trajectory: Trajectory, joints: Sequence[str], step: float) -> str:
@@ -66,17 +68,13 @@ def read_trajectory(path: str | os.PathLike[str], joints: Sequence[str]) -> Join
     Raises:
         TrajectoryError: The file cannot be read, its joints are others, or a rule is broken.
     """
-    culprit = f'trajectory file {os.fspath(path)!r}'
-    try:
-        message = yaml.safe_load(Path(path).read_text(encoding='utf-8'))
-        named = [str(name) for name in message['joint_names']]
-        rows = [_row(point) for point in message['points']]
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise TrajectoryError(culprit, f'cannot be read: {error}', 'give a YAML file') from error
-    except (KeyError, TypeError, ValueError) as error:
-        raise TrajectoryError(
-            culprit, f'is no JointTrajectory: {error!r}', 'give joint_names and points'
-        ) from error
+    culprit = f'trajectory file {shown(os.fspath(path))}'
+    with read.reported_as(TrajectoryError):
+        message = Section(
+            culprit, read.parse_yaml(read.file_text(os.fspath(path), 'trajectory file'), culprit)
+        )
+        named = message.take('joint_names', read.names)
+        rows = message.take('points', _rows)
     if sorted(named) != sorted(joints):
         raise TrajectoryError(
             culprit, f'moves {", ".join(named)}', f'the robot has {", ".join(joints)}'
@@ -97,14 +95,24 @@ def read_trajectory(path: str | os.PathLike[str], joints: Sequence[str]) -> Join
     return JointWaypoints(knots, joint_names=joints)
 
 
-def _row(
-    point: dict[str, Any],
-) -> tuple[float, list[float], list[float] | None, list[float] | None]:
+def _rows(place: str, value: Any) -> list[_Row]:
+    if not isinstance(value, list):
+        raise TrajectoryError(place, f'is {shown(value)}', 'give a list of points')
+    return [_row(f'{place}, point {k}', point) for k, point in enumerate(value)]
+
+
+def _row(place: str, point: Any) -> _Row:
     """Return time, positions, velocities and accelerations of a point of a message."""
-    after = point['time_from_start']
-    time = float(after.get('sec', 0)) + float(after.get('nanosec', 0)) / _NANO
-    velocity, acceleration = (
-        [float(x) for x in point[key]] if point.get(key) else None
-        for key in ('velocities', 'accelerations')
+    section = Section(place, point)
+    after = section.take('time_from_start', Section)
+    time = after.take('sec', read.number, 0.0) + after.take('nanosec', read.number, 0.0) / _NANO
+    return (
+        time,
+        section.take('positions', _list),
+        section.maybe('velocities', _list) or None,
+        section.maybe('accelerations', _list) or None,
     )
-    return time, [float(x) for x in point['positions']], velocity, acceleration
+
+
+def _list(place: str, value: Any) -> list[float]:
+    return read.numbers(place, value) if value != [] else []

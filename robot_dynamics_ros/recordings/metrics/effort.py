@@ -34,13 +34,14 @@ class Effort(Metric):
     Args:
         model: The robot's.
         source: Which efforts are evaluated, in words.
+        frame: The tool frame, where a load would be.
     """
 
     name = 'effort'
 
-    def __init__(self, model: EffortModel, source: str) -> None:
+    def __init__(self, model: EffortModel, source: str, frame: str) -> None:
         self._model, self._source = model, source
-        self._sums = EffortResidual(model)
+        self._sums = EffortResidual(model, frame)
 
     def take(self, window: Window) -> dict[str, Array]:
         """Evaluate a chunk; see the contract."""
@@ -75,7 +76,7 @@ class Effort(Metric):
             'steps': sums.count,
             'left_out': {why: count.tolist() for why, count in sums.excluded.items()},
             'gravity': {} if fit is None else fit.figures(),
-            'joint_fits': sums.fits.figures(),
+            'joint_fits': sums.causes.figures(),
         }
 
     def findings(self) -> list[MetricRemark]:
@@ -108,14 +109,11 @@ class Effort(Metric):
         return found or [MetricRemark('good', explained)]
 
     def _causes(self) -> list[MetricRemark]:
-        """Name what the residual looks like: another gravity, or what each joint has."""
-        fit = self._sums.gravity
-        verdict = 'agrees' if fit is None else fit.verdict
-        causes = self._sums.fits.causes() if verdict in ('agrees', 'perhaps') else []
-        plain = any(severity == 'wrong' for severity, _ in causes)
-        if fit is not None and verdict != 'agrees' and not plain:
-            causes.insert(0, ('look' if verdict == 'perhaps' else 'wrong', fit.sentence()))
-        return [MetricRemark(*cause) for cause in causes]
+        """Name what the residual looks like, if one cause explains it better than all others."""
+        fit, causes = self._sums.gravity, self._sums.causes
+        if fit is not None and (fit.is_known or causes.is_gravity) and fit.sentence():
+            return [MetricRemark('wrong', fit.sentence())]
+        return [MetricRemark(*cause) for cause in causes.causes()]
 
 
 class CrossCheck(Metric):

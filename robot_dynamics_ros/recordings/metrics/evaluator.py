@@ -182,7 +182,7 @@ class Evaluator:
         tree, period = self._tree, self.timing.period
         self._metrics = [
             Tracking(tree, self.frame),
-            Effort(self._model, self.source),
+            Effort(self._model, self.source, self.frame),
             CrossCheck(self._model),
             Energy(self._model, self.timing),
             Limits(tree, self._choices.limited),

@@ -242,9 +242,12 @@ def time_title(time: Array) -> str:
 def _draw(
     figure: Any, x: Array, values: Array, curve: PlotLine, place: dict[str, int], *, legend: bool
 ) -> None:
+    there = np.append(np.isfinite(values), False)
+    alone = there & ~np.roll(there, 1) & ~np.roll(there, -1)
     figure.add_scatter(
         x=x, y=np.asarray(values, dtype=np.float32), name=curve.label, legendgroup=curve.label,
         showlegend=legend and bool(curve.label), mode='lines',
+        connectgaps=bool(2 * alone.sum() > there.sum()),  # sampled now and then: no gaps
         line={'color': curve.colour, 'width': curve.width}, **place,
     )  # fmt: skip
 

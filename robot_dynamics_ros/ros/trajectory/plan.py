@@ -18,8 +18,8 @@ from robot_dynamics_ros.control.trajectories.quintic import Quintic
 from robot_dynamics_ros.control.trajectories.tool_path import ToolPath, Undulating
 from robot_dynamics_ros.control.trajectories.trajectory import Trajectory, check_limits
 from robot_dynamics_ros.control.trajectories.trajectory_file import read_trajectory
-from robot_dynamics_ros.errors import ModelError, ParameterError
-from robot_dynamics_ros.kinematics.tool_task import FourDofTask, FrameTask, ScaraTask, ToolTask
+from robot_dynamics_ros.errors import ParameterError
+from robot_dynamics_ros.kinematics.tool_task import tool_task
 from robot_dynamics_ros.model.from_parameters import NAMED_ROBOT
 from robot_dynamics_ros.model.kinematics import frame_pose
 from robot_dynamics_ros.model.robot_tree import RobotTree
@@ -136,32 +136,6 @@ def _tool_path(tree: RobotTree, given: Mapping[str, Any], q: Array, curve: Curve
     angle = None if given['keep_tool_angle'] else given['tool_angle']
     task = tool_task(tree, q, angle, given['tool_frame'])
     return ToolPath(task, curve, given['speed'], given['ramp_s'], near=q)
-
-
-def tool_task(
-    tree: RobotTree, q: Array, angle: float | None = None, frame: str = 'tool'
-) -> ToolTask:
-    """Return what is asked of the tool besides its point.
-
-    Args:
-        tree: The robot: the SCARA, the four-joint arm, or any other.
-        q: Present joint positions, shape (n,), rad or m.
-        angle: Yaw (SCARA) or pitch (four-joint arm), rad; the present one if None.
-        frame: Name of the tool's frame.
-
-    Raises:
-        SingularityError: The tool cannot be led from there.
-    """
-    R = frame_pose(tree, q, frame).R_WF
-    yaw = math.atan2(R[1, 0], R[0, 0]) if angle is None else angle
-    try:
-        return ScaraTask(tree, yaw, frame)
-    except ModelError:
-        pass
-    try:
-        return FourDofTask(tree, float(q[1:].sum()) if angle is None else angle, frame)
-    except ModelError:
-        return FrameTask(tree, R, frame, q)
 
 
 def _per_joint(tree: RobotTree, given: Mapping[str, Any], name: str) -> Array:

@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Parameters of all nodes for an arm that nobody has configured."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from robot_dynamics_ros.control.design.default_motion import DefaultMotion, default_motion
+from robot_dynamics_ros.dynamics.registry import make_formulation
+from robot_dynamics_ros.model.robot_tree import RobotTree
+from robot_dynamics_ros.spatial.scalar import Array
+
+_SLOWEST, _FASTEST = 2.0, 12.0  # rad/s: natural frequencies
+_STEPS_PER_RADIAN = 40.0  # control periods in 1 rad of the error's oscillation, at least
+_ERROR = 0.02  # rad or m: the error whose correction may take _SHARE of what gravity leaves
+_SHARE = 0.5
+
+
+def natural_frequencies(tree: RobotTree, home: Array, period: float) -> Array:
+    """Return natural frequencies of the error that the drives and the rate allow, rad/s, (n,).
+
+    An error of 0.02 rad (or m) may take half of the effort that gravity leaves at the posture:
+    ``M_ii w^2 e = (limit - |g_i|) / 2``; and the rate allows ``w period <= 1 / 40``.
+    """
+    model = make_formulation('newton_euler', tree)
+    inertia = np.diag(model.mass_matrix(home)) + tree.armature
+    left = np.maximum(tree.effort_limit - np.abs(model.gravity_forces(home)), 0.0)
+    wanted = np.sqrt(_SHARE * left / (_ERROR * inertia))
+    fastest = min(_FASTEST, 1.0 / (_STEPS_PER_RADIAN * period))
+    return np.asarray(np.clip(wanted, min(_SLOWEST, fastest), fastest))
+
+
+def robot_parameters(
+    tree: RobotTree, robot: str, frame: str, period: float = 1e-3
+) -> tuple[dict[str, dict[str, Any]], DefaultMotion]:
+    """Return the parameters of every node by its name, and the motion that they contain.
+
+    Args:
+        tree: The robot, as the word ``robot`` loads it.
+        robot: File of the robot, or another word that names it.
+        frame: Name of the frame to lead.
+        period: Of control, s.
+
+    Raises:
+        ModelError: No posture or motion keeps within the limits; names the joint and what is left.
+        UnknownNameError: There is no such frame.
+    """
+    motion = default_motion(tree, frame)
+    home = np.round(motion.home, 9).tolist()
+    simulated = {'robot': robot, 'initial_position': home}
+    gains = np.round(natural_frequencies(tree, motion.home, period), 3).tolist()
+    return {
+        'controller': {
+            'robot': robot,
+            'law': 'computed_torque',
+            'natural_frequency': gains,
+            'damping_ratio': [1.0],
+            'period': period,
+            'discretization': 'semi_implicit',
+            'state_timeout_s': 0.5,
+            'use_sim_time': True,
+        },
+        'simulator': {**simulated, 'mode': 'real_time', 'period': period},
+        'trajectory': {
+            'robot': robot,
+            'kind': 'circle',
+            'center': motion.center.tolist(),
+            'radius': motion.radius,
+            'normal': motion.normal.tolist(),
+            'toward': motion.toward.tolist(),
+            'laps': 2.0,
+            'speed': motion.speed,
+            'ramp_s': 0.6,
+            'tool_frame': frame,
+            'use_sim_time': True,
+        },
+        'recorder': {'use_sim_time': True},
+        'monitor': {
+            'robot': robot,
+            'effort_source': 'measured',
+            'acceleration': 'semi_implicit',
+            'use_sim_time': True,
+        },
+        'driver_emulator': {**simulated, 'driver_profile': 'generic_ros2_control'},
+    }, motion

@@ -1,0 +1,257 @@
+# SPDX-License-Identifier: Apache-2.0
+r"""What the residual of a model looks like: every cause is tried, the one that wins is named.
+
+Each cause is linear in few coefficients: of every joint its own (a factor, friction, a constant,
+rotor inertia), or common to all joints (another gravity, a delay :math:`\delta` of the efforts,
+:math:`r \approx \delta\,\dot\tau`, a load at the tool). Least squares tell what each leaves of the
+residual. A cause is named if it leaves little at every joint that has a part in the residual, and
+clearly less than any other that has as few coefficients; else the cause is unknown.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from robot_dynamics_ros.estimation.effort_model import EffortModel, Explanation, Instants
+from robot_dynamics_ros.spatial.scalar import Array
+
+_MOST = 2000  # instants of a chunk that are tried
+_FEWEST = 30  # instants for each coefficient
+_PART = 0.1  # share of the worst joint's from which on a residual has to go away, too
+_LEFT = 0.2  # of the squared residual may be left by a cause that is named
+_CLEARLY = 2.0  # times as much must be left by every other
+_ROUNDING = 1e-14  # of the squared efforts
+
+
+@dataclass(frozen=True)
+class Cause:
+    """A way in which a residual may come about.
+
+    Attributes:
+        name: Its name.
+        columns: What it is linear in, see ``_columns``.
+        common: Whether all joints share the coefficients.
+    """
+
+    name: str
+    columns: slice
+    common: bool = False
+
+
+_GRAVITY, _TIMING = slice(0, 3), slice(3, 4)
+CAUSES = (
+    Cause('gravity', _GRAVITY, common=True),
+    Cause('timing', _TIMING, common=True),
+    Cause('load', slice(4, 8), common=True),
+    Cause('factor', slice(8, 9)),
+    Cause('rotor inertia', slice(9, 10)),
+    Cause('offset', slice(10, 11)),
+    Cause('friction', slice(11, 13)),
+    Cause('friction and offset', slice(10, 13)),
+)
+_WIDTH = 13
+
+
+class ResidualCauses:
+    """The sums of all fits, over any number of chunks.
+
+    Args:
+        model: Explains the efforts.
+        frame: Where a load would be; empty: none is tried.
+    """
+
+    def __init__(self, model: EffortModel, frame: str = '') -> None:
+        n, self._model, self._frame = model.tree.n, model, frame
+        self._gram = np.zeros((n, _WIDTH + 1, _WIDTH + 1))
+        self._effort, self._own, self._cross, self._counts = np.zeros((4, n))
+
+    def take(self, time: Array, pull: Array, instants: Instants, explained: Explanation) -> None:
+        """Add instants at times (M,), s, with gravity forces (M, n, 3) and their explanation."""
+        some = slice(None, None, max(1, len(time) // _MOST))
+        rates: Array = np.zeros(explained.effort.shape)
+        if len(time) > 1 and (np.diff(time) > 0.0).all():
+            rates = np.asarray(np.gradient(explained.effort, time, axis=0))
+        instants, good = instants.take(some), explained.good[some]
+        columns = self._columns(instants, pull[some], explained.effort[some], rates[some])
+        columns = np.concatenate([columns, explained.residual[some, :, np.newaxis]], axis=-1)
+        columns = np.where(good[:, :, np.newaxis], columns, 0.0).transpose(1, 0, 2)
+        self._gram += columns.transpose(0, 2, 1) @ columns
+        tau, own = (np.where(good, x, 0.0) for x in (instants.effort, explained.effort[some]))
+        self._effort += np.square(tau).sum(axis=0)
+        self._own += np.square(own).sum(axis=0)
+        self._cross += (tau * own).sum(axis=0)
+        self._counts += good.sum(axis=0)
+
+    def _columns(self, instants: Instants, pull: Array, effort: Array, rates: Array) -> Array:
+        """Return what the causes are linear in, shape (M, n, 13)."""
+        load = np.zeros((*effort.shape, 4))
+        if self._frame and len(effort):
+            load = self._model.load(instants, self._frame)
+        single = (effort, instants.a, np.ones_like(effort), instants.v_friction, instants.sign)
+        parts = [pull, rates[:, :, np.newaxis], load, np.stack(single, axis=-1)]
+        return np.concatenate(parts, axis=-1)
+
+    def left(self, cause: Cause) -> tuple[Array, Array]:
+        """Return the coefficients of a cause, shape (n, k), and what it leaves squared, (n,)."""
+        A, b = self._gram[:, cause.columns, cause.columns], self._gram[:, cause.columns, -1]
+        if cause.common:
+            weight = self._weight
+            common = _solved(np.tensordot(weight, A, 1), weight @ b)
+            x = np.tile(common, (len(b), 1))
+        else:
+            x = np.array([_solved(*pair) for pair in zip(A, b, strict=True)])
+        left = self._squares - 2.0 * (b * x).sum(axis=1) + np.einsum('jk,jkl,jl->j', x, A, x)
+        return x, np.maximum(left, _ROUNDING * self._effort)
+
+    @property
+    def _squares(self) -> Array:
+        return self._gram[:, -1, -1]
+
+    @property
+    def _weight(self) -> Array:
+        """Weight of each joint, so that all efforts count alike."""
+        return np.where(self._effort > 0.0, 1.0 / np.maximum(self._effort, 1e-300), 0.0)
+
+    @property
+    def _taking_part(self) -> Array:
+        """Which joints have a part in the residual, shape (n,)."""
+        share = np.sqrt(self._squares * self._weight)
+        return np.asarray((share > _PART * share.max()) & (share > np.sqrt(100.0 * _ROUNDING)))
+
+    def winner(self, joints: Array, *, common: bool) -> Cause | None:
+        """Return the cause that explains the residual of some joints better than all others.
+
+        Args:
+            joints: Which have to be explained, shape (n,).
+            common: Whether causes that concern all joints at once are tried as well.
+        """
+        if not joints.any() or not np.isfinite(self._gram).all():
+            return None
+        some = np.ones(len(joints), dtype=bool) if common else joints
+        tried: list[tuple[float, int, Cause]] = []
+        for cause in CAUSES:
+            x, left = self.left(cause)
+            count = x.shape[1] * (1 if cause.common else int(joints.sum()))
+            enough = (self._counts[joints] >= _FEWEST * x.shape[1]).all()
+            explains = (left <= _LEFT * self._squares)[joints].all()
+            if explains and enough and (common or not cause.common):
+                tried.append((float((self._weight * left)[some].sum()), count, cause))
+        if not tried:
+            return None
+        least = min(left for left, _, _ in tried)
+        _, _, best = min(
+            (count, left, cause.name) for left, count, cause in tried if left <= _CLEARLY * least
+        )
+        (winner,) = (cause for _, _, cause in tried if cause.name == best)
+        rivals = [c for left, _, c in tried if left <= _CLEARLY * least and c is not winner]
+        return winner if all(_contains(rival, winner) for rival in rivals) else None
+
+    def figures(self) -> dict[str, Any]:
+        """Return coefficients of each joint, and the share of the residual that each cause leaves.
+
+        ``factor`` and ``correlation`` are those of recorded effort and model; ``viscous``, ``dry``
+        and ``constant`` those of the residual, of which ``friction_share`` goes away by them.
+        """
+        friction, left = self.left(CAUSES[-1])
+        total = float((self._weight * self._squares).sum())
+        by_cause = {
+            cause.name: float((self._weight * self.left(cause)[1]).sum() / total) if total else 0.0
+            for cause in CAUSES
+        }
+        with np.errstate(invalid='ignore', divide='ignore'):
+            factor = self._cross / self._own
+            correlation = self._cross / np.sqrt(self._own * self._effort)
+            share = 1.0 - left / self._squares
+        return {
+            'factor': factor.tolist(),
+            'correlation': correlation.tolist(),
+            'viscous': friction[:, 1].tolist(),
+            'dry': friction[:, 2].tolist(),
+            'constant': friction[:, 0].tolist(),
+            'friction_share': np.nan_to_num(share).tolist(),
+            'left_by_cause': by_cause,
+        }
+
+    def causes(self) -> list[tuple[str, str]]:
+        """Return a severity and a sentence for each cause that wins; none but of gravity."""
+        joints = self._taking_part
+        winner = self.winner(joints, common=True)
+        if winner is not None:
+            return self._sentences(winner, joints)
+        found = []
+        for j in np.flatnonzero(joints).tolist():
+            only = np.arange(len(joints)) == j
+            own = self.winner(only, common=False)
+            found += [] if own is None else self._sentences(own, only)
+        return found
+
+    @property
+    def is_gravity(self) -> bool:
+        """Whether another gravity explains the residual better than all other causes."""
+        winner = self.winner(self._taking_part, common=True)
+        return winner is not None and winner.name == 'gravity'
+
+    def _sentences(self, cause: Cause, joints: Array) -> list[tuple[str, str]]:
+        x, left = self.left(cause)
+        tree, share = self._model.tree, 100.0 * (1.0 - left / self._squares)
+        least = f'{share[joints].min():.0f} % of the residual'
+        if cause.name == 'gravity':
+            return []
+        if cause.name == 'timing':
+            how = 'late' if x[0, 0] < 0.0 else 'early'
+            text = (
+                f'the efforts come {1e3 * abs(x[0, 0]):.3g} ms too {how} for the motion: {least}'
+            )
+            return [('look', text)]
+        if cause.name == 'load':
+            carried = f'{x[0, 0]:.3g} kg more than the model at {self._frame}'
+            return [('wrong', f'the arm moves as if it carried {carried}: {least}')]
+        return [
+            _of_joint(cause, tree.joint_names[j], tree.prismatic[j], x[j], share[j])
+            for j in np.flatnonzero(joints).tolist()
+        ]
+
+
+def _of_joint(
+    cause: Cause, joint: str, prismatic: bool, x: Array, share: float
+) -> tuple[str, str]:
+    """Return severity and sentence of a cause that one joint has for itself."""
+    force, speed = ('N', 'm/s') if prismatic else ('N m', 'rad/s')
+    rest = f'{share:.0f} % of the residual of {joint} is'
+    if cause.name == 'factor' and x[0] < -1.0:
+        return 'wrong', f'the effort of {joint} has the opposite sign of what its motion needs'
+    if cause.name == 'factor':
+        return 'wrong', (
+            f'the effort of {joint} is {1.0 + x[0]:.3g} times what its motion needs: '
+            'another unit, a gear ratio, or masses all wrong by that factor'
+        )
+    if cause.name == 'offset':
+        return 'look', f'{rest} a constant of {x[0]:.3g} {force}: an offset of sensor or drive'
+    if cause.name == 'rotor inertia':
+        unit = 'kg' if prismatic else 'kg m²'
+        return 'look', f'{rest} inertia that the model lacks: about {x[0]:.3g} {unit} of the rotor'
+    constant = f', with a constant of {x[0]:.3g} {force}' if len(x) == 3 else ''
+    return 'look', (
+        f'{rest} friction that the model lacks: about {x[-2]:.3g} {force} per {speed} and '
+        f'{x[-1]:.3g} {force} dry{constant}'
+    )
+
+
+def _contains(cause: Cause, other: Cause) -> bool:
+    """Return whether a cause has all coefficients of another."""
+    own, its = cause.columns, other.columns
+    return bool(own.start <= its.start and its.stop <= own.stop)
+
+
+def _solved(A: Array, b: Array) -> Array:
+    """Return the least-squares solution of normal equations; 0 along what is not felt."""
+    if not (np.isfinite(A).all() and np.isfinite(b).all()):
+        return np.zeros(len(b))
+    size = np.sqrt(np.maximum(np.diag(A), 1e-300))
+    values, vectors = np.linalg.eigh(A / np.outer(size, size))
+    felt = values > 1e-12 * max(float(values.max()), 1e-300)
+    basis = vectors[:, felt]
+    return np.asarray((basis @ ((basis.T @ (b / size)) / values[felt])) / size)

@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Generated C in tests: compiled, loaded, called, and its largest term."""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import subprocess
+
+import numpy as np
+
+from robot_dynamics_ros.symbolic.c_source import write
+
+WARNINGS = ['-Wall', '-Wextra', '-Wpedantic', '-Wconversion', '-Wshadow']
+SANITIZED = ['-O2', *WARNINGS, '-fsanitize=undefined,address']
+
+
+def run(*command, cwd):
+    """Run a command that must succeed; return what it says, on both streams."""
+    done = subprocess.run(command, cwd=cwd, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
+    return done.stdout + done.stderr
+
+
+def library(texts, folder):
+    """Return the functions of generated C, loaded."""
+    write(texts, folder)
+    (source,) = folder.glob('*[!t].c')
+    command = ['-O2', '-std=c99', '-shared', '-fPIC', '-o', 'arm.so', source.name, '-lm']
+    run('gcc', *command, cwd=folder)
+    return ctypes.CDLL(str(folder / 'arm.so'))
+
+
+def call(library, function, inputs):
+    """Return the results of a C function for arrays of floats."""
+    results = [np.full(shape, 7.0) for _, shape, _ in function.code.results]
+    pointers = [ctypes.c_void_p(x.ctypes.data) for x in (*inputs, *results)]
+    getattr(library, f'arm_{function.code.name}')(*pointers)
+    return results
+
+
+def largest_term(code, inputs):
+    """Return the largest intermediate value of straight-line code, inputs apart."""
+    values, largest = {}, 0.0
+    for scalar in code.scalars:
+        if scalar.operation == 'input':
+            name, index = scalar.operands
+            values[scalar] = inputs[name][index]
+            continue
+        a, *b = (values.get(x, x) for x in scalar.operands)
+        values[scalar] = {
+            'constant': lambda a: a,
+            'neg': lambda a: -a,
+            'add': lambda a, b: a + b,
+            'sub': lambda a, b: a - b,
+            'mul': lambda a, b: a * b,
+            'div': lambda a, b: a / b,
+            'cos': math.cos,
+            'sin': math.sin,
+            'sqrt': math.sqrt,
+            'tanh': math.tanh,
+            'select': lambda a, b, x, y: x if a < b else y,
+        }[scalar.operation](a, *b)
+        largest = max(largest, abs(values[scalar]))
+    return largest

@@ -1,0 +1,211 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The constraint law as one C function: equal to the law of the control tick, case by case."""
+
+from __future__ import annotations
+
+import math
+import shutil
+
+import numpy as np
+import pytest
+from generated_c import SANITIZED, call, largest_term, library, run
+from samples import shipped
+
+from robot_dynamics_ros.__main__ import main
+from robot_dynamics_ros.constraints.piecewise import PiecewisePolynomial
+from robot_dynamics_ros.constraints.program_file import load_program, shipped_programs
+from robot_dynamics_ros.constraints.splines import Spline
+from robot_dynamics_ros.constraints.timing import Clock, Timing, quintic_offset
+from robot_dynamics_ros.control.laws.constraint_law_function import constraint_law_function
+from robot_dynamics_ros.control.laws.constraint_stabilization import ConstraintStabilization
+from robot_dynamics_ros.control.laws.control_law import Reference
+from robot_dynamics_ros.description.shipped import shipped_mechanism
+from robot_dynamics_ros.errors import ParameterError
+from robot_dynamics_ros.model import load_robot
+from robot_dynamics_ros.symbolic.c_source import c_source
+from robot_dynamics_ros.symbolic.kernel import compile_function
+
+pytestmark = pytest.mark.skipif(shutil.which('gcc') is None, reason='no gcc')
+
+PROGRAMS = {
+    'scara_circle': 'scara',
+    'four_dof_moving_plane': 'four_dof',
+    'near_singular': 'four_dof',
+    'parallelogram_loop': 'parallelogram',
+    'four_bar_loop': 'four_bar',
+}
+SAMPLED = {'period': 1e-3, 'discretization': 'zero_order'}
+
+
+def tree_of(robot):
+    if robot in ('parallelogram', 'four_bar'):
+        return load_robot(shipped_mechanism(robot)[0], effort_limit=200.0)
+    return shipped(robot).tree
+
+
+def law_of(program, robot, **parameters):
+    tree = tree_of(robot)
+    if program is not None:
+        program = load_program(program, tree, check=False)
+    return ConstraintStabilization(tree, program=program, **parameters)
+
+
+def inputs_of(function, given):
+    return [np.array(given[name], dtype=float).ravel() for name in function.code.inputs]
+
+
+def test_every_shipped_program_is_tried():
+    assert set(PROGRAMS) == set(shipped_programs())
+
+
+@pytest.mark.parametrize('program', PROGRAMS)
+def test_the_function_is_the_law_of_the_tick(program, tmp_path, rng):
+    """From the start through many times; efforts beyond their limits, and a motion ahead."""
+    robot = PROGRAMS[program]
+    law = law_of(program, robot, **SAMPLED)
+    tree, n = law.tree, law.tree.n
+    function = constraint_law_function(law)
+    texts = c_source(tree, ('inverse_dynamics',), functions=[function], name='arm')
+    lib = library(texts, tmp_path)
+    law.reset(0.0, np.zeros(n), np.zeros(n))
+    reference, limited = Reference(n), 0
+    for t in (0.0, 0.5, 1.2, 2.0, 3.7, 5.4, 9.0):
+        for spread in (0.02, 0.3):
+            q = np.clip(
+                spread * rng.normal(size=n) + 0.3, tree.position_lower, tree.position_upper
+            )
+            v, expected = spread * rng.normal(size=n), np.zeros(n)
+            given = {'t': t, 'q': q, 'v': v, 'previous': law.acceleration.copy()}
+            law.effort(t, q, v, reference, expected)
+            limited += law.scale < 1.0
+            tau, acceleration, f, f_dot = call(lib, function, inputs_of(function, given))
+            # Two ways through the decomposition, of condition up to 1e3 far from the program.
+            close(tau, expected, 1e-10)
+            close(acceleration, law.acceleration, 1e-10)
+            close(f, law.f, 1e-13)
+            close(f_dot, law.f_dot, 1e-13)
+    assert limited > 0, 'the limits must have been met'
+
+
+def close(found, expected, tolerance):
+    size = max(1.0, np.abs(expected).max())
+    np.testing.assert_allclose(found, expected, rtol=0, atol=tolerance * size)
+
+
+@pytest.mark.parametrize('program', PROGRAMS)
+def test_c_equals_the_compiled_function_and_compiles_in_silence(program, tmp_path, rng):
+    law = law_of(program, PROGRAMS[program], **SAMPLED)
+    function = constraint_law_function(law)
+    code = function.code
+    texts = c_source(law.tree, ('gravity_forces',), functions=[function], name='arm')
+    lib = library(texts, tmp_path)
+    shapes = {name: shape for name, shape, _ in code.results}
+    inputs = dict(zip(code.inputs, code.sizes, strict=True))
+    compiled = compile_function('constraint_law', inputs, shapes, function.reference)
+    for _ in range(10):
+        state = function.draw(rng)
+        expected = [np.zeros(shape) for shape in shapes.values()]
+        compiled(*state, *expected)
+        allowed = 4 * math.ulp(largest_term(code, dict(zip(code.inputs, state, strict=True))))
+        for found, wanted in zip(call(lib, function, state), expected, strict=True):
+            assert np.max(np.abs(found - wanted)) <= allowed
+    for compiler in filter(shutil.which, ('gcc', 'clang')):
+        flags = ['-std=c99', *SANITIZED, '-o', 't', '-lm']
+        assert run(compiler, 'arm.c', 'arm_test.c', *flags, cwd=tmp_path) == ''
+        assert 'FAILED' not in run('./t', cwd=tmp_path)
+
+
+def test_a_program_that_follows_the_reference_takes_it_as_an_argument(tmp_path, rng):
+    law = law_of(None, 'scara', limit_effort=False, **SAMPLED)
+    function, n = constraint_law_function(law), 4
+    assert function.code.inputs == ('t', 'q', 'v', 'previous', 'reference')
+    lib = library(c_source(law.tree, functions=[function], name='arm'), tmp_path)
+    reference, expected = Reference(n), np.zeros(n)
+    law.reset(0.0, np.zeros(n), np.zeros(n))
+    for t in (0.0, 1.0):
+        q, v, *asked = rng.normal(size=(5, n))
+        reference.position[:], reference.velocity[:], reference.acceleration[:] = asked
+        given = {'t': t, 'q': q, 'v': v, 'previous': law.acceleration.copy(), 'reference': asked}
+        law.effort(t, q, v, reference, expected)
+        close(call(lib, function, inputs_of(function, given))[0], expected, 1e-12)
+
+
+def test_an_initial_error_blends_out_and_a_spline_is_followed(tmp_path, rng):
+    tree = shipped('scara').tree
+    path = {'spline': {'points': [[0.3, 0.1], [0.35, 0.2], [0.3, 0.25], [0.2, 0.2]]}, 'speed': 0.1}
+    described = {
+        'name': 'drawn',
+        'blend': 2.0,
+        'constraints': [
+            {'name': 'p', 'kind': 'point', 'frame': 'tool', 'axes': 'xy', 'target': path,
+             'natural_frequency': 10.0},
+        ],
+    }  # fmt: skip
+    law = ConstraintStabilization(tree, program=load_program(described, tree, check=False))
+    function = constraint_law_function(law)
+    assert function.code.inputs == ('t', 'q', 'v', 'initial')
+    lib = library(c_source(tree, functions=[function], name='arm'), tmp_path)
+    q, v = np.array([0.2, 1.1, 0.1, 0.0]), 0.1 * rng.normal(size=4)
+    law.reset(0.0, q, v)
+    initial, expected = np.concatenate([law.f, law.f_dot]), np.zeros(4)
+    for t in (0.0, 0.9, 1.9999, 2.0, 3.0, 50.0):
+        law.effort(t, q, v, Reference(4), expected)
+        found = call(lib, function, inputs_of(function, {'t': t, 'q': q, 'v': v,
+                                                         'initial': initial}))  # fmt: skip
+        close(found[0], expected, 1e-12)
+
+
+# ---- time without cases ------------------------------------------------------------------------
+
+TIMINGS = [
+    Timing(2.0, 0.5, 0.7, 1.0),
+    Timing(0.3, 0.9, 0.5),
+    Timing(math.inf, 2.0, 0.4, 0.3),
+    Clock(2.5, 0.5),
+]
+
+
+@pytest.mark.parametrize('timing', TIMINGS)
+def test_the_formula_of_a_timing_is_the_timing(timing):
+    ends = [timing.start, timing.start + timing.ramp, timing.end - timing.ramp, timing.end]
+    for t in [*np.linspace(-1.0, 8.0, 901), *filter(math.isfinite, ends)]:
+        # Sums of lengths below 16 in another order.
+        np.testing.assert_allclose(timing.formula(t), timing.at(t), rtol=0, atol=1e-14)
+
+
+def test_the_formula_of_pieces_is_the_pieces(rng):
+    pieces = PiecewisePolynomial(np.array([0.0, 1.0, 1.5, 4.0]), rng.normal(size=(3, 2, 6)))
+    for s in (-1.0, 0.0, 0.3, 1.0, 1.2, 1.5, 3.9, 4.0, 5.0):
+        np.testing.assert_array_equal(pieces.formula(s), pieces.at(s))
+
+
+def test_a_closed_spline_has_a_formula_if_it_ends():
+    points = [[0.0, 0.0], [1.0, 0.2], [0.4, 1.0]]
+    spline = Spline(points, closed=True, laps=2.5)
+    for s in np.linspace(0.0, spline.length * 0.999, 50):
+        np.testing.assert_allclose(spline.symbolic(s), spline.at(s), rtol=0, atol=1e-12)
+    with pytest.raises(ParameterError, match='laps = inf refused: as a formula'):
+        Spline(points, closed=True).symbolic(0.0)
+
+
+def test_an_offset_is_at_rest_at_its_end():
+    value, rate = np.array([0.3, -0.1]), np.array([1.0, 2.0])
+    for t in (2.0, 7.0):
+        for part in quintic_offset(value, rate, 2.0, t):
+            np.testing.assert_array_equal(part, 0.0)
+
+
+# ---- the command -------------------------------------------------------------------------------
+
+
+def test_the_command_writes_the_law(tmp_path, capsys):
+    words = ['derive', 'scara', '--format', 'c', '--functions', 'gravity_forces']
+    words += ['--program', 'scara_circle', '--name', 'arm', '--output', str(tmp_path)]
+    assert main([*words, '--set', 'period=0.001', '--set', 'discretization=zero_order']) == 0
+    header = (tmp_path / 'arm.h').read_text()
+    assert 'void arm_constraint_law(const double t[ARM_CONSTRAINT_LAW_t_SIZE],' in header
+    assert 'const double previous[ARM_N]' in header
+    assert 'for program scara_circle' in header
+    capsys.readouterr()
+    assert main([*words, '--set', 'periode=0.001']) != 0
+    assert "'periode'" in capsys.readouterr().err

@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Stamps that jitter, lost samples and glitches cost an analysis little, and never the answer.
+
+Oracle of the synthetic arm's efforts: Pinocchio, on the exact motion.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from recorded_arm import RecordedArm
+
+from robot_dynamics_ros.model import load_robot
+from robot_dynamics_ros.recordings.metrics.evaluator import Choices, Evaluator
+from robot_dynamics_ros.recordings.reading import read_recording
+from robot_dynamics_ros.recordings.timing import contradictions, find_timing
+
+DATA = Path(__file__).resolve().parents[2].parent / 'shared' / 'data'
+#: Drive gains of the UR10e that a published study uses, N m per A, pan to last wrist.
+GAINS = np.array([14.87, 13.26, 11.13, 10.62, 11.03, 11.47])
+
+
+def recorded(path: Path, gravity: float):
+    """Return a recording of the shared data in the order of its robot, and the robot."""
+    if not path.is_dir():
+        pytest.skip(f'the recording {path.name} is not on this machine')
+    recording = read_recording(path)
+    tree = load_robot(recording.description, (0.0, 0.0, -gravity))
+    return recording.of_joints(tree.joint_names), tree
+
+
+def disturbed(recording, rng, jitter: float, lost: float = 0.01, glitches: int = 3):
+    """Return a recording with stamps late by parts of the period, lost states and glitches."""
+    period = float(np.median(np.diff(recording.stamp_ns)))
+    stamps = recording.stamp_ns + rng.uniform(-jitter, jitter, len(recording.time)) * period
+    stamps = np.sort(stamps).astype(np.int64)
+    velocity = recording.velocity.copy()
+    rows = rng.choice(np.arange(100, len(stamps) - 100), glitches, replace=False)
+    velocity[rows, rng.integers(velocity.shape[1], size=glitches)] += 50.0
+    found = replace(recording, stamp_ns=stamps, time=stamps / 1e9, velocity=velocity)
+    return found.rows(rng.random(len(stamps)) >= lost), rows
+
+
+def evaluated(recording, tree):
+    evaluator = Evaluator(tree, Choices())
+    evaluator.evaluate([recording])
+    return evaluator.figures(), [finding.text for finding in evaluator.findings()]
+
+
+@pytest.mark.parametrize('jitter', [0.001, 0.02, 0.05])
+@pytest.mark.parametrize(
+    ('name', 'gravity'), [('gazebo_scara_nominal', 9.81), ('gazebo_scara_unknown_plant', 9.8)]
+)
+def test_gazebo_is_explained_as_well_with_jitter_losses_and_glitches(name, gravity, jitter, rng):
+    recording, tree = recorded(DATA / name, gravity)
+    whole, _ = evaluated(recording, tree)
+    worse, said = evaluated(disturbed(recording, rng, jitter)[0], tree)
+    residual = np.array(whole['effort']['residual_rms'])
+    change = np.abs(np.array(worse['effort']['residual_rms']) - residual)
+    # A tenth of the residual; where there is none, a line through 10 000 stamps of 50 us of
+    # jitter tells the period to 5e-8, and accelerations with it.
+    assert (change < 0.1 * residual + 1e-5).all()
+    assert worse['timing']['name'] == 'semi_implicit'
+    assert 'at equal intervals all the same' in worse['timing']['reason']
+    assert worse['timing']['contradictions'] >= 2  # one may be lost
+    assert any('states contradict their neighbours' in text for text in said)
+    assert min(worse['effort']['evaluated']) > 0.96 * min(whole['effort']['evaluated'])
+    assert worse['effort']['gravity']['verdict'] == whole['effort']['gravity']['verdict']
+
+
+@pytest.mark.parametrize('jitter', [0.001, 0.02, 0.05])
+def test_a_real_arm_sampled_at_irregular_times_is_explained_the_same(jitter, rng):
+    recording, tree = recorded(DATA / 'ur10e_real' / 'bag', 9.81)
+    recording = replace(recording, measured_effort=recording.measured_effort * GAINS)
+    whole, _ = evaluated(recording, tree)
+    worse, _ = evaluated(disturbed(recording, rng, jitter)[0], tree)
+    residual = np.array(whole['effort']['residual_rms'])
+    assert (np.abs(np.array(worse['effort']['residual_rms']) - residual) < 0.1 * residual).all()
+    assert 'taken at their own times' in whole['timing']['reason']
+    assert min(whole['effort']['evaluated']) > 2500  # of 2876
+    assert min(worse['effort']['evaluated']) > 2400
+
+
+def arm_at(times: np.ndarray, tmp_path: Path):
+    """Return a recording of a smooth motion at the times given, s, and its robot."""
+    arm = RecordedArm(1)
+    tree = load_robot(arm.xml)
+    recording = read_recording(arm.bag(tmp_path / 'bag'))
+    w, size, phase = np.array([2.0, 3.1, 4.3]), np.array([0.7, 0.9, 0.12]), [0.1, 0.7, 1.3]
+    x = w * times[:, np.newaxis] + phase
+    q, v, a = size * np.sin(x), size * w * np.cos(x), -size * w**2 * np.sin(x)
+    oracle = RecordedArm.oracle_of(arm.xml)
+    tau = np.array([oracle.inverse_dynamics(*row) for row in zip(q, v, a, strict=True)])
+    stamps = np.rint(times * 1e9).astype(np.int64)
+    nothing = np.full(q.shape, np.nan)
+    return replace(
+        recording, time=stamps / 1e9, stamp_ns=stamps, arrival_ns=stamps, answer_ns=0 * stamps,
+        position=q, velocity=v, effort=nothing, measured_effort=tau,
+        reference_position=nothing, reference_velocity=nothing,
+    ), tree  # fmt: skip
+
+
+def test_samples_at_truly_irregular_times_are_taken_at_these_times(rng, tmp_path):
+    times = np.cumsum(rng.choice([0.008, 0.010, 0.012], 1500))
+    recording, tree = arm_at(times, tmp_path)
+    figures, _ = evaluated(recording, tree)
+    assert not figures['timing']['even']
+    # Second order in steps of 12 ms: (4.3 rad/s * 0.012 s)^2 / 6 = 4e-4, relative.
+    assert max(figures['effort']['residual_share']) < 2e-3
+
+
+def test_noise_is_filtered_at_irregular_times_too(rng, tmp_path):
+    times = np.cumsum(rng.choice([0.008, 0.010, 0.012], 3000))
+    recording, tree = arm_at(times, tmp_path)
+    noise = 1e-3 * rng.normal(size=recording.velocity.shape)
+    figures, _ = evaluated(replace(recording, velocity=recording.velocity + noise), tree)
+    assert figures['timing']['cutoff_hz'] is not None
+    # Unfiltered, 1e-3 rad/s over 20 ms are 0.07 rad/s^2, of 13 that the lift has.
+    assert max(figures['effort']['residual_share']) < 5e-3
+    assert min(figures['effort']['evaluated']) > 2500
+
+
+def test_a_glitch_is_found_and_its_neighbours_are_not(rng, tmp_path):
+    recording, _ = arm_at(0.01 * np.arange(800.0), tmp_path)
+    assert not contradictions(recording).any()
+    position, velocity = recording.position.copy(), recording.velocity.copy()
+    position[200, 1] += 0.5
+    velocity[500, 0] -= 50.0
+    found = contradictions(replace(recording, position=position, velocity=velocity))
+    assert np.flatnonzero(found).tolist() == [200, 500]
+
+
+def test_the_period_behind_jittered_stamps_is_found_to_parts_of_a_million(rng, tmp_path):
+    recording = read_recording(RecordedArm(4000).bag(tmp_path / 'bag'))
+    stamps = np.sort(recording.stamp_ns + rng.integers(-50_000, 50_000, len(recording.time)))
+    found = find_timing(replace(recording, stamp_ns=stamps), commanded=True)
+    assert found.even
+    # A line through 4000 stamps with 29 us of deviation: sqrt(12) * 29e-6 / 4000^1.5 = 4e-10 s.
+    assert found.period == pytest.approx(1e-3, rel=2e-6)

@@ -1,0 +1,209 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whatever a text or a user's word is: plain values, or one clear line that says where."""
+
+import os
+import time
+
+import numpy as np
+import pytest
+import yaml
+from samples import sample
+
+from robot_dynamics_ros.constraints.program_file import load_program
+from robot_dynamics_ros.control.drivers.file import load_driver_profile
+from robot_dynamics_ros.control.trajectories.trajectory_file import read_trajectory
+from robot_dynamics_ros.errors import (
+    ConfigurationError,
+    MechanismError,
+    ParameterError,
+    ProgramError,
+    RobotDynamicsError,
+    TrajectoryError,
+    UnknownNameError,
+)
+from robot_dynamics_ros.model.mechanism_file import read_mechanism_file
+from robot_dynamics_ros.yaml_reader import (
+    MOST_BYTES,
+    MOST_LEVELS,
+    Section,
+    file_text,
+    number,
+    parse_yaml,
+    read_yaml,
+)
+
+#: Texts, what is wrong with them, and in which line.
+HOSTILE = {
+    'a: 0b_': "line 1: '0b_' is no number",
+    'a: 1\nb: 0x_\n': "line 2: '0x_' is no number",
+    'a: !!int ""': "line 1: has the tag '!!int'",
+    'a: !!timestamp x': "line 1: has the tag '!!timestamp'",
+    'a: !!bool x': "line 1: has the tag '!!bool'",
+    'a: !!python/object:os.system x': "has the tag '!!python/object:os.system'",
+    'a: !mine x': "has the tag '!mine'",
+    'a: "\\U00110000"': 'line 1: is no YAML: found invalid Unicode',
+    'a: "\\ud800"': 'is no YAML',
+    'a: \ud800': 'is no YAML',
+    'a: \x00': 'is no YAML',
+    'a: [': 'is no YAML',
+    'a: b: c': 'is no YAML',
+    'a: ' + '9' * 400: 'line 1: has a number of 400 digits',
+    'a: ' + '9' * 10_000: 'line 1: has a number of 10000 digits',
+    'a: ' + '[' * 900 + ']' * 900: 'line 1: is nested too deeply',
+    '\n'.join(' ' * k + 'a:' for k in range(900)): f'line {MOST_LEVELS + 1}: is nested too',
+    'a: 1\na: 2': "line 2: key 'a' is given twice",
+    'a:\n  b: 1\n  "b": 2': "line 3: key 'b' is given twice",
+    '1: 2': 'line 1: key 1 is not a name',
+    '? [1]\n: 2': 'key of several values is not a name',
+    'a: *b': r'\*b stands for nothing',
+    'a: &a [*a]': r'\*a stands for nothing',
+    'a: 1\n---\nb: 2': 'line 2: has a second document',
+}
+
+
+@pytest.mark.parametrize('text', HOSTILE, ids=range(len(HOSTILE)))
+def test_a_hostile_text_is_refused_in_one_line_that_says_where(text):
+    with pytest.raises(ConfigurationError, match=HOSTILE[text]) as caught:
+        parse_yaml(text, 'file')
+    assert '\n' not in str(caught.value)
+    assert len(str(caught.value)) < 400
+
+
+@pytest.mark.parametrize('text', HOSTILE, ids=range(len(HOSTILE)))
+def test_each_kind_of_file_refuses_it_as_its_own_error(text, tmp_path):
+    tree, path = sample('scara').tree, tmp_path / 'motion.yaml'
+    path.write_text(text, encoding='utf-8', errors='surrogatepass')
+    readers = {
+        ProgramError: lambda: load_program(f'{text}\n', tree),
+        MechanismError: lambda: read_mechanism_file(f'{text}\n'),
+        ConfigurationError: lambda: load_driver_profile(f'{text}\n'),
+        TrajectoryError: lambda: read_trajectory(path, tree.joint_names),
+    }
+    for kind, read in readers.items():
+        with pytest.raises(kind) as caught:
+            read()
+        assert '\n' not in str(caught.value)
+
+
+def test_plain_values_are_those_of_the_yaml_library():
+    text = (
+        'a: [1, -2.5, 1.0e+3, .inf, 0x1F, 017, 1_000, 190:20:30]\n'
+        'b: {c: true, d: no, e: ~, f: "1", g: text, h: }\n'
+        'i: |\n  lines\n  of text\n'
+        'j: &x [1, {k: 2}]\nl: *x\nm: 1e3\n'
+    )
+    found = parse_yaml(text, 'file')
+    assert found == yaml.safe_load(text)
+    assert found.lines == {'a': 1, 'b': 2, 'i': 3, 'j': 6, 'l': 7, 'm': 8}
+    assert parse_yaml('a: 2001-99-99\nb: 2001-01-01', 'file') == {
+        'a': '2001-99-99',
+        'b': '2001-01-01',  # what looks like a date stays a text
+    }
+    assert np.isnan(parse_yaml('.nan', 'file'))
+    assert parse_yaml('', 'file') is None
+    assert parse_yaml('\ufeffa: 1', 'file') == {'a': 1}
+
+
+@pytest.mark.parametrize('lines', [12, 40])
+def test_a_bomb_of_aliases_is_refused_at_once(lines):
+    text = 'a0: &a0 [1, 1, 1, 1, 1, 1, 1, 1]\n' + '\n'.join(
+        f'a{k}: &a{k} [{", ".join([f"*a{k - 1}"] * 8)}]' for k in range(1, lines)
+    )
+    begin = time.perf_counter()
+    with pytest.raises(ConfigurationError, match='has too many values'):
+        parse_yaml(text, 'file')
+    assert time.perf_counter() - begin < 5.0  # milliseconds, on a busy machine
+
+
+def test_a_place_in_a_file_has_its_line():
+    section = Section('file', parse_yaml('a: 1\nb:\n  c: x\n  d: 2\n', 'file'))
+    inner = Section('part', section.take('b', lambda _, value: value))
+    with pytest.raises(ConfigurationError, match=r"part, c \(line 3\): is 'x'; give a finite"):
+        inner.take('c', number)
+    with pytest.raises(ConfigurationError, match=r"part \(line 4\): unknown key 'd'; known: c"):
+        inner.close()
+
+
+WORDS = {
+    'x' * 5000: 'is no file',
+    'a/' * 2500: 'is no file',
+    'y' * 300: 'is no file',
+    '~nosuchuser/program': 'is no file',
+    'nul\0byte': 'is no file',
+    '/proc/self/mem': 'cannot be read: ',
+    '/dev/zero': 'is no file',
+    '/': 'is no file',
+    '': 'is no file',
+    'nowhere.yaml': 'is no file',
+}
+
+
+@pytest.mark.parametrize('word', WORDS, ids=range(len(WORDS)))
+def test_a_word_that_names_no_readable_text_is_refused(word):
+    tree = sample('scara').tree
+    with pytest.raises(ConfigurationError, match=WORDS[word]) as caught:
+        read_yaml(word, 'file')
+    assert len(str(caught.value)) < 300
+    for read in (
+        read_mechanism_file,
+        load_driver_profile,
+        lambda name: load_program(name, tree),
+        lambda name: read_trajectory(name, tree.joint_names),
+    ):
+        with pytest.raises(RobotDynamicsError, match=WORDS[word]):
+            read(word)
+
+
+def test_a_file_in_another_encoding_too_large_or_forbidden_is_refused(tmp_path):
+    path = tmp_path / 'program.yaml'
+    path.write_bytes('name: k\xf6rper'.encode('latin-1'))
+    with pytest.raises(ConfigurationError, match=r'no UTF-8 text \(byte 0xf6 at 7\); save it as'):
+        file_text(str(path), 'program')
+    with pytest.raises(ProgramError, match='program .*no UTF-8 text'):
+        load_program(path, sample('scara').tree)
+    path.write_bytes(b'#' * (MOST_BYTES + 1))
+    with pytest.raises(ConfigurationError, match='is too large'):
+        file_text(str(path), 'program')
+    os.mkfifo(tmp_path / 'pipe')
+    with pytest.raises(ConfigurationError, match='is no file'):
+        file_text(str(tmp_path / 'pipe'), 'program')
+
+
+def test_a_shipped_name_and_a_home_folder_are_understood(tmp_path, monkeypatch):
+    monkeypatch.setenv('HOME', str(tmp_path))
+    (tmp_path / 'mine.yaml').write_text('a: 1', encoding='utf-8')
+    assert read_yaml('~/mine.yaml', 'file') == {'a': 1}
+    shipped = {'known': tmp_path / 'mine.yaml'}
+    for name in ('known', 'known.yaml'):
+        assert read_yaml(name, 'file', shipped) == {'a': 1}
+    with pytest.raises(ConfigurationError, match='give a path, or one of those that ship: known'):
+        read_yaml('other', 'file', shipped)
+
+
+def test_values_of_megabytes_are_cut_short_in_messages():
+    huge = 'x' * 5_000_000
+    for error in (
+        ParameterError('law', huge, 'must be short'),
+        UnknownNameError('law', huge, ['a']),
+        ConfigurationError(huge, huge, 'shorten it'),
+        UnknownNameError('law', 'x', [f'law{k}' for k in range(100_000)]),
+        ParameterError('n', 10**5000, 'must be small'),
+    ):
+        assert len(str(error)) < 4000
+        assert '\n' not in str(error)
+
+
+@pytest.mark.parametrize(
+    ('point', 'message'),
+    [
+        ('time_from_start: 7', 'time_from_start .*is 7; give a mapping'),
+        ('time_from_start: {sec: 9e400}', "sec .*is the text '9e400'"),
+        ('time_from_start: {sec: 1}, velocities: 3', 'give a list of numbers|1 numbers'),
+    ],
+)
+def test_a_wrong_point_of_a_trajectory_is_named(tmp_path, point, message):
+    path = tmp_path / 'motion.yaml'
+    names = ', '.join(sample('scara').tree.joint_names)
+    path.write_text(f'joint_names: [{names}]\npoints: [{{positions: [0, 0, 0, 0], {point}}}]')
+    with pytest.raises(TrajectoryError, match=message):
+        read_trajectory(path, sample('scara').tree.joint_names)
