@@ -20,8 +20,7 @@ from unittest.mock import patch
 
 import numpy as np
 
-from benchmark.machine import machine
-from benchmark.timing import Contender, race
+from benchmark.measuring import Contender, machine, race
 from robot_dynamics_ros.errors import ModelError, RobotDynamicsError
 from robot_dynamics_ros.model import RobotTree, load_robot
 from robot_dynamics_ros.model.check import check_model

@@ -97,7 +97,7 @@ class DriverCase:
 
 
 @dataclass(frozen=True, eq=False)
-class Arm:
+class DriverArm:
     """An arm behind a driver, and the motion that it is asked for.
 
     Attributes:
@@ -135,7 +135,7 @@ class DriverTrace:
         refused: States that the controller did not believe.
     """
 
-    arm: Arm
+    arm: DriverArm
     time: np.ndarray
     start: float
     end: float
@@ -186,7 +186,7 @@ def whole_periods(time_ms: float, period_ms: float) -> int:
 
 
 @cache
-def make_arm(robot: str, profile: str = 'generic_ros2_control', laps: float = 2.0) -> Arm:
+def make_arm(robot: str, profile: str = 'generic_ros2_control', laps: float = 2.0) -> DriverArm:
     """Return a shipped arm behind a shipped driver, on the circle of its parameter file.
 
     Args:
@@ -213,10 +213,12 @@ def make_arm(robot: str, profile: str = 'generic_ros2_control', laps: float = 2.
         curve = Undulating(curve, asked['normal'], asked['height'], waves)
     task = TASKS[robot](tree, asked['tool_angle'])
     motion = ToolPath(task, curve, asked['speed'], asked['ramp_s'], near)
-    return Arm(tree, bind(driver, tree), given, motion)
+    return DriverArm(tree, bind(driver, tree), given, motion)
 
 
-def run(arm: Arm, case: DriverCase = DriverCase(), law: str = 'computed_torque') -> DriverTrace:
+def run(
+    arm: DriverArm, case: DriverCase = DriverCase(), law: str = 'computed_torque'
+) -> DriverTrace:
     """Run the motion of an arm once.
 
     Raises:
@@ -267,7 +269,7 @@ def run(arm: Arm, case: DriverCase = DriverCase(), law: str = 'computed_torque')
 
 
 def make_plant(
-    arm: Arm, case: DriverCase, q: np.ndarray, v: np.ndarray | None = None
+    arm: DriverArm, case: DriverCase, q: np.ndarray, v: np.ndarray | None = None
 ) -> tuple[MujocoPlant, DrivenPlant, LinkedPlant]:
     """Return the arm itself, the same behind its drives, and at the other end of the link."""
     profile, period_ms = arm.driver.profile, 1e3 * arm.period
@@ -305,7 +307,7 @@ class DriverController:
         refused: States that the session did not believe.
     """
 
-    def __init__(self, arm: Arm, case: DriverCase, law: str) -> None:
+    def __init__(self, arm: DriverArm, case: DriverCase, law: str) -> None:
         driver, given = arm.driver, {**arm.given, 'law': law, 'state_timeout_s': 1e9}
         if case.cutoff_hz is not None:
             state = replace(
@@ -349,7 +351,7 @@ class DriverController:
         self.effort = self.session.port.effort_of_command(self.session.command)
 
 
-def is_unstable(arm: Arm, delay_ms: float, law: str, seconds: float = 6.0) -> bool:
+def is_unstable(arm: DriverArm, delay_ms: float, law: str, seconds: float = 6.0) -> bool:
     """Return whether a small disturbance of an arm at rest grows.
 
     The states are late. Coulomb friction, which would hide small motions, is left out on both
@@ -378,7 +380,7 @@ def is_unstable(arm: Arm, delay_ms: float, law: str, seconds: float = 6.0) -> bo
     return bool(deviation[-quarter:].max() > deviation[quarter : 2 * quarter].max())
 
 
-def stability_limit(arm: Arm, law: str, most_ms: float = 128.0) -> float:
+def stability_limit(arm: DriverArm, law: str, most_ms: float = 128.0) -> float:
     """Return the least delay, in whole periods, at which the loop is unstable, ms."""
     period_ms = 1e3 * arm.period
     stable, unstable = 0, round(most_ms / period_ms)
@@ -389,7 +391,7 @@ def stability_limit(arm: Arm, law: str, most_ms: float = 128.0) -> float:
     return unstable * period_ms
 
 
-def start_of(arm: Arm) -> np.ndarray:
+def start_of(arm: DriverArm) -> np.ndarray:
     """Return where the motion begins, shape (n,), rad or m."""
     start = Reference(arm.tree.n)
     arm.motion.sample(0.0, start)
@@ -397,7 +399,7 @@ def start_of(arm: Arm) -> np.ndarray:
 
 
 @cache
-def _plan(arm: Arm, begin_ns: int, steps: int) -> tuple[tuple[np.ndarray, ...], np.ndarray]:
+def _plan(arm: DriverArm, begin_ns: int, steps: int) -> tuple[tuple[np.ndarray, ...], np.ndarray]:
     """Return the points of the motion, and where the arm should be in each period."""
     times = arm.motion.instants(0.01)
     points = (times, *arm.motion.table(times))
@@ -412,6 +414,6 @@ def _plan(arm: Arm, begin_ns: int, steps: int) -> tuple[tuple[np.ndarray, ...], 
     return points, reference
 
 
-def _silent_steps(arm: Arm, case: DriverCase) -> range:
+def _silent_steps(arm: DriverArm, case: DriverCase) -> range:
     middle = round((SETTLE_S + 0.5 * arm.motion.duration) / arm.period)
     return range(middle, middle + round(1e-3 * case.silence_ms / arm.period))

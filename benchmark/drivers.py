@@ -18,7 +18,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from benchmark.driver_run import (
-    Arm,
+    DriverArm,
     DriverCase,
     DriverTrace,
     make_arm,
@@ -134,7 +134,7 @@ def profiles_of(robot: str) -> list[str]:
     return found
 
 
-def tracked(arm: Arm, case: DriverCase, law: str) -> dict[str, Any]:
+def tracked(arm: DriverArm, case: DriverCase, law: str) -> dict[str, Any]:
     """Return the RMS errors of a run, mrad or mm, and the steps of its efforts, %.
 
     All are None where the loop is lost: the simulation diverges, the controller believes no state
@@ -189,7 +189,7 @@ def limit_row(robot: str, law: str) -> dict[str, Any]:
     }
 
 
-def margin(arm: Arm, factor: float = 1.0) -> tuple[float, float, float]:
+def margin(arm: DriverArm, factor: float = 1.0) -> tuple[float, float, float]:
     """Return crossover, rad/s, phase margin, rad, and delay margin, s, of a joint of its own.
 
     Args:
@@ -203,7 +203,7 @@ def margin(arm: Arm, factor: float = 1.0) -> tuple[float, float, float]:
     return phase / delay, phase, delay
 
 
-def stiffening(arm: Arm, law: str) -> float:
+def stiffening(arm: DriverArm, law: str) -> float:
     """Return by how much the gains per inertia are above those asked for, in the worst direction.
 
     Computed torque divides by the inertia where the arm is. PD has the diagonal of the mass
@@ -218,7 +218,7 @@ def stiffening(arm: Arm, law: str) -> float:
                  .real.max())  # fmt: skip
 
 
-def silence_row(arm: Arm, silence_ms: float) -> dict[str, Any]:
+def silence_row(arm: DriverArm, silence_ms: float) -> dict[str, Any]:
     """Return what a silence of the states in the middle of the motion brings about."""
     trace = run(arm, DriverCase(silence_ms=silence_ms))
     quiet = np.flatnonzero(~trace.answered)

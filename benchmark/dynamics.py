@@ -17,11 +17,10 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmark.libraries import contenders
-from benchmark.line_chart import line_chart
-from benchmark.machine import machine
+from benchmark.measuring import Contender, machine, race
 from benchmark.robots import arms, chain
-from benchmark.timing import Contender, race
 from robot_dynamics_ros.model import load_robot
+from robot_dynamics_ros.recordings.report.toolkit import page, styled, subplots
 from robot_dynamics_ros.symbolic.kernel import compile_kernel
 from robot_dynamics_ros.symbolic.outputs import Subject, trace_output
 
@@ -183,12 +182,17 @@ def _ratio(value: float, reference: float | None) -> str:
 
 
 def _chart(joints: dict[int, dict[str, float]]) -> str:
-    names = [name for name in joints[_JOINTS[0]] if name not in ('operations', 'compile_seconds')]
-    series = {
-        name: [(n, values[name]) for n, values in joints.items() if name in values]
-        for name in names
-    }
-    return line_chart('Inverse dynamics of a chain', 'joints', 'ns per call', series)
+    figure = subplots()
+    for name in joints[_JOINTS[0]]:
+        if name not in ('operations', 'compile_seconds'):
+            found = {n: values[name] for n, values in joints.items() if name in values}
+            figure.add_scatter(x=list(found), y=list(found.values()), name=name)
+    figure.update_xaxes(type='log', title='joints', tickvals=list(joints))
+    figure.update_yaxes(type='log', title='ns per call')
+    heading = 'Inverse dynamics of a chain'
+    return page(
+        heading, 'Time of a call by the number of joints.', [], [('', styled(figure, 560))]
+    )
 
 
 if __name__ == '__main__':

@@ -37,7 +37,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmark.driver_run import make_arm, start_of
-from benchmark.machine import machine
+from benchmark.measuring import machine
 from robot_dynamics_ros.control.loop import ControlLoop, Observation
 from robot_dynamics_ros.control.setup import DEFAULTS, BuiltLoop, build_loop
 from robot_dynamics_ros.control.trajectories.composed import Chain

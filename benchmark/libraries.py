@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmark.timing import Contender
+from benchmark.measuring import Contender
 
 #: Largest difference to Pinocchio, relative to its largest effort, of a library that is timed.
 _SAME = 1e-6

@@ -257,6 +257,8 @@ def _hold(times: Array, stamps: Array, what: str, notes: list[str]) -> int:
     """Return how long one of them counts, ns: until the next, if there are fewer than states."""
     if len(times) < 2 or len(stamps) < 2:
         return 0
+    if what == 'references' and np.isin(times, stamps).mean() >= _MOSTLY:
+        return 0  # each is of the state that it answers, and of no other
     inside = (stamps >= times.min()) & (stamps <= times.max())
     if len(times) >= _RARE * inside.sum():
         return 0

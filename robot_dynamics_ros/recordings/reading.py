@@ -8,12 +8,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import yaml
-
 from robot_dynamics_ros.description.shipped import robot_file
 from robot_dynamics_ros.errors import ModelError, RecordingError
 from robot_dynamics_ros.model import load_robot
 from robot_dynamics_ros.model.robot_tree import STANDARD_GRAVITY, RobotTree
+from robot_dynamics_ros.recordings.bag.files import yaml_mapping
 from robot_dynamics_ros.recordings.bag.reader import BagReader
 from robot_dynamics_ros.recordings.bag_layout import described_joints, make_layout
 from robot_dynamics_ros.recordings.recording import NANO, Recording
@@ -253,11 +252,7 @@ class RobotChoice:
 
 def recorded_parameters(text: str) -> dict[str, Any]:
     """Return the controller's parameters by name from their YAML; empty if there are none."""
-    try:
-        found = yaml.safe_load(text) if text else None
-    except (yaml.YAMLError, ValueError, TypeError, RecursionError):  # any text may stand there
-        return {}
-    return found if isinstance(found, dict) else {}
+    return yaml_mapping(text) if text else {}
 
 
 def recorded_joints(parameters: Mapping[str, Any]) -> tuple[str, ...]:

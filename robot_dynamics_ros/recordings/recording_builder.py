@@ -18,6 +18,7 @@ from robot_dynamics_ros.spatial.scalar import Array
 
 #: Commands and references may come this much later than their state, in the order of the bag, ns.
 LATEST_NS = NANO
+_MANY = 0.01  # share of the commands that is worth a word
 _LONG_S = 20.0  # a window's sample interval where the states do not tell
 
 
@@ -56,12 +57,18 @@ class RecordingBuilder:
         }
 
     def notes(self) -> list[str]:
-        """Return what could not be read, by topic."""
-        return [
+        """Return what could not be read or used, by topic."""
+        notes = [
             f'{columns.unreadable} messages on {topic} cannot be used: left out'
             for topic, columns in self._columns.items()
             if columns.unreadable
         ]
+        for topic, (alignment, _) in self._commands.items():
+            if alignment.unpaired > _MANY * alignment.taken:
+                count = f'{alignment.unpaired} of {alignment.taken} commands on {topic}'
+                why = 'several came for one state, or for a state that is not there'
+                notes.append(f'{count} answer no state of their own: {why}')
+        return notes
 
     def span_ns(self) -> int:
         """Return the time between the first and the last state that is held; -1 for none."""

@@ -13,6 +13,7 @@ from robot_dynamics_ros.messages.cdr import NANO, States
 from robot_dynamics_ros.spatial.scalar import Array
 
 _ABSURD = 1e9  # rad, rad/s, m, m/s: no sensor gives more
+_LATEST_NS = 1 << 61
 _RESTART_GAP_NS = NANO  # between the last state before a restart and the first behind it
 
 
@@ -25,7 +26,8 @@ class Counts:
         repeated: With the stamp of the one before.
         out_of_order: Older than the one before, the next one being newer again.
         not_finite: With a position that is no number.
-        absurd: With a velocity that is no number, or a value beyond all measure.
+        absurd: With a value beyond all measure.
+        velocity_unknown: With a velocity that is no number; these are used.
         restarts: How often time went back for good, as sentences.
         restart_ns: First stamps behind, as they are shifted, ns.
     """
@@ -35,6 +37,7 @@ class Counts:
     out_of_order: int = 0
     not_finite: int = 0
     absurd: int = 0
+    velocity_unknown: int = 0
     restarts: list[str] = field(default_factory=list)
     restart_ns: list[int] = field(default_factory=list)
 
@@ -44,9 +47,12 @@ class Counts:
             (self.repeated, 'with the stamp of the one before'),
             (self.out_of_order, 'older than the one before'),
             (self.not_finite, 'with a position that is no number'),
-            (self.absurd, f'with a velocity that is no number, or a value beyond {_ABSURD:g}'),
+            (self.absurd, f'with a value beyond {_ABSURD:g}'),
         ]
         left_out = [f'{count} states {what}: left out' for count, what in counts if count]
+        if self.velocity_unknown:
+            unknown = f'{self.velocity_unknown} states with a velocity that is no number'
+            left_out.append(f'{unknown}: no acceleration there')
         return left_out + self.restarts
 
 
@@ -71,11 +77,6 @@ def _plausible(values: Array) -> Array:
     """Return which rows have numbers only that a sensor may give."""
     with np.errstate(invalid='ignore'):
         return np.asarray((np.abs(values) <= _ABSURD).all(axis=1))
-
-
-def _none(rows: Rows) -> Array:
-    """Return which rows have no velocities at all."""
-    return np.asarray(np.isnan(rows.velocity).all(axis=1))
 
 
 class StateAlignment:
@@ -114,9 +115,11 @@ class StateAlignment:
         whole = len(groups) == 1 and set(self.joints) <= set(groups[0].names)
         rows = self._whole(groups[0], arrival) if whole else self._merged(groups, arrival)
         finite = np.asarray(np.isfinite(rows.position).all(axis=1))
-        sane = np.asarray(_plausible(rows.position) & (_plausible(rows.velocity) | _none(rows)))
+        sane = np.asarray(_plausible(rows.position) & _plausible(np.nan_to_num(rows.velocity)))
+        unknown = np.isnan(rows.velocity)
         self.counts.not_finite += int((~finite).sum())
         self.counts.absurd += int((finite & ~sane).sum())
+        self.counts.velocity_unknown += int((unknown.any(axis=1) & ~unknown.all(axis=1)).sum())
         if not sane.all():
             rows = rows.take(sane)
         return self._in_order(rows)
@@ -195,7 +198,11 @@ class StateAlignment:
         if late is None or stamp <= late:
             self.counts.out_of_order += 1
             return False
-        self.shift_ns += last + _RESTART_GAP_NS - stamp
+        shift = self.shift_ns + last + _RESTART_GAP_NS - stamp
+        if abs(shift) > _LATEST_NS:  # no clock goes back so often
+            self.counts.out_of_order += 1
+            return False
+        self.shift_ns = shift
         self.counts.restarts.append(
             f'time went back from {last / NANO:g} s to {stamp / NANO:g} s: taken as a restart, '
             f'times from there on are shifted by {self.shift_ns / NANO:g} s'
@@ -207,6 +214,10 @@ class StateAlignment:
 
 class ValueAlignment:
     """Values that belong to states, by their own time or by the order of arrival.
+
+    Attributes:
+        taken: Values so far.
+        unpaired: Of these, those that no state has: of another stamp, or not the first of theirs.
 
     Args:
         width: Numbers in a value.
@@ -220,9 +231,11 @@ class ValueAlignment:
         self._time = self._arrival = np.zeros(0, dtype=np.int64)
         self._values = np.zeros((0, width))
         self._held: tuple[int, Array] | None = None
+        self.taken = self.unpaired = 0
 
     def take(self, time: Array, arrival: Array, values: Array) -> None:
         """Remember values (M, width) with their times and arrivals (M,), ns."""
+        self.taken += len(time)
         self._time = np.concatenate([self._time, arrival if self._by_arrival else time])
         self._arrival = np.concatenate([self._arrival, arrival])
         self._values = np.concatenate([self._values, values])
@@ -247,6 +260,7 @@ class ValueAlignment:
         there = place < np.searchsorted(times, ends, side='left')
         found = self._filled(there, order[place[there]], starts)
         left = self._time >= ends[-1]
+        self.unpaired += int((~left).sum() - there.sum())
         self._time, self._arrival = self._time[left], self._arrival[left]
         self._values = self._values[left]
         return found

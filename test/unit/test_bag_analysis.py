@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from bags import MS, SECOND, STATES, command, state, text, write
+from bags import MS, REFERENCE, SECOND, STATES, command, state, text, write
 from oracles import PinocchioOracle
 from recorded_arm import GRAVITY, NAMES, RecordedArm, arm_xml
 
@@ -43,6 +43,7 @@ def said(result) -> str:
 # Recordings of Gazebo ---------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('formulation', FORMULATIONS)
 def test_every_formulation_explains_gazebo_at_its_own_gravity(formulation):
     needs(NOMINAL)
@@ -177,7 +178,7 @@ def test_five_states_name_no_cause(tmp_path):
 
 def test_what_no_cause_explains_is_unknown(tmp_path):
     arm = RecordedArm(1200)
-    arm.tau = arm.tau + 0.3 * np.sin(40.0 * arm.stamps * 1e-9)[:, np.newaxis]
+    arm.tau = arm.tau + 4.0 * np.sin(40.0 * arm.stamps * 1e-9)[:, np.newaxis]
     result = analyzed(arm.bag(tmp_path / 'bag'))
     assert 'the model misses' in said(result)
     assert 'of the residual' not in said(result)
@@ -274,6 +275,7 @@ def test_noise_is_filtered_without_delay_and_the_cutoff_is_told(measured, rng, t
     assert max(result.figures['effort']['residual_share']) < 0.02
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('noise', [0.0, 1e-3])
 def test_the_figures_do_not_depend_on_the_chunks(noise, rng, tmp_path):
     bag = smooth_arm(tmp_path / 'bag', rng, noise, measured=False)
@@ -376,6 +378,23 @@ def test_the_tool_error_is_the_distance_between_the_points_of_pinocchio(tmp_path
     assert tracking['rms_error'] == pytest.approx([1e-3, 2e-3, 5e-4], rel=1e-9)
 
 
+@pytest.mark.parametrize('share', [0.8, 0.6, 0.4])
+def test_references_of_a_slow_controller_are_those_of_the_states_it_answered(share, rng, tmp_path):
+    arm, messages, answered = RecordedArm(2000), [], 0
+    for k, stamp in enumerate(arm.stamps.tolist()):
+        messages.append(state(stamp, NAMES, arm.q[k], arm.v[k]))
+        if rng.random() < share:
+            answered += 1
+            messages.append(command(stamp, arm.tau[k]))
+            reference = state(stamp, NAMES, arm.reference[k], arm.v[k], topic=REFERENCE)
+            messages.append(reference)
+    bag = write(tmp_path / 'bag', [text(0, arm.xml), *messages])
+    tracking = analyzed(bag).figures['tracking']
+    assert tracking['states'] == answered
+    assert tracking['rms_error'] == pytest.approx([1e-3, 2e-3, 5e-4], rel=1e-9)
+    assert tracking['peak_error'] == pytest.approx([1e-3, 2e-3, 5e-4], rel=1e-9)
+
+
 PROGRAM = """
 name: plane
 constraints:
@@ -416,6 +435,24 @@ def test_a_constant_is_drawn_with_zero_beside_it():
     assert low < -0.02 < 0.0 < high
     assert figure.layout.yaxis2.range is None
     assert figure.layout.yaxis3.range is None
+
+
+def test_axes_begin_with_zero_and_limits_flatten_no_curve():
+    time = 1.6e9 + np.linspace(0.0, 2.0, 50)
+    values = np.column_stack([np.sin(time), 9.0 * np.sin(time)])
+    lines = [PlotLine(values, 'effort', '#000000')]
+    figure = panels(time, ['low [N m]', 'high [N m]'], lines, limits=[10.0, 10.0])
+    assert all(min(trace.x) == 0.0 for trace in figure.data)
+    assert figure.layout.xaxis.title.text.startswith('time since 1600000000')
+    drawn = [np.abs(trace.y).max() for trace in figure.data if trace.yaxis == 'y']
+    assert max(drawn) <= 1.0, 'a limit ten times as high would flatten the curve'
+    assert 10.0 in [np.abs(trace.y).max() for trace in figure.data if trace.yaxis == 'y2']
+    shares = [note.text for note in figure.layout.annotations if '%' in note.text]
+    assert len(shares) == 2
+    assert all('of ±10' in text for text in shares)
+    used = [shape.x1 for shape in figure.layout.shapes]
+    assert used[0] == used[2] == 1.0
+    assert used[1] == pytest.approx(np.abs(values[:, 0]).max() / 10.0)
 
 
 def _program(folder: Path) -> str:

@@ -111,6 +111,7 @@ def test_chunks_are_the_whole_cut_in_parts(seconds, tmp_path):
     assert same(first, whole)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('name', ['gazebo_scara_nominal', 'gazebo_scara_unknown_plant'])
 def test_a_recording_of_gazebo_is_read_as_it_is(name):
     bag = DATA / name

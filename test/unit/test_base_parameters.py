@@ -28,6 +28,7 @@ def test_the_number_of_inertial_base_parameters_is_known(name, count):
     assert len(base_of(name)) == count
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('name', SAMPLES)
 def test_their_number_is_the_rank_of_pinocchios_regressor(name, rng):
     robot = sample(name)

@@ -6,16 +6,14 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
-from xml.etree import ElementTree
 
 import numpy as np
 import pytest
 
 from benchmark.__main__ import BENCHMARKS
 from benchmark.libraries import contenders
-from benchmark.line_chart import line_chart
+from benchmark.measuring import Contender, race
 from benchmark.robots import arms, chain
-from benchmark.timing import Contender, race
 from robot_dynamics_ros.model import load_robot
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -71,16 +69,3 @@ def test_the_robots_to_measure_with_can_be_read():
         tree = load_robot(xml, effort_limit=1.0)
         assert not tree.damping.any()
         assert not tree.armature.any()
-
-
-def test_a_chart_is_one_well_formed_page_with_every_point():
-    series = {'a < b': [(4, 10.0), (32, 3000.0)], 'c': [(4, 20.0), (32, 200.0)]}
-    page = line_chart('title & more', 'joints', 'ns', series)
-    drawing = ElementTree.fromstring(page[page.index('<svg') : page.rindex('</html>')])
-    circles = drawing.findall(f'{SVG}circle')
-    assert len(circles) == 4
-    assert [circle.find(f'{SVG}title').text for circle in circles][1] == 'a < b: 32, 3000'
-    heights = [float(circle.get('cy')) for circle in circles]
-    assert heights[0] > heights[2] > heights[3] > heights[1]
-    texts = [element.text for element in drawing.iter(f'{SVG}text')]
-    assert {'title & more', 'joints', 'ns', 'a < b', 'c', '4', '32', '100', '1000'} <= set(texts)

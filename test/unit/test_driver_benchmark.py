@@ -31,6 +31,7 @@ def short(robot='scara', profile='generic_ros2_control'):
     return make_arm(robot, profile, SHORT)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('law', drivers.LAWS)
 @pytest.mark.parametrize('robot', ROBOTS)
 def test_without_imperfections_it_is_the_plain_loop_to_the_digit(robot, law):

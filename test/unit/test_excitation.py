@@ -85,6 +85,7 @@ def test_the_tool_stays_in_its_box_by_pinocchio():
     assert points[:, 0].max() > WALL + 0.02
 
 
+@pytest.mark.slow
 def test_it_is_at_rest_at_both_ends_and_periodic():
     found = scara_motion()
     trajectory = excitation_trajectory(found, periods=2)

@@ -99,6 +99,7 @@ def test_of_a_cut_bag_everything_before_the_cut_is_used(whole, form, share, tmp_
     assert contents(bag) == before, 'nothing is written'
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('share', [0.1, 0.5, 0.95])
 @pytest.mark.parametrize('form', ['mcap_chunks', 'mcap_file', 'sqlite3_file'])
 def test_of_a_cut_compressed_bag_all_blocks_before_the_cut_are_used(whole, form, share, tmp_path):
@@ -464,12 +465,36 @@ def test_slow_commands_count_until_the_next_but_not_for_ever(tmp_path):
 
 
 @pytest.mark.parametrize('value', [1e300, np.inf, np.nan])
-def test_a_velocity_beyond_all_measure_is_left_out_and_named(value, tmp_path):
+def test_a_velocity_beyond_all_measure_is_named_and_spoils_nothing(value, tmp_path):
     arm = RecordedArm(300)
     messages = arm.messages()
     (state_150,) = [m for m in messages if m.topic == STATES and m.time == 150 * MS]
     state_150.content.velocity[1] = value
     result = analyze_bag(write(tmp_path / 'bag', messages), Task())
-    assert '1 states with a velocity that is no number' in ' '.join(result.notes)
-    assert result.figures['rates']['states'] == 299
+    known = not np.isnan(value)
+    what = 'a value beyond 1e+09: left out' if known else 'a velocity that is no number'
+    assert f'1 states with {what}' in ' '.join(result.notes)
+    assert result.figures['rates']['states'] == (299 if known else 300)
     assert max(result.figures['effort']['residual_share']) < 1e-8
+
+
+@pytest.mark.parametrize('text', ['!!timestamp x', '!!int ""', '0b_', '[[' * 900, '{? [a]: b}'])
+def test_metadata_that_yaml_itself_cannot_construct_are_damaged_metadata(text, tmp_path):
+    bag = RecordedArm(20).bag(tmp_path / 'bag')
+    lines = (bag / 'metadata.yaml').read_text('utf-8').splitlines()
+    lines[1] = f'  version: {text}'
+    (bag / 'metadata.yaml').write_text('\n'.join(lines), encoding='utf-8')
+    assert len(read_recording(bag).time) == 20
+
+
+def test_a_clock_that_goes_back_by_decades_again_and_again_ends_in_no_overflow(tmp_path):
+    stamps = [sign * 2_000_000_000 * SECOND + k * MS for k in range(40) for sign in (1, -1, -1)]
+    names = ('a', 'b')
+    messages = [state(0, names, [0.1 * k, 0.0], [0.0, 0.0]) for k in range(len(stamps))]
+    for message, stamp, k in zip(messages, stamps, range(len(stamps)), strict=True):
+        message.time = k * MS
+        message.content.header.stamp.sec, rest = divmod(stamp + (k % 3) * MS, SECOND)
+        message.content.header.stamp.nanosec = rest
+    recording = read_recording(write(tmp_path / 'bag', messages))
+    assert (np.diff(recording.stamp_ns) > 0).all()
+    assert 'older than the one before' in ' '.join(recording.notes)

@@ -104,6 +104,7 @@ def test_base_parameters_come_out_of_exact_data_to_1e_8(name):
     np.testing.assert_allclose(estimate.values, truth, rtol=0, atol=1e-8)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('name', ROBOTS)
 def test_the_corrected_urdf_is_the_corrected_robot_and_explains_the_data(name):
     robot, tree, run = sample(name), wrong(sample(name).tree), run_of(name)
@@ -143,6 +144,7 @@ def test_what_is_not_told_apart_keeps_its_nominal_value():
     assert [found.plan.unknowns.names[k] for k in found.physical.held] == ['joint1.armature']
 
 
+@pytest.mark.slow
 def test_many_recordings_say_what_one_long_one_says():
     """Blocks may be gathered in any order, on any machine."""
     robot, drives = sample('scara'), drives_of(4)

@@ -37,7 +37,11 @@ from robot_dynamics_ros.symbolic.outputs import OUTPUTS, Subject
 from robot_dynamics_ros.symbolic.python_source import functions
 
 TRACED = [name for name, kind in FORMULATIONS.items() if not kind.numbers_only]
-ROBOTS = ('scara', 'rrpr', 'branched')
+# Slow where the code of every output is generated anew, after a change of the sources.
+SLOW = {
+    name: pytest.param(name, marks=pytest.mark.slow)
+    for name in ('rrpr', 'branched', 'welding_arm')
+}
 FRAME = {'scara': 'tool', 'rrpr': 'tool', 'branched': 'right_hand'}
 STATES = 5
 
@@ -100,7 +104,7 @@ def compiled():
 
 @pytest.mark.parametrize('name', OUTPUTS)
 @pytest.mark.parametrize('formulation', TRACED)
-@pytest.mark.parametrize('robot', ROBOTS[:2])
+@pytest.mark.parametrize('robot', ['scara', SLOW['rrpr']])
 def test_compiled_equals_interpreted(compiled, robot, formulation, name, rng):
     tree, kernels = sample(robot).tree, compiled(robot, formulation)
     assert kernels.kind == 'machine code'
@@ -114,7 +118,7 @@ def test_compiled_equals_interpreted(compiled, robot, formulation, name, rng):
             close(one, other, ILL_CONDITIONED if name == 'forward_dynamics' else TOLERANCE)
 
 
-@pytest.mark.parametrize('robot', ROBOTS)
+@pytest.mark.parametrize('robot', ['scara', 'rrpr', SLOW['branched']])
 def test_kernels_agree_with_pinocchio(compiled, robot, rng):
     """Every output against the library's own model of the URDF text."""
     one, kernels = sample(robot), compiled(robot)
@@ -145,6 +149,7 @@ def test_kernels_agree_with_pinocchio(compiled, robot, rng):
         close(call(kernels, 'regressor', n, q, v, a)[0], oracle.regressor(q, v, a))
 
 
+@pytest.mark.slow
 def test_potential_energy_differs_from_pinocchio_by_a_constant(compiled, rng):
     one, kernels = sample('branched'), compiled('branched')
     oracle = PinocchioOracle(one.xml, one.gravity, one.tree.joint_names)
@@ -393,7 +398,7 @@ def test_pinocchio_is_called_as_it_is(rng):
     assert np.array_equal(batch[2], call(kernels, 'inverse_dynamics', 4, q[2], v[2], a[2])[0])
 
 
-@pytest.fixture(scope='module', params=['parallelogram', 'welding_arm'])
+@pytest.fixture(scope='module', params=['parallelogram', SLOW['welding_arm']])
 def mechanism(request):
     files = share_directory()
     return load_mechanism(

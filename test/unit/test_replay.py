@@ -66,11 +66,13 @@ def test_every_law_gives_its_recorded_commands_again(law, tmp_path):
     assert found['reference_error'] == 0.0
 
 
+@pytest.mark.slow
 def test_a_trajectory_that_starts_at_once_begins_at_the_state_it_named(tmp_path):
     exact(RecordedLoop(behind={77: follow()}).run(STEPS), tmp_path / 'behind')
     exact(RecordedLoop(before={77: follow()}).run(STEPS), tmp_path / 'before')
 
 
+@pytest.mark.slow
 def test_trajectories_replace_each_other_and_rejected_ones_do_nothing(tmp_path):
     loop = RecordedLoop(
         behind={
@@ -85,6 +87,7 @@ def test_trajectories_replace_each_other_and_rejected_ones_do_nothing(tmp_path):
     exact(loop, tmp_path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('side', ['before', 'behind'])
 def test_changes_of_parameters_count_from_the_right_tick_on(side, tmp_path):
     """The bag has the same times for both orders: the commands tell which it was."""
@@ -108,6 +111,7 @@ def test_a_recovery_after_silence_starts_anew(tmp_path):
     exact(loop.run(STEPS), tmp_path)
 
 
+@pytest.mark.slow
 def test_a_late_activation_holds_where_the_controller_began(tmp_path):
     exact(RecordedLoop(activated=40, behind={90: follow()}).run(STEPS), tmp_path / 'same')
     loop = RecordedLoop(activated=40, held_before=True, behind={90: follow()})
@@ -180,6 +184,7 @@ def test_a_lost_command_is_ticked_where_the_reference_tells_of_it(tmp_path):
     assert '11 answers of the controller have no recorded command' in lines(found)
 
 
+@pytest.mark.slow
 def test_a_controller_that_began_before_the_states_is_started_at_its_first_reference(tmp_path):
     loop = RecordedLoop(behind={77: follow()}).run(STEPS)
     loop.messages = [m for m in loop.messages if m.topic != STATES or m.time >= 150 * MS]
@@ -230,6 +235,7 @@ def recorded(tmp_path_factory):
     return loop, loop.bag(folder / 'bag')
 
 
+@pytest.mark.slow
 def test_other_gains_give_other_efforts_and_are_no_failure(recorded, tmp_path):
     code, found = replayed(recorded[1], tmp_path / 'out', '--set', 'natural_frequency=30')
     assert code == 0
@@ -243,6 +249,7 @@ def test_other_gains_give_other_efforts_and_are_no_failure(recorded, tmp_path):
     assert found['first_difference_at'] is not None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('formulation', ['kane', 'pinocchio'])
 def test_another_formulation_commands_the_same(recorded, tmp_path, formulation):
     words = ('--formulation', formulation, '--tolerance', '1e-9')
@@ -332,6 +339,7 @@ def test_a_bag_without_commands_or_parameters_is_told(recorded, tmp_path, capsys
     assert 'with usual parameters, as the bag has none' in report
 
 
+@pytest.mark.slow
 def test_a_reference_that_nobody_sent_is_noticed(recorded, tmp_path):
     """A goal of an action is in no topic that is recorded."""
     loop = RecordedLoop(

@@ -58,7 +58,7 @@ def robot_parameters(
             'natural_frequency': gains,
             'damping_ratio': [1.0],
             'period': period,
-            'hold': 'semi_implicit',
+            'discretization': 'semi_implicit',
             'state_timeout_s': 0.5,
             'use_sim_time': True,
         },

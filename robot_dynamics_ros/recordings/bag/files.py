@@ -10,9 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 from typing import Any
 
-import yaml
-
-from robot_dynamics_ros.errors import RecordingError
+from robot_dynamics_ros.errors import ConfigurationError, RecordingError
+from robot_dynamics_ros.yaml_reader import parse_yaml
 
 _KIND = re.compile(r'\.(mcap|db3)(\.zstd)?$')
 _METADATA = 'metadata.yaml'
@@ -102,13 +101,20 @@ def _metadata(path: Path) -> tuple[dict[str, Any] | None, str]:
     """Return the metadata, or None and why there is none."""
     if not path.is_file():
         return None, f'{_METADATA} is missing: every storage file in the folder was read'
-    try:
-        found = yaml.safe_load(path.read_text(encoding='utf-8'))['rosbag2_bagfile_information']
-        if isinstance(found, dict):
-            return found, ''
-    except (yaml.YAMLError, ValueError, KeyError, TypeError, RecursionError):
-        pass
+    document = yaml_mapping(path.read_text(encoding='utf-8', errors='replace'))
+    found = document.get('rosbag2_bagfile_information')
+    if isinstance(found, dict):
+        return found, ''
     return None, f'{_METADATA} is damaged: every storage file in the folder was read'
+
+
+def yaml_mapping(text: str) -> dict[str, Any]:
+    """Return the mapping that a text of a bag holds; empty if it is none: it may be any text."""
+    try:
+        found = parse_yaml(text, 'text of a bag')
+    except ConfigurationError:
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def _listed(metadata: Mapping[str, Any], present: list[Path]) -> tuple[list[Path], list[str]]:

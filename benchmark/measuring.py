@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Times of short calls on a machine that also does other things.
+"""The machine that is measured on, and times of short calls though it does other things too.
 
 Contenders take turns in short blocks and the shortest block of each counts: what disturbs one
 disturbs the others, and a block without disturbance is found for each.
@@ -7,9 +7,39 @@ disturbs the others, and a block without disturbance is found for each.
 
 from __future__ import annotations
 
+import os
+import platform
 import timeit
 from collections.abc import Mapping
+from importlib import metadata
+from pathlib import Path
 from typing import Any, NamedTuple
+
+_PACKAGES = ('numpy', 'llvmlite', 'pin', 'mujoco', 'drake', 'dynibo', 'roboticstoolbox-python')
+
+
+def machine() -> dict[str, str | int | float]:
+    """Return processor, system and versions, and how busy the machine is."""
+    found: dict[str, str | int | float] = {
+        'processor': _processor(),
+        'processors': len(os.sched_getaffinity(0)),
+        'system': platform.platform(),
+        'load': round(os.getloadavg()[0], 2),
+        'python': platform.python_version(),
+    }
+    for name in _PACKAGES:
+        try:
+            found[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def _processor() -> str:
+    for line in Path('/proc/cpuinfo').read_text().splitlines():
+        if line.startswith('model name'):
+            return line.partition(':')[2].strip()
+    return platform.machine()
 
 
 class Contender(NamedTuple):

@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The classes that the page "Where do I put ..." shows, as they stand there."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+import yaml
+from oracles import PinocchioOracle, relative_error
+from samples import random_state, sample
+from synthetic_runs import Drives, periodic_motion, semi_implicit_run
+
+from robot_dynamics_ros import ControllerSession, load_robot
+from robot_dynamics_ros.__main__ import main
+from robot_dynamics_ros.constraints import point
+from robot_dynamics_ros.constraints.signals import Constant
+from robot_dynamics_ros.dynamics import energy
+from robot_dynamics_ros.dynamics.formulation import Formulation
+from robot_dynamics_ros.recordings.metrics.metric import Metric, Window
+from robot_dynamics_ros.ros.executables import declared_parameters
+
+PAGE = Path(__file__).resolve().parents[2] / 'docs' / 'extending.md'
+
+
+def shown(name: str, *more: Any) -> Any:
+    """Return a class that the page shows, run among the names of some modules."""
+    blocks = re.findall(r'```python\n(.*?)```', PAGE.read_text(encoding='utf-8'), re.DOTALL)
+    (code,) = (block for block in blocks if f'class {name}(' in block)
+    names: dict[str, Any] = {'ClassVar': ClassVar, 'np': np}
+    for module in more:
+        names |= vars(module) if hasattr(module, '__file__') else {module.__name__: module}
+    exec('from __future__ import annotations\n' + code, names)
+    return names[name]
+
+
+@pytest.mark.parametrize('robot', ['scara', 'rrpr', 'branched'])
+def test_the_formulation_is_right(robot, rng):
+    arm = sample(robot)
+    oracle = PinocchioOracle(arm.xml, arm.gravity, arm.tree.joint_names)
+    model = shown('VirtualWork', energy, Formulation)(arm.tree)
+    q, v, a = random_state(arm.tree, rng)
+    # Sums of some hundred products: rounding is about 1e-15 of the largest term.
+    assert (
+        relative_error(model.inverse_dynamics(q, v, a), oracle.inverse_dynamics(q, v, a)) < 1e-12
+    )
+
+
+def test_the_constraint_is_what_it_says(rng):
+    arm = sample('four_dof')
+    row = shown('Swing', point)(arm.tree, 'swing', 'tool', Constant([0.2]))
+    q, v, _ = random_state(arm.tree, rng)
+    oracle = PinocchioOracle(arm.xml, arm.gravity, arm.tree.joint_names)
+    x, y, _ = oracle.frame_pose('tool', q)[1]
+    assert row.evaluate(q, v, 0.0).f == pytest.approx([x * x + y * y - 0.2], abs=1e-14)
+
+
+def test_a_robot_of_ones_own_needs_one_file(tmp_path):
+    """The commands of the page, on a copy of an arm under another name."""
+    mine, folder = tmp_path / 'my_arm.urdf', tmp_path / 'my_arm'
+    mine.write_text(sample('scara').xml.replace('name="scara"', 'name="my_arm"', 1))
+    assert main(['check_model', str(mine)]) == 0
+    assert main(['new_robot', str(mine), '--out', str(folder)]) == 0
+    written = yaml.safe_load((folder / 'parameters.yaml').read_text(encoding='utf-8'))
+    for node in ('controller', 'simulator', 'trajectory', 'monitor', 'driver_emulator'):
+        known = {one.name for one in declared_parameters(node)} | {'use_sim_time'}
+        assert set(written[f'/**/{node}']['ros__parameters']) <= known
+    given = written['/**/controller']['ros__parameters']
+    del given['use_sim_time']
+    assert ControllerSession(load_robot(mine), given).loop.settings.state_timeout_s == 0.5
+
+
+def test_the_metric_gives_a_figure_and_a_column():
+    arm = sample('rp')
+    q = periodic_motion(1, 2, 1.0, 1e-3, swing=0.1)
+    run = semi_implicit_run(arm, Drives([0, 0], [0, 0], [0, 0], [0, 0]), q, 1e-3)
+    metric = shown('Smoothness', Metric)(2)
+    columns = metric.take(Window(run, None, None, None))
+    step = np.diff(run.effort, axis=0)
+    np.testing.assert_array_equal(columns['effort_step'], np.vstack([np.zeros(2), step]))
+    by_hand = np.sqrt(np.nansum(step**2, axis=0) / len(run.time))
+    np.testing.assert_allclose(metric.figures()['rms_step'], by_hand, rtol=1e-12)
+    assert metric.findings() == []
