@@ -7,9 +7,11 @@ import argparse
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import chain
 from pathlib import Path
 
+from robot_dynamics_ros.cli.identify_load import add_load_arguments, weigh
 from robot_dynamics_ros.cli.tables import wide_console
 from robot_dynamics_ros.control.drivers.conversion import DriverConversion, bind
 from robot_dynamics_ros.control.drivers.file import load_driver_profile
@@ -53,7 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.add_argument(
         'bags',
-        nargs='+',
+        nargs='*',
         type=Path,
         metavar='BAG',
         help='recordings to learn from: bag, storage file, or folder of bags',
@@ -79,6 +81,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     _add_robot_arguments(parser)
     _add_method_arguments(parser)
+    add_load_arguments(parser)
     parser.add_argument(
         '--most',
         type=float,
@@ -151,6 +154,10 @@ def _add_method_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Identify, prove, write; return 1 if a bag failed or the result is not good enough."""
+    if args.gains or args.payload:
+        return weigh(args, partial(_learn, args))
+    if not args.bags:
+        raise ConfigurationError('BAG', 'is missing', 'name the recordings to learn from')
     _refuse_overwriting(args)
     if not (args.prior_weight > 0.0 and math.isfinite(args.prior_weight)):
         raise ConfigurationError(
@@ -179,6 +186,15 @@ def run(args: argparse.Namespace) -> int:
     print_results(wide_console(), found, evidence, remarks, news)
     print(f'written: {", ".join(str(args.output / name) for name in FILES)}')
     return 1 if problems or any(bag.error for bag in news) else 0
+
+
+def _learn(args: argparse.Namespace, bags: Sequence[Path]) -> tuple[Identification, Source]:
+    """Return the robot that bags speak of, and how they are read."""
+    found_bags = find_bags(bags)
+    plan, pattern, early = _plan(args, found_bags)
+    sources = [replace(pattern, path=str(bag)) for bag in found_bags]
+    where = Where(args.jobs, args.scheduler)
+    return _learned(args, sources, plan, early, where)[1], pattern
 
 
 def _learned(

@@ -7,17 +7,18 @@ import math
 from collections.abc import Sequence
 from html import escape
 from pathlib import Path
-from typing import Any
 
 from robot_dynamics_ros.identification.document import Row, base_rows, joint_rows
 from robot_dynamics_ros.identification.identify import Identification
+from robot_dynamics_ros.identification.pictures import force, pictures
+from robot_dynamics_ros.identification.plausibility import implausible
 from robot_dynamics_ros.identification.regressor import PER_BODY
 from robot_dynamics_ros.identification.validation import Residuals, ResidualSeries
 from robot_dynamics_ros.model.robot_tree import RobotTree
-from robot_dynamics_ros.recordings.report.toolkit import COLOURS, page, styled, subplots
+from robot_dynamics_ros.recordings.report.toolkit import COLOURS, RED, page
 from robot_dynamics_ros.spatial.scalar import Array
 
-_MOST_POINTS = 3000
+_FAIR = 10.0  # percent of a joint's effort that may stay unexplained without a word
 _LEAST = 1e-9  # percent: rounding
 _LEGEND = (
     'A sum is told as a whole, not its parts. Per link, in the frame of its joint: m mass, mx my '
@@ -51,18 +52,13 @@ def write_identification_report(
     before, after = residuals
     tree = found.tree
     head = [
+        _traffic_light(found, before, after),
         _verdict(found, before, after),
         _tiles(found, before, after),
         '<h2>Effort that the model does not explain, in recordings for validation</h2>',
         _residual_table(tree, before, after),
     ]
-    figures = [
-        (
-            'Unexplained effort over time, before and after the correction',
-            _residual_figure(tree, series),
-        ),
-        ('Recorded effort', _effort_figure(tree, series[0])),
-    ]
+    figures = pictures(tree, found.plan.unknowns.tree, series)
     below = [
         '<h2>What the data could not tell</h2>',
         _list([*found.silence()]),
@@ -74,9 +70,43 @@ def write_identification_report(
         f'<p>{_LEGEND}</p>',
         _value_table(base_rows(found)),
         '<h2>How it was evaluated</h2>',
-        _list([found.plan.choice.sentence(), *remarks]),
+        _list([found.plan.choice.sentence(), *_used(after), *found.chosen, *remarks]),
     ]
     path.write_text(page(title, lead, head, figures, below), encoding='utf-8')
+
+
+def _used(after: Residuals) -> list[str]:
+    """Say what was left to judge by, joint by joint."""
+    told = ', '.join(
+        f'{joint} {moves} moving and {rests} at rest'
+        for joint, moves, rests in zip(after.joints, after.sliding, after.at_rest, strict=True)
+    )
+    return [f'filtered samples for validation: {told}']
+
+
+def _traffic_light(found: Identification, before: Residuals, after: Residuals) -> str:
+    """Return one sentence in the colour of what it means."""
+    wrong = implausible(found, after)
+    tilt = found.plan.gravity
+    if wrong or not after.worst <= max(before.worst, _LEAST):
+        colour, word = RED, 'red'
+        said = wrong[0] if wrong else 'the corrected model explains no more than the description'
+    elif after.worst > _FAIR or (tilt is not None and tilt.tilted):
+        colour, word = COLOURS[1], 'yellow'
+        said = (
+            tilt.sentence()
+            if tilt is not None and tilt.tilted
+            else (
+                f'up to {after.worst:.2g} % of the effort of a joint stay unexplained: look where'
+            )
+        )
+    else:
+        colour, word = COLOURS[2], 'green'
+        said = (
+            f'the corrected model leaves at most {after.worst:.2g} % of the effort of a joint '
+            'unexplained, and its masses are those of such an arm'
+        )
+    return f'<p class="finding"><b style="background:{colour}">{word}</b>{escape(said)}</p>'
 
 
 def _verdict(found: Identification, before: Residuals, after: Residuals) -> str:
@@ -100,10 +130,6 @@ def _plain(ratio: float) -> str:
     return f'{float(f"{ratio:.2g}"):,.15g}'
 
 
-def _force(tree: RobotTree, i: int) -> str:
-    return 'N' if tree.prismatic[i] else 'N m'
-
-
 def _tiles(found: Identification, before: Residuals, after: Residuals) -> str:
     tiles = [
         (_percent(before.worst), 'unexplained before, worst joint'),
@@ -123,12 +149,12 @@ def _residual_table(tree: RobotTree, before: Residuals, after: Residuals) -> str
     rows = [
         (
             escape(joint),
-            f'{before.rms_effort[i]:.4g} {_force(tree, i)}',
-            f'{before.rms[i]:.3g} {_force(tree, i)}',
-            f'{after.rms[i]:.3g} {_force(tree, i)}',
+            f'{before.rms_effort[i]:.4g} {force(tree, i)}',
+            f'{before.rms[i]:.3g} {force(tree, i)}',
+            f'{after.rms[i]:.3g} {force(tree, i)}',
             _percent(before.percent[i]),
             _percent(after.percent[i]),
-            f'{after.peak[i]:.3g} {_force(tree, i)}',
+            f'{after.peak[i]:.3g} {force(tree, i)}',
             f'{after.sliding[i]}',
             f'{after.at_rest[i]}',
         )
@@ -197,43 +223,3 @@ def _list(sentences: Sequence[str]) -> str:
     if not sentences:
         return '<p>Nothing: every parameter is told.</p>'
     return f'<ul>{"".join(f"<li>{escape(sentence)}</li>" for sentence in sentences)}</ul>'
-
-
-def _panels(tree: RobotTree) -> tuple[Any, list[tuple[int, int]]]:
-    """Return an empty figure with a panel per joint, two a row, and the panels' places."""
-    rows = (tree.n + 1) // 2
-    titles = [f'{name} [{_force(tree, i)}]' for i, name in enumerate(tree.joint_names)]
-    figure = subplots(
-        rows=rows, cols=2, shared_xaxes='all', subplot_titles=titles, vertical_spacing=0.12
-    )
-    for column in (1, 2):
-        figure.update_xaxes(title_text='time [s]', row=rows, col=column)
-    return figure, [(i // 2 + 1, i % 2 + 1) for i in range(tree.n)]
-
-
-def _residual_figure(tree: RobotTree, series: tuple[ResidualSeries, ResidualSeries]) -> Any:
-    figure, places = _panels(tree)
-    for part, name, colour in zip(
-        series,
-        ('by the description', 'by the corrected model'),
-        (COLOURS[1], COLOURS[0]),
-        strict=True,
-    ):
-        step = max(1, len(part.time) // _MOST_POINTS)
-        for i, (row, column) in enumerate(places):
-            figure.add_scatter(
-                x=part.time[::step], y=part.residual[::step, i], name=name, legendgroup=name,
-                showlegend=i == 0, line={'color': colour, 'width': 1.3}, row=row, col=column,
-            )  # fmt: skip
-    return styled(figure, 260 * ((tree.n + 1) // 2) + 60)
-
-
-def _effort_figure(tree: RobotTree, series: ResidualSeries) -> Any:
-    figure, places = _panels(tree)
-    step = max(1, len(series.time) // _MOST_POINTS)
-    for i, (row, column) in enumerate(places):
-        figure.add_scatter(
-            x=series.time[::step], y=series.effort[::step, i], name=tree.joint_names[i],
-            showlegend=False, line={'color': COLOURS[2], 'width': 1.3}, row=row, col=column,
-        )  # fmt: skip
-    return styled(figure, 240 * ((tree.n + 1) // 2) + 40)

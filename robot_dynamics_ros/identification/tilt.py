@@ -19,9 +19,9 @@ from typing import Any
 import numpy as np
 
 from robot_dynamics_ros.identification.evidence import inertial_sizes
-from robot_dynamics_ros.identification.least_squares import student_factor
 from robot_dynamics_ros.identification.preparation import Preparation, Samples, prepare
 from robot_dynamics_ros.identification.regressor import regressor
+from robot_dynamics_ros.identification.ridge import Ridge, rms_effort
 from robot_dynamics_ros.identification.unknowns import Unknowns
 from robot_dynamics_ros.model.robot_tree import RobotTree
 from robot_dynamics_ros.recordings.recording import Recording
@@ -29,9 +29,7 @@ from robot_dynamics_ros.spatial.scalar import Array
 
 _TERMS = ('damping', 'coulomb_friction', 'armature', 'offset', 'load_friction')
 _STATES = 1500  # that enter; more tell little more
-_STRETCHES = 12
 _TRUST = 0.5  # standard deviation of the nominal inertia, relative to its size
-_TIED = 10.0  # samples that say what one independent sample would
 _WEAK = 30.0  # RMS efforts that a joint term may make, m/s^2 that gravity may be off
 _STEPS = 30
 _SETTLED = 1e-5  # m/s^2
@@ -115,13 +113,11 @@ def estimate_gravity(
         return None
     gravity, values = tree.gravity.astype(float), problem.nominal
     for _ in range(_STEPS):
-        problem.linearize(gravity, values)
-        step, values = problem.solve()
+        step, values = np.split(problem.around(gravity, values).values, [3])
         gravity = gravity + step
         if np.linalg.norm(step) < _SETTLED:
             break
-    problem.linearize(gravity, values)
-    covariance = problem.covariance()
+    covariance = problem.around(gravity, values).covariance()[:3, :3]
     return _estimate(tree.gravity.astype(float), gravity, covariance)
 
 
@@ -148,66 +144,24 @@ def _estimate(model: Array, gravity: Array, covariance: Array) -> GravityEstimat
 
 
 class _Problem:
-    """The ridge of one recording: gravity's change first, then all unknowns."""
+    """Gravity and all unknowns of one recording, around values of both."""
 
     def __init__(self, samples: Samples, tree: RobotTree) -> None:
         self._samples, self._tree = samples, tree
         self.nominal = Unknowns(tree, _TERMS).nominal
-        effort = np.where(samples.usable, samples.effort, 0.0)
-        count = np.maximum(samples.usable.sum(axis=0), 1)
-        rms = np.sqrt(np.square(effort).sum(axis=0) / count)
-        self._rms = np.maximum(rms, 1e-6 * max(float(rms.max()), 1e-300))
-        self._noise = 0.1 * self._rms
-        still, motion = np.zeros_like(samples.motion.q), samples.motion
+        self._rms = rms_effort(samples.effort, samples.usable)
+        still, q = np.zeros_like(samples.motion.q), samples.motion.q
         # Effort by gravity is linear in its vector: one regressor along each axis of the base.
-        self._pulls = [regressor(tree.with_gravity(e), motion.q, still, still) for e in np.eye(3)]
-        self._still = still
+        self._pulls = [regressor(tree.with_gravity(e), q, still, still) for e in np.eye(3)]
 
-    def linearize(self, gravity: Array, values: Array) -> None:
-        """Make the rows around a gravity and values of the unknowns."""
+    def around(self, gravity: Array, values: Array) -> Ridge:
+        """Return the linear problem around a gravity and values of the unknowns."""
         unknowns = Unknowns(self._tree.with_gravity(gravity), _TERMS)
-        inertial = values[: unknowns.links]
-        load = self._samples.motion
-        pull = np.stack([Y @ inertial for Y in self._pulls], axis=2)
-        self._columns = np.concatenate([pull, unknowns.columns(load)], axis=2)
-        spread = np.full(self._columns.shape[2], _WEAK)
-        spread[3 : 3 + unknowns.links] = _TRUST * inertial_sizes(unknowns)
-        terms = self._columns[:, :, 3 + unknowns.links :]
-        size = np.sqrt(np.mean(np.square(terms), axis=0)).max(axis=0)
-        joint = np.tile(self._rms, len(_TERMS))
-        spread[3 + unknowns.links :] = _WEAK * joint / np.maximum(size, 1e-9)
-        self._spread, self._start = spread, np.concatenate([np.zeros(3), self.nominal])
-        self._sum_up()
-
-    def _sum_up(self) -> None:
-        usable = self._samples.usable
-        weight = np.where(usable, 1.0 / self._noise, 0.0)
-        X = self._columns * weight[:, :, np.newaxis] * self._spread
-        rest = self._samples.effort - self._columns @ self._start
-        y = np.where(usable, rest, 0.0) * weight
-        cuts = np.array_split(np.arange(len(X)), _STRETCHES)
-        self._H = np.array([np.einsum('ija,ijb->ab', X[c], X[c]) for c in cuts]) / _TIED
-        self._h = np.array([np.einsum('ija,ij->a', X[c], y[c]) for c in cuts]) / _TIED
-
-    def _ridge(self, H: Array, h: Array) -> Array:
-        return np.asarray(self._start + self._spread * np.linalg.solve(H + np.eye(len(H)), h))
-
-    def solve(self) -> tuple[Array, Array]:
-        """Return the change of gravity and the values that fit best."""
-        x = self._ridge(self._H.sum(axis=0), self._h.sum(axis=0))
-        rest = np.where(self._samples.usable, self._samples.effort - self._columns @ x, 0.0)
-        count = np.maximum(self._samples.usable.sum(axis=0), 1)
-        self._noise = np.maximum(np.sqrt(np.square(rest).sum(axis=0) / count), 1e-6 * self._rms)
-        return x[:3], x[3:]
-
-    def covariance(self) -> Array:
-        """Return the covariance of gravity, shape (3, 3), (m/s^2)^2."""
-        H, h = self._H.sum(axis=0), self._h.sum(axis=0)
-        own = self._spread[:3, np.newaxis] * np.linalg.inv(H + np.eye(len(H)))[:3, :3]
-        best = self._ridge(H, h)[:3]
-        moves = np.array(
-            [self._ridge(H - A, h - b)[:3] - best for A, b in zip(self._H, self._h, strict=True)]
-        )
-        s, count = student_factor(_STRETCHES), _STRETCHES
-        jackknife = s * s * (count - 1) / count * moves.T @ moves
-        return np.asarray(jackknife + own * self._spread[:3])
+        links = unknowns.links
+        pull = np.stack([Y @ values[:links] for Y in self._pulls], axis=2)
+        columns = np.concatenate([pull, unknowns.columns(self._samples.motion)], axis=2)
+        size = np.sqrt(np.mean(np.square(columns[:, :, 3 + links :]), axis=0)).max(axis=0)
+        drives = _WEAK * np.tile(self._rms, len(_TERMS)) / np.maximum(size, 1e-9)
+        spread = np.concatenate([np.full(3, _WEAK), _TRUST * inertial_sizes(unknowns), drives])
+        start = np.concatenate([np.zeros(3), self.nominal])
+        return Ridge(columns, self._samples.effort, self._samples.usable, start, spread)

@@ -32,12 +32,18 @@ class ResidualSeries:
         residual: Recorded minus explained, shape (N, n); at rest what exceeds the Coulomb
             friction; NaN where the effort is not known (limits, saturation).
         sliding: Where the joint moves and the residual is complete, shape (N, n).
+        velocity: Shape (N, n), rad/s or m/s.
+        load: Effort of the rigid bodies by the model, shape (N, n).
+        friction: Of the model, all of its terms, shape (N, n).
     """
 
     time: Array
     effort: Array
     residual: Array
     sliding: Array
+    velocity: Array
+    load: Array
+    friction: Array
 
 
 @dataclass(frozen=True)
@@ -104,10 +110,17 @@ def residual_series(
     values = unknowns.nominal.copy()
     for term, value in (drive or {}).items():
         unknowns.term(values, term)[:] = value
-    residual = samples.effort - unknowns.columns(samples.motion) @ values
+    columns = unknowns.columns(samples.motion)
+    load = columns[:, :, : unknowns.links] @ values[: unknowns.links]
+    explained = columns @ values
+    friction = explained - load - tree.armature * samples.motion.a
+    residual = samples.effort - explained
     at_rest = _beyond_friction(samples, tree, residual)
     residual = np.where(samples.usable, residual, np.where(samples.at_rest, at_rest, np.nan))
-    return ResidualSeries(samples.time, samples.effort, residual, samples.usable)
+    v = samples.motion.v_friction
+    return ResidualSeries(
+        samples.time, samples.effort, residual, samples.usable, v, load, friction
+    )
 
 
 def _beyond_friction(samples: Samples, tree: RobotTree, residual: Array) -> Array:

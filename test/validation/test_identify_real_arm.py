@@ -308,3 +308,55 @@ def test_an_upright_arm_is_not_called_tilted(learned):
     tilt = json.loads((learned[0] / 'identification.json').read_text())['gravity_estimate']
     assert tilt['tilt_degrees'] < 3.0 * tilt['tilt_deviation_degrees']
     assert 'tilted' not in tilt['sentence']
+
+
+TRUE_GAINS = np.array([10.4, 11.7, 8.25, 8.5, 9.0, 9.5])
+LOAD, CENTRE = 2.8, np.array([0.01, 0.02, 0.06])
+
+
+@pytest.fixture(scope='module')
+def loaded(tmp_path_factory):
+    """The second half of the run with a load at the last wrist, by Pinocchio, in amperes."""
+    folder = tmp_path_factory.mktemp('loaded')
+    run = read_recording(DATA / 'bag').of_joints(JOINTS)
+    run = run.rows(run.time > run.time[0] + 14.0)
+    v = filtfilt(*butter(5, 7.5, fs=RATE), run.velocity, axis=0)
+    motion = run.position, v, np.gradient(v, run.time, axis=0)
+    bare_arm = bare((DATA / 'ur10e.urdf').read_text())
+    own = rigid(bare_arm, *motion)
+    inertia = pinocchio.Inertia(LOAD, CENTRE, np.diag([0.008, 0.008, 0.004]))
+    bare_arm.appendBodyToJoint(6, inertia, pinocchio.SE3.Identity())
+    extra = rigid(bare_arm, *motion) - own
+    effort = run.measured_effort + extra / TRUE_GAINS
+    write_recording(folder / 'bag', replace(run, measured_effort=effort))
+    return folder / 'bag'
+
+
+@pytest.mark.parametrize('gains', GAINS.values(), ids=GAINS)
+def test_a_load_is_weighed_with_the_gains_that_the_arms_weight_asks_for(
+    loaded, tmp_path, capsys, gains
+):
+    words = ['identify', str(loaded), '--payload', 'wrist_3_link', '--unloaded',
+             str(DATA / 'bag'), '--robot', str(DATA / 'ur10e.urdf'), '--jobs', '1',
+             '--driver_profile', str(profile_of(gains, tmp_path)),
+             '--output', str(tmp_path / 'out')]  # fmt: skip
+    assert main(words) == 0
+    assert "gains scaled by the arm's own weight" in capsys.readouterr().out
+    text = (tmp_path / 'out' / 'payload.yaml').read_text()
+    found = yaml.safe_load(text)['/**']['ros__parameters']
+    stated = yaml.safe_load(text.splitlines()[1][2:])
+    assert stated['mass'] < 0.15 * LOAD
+    assert abs(found['payload_mass'] - LOAD) < 2.0 * stated['mass']
+    assert (np.abs(np.array(found['payload_com']) - CENTRE) < 3.0 * np.array(stated['com'])).all()
+
+
+def test_a_known_load_tells_the_drive_gains(loaded, tmp_path):
+    words = ['identify', '--gains', str(DATA / 'bag'), str(loaded), '--load', str(LOAD),
+             '--payload', 'wrist_3_link', '--robot', str(DATA / 'ur10e.urdf'), '--jobs', '1',
+             '--driver_profile', str(profile_of(GAINS['study'], tmp_path)),
+             '--output', str(tmp_path / 'out')]  # fmt: skip
+    assert main(words) == 0
+    rows = yaml.safe_load((tmp_path / 'out' / 'driver_profile.yaml').read_text())['joints']
+    found = np.array([row['torque_constant'] for row in rows])
+    # The study's gains are a quarter too large; a load of 2.8 kg is felt best by these.
+    np.testing.assert_allclose(found[1:4], TRUE_GAINS[1:4], rtol=0.05)

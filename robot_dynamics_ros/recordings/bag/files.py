@@ -10,9 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 from typing import Any
 
-import yaml
-
-from robot_dynamics_ros.errors import RecordingError
+from robot_dynamics_ros.errors import ConfigurationError, RecordingError
+from robot_dynamics_ros.yaml_reader import parse_yaml
 
 _KIND = re.compile(r'\.(mcap|db3)(\.zstd)?$')
 _METADATA = 'metadata.yaml'
@@ -112,9 +111,8 @@ def _metadata(path: Path) -> tuple[dict[str, Any] | None, str]:
 def yaml_mapping(text: str) -> dict[str, Any]:
     """Return the mapping that a text of a bag holds; empty if it is none: it may be any text."""
     try:
-        found = yaml.safe_load(text)
-    except (yaml.YAMLError, ArithmeticError, LookupError, ValueError, TypeError, AttributeError,
-            RecursionError):  # fmt: skip
+        found = parse_yaml(text, 'text of a bag')
+    except ConfigurationError:
         return {}
     return found if isinstance(found, dict) else {}
 

@@ -46,6 +46,10 @@ class MachineBackend:
         """Return the callable for one state; it allocates nothing."""
         return self._code.call(expected.name, expected.convert)
 
+    def address(self, expected: Arguments) -> int:
+        """Return where the function for one state is in memory, for callers in C."""
+        return self._code.address(f'{expected.name}_call')
+
     def batch(self, expected: Arguments, inputs: list[Array]) -> tuple[Array, ...]:
         """Return new arrays of results for the rows of the inputs."""
         count = len(inputs[0])

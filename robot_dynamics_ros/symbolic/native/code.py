@@ -122,7 +122,7 @@ class MachineCode:
         """
         owner = _Owner(self._engine, fallback)
         owner.definition = _MethodDefinition(
-            name.encode(), self._address(f'{name}_call'), _FAST_CALL, None
+            name.encode(), self.address(f'{name}_call'), _FAST_CALL, None
         )
         make = ctypes.pythonapi.PyCFunction_NewEx
         make.restype = ctypes.py_object
@@ -132,7 +132,7 @@ class MachineCode:
 
     def batch(self, name: str) -> Batch:
         """Return the function for rows, see ``define_batch``; it lets other threads run."""
-        function: Any = _BATCH(self._address(f'{name}_batch'))
+        function: Any = _BATCH(self.address(f'{name}_batch'))
         function.code = self  # stays loaded as long as it can be called
 
         def run(arrays: Any, first: int, last: int) -> None:
@@ -140,7 +140,12 @@ class MachineCode:
 
         return run
 
-    def _address(self, symbol: str) -> int:
+    def address(self, symbol: str) -> int:
+        """Return where a function is in memory.
+
+        Raises:
+            RuntimeError: There is none of that name.
+        """
         address = int(self._engine.get_function_address(symbol))
         if address == 0:
             raise RuntimeError(f'machine code has no function {symbol!r}')

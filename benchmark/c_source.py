@@ -1,0 +1,222 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Generated C against our own kernels and Pinocchio in C++: one process, taking turns."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import shutil
+import statistics
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pinocchio as pin
+from rich.console import Console
+from rich.table import Table
+
+from benchmark.machine import machine
+from benchmark.robots import arms
+from robot_dynamics_ros.errors import MissingDependencyError
+from robot_dynamics_ros.model import load_robot
+from robot_dynamics_ros.symbolic.arguments import Arguments
+from robot_dynamics_ros.symbolic.c_source import c_source, write
+from robot_dynamics_ros.symbolic.native.backend import MachineBackend
+from robot_dynamics_ros.symbolic.outputs import Subject
+
+OUT = Path('out/benchmark')
+_GRAVITY = np.array([0.0, 0.0, -9.81])
+_BLOCKS, _CALLS, _STATES = 15, 50_000, 256
+_FLAGS = ('-O2', '-march=native', '-shared', '-fPIC')
+_OUTPUT = 'inverse_dynamics'
+
+# Loops of calls over many states. The kernel is called as Python calls it: with arrays of numpy,
+# which it checks.
+_OURS = """
+#include "arm.h"
+#define STATES {states}
+
+void run_c(long calls, const double *q, const double *v, const double *a, double *tau)
+{{
+    for (long k = 0; k < calls; ++k) {{
+        const long row = k % STATES * ARM_N;
+        arm_inverse_dynamics(q + row, v + row, a + row, tau);
+    }}
+}}
+
+void run_kernel(long calls, void *(*kernel)(void *, void **, long), void **arguments)
+{{
+    for (long k = 0; k < calls; ++k)
+        kernel(0, arguments + k % STATES * 4, 4);
+}}
+"""
+
+# With the definitions of its own CMake target. It is compiled for any x86-64, as the wheel's
+# library is that it calls.
+_PINOCCHIO_FLAGS = (
+    '-std=c++17',
+    '-O2',
+    '-shared',
+    '-fPIC',
+    '-DBOOST_MPL_LIMIT_LIST_SIZE=30',
+    '-DBOOST_MPL_LIMIT_VECTOR_SIZE=30',
+    '-DBOOST_MPL_CFG_NO_PREPROCESSED_HEADERS',
+    '-DBOOST_FUSION_INVOKE_MAX_ARITY=12',
+    '-DPINOCCHIO_ENABLE_TEMPLATE_INSTANTIATION',
+)
+_PINOCCHIO = """
+#include <pinocchio/multibody.hpp>
+#include <pinocchio/serialization.hpp>
+#include <pinocchio/algorithm/rnea.hpp>
+
+struct Robot {{ pinocchio::Model model; pinocchio::Data data; }};
+
+extern "C" void *make_robot(const char *text, long size)
+{{
+    pinocchio::Model model;
+    model.loadFromString(std::string(text, static_cast<std::size_t>(size)));
+    return new Robot{{model, pinocchio::Data(model)}};
+}}
+
+extern "C" void run_pinocchio(long calls, Robot *robot, const double *q, const double *v,
+                              const double *a, double *tau)
+{{
+    typedef Eigen::Map<const Eigen::VectorXd> Vector;
+    const long n = robot->model.nv;
+    for (long k = 0; k < calls; ++k) {{
+        const long row = k % {states} * n;
+        pinocchio::rnea(robot->model, robot->data, Vector(q + row, n), Vector(v + row, n),
+                        Vector(a + row, n));
+    }}
+    Eigen::Map<Eigen::VectorXd>(tau, n) = robot->data.tau;
+}}
+"""
+
+Run = Callable[[int], None]
+
+
+def main() -> int:
+    """Measure, print, and write ``out/benchmark/c_source.json``."""
+    for tool in ('gcc', 'g++'):
+        if shutil.which(tool) is None:
+            raise MissingDependencyError(tool, 'this benchmark', 'install the package g++')
+    console = Console()
+    found: dict[str, Any] = {'machine': machine(), 'arms': {}}
+    with tempfile.TemporaryDirectory() as folder:
+        console.print('compiling the calls of pinocchio::rnea ...', style='dim')
+        library, found['missing'] = _pinocchio_library(Path(folder))
+        for name, xml in arms().items():
+            console.print(f'measuring {name} ...', style='dim')
+            found['arms'][name] = measure(xml, Path(folder) / name, library)
+    _print(console, found)
+    OUT.mkdir(parents=True, exist_ok=True)
+    (OUT / 'c_source.json').write_text(json.dumps(found, indent=2) + '\n', encoding='utf-8')
+    console.print(f'written: {OUT / "c_source.json"}')
+    return 0
+
+
+def measure(xml: str, folder: Path, pinocchio: ctypes.CDLL | None) -> dict[str, Any]:
+    """Return medians of the time of one call (ns), and the seconds to generate and compile."""
+    tree = load_robot(xml, _GRAVITY, effort_limit=1.0)
+    begin = time.perf_counter()
+    write(c_source(tree, (_OUTPUT,), name='arm'), folder)
+    generated = time.perf_counter()
+    (folder / 'ours.c').write_text(_OURS.format(states=_STATES))
+    _compile(folder, 'gcc', '-std=c99', *_FLAGS, 'ours.c', 'arm.c', '-o', 'ours.so', '-lm')
+    compiled = time.perf_counter()
+    library = ctypes.CDLL(str(folder / 'ours.so'))
+    states = np.random.default_rng(0).uniform(-1, 1, size=(3, _STATES, tree.n))
+    results = np.zeros((3, tree.n))
+    runs: dict[str, Run] = {
+        'C': lambda calls: library.run_c(calls, *_pointers(*states, results[0])),
+        'kernel': _kernel_run(library, tree, states, results[1]),
+    }
+    if pinocchio is not None:
+        runs['pinocchio'] = _pinocchio_run(pinocchio, xml, states, results[2])
+    times: dict[str, list[float]] = {name: [] for name in runs}
+    for _ in range(_BLOCKS):
+        for name, run in runs.items():
+            start = time.process_time()  # of this process alone, whatever else runs
+            run(_CALLS)
+            times[name].append((time.process_time() - start) / _CALLS * 1e9)
+    same = all(np.allclose(result, results[0], rtol=1e-9) for result in results[: len(runs)])
+    return {
+        'joints': tree.n,
+        'ns': {name: statistics.median(values) for name, values in times.items()},
+        'same_results': same,
+        'generate_seconds': generated - begin,
+        'compile_seconds': compiled - generated,
+    }
+
+
+def _kernel_run(library: ctypes.CDLL, tree: Any, states: np.ndarray, tau: np.ndarray) -> Run:
+    """Return calls of the function that LLVM made, without the interpreter between them."""
+    backend = MachineBackend(Subject(tree, 'newton_euler', ''), (_OUTPUT,))
+    address = backend.address(Arguments.of_output(_OUTPUT, tree.n))
+    rows = [(*(np.array(x[k]) for x in states), tau) for k in range(_STATES)]
+    objects = (ctypes.c_void_p * (4 * _STATES))(*(id(array) for row in rows for array in row))
+
+    def run(calls: int, kept: Any = (backend, rows)) -> None:
+        library.run_kernel(calls, ctypes.c_void_p(address), objects)
+
+    return run
+
+
+def _pinocchio_run(library: ctypes.CDLL, xml: str, states: np.ndarray, tau: np.ndarray) -> Run:
+    model = pin.buildModelFromXML(xml)
+    model.gravity.linear = _GRAVITY
+    text = model.saveToString().encode()
+    library.make_robot.restype = ctypes.c_void_p
+    robot = ctypes.c_void_p(library.make_robot(text, ctypes.c_long(len(text))))
+    return lambda calls: library.run_pinocchio(calls, robot, *_pointers(*states, tau))
+
+
+def _pinocchio_library(folder: Path) -> tuple[ctypes.CDLL | None, str]:
+    """Return the loop over ``pinocchio::rnea``, or None and what it lacks."""
+    prefix = Path(pin.__file__).parents[4]
+    places = (prefix / 'include' / 'eigen3', Path('/usr/include/eigen3'))
+    eigen = next((place for place in places if place.is_dir()), None)
+    if eigen is None or not (prefix / 'include/pinocchio').is_dir():
+        return None, 'headers of Pinocchio or Eigen (Debian: libeigen3-dev)'
+    (folder / 'pinocchio.cpp').write_text(_PINOCCHIO.format(states=_STATES))
+    include = ('-isystem', str(prefix / 'include'), '-isystem', str(eigen))
+    link = (f'-L{prefix / "lib"}', f'-Wl,-rpath,{prefix / "lib"}')
+    libraries = ('-lpinocchio_default', '-lboost_serialization')
+    command = (*_PINOCCHIO_FLAGS, *include, 'pinocchio.cpp', '-o', 'p.so', *link, *libraries)
+    try:
+        _compile(folder, 'g++', *command)
+    except subprocess.CalledProcessError as error:
+        first = next((x for x in error.stderr.splitlines() if 'error' in x), 'no reason given')
+        return None, f'pinocchio::rnea does not compile here: {first}'
+    return ctypes.CDLL(str(folder / 'p.so')), ''
+
+
+def _pointers(*arrays: np.ndarray) -> list[ctypes.c_void_p]:
+    return [ctypes.c_void_p(array.ctypes.data) for array in arrays]
+
+
+def _compile(folder: Path, *command: str) -> None:
+    subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True)
+
+
+def _print(console: Console, found: dict[str, Any]) -> None:
+    console.print({key: value for key, value in found['machine'].items()})
+    table = Table(title='inverse dynamics, ns per call', title_justify='left')
+    for heading in ('arm', 'joints', 'C', 'kernel', 'pinocchio', 'C / kernel', 'C / pinocchio',
+                    'generate, s', 'compile, s'):  # fmt: skip
+        table.add_column(heading, justify='left' if heading == 'arm' else 'right')
+    for name, arm in found['arms'].items():
+        ns = arm['ns']
+        ratios = [f'{ns["C"] / ns[x]:.2f}' if x in ns else '' for x in ('kernel', 'pinocchio')]
+        shown = [f'{ns[x]:.0f}' if x in ns else '' for x in ('C', 'kernel', 'pinocchio')]
+        seconds = [f'{arm[x]:.2f}' for x in ('generate_seconds', 'compile_seconds')]
+        table.add_row(name, str(arm['joints']), *shown, *ratios, *seconds)
+        if not arm['same_results']:
+            console.print(f'{name}: the results differ', style='red')
+    console.print(table)
+    if found['missing']:
+        console.print(f'left out: pinocchio, {found["missing"]}', style='dim', markup=False)

@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The one word that names a robot, its joints on the command line, and a set-up planned for it."""
+
+from __future__ import annotations
+
+import argparse
+import math
+
+import numpy as np
+import pytest
+import yaml
+from oracles import PinocchioOracle
+from samples import random_tree, sample, serial_arms, world_files
+
+from robot_dynamics_ros.cli import check_model as check_command
+from robot_dynamics_ros.cli import new_robot
+from robot_dynamics_ros.cli.robot_argument import add_robot_arguments, given_robot
+from robot_dynamics_ros.control.design.default_motion import (
+    EFFORT_SHARE,
+    VELOCITY_SHARE,
+    comfortable_posture,
+    default_motion,
+)
+from robot_dynamics_ros.control.design.robot_setup import natural_frequencies
+from robot_dynamics_ros.control.laws.control_law import Reference
+from robot_dynamics_ros.description.shipped import PACKAGE, robot_file, share_directory
+from robot_dynamics_ros.errors import (
+    ConfigurationError,
+    DescriptionError,
+    ModelError,
+    UnknownNameError,
+)
+from robot_dynamics_ros.model import load_robot
+from robot_dynamics_ros.model.from_parameters import robot_from_parameters
+
+PANDA = next((file.locate() for file in world_files() if file.name == 'panda.urdf'), None)
+LIMIT = 600.0  # N m or N: what the random arms' sliders weigh, several times
+GIVEN = {'robot': '', 'robot_description': '', 'gravity': [0.0, 0.0, -9.81]}
+
+
+def parsed(*words):
+    parser = argparse.ArgumentParser()
+    add_robot_arguments(parser)
+    return parser.parse_args([str(word) for word in words])
+
+
+def test_a_robot_is_named_by_a_shipped_name_a_file_or_a_package(monkeypatch, tmp_path):
+    shipped = share_directory() / 'urdf' / 'scara.urdf.xacro'
+    assert robot_file('scara') == shipped
+    assert robot_file(shipped) == str(shipped)
+    assert robot_file(f'package://{PACKAGE}/urdf/scara.urdf.xacro') == shipped
+    arm = tmp_path / 'share' / 'my_arm' / 'urdf' / 'arm.urdf'
+    arm.parent.mkdir(parents=True)
+    arm.write_text(sample('rrpr').xml)
+    monkeypatch.setenv('AMENT_PREFIX_PATH', f'/nowhere:{tmp_path}')
+    assert robot_file('package://my_arm/urdf/arm.urdf') == arm
+    with pytest.raises(DescriptionError, match='arm.urdf.*no such file|has no such file'):
+        robot_file('package://my_arm/urdf/leg.urdf')
+    with pytest.raises(DescriptionError, match="package 'your_arm' is not installed"):
+        robot_file('package://your_arm/arm.urdf')
+    with pytest.raises(UnknownNameError, match="unknown robot 'puma'; known: .*scara"):
+        robot_file('puma')
+
+
+def test_the_command_line_chooses_joints():
+    tree = given_robot(parsed(PANDA, '--tip', 'panda_hand_tcp', '--locked', 'panda_joint3:=0.4'))
+    assert tree.joint_names == tuple(f'panda_joint{i}' for i in (1, 2, 4, 5, 6, 7))
+    assert tree.locked['panda_joint3'] == 0.4
+    tree = given_robot(parsed(PANDA, '--joints', 'panda_joint1,panda_finger_joint1'))
+    assert tree.joint_names == ('panda_joint1', 'panda_finger_joint1')
+    assert tree.bodies == 3
+    assert given_robot(parsed(PANDA, '--mimic', 'lock')).coupling is None
+    with pytest.raises(ConfigurationError, match="locked joint 'a': position 'up' is no number"):
+        given_robot(parsed(PANDA, '--locked', 'a:=up'))
+
+
+def test_parameters_of_nodes_choose_the_same():
+    given = GIVEN | {'robot': str(PANDA), 'tip': 'panda_hand_tcp', 'locked': ['panda_joint3:=0.4']}
+    tree = robot_from_parameters(given)
+    assert tree.n == 6
+    named = robot_from_parameters(GIVEN | {'robot': str(PANDA), 'joints': ['panda_joint2']})
+    assert named.joint_names == ('panda_joint2',)
+    turned = robot_from_parameters(
+        GIVEN | {'robot': 'four_dof', 'arguments': ['limits_profile:=wide']}
+    )
+    assert turned.position_lower[1] == pytest.approx(-math.pi)
+
+
+def test_check_model_says_whether_the_robot_loads_all_the_same(capsys):
+    parser = argparse.ArgumentParser()
+    check_command.add_arguments(parser)
+    assert check_command.run(parser.parse_args([str(PANDA)])) == 1
+    out = capsys.readouterr().out
+    assert 'is a mimic joint' in out
+    assert 'loads with 8 joints: panda_joint1' in ' '.join(out.split())
+
+
+# ---- posture and motion -------------------------------------------------------------------------
+
+
+@pytest.fixture(scope='module', params=[3, 5, 6, 7])
+def planned(request):
+    robot = random_tree(np.random.default_rng(3), request.param)
+    tree = robot.tree.with_changes(effort_limit=np.full(request.param, LIMIT))
+    return robot, tree, default_motion(tree, tree.link_names[-1])
+
+
+def test_a_planned_motion_keeps_within_the_shares_of_the_limits(planned):
+    """Positions, velocities and efforts against Pinocchio, at other instants than planned with."""
+    robot, tree, motion = planned
+    path, reference = motion.path(tree), Reference(tree.n)
+    oracle = PinocchioOracle(robot.xml, tree.gravity, tree.joint_names)
+    for t in np.linspace(0.0, path.duration, 61):
+        path.sample(t, reference)
+        q, v, a = (
+            np.array(row)
+            for row in (reference.position, reference.velocity, reference.acceleration)
+        )
+        assert (q >= tree.position_lower).all()
+        assert (q <= tree.position_upper).all()
+        assert np.max(np.abs(v) / tree.velocity_limit) <= VELOCITY_SHARE * 1.01
+        assert np.max(np.abs(oracle.inverse_dynamics(q, v, a)) / LIMIT) <= EFFORT_SHARE * 1.01
+        p = oracle.frame_pose(motion.frame, q)[1]
+        assert np.linalg.norm(p - motion.center) == pytest.approx(motion.radius, abs=1e-4)
+    assert np.allclose(path.start, motion.home, atol=1e-9)
+
+
+def test_a_posture_that_no_drive_can_hold_is_refused_with_joint_and_figure():
+    tree = serial_arms()['ur5_robot'].tree.with_changes(effort_limit=np.full(6, 0.5))
+    with pytest.raises(ModelError, match=r"joint '.*': gravity alone takes \d+% of its effort"):
+        comfortable_posture(tree, 'tool0')
+
+
+def test_an_arm_that_moves_its_tool_along_a_line_only_is_refused():
+    with pytest.raises(ModelError, match='moves along a line only'):
+        default_motion(load_robot(PANDA, joints=['panda_finger_joint1']), 'panda_leftfinger')
+
+
+def test_gains_are_what_drives_and_rate_allow():
+    """One link: limit 5, gravity at home 0, inertia J: 0.02 w^2 J = 2.5; at 100 Hz w <= 2.5."""
+    tree = load_robot(sample('planar_2r').xml, (0, 0, 0), joints=['joint1'])
+    M = PinocchioOracle(tree.xml, (0, 0, 0), ['joint1']).mass_matrix(np.zeros(1))[0, 0]
+    weak = tree.with_changes(effort_limit=np.array([0.02 * 5.0**2 * M / 0.5]))
+    assert natural_frequencies(weak, np.zeros(1), 1e-3)[0] == pytest.approx(5.0, rel=1e-12)
+    assert natural_frequencies(tree, np.zeros(1), 1e-3)[0] == 12.0
+    assert natural_frequencies(tree, np.zeros(1), 1e-2)[0] == pytest.approx(2.5)
+
+
+def test_new_robot_writes_a_folder_that_loads(tmp_path, capsys):
+    parser = argparse.ArgumentParser()
+    new_robot.add_arguments(parser)
+    out = tmp_path / 'mine'
+    arguments = [str(PANDA), '--tip', 'panda_hand_tcp', '--out', str(out)]
+    assert new_robot.run(parser.parse_args(arguments)) == 0
+    assert 'remark: ' in capsys.readouterr().out
+    document = yaml.safe_load((out / 'parameters.yaml').read_text())
+    given = {name.split('/')[-1]: node['ros__parameters'] for name, node in document.items()}
+    assert {'controller', 'simulator', 'trajectory', 'recorder', 'monitor'} <= set(given)
+    tree = robot_from_parameters(GIVEN | {'robot': given['controller']['robot']})
+    assert tree.joint_names == tuple(f'panda_joint{i}' for i in range(1, 8))
+    assert tree.effort_limit.tolist() == [87.0] * 4 + [12.0] * 3
+    assert len(given['simulator']['initial_position']) == 7
+    assert 'panda_joint7' in (out / 'README.md').read_text()
