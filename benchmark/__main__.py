@@ -16,6 +16,7 @@ BENCHMARKS = {
     'control': 'one tick of every law, and the round trip of the controller over DDS',
     'trajectories': 'accepting a trajectory message: time per point, ticks meanwhile (ROS 2)',
     'drivers': 'tracking behind a driver: delay, jitter, losses, encoders, every profile',
+    'fuzz': 'mutated robots, files and command lines: taken, or refused in one line',
     'gazebo': 'both arms in Gazebo: tracking, achieved rate, start (ROS 2 and Gazebo)',
     'gazebo_steps': "the same, one command a step: what is the model's (Gazebo, no ROS)",
 }
@@ -32,14 +33,18 @@ def main() -> int:
     parser.add_argument(
         'names', nargs='*', metavar='NAME', help="benchmarks, or 'list' (default: all)"
     )
-    names = parser.parse_args().names
+    given, options = parser.parse_known_args()
+    names = given.names
     if names == ['list']:
         print(listed)
         return 0
     for name in names:
         if name not in BENCHMARKS:
             parser.error(f'unknown benchmark {name!r}; there are: {", ".join(BENCHMARKS)}')
-    return max(import_module(f'benchmark.{name}').main() for name in names or BENCHMARKS)
+    if options and names != ['fuzz']:
+        parser.error(f'unknown option {options[0]!r}')
+    arguments = [options] if options else []
+    return max(import_module(f'benchmark.{name}').main(*arguments) for name in names or BENCHMARKS)
 
 
 if __name__ == '__main__':

@@ -36,21 +36,21 @@ ARGUMENTS = (
 )
 
 
-def actions(given):
+def actions(chosen):
     """Return Gazebo, bridge and nodes; the scene ends with Gazebo or the controller."""
     gazebo.require()
     file, _ = shipped_mechanism(ROBOT)
     tree, closed = (read_description(file, {'gazebo': kind}).xml for kind in ('none', 'native'))
-    world = gazebo.server(given)
+    world = gazebo.server(chosen)
     controller = package_node(
-        'controller', given, {'robot_description': tree, 'program': given.program}
+        'controller', chosen, {'robot_description': tree, 'program': chosen.program}
     )
     return [
         world,
-        *gazebo.bridge(given, ROBOT),
+        *gazebo.bridge(chosen, ROBOT),
         controller,
-        gazebo.robot_in_world(given, closed, publish_description=False),
-        *launching.recorder(given),
+        gazebo.robot_in_world(chosen, closed, publish_description=False),
+        *launching.recorder(chosen),
         *launching.ends_with(world, controller),
     ]
 

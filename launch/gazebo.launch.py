@@ -76,46 +76,46 @@ ARGUMENTS = (
 )
 
 
-def actions(given):
+def actions(chosen):
     """Return Gazebo, bridge and nodes; the scene ends with Gazebo or the controller."""
     gazebo.require()
-    native = given.interface == 'native'
-    urdf = _description(given)
-    world = [gazebo.server(given)] if given.start_world else []
-    controller = _controller(given, urdf)
-    carried = given.robot if native else ''
+    native = chosen.interface == 'native'
+    urdf = _description(chosen)
+    world = [gazebo.server(chosen)] if chosen.start_world else []
+    controller = _controller(chosen, urdf)
+    carried = chosen.robot if native else ''
     return [
         *world,
-        *gazebo.bridge(given, carried, given.prefix, clock=given.start_world),
+        *gazebo.bridge(chosen, carried, chosen.prefix, clock=chosen.start_world),
         controller,
-        *(_native(given, urdf) if native else _ros2_control(given, urdf)),
-        *_motion(given, urdf),
-        *launching.monitor(given, _robot_parameters(urdf) | {'acceleration': 'filtered'}),
-        *launching.recorder(given, {'extra_topics': _force_topics(given) if native else ['']}),
+        *(_native(chosen, urdf) if native else _ros2_control(chosen, urdf)),
+        *_motion(chosen, urdf),
+        *launching.monitor(chosen, _robot_parameters(urdf) | {'acceleration': 'filtered'}),
+        *launching.recorder(chosen, {'extra_topics': _force_topics(chosen) if native else ['']}),
         *launching.ends_with(*world, controller),
     ]
 
 
-def _description(given):
+def _description(chosen):
     """Return the URDF text that Gazebo simulates and the controller computes with."""
     mappings = {
-        'prefix': given.prefix,
-        'gazebo': given.interface,
-        'coulomb_friction': 'true' if given.coulomb_friction else 'false',
+        'prefix': chosen.prefix,
+        'gazebo': chosen.interface,
+        'coulomb_friction': 'true' if chosen.coulomb_friction else 'false',
         'limits_profile': 'wide',
     }
-    if given.interface == 'ros2_control':
-        (file,) = launching.parameter_file(given)
+    if chosen.interface == 'ros2_control':
+        (file,) = launching.parameter_file(chosen)
         nodes = yaml.safe_load(Path(file).read_text(encoding='utf-8'))
         start = nodes['/**/simulator']['ros__parameters']['initial_position']
         mappings['initial_position'] = ' '.join(map(str, start))
-        mappings['controllers_file'] = _controllers_file(given)
-        mappings['namespace'] = given.namespace
-    return read_description(shipped_robot(given.robot), mappings).xml
+        mappings['controllers_file'] = _controllers_file(chosen)
+        mappings['namespace'] = chosen.namespace
+    return read_description(shipped_robot(chosen.robot), mappings).xml
 
 
-def _controllers_file(given):
-    return str(SHARE / 'config' / f'{given.robot}_ros2_control.yaml')
+def _controllers_file(chosen):
+    return str(SHARE / 'config' / f'{chosen.robot}_ros2_control.yaml')
 
 
 def _robot_parameters(urdf):
@@ -123,91 +123,91 @@ def _robot_parameters(urdf):
     return {'robot': '', 'limits_profile': '', 'robot_description': urdf}
 
 
-def _controller(given, urdf):
-    form = 'per_joint' if given.interface == 'native' else 'group'
-    own = {**launching.law(given), 'command_form': form}
-    return package_node('controller', given, _robot_parameters(urdf) | own)
+def _controller(chosen, urdf):
+    form = 'per_joint' if chosen.interface == 'native' else 'group'
+    own = {**launching.law(chosen), 'command_form': form}
+    return package_node('controller', chosen, _robot_parameters(urdf) | own)
 
 
-def _place(given):
+def _place(chosen):
     """Return name and pose of the arm in the world, and whose activation is waited for."""
     return {
-        'model': f'{given.prefix}{given.robot}',
-        'pose': [float(x) for x in (given.x, given.y, given.z, 0.0, 0.0, given.yaw)],
-        'wait_for': given.wait_for.split(','),
+        'model': f'{chosen.prefix}{chosen.robot}',
+        'pose': [float(x) for x in (chosen.x, chosen.y, chosen.z, 0.0, 0.0, chosen.yaw)],
+        'wait_for': chosen.wait_for.split(','),
     }
 
 
-def _native(given, urdf):
+def _native(chosen, urdf):
     """Return the arm in the world, which stays to leave no force behind, and RViz."""
     robot = gazebo.robot_in_world(
-        given,
+        chosen,
         urdf,
-        **_place(given),
-        unpause='ready' if given.wait_for else 'never',
-        publish_description=not given.rviz,
+        **_place(chosen),
+        unpause='ready' if chosen.wait_for else 'never',
+        publish_description=not chosen.rviz,
     )
-    return [robot, *launching.visualization(given, urdf, 'world')]
+    return [robot, *launching.visualization(chosen, urdf, 'world')]
 
 
-def _ros2_control(given, urdf):
+def _ros2_control(chosen, urdf):
     """Return the arm in the world and the spawners.
 
     The controller manager lives on simulated time, so time runs at once and gz_ros2_control holds
     the joints: states are spawned first, efforts once the controller node commands.
     """
     launching.require(ROS2_CONTROL, 'interface:=ros2_control')
-    if given.prefix:
+    if chosen.prefix:
         raise ConfigurationError(
             'prefix', 'is for interface:=native', 'ros2_control takes its names from its YAML file'
         )
     robot = gazebo.robot_in_world(
-        given,
+        chosen,
         urdf,
-        **_place(given),
-        unpause='at_once' if given.wait_for else 'never',
+        **_place(chosen),
+        unpause='at_once' if chosen.wait_for else 'never',
         publish_description=False,
         stay=False,
     )
-    shown = launching.visualization(given, urdf, 'world')
-    commands = OnProcessExit(target_action=robot, on_exit=[_spawner(given, 'effort_controller')])
+    shown = launching.visualization(chosen, urdf, 'world')
+    commands = OnProcessExit(target_action=robot, on_exit=[_spawner(chosen, 'effort_controller')])
     return [
         robot,
-        *(shown or [launching.state_publisher(given, urdf)]),
-        _spawner(given, 'joint_state_broadcaster'),
+        *(shown or [launching.state_publisher(chosen, urdf)]),
+        _spawner(chosen, 'joint_state_broadcaster'),
         RegisterEventHandler(commands),
     ]
 
 
-def _spawner(given, controller):
+def _spawner(chosen, controller):
     options = {
         '--controller-manager': 'controller_manager',
         '--controller-manager-timeout': '60',
         '--switch-timeout': '60',
-        '--param-file': _controllers_file(given),
+        '--param-file': _controllers_file(chosen),
     }
     return Node(
         package='controller_manager',
         executable='spawner',
-        namespace=given.namespace,
+        namespace=chosen.namespace,
         output='screen',
         arguments=[controller, *(word for option in options.items() for word in option)],
     )
 
 
-def _motion(given, urdf):
+def _motion(chosen, urdf):
     """Return the node that sends the motion, for the laws that follow one."""
-    if not (given.motion and launching.follows_motion(given)):
+    if not (chosen.motion and launching.follows_motion(chosen)):
         return []
-    frame = {'tool_frame': f'{given.prefix}tool'}
-    return [package_node('trajectory', given, _robot_parameters(urdf) | frame)]
+    frame = {'tool_frame': f'{chosen.prefix}tool'}
+    return [package_node('trajectory', chosen, _robot_parameters(urdf) | frame)]
 
 
-def _force_topics(given):
+def _force_topics(chosen):
     """Return what the recorder shall record besides the usual topics."""
     return [
         f'{entry["ros_topic_name"]} {entry["ros_type_name"]}'
-        for entry in bridge_entries(given.robot, given.prefix)
+        for entry in bridge_entries(chosen.robot, chosen.prefix)
         if entry['direction'] == 'ROS_TO_GZ'
     ]
 

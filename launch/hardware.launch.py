@@ -86,28 +86,28 @@ ARGUMENTS = (
 )
 
 
-def actions(given):
+def actions(chosen):
     """Return the nodes of a stage; the scene ends with the controller, or with what listens.
 
     All that could be refused is refused before anything is started.
     """
-    profile = load_driver_profile(given.driver_profile)
-    given.robot = '' if given.description else given.robot
-    urdf = _description(given)
+    profile = load_driver_profile(chosen.driver_profile)
+    chosen.robot = '' if chosen.description else chosen.robot
+    urdf = _description(chosen)
     tree = load_robot(urdf, effort_limit=effort_limits(profile))
     driver = bind(profile, tree)
     robot = {
         'robot': '',
         'limits_profile': '',
         'robot_description': urdf,
-        'driver_profile': given.driver_profile,
+        'driver_profile': chosen.driver_profile,
         'use_sim_time': False,
     }
-    told, acting = _stage(given, profile, tree)
-    listening = _monitor(given, profile, robot)
-    emulator = _emulator(given, robot)
-    controller = [package_node('controller', given, {**robot, **acting})] if acting else []
-    recorder = launching.recorder(given, *_recorded(driver))
+    told, acting = _stage(chosen, profile, tree)
+    listening = _monitor(chosen, profile, robot)
+    emulator = _emulator(chosen, robot)
+    controller = [package_node('controller', chosen, {**robot, **acting})] if acting else []
+    recorder = launching.recorder(chosen, *_recorded(driver))
     shown = [('joint_states', 'monitor/effort')]
     return [
         LogInfo(msg=told),
@@ -115,44 +115,44 @@ def actions(given):
         *controller,
         *listening,
         *recorder,
-        *(_motion(given, robot) if acting else []),
-        *launching.visualization(given, urdf, tree.base_link, shown, sim_time=False),
+        *(_motion(chosen, robot) if acting else []),
+        *launching.visualization(chosen, urdf, tree.base_link, shown, sim_time=False),
         *launching.ends_with(*emulator, *(controller or listening)),
     ]
 
 
-def _description(given):
+def _description(chosen):
     """Return the URDF text of the arm."""
     try:
-        named = dict(word.split(':=', 1) for word in given.mappings.split())
+        named = dict(word.split(':=', 1) for word in chosen.mappings.split())
     except ValueError:
         raise ConfigurationError(
-            'mappings', f'{given.mappings!r} sets nothing', 'write NAME:=VALUE, spaces between'
+            'mappings', f'{chosen.mappings!r} sets nothing', 'write NAME:=VALUE, spaces between'
         ) from None
-    if given.description:
-        return read_description(given.description, named).xml
-    return read_description(shipped_robot(given.robot), {'limits_profile': 'wide', **named}).xml
+    if chosen.description:
+        return read_description(chosen.description, named).xml
+    return read_description(shipped_robot(chosen.robot), {'limits_profile': 'wide', **named}).xml
 
 
-def _stage(given, profile, tree):
+def _stage(chosen, profile, tree):
     """Return what is said of the stage, and the controller's parameters; None: no controller."""
-    if STAGES[given.stage] is None:
+    if STAGES[chosen.stage] is None:
         return 'stage monitor: nothing is commanded', None
-    part, speed = STAGES[given.stage]
-    law = launching.law(given)
+    part, speed = STAGES[chosen.stage]
+    law = launching.law(chosen)
     if not speed:
         law = {'law': 'gravity_compensation', 'program': ''}
-    elif speed < 1.0 and not launching.follows_motion(given) and given.program:
+    elif speed < 1.0 and not launching.follows_motion(chosen) and chosen.program:
         raise ConfigurationError(
-            'program', f'cannot be slowed down in stage {given.stage}', 'leave it out until full'
+            'program', f'cannot be slowed down in stage {chosen.stage}', 'leave it out until full'
         )
-    part = _number('effort_scale', given.effort_scale) if given.effort_scale else part
+    part = _number('effort_scale', chosen.effort_scale) if chosen.effort_scale else part
     if not 0.0 < part <= 1.0:
         raise ConfigurationError('effort_scale', f'is {part:g}', 'must be above 0, at most 1')
     if 'gravity' not in profile.compensated_by_driver:
         _check_weight(tree, part)
-    told = f'stage {given.stage}: {law["law"]} at {100.0 * part:.0f} % of the effort limits'
-    real = {} if given.params_file else REAL
+    told = f'stage {chosen.stage}: {law["law"]} at {100.0 * part:.0f} % of the effort limits'
+    real = {} if chosen.params_file else REAL
     return told, {**law, **real, 'effort_scale': part}
 
 
@@ -176,22 +176,22 @@ def _check_weight(tree, part):
         )
 
 
-def _emulator(given, robot):
+def _emulator(chosen, robot):
     """Return the driver that stands in for the arm, in real time, which holds it at first."""
-    if not given.emulator:
+    if not chosen.emulator:
         return []
-    return [package_node('driver_emulator', given, {**robot, 'mode': 'real_time'})]
+    return [package_node('driver_emulator', chosen, {**robot, 'mode': 'real_time'})]
 
 
-def _monitor(given, profile, robot):
+def _monitor(chosen, profile, robot):
     """Return the monitor in its stage, where it is wanted, and where RViz shows its readings."""
-    given.monitor = given.monitor or given.rviz or given.stage == 'monitor'
-    commanded = profile.state.effort == 'none' and given.stage != 'monitor'
+    chosen.monitor = chosen.monitor or chosen.rviz or chosen.stage == 'monitor'
+    commanded = profile.state.effort == 'none' and chosen.stage != 'monitor'
     source = {
         'effort_source': 'reference' if commanded else 'measured',
         'acceleration': 'filtered',
     }
-    return launching.monitor(given, {**robot, **source})
+    return launching.monitor(chosen, {**robot, **source})
 
 
 def _recorded(driver):
@@ -208,20 +208,20 @@ def _recorded(driver):
     return {'extra_topics': [f'{topic} {kind}' for topic in driver.command_topics]}, [states]
 
 
-def _motion(given, robot):
+def _motion(chosen, robot):
     """Return what sends the motion of the parameter file, at the speed of the stage.
 
     It begins where the controller holds the arm, in the names and units of the model.
     """
-    speed = STAGES[given.stage][1]
-    if not (given.motion and speed and launching.follows_motion(given)):
+    speed = STAGES[chosen.stage][1]
+    if not (chosen.motion and speed and launching.follows_motion(chosen)):
         return []
-    if not launching.parameter_file(given):
+    if not launching.parameter_file(chosen):
         raise ConfigurationError('motion', 'none is described', 'write params_file:=FILE')
     own = {key: value for key, value in robot.items() if key != 'driver_profile'}
     begin = {'state_topic': 'controller/reference', 'speed_scale': speed}
-    rate = {} if given.params_file else {'sample_rate': REAL_SAMPLE_RATE}
-    return [package_node('trajectory', given, {**own, **begin, **rate})]
+    rate = {} if chosen.params_file else {'sample_rate': REAL_SAMPLE_RATE}
+    return [package_node('trajectory', chosen, {**own, **begin, **rate})]
 
 
 def generate_launch_description():

@@ -33,38 +33,38 @@ ARGUMENTS = (
 )
 
 
-def actions(given):
+def actions(chosen):
     """Return player, monitor and RViz; the scene ends with the bag."""
-    if not given.bag:
+    if not chosen.bag:
         raise ConfigurationError('bag', 'none is given', 'write bag:=FOLDER')
-    urdf = _description(given)
+    urdf = _description(chosen)
     launching.require(['ros2bag'], 'replay')
-    given.params_file = given.robot = ''
+    chosen.params_file = chosen.robot = ''
     player = ExecuteProcess(
-        cmd=['ros2', 'bag', 'play', given.bag, '--clock', '100', '--rate', given.rate],
+        cmd=['ros2', 'bag', 'play', chosen.bag, '--clock', '100', '--rate', chosen.rate],
         name='player',
         output='screen',
     )
     monitor = package_node(
         'monitor',
-        given,
+        chosen,
         {
             'robot_description': urdf,
-            'effort_source': given.effort_source,
-            'gravity': [0.0, 0.0, float(given.gravity)],
+            'effort_source': chosen.effort_source,
+            'gravity': [0.0, 0.0, float(chosen.gravity)],
             'use_sim_time': True,
         },
     )
-    shown = launching.visualization(given, urdf, 'world')
+    shown = launching.visualization(chosen, urdf, 'world')
     return [monitor, *shown, player, *launching.ends_with(player)]
 
 
-def _description(given):
+def _description(chosen):
     """Return the URDF text of the arm that was recorded."""
-    if given.robot:
-        return read_description(shipped_robot(given.robot), {'limits_profile': 'wide'}).xml
-    with BagReader(given.bag) as bag:
-        own = f'/{given.namespace.strip("/")}/robot_description'.replace('//', '/')
+    if chosen.robot:
+        return read_description(shipped_robot(chosen.robot), {'limits_profile': 'wide'}).xml
+    with BagReader(chosen.bag) as bag:
+        own = f'/{chosen.namespace.strip("/")}/robot_description'.replace('//', '/')
         named = [topic for topic in bag.topics if topic.endswith('/robot_description')]
         topic = own if own in named else next(iter(sorted(named)), '')
         message = bag.first(topic)

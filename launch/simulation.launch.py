@@ -30,43 +30,43 @@ ARGUMENTS = (
 )
 
 
-def actions(given):
+def actions(chosen):
     """Return the nodes of the scene; it ends with its simulator or its controller.
 
     In a namespace the clock is that of the namespace: every simulation has its own time.
     """
-    clock = [('/clock', 'clock')] if given.namespace else []
-    node = partial(launching.package_node, given=given, remappings=clock)
-    robot = {'prefix': given.prefix}
-    simulator = node('simulator', parameters=robot | _start(given))
-    controller = node('controller', parameters=robot | launching.law(given))
+    clock = [('/clock', 'clock')] if chosen.namespace else []
+    node = partial(launching.package_node, chosen=chosen, remappings=clock)
+    robot = {'prefix': chosen.prefix}
+    simulator = node('simulator', parameters=robot | _start(chosen))
+    controller = node('controller', parameters=robot | launching.law(chosen))
     return [
         simulator,
         controller,
-        node('trajectory', parameters=robot | _motion(given)),
-        *launching.recorder(given, remappings=clock),
-        *launching.monitor(given, robot | {'robot': given.robot}, clock),
-        *launching.visualization(given, _description(given), f'{given.prefix}world', clock),
+        node('trajectory', parameters=robot | _motion(chosen)),
+        *launching.recorder(chosen, remappings=clock),
+        *launching.monitor(chosen, robot | {'robot': chosen.robot}, clock),
+        *launching.visualization(chosen, _description(chosen), f'{chosen.prefix}world', clock),
         *ends_with(simulator, controller),
     ]
 
 
-def _start(given):
-    return {'mode': given.mode, 'start_paused': True}
+def _start(chosen):
+    return {'mode': chosen.mode, 'start_paused': True}
 
 
-def _motion(given):
+def _motion(chosen):
     """Return what the trajectory node does, besides the motion of the parameter file."""
     return {
-        **({} if launching.follows_motion(given) else {'kind': 'none'}),
-        'tool_frame': f'{given.prefix}tool',
-        'ready_services': ['recorder/ready'] if given.record else [''],
+        **({} if launching.follows_motion(chosen) else {'kind': 'none'}),
+        'tool_frame': f'{chosen.prefix}tool',
+        'ready_services': ['recorder/ready'] if chosen.record else [''],
         'unpause_simulator': True,
     }
 
 
-def _description(given):
-    return read_description(shipped_robot(given.robot), {'prefix': given.prefix}).xml
+def _description(chosen):
+    return read_description(shipped_robot(chosen.robot), {'prefix': chosen.prefix}).xml
 
 
 def generate_launch_description():

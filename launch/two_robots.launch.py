@@ -26,30 +26,30 @@ ARGUMENTS = (
 )  # fmt: skip
 
 
-def actions(given):
+def actions(chosen):
     """Return both arms; in Gazebo time runs once both controllers are active."""
-    return [_arm(given, side) for side in SIDES]
+    return [_arm(chosen, side) for side in SIDES]
 
 
-def _arm(given, side):
+def _arm(chosen, side):
     arguments = {
-        'robot': getattr(given, side),
-        'law': given.law,
+        'robot': getattr(chosen, side),
+        'law': chosen.law,
         'namespace': side,
         'prefix': f'{side}_',
-        'record': 'true' if given.record else 'false',
-        'bag': f'{given.bag}_{side}',
-        'log_level': given.log_level,
+        'record': 'true' if chosen.record else 'false',
+        'bag': f'{chosen.bag}_{side}',
+        'log_level': chosen.log_level,
     }
-    if given.simulator == 'gazebo':
+    if chosen.simulator == 'gazebo':
         first = side == 'left'
         arguments |= {
-            'gui': 'true' if given.gui else 'false',
+            'gui': 'true' if chosen.gui else 'false',
             'y': str(SIDES[side]),
             'start_world': 'true' if first else 'false',
             'wait_for': 'controller,/right/controller' if first else '',
         }
-    scene = 'gazebo' if given.simulator == 'gazebo' else 'simulation'
+    scene = 'gazebo' if chosen.simulator == 'gazebo' else 'simulation'
     source = PythonLaunchDescriptionSource(str(HERE / f'{scene}.launch.py'))
     return GroupAction([IncludeLaunchDescription(source, launch_arguments=arguments.items())])
 

@@ -36,6 +36,7 @@ class Parameter:
         choices: The names that are allowed; empty: any text.
         per_joint: Whether a list holds one entry for all joints or one per joint.
         size: Number of entries that a list must have; None: any.
+        entries: What these are, such as 'x, y, z'; empty: not said.
         fixed: Whether it can be set at the start only.
     """
 
@@ -49,6 +50,7 @@ class Parameter:
     choices: tuple[str, ...] = ()
     per_joint: bool = False
     size: int | None = None
+    entries: str = ''
     fixed: bool = False
 
     @property
@@ -130,7 +132,8 @@ class Parameter:
         if self.per_joint:
             return f'give 1 or {n} {noun}s{self.range}, for all joints or one per joint'
         count = 'a list of' if self.size is None else str(self.size)
-        return f'give {count} {noun if self.kind is str else f"{noun}s"}{self.range}'
+        entries = f': {self.entries}' if self.entries else ''
+        return f'give {count} {noun if self.kind is str else f"{noun}s"}{self.range}{entries}'
 
     @property
     def range(self) -> str:

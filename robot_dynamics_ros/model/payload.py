@@ -22,7 +22,7 @@ PAYLOAD = (
     P('payload_mass', 0.0, 'Mass fixed to payload_frame; 0: nothing.', 0.0, 1e6, unit='kg'),
     P('payload_com', [0.0, 0.0, 0.0], "Its centre of mass in the frame's axes.", unit='m', size=3),
     P('payload_inertia', [0.0] * 6, 'Its tensor about the centre of mass: xx, xy, xz, yy, yz, zz; '
-      'all 0: a point mass.', unit='kg m^2', size=6),
+      'all 0: a point mass.', unit='kg m^2', size=6, entries='xx, xy, xz, yy, yz, zz'),
     P('payload_frame', 'tool', 'The link that carries it.'),
 )  # fmt: skip
 

@@ -20,9 +20,6 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, TypeVar
 
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
 from robot_dynamics_ros.errors import (
     ConfigurationError,
     MissingDependencyError,
@@ -141,15 +138,27 @@ def _end_with_parent() -> None:
 def _submitted(
     pool: ProcessPoolExecutor, work: Callable[[Any], Result], item: Any
 ) -> Future[Result]:
-    """Return the future of work in a pool; an interrupt is for the parent alone to answer.
-
-    A process that begins meanwhile inherits the mask of signals.
-    """
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
+    """Return the future of work in a pool; an interrupt is for the parent alone to answer."""
+    with _interrupt_postponed():
         return pool.submit(work, item)
+
+
+@contextlib.contextmanager
+def _interrupt_postponed() -> Iterator[None]:
+    """Let an interrupt wait; a process that begins meanwhile inherits that it waits for ever."""
+    interrupts: list[int] = []
+    handler = None
+    if threading.current_thread() is threading.main_thread():
+        handler = signal.signal(signal.SIGINT, lambda number, _: interrupts.append(number))
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
     finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        if handler is not None:
+            signal.signal(signal.SIGINT, handler)
+    if interrupts:
+        raise KeyboardInterrupt
 
 
 def _until_one_dies(
@@ -228,6 +237,15 @@ def shown_jobs(
     The arguments are those of ``run_jobs``, what is done, and what tells why a result is a
     failure (empty if it is none).
     """
+    from rich.console import Console  # late: a node has no terminal
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+    )
+
     console = Console(stderr=True)
     columns = (TextColumn(title), BarColumn(40), MofNCompleteColumn(), TimeElapsedColumn())
     failures = TextColumn('{task.fields[bad]}')

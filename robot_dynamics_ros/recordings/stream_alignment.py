@@ -26,7 +26,8 @@ class Counts:
         repeated: With the stamp of the one before.
         out_of_order: Older than the one before, the next one being newer again.
         not_finite: With a position that is no number.
-        absurd: With a velocity that is no number, or a value beyond all measure.
+        absurd: With a value beyond all measure.
+        velocity_unknown: With a velocity that is no number; these are used.
         restarts: How often time went back for good, as sentences.
         restart_ns: First stamps behind, as they are shifted, ns.
     """
@@ -36,6 +37,7 @@ class Counts:
     out_of_order: int = 0
     not_finite: int = 0
     absurd: int = 0
+    velocity_unknown: int = 0
     restarts: list[str] = field(default_factory=list)
     restart_ns: list[int] = field(default_factory=list)
 
@@ -45,9 +47,12 @@ class Counts:
             (self.repeated, 'with the stamp of the one before'),
             (self.out_of_order, 'older than the one before'),
             (self.not_finite, 'with a position that is no number'),
-            (self.absurd, f'with a velocity that is no number, or a value beyond {_ABSURD:g}'),
+            (self.absurd, f'with a value beyond {_ABSURD:g}'),
         ]
         left_out = [f'{count} states {what}: left out' for count, what in counts if count]
+        if self.velocity_unknown:
+            unknown = f'{self.velocity_unknown} states with a velocity that is no number'
+            left_out.append(f'{unknown}: no acceleration there')
         return left_out + self.restarts
 
 
@@ -72,11 +77,6 @@ def _plausible(values: Array) -> Array:
     """Return which rows have numbers only that a sensor may give."""
     with np.errstate(invalid='ignore'):
         return np.asarray((np.abs(values) <= _ABSURD).all(axis=1))
-
-
-def _none(rows: Rows) -> Array:
-    """Return which rows have no velocities at all."""
-    return np.asarray(np.isnan(rows.velocity).all(axis=1))
 
 
 class StateAlignment:
@@ -115,9 +115,11 @@ class StateAlignment:
         whole = len(groups) == 1 and set(self.joints) <= set(groups[0].names)
         rows = self._whole(groups[0], arrival) if whole else self._merged(groups, arrival)
         finite = np.asarray(np.isfinite(rows.position).all(axis=1))
-        sane = np.asarray(_plausible(rows.position) & (_plausible(rows.velocity) | _none(rows)))
+        sane = np.asarray(_plausible(rows.position) & _plausible(np.nan_to_num(rows.velocity)))
+        unknown = np.isnan(rows.velocity)
         self.counts.not_finite += int((~finite).sum())
         self.counts.absurd += int((finite & ~sane).sum())
+        self.counts.velocity_unknown += int((unknown.any(axis=1) & ~unknown.all(axis=1)).sum())
         if not sane.all():
             rows = rows.take(sane)
         return self._in_order(rows)

@@ -26,13 +26,13 @@ STATE_QOS = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
 _MESSAGES = {'group': Float64MultiArray, 'per_joint': Float64, 'joint_state': JointState}
 
 
-def profile_from_parameters(given: Mapping[str, Any]) -> DriverProfile | None:
+def profile_from_parameters(settings: Mapping[str, Any]) -> DriverProfile | None:
     """Return the profile that the parameter ``driver_profile`` names; None if it is empty.
 
     Raises:
         ConfigurationError: It does not exist, or is refused.
     """
-    return load_driver_profile(given['driver_profile']) if given['driver_profile'] else None
+    return load_driver_profile(settings['driver_profile']) if settings['driver_profile'] else None
 
 
 class DriverConnection:

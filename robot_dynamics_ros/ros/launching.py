@@ -125,7 +125,7 @@ def _values(arguments: Iterable[Argument], context: LaunchContext) -> SimpleName
 
 def package_node(
     executable: str,
-    given: SimpleNamespace,
+    chosen: SimpleNamespace,
     parameters: Mapping[str, Any] | None = None,
     remappings: Sequence[tuple[str, str]] = (),
 ) -> Node:
@@ -133,7 +133,7 @@ def package_node(
 
     Args:
         executable: Its executable.
-        given: Values with ``namespace``, ``params_file``, ``log_level`` and ``robot``.
+        chosen: Values with ``namespace``, ``params_file``, ``log_level`` and ``robot``.
         parameters: What goes before the parameter file; text stays text.
         remappings: Pairs of names.
     """
@@ -145,24 +145,24 @@ def package_node(
         package=PACKAGE,
         executable=executable,
         name=executable,
-        namespace=given.namespace,
+        namespace=chosen.namespace,
         output='screen',
-        parameters=[*parameter_file(given), *([own] if own else [])],
+        parameters=[*parameter_file(chosen), *([own] if own else [])],
         remappings=list(remappings),
-        arguments=['--ros-args', '--log-level', f'{executable}:={given.log_level}'],
+        arguments=['--ros-args', '--log-level', f'{executable}:={chosen.log_level}'],
         sigterm_timeout=str(SHUTDOWN_SECONDS),
     )
 
 
-def parameter_file(given: SimpleNamespace) -> list[str]:
+def parameter_file(chosen: SimpleNamespace) -> list[str]:
     """Return the parameter file that was given, or that of the robot; none without either.
 
     Raises:
         ConfigurationError: It does not exist.
     """
-    if not (given.params_file or given.robot):
+    if not (chosen.params_file or chosen.robot):
         return []
-    path = Path(given.params_file or share_directory() / 'config' / f'{given.robot}.yaml')
+    path = Path(chosen.params_file or share_directory() / 'config' / f'{chosen.robot}.yaml')
     if not path.is_file():
         raise ConfigurationError(
             f'params_file {str(path)!r}', 'no such file', 'give another, or leave it out'
@@ -195,46 +195,48 @@ def apt_line(package: str) -> str:
     return f'sudo apt install ros-{distro}-{package.replace("_", "-")}'
 
 
-def law(given: SimpleNamespace) -> dict[str, Any]:
+def law(chosen: SimpleNamespace) -> dict[str, Any]:
     """Return the controller's parameters for the values ``law`` and ``program``."""
-    return {'law': given.law, 'program': given.program}
+    return {'law': chosen.law, 'program': chosen.program}
 
 
-def follows_motion(given: SimpleNamespace) -> bool:
+def follows_motion(chosen: SimpleNamespace) -> bool:
     """Return whether the law follows a joint reference: gravity compensation and programs do not.
 
     Args:
-        given: Values ``law`` and ``program``.
+        chosen: Values ``law`` and ``program``.
     """
-    own_way = given.program if given.law == 'constraint_stabilization' else False
-    return not own_way and given.law != 'gravity_compensation'
+    own_way = chosen.program if chosen.law == 'constraint_stabilization' else False
+    return not own_way and chosen.law != 'gravity_compensation'
 
 
 def recorder(
-    given: SimpleNamespace,
+    chosen: SimpleNamespace,
     parameters: Mapping[str, Any] | None = None,
     remappings: Sequence[tuple[str, str]] = (),
 ) -> list[Node]:
     """Return the recorder if it is wanted: values ``record`` and ``bag``."""
-    if not given.record:
+    if not chosen.record:
         return []
-    return [package_node('recorder', given, {'bag': given.bag, **(parameters or {})}, remappings)]
+    return [
+        package_node('recorder', chosen, {'bag': chosen.bag, **(parameters or {})}, remappings)
+    ]
 
 
 def monitor(
-    given: SimpleNamespace,
+    chosen: SimpleNamespace,
     parameters: Mapping[str, Any],
     remappings: Sequence[tuple[str, str]] = (),
 ) -> list[Node]:
     """Return the monitor on the commands of the controller if it is wanted: value ``monitor``."""
-    if not given.monitor:
+    if not chosen.monitor:
         return []
     source = {'effort_source': 'reference', 'use_sim_time': True}
-    return [package_node('monitor', given, {**source, **parameters}, remappings)]
+    return [package_node('monitor', chosen, {**source, **parameters}, remappings)]
 
 
 def visualization(
-    given: SimpleNamespace,
+    chosen: SimpleNamespace,
     robot_description: str,
     root: str,
     remappings: Sequence[tuple[str, str]] = (),
@@ -244,7 +246,7 @@ def visualization(
     """Return robot_state_publisher and RViz if they are wanted: value ``rviz``.
 
     Args:
-        given: Values with ``rviz`` and ``namespace``.
+        chosen: Values with ``rviz`` and ``namespace``.
         robot_description: URDF text.
         root: Its root link, which RViz holds still.
         remappings: Pairs of names, for both.
@@ -253,15 +255,15 @@ def visualization(
     Raises:
         MissingDependencyError: One is not installed.
     """
-    if not given.rviz:
+    if not chosen.rviz:
         return []
     require(('robot_state_publisher', 'rviz2'), 'rviz:=true')
     return [
-        state_publisher(given, robot_description, remappings, sim_time=sim_time),
+        state_publisher(chosen, robot_description, remappings, sim_time=sim_time),
         Node(
             package='rviz2',
             executable='rviz2',
-            namespace=given.namespace,
+            namespace=chosen.namespace,
             parameters=[{'use_sim_time': sim_time}],
             remappings=list(remappings),
             arguments=['-d', str(share_directory() / 'config' / 'robot.rviz'), '-f', root],
@@ -270,7 +272,7 @@ def visualization(
 
 
 def state_publisher(
-    given: SimpleNamespace,
+    chosen: SimpleNamespace,
     robot_description: str,
     remappings: Sequence[tuple[str, str]] = (),
     *,
@@ -281,7 +283,7 @@ def state_publisher(
     return Node(
         package='robot_state_publisher',
         executable='robot_state_publisher',
-        namespace=given.namespace,
+        namespace=chosen.namespace,
         output='screen',
         parameters=[{'robot_description': text, 'use_sim_time': sim_time}],
         remappings=list(remappings),

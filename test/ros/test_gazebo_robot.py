@@ -178,7 +178,7 @@ def test_what_gazebo_does_not_do_is_told(processes, tmp_path, given, told):
     ('parameters', 'told'),
     [
         ({'robot_description': ''}, 'give the URDF text of the robot'),
-        ({'pose': [0.0, 1.0]}, 'give x, y, z, roll, pitch, yaw'),
+        ({'pose': [0.0, 1.0]}, 'x, y, z, roll, pitch, yaw'),
         ({'unpause': 'perhaps'}, "unknown unpause 'perhaps'; known: at_once, never, ready"),
     ],
 )

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 from diagnostic_msgs.msg import DiagnosticArray
@@ -97,4 +99,33 @@ def test_a_program_that_cannot_be_held_ends_the_start_with_one_line(processes):
     node = processes.start('controller', NODE | {'program': program})
     assert node.wait(60.0) == 2
     assert 'cannot be reached' in node.output
+    assert 'Traceback' not in node.output
+
+
+@pytest.mark.parametrize('law', ['computed_torque', 'constraint_stabilization'])
+def test_a_hostile_program_is_refused_with_its_reason_whichever_law_runs(
+    processes, peer, arm, tmp_path, law
+):
+    """What YAML's own constructors, the file system or an encoding refuse never ends the node."""
+    node = processes.start('controller', {**NODE, 'law': law, 'program': ''})
+    arm.command()
+    latin = tmp_path / 'latin.yaml'
+    latin.write_bytes('name: k\xf6rper'.encode('latin-1'))
+    hostile = {
+        'a: !!bool x': 'tag',
+        'a: 0b_': 'is no number',
+        'a: 2001-99-99': "unknown key 'a'|is missing",
+        str(latin): 'no UTF-8 text',
+        'x' * 5000: 'is no file',
+        '/proc/self/mem': 'cannot be read',
+        '~nosuchuser/program': 'is no file',
+        'a: ' + '[' * 900: 'no YAML|nested too deeply',
+    }
+    for program, reason in hostile.items():
+        result = set_string(peer, 'program', program)
+        assert not result.successful
+        assert re.search(reason, result.reason), result.reason
+        assert len(result.reason) < 400
+        arm.command()
+    assert node.returncode is None
     assert 'Traceback' not in node.output

@@ -178,7 +178,7 @@ def test_five_states_name_no_cause(tmp_path):
 
 def test_what_no_cause_explains_is_unknown(tmp_path):
     arm = RecordedArm(1200)
-    arm.tau = arm.tau + 0.3 * np.sin(40.0 * arm.stamps * 1e-9)[:, np.newaxis]
+    arm.tau = arm.tau + 4.0 * np.sin(40.0 * arm.stamps * 1e-9)[:, np.newaxis]
     result = analyzed(arm.bag(tmp_path / 'bag'))
     assert 'the model misses' in said(result)
     assert 'of the residual' not in said(result)

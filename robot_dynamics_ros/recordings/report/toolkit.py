@@ -18,7 +18,7 @@ import numpy as np
 
 from robot_dynamics_ros.errors import MissingDependencyError
 from robot_dynamics_ros.model.robot_tree import RobotTree
-from robot_dynamics_ros.recordings.metrics.metric import MetricRemark
+from robot_dynamics_ros.recordings.metrics.metric import MetricRemark, at
 from robot_dynamics_ros.spatial.scalar import Array
 
 COLOURS = ('#0b6e99', '#d9730d', '#0f7b6c', '#ad1a72', '#6940a5', '#937264', '#dfab01')
@@ -236,7 +236,7 @@ def panels(
 
 def time_title(time: Array) -> str:
     """Return the title of an axis that begins with 0 at the first of the times."""
-    return f'time since {time[0]:.9g} s [s]' if len(time) and time[0] else 'time [s]'
+    return f'time since {at(time[0])} [s]' if len(time) and time[0] else 'time [s]'
 
 
 def _draw(

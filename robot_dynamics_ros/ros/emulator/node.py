@@ -52,16 +52,16 @@ class DriverEmulator(Simulator):
     # Building -----------------------------------------------------------------------------------
 
     def _read_parameters(self) -> dict[str, Any]:
-        given = values(self, self.PARAMETERS)
-        self._profile = load_driver_profile(given['driver_profile'])
-        return declared.as_emulated(given, self._profile)
+        settings = values(self, self.PARAMETERS)
+        self._profile = load_driver_profile(settings['driver_profile'])
+        return declared.as_emulated(settings, self._profile)
 
     def _robot(self, description: str) -> RobotTree:
-        return robot_from_parameters(self._given, description, effort_limits(self._profile))
+        return robot_from_parameters(self._settings, description, effort_limits(self._profile))
 
     def _make_plant(self, tree: RobotTree) -> Plant:
         self._driver = bind(self._profile, tree)
-        self._linked, self._driven = declared.emulated_plant(tree, self._given, self._profile)
+        self._linked, self._driven = declared.emulated_plant(tree, self._settings, self._profile)
         self._q, self._v = np.zeros(tree.n), np.zeros(tree.n)
         self._last_command = np.full(tree.n, np.nan)
         self._reflex, self.lost_states = '', 0
@@ -150,15 +150,15 @@ class DriverEmulator(Simulator):
         self._last_command.fill(np.nan)
 
     def _effort(self) -> Array:
-        if not self._own_holds and self._given['rate_check']:
+        if not self._own_holds and self._settings['rate_check']:
             self._check_rate(self._inbox.effort)
         if not self._own_holds:
             return self._inbox.effort
         q, v = self._q, self._v
         self._driven.read(q, v)
-        goal = declared.own_position(self._driven.plant.tree, self._given)
+        goal = declared.own_position(self._driven.plant.tree, self._settings)
         if goal is not None and not self._reflex:
-            reach = self._given['own_speed'] * self._linked.period
+            reach = self._settings['own_speed'] * self._linked.period
             self._own_anchor += np.clip(goal - self._own_anchor, -reach, reach)
         self._own.begin(self._own_anchor)
         self._own.effort(q, v, True, self._own_effort)
@@ -166,10 +166,10 @@ class DriverEmulator(Simulator):
         return self._own_effort
 
     def _drop_stale_command(self, now: float) -> None:
-        if self._given['own_controller'] == 'none':
+        if self._settings['own_controller'] == 'none':
             super()._drop_stale_command(now)
             return
-        timeout = self._given['command_timeout_s']
+        timeout = self._settings['command_timeout_s']
         if timeout and not self._own_holds and now - self._answered_at > timeout:
             self.get_logger().warning(
                 f'{self._peer()}: no command for {timeout:g} s, the own controller holds'
@@ -180,7 +180,7 @@ class DriverEmulator(Simulator):
 
     def _to_first_state(self) -> None:
         super()._to_first_state()
-        if self._given['own_controller'] == 'hold' and not self._lockstep:
+        if self._settings['own_controller'] == 'hold' and not self._lockstep:
             self._hold_here()
 
     def _publish_new_state(self) -> None:
@@ -215,4 +215,4 @@ class DriverEmulator(Simulator):
 
     def _check_change(self, changes: Mapping[str, Any]) -> None:
         super()._check_change(changes)
-        declared.own_position(self._driven.plant.tree, {**self._given, **changes})
+        declared.own_position(self._driven.plant.tree, {**self._settings, **changes})

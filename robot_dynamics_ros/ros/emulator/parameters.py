@@ -69,13 +69,13 @@ EMULATOR = (
 )
 
 
-def as_emulated(given: Mapping[str, Any], profile: DriverProfile) -> dict[str, Any]:
+def as_emulated(settings: Mapping[str, Any], profile: DriverProfile) -> dict[str, Any]:
     """Return parameters with what the profile decides."""
-    return {**given, 'joints': [''], 'period': 1.0 / profile.state.rate_hz}
+    return {**settings, 'joints': [''], 'period': 1.0 / profile.state.rate_hz}
 
 
 def emulated_plant(
-    tree: RobotTree, given: Mapping[str, Any], profile: DriverProfile
+    tree: RobotTree, settings: Mapping[str, Any], profile: DriverProfile
 ) -> tuple[LinkedPlant, DrivenPlant]:
     """Return the robot at the other end of its network, and the same at its drives.
 
@@ -83,31 +83,31 @@ def emulated_plant(
         ParameterError: A value is refused.
     """
     drives = Drives(
-        ripple=given['torque_ripple'],
-        cogging=given['cogging'],
-        periods=given['ripple_periods'],
-        breakaway=given['breakaway'],
+        ripple=settings['torque_ripple'],
+        cogging=settings['cogging'],
+        periods=settings['ripple_periods'],
+        breakaway=settings['breakaway'],
         compensates=profile.compensated_by_driver,
         payload_known=profile.payload_known_to_driver,
     )
-    driven = DrivenPlant(exact_plant(tree, given), drives, tree)
+    driven = DrivenPlant(exact_plant(tree, settings), drives, tree)
     link = LinkBehavior(
-        given['command_jitter'],
-        given['state_jitter'],
-        given['command_loss'],
-        given['state_loss'],
-        given['noise_seed'],
+        settings['command_jitter'],
+        settings['state_jitter'],
+        settings['command_loss'],
+        settings['state_loss'],
+        settings['noise_seed'],
     )
-    return LinkedPlant(imperfect(driven, given), link), driven
+    return LinkedPlant(imperfect(driven, settings), link), driven
 
 
-def own_position(tree: RobotTree, given: Mapping[str, Any]) -> Array | None:
+def own_position(tree: RobotTree, settings: Mapping[str, Any]) -> Array | None:
     """Return where the driver's own controller shall hold; None: where the arm is.
 
     Raises:
         ParameterError: The count is neither 1 nor n, or a position is outside its limits.
     """
-    value = np.array(given['own_position'], dtype=float)
+    value = np.array(settings['own_position'], dtype=float)
     if value.size == 1 < tree.n:
         return None
     if value.size != tree.n or not np.isfinite(value).all():

@@ -33,12 +33,12 @@ def require() -> None:
         raise MissingDependencyError('the command gz', 'Gazebo', launching.apt_line('ros_gz'))
 
 
-def server(given: SimpleNamespace) -> ExecuteProcess:
+def server(chosen: SimpleNamespace) -> ExecuteProcess:
     """Return Gazebo, paused: values ``world``, ``gui``, ``gz_args``."""
-    window = [] if given.gui else ['-s']
+    window = [] if chosen.gui else ['-s']
     paths = [os.environ.get(name) for name in ('GZ_SIM_SYSTEM_PLUGIN_PATH', 'LD_LIBRARY_PATH')]
     return ExecuteProcess(
-        cmd=['gz', 'sim', *window, *given.gz_args.split(), given.world],
+        cmd=['gz', 'sim', *window, *chosen.gz_args.split(), chosen.world],
         name='gazebo',
         output='screen',
         additional_env={'GZ_SIM_SYSTEM_PLUGIN_PATH': os.pathsep.join(filter(None, paths))},
@@ -47,12 +47,12 @@ def server(given: SimpleNamespace) -> ExecuteProcess:
 
 
 def bridge(
-    given: SimpleNamespace, robot: str, prefix: str = '', *, clock: bool = True
+    chosen: SimpleNamespace, robot: str, prefix: str = '', *, clock: bool = True
 ) -> list[Node]:
     """Return the bridge: value ``namespace``.
 
     Args:
-        given: Values of the launch.
+        chosen: Values of the launch.
         robot: A robot with a bridge file; empty: only the clock.
         prefix: Prefix of the robot's names.
         clock: Whether the clock is carried too.
@@ -68,23 +68,23 @@ def bridge(
             package='ros_gz_bridge',
             executable='parameter_bridge',
             name='gazebo_bridge',
-            namespace=given.namespace,
+            namespace=chosen.namespace,
             output='screen',
             parameters=[{'config_file': str(file)}],
         )
     ]
 
 
-def robot_in_world(given: SimpleNamespace, urdf: str, **parameters: Any) -> Node:
+def robot_in_world(chosen: SimpleNamespace, urdf: str, **parameters: Any) -> Node:
     """Return the node that inserts the robot: value ``world`` and those of a package's node.
 
     Args:
-        given: Values of the launch.
+        chosen: Values of the launch.
         urdf: Description with what Gazebo needs.
         parameters: Further parameters of the node ``gazebo_robot``.
     """
-    parameters = {'world': world_name(given.world), 'robot_description': urdf, **parameters}
-    return package_node('gazebo_robot', given, parameters)
+    parameters = {'world': world_name(chosen.world), 'robot_description': urdf, **parameters}
+    return package_node('gazebo_robot', chosen, parameters)
 
 
 def world_name(file: str) -> str:

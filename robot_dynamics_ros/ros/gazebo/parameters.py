@@ -15,7 +15,7 @@ GAZEBO_ROBOT = (
     P('robot_description', '', 'URDF text of the robot, with what Gazebo needs in it.',
       fixed=True),
     P('pose', [0.0] * 6, 'Where it stands in the world: x, y, z in m; roll, pitch, yaw in rad.',
-      size=6, fixed=True),
+      size=6, entries='x, y, z, roll, pitch, yaw', fixed=True),
     P('publish_description', True, 'Whether to publish the topic robot_description.', fixed=True),
     P('wait_for', ['controller'], 'Lifecycle nodes whose activation is waited for.', fixed=True),
     P('unpause', 'ready', 'When to let time run: ready (once they are active), at_once (as '

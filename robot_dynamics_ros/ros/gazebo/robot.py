@@ -107,25 +107,25 @@ class GazeboRobot(Node):
         super().__init__('gazebo_robot')
         declare(self, GAZEBO_ROBOT)
         self.finished = Future()
-        given = self._given = values(self, GAZEBO_ROBOT)
-        if not given['robot_description']:
+        settings = self._settings = values(self, GAZEBO_ROBOT)
+        if not settings['robot_description']:
             raise ParameterError('robot_description', '', 'give the URDF text of the robot')
         if shutil.which('gz') is None:
             raise MissingDependencyError('the command gz', 'the node gazebo_robot', INSTALL)
-        name = ElementTree.fromstring(given['robot_description']).get('name', '')
-        self._model = given['model'] or name
-        self._forces = force_topics(given['robot_description'], self._model)
+        name = ElementTree.fromstring(settings['robot_description']).get('name', '')
+        self._model = settings['model'] or name
+        self._forces = force_topics(settings['robot_description'], self._model)
         self._inserted = False
-        if given['publish_description']:
+        if settings['publish_description']:
             self._description = self.create_publisher(String, 'robot_description', LATCHED)
-            self._description.publish(String(data=given['robot_description']))
+            self._description.publish(String(data=settings['robot_description']))
         self._steps = self._all_steps()
         self._timer = self.create_timer(_TICK_S, self._proceed, clock=STEADY)
 
     def on_stop(self) -> None:
         """Leave no force and no process behind, whoever else still runs."""
         self._steps.close()
-        if not (self._inserted and self._given['stay']):
+        if not (self._inserted and self._settings['stay']):
             return
         end = time.monotonic() + _CALL_S
         for _ in range(_ZEROS):
@@ -152,7 +152,7 @@ class GazeboRobot(Node):
             next(self._steps)
         except StopIteration:
             self._timer.cancel()
-            if not self._given['stay'] and not self.finished.done():
+            if not self._settings['stay'] and not self.finished.done():
                 self.finished.set_result(0)
         except RobotDynamicsError as error:
             self._timer.cancel()
@@ -160,28 +160,28 @@ class GazeboRobot(Node):
                 self.finished.set_exception(error)
 
     def _all_steps(self) -> Steps:
-        given, world = self._given, f'/world/{self._given["world"]}'
+        settings, world = self._settings, f'/world/{self._settings["world"]}'
         yield from self._insert(f'{world}/create')
-        if given['unpause'] == 'at_once':
+        if settings['unpause'] == 'at_once':
             yield from self._unpause(world)
-        for controller in filter(None, given['wait_for']):
+        for controller in filter(None, settings['wait_for']):
             yield from self._until_active(controller)
-        if given['unpause'] == 'ready':
+        if settings['unpause'] == 'ready':
             yield from _wait(_DELIVERY_S)
             yield from self._unpause(world)
 
     def _insert(self, service: str) -> Steps:
-        given, model = self._given, self._model
+        settings, model = self._settings, self._model
         yield from self._until_told(service, 'service', '-l')
         with tempfile.TemporaryDirectory() as folder:  # Gazebo reads the file after its answer
             file = Path(folder) / f'{model}.urdf'
-            file.write_text(given['robot_description'], encoding='utf-8')
+            file.write_text(settings['robot_description'], encoding='utf-8')
             yield from self._request(
-                service, 'EntityFactory', insertion(file, model, given['pose'])
+                service, 'EntityFactory', insertion(file, model, settings['pose'])
             )
             yield from self._until_told(model, 'model', '--list')
         self._inserted = True
-        self.get_logger().info(f'{model} is in the world {given["world"]}')
+        self.get_logger().info(f'{model} is in the world {settings["world"]}')
 
     def _unpause(self, world: str) -> Steps:
         yield from self._request(f'{world}/control', 'WorldControl', 'pause: false')
@@ -195,13 +195,15 @@ class GazeboRobot(Node):
         Raises:
             PeerTimeoutError: It does not come.
         """
-        end = time.monotonic() + self._given['timeout_s']
+        end = time.monotonic() + self._settings['timeout_s']
         while True:
             with contextlib.suppress(PeerTimeoutError):  # of one call: ask again
                 if name in (yield from self._gz(*question)).split():
                     return
             if time.monotonic() > end:
-                raise PeerTimeoutError('Gazebo', f'{question[0]} {name}', self._given['timeout_s'])
+                raise PeerTimeoutError(
+                    'Gazebo', f'{question[0]} {name}', self._settings['timeout_s']
+                )
 
     def _request(self, service: str, kind: str, request: str) -> Steps:
         """Call a service of Gazebo that answers with a Boolean.
@@ -247,7 +249,12 @@ class GazeboRobot(Node):
             PeerTimeoutError: It does not become active; says what it is instead.
         """
         client = self.create_client(GetState, f'{name}/get_state')
-        end, label, calls, again = time.monotonic() + self._given['timeout_s'], 'absent', [], 0.0
+        end, label, calls, again = (
+            time.monotonic() + self._settings['timeout_s'],
+            'absent',
+            [],
+            0.0,
+        )
         while True:
             now = time.monotonic()
             if client.service_is_ready() and now > again:
@@ -261,7 +268,7 @@ class GazeboRobot(Node):
                     name,
                     f'activation (it is {label}; it needs joint states from Gazebo over the '
                     'bridge)',
-                    self._given['timeout_s'],
+                    self._settings['timeout_s'],
                 )
             yield
         self.destroy_client(client)

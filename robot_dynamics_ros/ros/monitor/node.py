@@ -79,9 +79,9 @@ class MonitorNode(Node):
         super().__init__('monitor')
         declare(self, declared.MONITOR)
         self.finished = Future()
-        self._given = values(self, declared.MONITOR)
+        self._settings = values(self, declared.MONITOR)
         self._ready = False
-        if self._given['robot'] or self._given['robot_description']:
+        if self._settings['robot'] or self._settings['robot_description']:
             self._begin('')
         else:
             self.create_subscription(String, 'robot_description', self._on_description, LATCHED)
@@ -98,21 +98,21 @@ class MonitorNode(Node):
                 self.finished.set_exception(error)
 
     def _begin(self, description: str) -> None:
-        given = self._given
-        profile = profile_from_parameters(given)
+        settings = self._settings
+        profile = profile_from_parameters(settings)
         limits = None if profile is None else effort_limits(profile)
-        self._tree = robot_from_parameters(given, description, limits)
+        self._tree = robot_from_parameters(settings, description, limits)
         self._driver = bound(profile, self._tree)
-        port = DriverPort(self._tree, self._driver, given['joints'])
-        self._connection = DriverConnection(port, given['command_form'])
+        port = DriverPort(self._tree, self._driver, settings['joints'])
+        self._connection = DriverConnection(port, settings['command_form'])
         self._derivative = velocity_filter(self._tree.n, self._driver)
         self._thresholds = Thresholds.of(
-            self._tree, given['residual_warn'], given['residual_error']
+            self._tree, settings['residual_warn'], settings['residual_error']
         )
         self._pairing = make_pairing(
-            given['acceleration'], given['longest_step'], given['cutoff_hz']
+            settings['acceleration'], settings['longest_step'], settings['cutoff_hz']
         )
-        self._carry(given)
+        self._carry(settings)
         self._effort = np.full(self._tree.n, np.nan)
         self._origin_ns: int | None = None
         self._last_ns = 0
@@ -122,9 +122,9 @@ class MonitorNode(Node):
         self._ready = True
         on_set_parameters(self, self._check_change, self._apply_change)
 
-    def _carry(self, given: Mapping[str, Any]) -> None:
+    def _carry(self, settings: Mapping[str, Any]) -> None:
         """Make the model of the robot with its payload."""
-        payload = payload_from_parameters(given)
+        payload = payload_from_parameters(settings)
         tree = self._tree if payload is None else with_payload(self._tree, payload)
         self._monitor = self._make_monitor(tree)
         gravity = [
@@ -134,10 +134,10 @@ class MonitorNode(Node):
         self._share = driver_share(self._tree, self._driver, *gravity)
 
     def _make_monitor(self, tree: RobotTree) -> ModelMonitor:
-        given = self._given
-        formulation, friction = given['formulation'], given['friction']
+        settings = self._settings
+        formulation, friction = settings['formulation'], settings['friction']
         try:
-            return ModelMonitor(tree, formulation, given['compare_with'], friction=friction)
+            return ModelMonitor(tree, formulation, settings['compare_with'], friction=friction)
         except MissingDependencyError as error:
             self.get_logger().warning(f'no comparison: {error}', once=True)
             return ModelMonitor(tree, formulation, '', friction=friction)
@@ -152,17 +152,17 @@ class MonitorNode(Node):
             'reference': self._listen_to_reference,
             'command': self._listen_to_commands,
         }
-        listen[self._given['effort_source']]()
+        listen[self._settings['effort_source']]()
         self._message = JointStateWriter(names, effort=True)
         topics = ('effort', 'other', 'difference', 'residual', *ORIGINS)
         self._topics = {
             name: self.create_publisher(JointState, f'~/{name}', 10) for name in topics
         }
         self._diagnostics = self.create_publisher(DiagnosticArray, '/diagnostics', 10)
-        self.create_timer(self._given['diagnostics_period_s'], self._report, clock=STEADY)
+        self.create_timer(self._settings['diagnostics_period_s'], self._report, clock=STEADY)
 
     def _listen_to_reference(self) -> None:
-        topic = f'{self._given["controller"]}/reference'
+        topic = f'{self._settings["controller"]}/reference'
         self.create_subscription(JointState, topic, self._on_reference, LISTENING)
 
     def _listen_to_commands(self) -> None:
@@ -184,14 +184,14 @@ class MonitorNode(Node):
         port.read(reader.q, reader.v)
         if self._derivative is not None:
             port.v[:] = self._derivative.update(elapsed, port.q)
-        if self._given['effort_source'] == 'measured':
+        if self._settings['effort_source'] == 'measured':
             measured = port.measured_effort(reader.effort_of(msg))
             self._effort = port.motor_effort(measured, port.q, port.v, self._share)
         before, self._last_ns = self._last_ns, stamp
         instant = self._pairing.take(elapsed, port.q, port.v, self._effort)
         if instant is None:
             return
-        if self._given['effort_source'] == 'reference' and self._pairing.name != 'filtered':
+        if self._settings['effort_source'] == 'reference' and self._pairing.name != 'filtered':
             self._await_effort(before, instant)
         else:
             self._explain(before, instant)
@@ -256,7 +256,7 @@ class MonitorNode(Node):
         statuses = [self._status('model', *verdict, summary)]
         compared = self._monitor.compared
         if compared and summary.count:
-            names = (self._given['formulation'], compared)
+            names = (self._settings['formulation'], compared)
             statuses.append(self._status('formulations', *evaluate_difference(summary, names)))
         array = DiagnosticArray(status=statuses)
         array.header.stamp = self.get_clock().now().to_msg()
@@ -290,13 +290,13 @@ class MonitorNode(Node):
     # Parameters ---------------------------------------------------------------------------------
 
     def _check_change(self, changes: Mapping[str, Any]) -> None:
-        payload = payload_from_parameters({**self._given, **changes})
+        payload = payload_from_parameters({**self._settings, **changes})
         if payload is not None:
             with_payload(self._tree, payload)
 
     def _apply_change(self, changes: Mapping[str, Any]) -> None:
-        self._given = values(self, declared.MONITOR)
-        self._carry(self._given)
+        self._settings = values(self, declared.MONITOR)
+        self._carry(self._settings)
 
 
 def _with_effort(instant: Instants, effort: Any) -> Instants:

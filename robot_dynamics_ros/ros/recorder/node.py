@@ -55,21 +55,21 @@ class Recorder(Node):
     def __init__(self) -> None:
         super().__init__('recorder')
         declare(self, RECORDER)
-        given = values(self, RECORDER)
+        settings = values(self, RECORDER)
         self.finished = Future()
-        self._fail_on_loss, self._progress = given['fail_on_loss'], given['progress']
-        self._max_ns = round(given['max_duration_s'] * NANO)
+        self._fail_on_loss, self._progress = settings['fail_on_loss'], settings['progress']
+        self._max_ns = round(settings['max_duration_s'] * NANO)
         self._first_ns: int | None = None
         self._end_sent = sys.maxsize
         self._newest_ns = 0
-        topics = topics_of(given['controller'])
-        if given['record_clock']:
+        topics = topics_of(settings['controller'])
+        if settings['record_clock']:
             topics.append(Topic('/clock', 'rosgraph_msgs/msg/Clock'))
-        extra = [text.split() for text in given['extra_topics'] if text]
+        extra = [text.split() for text in settings['extra_topics'] if text]
         topics += [Topic(text[0], text[1]) for text in extra if len(text) > 1]
         self._unknown = [text[0] for text in extra if len(text) == 1]
         streams = [Stream(topic) for topic in topics]
-        self._bag = BagWriter(given['bag'] or time.strftime('bag_%Y_%m_%d-%H_%M_%S'))
+        self._bag = BagWriter(settings['bag'] or time.strftime('bag_%Y_%m_%d-%H_%M_%S'))
         self._stamper = TimestampAssigner(self._bag.write)
         self._streams: list[Stream] = []
         for stream in streams:

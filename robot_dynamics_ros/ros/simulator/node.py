@@ -78,12 +78,12 @@ class Simulator(Node):
         super().__init__(self.NAME)
         declare(self, self.PARAMETERS)
         self.finished = Future()
-        self._given = self._read_parameters()
+        self._settings = self._read_parameters()
         self._ready = False
-        if self._given['robot'] or self._given['robot_description']:
+        if self._settings['robot'] or self._settings['robot_description']:
             tree = self._robot('')
             self._begin(tree)
-            if self._given['publish_description']:
+            if self._settings['publish_description']:
                 self._description = self.create_publisher(String, 'robot_description', LATCHED)
                 self._description.publish(String(data=tree.xml))
         else:
@@ -114,49 +114,53 @@ class Simulator(Node):
         return values(self, self.PARAMETERS)
 
     def _robot(self, description: str) -> RobotTree:
-        return robot_from_parameters(self._given, description)
+        return robot_from_parameters(self._settings, description)
 
     def _make_plant(self, tree: RobotTree) -> Plant:
-        return declared.plant_from_parameters(tree, self._given)
+        return declared.plant_from_parameters(tree, self._settings)
 
     def _begin(self, tree: RobotTree) -> None:
-        given = self._given
+        settings = self._settings
         plant = self._make_plant(tree)
-        first = declared.initial_state(tree, given)
-        self._run = SimulationRun(plant, *first, given['end_time_s'])
+        first = declared.initial_state(tree, settings)
+        self._run = SimulationRun(plant, *first, settings['end_time_s'])
         self._schedule_payload()
-        self._inbox = CommandBuffer(tree, given['joints'])
-        self._clock_ns = round(given['clock_period'] * 1e9)
-        self._lockstep = given['mode'] == 'lockstep'
-        self._paused = given['start_paused']
-        self._pace = Pace(given['period'] / given['real_time_factor'], _CATCH_UP)
+        self._inbox = CommandBuffer(tree, settings['joints'])
+        self._clock_ns = round(settings['clock_period'] * 1e9)
+        self._lockstep = settings['mode'] == 'lockstep'
+        self._paused = settings['start_paused']
+        self._pace = Pace(settings['period'] / settings['real_time_factor'], _CATCH_UP)
         self._superfluous = 0
         self._create_topics(tree)
         self._ready = True
         # A process's first line of log takes rclpy tens of milliseconds: none may wait for them.
-        self.get_logger().info(f'{tree.name}: {given["mode"]}, steps of {given["period"]:g} s')
+        self.get_logger().info(
+            f'{tree.name}: {settings["mode"]}, steps of {settings["period"]:g} s'
+        )
         on_set_parameters(self, self._check_change, self._apply_change)
         self._to_first_state()
 
     def _create_topics(self, tree: RobotTree) -> None:
-        given = self._given
+        settings = self._settings
         self._create_robot_topics(tree)
         self._clock_message = ClockMessage()
         self._clock_publisher = (
-            self.create_publisher(ClockMessage, '/clock', 10) if given['publish_clock'] else None
+            self.create_publisher(ClockMessage, '/clock', 10)
+            if settings['publish_clock']
+            else None
         )
         self.create_service(SetBool, '~/pause', self._on_pause)
         self.create_service(Trigger, '~/reset', self._on_reset)
         self.create_service(Trigger, '~/step', self._on_step)
-        self.create_timer(given['republish_period_s'], self._on_idle, clock=STEADY)
+        self.create_timer(settings['republish_period_s'], self._on_idle, clock=STEADY)
         if not self._lockstep:
             self.create_timer(self._pace.period, self._on_rate, clock=STEADY)
 
     def _create_robot_topics(self, tree: RobotTree) -> None:
-        given = self._given
+        settings = self._settings
         self._state = JointStateWriter(tree.joint_names, effort=True)
         self._states = self.create_publisher(JointState, 'joint_states', STATE_QOS)
-        if given['command_form'] == 'group':
+        if settings['command_form'] == 'group':
             self._commands = [
                 self.create_subscription(
                     Float64MultiArray, 'effort_controller/commands', self._on_command, COMMAND_QOS
@@ -214,7 +218,7 @@ class Simulator(Node):
         if ended:
             self._paused = True
             self.get_logger().info(f'end of the run: t = {self._run.time:.6f} s')
-            if self._given['on_end'] == 'exit':
+            if self._settings['on_end'] == 'exit':
                 self._end(None)
 
     def _effort(self) -> Array:
@@ -254,7 +258,7 @@ class Simulator(Node):
         """Send an unanswered or paused state again; name a peer that does not answer."""
         now = time.monotonic()
         waiting = self._paused or self._lockstep
-        if not waiting or now - self._sent_at < self._given['republish_period_s']:
+        if not waiting or now - self._sent_at < self._settings['republish_period_s']:
             return
         self._sent_at = now
         self._states.publish(self._state.message)
@@ -262,7 +266,10 @@ class Simulator(Node):
             self._clock_message.clock = self._state.message.header.stamp
             self._clock_publisher.publish(self._clock_message)
         waited = now - self._published_at
-        if not self._paused and waited > (self._timeouts + 1) * self._given['lockstep_timeout_s']:
+        if (
+            not self._paused
+            and waited > (self._timeouts + 1) * self._settings['lockstep_timeout_s']
+        ):
             self._timeouts += 1
             self._on_peer_timeout(waited)
 
@@ -270,11 +277,11 @@ class Simulator(Node):
         error = PeerTimeoutError(
             self._peer(), f'command answering the state at t = {self._run.time:.6f} s', waited
         )
-        if self._given['on_peer_timeout'] == 'exit':
+        if self._settings['on_peer_timeout'] == 'exit':
             self._end(error)
             return
         self.get_logger().warning(str(error))
-        if self._given['on_peer_timeout'] == 'zero':
+        if self._settings['on_peer_timeout'] == 'zero':
             self._inbox.clear()
             self._advance()
 
@@ -302,7 +309,7 @@ class Simulator(Node):
                 return
 
     def _drop_stale_command(self, now: float) -> None:
-        timeout = self._given['command_timeout_s']
+        timeout = self._settings['command_timeout_s']
         if timeout and now - self._answered_at > timeout and self._inbox.effort.any():
             self._inbox.clear()
             self.get_logger().warning(
@@ -353,15 +360,15 @@ class Simulator(Node):
         return response
 
     def _check_change(self, changes: Mapping[str, Any]) -> None:
-        merged = {**self._given, **changes}
+        merged = {**self._settings, **changes}
         self._run.check_payload(payload_from_parameters(merged))
 
     def _apply_change(self, changes: Mapping[str, Any]) -> None:
-        self._given = self._read_parameters()
-        self._run.end_at(self._given['end_time_s'])
+        self._settings = self._read_parameters()
+        self._run.end_at(self._settings['end_time_s'])
         if changes.keys() & declared.PAYLOAD_NAMES:
             self._schedule_payload()
 
     def _schedule_payload(self) -> None:
-        payload = payload_from_parameters(self._given)
-        self._run.schedule_payload(payload, self._given['payload_time_s'])
+        payload = payload_from_parameters(self._settings)
+        self._run.schedule_payload(payload, self._settings['payload_time_s'])

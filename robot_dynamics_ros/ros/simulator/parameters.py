@@ -106,50 +106,50 @@ SIMULATOR = (*ROBOT, *TIME, *TOPICS, *PLANT, *CARRIED)
 PAYLOAD_NAMES = frozenset(one.name for one in CARRIED)
 
 
-def plant_from_parameters(tree: RobotTree, given: Mapping[str, Any]) -> Plant:
+def plant_from_parameters(tree: RobotTree, settings: Mapping[str, Any]) -> Plant:
     """Return the plant at its initial state, model error and imperfections applied.
 
     Raises:
         ParameterError: A value is refused.
         ModelError: The simulator refuses the model.
     """
-    return imperfect(exact_plant(tree, given), given)
+    return imperfect(exact_plant(tree, settings), settings)
 
 
-def exact_plant(tree: RobotTree, given: Mapping[str, Any]) -> MujocoPlant:
+def exact_plant(tree: RobotTree, settings: Mapping[str, Any]) -> MujocoPlant:
     """Return the plant at its initial state, model error applied, seen as it is."""
     real = with_mismatch(
         tree,
         Mismatch(
-            mass=given['mass_factor'],
-            damping=given['damping_factor'],
-            coulomb_friction=given['coulomb_friction_factor'],
-            armature=given['armature_factor'],
-            com_shift=given['com_shift'],
+            mass=settings['mass_factor'],
+            damping=settings['damping_factor'],
+            coulomb_friction=settings['coulomb_friction_factor'],
+            armature=settings['armature_factor'],
+            com_shift=settings['com_shift'],
         ),
     )
     plant = MujocoPlant(
         real,
-        given['period'],
-        substeps=given['substeps'],
-        integrator=given['integrator'],
-        joint_limits=given['joint_limits'],
-        pins=_pairs(given['pins']),
+        settings['period'],
+        substeps=settings['substeps'],
+        integrator=settings['integrator'],
+        joint_limits=settings['joint_limits'],
+        pins=_pairs(settings['pins']),
     )
-    plant.reset(*initial_state(tree, given))
+    plant.reset(*initial_state(tree, settings))
     return plant
 
 
-def imperfect(plant: Plant, given: Mapping[str, Any]) -> Plant:
+def imperfect(plant: Plant, settings: Mapping[str, Any]) -> Plant:
     """Return a plant seen and driven through the imperfections that the parameters describe."""
     imperfections = Imperfections(
-        position_resolution=given['position_resolution'],
-        velocity_from_encoder=given['velocity_from_encoder'],
-        position_noise=given['position_noise'],
-        velocity_noise=given['velocity_noise'],
-        measurement_delay=given['measurement_delay'],
-        command_delay=given['command_delay'],
-        seed=given['noise_seed'],
+        position_resolution=settings['position_resolution'],
+        velocity_from_encoder=settings['velocity_from_encoder'],
+        position_noise=settings['position_noise'],
+        velocity_noise=settings['velocity_noise'],
+        measurement_delay=settings['measurement_delay'],
+        command_delay=settings['command_delay'],
+        seed=settings['noise_seed'],
     )
     return plant if imperfections.perfect else ImperfectPlant(plant, imperfections)
 
@@ -162,15 +162,15 @@ def _pairs(names: list[str]) -> list[tuple[str, str]]:
     return list(zip(names[::2], names[1::2], strict=True))
 
 
-def initial_state(tree: RobotTree, given: Mapping[str, Any]) -> tuple[Array, Array]:
+def initial_state(tree: RobotTree, settings: Mapping[str, Any]) -> tuple[Array, Array]:
     """Return the first positions and velocities, each new, shape (n,).
 
     Raises:
         ParameterError: A count is neither 1 nor n, or a position is outside its limits.
     """
-    given = checked(PLANT, given, tree.n)
-    q = np.array(spread(given['initial_position'], tree.n))
-    if len(given['initial_position']) == 1 < tree.n:
+    settings = checked(PLANT, settings, tree.n)
+    q = np.array(spread(settings['initial_position'], tree.n))
+    if len(settings['initial_position']) == 1 < tree.n:
         q = np.clip(q, tree.position_lower, tree.position_upper)
     for name, x, lower, upper in zip(
         tree.joint_names, q, tree.position_lower, tree.position_upper, strict=True
@@ -179,4 +179,4 @@ def initial_state(tree: RobotTree, given: Mapping[str, Any]) -> tuple[Array, Arr
             raise ParameterError(
                 'initial_position', x, f'the limits of joint {name!r} are {lower:g} to {upper:g}'
             )
-    return q, np.array(spread(given['initial_velocity'], tree.n))
+    return q, np.array(spread(settings['initial_velocity'], tree.n))

@@ -58,17 +58,19 @@ class TrajectorySender(Node):
         super().__init__('trajectory')
         declare(self, TRAJECTORY)
         self.finished = Future()
-        self._given = values(self, TRAJECTORY) | {'gravity': list(STANDARD_GRAVITY)}
+        self._settings = values(self, TRAJECTORY) | {'gravity': list(STANDARD_GRAVITY)}
         self._tree: RobotTree | None = None
         self._reader: JointStateReader | None = None
         self._measured: Any = None
         self._statuses: list[str] = []
-        controller = self._given['controller']
-        if self._given['robot'] or self._given['robot_description']:
-            self._know(robot_from_parameters(self._given))
+        controller = self._settings['controller']
+        if self._settings['robot'] or self._settings['robot_description']:
+            self._know(robot_from_parameters(self._settings))
         else:
             self.create_subscription(String, 'robot_description', self._on_description, LATCHED)
-        self.create_subscription(JointState, self._given['state_topic'], self._on_state, STATE_QOS)
+        self.create_subscription(
+            JointState, self._settings['state_topic'], self._on_state, STATE_QOS
+        )
         self.create_subscription(
             String, f'{controller}/trajectory_status', self._on_status, LATCHED
         )
@@ -83,7 +85,7 @@ class TrajectorySender(Node):
     def _on_description(self, msg: String) -> None:
         if self._tree is None:
             try:
-                self._know(robot_from_parameters(self._given, msg.data))
+                self._know(robot_from_parameters(self._settings, msg.data))
             except RobotDynamicsError as error:
                 self._fail(error)
 
@@ -105,7 +107,7 @@ class TrajectorySender(Node):
             next(self._steps)
         except StopIteration:
             self._timer.cancel()
-            if self._given['exit_when_done'] and not self.finished.done():
+            if self._settings['exit_when_done'] and not self.finished.done():
                 self.finished.set_result(0)
         except RobotDynamicsError as error:
             self._fail(error)
@@ -116,30 +118,32 @@ class TrajectorySender(Node):
             self.finished.set_exception(error)
 
     def _all_steps(self) -> Steps:
-        given = self._given
+        settings = self._settings
         yield from self._until(lambda: self._tree, 'robot_description', 'robot')
-        yield from self._until(lambda: self._measured is not None, given['state_topic'], 'state')
-        nothing = given['kind'] == 'none'
-        plan = None if nothing else make_plan(self._tree, given, self._measured)
-        if given['confirm']:
+        yield from self._until(
+            lambda: self._measured is not None, settings['state_topic'], 'state'
+        )
+        nothing = settings['kind'] == 'none'
+        plan = None if nothing else make_plan(self._tree, settings, self._measured)
+        if settings['confirm']:
             yield from self._until_active()
-        for name in filter(None, given['ready_services']):
+        for name in filter(None, settings['ready_services']):
             yield from self._until_ready(name)
         if plan is not None:
             yield from self._send(plan)
-        if given['unpause_simulator']:
+        if settings['unpause_simulator']:
             yield from self._unpause()
 
     def _send(self, plan: SampledTrajectory) -> Steps:
-        given = self._given
-        yield from self._until(self._controller_listens, given['controller'], 'subscription')
+        settings = self._settings
+        yield from self._until(self._controller_listens, settings['controller'], 'subscription')
         message = self._message(plan)
         yield from self._deliver(message)
         start = message.header.stamp.sec + message.header.stamp.nanosec / NANO
-        if given['end_simulator']:
-            yield from self._end_simulator(start + plan.duration + given['settle_s'])
+        if settings['end_simulator']:
+            yield from self._end_simulator(start + plan.duration + settings['settle_s'])
         self.get_logger().info(
-            f'sent {given["kind"]}: {len(message.points)} points from t = {start:.6f} s to '
+            f'sent {settings["kind"]}: {len(message.points)} points from t = {start:.6f} s to '
             f't = {start + plan.duration:.6f} s, after an approach of {plan.approach:.6f} s'
         )
 
@@ -149,7 +153,7 @@ class TrajectorySender(Node):
         Raises:
             PeerTimeoutError: It does not within ``timeout_s``.
         """
-        seconds = self._given['timeout_s']
+        seconds = self._settings['timeout_s']
         end = time.monotonic() + seconds
         while not condition():
             if time.monotonic() > end:
@@ -178,29 +182,29 @@ class TrajectorySender(Node):
         return next(call.result() for call in calls if call.done())
 
     def _until_active(self) -> Steps:
-        controller, state = self._given['controller'], None
-        end = time.monotonic() + self._given['timeout_s']
+        controller, state = self._settings['controller'], None
+        end = time.monotonic() + self._settings['timeout_s']
         while state is None or state.current_state.id != _ACTIVE:
             if state is not None and time.monotonic() > end:
                 raise PeerTimeoutError(
                     controller,
                     f'activation (it is {state.current_state.label})',
-                    self._given['timeout_s'],
+                    self._settings['timeout_s'],
                 )
             state = yield from self._call(GetState, f'{controller}/get_state', GetState.Request())
 
     def _until_ready(self, name: str) -> Steps:
         answer = None
-        end = time.monotonic() + self._given['timeout_s']
+        end = time.monotonic() + self._settings['timeout_s']
         while answer is None or not answer.success:
             if answer is not None and time.monotonic() > end:
                 raise PeerTimeoutError(
-                    name, f'readiness ({answer.message})', self._given['timeout_s']
+                    name, f'readiness ({answer.message})', self._settings['timeout_s']
                 )
             answer = yield from self._call(Trigger, name, Trigger.Request())
 
     def _controller_listens(self) -> bool:
-        name = self._given['controller'].rpartition('/')[2]
+        name = self._settings['controller'].rpartition('/')[2]
         topic = self._publisher.topic_name
         listeners = [info.node_name for info in self.get_subscriptions_info_by_topic(topic)]
         return name in listeners and self._publisher.get_subscription_count() >= len(listeners)
@@ -212,16 +216,18 @@ class TrajectorySender(Node):
             TrajectoryError: It was rejected; says why.
             PeerTimeoutError: It was not answered.
         """
-        if not self._given['confirm']:
+        if not self._settings['confirm']:
             self._publisher.publish(message)
             return
         self._statuses.clear()
-        end, again = time.monotonic() + self._given['timeout_s'], 0.0
+        end, again = time.monotonic() + self._settings['timeout_s'], 0.0
         while not self._statuses:
             now = time.monotonic()
             if now > end:
                 raise PeerTimeoutError(
-                    self._given['controller'], 'answer to the trajectory', self._given['timeout_s']
+                    self._settings['controller'],
+                    'answer to the trajectory',
+                    self._settings['timeout_s'],
                 )
             if now > again:
                 self._publisher.publish(message)
@@ -230,14 +236,14 @@ class TrajectorySender(Node):
         if not self._statuses[-1].startswith('accepted'):
             raise TrajectoryError(
                 'trajectory',
-                f'was not accepted by {self._given["controller"]}',
+                f'was not accepted by {self._settings["controller"]}',
                 self._statuses[-1],
             )
 
     def _end_simulator(self, end: float) -> Steps:
         parameter = Parameter('end_time_s', value=end).to_parameter_msg()
         request = SetParameters.Request(parameters=[parameter])
-        name = f'{self._given["simulator"]}/set_parameters'
+        name = f'{self._settings["simulator"]}/set_parameters'
         answer = yield from self._call(SetParameters, name, request)
         if not answer.results[0].successful:
             raise TrajectoryError(
@@ -245,14 +251,14 @@ class TrajectorySender(Node):
             )
 
     def _unpause(self) -> Steps:
-        name = f'{self._given["simulator"]}/pause'
+        name = f'{self._settings["simulator"]}/pause'
         yield from self._call(SetBool, name, SetBool.Request(data=False))
 
     def _message(self, plan: SampledTrajectory) -> JointTrajectory:
-        given = self._given
-        start_ns = round(given['start_time_s'] * NANO)
+        settings = self._settings
+        start_ns = round(settings['start_time_s'] * NANO)
         if not start_ns:
-            delay = round(given['start_delay_s'] * NANO)
+            delay = round(settings['start_delay_s'] * NANO)
             start_ns = self.get_clock().now().nanoseconds + delay
         message = JointTrajectory(joint_names=list(self._tree.joint_names))
         message.header.stamp = ns_to_stamp(start_ns)

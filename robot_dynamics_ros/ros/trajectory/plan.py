@@ -50,12 +50,12 @@ class SampledTrajectory:
     duration: float
 
 
-def make_plan(tree: RobotTree, given: Mapping[str, Any], q: Array) -> SampledTrajectory:
+def make_plan(tree: RobotTree, settings: Mapping[str, Any], q: Array) -> SampledTrajectory:
     """Return the motion of the parameters, sampled.
 
     Args:
         tree: The robot.
-        given: The parameters of ``MOTION`` by name; a kind other than none.
+        settings: The parameters of ``MOTION`` by name; a kind other than none.
         q: Present joint positions, shape (n,), rad or m.
 
     Raises:
@@ -63,17 +63,19 @@ def make_plan(tree: RobotTree, given: Mapping[str, Any], q: Array) -> SampledTra
         ParameterError: A number does not fit.
         TrajectoryError: The motion leaves the reach or the limits; says where.
     """
-    given = checked(MOTION, given, tree.n)
-    motion = KINDS[given['kind']](tree, given, q)
+    settings = checked(MOTION, settings, tree.n)
+    motion = KINDS[settings['kind']](tree, settings, q)
     start = Reference(tree.n)
     motion.sample(0.0, start)
     parts: list[Trajectory] = [motion]
     if np.abs(start.position - q).max() > _AT_START:
-        parts.insert(0, Quintic(q, start.position, given['approach_s']))
-    whole, scale = Chain(parts), given['speed_scale']
+        parts.insert(0, Quintic(q, start.position, settings['approach_s']))
+    whole, scale = Chain(parts), settings['speed_scale']
     slow = Slowed(whole, scale)
     check_limits(slow, tree)
-    return _sampled(slow, scale * given['sample_rate'], (whole.duration - motion.duration) / scale)
+    return _sampled(
+        slow, scale * settings['sample_rate'], (whole.duration - motion.duration) / scale
+    )
 
 
 def _sampled(trajectory: Trajectory, rate: float, approach: float) -> SampledTrajectory:
@@ -89,12 +91,12 @@ def _sampled(trajectory: Trajectory, rate: float, approach: float) -> SampledTra
     return SampledTrajectory(tuple(times), *rows, approach=approach, duration=trajectory.duration)
 
 
-def _point(tree: RobotTree, given: Mapping[str, Any], q: Array) -> Trajectory:
-    return Quintic(q, _per_joint(tree, given, 'goal'), given['duration_s'])
+def _point(tree: RobotTree, settings: Mapping[str, Any], q: Array) -> Trajectory:
+    return Quintic(q, _per_joint(tree, settings, 'goal'), settings['duration_s'])
 
 
-def _waypoints(tree: RobotTree, given: Mapping[str, Any], q: Array) -> Trajectory:
-    times, flat = given['waypoint_times'], given['waypoints']
+def _waypoints(tree: RobotTree, settings: Mapping[str, Any], q: Array) -> Trajectory:
+    times, flat = settings['waypoint_times'], settings['waypoints']
     if len(flat) != len(times) * tree.n:
         raise ParameterError(
             'waypoints', f'{len(flat)} numbers', f'{len(times)} times of {tree.n} joints are due'
@@ -106,40 +108,44 @@ def _waypoints(tree: RobotTree, given: Mapping[str, Any], q: Array) -> Trajector
     return Chain([Quintic(points[k], points[k + 1], spans[k]) for k in range(len(times))])
 
 
-def _file(tree: RobotTree, given: Mapping[str, Any], q: Array) -> Trajectory:
-    return read_trajectory(given['file'], tree.joint_names)
+def _file(tree: RobotTree, settings: Mapping[str, Any], q: Array) -> Trajectory:
+    return read_trajectory(settings['file'], tree.joint_names)
 
 
-def _sine(tree: RobotTree, given: Mapping[str, Any], q: Array) -> Trajectory:
+def _sine(tree: RobotTree, settings: Mapping[str, Any], q: Array) -> Trajectory:
     amplitude, frequency, phase = (
-        _per_joint(tree, given, name) for name in ('amplitude', 'frequency', 'phase')
+        _per_joint(tree, settings, name) for name in ('amplitude', 'frequency', 'phase')
     )
     centre = q - amplitude * np.sin(phase)
-    return Sine(centre, amplitude, frequency, phase, given['ramp_s'], given['duration_s'])
+    return Sine(centre, amplitude, frequency, phase, settings['ramp_s'], settings['duration_s'])
 
 
-def _circle(tree: RobotTree, given: Mapping[str, Any], q: Array) -> Trajectory:
+def _circle(tree: RobotTree, settings: Mapping[str, Any], q: Array) -> Trajectory:
     curve = Circle(
-        given['center'], given['radius'], given['normal'], given['toward'], given['laps']
+        settings['center'],
+        settings['radius'],
+        settings['normal'],
+        settings['toward'],
+        settings['laps'],
     )
-    return _tool_path(tree, given, q, curve)
+    return _tool_path(tree, settings, q, curve)
 
 
-def _line(tree: RobotTree, given: Mapping[str, Any], q: Array) -> Trajectory:
-    start = frame_pose(tree, q, given['tool_frame']).p_WF
-    return _tool_path(tree, given, q, Line(start.tolist(), given['line_to']))
+def _line(tree: RobotTree, settings: Mapping[str, Any], q: Array) -> Trajectory:
+    start = frame_pose(tree, q, settings['tool_frame']).p_WF
+    return _tool_path(tree, settings, q, Line(start.tolist(), settings['line_to']))
 
 
-def _tool_path(tree: RobotTree, given: Mapping[str, Any], q: Array, curve: Curve) -> Trajectory:
-    if given['height']:
-        curve = Undulating(curve, given['normal'], given['height'], given['waves'])
-    angle = None if given['keep_tool_angle'] else given['tool_angle']
-    task = tool_task(tree, q, angle, given['tool_frame'])
-    return ToolPath(task, curve, given['speed'], given['ramp_s'], near=q)
+def _tool_path(tree: RobotTree, settings: Mapping[str, Any], q: Array, curve: Curve) -> Trajectory:
+    if settings['height']:
+        curve = Undulating(curve, settings['normal'], settings['height'], settings['waves'])
+    angle = None if settings['keep_tool_angle'] else settings['tool_angle']
+    task = tool_task(tree, q, angle, settings['tool_frame'])
+    return ToolPath(task, curve, settings['speed'], settings['ramp_s'], near=q)
 
 
-def _per_joint(tree: RobotTree, given: Mapping[str, Any], name: str) -> Array:
-    return np.array(spread(given[name], tree.n))
+def _per_joint(tree: RobotTree, settings: Mapping[str, Any], name: str) -> Array:
+    return np.array(spread(settings[name], tree.n))
 
 
 #: How each kind is made: from the robot, the parameters, the present joint positions.

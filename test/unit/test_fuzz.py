@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A sample of the mutated inputs: each is taken, or refused in one clear line; and the judge."""
+
+import time
+
+import pytest
+
+from benchmark import fuzz
+from robot_dynamics_ros.errors import ConfigurationError
+
+
+@pytest.mark.parametrize('kind', fuzz.KINDS)
+def test_a_mutated_input_is_taken_or_refused_in_one_clear_line(kind):
+    tally = fuzz.run_chunk(kind, seed=7, indices=range(50))
+    assert tally.breaches == []
+    assert tally.accepted + tally.refused == 50
+
+
+@pytest.mark.parametrize('kind', fuzz.KINDS.keys() - {'command_line'})
+def test_what_is_mutated_is_taken_as_it_is(kind, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for origin, text in enumerate(fuzz.KINDS[kind].seeds()):
+        assert fuzz.judge(kind, text, origin) == ('accepted', '')
+
+
+def test_an_input_can_be_made_again_and_differs_from_its_neighbours():
+    texts = [fuzz.text_of('profile', index, seed=3) for index in range(40)]
+    assert texts == [fuzz.text_of('profile', index, seed=3) for index in range(40)]
+    assert len(set(texts)) > 35
+    assert texts != [fuzz.text_of('profile', index, seed=4) for index in range(40)]
+
+
+def _raise(error):
+    raise error
+
+
+@pytest.mark.parametrize(
+    ('read', 'said'),
+    [
+        (lambda text, origin: _raise(KeyError('x')), "KeyError: 'x'"),
+        (lambda text, origin: _raise(MemoryError()), 'MemoryError'),
+        (lambda text, origin: [0] * 10**6 and time.sleep(0.6), 'TimeoutError'),
+    ],
+)
+def test_the_judge_sees_what_it_looks_for(monkeypatch, read, said):
+    monkeypatch.setattr(fuzz, 'LONGEST_S', 0.05)
+    monkeypatch.setitem(fuzz.KINDS, 'bad', fuzz.InputKind(lambda: [''], read))
+    verdict, found = fuzz.judge('bad', '', 0)
+    assert verdict == 'breach'
+    assert said in found
+
+
+def test_a_refusal_must_be_one_short_line(monkeypatch):
+    class LongError(ConfigurationError):
+        def __str__(self):
+            return self.problem
+
+    for problem, verdict in (('one', 'refused'), ('two\nlines', 'breach'), ('x' * 6000, 'breach')):
+        kind = fuzz.InputKind(lambda: [''], lambda *_: _raise(LongError('', problem, '')))  # noqa: B023
+        monkeypatch.setitem(fuzz.KINDS, 'bad', kind)
+        assert fuzz.judge('bad', '', 0)[0] == verdict
