@@ -116,7 +116,7 @@ class JointLimitGuard:
     def _bound(self, d: float, w: float, brake: float, back: float) -> tuple[float, float]:
         """Return the largest acceleration towards a limit at distance d and speed w.
 
-        The second figure, from 1 far away or slow to 0 at the largest speed, is the part of the
+        The second figure, from 1 up to half of the largest speed to 0 at that, is the part of the
         friction that may be overcome besides.
         """
         rate = self._rate
@@ -127,5 +127,5 @@ class JointLimitGuard:
             most, slope = rate * d, rate
         else:
             most, slope = -back, 0.0
-        far = min(max(1.0 - w / most, 0.0), 1.0) if most > 0.0 else 0.0
+        far = min(max(2.0 - 2.0 * w / most, 0.0), 1.0) if most > 0.0 else 0.0
         return max(self._rate * (most - w) - slope * w, -brake), far
