@@ -103,10 +103,10 @@ def test_the_braking_curve_joins_with_one_slope():
     guard = JointLimitGuard(tree, INERTIA, rate=rate)
     corner = brake / rate**2
     # The bound at w = 0 is gamma * w_max.
-    below, above = (guard._bound(corner * s, 0.0, brake, 0.1)[0] for s in (1 - 1e-9, 1 + 1e-9))
+    below, above = (guard._bound(corner * s, 0.0, brake, 0.1) for s in (1 - 1e-9, 1 + 1e-9))
     assert below == pytest.approx(brake, rel=1e-8)
     assert above == pytest.approx(below, rel=1e-8)
-    slow, fast = (guard._bound(corner * s, 1e-3, brake, 0.1)[0] for s in (1 - 1e-9, 1 + 1e-9))
+    slow, fast = (guard._bound(corner * s, 1e-3, brake, 0.1) for s in (1 - 1e-9, 1 + 1e-9))
     assert slow == pytest.approx(fast, rel=1e-8)
 
 
