@@ -382,7 +382,7 @@ class ControlLoop:
         self.limiter.limit(self._wanted, dt or self.settings.period, None, self.effort)
 
     def _write_stop(self, out: Array, *, fresh: bool) -> None:
-        """Write what the driver is told by the stop action; one that holds brakes first."""
+        """Write what the stop action commands the driver; one that holds brakes first."""
         if fresh and self._stop_action.holds and not self._held:
             self._brake.effort(self.q, self.v, self._limit_array(), out)
             if self._brake.over(self._time(), self.v):
@@ -398,7 +398,7 @@ class ControlLoop:
         return self._still if self._driver is None else self._driver.update(self.q, v)
 
     def _leave_to_driver(self, effort: Array, v: Array) -> None:
-        """Turn what the motors shall give, within their limits, into what the driver is told."""
+        """Turn what the motors shall give, within their limits, into the command of the driver."""
         share = self._share(v).tolist()
         for i, (tau, limit) in enumerate(zip(effort.tolist(), self._limits, strict=True)):
             if tau > limit or tau < -limit:

@@ -39,7 +39,7 @@ _SILENT = (SessionAction.NOTHING, SessionAction.REFUSE, SessionAction.ACCEPT)
 
 @dataclass(frozen=True)
 class SessionRemark:
-    """Something that somebody should be told.
+    """Something worth reporting.
 
     Attributes:
         level: 'info', 'warning' or 'error'.
@@ -105,7 +105,7 @@ class ControllerSession:
         goals: The goal that is followed.
         carrying: Whether the payload of the parameters is carried.
         command: The last command, shape (n,), in the driver's unit and order.
-        remarks: What should be told, oldest first; whoever tells it removes it.
+        remarks: What should be reported, oldest first; whoever reports it removes it.
         source: What the states are called in remarks.
         timeouts: How often the states fell silent.
         fault: The error that nobody foresaw, in mode FAULTED.

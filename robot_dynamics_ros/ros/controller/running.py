@@ -214,7 +214,7 @@ class RunningController:
             self._on_state(taken[0])
         return taken is not None
 
-    # What is told -------------------------------------------------------------------------------
+    # What is reported ---------------------------------------------------------------------------
 
     def _tell(self) -> None:
         """Pass on what the session remarks."""
