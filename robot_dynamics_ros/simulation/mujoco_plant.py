@@ -61,7 +61,7 @@ class MujocoPlant(Plant):
         MissingDependencyError: MuJoCo is not installed.
         ParameterError: An option has a wrong value.
         UnknownNameError: A pin names no frame.
-        ModelError: MuJoCo refuses the model; its reason is told.
+        ModelError: MuJoCo refuses the model; its reason is given.
 
     Cost: about 10 us a step for a four-joint arm.
     """

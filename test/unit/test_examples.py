@@ -16,9 +16,14 @@ NUMBER = r'([-+]?\d[\d.]*(?:e[-+]\d+)?)'
 
 
 def run(name: str) -> str:
-    """Return what an example prints, run from the project's folder."""
+    """Return what an example prints."""
+    return run_python(f'examples/{name}.py')
+
+
+def run_python(*words: str) -> str:
+    """Return what Python prints, run from the project's folder."""
     done = subprocess.run(
-        [sys.executable, f'examples/{name}.py'],
+        [sys.executable, *words],
         cwd=ROOT,
         env={**os.environ, 'PYTHONPATH': str(ROOT)},
         capture_output=True,
@@ -32,6 +37,24 @@ def run(name: str) -> str:
 def value(printed: str, before: str, after: str = '') -> float:
     """Return the number between two texts."""
     return float(re.search(re.escape(before) + r'\s*' + NUMBER + re.escape(after), printed)[1])
+
+
+@pytest.mark.parametrize(
+    ('page', 'before', 'lines'),
+    [
+        ('README.md', '', 5),
+        ('docs/first_steps.md', '', 5),
+        ('docs/programs.md', '', 0),
+        ('docs/mechanisms.md', 'import numpy as np\nu, ud, udd = np.full((3, 5), 0.1)\n', 0),
+    ],
+)
+def test_the_first_code_of_a_page_runs(page, before, lines, tmp_path):
+    text = (ROOT / page).read_text(encoding='utf-8')
+    code = before + re.search(r'```python\n(.*?)```', text, re.DOTALL)[1]
+    if "'tray.yaml'" in code:
+        (tmp_path / 'tray.yaml').write_text(re.search(r'```yaml\n(.*?)```', text, re.DOTALL)[1])
+        code = code.replace("'tray.yaml'", repr(str(tmp_path / 'tray.yaml')))
+    assert len(run_python('-c', code).splitlines()) == lines
 
 
 def test_five_formulations_agree():
