@@ -127,11 +127,12 @@ class MujocoPlant(Plant):
     def _rebuild(self, previous: Any = None) -> None:
         """Compile the tree; carry the state over."""
         mujoco = self._mujoco
-        spec = _spec(mujoco, self.tree, self.period / self._substeps, self._joint_limits)
-        spec.option.integrator = getattr(mujoco.mjtIntegrator, INTEGRATORS[self._integrator])
-        for pair in self._pins:
-            _add_pin(mujoco, spec, pair, self.period / self._substeps)
+        integrator = getattr(mujoco.mjtIntegrator, INTEGRATORS[self._integrator])
         try:
+            spec = _spec(mujoco, self.tree, self.period / self._substeps, self._joint_limits)
+            spec.option.integrator = integrator
+            for pair in self._pins:
+                _add_pin(mujoco, spec, pair, self.period / self._substeps)
             self.model = spec.compile()
         except ValueError as error:
             raise ModelError(
