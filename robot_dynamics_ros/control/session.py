@@ -3,8 +3,8 @@
 
 The node, replays, benchmarks and campaigns of faults hold the same object. It puts parts together
 and contains no formula: ``modes`` says what follows from what, ``loop`` is the tick, ``drivers``
-the conversion of units, ``goals`` the verdict on what somebody waits for, ``changes`` what it can
-be told while it runs.
+the conversion of units, ``goals`` the verdict on what somebody waits for, ``changes`` what may
+change while it runs.
 """
 
 from __future__ import annotations

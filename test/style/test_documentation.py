@@ -88,6 +88,7 @@ def parsed(arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> bool:
     return main(arguments) == 0 and len(taken) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('line', AT_ONCE)
 def test_a_documented_command_runs_as_it_stands(line, capsys):
     assert any(line in shown for _, shown in documented())

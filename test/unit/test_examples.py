@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.slow  # each is a process of its own that loads all it needs
+
 ROOT = Path(__file__).resolve().parents[2]
 NUMBER = r'([-+]?\d[\d.]*(?:e[-+]\d+)?)'
 
@@ -98,7 +100,6 @@ def test_a_session_changes_its_law_and_survives_silence():
     )
 
 
-@pytest.mark.slow
 def test_the_heavier_arm_is_identified():
     """15 percent more on every mass; friction as the description has it."""
     printed = run('identify_robot')
