@@ -22,7 +22,7 @@ from robot_dynamics_ros.control.drivers.conversion import DriverConversion, bind
 from robot_dynamics_ros.control.drivers.file import load_driver_profile
 from robot_dynamics_ros.control.laws.registry import LAWS
 from robot_dynamics_ros.control.modes import SessionMode
-from robot_dynamics_ros.control.safety import STOP_ACTIONS
+from robot_dynamics_ros.control.safety import STOP_ACTIONS, StateVerdict
 from robot_dynamics_ros.control.session import ControllerSession
 from robot_dynamics_ros.description.shipped import shipped_robot
 from robot_dynamics_ros.errors import RobotDynamicsError
@@ -36,7 +36,9 @@ CHANGE, STOP, REFERENCE = 50.0, 200.0, 1.5
 #: A longer time between two states counts as this, s; so long a stop takes until it brakes, s.
 LONGEST, STOP_LASTS = 0.05, 0.06
 #: Clean states at the end, s, in which a session must be back.
-TAIL = 0.6
+TAIL = 0.5
+#: Energy of an arm that comes to rest under its law, J.
+SETTLING = 1e-3
 ROUNDING = 1.0 + 1e-9
 
 Vector = Any
@@ -218,7 +220,7 @@ class Trial:
         self.stopped_at, self.true_ticks, self.heavy = -math.inf, 0, False
         self.energy: tuple[int, float, float] | None = None
         self.effort = np.zeros(self.tree.n)
-        self.fresh_start = True
+        self.fresh_start, self.guarded, self.restarts = True, 0, 0
 
     @property
     def loop(self) -> Any:
@@ -303,7 +305,9 @@ class Trial:
         self._believed(stamp)
         elapsed = abs(stamp - self.answered) / NS
         gap = not 0 < stamp - self.answered <= self.loop.settings.state_timeout_s * NS
-        back = mode is SessionMode.STOPPED or gap
+        restarts = self.loop.monitor.counts[StateVerdict.RESTARTED]
+        back = mode is SessionMode.STOPPED or gap or restarts != self.restarts
+        self.restarts = restarts
         if back and not self.fresh_start:
             self._note_stop(fresh=True)
         self.answered = stamp
@@ -363,10 +367,11 @@ class Trial:
         moved = np.abs(self.loop.reference.position - self.reference) / self.tree.velocity_limit
         if (moved > REFERENCE * elapsed * (1 + 1e-6) + 1e-9).any():
             self.breach('the reference jumps', moved, elapsed)
-        inside = (np.abs(self.q - self.middle) < self.half - 1e-3).all()
+        guarded, self.guarded = self.guarded, int(self.loop.guard.active.sum())
         by_itself = self.loop.law.name == 'constraint_stabilization' and session.given['program']
-        if self.true_ticks < 3 or not inside or by_itself:
-            return  # a law may step where its states do, or its program
+        since = 40 if session.port.differentiates else 3  # the filter forgets within 40
+        if self.true_ticks < since or guarded != self.guarded or by_itself:
+            return  # a law may step where its states do, or its program; and so may the guard
         recent = self.now * 1e-9 - self.stopped_at < STOP_LASTS
         most = STOP if recent else CHANGE
         if ((step > most * elapsed * ROUNDING + 1e-9) & ~at_sum).any():
@@ -421,7 +426,7 @@ class Trial:
         self.energy = None
         if counts and bears and self.true_ticks > 2 and not self.heavy and not self.active_lies:
             work = float(np.abs(self.v) @ limit) * self.h * 2
-            self.energy = self.step, self._kinetic() + work + 1e-6, 1.0 if fresh else 0.0
+            self.energy = self.step, self._kinetic() + work + SETTLING, 1.0 if fresh else 0.0
 
     @property
     def active_lies(self) -> bool:

@@ -35,7 +35,7 @@ from robot_dynamics_ros.model import load_robot
 
 OUT = Path('out/benchmark/faults.json')
 #: A scenario's steps at most, and its faults at least and at most.
-STEPS, FEWEST, MOST = 500, 3, 7
+STEPS, FEWEST, MOST = 400, 3, 7
 _CHUNK = 20
 
 
