@@ -235,7 +235,8 @@ class Trial:
         """
         todo = sorted(self.scenario.faults, key=lambda one: one.step)
         tail = round(TAIL / self.h)
-        for self.step in range(self.scenario.steps + tail):
+        for step in range(self.scenario.steps + tail):
+            self.step = step
             while todo and todo[0].step <= self.step < self.scenario.steps:
                 self._begin(todo.pop(0))
             if self.step == self.scenario.steps:
@@ -317,7 +318,9 @@ class Trial:
         session.settle()
 
     def _believed(self, stamp: int) -> None:
-        """Count how many believed states in a row were those of the arm."""
+        """Count how many believed states in a row were those of the arm; none may be no number."""
+        if not (np.abs([self.loop.q, self.loop.v]) <= 1e6).all():
+            self.breach('an impossible state is believed', self.loop.q, self.loop.v)
         true = self.truth.get(stamp)
         same = true is not None and np.allclose(self.loop.q, true[0], atol=1e-9)
         if same and true is not None and not self.session.port.differentiates:
@@ -440,7 +443,7 @@ class Trial:
             return
         begin, most, fresh = self.energy
         limit, rates = self.tree.effort_limit, self.loop.settings.rates(self.tree.n)
-        since = (self.step - begin) * self.h
+        since = (self.step - begin + 1) * self.h
         slew = np.minimum(rates, STOP * limit) if fresh else rates
         left = np.clip(2.0 * limit - slew * since, 0.0, None)  # not yet what the stop asks for
         if not fresh:

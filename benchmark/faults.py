@@ -148,7 +148,7 @@ def show(found: dict[str, Counter[str]]) -> None:
 
 
 def main(arguments: Sequence[str] = ()) -> int:
-    """Run the campaign, print it and write ``out/benchmark/faults.json``; 1 if there is a breach."""
+    """Run the campaign, print and write ``out/benchmark/faults.json``; 1 at a breach."""
     parser = argparse.ArgumentParser(prog='python -m benchmark faults', description=__doc__)
     parser.add_argument('--scenarios', type=int, default=1000)
     parser.add_argument('--seed', type=int, default=1)
