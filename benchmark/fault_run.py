@@ -371,9 +371,8 @@ class Trial:
         if (moved > REFERENCE * elapsed * (1 + 1e-6) + 1e-9).any():
             self.breach('the reference jumps', moved, elapsed)
         guarded, self.guarded = self.guarded, int(self.loop.guard.active.sum())
-        by_itself = self.loop.law.name == 'constraint_stabilization' and session.given['program']
         since = 40 if session.port.differentiates else 3  # the filter forgets within 40
-        if self.true_ticks < since or guarded != self.guarded or by_itself:
+        if self.true_ticks < since or guarded != self.guarded or self.programmed:
             return  # a law may step where its states do, or its program; and so may the guard
         recent = self.now * 1e-9 - self.stopped_at < STOP_LASTS
         most = STOP if recent else CHANGE
@@ -425,11 +424,17 @@ class Trial:
         settings, limit = self.loop.settings, self.tree.effort_limit
         gravity = np.abs(self._at(self.loop.q, np.zeros(self.tree.n)))
         bears = (gravity < 0.9 * settings.effort_scale * limit).all()
-        counts = fresh or settings.stop_action != 'zero'
+        counts = not self.programmed if fresh else settings.stop_action != 'zero'
         self.energy = None
         if counts and bears and self.true_ticks > 2 and not self.heavy and not self.active_lies:
             work = float(np.abs(self.v) @ limit) * self.h * 2
             self.energy = self.step, self._kinetic() + work + SETTLING, 1.0 if fresh else 0.0
+
+    @property
+    def programmed(self) -> bool:
+        """Whether a program moves the arm, by itself."""
+        law = self.loop.law.name == 'constraint_stabilization'
+        return bool(law and self.session.given['program'])
 
     @property
     def active_lies(self) -> bool:
