@@ -47,7 +47,7 @@ PARAMETERS = (
     PAYLOAD_TRANSITION,
 )
 
-#: What a controller is told if nobody says otherwise.
+#: A controller's parameters where nothing else is set.
 DEFAULTS: dict[str, Any] = defaults(PARAMETERS)
 
 #: Parameters of any law: to check a change of one may take long, see ``check_laws``.

@@ -76,7 +76,7 @@ def write_identification_report(
 
 
 def _used(after: Residuals) -> list[str]:
-    """Say what was left to judge by, joint by joint."""
+    """Say how much was left for validation, joint by joint."""
     told = ', '.join(
         f'{joint} {moves} moving and {rests} at rest'
         for joint, moves, rests in zip(after.joints, after.sliding, after.at_rest, strict=True)

@@ -20,7 +20,7 @@ class DriverCompensation:
 
     .. math:: \tau_{driver} = g(q) + b\,v + \tau_c \tanh(v / v_s)
 
-    A law computes all that the motors shall give; the driver is told that less its share, at the
+    A law computes all that the motors shall give; the driver receives that less its share, at the
     state of the tick.
 
     Validity: as far as the driver's model is ours. The friction is the description's.
