@@ -49,7 +49,7 @@ from robot_dynamics_ros.dynamics.joint_terms import JointTerms
 from robot_dynamics_ros.errors import MissingDependencyError, PeerTimeoutError, SceneError
 from robot_dynamics_ros.model import load_robot
 from robot_dynamics_ros.model.robot_tree import RobotTree
-from robot_dynamics_ros.ros.gazebo.bridge import bridge_entries
+from robot_dynamics_ros.ros.gazebo_bridge import bridge_entries
 from robot_dynamics_ros.symbolic.kernel import compile_kernel
 
 OUT = Path('out/benchmark/gazebo_steps.json')

@@ -25,7 +25,7 @@ from robot_dynamics_ros.control.trajectories.reference_generator import (
 from robot_dynamics_ros.control.trajectories.sampling import ReferenceSampler
 from robot_dynamics_ros.description.shipped import shipped_robot
 from robot_dynamics_ros.model import load_robot
-from robot_dynamics_ros.ros.background import beside
+from robot_dynamics_ros.ros.spinning import beside
 
 OUT = Path('out/benchmark')
 COUNTS = (100, 1000, 3555)

@@ -13,9 +13,8 @@ from robot_dynamics_ros.errors import RobotDynamicsError
 from robot_dynamics_ros.ros.controller import parameters as declared
 from robot_dynamics_ros.ros.controller.running import LATCHED, STEADY, RunningController
 from robot_dynamics_ros.ros.parameters import declare, on_set_parameters, values
-from robot_dynamics_ros.ros.rclpy_compat import lifecycle_state
+from robot_dynamics_ros.ros.rclpy_compat import lifecycle_state, refuse_impossible_transitions
 from robot_dynamics_ros.ros.spinning import spare_what_stays
-from robot_dynamics_ros.ros.transitions import refuse_impossible_transitions
 
 _AUTOSTART_PERIOD_S = 0.02
 

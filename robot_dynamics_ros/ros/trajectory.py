@@ -32,7 +32,7 @@ from robot_dynamics_ros.model.from_parameters import robot_from_parameters
 from robot_dynamics_ros.model.robot_tree import STANDARD_GRAVITY, RobotTree
 from robot_dynamics_ros.ros.conversions import JointStateReader, ns_to_stamp
 from robot_dynamics_ros.ros.parameters import declare, values
-from robot_dynamics_ros.ros.trajectory.plan import NANO, TRAJECTORY, SampledTrajectory, make_plan
+from robot_dynamics_ros.ros.trajectory_plan import NANO, TRAJECTORY, SampledTrajectory, make_plan
 
 STEADY = Clock(clock_type=ClockType.STEADY_TIME)
 LATCHED = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)

@@ -23,10 +23,10 @@ from std_srvs.srv import Trigger
 from robot_dynamics_ros.recordings.bag.reader import BagWriter
 from robot_dynamics_ros.recordings.timestamp_assignment import TimestampAssigner
 from robot_dynamics_ros.ros.conversions import NANO
+from robot_dynamics_ros.ros.declared import RECORDER
 from robot_dynamics_ros.ros.parameters import declare, values
 from robot_dynamics_ros.ros.rclpy_compat import take_message
-from robot_dynamics_ros.ros.recorder.parameters import RECORDER
-from robot_dynamics_ros.ros.recorder.stream import COMMANDS, STATES, Stream, Topic, topics_of
+from robot_dynamics_ros.ros.recorder_stream import COMMANDS, STATES, Stream, Topic, topics_of
 from robot_dynamics_ros.ros.spinning import EXIT_FAILED
 
 STEADY = Clock(clock_type=ClockType.STEADY_TIME)

@@ -45,12 +45,12 @@ from robot_dynamics_ros.ros.conversions import (
     ns_to_stamp,
     stamp_to_ns,
 )
+from robot_dynamics_ros.ros.declared import MONITOR
 from robot_dynamics_ros.ros.driver_connection import (
     DriverConnection,
     bound,
     profile_from_parameters,
 )
-from robot_dynamics_ros.ros.monitor import parameters as declared
 from robot_dynamics_ros.ros.parameters import declare, on_set_parameters, values
 from robot_dynamics_ros.symbolic.kernel import compile_kernel
 
@@ -77,9 +77,9 @@ class MonitorNode(Node):
 
     def __init__(self) -> None:
         super().__init__('monitor')
-        declare(self, declared.MONITOR)
+        declare(self, MONITOR)
         self.finished = Future()
-        self._settings = values(self, declared.MONITOR)
+        self._settings = values(self, MONITOR)
         self._ready = False
         if self._settings['robot'] or self._settings['robot_description']:
             self._begin('')
@@ -295,7 +295,7 @@ class MonitorNode(Node):
             with_payload(self._tree, payload)
 
     def _apply_change(self, changes: Mapping[str, Any]) -> None:
-        self._settings = values(self, declared.MONITOR)
+        self._settings = values(self, MONITOR)
         self._carry(self._settings)
 
 

@@ -41,7 +41,7 @@ from robot_dynamics_ros.errors import (
     RobotDynamicsError,
     SceneError,
 )
-from robot_dynamics_ros.ros.gazebo.parameters import GAZEBO_ROBOT
+from robot_dynamics_ros.ros.declared import GAZEBO_ROBOT
 from robot_dynamics_ros.ros.parameters import declare, values
 
 LATCHED = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
