@@ -3,15 +3,11 @@
 
 from __future__ import annotations
 
-import json
-import sys
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
-from rich.console import Console
-from rich.table import Table
 
+from benchmark.measuring import save, show
 from robot_dynamics_ros.control.laws.constraint_stabilization import ConstraintStabilization
 from robot_dynamics_ros.control.laws.control_law import ControlLaw, Reference
 from robot_dynamics_ros.control.laws.registry import make_law
@@ -25,7 +21,6 @@ from robot_dynamics_ros.simulation.imperfections import (
 )
 from robot_dynamics_ros.simulation.mujoco_plant import MujocoPlant
 
-OUT = Path('out/benchmark')
 PROGRAM = 'scara_circle'
 PERIOD_S, DURATION_S, SETTLED_S = 1e-3, 6.0, 3.0
 PERIODS_MS = (0.5, 1.0, 2.0, 4.0)
@@ -72,10 +67,15 @@ def main() -> int:
     path = joint_path(tree)
     pd = {case.title: run_pd(tree, case, path) for case in CASES}
     floors = {period: floor(tree, period * 1e-3) for period in PERIODS_MS}
-    _print(program, pd, floors)
-    OUT.mkdir(parents=True, exist_ok=True)
-    found = {'constraint_stabilization_mm': program, 'pd_gravity_mm': pd, 'floor_m': floors}
-    (OUT / 'program.json').write_text(json.dumps(found, indent=2), encoding='utf-8')
+    show(
+        'tool from its path at 0.5 m/s, 1 kHz, RMS in mm',
+        ('plant', 'constraint stabilization', 'PD + gravity'),
+        ((title, program[title], pd[title]) for title in program),
+    )
+    rows = ((f'{t:g}', f'{f:.3e}', f'{f / t:.3e}') for t, f in floors.items())
+    show('floor of f against the period', ('period, ms', 'RMS of f, m', 'per ms'), rows)
+    results = {'constraint_stabilization_mm': program, 'pd_gravity_mm': pd, 'floor_m': floors}
+    save('program.json', results)
     return 0
 
 
@@ -160,23 +160,3 @@ def floor(tree: RobotTree, period: float) -> float:
 def _rms_mm(errors: list[np.ndarray], period: float) -> float:
     settled = np.array(errors[round(SETTLED_S / period) :])
     return 1e3 * float(np.sqrt(np.mean(np.sum(np.square(settled), axis=1))))
-
-
-def _print(program: dict[str, float], pd: dict[str, float], floors: dict[float, float]) -> None:
-    console = Console()
-    table = Table(title='tool from its path at 0.5 m/s, 1 kHz, RMS in mm', title_justify='left')
-    for heading in ('plant', 'constraint stabilization', 'PD + gravity'):
-        table.add_column(heading, justify='left' if heading == 'plant' else 'right')
-    for title, value in program.items():
-        table.add_row(title, f'{value:.3g}', f'{pd[title]:.3g}')
-    console.print(table)
-    table = Table(title='floor of f against the period', title_justify='left')
-    for heading in ('period, ms', 'RMS of f, m', 'per ms'):
-        table.add_column(heading, justify='right')
-    for period, value in floors.items():
-        table.add_row(f'{period:g}', f'{value:.3e}', f'{value / period:.3e}')
-    console.print(table)
-
-
-if __name__ == '__main__':
-    sys.exit(main())

@@ -9,28 +9,23 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from rclpy.clock import Clock, ClockType
-from rclpy.node import Node
-from rclpy.qos import QoSProfile, ReliabilityPolicy
-from rclpy.task import Future
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64, Float64MultiArray
 
 from robot_dynamics_ros.control.drivers.conversion import DriverConversion
 from robot_dynamics_ros.errors import PeerTimeoutError
 from robot_dynamics_ros.ros.conversions import NANO, JointStateReader, stamp_to_ns
+from robot_dynamics_ros.ros.node import LISTENING, STEADY, PackageNode
 from robot_dynamics_ros.ros.spinning import run
 from robot_dynamics_ros.spatial.scalar import Array
 
-LISTENING = QoSProfile(depth=200, reliability=ReliabilityPolicy.BEST_EFFORT)
-STEADY = Clock(clock_type=ClockType.STEADY_TIME)
 _PERIOD_S = 1.0
 _PATIENCE_S = 10.0
 
 Columns = tuple[Array, Array, Array, Array]
 
 
-class Listener(Node):
+class Listener(PackageNode):
     """Collects states for a while.
 
     Attributes:
@@ -41,7 +36,6 @@ class Listener(Node):
 
     def __init__(self, driver: DriverConversion, seconds: float, commands: bool) -> None:
         super().__init__('commissioning')
-        self.finished = Future()
         self.rows: list[Columns] = []
         n = len(driver.names)
         self._driver, self._seconds, self._commanded = driver, seconds, commands
@@ -87,9 +81,9 @@ class Listener(Node):
         if not self.rows and elapsed > _PATIENCE_S:
             unseen = ', '.join(self._reader.unseen()) or 'all joints at once'
             topic = self._driver.profile.state.topic
-            self.finished.set_exception(PeerTimeoutError(topic, f'state of {unseen}', elapsed))
+            self._end(PeerTimeoutError(topic, f'state of {unseen}', elapsed))
         elif elapsed > self._seconds:
-            self.finished.set_result(0)
+            self._end()
         else:
             left = self._seconds - elapsed
             print(f'{len(self.rows)} states, {left:.0f} s left', file=sys.stderr, flush=True)

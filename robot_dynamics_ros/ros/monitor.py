@@ -16,17 +16,13 @@ from typing import Any
 
 import numpy as np
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
-from rclpy.clock import Clock, ClockType
-from rclpy.node import Node
-from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
-from rclpy.task import Future
 from sensor_msgs.msg import JointState
-from std_msgs.msg import Float64, Float64MultiArray, String
+from std_msgs.msg import Float64, Float64MultiArray
 
 from robot_dynamics_ros.control.drivers.conversion import effort_limits
 from robot_dynamics_ros.control.drivers.port import DriverPort, velocity_filter
 from robot_dynamics_ros.control.setup import driver_share
-from robot_dynamics_ros.errors import MissingDependencyError, RobotDynamicsError
+from robot_dynamics_ros.errors import MissingDependencyError
 from robot_dynamics_ros.estimation.effort_model import ORIGINS, Instants
 from robot_dynamics_ros.estimation.model_monitor import (
     ModelMonitor,
@@ -51,16 +47,14 @@ from robot_dynamics_ros.ros.driver_connection import (
     bound,
     profile_from_parameters,
 )
-from robot_dynamics_ros.ros.parameters import declare, on_set_parameters, values
+from robot_dynamics_ros.ros.node import LISTENING, STEADY, PackageNode
+from robot_dynamics_ros.ros.parameters import on_set_parameters
 from robot_dynamics_ros.symbolic.kernel import compile_kernel
 
-LATCHED = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
-LISTENING = QoSProfile(depth=200, reliability=ReliabilityPolicy.BEST_EFFORT)
-STEADY = Clock(clock_type=ClockType.STEADY_TIME)
 _WAITING = 200  # instants that wait for the effort of their stamp
 
 
-class MonitorNode(Node):
+class MonitorNode(PackageNode):
     """Compares the efforts of a robot with its model.
 
     Subscribes the joint states and, by ``effort_source``, the commands; publishes, as joint
@@ -76,26 +70,10 @@ class MonitorNode(Node):
     """
 
     def __init__(self) -> None:
-        super().__init__('monitor')
-        declare(self, MONITOR)
-        self.finished = Future()
-        self._settings = values(self, MONITOR)
-        self._ready = False
-        if self._settings['robot'] or self._settings['robot_description']:
-            self._begin('')
-        else:
-            self.create_subscription(String, 'robot_description', self._on_description, LATCHED)
+        super().__init__('monitor', MONITOR)
+        self._begin_with_robot(self._begin)
 
     # Building -----------------------------------------------------------------------------------
-
-    def _on_description(self, msg: String) -> None:
-        if self._ready:
-            return
-        try:
-            self._begin(msg.data)
-        except RobotDynamicsError as error:
-            if not self.finished.done():
-                self.finished.set_exception(error)
 
     def _begin(self, description: str) -> None:
         settings = self._settings
@@ -119,7 +97,6 @@ class MonitorNode(Node):
         self._waiting: dict[int, Instants] = {}
         self._commanded: dict[int, Any] = {}
         self._create_topics()
-        self._ready = True
         on_set_parameters(self, self._check_change, self._apply_change)
 
     def _carry(self, settings: Mapping[str, Any]) -> None:
@@ -295,7 +272,7 @@ class MonitorNode(Node):
             with_payload(self._tree, payload)
 
     def _apply_change(self, changes: Mapping[str, Any]) -> None:
-        self._settings = values(self, MONITOR)
+        self._settings = self._read_parameters()
         self._carry(self._settings)
 
 

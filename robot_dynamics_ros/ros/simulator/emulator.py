@@ -26,7 +26,6 @@ from robot_dynamics_ros.control.safety import make_stop_action
 from robot_dynamics_ros.model.from_parameters import robot_from_parameters
 from robot_dynamics_ros.model.robot_tree import RobotTree
 from robot_dynamics_ros.ros.conversions import JointStateWriter, ns_to_stamp
-from robot_dynamics_ros.ros.parameters import values
 from robot_dynamics_ros.ros.simulator import emulator_parameters as declared
 from robot_dynamics_ros.ros.simulator.node import COMMAND_QOS, STATE_QOS, Simulator
 from robot_dynamics_ros.simulation.plant import Plant
@@ -52,7 +51,7 @@ class DriverEmulator(Simulator):
     # Building -----------------------------------------------------------------------------------
 
     def _read_parameters(self) -> dict[str, Any]:
-        settings = values(self, self.PARAMETERS)
+        settings = super()._read_parameters()
         self._profile = load_driver_profile(settings['driver_profile'])
         return declared.as_emulated(settings, self._profile)
 
