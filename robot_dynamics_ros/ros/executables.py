@@ -49,8 +49,8 @@ def node_class(executable: str) -> Any:
 def declared_parameters(executable: str) -> tuple[Parameter, ...]:
     """Return the parameters of an executable's node."""
     module, name = DECLARED[executable]
-    found: tuple[Parameter, ...] = getattr(import_module(f'{__package__}.{module}'), name)
-    return found
+    declared: tuple[Parameter, ...] = getattr(import_module(f'{__package__}.{module}'), name)
+    return declared
 
 
 def parameter_page() -> str:

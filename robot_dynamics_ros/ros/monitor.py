@@ -9,15 +9,13 @@ efforts that acted go to topics; whether that is much, and which gravity would e
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import numpy as np
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
 from sensor_msgs.msg import JointState
-from std_msgs.msg import Float64, Float64MultiArray
 
 from robot_dynamics_ros.control.drivers.conversion import effort_limits
 from robot_dynamics_ros.control.drivers.port import DriverPort, velocity_filter
@@ -40,6 +38,7 @@ from robot_dynamics_ros.ros.conversions import (
     JointStateWriter,
     ns_to_stamp,
     stamp_to_ns,
+    subscribe_commands,
 )
 from robot_dynamics_ros.ros.declared import MONITOR
 from robot_dynamics_ros.ros.driver_connection import (
@@ -143,10 +142,8 @@ class MonitorNode(PackageNode):
         self.create_subscription(JointState, topic, self._on_reference, LISTENING)
 
     def _listen_to_commands(self) -> None:
-        kind = self._connection.command_kind
-        for place, topic in enumerate(self._connection.command_topics):
-            heard = self._on_command if kind is not Float64 else partial(self._on_joint, place)
-            self.create_subscription(kind, topic, heard, LISTENING)
+        form, topics = self._connection.command_form, self._connection.command_topics
+        subscribe_commands(self, form, topics, self._on_command, self._on_joint, LISTENING)
 
     # What is heard ------------------------------------------------------------------------------
 
@@ -192,14 +189,14 @@ class MonitorNode(PackageNode):
             self._waiting[stamp] = instant
             _forget(self._waiting)
 
-    def _on_command(self, msg: Float64MultiArray | JointState) -> None:
-        told = msg.effort if isinstance(msg, JointState) else msg.data
-        if len(told) == self._tree.n:
-            self._effort = self._of_motors(self._connection.port.effort_of_command(np.array(told)))
+    def _on_command(self, command: Sequence[float], _: Sequence[str]) -> None:
+        if len(command) == self._tree.n:
+            effort = self._connection.port.effort_of_command(np.array(command))
+            self._effort = self._of_motors(effort)
 
-    def _on_joint(self, place: int, msg: Float64) -> None:
+    def _on_joint(self, place: int, command: float) -> None:
         self._effort = self._effort.copy()
-        index, effort = self._connection.joint_effort_of_command(place, msg.data)
+        index, effort = self._connection.joint_effort_of_command(place, command)
         share = 0.0 if self._share is None else self._share_now()[index]
         self._effort[index] = effort + share
 
@@ -242,27 +239,27 @@ class MonitorNode(PackageNode):
     def _status(
         self, subject: str, level: int, text: str, summary: Summary | None = None
     ) -> DiagnosticStatus:
-        told = {} if summary is None else self._figures(summary)
+        figures = {} if summary is None else self._figures(summary)
         name = self.get_fully_qualified_name().lstrip('/')
         return DiagnosticStatus(
             level=bytes([level]),
             name=f'{name}: {subject}',
             message=text,
             hardware_id=self._tree.name,
-            values=[KeyValue(key=key, value=value) for key, value in told.items()],
+            values=[KeyValue(key=key, value=value) for key, value in figures.items()],
         )
 
     def _figures(self, summary: Summary) -> dict[str, str]:
-        found = {'instants': str(summary.count), 'gaps': str(self._pairing.gaps)}
+        figures = {'instants': str(summary.count), 'gaps': str(self._pairing.gaps)}
         for i, name in enumerate(self._tree.joint_names):
             if summary.known[i]:
-                found[f'{name} residual rms'] = f'{summary.rms[i]:.3e}'
-                found[f'{name} residual largest'] = f'{summary.largest[i]:.3e}'
+                figures[f'{name} residual rms'] = f'{summary.rms[i]:.3e}'
+                figures[f'{name} residual largest'] = f'{summary.largest[i]:.3e}'
         if summary.gravity is not None:
             fitted = ', '.join(f'{x:.4f}' for x in summary.gravity.fitted)
-            found['gravity that fits best'] = fitted
-            found['residual explained by it'] = f'{100.0 * summary.gravity.explained:.0f} %'
-        return found
+            figures['gravity that fits best'] = fitted
+            figures['residual explained by it'] = f'{100.0 * summary.gravity.explained:.0f} %'
+        return figures
 
     # Parameters ---------------------------------------------------------------------------------
 

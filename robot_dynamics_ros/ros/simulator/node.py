@@ -22,21 +22,19 @@ Real time
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
-from functools import partial
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rclpy.qos import QoSProfile
 from rosgraph_msgs.msg import Clock as ClockMessage
 from sensor_msgs.msg import JointState
-from std_msgs.msg import Float64, Float64MultiArray
 from std_srvs.srv import SetBool, Trigger
 
 from robot_dynamics_ros.errors import PeerTimeoutError, RobotDynamicsError
 from robot_dynamics_ros.model.from_parameters import robot_from_parameters
 from robot_dynamics_ros.model.payload import payload_from_parameters
 from robot_dynamics_ros.model.robot_tree import RobotTree
-from robot_dynamics_ros.ros.conversions import JointStateWriter, ns_to_stamp
+from robot_dynamics_ros.ros.conversions import JointStateWriter, ns_to_stamp, subscribe_commands
 from robot_dynamics_ros.ros.node import STEADY, PackageNode
 from robot_dynamics_ros.ros.parameters import on_set_parameters
 from robot_dynamics_ros.ros.rclpy_compat import take_message
@@ -134,30 +132,23 @@ class Simulator(PackageNode):
         settings = self._settings
         self._state = JointStateWriter(tree.joint_names, effort=True)
         self._states = self.create_publisher(JointState, 'joint_states', STATE_QOS)
-        if settings['command_form'] == 'group':
-            self._commands = [
-                self.create_subscription(
-                    Float64MultiArray, 'effort_controller/commands', self._on_command, COMMAND_QOS
-                )
-            ]
-        else:
-            self._commands = [
-                self.create_subscription(
-                    Float64,
-                    f'{name}/cmd_force',
-                    partial(self._on_joint_command, index),
-                    COMMAND_QOS,
-                )
-                for index, name in enumerate(self._inbox.joints)
-            ]
+        form, topics = settings['command_form'], ['effort_controller/commands']
+        if form == 'per_joint':
+            topics = [f'{name}/cmd_force' for name in self._inbox.joints]
+        self._subscribe_commands(form, topics)
+
+    def _subscribe_commands(self, form: str, topics: Sequence[str]) -> None:
+        self._commands = subscribe_commands(
+            self, form, topics, self._on_command, self._on_joint_command, COMMAND_QOS
+        )
 
     # Commands -----------------------------------------------------------------------------------
 
-    def _on_command(self, msg: Float64MultiArray) -> None:
-        self._received(self._inbox.take(msg.data))
+    def _on_command(self, efforts: Sequence[float], _: Sequence[str]) -> None:
+        self._received(self._inbox.take(efforts))
 
-    def _on_joint_command(self, index: int, msg: Float64) -> None:
-        self._received(self._inbox.take_one(index, msg.data))
+    def _on_joint_command(self, index: int, effort: float) -> None:
+        self._received(self._inbox.take_one(index, effort))
 
     def _received(self, complete: bool) -> None:
         if complete:
@@ -165,8 +156,8 @@ class Simulator(PackageNode):
             self._answered_at = time.monotonic()
             if self._lockstep and not self._paused:
                 self._advance()
-        elif self._inbox.refused > self._refusals_told:
-            self._refusals_told = self._inbox.refused
+        elif self._inbox.refused > self._refusals_logged:
+            self._refusals_logged = self._inbox.refused
             self.get_logger().warning(
                 f'command {self._inbox.refused} refused: {self._inbox.last_refusal}',
                 throttle_duration_sec=_QUIET_S,
@@ -200,7 +191,7 @@ class Simulator(PackageNode):
         return self._inbox.effort
 
     def _to_first_state(self) -> None:
-        self._refusals_told = self._inbox.refused
+        self._refusals_logged = self._inbox.refused
         self._run.restart()
         self._inbox.clear()
         self._next_clock = 0
