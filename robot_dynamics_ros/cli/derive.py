@@ -18,11 +18,16 @@ from robot_dynamics_ros.cli.robot_argument import (
     given_robot,
     set_values,
 )
-from robot_dynamics_ros.control.laws.constraint_law_function import constraint_law_function
+from robot_dynamics_ros.control.laws.computed_torque import ComputedTorque
 from robot_dynamics_ros.control.laws.constraint_stabilization import ConstraintStabilization
+from robot_dynamics_ros.control.laws.law_functions import (
+    computed_torque_function,
+    constraint_law_function,
+)
 from robot_dynamics_ros.errors import ConfigurationError
 from robot_dynamics_ros.model.mechanism import Mechanism
 from robot_dynamics_ros.model.robot_tree import RobotTree
+from robot_dynamics_ros.symbolic.c_function import CFunction
 from robot_dynamics_ros.symbolic.c_source import DEFAULT_OUTPUTS, c_source, write
 from robot_dynamics_ros.symbolic.closed_form import ClosedForm, derive
 from robot_dynamics_ros.symbolic.equations import QUANTITIES, WRITERS
@@ -71,6 +76,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help='add the constraint law with this program',
     )
     group.add_argument(
+        '--ramp',
+        type=float,
+        metavar='SECONDS',
+        help='add computed torque with efforts within their limits and this ramp; 0 for none',
+    )
+    group.add_argument(
         '--set',
         dest='changes',
         action='append',
@@ -98,11 +109,10 @@ def _write_c(args: argparse.Namespace) -> int:
         raise ConfigurationError('--format c', 'writes several files', 'add --output FOLDER')
     robot, formulation = _robot(args)
     functions = []
-    if args.program:
-        robot = given_robot(args, effort_limit=None)  # the law keeps within the limits
+    if args.program or args.ramp is not None:
+        robot = given_robot(args, effort_limit=None)  # laws keep within the limits
         formulation = args.formulation or 'newton_euler'
-        law = ConstraintStabilization(robot, program=args.program, **set_values(args.changes))
-        functions.append(constraint_law_function(law, formulation))
+        functions.append(_law(args, robot, formulation))
     files = c_source(
         robot,
         args.functions,
@@ -114,6 +124,17 @@ def _write_c(args: argparse.Namespace) -> int:
     write(files, args.output)
     print(f'written: {", ".join(files)} in {args.output}; check with: make -C {args.output} test')
     return 0
+
+
+def _law(args: argparse.Namespace, robot: RobotTree, formulation: str) -> CFunction:
+    """Return the law that the arguments ask for."""
+    parameters = set_values(args.changes)
+    if args.ramp is None:
+        law = ConstraintStabilization(robot, program=args.program, **parameters)
+        return constraint_law_function(law, formulation)
+    if args.program:
+        raise ConfigurationError('--program', 'is another law than --ramp', 'ask for one of them')
+    return computed_torque_function(ComputedTorque(robot, **parameters), args.ramp, formulation)
 
 
 def _robot(args: argparse.Namespace) -> tuple[RobotTree | Mechanism, str]:

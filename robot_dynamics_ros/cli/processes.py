@@ -109,20 +109,6 @@ class SceneProcesses:
         """Return what a process has written so far."""
         return (self._logs / f'{name}.log').read_text(encoding='utf-8', errors='replace')
 
-    def wait_for_text(self, name: str, text: str, seconds: float) -> None:
-        """Wait until a process has written a text.
-
-        Raises:
-            SceneError: A process ended meanwhile.
-            PeerTimeoutError: It did not come in time.
-        """
-        end = time.monotonic() + seconds
-        while text not in self.output(name):
-            self.check()
-            if time.monotonic() > end:
-                raise PeerTimeoutError(name, f'{text!r}', seconds)
-            time.sleep(0.02)
-
     def wait_for_end(
         self, name: str, seconds: float, tell: Callable[[], None] = lambda: None
     ) -> None:

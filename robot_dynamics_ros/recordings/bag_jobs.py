@@ -20,9 +20,6 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, TypeVar
 
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
 from robot_dynamics_ros.errors import (
     ConfigurationError,
     MissingDependencyError,
@@ -240,6 +237,15 @@ def shown_jobs(
     The arguments are those of ``run_jobs``, what is done, and what tells why a result is a
     failure (empty if it is none).
     """
+    from rich.console import Console  # late: a node has no terminal
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+    )
+
     console = Console(stderr=True)
     columns = (TextColumn(title), BarColumn(40), MofNCompleteColumn(), TimeElapsedColumn())
     failures = TextColumn('{task.fields[bad]}')

@@ -109,10 +109,6 @@ class Recording:
             )
         return self.rows(inside)
 
-    def every(self, step: int) -> Recording:
-        """Return every ``step``-th row."""
-        return self.rows(slice(0, None, step))
-
     def rows(self, rows: Array | slice) -> Recording:
         """Return some of the rows, by mask, indices or slice."""
         changed = {key: getattr(self, key)[rows] for key in (*_PER_STATE, *_PER_JOINT)}

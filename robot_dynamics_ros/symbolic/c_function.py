@@ -95,7 +95,7 @@ def declaration(prefix: str, function: CFunction, n: int) -> str:
             size, order = ' x '.join(map(str, shape)), ', row by row' if len(shape) > 1 else ''
             macro = _size_macro(prefix, function, name)
             macros.append(f'#define {macro} {math.prod(shape)} /* {size}{order} */')
-        arguments.append(f' *   {name:<6} {function.arguments[name]}')
+        arguments.append(f' *   {name:<13}{function.arguments[name]}')
     work = f' * {function.code.operations().total()} operations. */'
     lines = [*macros, f'/* {function.meaning}', *arguments, work, _head(prefix, function, n) + ';']
     return '\n'.join([*lines, ''])

@@ -221,7 +221,7 @@ def _comment(subject: Subject) -> str:
             f'  {k}  {names[i]}: {_kind(tree, names[i])}'
             for k, i in enumerate(_coordinates(subject))
         ),
-        f'Gravity {gravity} m/s^2 in the base. Friction and drive inertia are not included.',
+        f'Gravity {gravity} m/s^2 in the base. Friction and drive inertia are in laws only.',
         f'Description, sha256: {hashlib.sha256(tree.xml.encode()).hexdigest()}',
         f'Constants, sha256:   {constants_digest(subject).hex()}',
         '',

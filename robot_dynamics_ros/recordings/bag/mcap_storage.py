@@ -11,7 +11,7 @@ after a damaged place.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -312,9 +312,3 @@ class _Scan:
         for key, topic in self._storage.channels().items():
             if self._wanted(topic):
                 self._topics[key] = topic
-
-
-def wanted_topics(topics: Collection[str]) -> Callable[[str], bool]:
-    """Return a choice of topics by name."""
-    chosen = frozenset(topics)
-    return lambda topic: topic in chosen

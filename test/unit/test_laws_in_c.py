@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The constraint law as one C function: equal to the law of the control tick, case by case."""
+"""Laws as C functions: equal to those of the control tick, case by case."""
 
 from __future__ import annotations
 
@@ -16,9 +16,14 @@ from robot_dynamics_ros.constraints.piecewise import PiecewisePolynomial
 from robot_dynamics_ros.constraints.program_file import load_program, shipped_programs
 from robot_dynamics_ros.constraints.splines import Spline
 from robot_dynamics_ros.constraints.timing import Clock, Timing, quintic_offset
-from robot_dynamics_ros.control.laws.constraint_law_function import constraint_law_function
+from robot_dynamics_ros.control.laws.computed_torque import ComputedTorque
 from robot_dynamics_ros.control.laws.constraint_stabilization import ConstraintStabilization
 from robot_dynamics_ros.control.laws.control_law import Reference
+from robot_dynamics_ros.control.laws.law_functions import (
+    computed_torque_function,
+    constraint_law_function,
+)
+from robot_dynamics_ros.control.safety.activation_ramp import ActivationRamp
 from robot_dynamics_ros.description.shipped import shipped_mechanism
 from robot_dynamics_ros.errors import ParameterError
 from robot_dynamics_ros.model import load_robot
@@ -34,6 +39,9 @@ PROGRAMS = {
     'parallelogram_loop': 'parallelogram',
     'four_bar_loop': 'four_bar',
 }
+NAMES = [
+    pytest.param(x, marks=[] if x == 'scara_circle' else [pytest.mark.slow]) for x in PROGRAMS
+]
 SAMPLED = {'period': 1e-3, 'discretization': 'zero_order'}
 
 
@@ -58,7 +66,7 @@ def test_every_shipped_program_is_tried():
     assert set(PROGRAMS) == set(shipped_programs())
 
 
-@pytest.mark.parametrize('program', PROGRAMS)
+@pytest.mark.parametrize('program', NAMES)
 def test_the_function_is_the_law_of_the_tick(program, tmp_path, rng):
     """From the start through many times; efforts beyond their limits, and a motion ahead."""
     robot = PROGRAMS[program]
@@ -92,7 +100,7 @@ def close(found, expected, tolerance):
     np.testing.assert_allclose(found, expected, rtol=0, atol=tolerance * size)
 
 
-@pytest.mark.parametrize('program', PROGRAMS)
+@pytest.mark.parametrize('program', NAMES)
 def test_c_equals_the_compiled_function_and_compiles_in_silence(program, tmp_path, rng):
     law = law_of(program, PROGRAMS[program], **SAMPLED)
     function = constraint_law_function(law)
@@ -155,6 +163,36 @@ def test_an_initial_error_blends_out_and_a_spline_is_followed(tmp_path, rng):
         close(found[0], expected, 1e-12)
 
 
+# ---- computed torque ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize('follow', ['desired', 'measured'])
+@pytest.mark.parametrize('robot', ['scara', 'four_dof'])
+def test_computed_torque_in_c_is_the_law_ramp_and_limits_around_it(robot, follow, tmp_path, rng):
+    tree = shipped(robot).tree
+    law = ComputedTorque(tree, natural_frequency=8.0, friction_velocity=follow, period=1e-3)
+    function = computed_torque_function(law, 0.5)
+    lib = library(c_source(tree, functions=[function], name='arm'), tmp_path)
+    ramp, reference, wanted, clipped = ActivationRamp(0.5), Reference(4), np.zeros(4), 0
+    ramp.start(0.0)
+    for since in (-0.1, 0.0, 0.1, 0.4, 0.5, 3.0):
+        for spread in (0.1, 3.0):
+            q, v, before, *asked = spread * rng.normal(size=(6, 4))
+            reference.position[:], reference.velocity[:], reference.acceleration[:] = asked
+            law.effort(0.0, q, v, reference, wanted)
+            blended = before + ramp.share(since) * (wanted - before)
+            expected = np.clip(blended, -tree.effort_limit, tree.effort_limit)
+            clipped += np.any(expected != blended)
+            given = {'q': q, 'v': v, 'reference': asked, 'since': since, 'before': before}
+            close(call(lib, function, inputs_of(function, given))[0], expected, 1e-13)
+    assert clipped > 0, 'the limits must have been met'
+
+
+def test_computed_torque_without_a_ramp_needs_no_time():
+    function = computed_torque_function(ComputedTorque(shipped('scara').tree))
+    assert function.code.inputs == ('q', 'v', 'reference')
+
+
 # ---- time without cases ------------------------------------------------------------------------
 
 TIMINGS = [
@@ -209,3 +247,13 @@ def test_the_command_writes_the_law(tmp_path, capsys):
     capsys.readouterr()
     assert main([*words, '--set', 'periode=0.001']) != 0
     assert "'periode'" in capsys.readouterr().err
+
+
+def test_the_command_writes_computed_torque_or_one_law(tmp_path, capsys):
+    words = ['derive', 'scara', '--format', 'c', '--functions', 'gravity_forces', '--ramp', '0.5']
+    words += ['--set', 'natural_frequency=12', '--name', 'arm', '--output', str(tmp_path)]
+    assert main(words) == 0
+    assert 'const double before[ARM_N]' in (tmp_path / 'arm.h').read_text()
+    capsys.readouterr()
+    assert main([*words, '--program', 'scara_circle']) != 0
+    assert 'is another law than --ramp; ask for one of them' in capsys.readouterr().err

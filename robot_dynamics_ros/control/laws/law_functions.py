@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The constraint law with its program as one function of time and state, for C.
+"""Whole laws as functions of time and state, for C: formulas free of branches.
 
-What :class:`ConstraintStabilization` computes in several compiled parts with decisions between
-them, from the time to efforts within their limits, as one formula free of branches.
+What the laws of the control tick compute in several compiled parts with decisions between them,
+from the time to efforts within their limits.
 """
 
 from __future__ import annotations
@@ -13,15 +13,18 @@ import numpy as np
 
 from robot_dynamics_ros.constraints.program_kernel import program_formulas
 from robot_dynamics_ros.constraints.signals import Followed
-from robot_dynamics_ros.constraints.timing import quintic_offset
+from robot_dynamics_ros.constraints.timing import clamped, quintic_offset
+from robot_dynamics_ros.control.laws.computed_torque import ComputedTorque
 from robot_dynamics_ros.control.laws.constraint_stabilization import (
     ConstraintStabilization,
     followed_signals,
 )
 from robot_dynamics_ros.control.laws.look_ahead import LookAhead
+from robot_dynamics_ros.control.laws.parameter_checks import gains_of
 from robot_dynamics_ros.control.laws.program_effort import drive_effort, effort_settings
 from robot_dynamics_ros.dynamics.registry import make_formulation
-from robot_dynamics_ros.spatial.scalar import Array, Scalar, maximum, minimum, select
+from robot_dynamics_ros.model.robot_tree import RobotTree
+from robot_dynamics_ros.spatial.scalar import Array, Scalar, maximum, minimum, select, tanh
 from robot_dynamics_ros.symbolic.c_function import CFunction
 from robot_dynamics_ros.symbolic.straight_line import Shape, trace_function
 
@@ -31,10 +34,12 @@ _DRAWS = 200
 
 _ARGUMENTS = {
     't': "time since the program's start, s",
+    'since': 'time since activation, s',
     'q': 'joint positions, rad or m',
     'v': 'joint velocities, rad/s or m/s',
     'previous': "acceleration of the last call, zeros at the program's start, rad/s^2 or m/s^2",
     'reference': 'joint reference: positions, velocities, accelerations',
+    'before': 'efforts at the present state that the ramp starts from, N m or N',
     'initial': "f and its rate at the program's start, which blend out; zeros if on the program",
     'tau': 'joint efforts within their limits, N m or N',
     'acceleration': 'commanded joint accelerations, rad/s^2 or m/s^2',
@@ -56,6 +61,63 @@ def constraint_law_function(
         ParameterError: A curve of the program has no end and no formula.
     """
     return _LawFunction(law, formulation).function()
+
+
+def computed_torque_function(
+    law: ComputedTorque, ramp: float = 0.0, formulation: str = 'newton_euler'
+) -> CFunction:
+    r"""Return computed torque with its parameters, ramp and limits as a function for ``c_source``.
+
+    .. math:: \tau = \mathrm{clip}\,[\tau_0 + s\,(\tau_{law} - \tau_0)], \quad
+              s = 3x^2 - 2x^3, \quad x = t/T
+
+    Args:
+        law: The law; see :class:`ComputedTorque` for its equation.
+        ramp: T, s; with 0 the function needs neither time nor :math:`\tau_0`.
+        formulation: Whose inverse dynamics.
+    """
+    tree, n, parameters = law.tree, law.tree.n, law.parameters
+    Kp, Kd = (np.array(gain) for gain in gains_of(parameters, n))
+    model = make_formulation(formulation, tree)
+    h, v_s = parameters['period'], parameters['stiction_velocity']
+    friction = float(parameters['friction_compensation'])
+    desired = parameters['friction_velocity'] == 'desired'
+
+    def effort(q: Array, v: Array, reference: Array) -> Array:
+        q_r, v_r, a_r = reference.reshape(3, n)
+        a = a_r + Kd * (v_r - v) + Kp * (q_r - q)
+        end = v + h * a
+        sliding = (v_r + h * a_r if desired else end) / v_s
+        coulomb = tree.coulomb_friction * np.array([tanh(x) for x in sliding])
+        drives = tree.armature * a + friction * (tree.damping * end + coulomb)
+        return model.inverse_dynamics(q, v, a) + drives
+
+    def compute(q: Array, v: Array, reference: Array, *ramped: Array) -> tuple[Array]:
+        tau = effort(q, v, reference)
+        if ramped:
+            (since,), before = ramped
+            x = clamped(since / ramp, 1.0)
+            tau = before + x * x * (3 - 2 * x) * (tau - before)
+        return (np.array(_clipped(tau, tree.effort_limit)),)
+
+    inputs = {'q': n, 'v': n, 'reference': 3 * n}
+    if ramp > 0.0:
+        inputs |= {'since': 1, 'before': n}
+
+    def draw(rng: np.random.Generator) -> list[Array]:
+        q, v, reference = _random_state(tree, rng), rng.normal(size=n), rng.normal(size=3 * n)
+        later = [rng.uniform(0.0, 2.0 * ramp, 1), rng.normal(size=n)] if ramp > 0.0 else []
+        return [q, v, reference, *later]
+
+    code = trace_function('computed_torque', inputs, {'tau': (n,)}, compute)
+    meaning = 'Computed torque: M(q) a + c(q, v) + g(q), drives and friction, within limits'
+    return CFunction(code, meaning, _ARGUMENTS, compute, draw)
+
+
+def _random_state(tree: RobotTree, rng: np.random.Generator) -> Array:
+    """Return joint positions within the limits, within one turn if there are none."""
+    lower = np.maximum(tree.position_lower, -np.pi)
+    return rng.uniform(lower, np.minimum(tree.position_upper, np.pi))
 
 
 class _LawFunction:
@@ -170,11 +232,9 @@ class _LawFunction:
     def _draw(self, rng: np.random.Generator) -> list[Array]:
         """Return time and state where the constraints are well conditioned, if there are any."""
         tree, program = self._tree, self._program
-        lower = np.maximum(tree.position_lower, -np.pi)
-        upper = np.minimum(tree.position_upper, np.pi)
         for _ in range(_DRAWS):
             t = rng.uniform(0.0, 10.0, 1)
-            q, v = rng.uniform(lower, upper), 0.3 * rng.normal(size=tree.n)
+            q, v = _random_state(tree, rng), 0.3 * rng.normal(size=tree.n)
             if np.linalg.cond(program.stack.evaluate(q, v, float(t[0])).Gamma) < _CONDITION:
                 break
         others = list(self._inputs().values())[3:]
