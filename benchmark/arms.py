@@ -101,7 +101,7 @@ def measure(path: Path) -> dict[str, Any]:
         tree, locked = load(path)
     except RobotDynamicsError as error:
         return {'errors': len(check.errors), 'note': f'refused: {error}'}
-    found = {
+    figures = {
         'joints': f'{tree.n} ({tree.bodies})',
         'load_ms': (time.perf_counter() - begin) * 1e3,
         'errors': len(check.errors),
@@ -112,8 +112,8 @@ def measure(path: Path) -> dict[str, Any]:
         with patch.dict(os.environ, {'ROBOT_DYNAMICS_CACHE': empty}):
             begin = time.perf_counter()
             kernel = compile_kernel(tree, outputs=('inverse_dynamics',)).inverse_dynamics
-            found['compile_s'] = time.perf_counter() - begin
-        return found | _compared(tree, kernel)
+            figures['compile_s'] = time.perf_counter() - begin
+        return figures | _compared(tree, kernel)
 
 
 def _compared(tree: RobotTree, kernel: Any) -> dict[str, float]:

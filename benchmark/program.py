@@ -101,24 +101,46 @@ def law_of(tree: RobotTree, case: ProgramCase, period: float) -> ConstraintStabi
     )
 
 
-def run_program(
-    tree: RobotTree, case: ProgramCase, period: float = PERIOD_S, start: tuple[float, ...] = ON
+def run(
+    tree: RobotTree,
+    case: ProgramCase,
+    law: ControlLaw,
+    period: float = PERIOD_S,
+    start: tuple[float, ...] = ON,
+    path: np.ndarray | None = None,
 ) -> float:
-    """Return the RMS distance of the tool from its path after the transient, mm."""
+    """Return the RMS distance of the tool from its path after the transient, mm.
+
+    Args:
+        tree: The robot of the law.
+        case: Its plant.
+        law: Of this period.
+        period: s.
+        start: Joint positions, rad or m.
+        path: What a joint law follows, shape (N, 2, n); None: the law needs no reference.
+    """
     plant, exact = plant_of(tree, case, period, start)
-    law, reference = law_of(tree, case, period), Reference(tree.n)
-    probe = law_of(tree, case, period)  # evaluates f at the true state
+    probe, reference = law_of(tree, case, period), Reference(tree.n)  # evaluates f where it is
     q, v, tau = np.zeros(tree.n), np.zeros(tree.n), np.zeros(tree.n)
     errors = []
     for k in range(round(DURATION_S / period)):
-        t = k * period
+        if path is not None:
+            reference.position, reference.velocity = path[k]
         exact.read(q, v)
-        probe.effort(t, q, v, reference, tau)
+        probe.effort(k * period, q, v, reference, tau)
         errors.append(probe.f[:3].copy())
         plant.read(q, v)
-        law.effort(t, q, v, reference, tau)
+        law.effort(k * period, q, v, reference, tau)
         plant.step(np.clip(tau, -tree.effort_limit, tree.effort_limit))
-    return _rms_mm(errors, period)
+    settled = np.array(errors[round(SETTLED_S / period) :])
+    return 1e3 * float(np.sqrt(np.mean(np.sum(np.square(settled), axis=1))))
+
+
+def run_program(
+    tree: RobotTree, case: ProgramCase, period: float = PERIOD_S, start: tuple[float, ...] = ON
+) -> float:
+    """Return the distance under the law of the program, mm."""
+    return run(tree, case, law_of(tree, case, period), period, start)
 
 
 def joint_path(tree: RobotTree) -> np.ndarray:
@@ -137,26 +159,10 @@ def joint_path(tree: RobotTree) -> np.ndarray:
 
 def run_pd(tree: RobotTree, case: ProgramCase, path: np.ndarray) -> float:
     """Return what PD + gravity does on the joint path with the same gains, mm."""
-    plant, exact = plant_of(tree, case, PERIOD_S, ON)
-    law: ControlLaw = make_law('pd_gravity', tree, natural_frequency=FREQUENCY, period=PERIOD_S)
-    probe, reference = law_of(tree, case, PERIOD_S), Reference(tree.n)
-    q, v, tau = np.zeros(tree.n), np.zeros(tree.n), np.zeros(tree.n)
-    errors = []
-    for k, (reference.position, reference.velocity) in enumerate(path):
-        exact.read(q, v)
-        probe.effort(k * PERIOD_S, q, v, reference, tau)
-        errors.append(probe.f[:3].copy())
-        plant.read(q, v)
-        law.effort(k * PERIOD_S, q, v, reference, tau)
-        plant.step(np.clip(tau, -tree.effort_limit, tree.effort_limit))
-    return _rms_mm(errors, PERIOD_S)
+    law = make_law('pd_gravity', tree, natural_frequency=FREQUENCY, period=PERIOD_S)
+    return run(tree, case, law, path=path)
 
 
 def floor(tree: RobotTree, period: float) -> float:
     """Return the RMS of f over the settled part of a run that began off the path, m."""
     return 1e-3 * run_program(tree, CASES[0], period, OFF)
-
-
-def _rms_mm(errors: list[np.ndarray], period: float) -> float:
-    settled = np.array(errors[round(SETTLED_S / period) :])
-    return 1e3 * float(np.sqrt(np.mean(np.sum(np.square(settled), axis=1))))
