@@ -6,8 +6,6 @@ from __future__ import annotations
 import argparse
 import sys
 from importlib import import_module
-from pathlib import Path
-from typing import Any
 
 BENCHMARKS = {
     'dynamics': 'inverse dynamics: one call, many states, number of joints, warm start',
@@ -22,8 +20,6 @@ BENCHMARKS = {
     'gazebo': 'both arms in Gazebo: tracking, achieved rate, start (ROS 2 and Gazebo)',
     'gazebo_steps': "the same, one command a step: what is the model's (Gazebo, no ROS)",
 }
-#: Those that take options of their own, if alone.
-WITH_OPTIONS = (['analysis'], ['fuzz'])
 
 
 def main() -> int:
@@ -37,26 +33,18 @@ def main() -> int:
     parser.add_argument(
         'names', nargs='*', metavar='NAME', help="benchmarks, or 'list' (default: all)"
     )
-    known, options = parser.parse_known_args()
-    names = known.names
+    given, options = parser.parse_known_args()
+    names = given.names
     if names == ['list']:
         print(listed)
         return 0
     for name in names:
         if name not in BENCHMARKS:
             parser.error(f'unknown benchmark {name!r}; there are: {", ".join(BENCHMARKS)}')
-    if options and names not in WITH_OPTIONS:
+    if options and names != ['fuzz']:
         parser.error(f'unknown option {options[0]!r}')
     arguments = [options] if options else []
-    return max(module_of(name).main(*arguments) for name in names or BENCHMARKS)
-
-
-def module_of(name: str) -> Any:
-    """Return a benchmark's module; fuzz stands with the tests, which run a sample of it."""
-    if name != 'fuzz':
-        return import_module(f'benchmark.{name}')
-    sys.path.append(str(Path(__file__).resolve().parents[1] / 'test'))
-    return import_module(name)
+    return max(import_module(f'benchmark.{name}').main(*arguments) for name in names or BENCHMARKS)
 
 
 if __name__ == '__main__':

@@ -30,8 +30,7 @@ def test_benchmarks_are_listed():
     assert listed.returncode == 0
     assert [line.split()[0] for line in listed.stdout.splitlines()] == list(BENCHMARKS)
     for name in BENCHMARKS:
-        folder = 'test' if name == 'fuzz' else 'benchmark'
-        assert (ROOT / folder / f'{name}.py').is_file()
+        assert (ROOT / 'benchmark' / f'{name}.py').is_file()
 
 
 def test_an_unknown_benchmark_is_refused_with_those_that_exist():

@@ -3,9 +3,9 @@
 
 import time
 
-import fuzz
 import pytest
 
+from benchmark import fuzz
 from robot_dynamics_ros.errors import ConfigurationError
 
 
