@@ -15,13 +15,13 @@ from typing import NamedTuple
 import numpy as np
 
 from robot_dynamics_ros.constraints.error_dynamics import projected_gains, stabilizing
-from robot_dynamics_ros.constraints.given_arrays import array
 from robot_dynamics_ros.constraints.path_efforts import effort_remarks, path_efforts
 from robot_dynamics_ros.constraints.program import Program, Start
 from robot_dynamics_ros.constraints.signals import instants
 from robot_dynamics_ros.constraints.task_inverse import Singularity, TaskInverse
 from robot_dynamics_ros.errors import ProgramError
 from robot_dynamics_ros.model.robot_tree import RobotTree
+from robot_dynamics_ros.spatial.linear_algebra import array
 from robot_dynamics_ros.spatial.scalar import Array
 
 #: f counts as solved below this, m or rad.

@@ -17,7 +17,7 @@ from robot_dynamics_ros.constraints.reading import signal
 from robot_dynamics_ros.constraints.signals import Followed, Signal
 from robot_dynamics_ros.errors import ParameterError, ShapeError
 from robot_dynamics_ros.model.robot_tree import RobotTree
-from robot_dynamics_ros.yaml_reader import Section, mappings, names
+from robot_dynamics_ros.yaml_reader import Readers, Section, mappings, names
 
 #: What stands in a program file for the joint reference given to the law.
 FOLLOW = 'reference'
@@ -80,9 +80,9 @@ class JointProgram(Constraint):
         rest = [float(middle[tree.joint_index(joint)]) for joint in names]
         return cls(tree, name, Followed(rest), joints)
 
-    def residual(self, motion: Motion, given: Sequence[Jet]) -> Jet:
+    def residual(self, motion: Motion, inputs: Sequence[Jet]) -> Jet:
         """Return positions minus program, rad or m."""
-        return motion.joints(self._rows) - given[0]
+        return motion.joints(self._rows) - inputs[0]
 
 
 class JointCoupling(Constraint):
@@ -103,6 +103,7 @@ class JointCoupling(Constraint):
     """
 
     kind: ClassVar[str] = 'joint_coupling'
+    required: ClassVar[Readers] = {'coefficients': mappings, 'value': signal}
 
     def __init__(
         self,
@@ -123,15 +124,9 @@ class JointCoupling(Constraint):
         rows = [' '.join(f'{c:+g}*{joint}' for joint, c in row.items()) for row in coefficients]
         super().__init__(tree, name, rows, (value,))
 
-    @classmethod
-    def read(cls, tree: RobotTree, name: str, section: Section) -> Constraint:
-        """Read coefficients (one mapping or a list of them) and value."""
-        coefficients = section.take('coefficients', mappings)
-        return cls(tree, name, coefficients, section.take('value', signal))
-
-    def residual(self, motion: Motion, given: Sequence[Jet]) -> Jet:
+    def residual(self, motion: Motion, inputs: Sequence[Jet]) -> Jet:
         """Return the combinations minus their values."""
-        return motion.joints(self._C) - given[0]
+        return motion.joints(self._C) - inputs[0]
 
 
 def follow_reference(

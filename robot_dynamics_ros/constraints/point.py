@@ -8,13 +8,12 @@ from typing import ClassVar
 
 from robot_dynamics_ros.constraints.constraint import Constraint
 from robot_dynamics_ros.constraints.jet import Jet, dot, stack
-from robot_dynamics_ros.constraints.motion import Motion
-from robot_dynamics_ros.constraints.moving_frame import MovingFrame
+from robot_dynamics_ros.constraints.motion import Motion, MovingFrame
 from robot_dynamics_ros.constraints.reading import moving_frame, signal
 from robot_dynamics_ros.constraints.signals import Constant, Signal
 from robot_dynamics_ros.errors import ParameterError, ShapeError
 from robot_dynamics_ros.model.robot_tree import RobotTree
-from robot_dynamics_ros.yaml_reader import Section, text, vector3
+from robot_dynamics_ros.yaml_reader import Readers, text, vector3
 
 AXES = 'xyz'
 
@@ -46,6 +45,8 @@ class Point(Constraint):
     """
 
     kind: ClassVar[str] = 'point'
+    required: ClassVar[Readers] = {'frame': text, 'target': signal}
+    optional: ClassVar[Readers] = {'axes': text, 'point': vector3, 'reference': moving_frame}
 
     def __init__(
         self,
@@ -70,29 +71,16 @@ class Point(Constraint):
         rows = [f'{frame} {axis} (m)' for axis in axes]
         super().__init__(tree, name, rows, (target, *moving))
 
-    @classmethod
-    def read(cls, tree: RobotTree, name: str, section: Section) -> Constraint:
-        """Read frame, point, axes, target, reference."""
-        return cls(
-            tree,
-            name,
-            section.take('frame', text),
-            section.take('target', signal),
-            section.take('axes', text, AXES),
-            section.take('point', vector3, [0.0, 0.0, 0.0]),
-            section.maybe('reference', moving_frame),
-        )
-
-    def residual(self, motion: Motion, given: Sequence[Jet]) -> Jet:
+    def residual(self, motion: Motion, inputs: Sequence[Jet]) -> Jet:
         """Return the coordinates minus their targets, m."""
-        p, target = motion.point(self.frame, self.point), given[0]
+        p, target = motion.point(self.frame, self.point), inputs[0]
         chosen = [AXES.index(axis) for axis in self.axes]
         if len(target.value) > len(chosen):
             target = stack([target[i : i + 1] for i in chosen])
         if self.reference is None:
             coordinates = stack([p[i : i + 1] for i in chosen])
         else:
-            seen = self.reference.jets(motion, given[1], given[2])
+            seen = self.reference.jets(motion, inputs[1], inputs[2])
             arm = p - seen.origin
             coordinates = stack([dot(seen.axes[i], arm) for i in chosen])
         return coordinates - target
@@ -115,6 +103,8 @@ class Plane(Point):
     """
 
     kind: ClassVar[str] = 'plane'
+    required: ClassVar[Readers] = {'frame': text, 'plane': moving_frame}
+    optional: ClassVar[Readers] = {'distance': signal, 'point': vector3}
 
     def __init__(
         self,
@@ -127,18 +117,6 @@ class Plane(Point):
     ) -> None:
         super().__init__(tree, name, frame, distance or Constant([0.0]), 'z', point, plane)
         self.rows = (f'{frame} above the plane (m)',)
-
-    @classmethod
-    def read(cls, tree: RobotTree, name: str, section: Section) -> Constraint:
-        """Read frame, point, plane, distance."""
-        return cls(
-            tree,
-            name,
-            section.take('frame', text),
-            section.take('plane', moving_frame),
-            section.maybe('distance', signal),
-            section.take('point', vector3, [0.0, 0.0, 0.0]),
-        )
 
 
 class StraightLine(Point):
@@ -156,6 +134,8 @@ class StraightLine(Point):
     """
 
     kind: ClassVar[str] = 'line'
+    required: ClassVar[Readers] = {'frame': text, 'line': moving_frame}
+    optional: ClassVar[Readers] = {'point': vector3}
 
     def __init__(
         self,
@@ -167,14 +147,3 @@ class StraightLine(Point):
     ) -> None:
         super().__init__(tree, name, frame, Constant([0.0, 0.0]), 'xy', point, line)
         self.rows = tuple(f'{frame} off the line, {axis} (m)' for axis in 'xy')
-
-    @classmethod
-    def read(cls, tree: RobotTree, name: str, section: Section) -> Constraint:
-        """Read frame, point, line."""
-        return cls(
-            tree,
-            name,
-            section.take('frame', text),
-            section.take('line', moving_frame),
-            section.take('point', vector3, [0.0, 0.0, 0.0]),
-        )

@@ -15,8 +15,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from robot_dynamics_ros.constraints.given_arrays import array, jacobian_matrix, metric_root
 from robot_dynamics_ros.errors import SingularityError
+from robot_dynamics_ros.spatial.linear_algebra import array, jacobian_matrix, metric_root
 from robot_dynamics_ros.spatial.scalar import Array
 
 #: Smallest singular value of the scaled Jacobian, relative to the largest, that is inverted.

@@ -30,7 +30,7 @@ from robot_dynamics_ros.dynamics.pin_forces import PinForce, pin_forces
 from robot_dynamics_ros.errors import ShapeError, SingularityError
 from robot_dynamics_ros.model.mechanism import Mechanism, TreeState
 from robot_dynamics_ros.spatial.differentiation import jacobian
-from robot_dynamics_ros.spatial.regular_solve import real_values, solve
+from robot_dynamics_ros.spatial.linear_algebra import real_values, solve
 from robot_dynamics_ros.spatial.scalar import (
     Array,
     common_dtype,

@@ -26,12 +26,14 @@ from typing import Literal
 
 import numpy as np
 
-from robot_dynamics_ros.kinematics.four_dof_geometry import (
+from robot_dynamics_ros.kinematics.four_dof_inverse import (
     FOUR_DOF,
     FOUR_DOF_WIDE,
+    POINTS,
     FourDofGeometry,
+    inverse,
+    inverse_pose,
 )
-from robot_dynamics_ros.kinematics.four_dof_inverse import POINTS, inverse, inverse_pose
 from robot_dynamics_ros.kinematics.solution import components, one_of
 from robot_dynamics_ros.model.kinematics import FramePose
 from robot_dynamics_ros.spatial.scalar import Array, Scalar, cos, cross, sin
