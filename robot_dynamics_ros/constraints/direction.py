@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from robot_dynamics_ros.constraints.constraint import Constraint
-from robot_dynamics_ros.constraints.curves import unit
+from robot_dynamics_ros.constraints.curves import ORIGIN, UP, unit
 from robot_dynamics_ros.constraints.jet import (
     Jet,
     angle_per_sine,
@@ -25,7 +25,7 @@ from robot_dynamics_ros.constraints.jet import (
 from robot_dynamics_ros.constraints.motion import Motion, MovingFrame
 from robot_dynamics_ros.constraints.reading import moving_frame, signal
 from robot_dynamics_ros.constraints.signals import Signal
-from robot_dynamics_ros.errors import ParameterError, ShapeError
+from robot_dynamics_ros.errors import ParameterError
 from robot_dynamics_ros.model.robot_tree import RobotTree
 from robot_dynamics_ros.spatial.scalar import cos, sin
 from robot_dynamics_ros.yaml_reader import Readers, text, vector3
@@ -72,13 +72,12 @@ class Pitch(Constraint):
         name: str,
         frame: str,
         angle: Signal,
-        hinge: Sequence[float] = (0.0, 0.0, 1.0),
+        hinge: Sequence[float] = UP,
         approach: Sequence[float] = (0.0, 1.0, 0.0),
-        up: Sequence[float] = (0.0, 0.0, 1.0),
+        up: Sequence[float] = UP,
     ) -> None:
         tree.frame(frame)
-        if angle.size != 1:
-            raise ShapeError('angle', (angle.size,), '(1,)')
+        angle.require_size('angle', 1)
         h, u = unit('hinge', hinge), unit('approach', approach)
         if abs(h @ u) > 1e-9:
             raise ParameterError('approach', list(approach), 'must be across the hinge axis')
@@ -137,11 +136,10 @@ class AxisAngle(Constraint):
         frame: str,
         angle: Signal,
         reference: MovingFrame,
-        axis: Sequence[float] = (0.0, 0.0, 1.0),
+        axis: Sequence[float] = UP,
     ) -> None:
         tree.frame(frame)
-        if angle.size != 1:
-            raise ShapeError('angle', (angle.size,), '(1,)')
+        angle.require_size('angle', 1)
         self.frame, self.axis, self.reference = frame, unit('axis', axis), reference
         super().__init__(tree, name, [f'{frame} angle (rad)'], (angle, *reference.signals))
 
@@ -179,7 +177,7 @@ class AxisAlignment(Constraint):
         name: str,
         frame: str,
         reference: MovingFrame,
-        axis: Sequence[float] = (0.0, 0.0, 1.0),
+        axis: Sequence[float] = UP,
     ) -> None:
         tree.frame(frame)
         self.frame, self.axis, self.reference = frame, unit('axis', axis), reference
@@ -255,7 +253,7 @@ class FullPose(Orientation):
         name: str,
         frame: str,
         target: MovingFrame,
-        point: Sequence[float] = (0.0, 0.0, 0.0),
+        point: Sequence[float] = ORIGIN,
     ) -> None:
         super().__init__(tree, name, frame, target)
         self.point = tuple(point)

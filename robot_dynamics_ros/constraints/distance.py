@@ -7,16 +7,15 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from robot_dynamics_ros.constraints.constraint import Constraint
+from robot_dynamics_ros.constraints.curves import ORIGIN
 from robot_dynamics_ros.constraints.jet import Jet, dot, norm, stack
 from robot_dynamics_ros.constraints.motion import Motion, MovingFrame
-from robot_dynamics_ros.constraints.point import AXES
+from robot_dynamics_ros.constraints.point import AXES, chosen_axes
 from robot_dynamics_ros.constraints.reading import moving_frame, signal
 from robot_dynamics_ros.constraints.signals import Constant, Signal
-from robot_dynamics_ros.errors import ParameterError, ShapeError
+from robot_dynamics_ros.errors import ParameterError
 from robot_dynamics_ros.model.robot_tree import RobotTree
 from robot_dynamics_ros.yaml_reader import Readers, text, vector3
-
-ORIGIN = (0.0, 0.0, 0.0)
 
 
 class Distance(Constraint):
@@ -68,9 +67,8 @@ class Distance(Constraint):
         self.frame, self.point = frame, tuple(point)
         self.other_frame, self.other_point = other_frame, tuple(other_point)
         position = other_position or Constant(ORIGIN)
-        for label, given, size in (('length', length, 1), ('other_position', position, 3)):
-            if given.size != size:
-                raise ShapeError(label, (given.size,), f'({size},)')
+        length.require_size('length', 1)
+        position.require_size('other_position', 3)
         super().__init__(tree, name, [f'{frame} distance (m)'], (length, position))
 
     def residual(self, motion: Motion, inputs: Sequence[Jet]) -> Jet:
@@ -115,20 +113,16 @@ class Coincidence(Constraint):
     ) -> None:
         tree.frame(frame)
         tree.frame(other_frame)
-        if not axes or len(set(axes)) != len(axes) or not set(axes) <= set(AXES):
-            raise ParameterError('axes', axes, "must be different letters out of 'xyz'")
+        self._chosen = chosen_axes(axes)
         self.frame, self.point = frame, tuple(point)
         self.other_frame, self.other_point = other_frame, tuple(other_point)
-        self.axes = axes
         rows = [f'{frame} from {other_frame} {axis} (m)' for axis in axes]
         super().__init__(tree, name, rows)
 
     def residual(self, motion: Motion, inputs: Sequence[Jet]) -> Jet:
         """Return the gap between the points, m."""
         gap = motion.point(self.frame, self.point)
-        gap = gap - motion.point(self.other_frame, self.other_point)
-        chosen = [AXES.index(axis) for axis in self.axes]
-        return stack([gap[i : i + 1] for i in chosen])
+        return (gap - motion.point(self.other_frame, self.other_point))[self._chosen]
 
 
 class RoundSurface(Constraint):
@@ -159,11 +153,10 @@ class RoundSurface(Constraint):
         frame: str,
         radius: Signal,
         surface: MovingFrame,
-        point: Sequence[float] = (0.0, 0.0, 0.0),
+        point: Sequence[float] = ORIGIN,
     ) -> None:
         tree.frame(frame)
-        if radius.size != 1:
-            raise ShapeError('radius', (radius.size,), '(1,)')
+        radius.require_size('radius', 1)
         self.frame, self.point, self.surface = frame, tuple(point), surface
         rows = [f'{frame} outside the {self.kind} (m)']
         super().__init__(tree, name, rows, (radius, *surface.signals))

@@ -20,7 +20,7 @@ neither. So one expression serves numbers and traced symbols.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -54,6 +54,10 @@ class Jet:
     # numpy must leave `matrix * jet` and the like to the jet.
     __array_ufunc__ = None
 
+    def each(self, part: Callable[[Array], Array]) -> Jet:
+        """Return the jet of a constant linear function of the quantity."""
+        return Jet(part(self.value), part(self.rate), part(self.J), part(self.drift))
+
     def __add__(self, other: Jet) -> Jet:
         return Jet(
             self.value + other.value,
@@ -67,14 +71,14 @@ class Jet:
 
     def __rmul__(self, factor: Scalar) -> Jet:
         """Return the jet times a constant number."""
-        return Jet(factor * self.value, factor * self.rate, factor * self.J, factor * self.drift)
+        return self.each(lambda x: factor * x)
 
     def __rmatmul__(self, matrix: Array) -> Jet:
         """Return a constant matrix times the jet."""
-        return Jet(matrix @ self.value, matrix @ self.rate, matrix @ self.J, matrix @ self.drift)
+        return self.each(lambda x: matrix @ x)
 
-    def __getitem__(self, rows: slice) -> Jet:
-        return Jet(self.value[rows], self.rate[rows], self.J[rows], self.drift[rows])
+    def __getitem__(self, rows: slice | list[int]) -> Jet:
+        return self.each(lambda x: x[rows])
 
 
 def timed(value: Any, rate: Any, acceleration: Any, n: int) -> Jet:

@@ -15,7 +15,7 @@ from robot_dynamics_ros.constraints.motion import Motion
 from robot_dynamics_ros.constraints.program import Program
 from robot_dynamics_ros.constraints.reading import signal
 from robot_dynamics_ros.constraints.signals import Followed, Signal
-from robot_dynamics_ros.errors import ParameterError, ShapeError
+from robot_dynamics_ros.errors import ParameterError
 from robot_dynamics_ros.model.robot_tree import RobotTree
 from robot_dynamics_ros.yaml_reader import Readers, Section, mappings, names
 
@@ -54,8 +54,8 @@ class JointProgram(Constraint):
         names = list(tree.joint_names) if joints is None else list(joints)
         chosen = [tree.joint_index(joint) for joint in names]
         self.joints = tuple(chosen)
-        if position.size != len(chosen):
-            raise ShapeError('position', (position.size,), f'{len(chosen)} numbers, one per joint')
+        size = len(chosen)
+        position.require_size('position', size, f'{size} numbers, one per joint')
         self._rows = np.eye(tree.n)[chosen]
         units = ['m' if tree.prismatic[i] else 'rad' for i in chosen]
         rows = [f'{joint} ({unit})' for joint, unit in zip(names, units, strict=True)]
@@ -118,8 +118,7 @@ class JointCoupling(Constraint):
                 C[i, tree.joint_index(joint)] = float(number)
             if not np.any(C[i]):
                 raise ParameterError(f'coefficients row {i}', dict(row), 'must couple a joint')
-        if value.size != len(C):
-            raise ShapeError('value', (value.size,), f'{len(C)} numbers, one per row')
+        value.require_size('value', len(C), f'{len(C)} numbers, one per row')
         self._C = C
         rows = [' '.join(f'{c:+g}*{joint}' for joint, c in row.items()) for row in coefficients]
         super().__init__(tree, name, rows, (value,))

@@ -12,10 +12,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from robot_dynamics_ros.constraints.curves import unit
+from robot_dynamics_ros.constraints.curves import ORIGIN, UP, unit
 from robot_dynamics_ros.constraints.jet import Jet, compose, constant, stack
 from robot_dynamics_ros.constraints.signals import Constant, Signal
-from robot_dynamics_ros.errors import ShapeError
 from robot_dynamics_ros.model.kinematics import FrameMotion, frame_motion
 from robot_dynamics_ros.model.robot_tree import RobotTree
 from robot_dynamics_ros.spatial.scalar import Array, cos, cross, cross_matrix, sin, zeros
@@ -49,7 +48,7 @@ class Motion:
             self._frames[name] = frame_motion(self.tree, self.q, self.v, name)
         return self._frames[name]
 
-    def point(self, frame: str, offset: Sequence[float] = (0.0, 0.0, 0.0)) -> Jet:
+    def point(self, frame: str, offset: Sequence[float] = ORIGIN) -> Jet:
         r"""Return a point of a frame in base axes, m, shape (3,).
 
         .. math:: p = O + C\rho,\quad J_i = v_i + \omega_i\times C\rho,\quad
@@ -62,11 +61,8 @@ class Motion:
         Source: constraint-stabilization, section 2.1 (point constraint).
         """
         F = self.frame(frame)
-        if not any(offset):
-            return Jet(F.p_WF, F.J[:3] @ self.v, F.J[:3], F.drift[:3])
-        arm = self._turning(F, F.R_WF @ np.asarray(offset, dtype=float))
         origin = Jet(F.p_WF, F.J[:3] @ self.v, F.J[:3], F.drift[:3])
-        return origin + arm
+        return origin + self.axis(frame, offset) if any(offset) else origin
 
     def axis(self, frame: str, direction: Sequence[float] | Array) -> Jet:
         r"""Return a direction fixed in a frame in base axes, shape (3,).
@@ -130,14 +126,13 @@ class MovingFrame:
         self,
         origin: Signal | None = None,
         rotation: Array | None = None,
-        axis: Sequence[float] = (0.0, 0.0, 1.0),
+        axis: Sequence[float] = UP,
         angle: Signal | None = None,
     ) -> None:
-        self.origin = origin or Constant([0.0, 0.0, 0.0])
+        self.origin = origin or Constant(ORIGIN)
         self.angle = angle or Constant([0.0])
-        for name, signal, size in (('origin', self.origin, 3), ('angle', self.angle, 1)):
-            if signal.size != size:
-                raise ShapeError(name, (signal.size,), f'({size},)')
+        self.origin.require_size('origin', 3)
+        self.angle.require_size('angle', 1)
         C0 = np.eye(3) if rotation is None else rotation
         k = unit('axis', axis)
         along = np.outer(k, k)

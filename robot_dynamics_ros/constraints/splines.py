@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from robot_dynamics_ros.constraints.curves import Curve, Point, numbers
+from robot_dynamics_ros.constraints.curves import Curve, Point, number_array, numbers
 from robot_dynamics_ros.errors import ParameterError, ShapeError
 from robot_dynamics_ros.spatial.scalar import Array, Scalar, select
 
@@ -116,14 +116,9 @@ class Waypoints(Curve):
 
 
 def _table(name: str, rows: Sequence[Sequence[float]]) -> Array:
-    try:
-        table = np.array(rows, dtype=float)
-    except (TypeError, ValueError):
-        raise ParameterError(name, rows, 'must be rows of numbers of one length') from None
+    table = number_array(name, rows, 'must be rows of numbers of one length')
     if table.ndim != 2:
         raise ShapeError(name, table.shape, '(points, components)')
-    if not np.all(np.isfinite(table)):
-        raise ParameterError(name, rows, 'must be finite')
     return table
 
 

@@ -23,12 +23,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from robot_dynamics_ros.errors import ModelError, UnreachableError
+from robot_dynamics_ros.errors import UnreachableError
 from robot_dynamics_ros.kinematics.solution import (
     Solution,
     components,
     elbow_sine,
+    lengths,
     one_of,
+    require_frames,
     rotation,
     violations,
     wrap,
@@ -68,24 +70,10 @@ class FourDofGeometry:
             UnknownNameError: There is no such frame.
         """
         tool = tree.frame(frame)
-        lengths = [tree.p_PJ[0, 2], tree.p_PJ[2, 0], tree.p_PJ[3, 0]] if tree.n == 4 else [0.0] * 3
-        height, a2, a3 = map(float, lengths)
-        origins = np.array([[0, 0, height], [0, 0, 0], [a2, 0, 0], [a3, 0, 0]])
-        same = np.eye(3)
-        if not (
-            tree.prismatic == (False,) * 4
-            and tree.parent == (-1, 0, 1, 2)
-            and tool.body == 3
-            and np.allclose(tree.p_PJ, origins)
-            and np.allclose(tree.R_PJ, np.array([same, _DOWN, same, same]))
-            and np.allclose(tree.axis, [0.0, 0.0, 1.0])
-            and np.allclose(tool.R_BF, same)
-        ):
-            raise ModelError(
-                f'robot {tree.name!r}',
-                'does not have the frames of the arm waist-shoulder-elbow-wrist',
-                'use kinematics.numeric for other robots',
-            )
+        height, a2, a3 = lengths(tree, (0, 2), (2, 0), (3, 0))
+        origins = [[0, 0, height], [0, 0, 0], [a2, 0, 0], [a3, 0, 0]]
+        same, arm = np.eye(3), 'arm waist-shoulder-elbow-wrist'
+        require_frames(tree, tool, arm, origins, [same, _DOWN, same, same], (False,) * 4)
         x, y, z = tool.p_BF.tolist()
         lower, upper = tree.position_lower.tolist(), tree.position_upper.tolist()
         return cls(a2, a3, (x, y, z), height, tuple(lower), tuple(upper))
@@ -202,7 +190,7 @@ def inverse(
     if horizontal < 0.0:
         raise UnreachableError(what, f'closer than {abs(t_z):.6g} m to the waist axis')
     c, s = math.cos(pitch), math.sin(pitch)
-    found: list[Solution] = []
+    solutions: list[Solution] = []
     reasons: list[str] = []
     reach = float(geometry.a2) + float(geometry.a3)
     free = math.sqrt(horizontal) < SHOULDER_SINGULAR * reach
@@ -214,14 +202,14 @@ def inverse(
         # From the point back to the wrist, in the plane of the arm: n and o turned by the pitch.
         r, z_w = r_t - (c * t_x - s * t_y), z - float(geometry.height) + s * t_x + c * t_y
         try:
-            found += _planar(t1, r, z_w, pitch, geometry, tolerance, what, r_t, current)
+            solutions += _planar(t1, r, z_w, pitch, geometry, tolerance, what, r_t, current)
         except UnreachableError as refusal:
             reasons.append(refusal.reason)
         if free:
             break
-    if not found:
+    if not solutions:
         raise UnreachableError(what, ', '.join(dict.fromkeys(reasons)))
-    return found
+    return solutions
 
 
 def _planar(
@@ -255,7 +243,7 @@ def _planar(
         ('shoulder',) if abs(lever) < SHOULDER_SINGULAR * reach else ()
     )
     side = 'back' if r < 0.0 else 'front'
-    found = []
+    solutions = []
     for sigma in (1.0, -1.0) if sine > 0.0 else (1.0,):
         t3 = math.atan2(sigma * sine, kappa)
         t2 = math.atan2(-z, r) - math.atan2(a3 * sigma * sine, a2 + a3 * kappa)
@@ -265,8 +253,8 @@ def _planar(
         # A positive theta3 bends the forearm clockwise as seen with r to the right and z up.
         height = 'up' if (sigma > 0.0) == (r >= 0.0) else 'down'
         limits = violations(q, geometry.lower, geometry.upper)
-        found.append(Solution(q, f'{side}_{height}', singular, limits))
-    return found
+        solutions.append(Solution(q, f'{side}_{height}', singular, limits))
+    return solutions
 
 
 def _text(p: Sequence[float] | Array) -> str:

@@ -103,6 +103,61 @@ class Plant(ABC):
 NANO = 1_000_000_000
 
 
+class WrappedPlant(Plant):
+    """A plant behind something through which it is seen or driven; itself a plant.
+
+    Attributes:
+        plant: The plant inside; its ``read`` gives the true state.
+
+    Args:
+        plant: The plant, at its initial state.
+    """
+
+    def __init__(self, plant: Plant) -> None:
+        super().__init__(plant.tree, plant.period)
+        self.plant = plant
+
+    def reset(self, q: Array | None = None, v: Array | None = None) -> None:
+        """Return to time 0 at a given state, what is between as it was then; see the contract."""
+        self.plant.reset(q, v)
+        self.effort = np.zeros(self.tree.n)
+        self.steps = 0
+        self._begin()
+
+    def read(self, q: Array, v: Array) -> None:
+        """Write the state of the plant; see the contract."""
+        self.plant.read(q, v)
+
+    def set_payload(self, payload: Payload | None) -> None:
+        """Attach a payload in place of the present one; see the contract."""
+        self.plant.set_payload(payload)
+        self.tree = self.plant.tree
+
+    @abstractmethod
+    def _begin(self) -> None:
+        """Bring what is between into its state at time 0."""
+
+    def _advance(self, effort: Array) -> None:
+        """Advance the plant by one period."""
+        self.plant.step(effort)
+        self.steps += 1
+        self.effort[:] = self.plant.effort
+
+
+def per_joint(name: str, value: float | Array, n: int) -> Array:
+    """Return one number for all joints, or one for each, as an array of shape (n,).
+
+    Raises:
+        ParameterError: A number is negative or not finite, or there are not 1 or n of them.
+    """
+    array = np.asarray(value, dtype=float)
+    if array.shape not in ((), (1,), (n,)):
+        raise ParameterError(name, value, f'give one value or {n}, one per joint')
+    if not (np.isfinite(array) & (array >= 0.0)).all():
+        raise ParameterError(name, value, 'values are finite and not negative')
+    return np.broadcast_to(array, (n,))
+
+
 class SimulationRun:
     """A plant with its time in ns, which does not drift however long the run.
 
