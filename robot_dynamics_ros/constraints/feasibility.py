@@ -190,13 +190,13 @@ def _solve(program: Program, q: Array, t: float) -> tuple[Array, Array]:
         scale = min(1.0, 0.5 / max(float(np.abs(step).max()), 1e-12))
         for _ in range(_HALVINGS):
             trial = q + scale * step
-            found = program.stack.evaluate(trial, still, t)
-            if np.linalg.norm(found.f) < np.linalg.norm(f):
+            there = program.stack.evaluate(trial, still, t)
+            if np.linalg.norm(there.f) < np.linalg.norm(f):
                 break
             scale *= 0.5
         else:
             break
-        q, f, Gamma = trial, found.f, found.Gamma
+        q, f, Gamma = trial, there.f, there.Gamma
     return q, f
 
 

@@ -29,7 +29,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from robot_dynamics_ros.errors import ParameterError, SingularityError
+from robot_dynamics_ros.errors import ParameterError
 from robot_dynamics_ros.spatial.linear_algebra import metric_root
 from robot_dynamics_ros.spatial.scalar import Array
 
@@ -134,15 +134,6 @@ class TaskInverse:
     def matrix(self) -> Array:
         r"""Return :math:`\Gamma^{\#}` itself, shape (n, m)."""
         return np.column_stack([self.solve(e) for e in np.eye(len(self._R))])
-
-    def require_full_rank(self, what: str = 'Gamma', threshold: float = 1e-9) -> None:
-        """Refuse a Jacobian that is singular.
-
-        Raises:
-            SingularityError: The smallest singular value is below the threshold.
-        """
-        if not self.sigma_min > threshold:
-            raise SingularityError(what, self.sigma_min, threshold)
 
 
 def _ratio(scaled: Array, own: Array) -> float:

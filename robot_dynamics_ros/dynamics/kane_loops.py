@@ -109,8 +109,8 @@ class KaneMechanism(Formulation):
     def contributions_at(self, state: TreeState, wrenches: Wrenches | None = None) -> Array:
         """Return the same at a state of the tree that the loops allow, numbers or symbols."""
         external = self._body_wrenches(wrenches)
-        given = (state.q, state.v, state.a, state.A)
-        dtype = self._dtype(*given) if external is None else self._dtype(*given, external)
+        arrays = (state.q, state.v, state.a, state.A)
+        dtype = self._dtype(*arrays) if external is None else self._dtype(*arrays, external)
         out = zeros((self.tree.n, self.mechanism.n), dtype)
         rates = self._rates(state.A)
         return link_contributions(self.tree, state.q, state.v, state.a, external, rates, out)

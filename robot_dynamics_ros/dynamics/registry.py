@@ -146,8 +146,8 @@ class CoupledFormulation(Formulation):
     ) -> InverseDynamicsDerivatives:
         """Return the derivatives of inverse dynamics; see the contract."""
         q_b, v_b, a_b = self._motion(q, v, a)
-        found = self.open.derivatives(q_b, v_b, a_b, wrenches)
-        return InverseDynamicsDerivatives(*(self._reduced(matrix) for matrix in found))
+        matrices = self.open.derivatives(q_b, v_b, a_b, wrenches)
+        return InverseDynamicsDerivatives(*(self._reduced(matrix) for matrix in matrices))
 
     def _motion(self, q: Array, *rates: Array) -> tuple[Array, ...]:
         """Return positions and rates of all joints."""
@@ -205,9 +205,8 @@ def agreement(tree: RobotTree, names: Sequence[str], states: int, seed: int = 0)
         answers = [_answers(model, *state) for model in models]
         for (i, one), (j, other) in combinations(enumerate(answers), 2):
             for quantity in QUANTITIES:
-                found = _deviation(one[quantity], other[quantity])
-                matrix = deviation[quantity]
-                matrix[i, j] = matrix[j, i] = max(matrix[i, j], found)
+                matrix, size = deviation[quantity], _deviation(one[quantity], other[quantity])
+                matrix[i, j] = matrix[j, i] = max(matrix[i, j], size)
     return Agreement(tuple(names), deviation)
 
 

@@ -24,6 +24,7 @@ from robot_dynamics_ros.errors import ParameterError
 from robot_dynamics_ros.model.kinematics import frame_motion, frame_pose
 from robot_dynamics_ros.model.robot_tree import RobotTree
 from robot_dynamics_ros.spatial.linear_algebra import array
+from robot_dynamics_ros.spatial.rotation import rotation_vector
 from robot_dynamics_ros.spatial.scalar import Array
 
 Status = Literal['converged', 'at_limits', 'not_converged']

@@ -32,8 +32,8 @@ def real_values(x: Array) -> Array | None:
     """Return the real parts of an array of numbers as floats, or None if it holds a symbol."""
     if x.dtype.kind in 'fiu':
         return x.astype(float)
-    found = [real_value(value) for value in x.flat]
-    return None if None in found else np.array(found, dtype=float).reshape(x.shape)
+    values = [real_value(value) for value in x.flat]
+    return None if None in values else np.array(values, dtype=float).reshape(x.shape)
 
 
 def solve(matrix: Array, right: Array) -> Array:
@@ -199,12 +199,12 @@ def numbers(name: str, value: Any) -> Array:
         NonFiniteError: One is NaN or infinite.
     """
     try:
-        found = np.asarray(value, dtype=float)
+        array = np.asarray(value, dtype=float)
     except (TypeError, ValueError):
         raise ParameterError(name, value, 'must be numbers in rows of one length') from None
-    if not np.all(np.isfinite(found)):
-        raise NonFiniteError(name, found.tolist())
-    return found
+    if not np.all(np.isfinite(array)):
+        raise NonFiniteError(name, array.tolist())
+    return array
 
 
 def array(name: str, value: Any, shape: tuple[int, ...]) -> Array:
@@ -214,10 +214,10 @@ def array(name: str, value: Any, shape: tuple[int, ...]) -> Array:
         ShapeError: The shape is another one.
         ParameterError, NonFiniteError: As :func:`numbers`.
     """
-    found = numbers(name, value)
-    if found.shape != shape:
-        raise ShapeError(name, found.shape, shape)
-    return found
+    checked = numbers(name, value)
+    if checked.shape != shape:
+        raise ShapeError(name, checked.shape, shape)
+    return checked
 
 
 def jacobian_matrix(Gamma: Any) -> Array:
@@ -227,10 +227,10 @@ def jacobian_matrix(Gamma: Any) -> Array:
         ShapeError: It is no matrix, or has no row or no column.
         ParameterError, NonFiniteError: As :func:`numbers`.
     """
-    found = numbers('Gamma', Gamma)
-    if found.ndim != 2 or 0 in found.shape:
-        raise ShapeError('Gamma', found.shape, '(m, n), at least one of each')
-    return found
+    matrix = numbers('Gamma', Gamma)
+    if matrix.ndim != 2 or 0 in matrix.shape:
+        raise ShapeError('Gamma', matrix.shape, '(m, n), at least one of each')
+    return matrix
 
 
 def metric_root(name: str, value: Any, size: int) -> Array:
