@@ -5,9 +5,6 @@ Gazebo starts paused; the arm is inserted, its controller becomes active, then t
 Gazebo's own systems behind ros_gz_bridge. ros2_control: gz_ros2_control with effort commands.
 """
 
-from pathlib import Path
-
-import yaml
 from launch.actions import RegisterEventHandler
 from launch.event_handlers import OnProcessExit
 from launch_ros.actions import Node
@@ -19,6 +16,7 @@ from robot_dynamics_ros.ros import launching
 from robot_dynamics_ros.ros.gazebo import launching as gazebo
 from robot_dynamics_ros.ros.gazebo.bridge import bridge_entries
 from robot_dynamics_ros.ros.launching import SWITCH, Argument, package_node
+from robot_dynamics_ros.yaml_reader import read_yaml
 
 SHARE = share_directory()
 ROS2_CONTROL = (
@@ -106,7 +104,7 @@ def _description(chosen):
     }
     if chosen.interface == 'ros2_control':
         (file,) = launching.parameter_file(chosen)
-        nodes = yaml.safe_load(Path(file).read_text(encoding='utf-8'))
+        nodes = read_yaml(file, 'parameter file')
         start = nodes['/**/simulator']['ros__parameters']['initial_position']
         mappings['initial_position'] = ' '.join(map(str, start))
         mappings['controllers_file'] = _controllers_file(chosen)

@@ -47,7 +47,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     add_robot_arguments(parser)
     parser.add_argument(
+        '--driver_profile',
         '--profile',
+        dest='profile',
         required=True,
         help=f'driver profile: a YAML file, or one of: {", ".join(shipped_profiles())}',
     )

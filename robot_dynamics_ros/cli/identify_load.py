@@ -19,7 +19,7 @@ from robot_dynamics_ros.errors import ConfigurationError, RecordingError
 from robot_dynamics_ros.identification.bags import Source
 from robot_dynamics_ros.identification.identify import Identification
 from robot_dynamics_ros.identification.loads import (
-    Gains,
+    DriveGains,
     LoadEstimate,
     estimate_load,
     gains_by_load,
@@ -89,7 +89,7 @@ def _payload(args: argparse.Namespace, learn: Learn) -> tuple[str, list[str]]:
         raise ConfigurationError('--payload', f'has {len(args.bags)} bags', 'give the loaded run')
     found, source = learn(args.unloaded or args.bags)
     loaded = _whole(replace(source, path=str(args.bags[0])))
-    gains = Gains.given(found.tree)
+    gains = DriveGains.given(found.tree)
     if not args.unloaded:
         found = _as_described(found)
         gains = replace(gains, source=f'{gains.source}, arm as described')
@@ -164,7 +164,7 @@ def _gains(args: argparse.Namespace, learn: Learn) -> tuple[str, list[str]]:
 
 
 def _profile_text(
-    given: str, source: Source, found: Identification, gains: Gains, told: list[str]
+    given: str, source: Source, found: Identification, gains: DriveGains, told: list[str]
 ) -> tuple[str, list[str]]:
     """Return the profile with the new gains, and what there is to say of each joint."""
     assert source.driver is not None

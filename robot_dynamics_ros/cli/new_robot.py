@@ -12,6 +12,7 @@ import yaml
 from rich.console import Console
 
 from robot_dynamics_ros.cli.robot_argument import add_robot_arguments, given_robot
+from robot_dynamics_ros.control.design import default_motion, robot_setup
 from robot_dynamics_ros.control.design.default_motion import DefaultMotion
 from robot_dynamics_ros.control.design.robot_setup import robot_parameters
 from robot_dynamics_ros.description.shipped import MECHANISMS, ROBOTS, share_directory
@@ -118,7 +119,10 @@ def parameter_file(args: argparse.Namespace) -> Path:
         return share_directory() / 'config' / f'{args.robot}.yaml'
     tree = given_robot(args, args.effort_limit)
     told = f'{tree.xml}\n{tree.effort_limit.tolist()}\n{args.frame or args.tip}'
-    digest = hashlib.sha256(told.encode()).hexdigest()[:24]
+    planners = (
+        Path(str(module.__file__)).read_bytes() for module in (default_motion, robot_setup)
+    )
+    digest = hashlib.sha256(b''.join([told.encode(), *planners])).hexdigest()[:24]
     folder = cache_directory() / 'robots' / digest
     if not (folder / 'README.md').is_file():  # what is written last
         write_setup(tree, folder, args.frame or args.tip)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs f(q, t) = 0: constraints, their reactions, and the acceleration that holds them.
+"""Virtual constraints f(q, t) = 0: kinds, programs, reactions, and what holds them.
 
 The names below are loaded when they are first used.
 """

@@ -227,7 +227,7 @@ class _Inverse:
         square = np.array([column @ column for column in long.T])
         plain = metric is None and weights is None
         unit = 1 if plain else (squares(scaled) + TINY) / (squares(Gamma) + TINY)
-        # Singular values in the Jacobian's own unit, by which the threshold judges.
+        # Singular values in the Jacobian's own unit, with which the threshold is compared.
         self.seen = np.array([sqrt(x / unit) for x in square])
         self.sigma = self.seen if plain else _singular_values(Gamma)
         damping = [

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a running session can be told: trajectories, goals, parameters, payloads.
+"""What may change in a running session: trajectories, goals, parameters, payloads.
 
 Each is made between two ticks, prepared in any thread while the ticks go on, and committed between
 two ticks; see ``ControllerSession``.

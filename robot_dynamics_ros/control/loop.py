@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from robot_dynamics_ros.control.drivers.compensation import DriverCompensation
 from robot_dynamics_ros.control.drivers.filtered_derivative import FilteredDerivative
+from robot_dynamics_ros.control.drivers.port import DriverCompensation
 from robot_dynamics_ros.control.laws.control_law import ControlLaw
 from robot_dynamics_ros.control.laws.pd_gravity import joint_inertia
 from robot_dynamics_ros.control.payload import PayloadModel
@@ -118,7 +118,7 @@ class ControlLoop:
         self._before, self._offset = np.zeros(n), np.zeros(n)
         self._former_law: ControlLaw | None = None
         self._braking = self._held = False
-        self._starts = 0
+        self._bridges = 0
         self._ramp = ActivationRamp(0.0)
         self.monitor = StateValidator(tree, 1.0, measured_velocity=derivative is None)
         self._still, self._limits = np.zeros(n), tree.effort_limit.tolist()
@@ -151,9 +151,11 @@ class ControlLoop:
         )
         self._ramp.change(self._time(), settings.activation_ramp_s)
         self.monitor.set_timeout(settings.state_timeout_s)
-        self.limiter.soften(CHANGE_SLEW)
+        if previous is not None and previous.discretization != settings.discretization:
+            self.limiter.soften(CHANGE_SLEW)
         if previous is None or previous.effort_scale != settings.effort_scale:
             self.limiter.set_limit(settings.effort_scale * self.tree.effort_limit)
+            self.limiter.soften(CHANGE_SLEW)
             self._replace_guard(settings.effort_scale)
         self.settings = settings
 
@@ -273,7 +275,7 @@ class ControlLoop:
         self.limiter.reset(initial - share)
         np.subtract(self.limiter.last + share, self._gravity, out=self._offset)
         self._ramp.start(t)
-        self.limiter.soften(CHANGE_SLEW)
+        self.limiter.soften(math.inf)  # the ramp does that
         self._follower.rest_at(self.q, self._stamp_ns)
 
     def _begin_law(self, t: float) -> None:
@@ -310,8 +312,8 @@ class ControlLoop:
         if self._load is not None and self._load.changing:
             self._load.advance(t)
         self._follower.sample(self._stamp_ns)
-        if self._follower.starts != self._starts:
-            self._starts = self._follower.starts
+        if self._follower.bridges != self._bridges:
+            self._bridges = self._follower.bridges
             self.limiter.soften(CHANGE_SLEW)
         q, v, wanted = self.q, self.v, self._wanted
         self._kernels.gravity_forces(q, self._gravity)
@@ -380,7 +382,7 @@ class ControlLoop:
         self.limiter.limit(self._wanted, dt or self.settings.period, None, self.effort)
 
     def _write_stop(self, out: Array, *, fresh: bool) -> None:
-        """Write what the driver is told by the stop action; one that holds brakes first."""
+        """Write what the stop action commands the driver; one that holds brakes first."""
         if fresh and self._stop_action.holds and not self._held:
             self._brake.effort(self.q, self.v, self._limit_array(), out)
             if self._brake.over(self._time(), self.v):
@@ -396,7 +398,7 @@ class ControlLoop:
         return self._still if self._driver is None else self._driver.update(self.q, v)
 
     def _leave_to_driver(self, effort: Array, v: Array) -> None:
-        """Turn what the motors shall give, within their limits, into what the driver is told."""
+        """Turn what the motors shall give, within their limits, into the command of the driver."""
         share = self._share(v).tolist()
         for i, (tau, limit) in enumerate(zip(effort.tolist(), self._limits, strict=True)):
             if tau > limit or tau < -limit:
@@ -465,9 +467,7 @@ class ControlLoop:
             TrajectoryError: It is over by now, the way from the present reference to its first
                 point leaves the limits, or the loop has begun anew since its moment.
         """
-        start = self._follower.commit(prepared, self.q if self._running else None)
-        self.limiter.soften(CHANGE_SLEW)
-        return start
+        return self._follower.commit(prepared, self.q if self._running else None)
 
     def hold(self) -> None:
         """Stop following: come to rest from the present motion, and stay there.
@@ -476,6 +476,7 @@ class ControlLoop:
         """
         if not self.law.follows_reference:
             self._follower.hold()
+            self.limiter.soften(CHANGE_SLEW)
         elif self.moving or self.reference.velocity.any():
             self._begin_braking()
 

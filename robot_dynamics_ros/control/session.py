@@ -3,8 +3,8 @@
 
 The node, replays, benchmarks and campaigns of faults hold the same object. It puts parts together
 and contains no formula: ``modes`` says what follows from what, ``loop`` is the tick, ``drivers``
-the conversion of units, ``goals`` the verdict on what somebody waits for, ``changes`` what it can
-be told while it runs.
+the conversion of units, ``goals`` the verdict on what somebody waits for, ``changes`` what may
+change while it runs.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from robot_dynamics_ros.control.loop import Observation
 from robot_dynamics_ros.control.modes import TABLE, SessionAction, SessionEvent, SessionMode
 from robot_dynamics_ros.control.setup import PARAMETERS, as_driven, build_loop
 from robot_dynamics_ros.control.trajectories.reference_generator import ReferenceGenerator
-from robot_dynamics_ros.errors import ConfigurationError
+from robot_dynamics_ros.errors import ConfigurationError, RobotDynamicsError
 from robot_dynamics_ros.model.robot_tree import RobotTree
 from robot_dynamics_ros.parameters import checked, defaults
 from robot_dynamics_ros.spatial.scalar import Array
@@ -33,12 +33,13 @@ DECLARED = (*PARAMETERS, *GOALS)
 #: Time between two commands of a stop action without states, ns.
 STOP_PERIOD_NS = 20_000_000
 _KEPT = 100  # remarks that nobody has fetched
+_LONGEST = 500  # characters of an error that nobody foresaw
 _SILENT = (SessionAction.NOTHING, SessionAction.REFUSE, SessionAction.ACCEPT)
 
 
 @dataclass(frozen=True)
 class SessionRemark:
-    """Something that somebody should be told.
+    """Something worth reporting.
 
     Attributes:
         level: 'info', 'warning' or 'error'.
@@ -104,7 +105,7 @@ class ControllerSession:
         goals: The goal that is followed.
         carrying: Whether the payload of the parameters is carried.
         command: The last command, shape (n,), in the driver's unit and order.
-        remarks: What should be told, oldest first; whoever tells it removes it.
+        remarks: What should be reported, oldest first; whoever reports it removes it.
         source: What the states are called in remarks.
         timeouts: How often the states fell silent.
         fault: The error that nobody foresaw, in mode FAULTED.
@@ -285,7 +286,14 @@ class ControllerSession:
             RobotDynamicsError: It is refused, says why; nothing has changed.
         """
         self._require(change.event, change.subject)
-        change.prepare()
+        try:
+            change.prepare()
+        except RobotDynamicsError:
+            raise
+        except Exception as error:  # nothing has changed yet, whatever it was
+            raise ConfigurationError(
+                change.subject, f'{type(error).__name__}: {error}'[:_LONGEST], 'give another'
+            ) from error
 
     def commit(self, change: SessionChange) -> str:
         """Let a prepared change act, between two ticks; return what to say about it.
@@ -294,7 +302,13 @@ class ControllerSession:
             RobotDynamicsError: It is refused, says why; nothing has changed.
         """
         self._require(change.event, change.subject)
-        text = change.commit()
+        try:
+            text = change.commit()
+        except RobotDynamicsError:
+            raise
+        except Exception as error:  # half of it may act
+            self._fail(error)
+            raise ConfigurationError(change.subject, str(error), 'deactivate it') from error
         self._handle(change.event)
         self._changes = self.loop.changes
         return text

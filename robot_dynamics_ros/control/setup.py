@@ -9,9 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from robot_dynamics_ros.control.drivers.compensation import DriverCompensation
 from robot_dynamics_ros.control.drivers.conversion import DriverConversion
-from robot_dynamics_ros.control.drivers.port import velocity_filter
+from robot_dynamics_ros.control.drivers.port import DriverCompensation, velocity_filter
 from robot_dynamics_ros.control.drivers.profile import COMMAND, DRIVER_PROFILE
 from robot_dynamics_ros.control.laws.control_law import ControlLaw
 from robot_dynamics_ros.control.laws.registry import (
@@ -47,7 +46,7 @@ PARAMETERS = (
     PAYLOAD_TRANSITION,
 )
 
-#: What a controller is told if nobody says otherwise.
+#: A controller's parameters where nothing else is set.
 DEFAULTS: dict[str, Any] = defaults(PARAMETERS)
 
 #: Parameters of any law: to check a change of one may take long, see ``check_laws``.

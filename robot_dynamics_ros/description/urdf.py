@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read URDF text and xacro files into a :class:`RobotDescription`; parse only, judge nothing."""
+"""Read URDF text and xacro files into a :class:`RobotDescription`; parse only, check nothing."""
 
 from __future__ import annotations
 

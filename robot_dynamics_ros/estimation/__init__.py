@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What efforts mean: filters, derivatives, the model against measured efforts."""
+"""What efforts mean: explained by the model in batch and online, filters, causes of residuals."""

@@ -17,7 +17,7 @@ import numpy as np
 
 from robot_dynamics_ros.spatial.scalar import Array
 
-#: How the command ``analyze`` is told another gravity.
+#: How the command ``analyze`` takes another gravity.
 ANALYZE = 'analyze with --gravity {}'
 _UNFELT = 1e-9  # share of the largest eigenvalue below which a direction is not felt
 _SURE = 0.9  # share of the residual that gravity must explain to be named as its cause

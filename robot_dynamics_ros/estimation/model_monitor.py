@@ -71,7 +71,7 @@ class Summary:
         rms, largest: Of the residual per joint, shape (n,), N m or N; of a joint that rests, of
             what is beyond its Coulomb friction.
         difference: Largest difference of both formulations, relative to the largest effort.
-        gravity: Which gravity fits; None if that cannot be told.
+        gravity: Which gravity fits; None if that cannot be determined.
     """
 
     count: int

@@ -130,7 +130,7 @@ class Trial:
         return cls(plan.unknowns.tree, plan.preparation, corrected)  # type: ignore[arg-type]
 
     def parted(self, part: Recording) -> Iterator[tuple[Recording, RobotTree, Drive]]:
-        """Yield what is judged of a part, and the robot that is to explain it."""
+        """Yield what is evaluated of a part, and the robot that is to explain it."""
         if self.corrected[0][0] is self.corrected[1][0]:
             yield part, *self.corrected[0]
             return

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 r"""Base parameters: the combinations of parameters that a set of motions can tell.
 
-A column of the regressor that is a combination of others cannot be told from them. With the
+A column of the regressor that is a combination of others cannot be separated from them. With the
 independent columns :math:`W_b` and the dependent ones :math:`W_d = W_b K`,
 
 .. math:: W\pi = W_b\,\beta, \qquad \beta = \pi_b + K\,\pi_d = B\,\pi
@@ -33,7 +33,7 @@ _SNAP = 1e-9  # coefficients are printed as whole numbers within this
 
 @dataclass(frozen=True, eq=False)
 class BaseParameters:
-    """Combinations of p parameters that can be told, r of them.
+    """Combinations of p parameters that can be identified, r of them.
 
     Attributes:
         parameters: Names of the p parameters.
@@ -62,7 +62,7 @@ class BaseParameters:
 
     @property
     def alone(self) -> Array:
-        """Indices of the parameters that are told by themselves."""
+        """Indices of the parameters that are identified by themselves."""
         single = self.B[np.count_nonzero(self.B, axis=1) == 1]
         return np.flatnonzero(single.any(axis=0))
 

@@ -158,7 +158,7 @@ def _by_evidence(
 ) -> Choice:
     """Return the cut-off that explains held-out stretches of measured efforts best.
 
-    All are judged on the same samples: those of the highest cut-off.
+    All are evaluated on the same samples: those of the highest cut-off.
     """
     longest = max(
         equal_intervals(recording, unknowns.tree, fixed.effort), key=lambda run: len(run.time)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The optimization problem of an exciting motion: what it is judged by, what bounds it."""
+"""The optimization problem of an exciting motion: its objective, what bounds it."""
 
 from __future__ import annotations
 

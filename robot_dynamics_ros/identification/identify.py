@@ -31,6 +31,7 @@ from robot_dynamics_ros.identification.least_squares import (
 from robot_dynamics_ros.identification.links import body_links
 from robot_dynamics_ros.identification.physical import (
     PhysicalParameters,
+    implausible_masses,
     physical_parameters,
 )
 from robot_dynamics_ros.identification.preparation import Preparation, Samples, prepare
@@ -47,6 +48,7 @@ from robot_dynamics_ros.spatial.scalar import Array
 
 _WELL_CONDITIONED = 100.0
 _ROTORS = 20.0  # nats by which links would have to differ, were it not the rotors' inertia
+_TRUST = (1.0, 3.0, 10.0, 30.0, 100.0)  # times the weight of the nominal links
 _FAR = 6.0  # standard deviations of a residual that count as a disturbance
 _VAGUE = 0.3  # relative standard deviation from which on a value is called vague,
 _MATTERS = 1e-3  # if that makes so much of a joint's RMS effort
@@ -194,13 +196,34 @@ def conclude(
     kept, chosen = evident_columns(blocks, unknowns, plan.base) if blocks else (None, [])
     base = plan.base if kept is None else plan.base.only(kept)
     found = estimate([block if kept is None else block.only(kept) for block in blocks], base)
-    fixed = np.concatenate([links.fixed for links in body_links(unknowns.tree)])
-    physical = physical_parameters(found, unknowns, fixed, prior_weight)
-    turned = physical_parameters(found, unknowns, fixed, prior_weight, rotors=True)
-    if physical.cost - turned.cost > _ROTORS:
-        physical = turned
+    physical = _trusted(found, plan, prior_weight)
     tree = _corrected(unknowns, physical.values)
     return Identification(plan, base, tuple(chosen), found, physical, tree)
+
+
+def _trusted(found: Estimate, plan: IdentificationPlan, prior_weight: float) -> PhysicalParameters:
+    """Return physical parameters; of measured efforts, with links that weigh what links can.
+
+    The nominal links count for more, step by step, until no link is far from its nominal mass; if
+    that is no use, the data know better.
+    """
+    first = _with_rotors(found, plan.unknowns, prior_weight)
+    if plan.preparation.effort != 'measured':
+        return first
+    for times in _TRUST:
+        tried = _with_rotors(found, plan.unknowns, times * prior_weight)
+        if not implausible_masses(tried.values, plan.unknowns):
+            return tried
+    return first
+
+
+def _with_rotors(found: Estimate, unknowns: Unknowns, prior_weight: float) -> PhysicalParameters:
+    fixed = np.concatenate([links.fixed for links in body_links(unknowns.tree)])
+    links, rotors = (
+        physical_parameters(found, unknowns, fixed, prior_weight, rotors=free)
+        for free in (False, True)
+    )
+    return rotors if links.cost - rotors.cost > _ROTORS else links
 
 
 def identify(

@@ -41,7 +41,7 @@ _ROUNDS = 30
 
 
 @dataclass(frozen=True, eq=False)
-class Gains:
+class DriveGains:
     """Factors that the drive gains have to be multiplied by.
 
     Attributes:
@@ -55,7 +55,7 @@ class Gains:
     source: str
 
     @classmethod
-    def given(cls, tree: RobotTree) -> Gains:
+    def given(cls, tree: RobotTree) -> DriveGains:
         """Return the gains as they were given."""
         return cls(np.ones(tree.n), np.zeros(tree.n), 'gains as given')
 
@@ -76,10 +76,10 @@ class LoadEstimate:
     mass_deviation: float
     com_deviation: Array
     inertia_deviation: Array
-    gains: Gains
+    gains: DriveGains
 
 
-def gains_by_weight(found: Identification, recording: Recording) -> Gains:
+def gains_by_weight(found: Identification, recording: Recording) -> DriveGains:
     """Return the gains with which the arm weighs what its description says.
 
     Args:
@@ -98,14 +98,14 @@ def gains_by_weight(found: Identification, recording: Recording) -> Gains:
     alike = rest < _ALIKE * np.sqrt(np.square(felt).mean(axis=0))
     carries = (power > _CARRIES**2 * power.max()) & alike & (slope > 0.0)
     if not carries.any():
-        return Gains.given(tree)
+        return DriveGains.given(tree)
     usual = float(np.median(1.0 / slope[carries]))
     factor = np.where(carries, 1.0 / np.where(carries, slope, 1.0), usual)
     rest = rest / np.sqrt(np.maximum(np.square(felt).mean(axis=0), np.finfo(float).tiny))
     relative = np.where(carries, np.hypot(_STILL_TRUSTED, 0.5 * rest), _TOLD)
     names = ', '.join(np.array(tree.joint_names)[carries])
     source = f"gains scaled by the arm's own weight at {names}, those of the others alike"
-    return Gains(factor, factor * relative, source)
+    return DriveGains(factor, factor * relative, source)
 
 
 class _Difference:
@@ -153,7 +153,7 @@ class _Difference:
 
 
 def estimate_load(
-    found: Identification, loaded: Recording, frame: str, gains: Gains
+    found: Identification, loaded: Recording, frame: str, gains: DriveGains
 ) -> LoadEstimate:
     """Return what an arm carries.
 
@@ -176,7 +176,7 @@ def estimate_load(
     return _in_frame(problem, ridge.values[:PER_BODY], covariance, gains)
 
 
-def _by_gains(problem: _Difference, gains: Gains, mass: float) -> Array:
+def _by_gains(problem: _Difference, gains: DriveGains, mass: float) -> Array:
     """Return the covariance of a load that the deviations of the gains make, shape (10, 10)."""
     best = problem.solve(gains.factor, mass).values[:PER_BODY]
     total = np.zeros((PER_BODY, PER_BODY))
@@ -190,7 +190,7 @@ def _by_gains(problem: _Difference, gains: Gains, mass: float) -> Array:
 
 
 def _in_frame(
-    problem: _Difference, values: Array, covariance: Array, gains: Gains
+    problem: _Difference, values: Array, covariance: Array, gains: DriveGains
 ) -> LoadEstimate:
     """Return a load in its frame; deviations by small changes of every parameter."""
     mass = float(values[0])
@@ -232,7 +232,7 @@ def _possible(inertia: Array) -> Array:
 
 def gains_by_load(
     found: Identification, loaded: Recording, frame: str, mass: float
-) -> tuple[Gains, list[str]]:
+) -> tuple[DriveGains, list[str]]:
     """Return the gains with which a load weighs what it does, and the joints that it tells.
 
     Args:
@@ -268,7 +268,9 @@ def gains_by_load(
     names = [name for name, x in zip(problem.tree.joint_names, told, strict=True) if x]
     factor = np.where(told, factor, 1.0)
     spread = np.where(told, factor**2 * deviation, np.inf)
-    return Gains(factor, spread, f'gains by a load of {mass:g} kg at {", ".join(names)}'), names
+    return DriveGains(
+        factor, spread, f'gains by a load of {mass:g} kg at {", ".join(names)}'
+    ), names
 
 
 def _each_gain(problem: _Difference, load: Array) -> tuple[Array, Array]:

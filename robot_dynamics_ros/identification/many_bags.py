@@ -61,9 +61,9 @@ class BagNews:
     Attributes:
         bag: Its path.
         learned: Whether the robot was identified from it.
-        validated: Whether the result was judged on it.
+        validated: Whether the result was evaluated on it.
         percent: Residual of each joint in percent of its RMS effort, nominal and corrected, if
-            judged; NaN of a joint that never slides.
+            evaluated; NaN of a joint that never slides.
         notes: What was unusual in it, one sentence each.
         error: Why it failed; empty if it did not.
     """

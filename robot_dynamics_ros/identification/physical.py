@@ -43,7 +43,7 @@ _SIGNED = (
     'cubic_friction',
     'stribeck_friction',
 )
-_PLAUSIBLE = (0.5, 2.0)  # times its nominal mass: what a link may weigh
+_PLAUSIBLE = (0.55, 1.9)  # times its nominal mass: what a link may weigh
 
 
 @dataclass(frozen=True, eq=False)

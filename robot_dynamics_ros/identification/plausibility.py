@@ -26,6 +26,7 @@ _STILL = 1e-6  # rad/s or m/s: slower is at rest without any noise
 _ALIKE, _UNLIKE = 0.9, 0.6  # correlations
 _SAME = 0.2  # relative, within which velocities are the derivatives of positions
 _CURRENT = 0.3  # of the effort that gravity asks for: less is another unit
+_HEAVY = 0.3  # of the largest weight of a joint: friction cannot hide it
 _CARRIES = 0.1  # of the largest weight of a joint: less tells nothing of units
 _TOTAL = (0.5, 1.6)  # times the nominal mass of the whole arm
 _LINK = (0.2, 3.0)  # times that of a link,
@@ -143,13 +144,14 @@ def _check_load(q: Array, v: Array, effort: Array, tree: RobotTree) -> None:
     for i in carries.tolist():
         alike = [_correlation(effort[:, j], weight[:, i]) for j in range(tree.n)]
         other, name = int(np.argmax(np.abs(alike))), tree.joint_names[i]
-        if abs(alike[other]) > _ALIKE and abs(alike[i]) < _UNLIKE:
+        heavy = swing[i] > _HEAVY * swing.max()
+        if heavy and abs(alike[other]) > _ALIKE and abs(alike[i]) < 0.5 * _UNLIKE:
             _refuse(
                 name,
                 f'carries a weight that the efforts of {tree.joint_names[other]} hold up',
                 'are efforts in another order? name the joints by --driver_profile',
             )
-        if alike[i] < -_ALIKE:
+        if heavy and alike[i] < -_ALIKE:
             _refuse(
                 name,
                 'has efforts that pull its weight down',

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 
-from robot_dynamics_ros.identification.document import Row, base_rows, joint_rows
+from robot_dynamics_ros.identification.correction import Row, base_rows, joint_rows
 from robot_dynamics_ros.identification.identify import Identification
 from robot_dynamics_ros.identification.pictures import force, pictures
 from robot_dynamics_ros.identification.plausibility import implausible
@@ -76,7 +76,7 @@ def write_identification_report(
 
 
 def _used(after: Residuals) -> list[str]:
-    """Say what was left to judge by, joint by joint."""
+    """Say how much was left for validation, joint by joint."""
     told = ', '.join(
         f'{joint} {moves} moving and {rests} at rest'
         for joint, moves, rests in zip(after.joints, after.sliding, after.at_rest, strict=True)

@@ -12,12 +12,13 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from robot_dynamics_ros.identification.correction import corrected_urdf, parameter_text
-from robot_dynamics_ros.identification.document import (
+from robot_dynamics_ros.identification.correction import (
     Row,
     as_dict,
     base_rows,
+    corrected_urdf,
     joint_rows,
+    parameter_text,
 )
 from robot_dynamics_ros.identification.identify import Identification
 from robot_dynamics_ros.identification.many_bags import BagNews, Evidence

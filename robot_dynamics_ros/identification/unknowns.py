@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from robot_dynamics_ros.dynamics.drive_friction import FRICTION_TERMS
 from robot_dynamics_ros.errors import UnknownNameError
 from robot_dynamics_ros.identification.regressor import (
     INERTIAL,
@@ -45,7 +46,7 @@ TERMS = {
 }
 DEFAULT_TERMS = ('damping', 'coulomb_friction', 'armature')
 #: What real drives add beyond these; chosen joint by joint by held-out evidence.
-EVIDENCE_TERMS = tuple(term for term in TERMS if term not in DEFAULT_TERMS)
+EVIDENCE_TERMS = tuple(FRICTION_TERMS)
 #: What a parameter file says so that anybody can compute the effort from it and the URDF.
 FORMULA = """effort = rnea(q, v, a) + armature a + damping v + coulomb_friction sign(v) + offset
        + load_friction |rnea(q, v, a)| sign(v) + root_friction sqrt(|v|) sign(v)
@@ -151,20 +152,11 @@ class Unknowns:
 
     def _column(self, term: str, motion: JointMotion, load: Array) -> Array:
         v, direction = motion.v_friction, motion.direction
-        columns = {
-            'damping': lambda: v,
-            'coulomb_friction': lambda: direction,
-            'armature': lambda: motion.a,
-            'offset': lambda: np.ones_like(v),
-            'load_friction': lambda: np.abs(load) * direction,
-            'root_friction': lambda: np.sqrt(np.abs(v)) * direction,
-            'square_friction': lambda: v * np.abs(v),
-            'cubic_friction': lambda: v**3,
-            'stribeck_friction': lambda: (
-                np.exp(-np.square(v / stribeck_velocity(self.tree))) * direction
-            ),
-        }
-        return np.asarray(columns[term]())
+        columns = {'damping': v, 'coulomb_friction': direction, 'armature': motion.a}
+        if term in FRICTION_TERMS:
+            speed = stribeck_velocity(self.tree)
+            return FRICTION_TERMS[term](v, direction, load, speed)
+        return columns[term]
 
     def known(self, motion: JointMotion) -> Array:
         """Return the effort of the terms that are not unknown, by the tree, shape (N, n)."""

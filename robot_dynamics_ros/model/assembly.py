@@ -119,7 +119,7 @@ def close(equations: LoopEquations, q: Array, iterations: int = 30) -> Closure:
         iterations: At most so many steps.
 
     Returns:
-        New array and the gap; whether it is closed is for the caller to judge.
+        New array and the gap; whether it is closed is for the caller to decide.
     """
     dependent = list(equations.dependent)
     best, q = Closure(q, math.inf), np.array(q, dtype=float)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """From a description to a tree: order, lumping of fixed joints, coupling of followers.
 
-Nothing is judged here: what is wrong with a description is found in ``inspection``.
+Nothing is checked here: what is wrong with a description is found in ``inspection``.
 """
 
 from __future__ import annotations

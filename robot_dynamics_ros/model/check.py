@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Check a robot's file: the figures of every link and joint, and all faults at once.
 
-``load_robot`` judges what is harmless and goes on; this is strict, works on descriptions that
+``load_robot`` accepts what is harmless; this is strict, works on descriptions that
 cannot be loaded, and adds what is legal but suspicious.
 """
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The door of this room: from a file to a robot or a mechanism, judged on the way."""
+"""The door of this room: from a file to a robot or a mechanism, checked on the way."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ def _tree(
     strict: bool = False,
     passive: Collection[str] = (),
 ) -> RobotTree:
-    """Judge a description and build its tree; see :func:`load_robot`."""
+    """Check a description and build its tree; see :func:`load_robot`."""
     if strict:
         _refuse(inspect(description, faults, effort_limit, passive).errors)
     written = {joint.name: joint for joint in description.joints}

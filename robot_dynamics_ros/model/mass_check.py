@@ -21,7 +21,7 @@ from robot_dynamics_ros.model.robot_tree import BodyFrame, RobotTree
 from robot_dynamics_ros.spatial.scalar import Array, cross_matrix
 
 _SAMPLES = 8  # configurations
-#: Pivots are judged by the inertia that the joint feels with the joints beyond it locked:
+#: Pivots are compared with the inertia that the joint feels with the joints beyond it locked:
 #: rounding leaves 1e-16 of it, real arms have more than 1e-6.
 _SMALLEST = 1e-10
 _LEAST_INERTIA = 1e-19  # kg m^2 or kg; below it there is nothing

@@ -109,7 +109,7 @@ def read_mechanism_file(path_or_text: str | os.PathLike[str]) -> MechanismFile:
 
 
 def _mechanism(section: Section) -> MechanismFile:
-    coordinates = section.take('coordinates', _names)
+    coordinates = section.maybe('coordinates', _names) or ()
     assembly = Section('assembly', section.maybe('assembly', _mapping) or {})
     found = MechanismFile(
         section.maybe('loops', _each('loop', _loop)) or (),
@@ -122,7 +122,9 @@ def _mechanism(section: Section) -> MechanismFile:
         section.take('singular_below', read.positive, SINGULAR_BELOW),
     )
     assembly.close()
-    section.close()
+    section.close()  # a misspelt key is told before one that is missing
+    if 'coordinates' not in section:
+        raise ConfigurationError(section.place, "'coordinates' is missing", 'give it')
     return found
 
 

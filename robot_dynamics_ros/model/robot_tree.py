@@ -82,7 +82,7 @@ class RobotTree:
         xml: The expanded URDF text it was made from, locked joints fixed; empty if built by hand.
         coupling: How followers (mimic joints) move with the independent joints; None without any.
         locked: Positions of the joints that were locked, rad or m.
-        remarks: What is suspicious in the description, or was judged; one sentence each.
+        remarks: What is suspicious in the description, or how it was taken; one sentence each.
     """
 
     name: str

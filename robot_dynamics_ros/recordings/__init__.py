@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From recordings to figures: bags, metrics, reports."""
+"""From bags to figures: reading, alignment, metrics, replay, comparison, reports."""

@@ -205,7 +205,7 @@ class RobotChoice:
         robot: Name of a shipped one, or another word that names a robot; empty: see the next.
         description: URDF or xacro file; empty: the description in the bag.
         gravity: m/s^2 in the base frame; None: of the controller's parameters, else the standard.
-        effort_limit: Where the description gives none, N m or N; None: not judged there.
+        effort_limit: Where the description gives none, N m or N; None: not checked there.
         joints: Names in the recording of the model's joints, in its order; empty: the same names.
         namespace: Of the robot, if the bag has several.
         mappings: Arguments of a xacro file.
@@ -262,7 +262,7 @@ def recorded_joints(parameters: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def recorded_gravity(parameters: Mapping[str, Any]) -> tuple[float, float, float]:
-    """Return the gravity that the controller was told, else the standard one, m/s^2."""
+    """Return the gravity that the controller used, else the standard one, m/s^2."""
     try:
         x, y, z = (float(value) for value in parameters['gravity'])
     except (KeyError, TypeError, ValueError):

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The ROS shell: nodes and message conversions, no formulas."""
+"""The ROS shell, one folder a node: messages, timers, life cycle; no formulas."""

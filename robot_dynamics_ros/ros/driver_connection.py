@@ -97,6 +97,15 @@ class DriverConnection:
             return f' (never seen: {", ".join(unseen)})'
         return f' (no velocity for {", ".join(without)})' if without else ''
 
+    def rivals(self, node: Node) -> str:
+        """Say who else publishes a command; one that was killed is known until its lease ends."""
+        for output in self.outputs:
+            found = node.get_publishers_info_by_topic(output.topic_name)
+            if len(found) > 1:
+                names = sorted(f'{x.node_namespace.rstrip("/")}/{x.node_name}' for x in found)
+                return f'{len(found)} nodes command {output.topic_name}: {", ".join(names)}'
+        return ''
+
     def joint_effort_of_command(self, place: int, command: float) -> tuple[int, float]:
         """Return the joint's index and effort, N m or N, of a command for one joint.
 

@@ -44,7 +44,7 @@ def descriptor(one: Parameter) -> ParameterDescriptor:
 def declare(node: Any, parameters: Iterable[Parameter]) -> None:
     """Declare all parameters of a node; values from YAML or the command line take precedence.
 
-    What is given under a name that the node does not have, such as a misspelt one, is told. A
+    What is given under a name that the node does not have, such as a misspelt one, is reported. A
     later change that the declaration does not allow is refused.
 
     Raises:

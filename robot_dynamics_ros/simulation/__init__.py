@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Simulated robots behind one contract."""
+"""Simulated robots behind one contract: MuJoCo, drives, imperfections, delays."""

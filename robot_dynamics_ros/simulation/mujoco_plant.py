@@ -61,7 +61,7 @@ class MujocoPlant(Plant):
         MissingDependencyError: MuJoCo is not installed.
         ParameterError: An option has a wrong value.
         UnknownNameError: A pin names no frame.
-        ModelError: MuJoCo refuses the model; its reason is told.
+        ModelError: MuJoCo refuses the model; its reason is given.
 
     Cost: about 10 us a step for a four-joint arm.
     """
@@ -127,11 +127,12 @@ class MujocoPlant(Plant):
     def _rebuild(self, previous: Any = None) -> None:
         """Compile the tree; carry the state over."""
         mujoco = self._mujoco
-        spec = _spec(mujoco, self.tree, self.period / self._substeps, self._joint_limits)
-        spec.option.integrator = getattr(mujoco.mjtIntegrator, INTEGRATORS[self._integrator])
-        for pair in self._pins:
-            _add_pin(mujoco, spec, pair, self.period / self._substeps)
+        integrator = getattr(mujoco.mjtIntegrator, INTEGRATORS[self._integrator])
         try:
+            spec = _spec(mujoco, self.tree, self.period / self._substeps, self._joint_limits)
+            spec.option.integrator = integrator
+            for pair in self._pins:
+                _add_pin(mujoco, spec, pair, self.period / self._substeps)
             self.model = spec.compile()
         except ValueError as error:
             raise ModelError(

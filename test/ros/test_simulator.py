@@ -370,7 +370,7 @@ def test_a_parameter_that_does_not_exist_is_told(processes):
         ({'robot': 'scara', 'mode': 'fast'}, "unknown mode 'fast'; known: lockstep, real_time"),
         ({'robot': 'scara', 'initial_position': [0.0, 9.0, 0.1, 0.0]}, "limits of joint 'joint2'"),
         ({'robot': 'scara', 'initial_position': [0.0, 1.0]}, 'give 1 or 4 finite numbers'),
-        ({'robot': 'scara', 'joints': ['joint1', 'joint2']}, 'must name each of'),
+        ({'robot': 'scara', 'joints': ['joint1', 'joint2', 'joint2']}, 'must name each of'),
         ({'robot': 'scara', 'joints': ['elbow']}, "unknown joint 'elbow'"),
         ({'robot': 'scara', 'mass_factor': [0.0]}, 'a factor on masses is positive'),
         ({'robot': 'scara', 'position_noise': [-1.0]}, 'of at least 0'),

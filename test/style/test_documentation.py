@@ -88,6 +88,7 @@ def parsed(arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> bool:
     return main(arguments) == 0 and len(taken) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('line', AT_ONCE)
 def test_a_documented_command_runs_as_it_stands(line, capsys):
     assert any(line in shown for _, shown in documented())
@@ -173,6 +174,7 @@ def site(tmp_path_factory):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1200)  # the build comes first: half a minute of one processor
 def test_the_site_has_no_dead_link(site):
     dead = []
     for page, links in site.pages.items():
@@ -190,12 +192,14 @@ def test_the_site_has_no_dead_link(site):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1200)
 def test_the_site_needs_no_network_to_be_read(site):
     loaded = {target for links in site.pages.values() for target in links.loaded}
     assert [target for target in loaded if urlsplit(target).netloc] == []
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1200)
 def test_the_site_shows_what_is_derived_from_the_code(site):
     def text(name: str) -> str:
         return (site.folder / name).read_text(encoding='utf-8')

@@ -47,6 +47,8 @@ ROBOTS = {
     'g1_left_arm': (CORE, 'left_rubber_hand'),
     'g1': (('inverse_dynamics', 'gravity_forces'), ''),
 }
+# One in every test run; the others, which compilers take long for, in the long one.
+NAMES = [pytest.param(x, marks=[] if x == 'scara' else [pytest.mark.slow]) for x in ROBOTS]
 # Files of the package example-robot-data: a follower (mimic joint), locked joints, 29 joints.
 G1 = 'g1_29dof_rev_1_0'
 EXAMPLES = {
@@ -81,7 +83,7 @@ def files(name):
 
 
 @pytest.mark.parametrize('compiler', COMPILERS)
-@pytest.mark.parametrize('name', ROBOTS)
+@pytest.mark.parametrize('name', NAMES)
 def test_strict_compilers_and_sanitizers_are_silent_and_the_self_test_passes(
     name, compiler, tmp_path
 ):
@@ -100,7 +102,7 @@ def functions_of(name):
 
 
 @needs_gcc
-@pytest.mark.parametrize('name', ROBOTS)
+@pytest.mark.parametrize('name', NAMES)
 def test_c_equals_the_compiled_kernel(name, tmp_path, rng):
     """Within 4 units in the last place of the largest term: both round, only one fuses."""
     lib, n = library(files(name), tmp_path), robot(name).n

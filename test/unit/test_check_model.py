@@ -10,6 +10,7 @@ import re
 
 import numpy as np
 import pytest
+import solids
 from samples import SAMPLES, sample, world_files
 from urdf_text import joint, link, robot
 
@@ -25,7 +26,6 @@ from robot_dynamics_ros.dynamics.joint_terms import largest_gravity_forces
 from robot_dynamics_ros.errors import ConfigurationError, RobotDynamicsError
 from robot_dynamics_ros.model import load_robot
 from robot_dynamics_ros.model.check import check_model
-from robot_dynamics_ros.spatial import solids
 
 FRICTION = '<dynamics damping="0.1" friction="0.2"/>'
 BOX = solids.cuboid(2.0, 0.1, 0.2, 0.4)

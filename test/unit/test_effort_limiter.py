@@ -146,3 +146,29 @@ def test_a_ramp_that_was_never_started_or_has_no_duration_changes_nothing():
         assert ramp.share(0.0) == 1.0
     with pytest.raises(ParameterError, match='activation_ramp_s'):
         ActivationRamp(-1.0)
+
+
+def test_with_the_share_of_a_driver_the_sum_is_within_the_limit_whatever_the_rate():
+    limiter = EffortLimiter([10.0], rate=100.0)
+    limiter.reset(np.array([9.0]))
+    out = np.zeros(1)
+    for share in np.linspace(0.0, 6.0, 30):  # as fast as the command may not follow
+        limiter.limit(np.array([10.0 - share]), 1e-3, None, out, np.array([share]))
+        assert abs(out[0] + share) <= 10.0
+
+
+def test_after_a_change_the_command_comes_gently_until_it_has_arrived():
+    limiter = EffortLimiter([10.0, 2.0])
+    out = np.zeros(2)
+    limiter.limit(np.array([1.0, 0.0]), 1e-3, None, out)
+    limiter.soften(50.0)
+    found = [out.copy()]
+    for _ in range(12):
+        limiter.limit(np.array([-4.0, 0.05]), 1e-3, None, out)
+        found.append(out.copy())
+    steps = np.diff(found, axis=0)
+    np.testing.assert_allclose(steps[:10], [[-0.5, 0.05], *[[-0.5, 0.0]] * 9], atol=1e-12)
+    np.testing.assert_allclose(found[-1], [-4.0, 0.05])
+    limiter.limit(np.array([8.0, 2.0]), 1e-3, None, out)  # what comes later is the law's own
+    np.testing.assert_allclose(out, [8.0, 2.0])
+    assert not limiter.rate_limited.any()

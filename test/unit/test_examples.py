@@ -11,14 +11,21 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.slow  # each is a process of its own that loads all it needs
+
 ROOT = Path(__file__).resolve().parents[2]
 NUMBER = r'([-+]?\d[\d.]*(?:e[-+]\d+)?)'
 
 
 def run(name: str) -> str:
-    """Return what an example prints, run from the project's folder."""
+    """Return what an example prints."""
+    return run_python(f'examples/{name}.py')
+
+
+def run_python(*words: str) -> str:
+    """Return what Python prints, run from the project's folder."""
     done = subprocess.run(
-        [sys.executable, f'examples/{name}.py'],
+        [sys.executable, *words],
         cwd=ROOT,
         env={**os.environ, 'PYTHONPATH': str(ROOT)},
         capture_output=True,
@@ -32,6 +39,24 @@ def run(name: str) -> str:
 def value(printed: str, before: str, after: str = '') -> float:
     """Return the number between two texts."""
     return float(re.search(re.escape(before) + r'\s*' + NUMBER + re.escape(after), printed)[1])
+
+
+@pytest.mark.parametrize(
+    ('page', 'before', 'lines'),
+    [
+        ('README.md', '', 5),
+        ('docs/first_steps.md', '', 5),
+        ('docs/programs.md', '', 0),
+        ('docs/mechanisms.md', 'import numpy as np\nu, ud, udd = np.full((3, 5), 0.1)\n', 0),
+    ],
+)
+def test_the_first_code_of_a_page_runs(page, before, lines, tmp_path):
+    text = (ROOT / page).read_text(encoding='utf-8')
+    code = before + re.search(r'```python\n(.*?)```', text, re.DOTALL)[1]
+    if "'tray.yaml'" in code:
+        (tmp_path / 'tray.yaml').write_text(re.search(r'```yaml\n(.*?)```', text, re.DOTALL)[1])
+        code = code.replace("'tray.yaml'", repr(str(tmp_path / 'tray.yaml')))
+    assert len(run_python('-c', code).splitlines()) == lines
 
 
 def test_five_formulations_agree():
@@ -75,7 +100,6 @@ def test_a_session_changes_its_law_and_survives_silence():
     )
 
 
-@pytest.mark.slow
 def test_the_heavier_arm_is_identified():
     """15 percent more on every mass; friction as the description has it."""
     printed = run('identify_robot')

@@ -58,6 +58,7 @@ def test_the_constraint_is_what_it_says(rng):
     assert row.evaluate(q, v, 0.0).f == pytest.approx([x * x + y * y - 0.2], abs=1e-14)
 
 
+@pytest.mark.slow
 def test_a_robot_of_ones_own_needs_one_file(tmp_path):
     """The commands of the page, on a copy of an arm under another name."""
     mine, folder = tmp_path / 'my_arm.urdf', tmp_path / 'my_arm'

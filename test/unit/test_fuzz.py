@@ -16,7 +16,7 @@ def test_a_mutated_input_is_taken_or_refused_in_one_clear_line(kind):
     assert tally.accepted + tally.refused == 50
 
 
-@pytest.mark.parametrize('kind', fuzz.KINDS.keys() - {'command_line'})
+@pytest.mark.parametrize('kind', [kind for kind in fuzz.KINDS if kind != 'command_line'])
 def test_what_is_mutated_is_taken_as_it_is(kind, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for origin, text in enumerate(fuzz.KINDS[kind].seeds()):

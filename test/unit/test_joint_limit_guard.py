@@ -103,10 +103,10 @@ def test_the_braking_curve_joins_with_one_slope():
     guard = JointLimitGuard(tree, INERTIA, rate=rate)
     corner = brake / rate**2
     # The bound at w = 0 is gamma * w_max.
-    below, above = (guard._bound(corner * s, 0.0, brake, 0.1)[0] for s in (1 - 1e-9, 1 + 1e-9))
+    below, above = (guard._bound(corner * s, 0.0, brake, 0.1) for s in (1 - 1e-9, 1 + 1e-9))
     assert below == pytest.approx(brake, rel=1e-8)
     assert above == pytest.approx(below, rel=1e-8)
-    slow, fast = (guard._bound(corner * s, 1e-3, brake, 0.1)[0] for s in (1 - 1e-9, 1 + 1e-9))
+    slow, fast = (guard._bound(corner * s, 1e-3, brake, 0.1) for s in (1 - 1e-9, 1 + 1e-9))
     assert slow == pytest.approx(fast, rel=1e-8)
 
 
@@ -148,3 +148,22 @@ def test_bad_settings_are_refused_by_name(tree):
         with pytest.raises(ParameterError) as caught:
             JointLimitGuard(tree, **{'inertia': INERTIA, **arguments})
         assert caught.value.name == name
+
+
+@pytest.mark.parametrize('side', [-1.0, 1.0])
+def test_a_light_joint_with_much_friction_is_not_held_back_far_from_its_limits(tree, side):
+    """As joint 7 of an xArm 7: 1e-4 kg m^2, but 10 N m s/rad to overcome."""
+    rubbed = tree.with_changes(
+        damping=np.array([10.0, 0.0, 0.0, 0.0]), coulomb_friction=np.array([1.0, 0.0, 0.0, 0.0])
+    )
+    guard = JointLimitGuard(rubbed, np.array([1e-4, 0.5, 3.4, 0.01]))
+    v, effort = STILL.copy(), G.copy()
+    v[0] = side * 0.5 * tree.velocity_limit[0]
+    effort[0] = wanted = side * (10.0 * abs(v[0]) + 1.0)  # what goes on at this speed
+    assert not guard.confine(middle(tree), v, G, effort)
+    assert effort[0] == wanted
+    # Where it could not stop any more, no friction counts: the guard brakes.
+    near = middle(tree)
+    near[0] = (tree.position_lower, tree.position_upper)[int(side > 0)][0] - side * 1e-3
+    guard.confine(near, v, G, effort)
+    assert side * effort[0] < 0.0

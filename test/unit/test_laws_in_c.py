@@ -38,6 +38,9 @@ PROGRAMS = {
     'parallelogram_loop': 'parallelogram',
     'four_bar_loop': 'four_bar',
 }
+NAMES = [
+    pytest.param(x, marks=[] if x == 'scara_circle' else [pytest.mark.slow]) for x in PROGRAMS
+]
 SAMPLED = {'period': 1e-3, 'discretization': 'zero_order'}
 
 
@@ -62,7 +65,7 @@ def test_every_shipped_program_is_tried():
     assert set(PROGRAMS) == set(shipped_programs())
 
 
-@pytest.mark.parametrize('program', PROGRAMS)
+@pytest.mark.parametrize('program', NAMES)
 def test_the_function_is_the_law_of_the_tick(program, tmp_path, rng):
     """From the start through many times; efforts beyond their limits, and a motion ahead."""
     robot = PROGRAMS[program]
@@ -96,7 +99,7 @@ def close(found, expected, tolerance):
     np.testing.assert_allclose(found, expected, rtol=0, atol=tolerance * size)
 
 
-@pytest.mark.parametrize('program', PROGRAMS)
+@pytest.mark.parametrize('program', NAMES)
 def test_c_equals_the_compiled_function_and_compiles_in_silence(program, tmp_path, rng):
     law = law_of(program, PROGRAMS[program], **SAMPLED)
     function = constraint_law_function(law)

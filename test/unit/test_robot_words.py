@@ -161,3 +161,20 @@ def test_new_robot_writes_a_folder_that_loads(tmp_path, capsys):
     assert tree.effort_limit.tolist() == [87.0] * 4 + [12.0] * 3
     assert len(given['simulator']['initial_position']) == 7
     assert 'panda_joint7' in (out / 'README.md').read_text()
+
+
+def test_the_parameters_of_a_robot_are_its_own_or_planned_once():
+    parser = argparse.ArgumentParser()
+    add_robot_arguments(parser)
+    new_robot.add_setup_arguments(parser)
+    shipped = new_robot.parameter_file(parser.parse_args(['scara']))
+    assert shipped == share_directory() / 'config' / 'scara.yaml'
+    words = [str(PANDA), '--joints', 'panda_joint1,panda_joint2,panda_joint4']
+    planned = new_robot.parameter_file(parser.parse_args([*words, '--frame', 'panda_hand']))
+    written = planned.stat().st_mtime_ns
+    again = new_robot.parameter_file(parser.parse_args([*words, '--frame', 'panda_hand']))
+    assert (again, again.stat().st_mtime_ns) == (planned, written)
+    other = new_robot.parameter_file(parser.parse_args([*words, '--frame', 'panda_link6']))
+    assert other != planned
+    with pytest.raises(UnknownNameError, match="unknown robot 'puma'"):
+        new_robot.parameter_file(parser.parse_args(['puma']))

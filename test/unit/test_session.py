@@ -480,3 +480,90 @@ def test_feedback_comes_at_its_period():
         run.state(run.session.loop.reference.position.copy())
         due += run.session.goals.feedback_due()
     assert due == 5
+
+
+# Whatever is asked -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    'program', ['a: !!bool x', 'a: 0b_', 'x' * 5000, '/proc/self/mem', '{a: ' * 400, '\ud800']
+)
+@pytest.mark.parametrize('law', ['gravity_compensation', 'constraint_stabilization'])
+def test_a_program_that_is_none_is_refused_under_every_law(program, law):
+    run = Driven().active()
+    with pytest.raises(RobotDynamicsError):
+        run.session.perform(ParameterChange(run.session, {'law': law, 'program': program}))
+    assert run.session.given['program'] == ''
+    assert run.state()
+    assert run.session.fault is None
+
+
+def test_an_error_that_nobody_foresaw_while_a_change_is_prepared_refuses_it_by_name():
+    run = Driven().active()
+    with pytest.raises(ConfigurationError, match='trajectory: ZeroDivisionError: nobody foresaw'):
+        run.session.perform(TrajectoryChange(run.session, broken))
+    assert run.state()
+    assert run.session.mode is SessionMode.HOLDING
+
+
+# Ways inwards, and goals that begin at the arm ------------------------------------------------
+
+
+def test_an_arm_beyond_a_limit_can_be_led_back_and_not_farther_out():
+    beyond = PLACE.copy()
+    beyond[0] = TREE.position_upper[0] + 1e-9
+    for depth in (1e-9, 1e-3):
+        beyond[0] = TREE.position_upper[0] + depth
+        run = Driven({'law': 'computed_torque'})
+        run.state(beyond)
+        run.session.activate(run.now)
+        run.state(beyond)
+        for out in (1e-4, 0.1):
+            worse = beyond + np.array([out, 0.0, 0.0, 0.0])
+            with pytest.raises(RobotDynamicsError, match='its limits are'):
+                run.session.perform(
+                    TrajectoryChange(run.session, lambda w=worse: (points(1.0, w), 0))
+                )
+        told = run.session.perform(TrajectoryChange(run.session, lambda: (points(), 0)))
+        assert told.startswith('accepted')
+        way = (np.array([0.0, 1.0]), np.array([beyond, PLACE]), np.zeros((2, 4)), None)
+        told = run.session.perform(TrajectoryChange(run.session, lambda w=way: (w, 0)))
+        assert told.startswith('accepted')
+
+
+def test_a_goal_that_begins_at_the_arm_is_taken_though_the_reference_is_elsewhere():
+    """Hanging 0.27 rad off its reference by friction; the reference goes over smoothly."""
+    run = Driven({'law': 'pd_gravity'}).active()
+    hanging = PLACE - 0.27
+    for k in range(1, 301):  # as slowly as no state is a jump
+        run.state(PLACE + (hanging - PLACE) * k / 300)
+    way = np.array([0.0, 2.0]), np.array([hanging, PLACE]), np.zeros((2, 4)), None
+    elsewhere = (way[0], way[1] + [[0.1], [0.0]], *way[2:])
+    with pytest.raises(RobotDynamicsError, match='is at time 0'):
+        run.session.perform(TrajectoryChange(run.session, lambda: (elsewhere, 0)))
+    run.session.perform(TrajectoryChange(run.session, lambda: (way, 0)))
+    last = run.session.loop.reference.position.copy()
+    for _ in range(2100):
+        run.state(hanging)
+        now = run.session.loop.reference.position
+        assert (np.abs(now - last) <= 1.5e-3 * TREE.velocity_limit).all()
+        last = now.copy()
+    np.testing.assert_allclose(last, PLACE, atol=1e-12)
+
+
+# What the driver does besides ------------------------------------------------------------------
+
+
+def test_velocities_are_made_of_believed_positions_only():
+    from dataclasses import replace
+
+    driver = bind(load_driver_profile('generic_ros2_control'), TREE)
+    state = replace(driver.profile.state, velocity='differentiate', cutoff_hz=100.0)
+    driver = replace(driver, profile=replace(driver.profile, state=state))
+    run = Driven(driver=driver).active()
+    for _ in range(5):
+        run.state()
+    run.state(PLACE + 0.5)  # refused
+    run.state()
+    np.testing.assert_allclose(run.session.loop.v, 0.0, atol=1e-12)
+    assert run.session.mode is SessionMode.HOLDING

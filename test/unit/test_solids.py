@@ -7,11 +7,11 @@ import math
 
 import numpy as np
 import pytest
+import solids
 import sympy
 from scipy.integrate import nquad
 
 from robot_dynamics_ros.errors import ParameterError
-from robot_dynamics_ros.spatial import solids
 from robot_dynamics_ros.spatial.inertia import RigidBodyInertia, combine
 from robot_dynamics_ros.spatial.rotation import rotation_from_rpy
 

@@ -85,7 +85,7 @@ class Arm:
         changes = {
             'natural_frequency': [self.pick(10.0, 15.0, 40.0)],
             'damping_ratio': [self.pick(0.5, 1.0, 2.0)],
-            'friction': self.pick(True, False),
+            'friction_compensation': self.pick(True, False),
             'activation_ramp_s': self.pick(0.0, 0.05, 0.5, 2.0),
             'discretization': self.pick('semi_implicit', 'zero_order'),
             'state_timeout_s': self.pick(0.05, 0.2),

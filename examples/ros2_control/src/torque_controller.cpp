@@ -53,6 +53,12 @@ public:
         ARM_N);
       return CallbackReturn::ERROR;
     }
+    const bool positive = settings_.natural_frequency > 0.0 && settings_.damping_ratio > 0.0;
+    if (!positive || !(settings_.ramp >= 0.0) || !std::isfinite(settings_.ramp)) {
+      RCLCPP_ERROR(
+        node->get_logger(), "natural_frequency and damping_ratio must be positive, ramp 0 or more");
+      return CallbackReturn::ERROR;
+    }
     for (std::size_t i = 0; i < limits.size(); ++i) {
       if (!(limits[i] > 0.0) || !std::isfinite(limits[i])) {
         RCLCPP_ERROR(

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Control laws."""
+"""Control laws, one file each behind one contract; the registry knows them by name."""

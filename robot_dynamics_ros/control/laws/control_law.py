@@ -74,7 +74,7 @@ class ControlLaw(ABC):
     """
 
     name: ClassVar[str]
-    #: What may be set. ``period`` and ``discretization`` are told by the loop that runs the law;
+    #: What may be set. ``period`` and ``discretization`` are set by the loop that runs the law;
     #: a name that another law declares too must be declared alike.
     declared: ClassVar[tuple[Parameter, ...]] = ()
 

@@ -134,7 +134,8 @@ class EffortLimiter:
             if not -limit <= x <= limit:
                 x = limit if x > 0.0 else -limit
                 self.saturated[i] += 1
-            x = self._slowed(i, x, last[i], step)
+            if self._soft[i] or self._rate[i] != math.inf:
+                x = self._slowed(i, x, last[i], step)
             if share is not None:
                 x = self._within_sum(i, x, float(share[i]))
             self.last[i] = x

@@ -98,34 +98,44 @@ class JointLimitGuard:
         position, speed, weight = q.tolist(), v.tolist(), gravity.tolist()
         for i, mass, lower, upper, brake, back, b, dry in self._joints:
             x, w, g, tau = position[i], speed[i], weight[i], float(effort[i])
-            rub = b * abs(w) + dry
             # A bound is positive while the joint is inside and not on its way there.
             confined = tau
             if tau > g or w > 0.0 or x > upper:
-                a, far = self._bound(upper - x, w, brake, back)
-                confined = min(tau, g + mass * a + far * rub)
+                most = g + mass * self._bound(upper - x, w, brake, back)
+                if not tau <= most:
+                    confined = min(tau, most + self._spare(upper - x, w, brake, b * w + dry))
             if tau < g or w < 0.0 or x < lower:
-                a, far = self._bound(x - lower, -w, brake, back)
-                confined = max(confined, g - mass * a - far * rub)
+                least = g - mass * self._bound(x - lower, -w, brake, back)
+                if not confined >= least:
+                    spare = self._spare(x - lower, -w, brake, dry - b * w)
+                    confined = max(confined, least - spare)
             if confined != tau and not math.isnan(tau):
                 effort[i] = confined
                 self.active[i] += 1
                 acted = True
         return acted
 
-    def _bound(self, d: float, w: float, brake: float, back: float) -> tuple[float, float]:
-        """Return the largest acceleration towards a limit at distance d and speed w.
+    def _spare(self, d: float, w: float, brake: float, friction: float) -> float:
+        """Return what may be given to overcome friction, which takes it, N m or N.
 
-        The second figure, from 1 far away or slow to 0 at the largest speed, is the part of the
-        friction that may be overcome besides.
+        All of it up to half of the largest speed, nothing at that or on the way back.
         """
+        most = self._fastest(d, brake)[0]
+        if w < 0.0 or not most > 0.0:
+            return 0.0
+        return min(max(2.0 - 2.0 * w / most, 0.0), 1.0) * friction
+
+    def _fastest(self, d: float, brake: float) -> tuple[float, float]:
+        """Return the speed from which a joint can still stop within d, and its slope by d."""
         rate = self._rate
         if d > brake / (rate * rate):
             most = math.sqrt(2.0 * brake * (d - 0.5 * brake / (rate * rate)))
-            slope = min(rate, brake / most) if most > 0.0 else rate  # below the smallest number
-        elif rate * d > -back:
-            most, slope = rate * d, rate
-        else:
+            return most, min(rate, brake / most) if most > 0.0 else rate  # below the smallest one
+        return rate * d, rate
+
+    def _bound(self, d: float, w: float, brake: float, back: float) -> float:
+        """Return the largest acceleration towards a limit at distance d and speed w."""
+        most, slope = self._fastest(d, brake)
+        if most <= -back:
             most, slope = -back, 0.0
-        far = min(max(1.0 - w / most, 0.0), 1.0) if most > 0.0 else 0.0
-        return max(self._rate * (most - w) - slope * w, -brake), far
+        return max(self._rate * (most - w) - slope * w, -brake)

@@ -105,7 +105,7 @@ class StateValidator:
     def accept(
         self, stamp: float, q: Array, v: Array, arrival: float, missing: Sequence[str] = ()
     ) -> StateVerdict:
-        """Judge a state, and remember it if it is usable.
+        """Validate a state, and remember it if it is usable.
 
         Args:
             stamp: Time of the state, s.

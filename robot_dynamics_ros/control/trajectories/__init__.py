@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Trajectories that keep the contract of ``control/trajectory.py``."""
+"""Joint references over time, one file each behind one contract, and how they are sampled."""

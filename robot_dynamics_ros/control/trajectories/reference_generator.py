@@ -25,7 +25,8 @@ _NOWHERE = 1e-12  # rad or m: no distance
 _BRAKING_S = 0.2
 #: Where a trajectory begins elsewhere than the reference is, the reference goes over to it with at
 #: most this part of the velocity limit besides, and in no less than this time, s.
-_BRIDGE_SPEED, _SHORTEST_BRIDGE_S = 0.5, 0.2
+_BRIDGE_SPEED, _SHORTEST_BRIDGE_S = 0.5, 0.3
+_TAKEN_OVER_S = 2.0  # longer than any period: a sampler looks back
 
 
 #: Times, positions, velocities and accelerations, see ``ControlLoop.follow``.
@@ -68,12 +69,57 @@ class Prepared:
     outside: Array
 
 
+class _TakenOver(Trajectory):
+    """A trajectory that takes over from a reference in motion, without a jump.
+
+    Args:
+        trajectory: What is followed.
+        begin: Its time at which it takes over, s.
+        start: Position and velocity of the reference then, each of shape (n,): before, it was on
+            its straight way there.
+        offset: By which both are beyond those of the trajectory.
+        seconds: Time in which the offset goes to 0, s; 0: there is none.
+    """
+
+    def __init__(
+        self,
+        trajectory: Trajectory,
+        begin: float,
+        start: tuple[Array, Array],
+        offset: tuple[Array, Array],
+        seconds: float,
+    ) -> None:
+        self.n, self.duration = trajectory.n, trajectory.duration
+        self._trajectory, self._begin, self._start = trajectory, begin, start
+        self._offset, self._seconds = offset, seconds
+
+    def sample(self, t: float, reference: Reference) -> None:
+        """Write the motion at a time, see :class:`Trajectory`."""
+        since = t - self._begin
+        if since < 0.0:
+            reference.position[:] = self._start[0] + since * self._start[1]
+            reference.velocity[:] = self._start[1]
+            reference.acceleration.fill(0.0)
+            return
+        self._trajectory.sample(t, reference)
+        if since < self._seconds:
+            parts = quintic_offset(*self._offset, self._seconds, since)
+            reference.position += parts[0]
+            reference.velocity += parts[1]
+            reference.acceleration += parts[2]
+
+    def left_at(self, t: float) -> Trajectory:
+        """Return what is to be followed at a time, s: in the end the trajectory alone."""
+        done = t - self._begin > self._seconds + _TAKEN_OVER_S
+        return self._trajectory if done else self
+
+
 class ReferenceGenerator:
     """Gives the joint reference of every instant; time is that of the states, in ns.
 
     Attributes:
         reference: Of the last sample.
-        starts: How often a trajectory began that had waited for its start.
+        bridges: How often it went over to a trajectory that was elsewhere.
         changes: How often something else was followed from then on; a trajectory that somebody
             waits for is not followed any more once this has changed.
 
@@ -84,11 +130,10 @@ class ReferenceGenerator:
     def __init__(self, tree: RobotTree) -> None:
         self._tree = tree
         self.reference = Reference(tree.n)
-        self.changes = self.starts = 0
+        self.changes = self.bridges = 0
         self._trajectory: Trajectory = Hold(self.reference.position)
         self._start_ns = self._now_ns = 0
         self._pending: tuple[int, JointWaypoints] | None = None
-        self._bridge: tuple[int, float, Array, Array] | None = None
         limit = tree.velocity_limit
         self._fastest: Array = np.where(np.isfinite(limit), limit, 1.0)
 
@@ -150,8 +195,10 @@ class ReferenceGenerator:
             self._replace(Hold(position), self._now_ns)
             return
         end = position + 0.5 * seconds * velocity
-        rest = Knot(seconds, end.tolist(), [0.0] * self._tree.n, None)
+        still = [0.0] * self._tree.n
+        rest = Knot(seconds, end.tolist(), still, still)
         self._replace(JointWaypoints([rest], self.reference), self._now_ns)
+        self._take_over(0.0)
 
     def follow(
         self,
@@ -210,7 +257,7 @@ class ReferenceGenerator:
             self.changes += 1
         else:
             self._replace(trajectory, start)
-            self._begin_bridge()
+            self._take_over(self._elapsed())
         return start
 
     def _refuse_old(self, prepared: Prepared) -> None:
@@ -276,45 +323,34 @@ class ReferenceGenerator:
             start, trajectory = self._pending
             trajectory.begin_at(self.reference)
             self._trajectory, self._start_ns, self._pending = trajectory, start, None
-            self._bridge = None
-            self._begin_bridge()
-            self.starts += 1
+            self._take_over(0.0)
         self._sampler.sample(self._trajectory, self._elapsed(), self.reference)
-        if self._bridge is not None:
-            self._cross()
+        if isinstance(self._trajectory, _TakenOver):
+            self._trajectory = self._trajectory.left_at(self._elapsed())
 
-    def _begin_bridge(self) -> None:
-        """Go over smoothly from the present reference to a trajectory that is elsewhere now."""
-        there = Reference(self._tree.n)
-        self._trajectory.sample(self._elapsed(), there)
-        offset = self.reference.position - there.position
-        rate = self.reference.velocity - there.velocity
+    def _take_over(self, begin: float) -> None:
+        """Go over smoothly from the present reference to a trajectory that is elsewhere.
+
+        Args:
+            begin: Time of the trajectory at which it takes over, s.
+        """
+        there, now, fastest = Reference(self._tree.n), self.reference, self._fastest
+        self._trajectory.sample(begin, there)
+        offset, rate = now.position - there.position, now.velocity - there.velocity
         opened = isinstance(self._trajectory, JointWaypoints) and self._trajectory.first.time > 0.0
-        if np.abs(offset).max() > _NOWHERE or not (opened or not rate.any()):
+        seconds = 0.0
+        if np.abs(offset).max() > _NOWHERE or (rate.any() and not opened):
             times = PEAK_VELOCITY * np.abs(offset) / _BRIDGE_SPEED + 2 * _BRAKING_S * np.abs(rate)
-            seconds = max(float((times / self._fastest).max()), _SHORTEST_BRIDGE_S)
-            self._bridge = self._now_ns, seconds, offset, rate
-
-    def _cross(self) -> None:
-        """Add what is left of the way from the former reference."""
-        assert self._bridge is not None  # the caller has looked
-        begin, seconds, offset, rate = self._bridge
-        t = (self._now_ns - begin) / _SECOND_NS
-        parts = quintic_offset(offset, rate, seconds, t)
-        reference = self.reference
-        for whole, part in zip(
-            (reference.position, reference.velocity, reference.acceleration), parts, strict=True
-        ):
-            whole += part
-        if t >= seconds:
-            self._bridge = None
+            seconds = max(float((times / fastest).max()), _SHORTEST_BRIDGE_S)
+            self.bridges += 1
+        start = now.position.copy(), now.velocity.copy()
+        self._trajectory = _TakenOver(self._trajectory, begin, start, (offset, rate), seconds)
 
     def _elapsed(self) -> float:
         return (self._now_ns - self._start_ns) / _SECOND_NS
 
     def _replace(self, trajectory: Trajectory, start_ns: int) -> None:
         self._trajectory, self._start_ns, self._pending = trajectory, start_ns, None
-        self._bridge = None
         self.changes += 1
 
     def _refuse_step(

@@ -59,7 +59,6 @@ class ReferenceSampler:
         self.discretization, self.period = discretization, float(period)
         self._write = _WRITERS[discretization]
         self._before, self._after = Reference(n), Reference(n)
-        self._begun = _Begun()
 
     def sample(self, trajectory: Trajectory, t: float, reference: Reference) -> None:
         """Write the reference of the state at time t and of the acceleration held after it.
@@ -71,28 +70,11 @@ class ReferenceSampler:
 
         Cost: one sample of the trajectory ('continuous') or three; allocates no array.
         """
-        self._begun.trajectory = trajectory
-        self._write(self._begun, t, self.period, self._before, reference, self._after)
-
-
-class _Begun:
-    """A trajectory that was on its way before it began: at rest only if it begins at rest.
-
-    Else the sample before the first would be at rest, and the first a jump of the acceleration.
-    """
-
-    trajectory: Trajectory
-
-    def sample(self, t: float, reference: Reference) -> None:
-        """Write the motion at a time, straight on before the start."""
-        self.trajectory.sample(max(t, 0.0), reference)
-        if t < 0.0:
-            reference.position += t * reference.velocity
-            reference.acceleration.fill(0.0)
+        self._write(trajectory, t, self.period, self._before, reference, self._after)
 
 
 def _continuous(
-    trajectory: _Begun,
+    trajectory: Trajectory,
     t: float,
     h: float,
     before: Reference,
@@ -103,7 +85,7 @@ def _continuous(
 
 
 def _semi_implicit(
-    trajectory: _Begun,
+    trajectory: Trajectory,
     t: float,
     h: float,
     before: Reference,
@@ -126,7 +108,7 @@ def _semi_implicit(
 
 
 def _zero_order(
-    trajectory: _Begun,
+    trajectory: Trajectory,
     t: float,
     h: float,
     before: Reference,

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is evaluated of a recorded run: one file a question, each chunk by chunk."""
+"""What is evaluated of a recorded run: one question a file, chunk by chunk."""

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The controller's own loop on recorded states."""
+"""The controller's own session on recorded states."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a controller was told during a recording: parameters, trajectories, and how it answered."""
+"""What a controller received during a recording: parameters, trajectories, and how it answered."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Event:
 
 
 def read_events(reader: RecordingReader) -> tuple[list[Event], int]:
-    """Return what the controller of a bag was told after its first parameters, by time.
+    """Return what the controller of a bag received after its first parameters, by time.
 
     A trajectory that starts at once begins at the state that its answer names. One that was
     rejected is left out; so is one without an answer, if there are answers to others.

@@ -38,7 +38,7 @@ class Setup:
         tree: The robot that the controller believes in.
         given: Its parameters at the start.
         changes: Parameters that are set otherwise than recorded, all the time.
-        events: What it was told later.
+        events: What it received later.
         driver: What stands between model and driver, or None.
         from_reference: Whether the recorded reference is followed instead of the trajectories.
         by_arrival: Whether events and states meet on the clock of their arrival.

@@ -11,13 +11,15 @@ from std_msgs.msg import String
 
 from robot_dynamics_ros.errors import RobotDynamicsError
 from robot_dynamics_ros.ros.controller import parameters as declared
-from robot_dynamics_ros.ros.controller.running import LATCHED, STEADY, RunningController
+from robot_dynamics_ros.ros.controller.running import STEADY, RunningController
+from robot_dynamics_ros.ros.controller.trajectories import LATCHED
 from robot_dynamics_ros.ros.parameters import declare, on_set_parameters, values
 from robot_dynamics_ros.ros.rclpy_compat import lifecycle_state
 from robot_dynamics_ros.ros.spinning import spare_what_stays
 from robot_dynamics_ros.ros.transitions import refuse_impossible_transitions
 
 _AUTOSTART_PERIOD_S = 0.02
+_WORD_EVERY = 250  # of these periods: 5 s
 
 
 class Controller(LifecycleNode):
@@ -38,7 +40,7 @@ class Controller(LifecycleNode):
         super().__init__('controller')
         declare(self, declared.CONTROLLER)
         self._run: RunningController | None = None
-        self._topic_description = ''
+        self._topic_description, self._waited = '', 0
         self.create_subscription(String, 'robot_description', self._on_description, LATCHED)
         on_set_parameters(self, self._check_change, self._apply_change)
         refuse_impossible_transitions(self)
@@ -48,8 +50,6 @@ class Controller(LifecycleNode):
             self._autostart = self.create_timer(
                 _AUTOSTART_PERIOD_S, self._start_when_ready, clock=STEADY
             )
-
-    # Life cycle ---------------------------------------------------------------------------------
 
     def on_configure(self, state: LifecycleState) -> TransitionCallbackReturn:
         """Load the model, build the session, create topics; fail with the reason in the log."""
@@ -96,8 +96,6 @@ class Controller(LifecycleNode):
         if self._run is not None:
             self._run.finish()
 
-    # Configuration ------------------------------------------------------------------------------
-
     def _value(self, name: str) -> Any:
         return self.get_parameter(name).value
 
@@ -105,21 +103,31 @@ class Controller(LifecycleNode):
         self._topic_description = msg.data
 
     def _has_description(self) -> bool:
-        return bool(
-            self._value('robot') or self._value('robot_description') or self._topic_description
-        )
+        given = self._value('robot') or self._value('robot_description')
+        return bool(given or self._topic_description)
 
     def _start_when_ready(self) -> None:
         """Configure and activate as soon as possible, once."""
         if self._run is None and not self._has_description():
+            self._say_what_is_missing('no robot: set robot, or publish robot_description')
             return
         if lifecycle_state(self) == 'unconfigured':
             self.trigger_configure()
         if self._run is None:
             self._autostart.cancel()
-        elif self._run.may_begin(self._value('command_listeners')):
+            return
+        missing = self._run.awaits(self._value('command_listeners'))
+        if missing:
+            self._say_what_is_missing(missing)
+        else:
             self._autostart.cancel()
             self.trigger_activate()
+
+    def _say_what_is_missing(self, missing: str) -> None:
+        """Say every few seconds for what the node waits."""
+        self._waited += 1
+        if self._waited % _WORD_EVERY == 0:
+            self.get_logger().warning(f'not active yet: {missing}')
 
     def _configure(self) -> None:
         given = values(self, declared.CONTROLLER)
@@ -127,9 +135,9 @@ class Controller(LifecycleNode):
         spare_what_stays()
 
     def _release(self) -> None:
-        run, self._run = self._run, None
-        if run is not None:
-            run.close()
+        if self._run is not None:
+            self._run.close()
+        self._run = None
 
     def _check_change(self, changes: Mapping[str, Any]) -> None:
         """Refuse a change of parameters that could not be applied."""

@@ -17,6 +17,9 @@ NODE = (
     P('command_listeners', 1, 'With autostart: how many subscribers of the command must be there '
       'before it is activated, so that the first command reaches all of them.', 0, 100,
       fixed=True),
+    P('share_command_topic', False, 'Whether others may publish the same command; else the '
+      'controller is not activated while they do (one that was killed counts until its lease '
+      'ends).', fixed=True),
     P('diagnostics_period_s', 1.0, 'Period of /diagnostics.', 0.05, 60.0, unit='s', fixed=True),
 )  # fmt: skip
 

@@ -12,7 +12,6 @@ from diagnostic_msgs.msg import DiagnosticArray
 from rclpy.clock import Clock, ClockType
 from rclpy.duration import Duration
 from rclpy.node import Node
-from rclpy.qos import DurabilityPolicy, QoSProfile
 from sensor_msgs.msg import JointState
 from std_msgs.msg import String
 from std_srvs.srv import SetBool
@@ -20,13 +19,14 @@ from std_srvs.srv import SetBool
 from robot_dynamics_ros.control.changes import ParameterChange, PayloadChange
 from robot_dynamics_ros.control.drivers.conversion import effort_limits
 from robot_dynamics_ros.control.health import SessionHealth
+from robot_dynamics_ros.control.modes import SessionMode
 from robot_dynamics_ros.control.session import ControllerSession, SessionChange
-from robot_dynamics_ros.errors import RobotDynamicsError
+from robot_dynamics_ros.errors import ConfigurationError, RobotDynamicsError
 from robot_dynamics_ros.model.from_parameters import robot_from_parameters
 from robot_dynamics_ros.ros.background import beside
 from robot_dynamics_ros.ros.controller.diagnostics import diagnostic_array
 from robot_dynamics_ros.ros.controller.publishers import ControllerMonitor
-from robot_dynamics_ros.ros.controller.trajectories import ControllerTrajectories
+from robot_dynamics_ros.ros.controller.trajectories import LATCHED, ControllerTrajectories
 from robot_dynamics_ros.ros.conversions import stamp_to_ns
 from robot_dynamics_ros.ros.driver_connection import (
     DriverConnection,
@@ -35,7 +35,6 @@ from robot_dynamics_ros.ros.driver_connection import (
 )
 from robot_dynamics_ros.ros.rclpy_compat import take_message
 
-LATCHED = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 STEADY = Clock(clock_type=ClockType.STEADY_TIME)
 _WATCH_PERIOD_S = 0.02
 _DELIVERY_TIMEOUT = Duration(seconds=0.3)
@@ -122,6 +121,8 @@ class RunningController:
     def _watch(self) -> None:
         """Look at the age of the last state, and come back when it could be too old."""
         session, now = self.session, time.perf_counter_ns()
+        if session.mode is SessionMode.ENDED:  # this call was waiting when it was closed
+            return
         session.source = f'{self._connection.states.topic_name}{self._connection.absence()}'
         if session.watch(now):
             self._connection.writer.publish(session.command)
@@ -129,16 +130,36 @@ class RunningController:
         self._watchdog.timer_period_ns = session.patience_ns(now)
         self._watchdog.reset()
 
-    def may_begin(self, listeners: int) -> bool:
-        """Return whether there is a fresh state, and so many subscribers of every command."""
-        heard = all(x.get_subscription_count() >= listeners for x in self._connection.outputs)
-        return heard and not self.session.is_silent(time.perf_counter_ns())
+    def awaits(self, listeners: int) -> str:
+        """Say what is missing for the activation; empty if nothing is.
+
+        Args:
+            listeners: How many subscribers every command needs.
+        """
+        self._watch()  # so that it says what is known
+        if self.session.is_silent(time.perf_counter_ns()):
+            return self.session.silence()
+        heard = min(x.get_subscription_count() for x in self._connection.outputs)
+        if heard < listeners:
+            return f'{heard} of {listeners} subscribers of the command'
+        return self._rivals()
 
     def activate(self) -> None:
-        """Begin to control; errors as in ``ControllerSession.activate``."""
+        """Begin to control.
+
+        Raises:
+            ConfigurationError: There is no fresh state, or somebody else commands the same topic.
+        """
+        rivals = self._rivals()
+        if rivals:
+            raise ConfigurationError('not activated', rivals, 'end it, or set share_command_topic')
         self._watch()  # so that a refusal says what is known
         self.session.activate(time.perf_counter_ns())
         self._tell()
+
+    def _rivals(self) -> str:
+        shared = self._node.get_parameter('share_command_topic').value
+        return '' if shared else self._connection.rivals(self._node)
 
     def finish(self) -> None:
         """Send a last safe command if the controller is active, and wait until it has arrived."""
@@ -193,7 +214,7 @@ class RunningController:
             self._on_state(taken[0])
         return taken is not None
 
-    # What is told -------------------------------------------------------------------------------
+    # What is reported ---------------------------------------------------------------------------
 
     def _tell(self) -> None:
         """Pass on what the session remarks."""
@@ -219,6 +240,8 @@ class RunningController:
 
     def _report(self) -> None:
         session = self.session
+        if session.mode is SessionMode.ENDED:
+            return
         report = self._health.report(session)
         array = diagnostic_array(self._node, session.tree.name, report)
         self._diagnostics.publish(array)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the controller is told to follow: by topic, and by action where control_msgs is there."""
+"""What the controller is to follow: by topic, and by action where control_msgs is there."""
 
 from __future__ import annotations
 

@@ -73,8 +73,7 @@ class TrajectoryAction:
         return self._goal.REJECT
 
     def _on_cancel(self, handle: Any) -> Any:
-        followed = self._followed
-        if not self._session.goals.active or followed.goal_id != handle.goal_id:
+        if not self._session.goals.active or self._followed.goal_id != handle.goal_id:
             return self._cancel.REJECT
         self._session.cancel_goal()
         return self._cancel.ACCEPT

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The monitor node."""
+"""The monitor node: whether the model explains the efforts of a running arm."""

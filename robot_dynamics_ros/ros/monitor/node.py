@@ -234,7 +234,7 @@ class MonitorNode(Node):
         port = self._connection.port
         return self._share.update(port.q, port.v)
 
-    # What is told -------------------------------------------------------------------------------
+    # What is reported ---------------------------------------------------------------------------
 
     def _explain(self, stamp: int, instant: Instants) -> None:
         explained, other = self._monitor.explain(instant)

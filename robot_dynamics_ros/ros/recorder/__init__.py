@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The recorder node."""
+"""The recorder node: topics to an mcap bag, without losing one message."""

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The recorder node: everything that matters of a run, byte for byte, on the clock of its states.
 
-Messages stay serialized from the network to the bag. Which time each of them gets is told in
+Messages stay serialized from the network to the bag. Which time each of them gets is explained in
 ``analysis/stamping.py``.
 """
 

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The node that sends trajectories."""
+"""The node that plans a motion and sends it to a controller."""

@@ -1,0 +1,173 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Identification from measured efforts: friction, tilt, loads, losses; runs made of formulas."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from oracles import PinocchioOracle
+from samples import DOWN_Z, Sample
+
+from robot_dynamics_ros.errors import RecordingError
+from robot_dynamics_ros.identification.identify import conclude, gather, make_plan
+from robot_dynamics_ros.identification.intervals import equal_intervals, glitches
+from robot_dynamics_ros.identification.loads import (
+    DriveGains,
+    estimate_load,
+    gains_by_load,
+    gains_by_weight,
+)
+from robot_dynamics_ros.identification.plausibility import check_recording
+from robot_dynamics_ros.identification.preparation import Preparation
+from robot_dynamics_ros.identification.tilt import estimate_gravity
+from robot_dynamics_ros.identification.unknowns import TERMS
+from robot_dynamics_ros.recordings.recording import Recording
+
+PERIOD, SECONDS, NOISE = 0.01, 24.0, 0.05
+COULOMB, DAMPING, LOADED = 1.5, 0.8, 0.12
+
+
+LINK = """<link name="{name}"><inertial><mass value="{mass}"/><origin xyz="{com}"/>
+<inertia ixx="{i}" iyy="{i}" izz="{i}" ixy="0" ixz="0" iyz="0"/></inertial></link>"""
+JOINT = """<joint name="{name}" type="{kind}"><parent link="{parent}"/><child link="{child}"/>
+<origin xyz="{xyz}"/><axis xyz="{axis}"/>
+<limit lower="-6" upper="6" effort="500" velocity="6"/></joint>"""
+
+
+def arm_with(load=0.0):
+    """Pan, lift and elbow, and a load at the end of the forearm."""
+    parts = [
+        '<robot name="arm"><link name="base"/>',
+        LINK.format(name='shoulder', mass=6.0, com='0 0 0', i=0.03),
+        LINK.format(name='upper', mass=9.0, com='0.28 0 0.05', i=0.2),
+        LINK.format(name='fore', mass=4.0, com='0.22 0 0', i=0.08),
+        JOINT.format(name='pan', kind='revolute', parent='base', child='shoulder',
+                     xyz='0 0 0.2', axis='0 0 1'),
+        JOINT.format(name='lift', kind='revolute', parent='shoulder', child='upper',
+                     xyz='0 0.1 0', axis='0 1 0'),
+        JOINT.format(name='elbow', kind='revolute', parent='upper', child='fore',
+                     xyz='0.6 0 0', axis='0 1 0'),
+    ]  # fmt: skip
+    if load:
+        parts.append(LINK.format(name='load', mass=load, com='0.05 0 0', i=0.01))
+        parts.append(JOINT.format(name='grasp', kind='fixed', parent='fore', child='load',
+                                  xyz='0.5 0 0', axis='0 0 1'))  # fmt: skip
+    return Sample('arm', ''.join(parts) + '</robot>')
+
+
+def measured(seed, gravity=DOWN_Z, load=0.0):
+    """A run with efforts by Pinocchio, friction by hand, noise, and stamps that jitter."""
+    robot = arm_with(load)
+    names, n = robot.tree.joint_names, robot.tree.n
+    rng = np.random.default_rng(seed)
+    t = np.arange(0.0, SECONDS, PERIOD)
+    t = t + 0.02 * PERIOD * rng.uniform(-1.0, 1.0, len(t))
+    w = 2.0 * np.pi * np.array([0.1, 0.23, 0.37])
+    amplitude, phase = rng.uniform(0.25, 0.6, (3, n)), rng.uniform(0.0, 6.0, (3, n))
+    angle = np.multiply.outer(t, w)[:, :, None] + phase
+    q = (amplitude * np.sin(angle)).sum(axis=1)
+    v = (amplitude * w[:, None] * np.cos(angle)).sum(axis=1)
+    a = -(amplitude * (w**2)[:, None] * np.sin(angle)).sum(axis=1)
+    oracle = PinocchioOracle(robot.xml, gravity, names)
+    rigid = np.array([oracle.inverse_dynamics(*row) for row in zip(q, v, a, strict=True)])
+    friction = COULOMB * np.sign(v) + DAMPING * v
+    friction[:, 1] += LOADED * np.abs(rigid[:, 1]) * np.sign(v[:, 1])
+    effort = rigid + friction + NOISE * rng.normal(size=v.shape)
+    none = np.full(v.shape, np.nan)
+    return Recording(names, t, q, v, none, none, none, measured_effort=effort)
+
+
+@pytest.fixture(scope='module')
+def tree():
+    return arm_with().tree
+
+
+def learned(run, tree):
+    plan = make_plan(run, tree, tuple(TERMS))
+    found = conclude(gather(run, plan), plan)
+    plan = plan.refined(found)
+    return conclude(gather(run, plan), plan)
+
+
+@pytest.fixture(scope='module')
+def found(tree):
+    return learned(measured(1), tree)
+
+
+def test_load_dependent_friction_is_chosen_where_it_is_and_told(tree, found):
+    value = found.drive['load_friction']
+    assert value[1] > 0.0
+    at = found.plan.unknowns.names.index(f'{tree.joint_names[1]}.load_friction')
+    deviation = found.physical.deviations[at]
+    assert abs(value[1] - LOADED) < max(4.0 * deviation, 0.01)
+    np.testing.assert_allclose(found.tree.coulomb_friction, COULOMB, rtol=0.1)
+
+
+def test_a_tilted_base_is_found_with_its_angle(tree):
+    turned = (9.81 * np.sin(0.2), 0.0, -9.81 * np.cos(0.2))
+    preparation = Preparation('sampled', 0, 6.0, (), 'measured')
+    estimate = estimate_gravity(measured(2, gravity=turned), tree, preparation)
+    assert estimate.tilted
+    assert abs(estimate.tilt - 0.2) < max(3.0 * estimate.tilt_deviation, np.radians(1.0))
+    upright = estimate_gravity(measured(2), tree, preparation)
+    assert not upright.tilted
+
+
+def test_glitches_are_found_and_nothing_else(tree):
+    run = measured(3)
+    assert not glitches(run, tree).any()
+    v = run.velocity.copy()
+    v[500, 0] += 50.0
+    v[900, 2] = -40.0
+    found = np.argwhere(glitches(replace(run, velocity=v), tree))
+    assert found.tolist() == [[500, 0], [900, 2]]
+
+
+def test_lost_states_and_jitter_do_not_part_a_measured_run(tree):
+    run = measured(4)
+    kept = np.random.default_rng(0).random(len(run.time)) > 0.01
+    (even,) = equal_intervals(run.rows(kept), tree, 'measured')
+    np.testing.assert_allclose(np.diff(even.time), even.period, rtol=1e-9)
+    # Velocities of at most 2 rad/s^2 x 3 rad/s per second squared over 1 to 3 periods.
+    exact = np.column_stack([np.interp(even.time, run.time, column) for column in run.velocity.T])
+    assert np.abs(even.v - exact).max() < 5e-3
+
+
+@pytest.mark.parametrize(
+    ('change', 'message'),
+    [
+        (lambda run: replace(run, measured_effort=0.0 * run.measured_effort), 'zero efforts'),
+        (lambda run: replace(run, velocity=57.3 * run.velocity), '57.3 times'),
+        (lambda run: replace(run, velocity=-run.velocity), 'wrong sign'),
+        (lambda run: replace(run, velocity=run.velocity[:, ::-1]), 'has the velocity of'),
+        (lambda run: replace(run, measured_effort=0.05 * run.measured_effort), 'amperes'),
+        (lambda run: run.rows(slice(0, 5)), 'at least 8'),
+    ],
+)
+def test_what_cannot_be_a_run_of_this_arm_is_refused_by_its_cause(change, message):
+    tree = arm_with().tree.with_changes(velocity_limit=np.full(3, 1e4))
+    with pytest.raises(RecordingError, match=message):
+        check_recording(change(measured(5)), tree)
+    check_recording(measured(5), tree)
+
+
+def test_a_load_is_weighed_and_weighs_the_gains(found, tree):
+    heavy = measured(6, load=3.0)
+    load = estimate_load(found, heavy, 'fore', DriveGains.given(tree))
+    assert abs(load.payload.mass - 3.0) < 3.0 * load.mass_deviation
+    assert load.mass_deviation < 0.15 * 3.0
+    # Fixed 0.5 m out, with its centre 0.05 m further.
+    assert abs(load.payload.com[0] - 0.55) < max(3.0 * load.com_deviation[0], 0.01)
+    gains, told = gains_by_load(found, heavy, 'fore', 3.0)
+    assert {'lift', 'elbow'} <= set(told)
+    np.testing.assert_allclose(gains.factor[1:], 1.0, atol=0.05)
+
+
+def test_gains_are_scaled_by_the_weight_of_the_arm(tree):
+    run = measured(7)
+    wrong = replace(run, measured_effort=run.measured_effort * [1.0, 1.3, 0.9])
+    gains = gains_by_weight(learned(wrong, tree), wrong)
+    np.testing.assert_allclose(gains.factor[1:] * [1.3, 0.9], 1.0, atol=0.1)
+    assert "arm's own weight at lift, elbow" in gains.source
