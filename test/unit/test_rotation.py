@@ -11,13 +11,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from oracles import complex_step_along
-from rotation_vectors import log_curvature, right_jacobian_inverse, rotation_from_vector
 from scipy.linalg import expm
 from scipy.spatial.transform import Rotation
 
 from robot_dynamics_ros.spatial.rotation import (
+    log_curvature,
+    right_jacobian_inverse,
     rotation_about,
     rotation_from_rpy,
+    rotation_from_vector,
     rotation_vector,
 )
 from robot_dynamics_ros.spatial.scalar import cross, cross_matrix

@@ -7,7 +7,6 @@ C12 concerns letters only and has nothing to compute.
 import numpy as np
 import pytest
 from oracles import PinocchioOracle, central_difference
-from rotation_vectors import right_jacobian_inverse
 from samples import random_state, sample, shipped
 from scipy.integrate import solve_ivp
 from scipy.linalg import sqrtm
@@ -24,7 +23,7 @@ from robot_dynamics_ros.constraints.stabilization import stabilizing_effort
 from robot_dynamics_ros.constraints.task_inverse import TaskInverse
 from robot_dynamics_ros.errors import ProgramError, SingularityError
 from robot_dynamics_ros.model.kinematics import frame_motion
-from robot_dynamics_ros.spatial.rotation import rotation_about
+from robot_dynamics_ros.spatial.rotation import right_jacobian_inverse, rotation_about
 from robot_dynamics_ros.spatial.screw import bracket
 
 TARGET = {'origin': [0.1, 0.2, 0.3], 'rpy': [0.4, -0.3, 0.6]}
