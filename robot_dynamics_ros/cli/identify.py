@@ -12,12 +12,11 @@ from itertools import chain
 from pathlib import Path
 
 from robot_dynamics_ros.cli.identify_load import add_load_arguments, weigh
+from robot_dynamics_ros.cli.identify_results import FILES, print_results, write_results
+from robot_dynamics_ros.cli.recording_arguments import add_recording_arguments, recording_choice
 from robot_dynamics_ros.cli.tables import wide_console
-from robot_dynamics_ros.control.drivers.conversion import DriverConversion, bind
-from robot_dynamics_ros.control.drivers.file import load_driver_profile
-from robot_dynamics_ros.description.shipped import ROBOTS, robot_file
 from robot_dynamics_ros.errors import ConfigurationError, RecordingError, UnknownNameError
-from robot_dynamics_ros.identification.bags import WHOLE, Gathered, Source, Trial
+from robot_dynamics_ros.identification.bags import Gathered, Source, Trial
 from robot_dynamics_ros.identification.choice import AUTO, Request
 from robot_dynamics_ros.identification.correction import corrected_urdf
 from robot_dynamics_ros.identification.identify import (
@@ -38,13 +37,11 @@ from robot_dynamics_ros.identification.many_bags import (
 )
 from robot_dynamics_ros.identification.plausibility import check_recording, implausible
 from robot_dynamics_ros.identification.preparation import TIMINGS
-from robot_dynamics_ros.identification.results import FILES, print_results, write_results
 from robot_dynamics_ros.identification.tilt import estimate_gravity
 from robot_dynamics_ros.identification.unknowns import DEFAULT_TERMS, TERMS
 from robot_dynamics_ros.model.check import check_model
-from robot_dynamics_ros.model.robot_tree import RobotTree
 from robot_dynamics_ros.recordings.bag_jobs import find_bags
-from robot_dynamics_ros.recordings.reading import RobotChoice
+from robot_dynamics_ros.recordings.driver_units import WHOLE
 from robot_dynamics_ros.recordings.recording import Recording
 
 _WORSE = 1.2  # times the residual of the nominal robot: less is chance
@@ -68,18 +65,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help='recordings to prove it on, or so many seconds of them (default: the halves of each '
         'bag prove each other)',
     )
-    parser.add_argument(
-        '--from', dest='start', type=float, default=-math.inf, metavar='S',
-        help='first second to learn from: from the first state on, or a stamp of simulated time',
-    )  # fmt: skip
-    parser.add_argument(
-        '--to', dest='end', type=float, default=math.inf, metavar='S', help='last second'
-    )
     parser.add_argument('--output', type=Path, required=True, help='folder of the results')
     parser.add_argument(
         '--force', action='store_true', help='replace results that are there already'
     )
-    _add_robot_arguments(parser)
+    add_recording_arguments(parser)
     _add_method_arguments(parser)
     add_load_arguments(parser)
     parser.add_argument(
@@ -97,34 +87,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar='tcp://HOST:PORT',
         help='Dask scheduler whose workers shall read the bags; they must see the same files',
     )
-
-
-def _add_robot_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        '--robot',
-        default='',
-        help=f'nominal URDF or xacro file, or one of: {", ".join(ROBOTS)} (default: the '
-        'description in the first bag)',
-    )
-    parser.add_argument(
-        '--gravity',
-        type=float,
-        nargs=3,
-        metavar=('X', 'Y', 'Z'),
-        help='of the recordings, base frame, m/s^2 (default: what the recorded controller was '
-        'told, else 0 0 -9.81; Gazebo has 0 0 -9.8)',
-    )
-    parser.add_argument(
-        '--effort-limit', type=float, metavar='NM', help='where the description gives none'
-    )
-    parser.add_argument(
-        '--driver_profile',
-        default='',
-        metavar='FILE',
-        help='what the numbers in the bags mean (currents, per cent, signs, names): a YAML file, '
-        'or the name of a shipped profile (default: SI units at the joints)',
-    )
-    parser.add_argument('--namespace', default='', help='of the robot, if the bags have several')
 
 
 def _add_method_arguments(parser: argparse.ArgumentParser) -> None:
@@ -268,15 +230,15 @@ def _plan(
         The plan; how every bag is read, with the description that the plan was made from, if
         that was in the bag; and the bags before, which failed.
     """
-    choice, request = _choice(args), _request(args)
+    choice, request = recording_choice(args), _request(args)
     early: dict[int, Gathered] = {}
-    pattern = Source('', args.namespace, span=(args.start, args.end))
+    pattern = Source('', args.namespace, span=choice.span)
     for place, bag in enumerate(bags):
         try:
             with choice.read(bag) as reader:
                 tree, _ = choice.load(reader)
-                description = '' if choice.robot or choice.description else reader.description
-            source = replace(pattern, path=str(bag), driver=_driver(args.driver_profile, tree))
+                description = '' if choice.robot else reader.description
+            source = replace(pattern, path=str(bag), driver=choice.driver(tree))
             start = next(source.parts([]))
             check_recording(start, tree, request.effort)
             plan = _upright(start, make_plan(start, tree, _terms(args, start), request), args)
@@ -302,27 +264,12 @@ def _upright(
     return replace(plan, gravity=found)
 
 
-def _driver(profile: str, tree: RobotTree) -> DriverConversion | None:
-    return bind(load_driver_profile(profile), tree) if profile else None
-
-
 def _terms(args: argparse.Namespace, recording: Recording) -> Sequence[str]:
     """Return the terms of the drives: those that are asked for, or all that data may speak for."""
     if args.terms is not None:
         return list(args.terms)
     measured = effort_source(recording, args.effort) == 'measured'
     return tuple(TERMS) if measured else DEFAULT_TERMS
-
-
-def _choice(args: argparse.Namespace) -> RobotChoice:
-    shipped = args.robot in ROBOTS
-    return RobotChoice(
-        robot=args.robot if shipped else '',
-        description='' if shipped else str(robot_file(args.robot)),
-        gravity=tuple(args.gravity) if args.gravity else None,
-        effort_limit=args.effort_limit,
-        namespace=args.namespace,
-    )
 
 
 def _request(args: argparse.Namespace) -> Request:
