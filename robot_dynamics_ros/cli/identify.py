@@ -5,12 +5,14 @@ from __future__ import annotations
 
 import argparse
 import math
+import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
 
+from robot_dynamics_ros.cli.identify_currents import identify_currents
 from robot_dynamics_ros.cli.identify_load import add_load_arguments, weigh
 from robot_dynamics_ros.cli.identify_results import FILES, print_results, write_results
 from robot_dynamics_ros.cli.recording_arguments import add_recording_arguments, recording_choice
@@ -41,7 +43,7 @@ from robot_dynamics_ros.identification.tilt import estimate_gravity
 from robot_dynamics_ros.identification.unknowns import DEFAULT_TERMS, TERMS
 from robot_dynamics_ros.model.check import check_model
 from robot_dynamics_ros.recordings.bag_jobs import find_bags
-from robot_dynamics_ros.recordings.driver_units import WHOLE
+from robot_dynamics_ros.recordings.driver_units import WHOLE, current_unit
 from robot_dynamics_ros.recordings.recording import Recording
 
 _WORSE = 1.2  # times the residual of the nominal robot: less is chance
@@ -117,6 +119,7 @@ def _add_method_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Identify, prove, write; return 1 if a bag failed or the result is not good enough."""
     if args.gains or args.payload:
+        _require_constants(args)
         return weigh(args, partial(_learn, args))
     if not args.bags:
         raise ConfigurationError('BAG', 'is missing', 'name the recordings to learn from')
@@ -126,10 +129,14 @@ def run(args: argparse.Namespace) -> int:
             '--prior-weight', f'is {args.prior_weight:g}', 'give a positive number'
         )
     bags = find_bags(args.bags)
+    if current_unit(args.driver_profile):
+        return identify_currents(args, bags, _request(args))
     plan, pattern, early = _plan(args, bags)
     where = Where(args.jobs, args.scheduler)
     sources = [replace(pattern, path=str(bag)) for bag in bags]
     gathered, found = _learned(args, sources, plan, early, where)
+    if refused := [*_broken(sources, gathered), *implausible(found)]:
+        return _refused(refused)
     plan = found.plan
     first, second = _halves(gathered)
     if args.validate:
@@ -141,13 +148,26 @@ def run(args: argparse.Namespace) -> int:
         trial = _crossed(first, second, plan, args.prior_weight)
     evidence, judged = prove(found, proofs, trial, where)
     news = bag_news(sources, gathered, proofs, judged, plan.unknowns.tree)
-    problems = [*_problems(found, evidence, args.most), *_broken(news)]
+    if nonsense := implausible(found, evidence.residuals[1]):
+        return _refused(nonsense)
+    problems = _problems(found, evidence, args.most)
     tilt = [plan.gravity.sentence()] if plan.gravity and plan.gravity.tilted else []
     remarks = [proof, *tilt, *evidence.remarks, *problems]
     _write(args, found, evidence, remarks, news)
     print_results(wide_console(), found, evidence, remarks, news)
     print(f'written: {", ".join(str(args.output / name) for name in FILES)}')
     return 1 if problems or any(bag.error for bag in news) else 0
+
+
+def _require_constants(args: argparse.Namespace) -> None:
+    """Refuse to weigh in currents."""
+    unit = current_unit(args.driver_profile)
+    if unit:
+        raise ConfigurationError(
+            f'driver profile {args.driver_profile!r}',
+            f'is in {unit} without any torque_constant',
+            'give each joint a first one: a load corrects it, but is not weighed without',
+        )
 
 
 def _learn(args: argparse.Namespace, bags: Sequence[Path]) -> tuple[Identification, Source]:
@@ -172,7 +192,7 @@ def _learned(
     """
     gathered = gather_bags(sources, plan, early, where)
     found = conclude(list(chain(*_halves(gathered))), plan, args.prior_weight)
-    if plan.preparation.effort == 'measured':
+    if plan.preparation.effort == 'measured' and not implausible(found):
         plan = plan.refined(found)
         gathered = gather_bags(sources, plan, early, where)
         found = conclude(list(chain(*_halves(gathered))), plan, args.prior_weight)
@@ -306,7 +326,6 @@ def _problems(found: Identification, evidence: Evidence, most: float | None) -> 
     check = check_model(corrected_urdf(found), effort_limit=1.0)
     problems = [f'the corrected robot: {finding}' for finding in check.errors]
     before, after = evidence.residuals
-    problems += implausible(found, after)
     if after.worst > max(_WORSE * before.worst, _NOTHING):
         problems.append(
             'the corrected robot explains the recordings worse than the nominal one '
@@ -322,14 +341,22 @@ def _problems(found: Identification, evidence: Evidence, most: float | None) -> 
     return problems
 
 
-def _broken(news: Sequence[BagNews]) -> list[str]:
+def _broken(sources: Sequence[Source], gathered: Sequence[Gathered]) -> list[str]:
     """Return the bags that hold numbers that no sensor reads, one sentence each."""
     return [
-        f'{bag.bag} holds numbers that no sensor reads ({note}): repair the driver'
-        for bag in news
+        f'{source.path} holds numbers that no sensor reads ({note}): repair the driver'
+        for source, bag in zip(sources, gathered, strict=True)
         for note in bag.notes
         if 'with a value beyond' in note
     ]
+
+
+def _refused(reasons: Sequence[str]) -> int:
+    """Say why nothing is written, and return the exit code."""
+    print(
+        *(f'error: {reason}' for reason in reasons), 'nothing written', sep='\n', file=sys.stderr
+    )
+    return 1
 
 
 def _write(

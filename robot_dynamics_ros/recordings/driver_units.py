@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from robot_dynamics_ros.control.drivers.conversion import DriverConversion, bind
 from robot_dynamics_ros.control.drivers.file import load_driver_profile
-from robot_dynamics_ros.control.drivers.profile import DriverProfile, JointProfile
+from robot_dynamics_ros.control.drivers.profile import NEED_CONSTANT, DriverProfile, JointProfile
 from robot_dynamics_ros.errors import ConfigurationError, RecordingError
 from robot_dynamics_ros.model.robot_tree import RobotTree
 from robot_dynamics_ros.recordings.recording import Recording
@@ -58,7 +58,8 @@ def recorded_driver(
         RecordingError: There are more or fewer names than joints.
     """
     if profile:
-        return bind(load_driver_profile(profile), tree)
+        read = load_driver_profile(profile)
+        return bind(_as_currents(read) if current_unit(profile) else read, tree)
     if not joints:
         return None
     if len(joints) != tree.n:
@@ -69,6 +70,32 @@ def recorded_driver(
         )
     rows = (JointProfile(*names) for names in zip(tree.joint_names, joints, strict=True))
     return bind(DriverProfile('--joints', joints=tuple(rows)), tree)
+
+
+def current_unit(profile: str) -> str:
+    """Return the unit in which efforts stay: A or rated, if no joint has a torque constant.
+
+    Args:
+        profile: Driver profile, or empty.
+
+    Returns:
+        Empty if efforts are N m or N at the joints.
+    """
+    read = load_driver_profile(profile) if profile else None
+    rows = (read.joints or (read.defaults,)) if read else ()
+    units = {row.measured_effort_unit or row.effort_unit for row in rows}
+    if not units or not units <= set(NEED_CONSTANT) or any(row.torque_constant for row in rows):
+        return ''
+    return 'A' if units <= {'A', 'mA'} else 'rated'
+
+
+def _as_currents(profile: DriverProfile) -> DriverProfile:
+    """Return the profile with which efforts come out as currents, whatever the gear."""
+    first, *rows = (
+        replace(row, torque_constant=1.0 / row.gear_ratio)
+        for row in (profile.defaults, *profile.joints)
+    )
+    return replace(profile, defaults=first, joints=tuple(rows))
 
 
 def within(parts: Iterable[Recording], span: tuple[float, float]) -> Iterator[Recording]:

@@ -8,6 +8,7 @@ import csv
 import errno
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -394,3 +395,12 @@ def test_names_by_joints_and_by_a_profile_are_one_too_many(tmp_path, capsys):
     words = ('--driver_profile', profile, '--joints', 'a,b,c', '--output', tmp_path / 'out')
     assert analyze(bag, *words) == 2
     assert 'give one of them' in capsys.readouterr().err
+
+
+def test_currents_without_constants_leave_the_model_out_and_say_so(tmp_path):
+    bag, profile = driver_bag(tmp_path)
+    profile.write_text(re.sub(r', torque_constant: [0-9.]+', '', profile.read_text()))
+    assert analyze(bag, '--output', tmp_path / 'out', '--driver_profile', profile) == 0
+    figures = json.loads((tmp_path / 'out' / 'metrics.json').read_text())
+    assert any('efforts are in A' in note for note in figures['notes'])
+    assert 'residual_rms' not in figures['effort']

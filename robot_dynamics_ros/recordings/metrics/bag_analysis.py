@@ -19,6 +19,7 @@ from robot_dynamics_ros.constraints.program_file import load_program
 from robot_dynamics_ros.errors import MissingDependencyError, RobotDynamicsError
 from robot_dynamics_ros.model.robot_tree import RobotTree
 from robot_dynamics_ros.recordings.bag.files import short_name
+from robot_dynamics_ros.recordings.driver_units import current_unit
 from robot_dynamics_ros.recordings.metrics.evaluator import Choices, Evaluator, Sink
 from robot_dynamics_ros.recordings.metrics.metric import MetricRemark
 from robot_dynamics_ros.recordings.metrics.thresholds import Threshold, ThresholdResult, check
@@ -142,6 +143,12 @@ def analyze_bag(bag: str | os.PathLike[str], task: Task, folder: Path | None = N
             sinks.append(_table_sink(stack, folder, every, rows))
         own = program if not task.program else None
         parts = task.robot.parts(reader, tree)
+        if unit := current_unit(task.robot.driver_profile):
+            parts = _without_efforts(parts)
+            notes.append(
+                f'efforts are in {unit}, and the driver profile gives no torque_constant: '
+                'residual, energy, saturation and loads cannot be known'
+            )
         evaluator.evaluate(parts if own is None else _unfollowed(parts), sinks)
         figures, findings = evaluator.figures(), tuple(evaluator.findings())
         if task.tables and folder is not None:
@@ -195,6 +202,13 @@ def _unfollowed(parts: Iterator[Recording]) -> Iterator[Recording]:
     for part in parts:
         nothing = np.full(part.position.shape, np.nan)
         yield replace(part, reference_position=nothing, reference_velocity=nothing)
+
+
+def _without_efforts(parts: Iterator[Recording]) -> Iterator[Recording]:
+    """Yield parts without efforts, which are none by the model."""
+    for part in parts:
+        nothing = np.full(part.position.shape, np.nan)
+        yield replace(part, effort=nothing, measured_effort=nothing)
 
 
 def _every(reader: RecordingReader, rows: int) -> int:
