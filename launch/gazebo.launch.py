@@ -13,8 +13,7 @@ from robot_dynamics_ros.description.shipped import share_directory, shipped_robo
 from robot_dynamics_ros.description.urdf import read_description
 from robot_dynamics_ros.errors import ConfigurationError
 from robot_dynamics_ros.ros import launching
-from robot_dynamics_ros.ros.gazebo import launching as gazebo
-from robot_dynamics_ros.ros.gazebo.bridge import bridge_entries
+from robot_dynamics_ros.ros.gazebo_bridge import bridge_entries
 from robot_dynamics_ros.ros.launching import SWITCH, Argument, package_node
 from robot_dynamics_ros.yaml_reader import read_yaml
 
@@ -44,7 +43,7 @@ ARGUMENTS = (
         SWITCH,
     ),
     Argument('motion', 'true', 'Whether to send the motion of the parameter file.', SWITCH),
-    gazebo.GUI,
+    launching.GUI,
     launching.MONITOR,
     launching.RVIZ,
     launching.RECORD,
@@ -68,7 +67,7 @@ ARGUMENTS = (
         'Controllers, with commas between, that must be active before time runs; empty: this '
         'launch does not let it run.',
     ),
-    gazebo.GZ_ARGS,
+    launching.GZ_ARGS,
     launching.PARAMS_FILE,
     launching.LOG_LEVEL,
 )
@@ -76,15 +75,15 @@ ARGUMENTS = (
 
 def actions(chosen):
     """Return Gazebo, bridge and nodes; the scene ends with Gazebo or the controller."""
-    gazebo.require()
+    launching.require_gazebo()
     native = chosen.interface == 'native'
     urdf = _description(chosen)
-    world = [gazebo.server(chosen)] if chosen.start_world else []
+    world = [launching.gazebo_server(chosen)] if chosen.start_world else []
     controller = _controller(chosen, urdf)
     carried = chosen.robot if native else ''
     return [
         *world,
-        *gazebo.bridge(chosen, carried, chosen.prefix, clock=chosen.start_world),
+        *launching.gazebo_bridge(chosen, carried, chosen.prefix, clock=chosen.start_world),
         controller,
         *(_native(chosen, urdf) if native else _ros2_control(chosen, urdf)),
         *_motion(chosen, urdf),
@@ -138,7 +137,7 @@ def _place(chosen):
 
 def _native(chosen, urdf):
     """Return the arm in the world, which stays to leave no force behind, and RViz."""
-    robot = gazebo.robot_in_world(
+    robot = launching.robot_in_world(
         chosen,
         urdf,
         **_place(chosen),
@@ -159,7 +158,7 @@ def _ros2_control(chosen, urdf):
         raise ConfigurationError(
             'prefix', 'is for interface:=native', 'ros2_control takes its names from its YAML file'
         )
-    robot = gazebo.robot_in_world(
+    robot = launching.robot_in_world(
         chosen,
         urdf,
         **_place(chosen),
