@@ -87,6 +87,7 @@ DEFECTS = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('defect', DEFECTS)
 def test_a_defect_of_the_shell_is_found(defect, monkeypatch):
     owner, name, broken, kinds, *seed = DEFECTS[defect]
@@ -97,6 +98,7 @@ def test_a_defect_of_the_shell_is_found(defect, monkeypatch):
         assert breach_of(one)
 
 
+@pytest.mark.slow
 def test_a_breach_is_shrunk_to_the_fault_that_makes_it(monkeypatch):
     monkeypatch.setattr(ControllerSession, 'watch', unreported)
     only, steps, said = faults.shrunk(scenario('doubled', 'silence', 'stop_actions'))

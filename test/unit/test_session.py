@@ -567,3 +567,13 @@ def test_velocities_are_made_of_believed_positions_only():
     run.state()
     np.testing.assert_allclose(run.session.loop.v, 0.0, atol=1e-12)
     assert run.session.mode is SessionMode.HOLDING
+
+
+@pytest.mark.parametrize('mode', ['inactive', 'holding'])
+def test_to_cancel_where_no_goal_is_followed_does_nothing(mode):
+    driven = Driven()
+    if mode == 'holding':
+        driven.active()
+    driven.session.cancel_goal()
+    assert driven.session.mode.value == mode
+    assert driven.session.fault is None
