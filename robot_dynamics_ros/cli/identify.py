@@ -178,10 +178,10 @@ def run(args: argparse.Namespace) -> int:
         proofs = [s for s, bag in zip(sources, gathered, strict=True) if not bag.error]
         trial = _crossed(first, second, plan, args.prior_weight)
     evidence, judged = prove(found, proofs, trial, where)
-    problems = _problems(found, evidence, args.most)
+    news = bag_news(sources, gathered, proofs, judged, plan.unknowns.tree)
+    problems = [*_problems(found, evidence, args.most), *_broken(news)]
     tilt = [plan.gravity.sentence()] if plan.gravity and plan.gravity.tilted else []
     remarks = [proof, *tilt, *evidence.remarks, *problems]
-    news = bag_news(sources, gathered, proofs, judged, plan.unknowns.tree)
     _write(args, found, evidence, remarks, news)
     print_results(wide_console(), found, evidence, remarks, news)
     print(f'written: {", ".join(str(args.output / name) for name in FILES)}')
@@ -373,6 +373,16 @@ def _problems(found: Identification, evidence: Evidence, most: float | None) -> 
         ]
         problems += after.unproved()
     return problems
+
+
+def _broken(news: Sequence[BagNews]) -> list[str]:
+    """Return the bags that hold numbers that no sensor reads, one sentence each."""
+    return [
+        f'{bag.bag} holds numbers that no sensor reads ({note}): repair the driver'
+        for bag in news
+        for note in bag.notes
+        if 'with a value beyond' in note
+    ]
 
 
 def _write(

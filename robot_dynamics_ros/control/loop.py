@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from robot_dynamics_ros.control.drivers.compensation import DriverCompensation
 from robot_dynamics_ros.control.drivers.filtered_derivative import FilteredDerivative
+from robot_dynamics_ros.control.drivers.port import DriverCompensation
 from robot_dynamics_ros.control.laws.control_law import ControlLaw
 from robot_dynamics_ros.control.laws.pd_gravity import joint_inertia
 from robot_dynamics_ros.control.payload import PayloadModel

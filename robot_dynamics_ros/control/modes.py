@@ -69,80 +69,35 @@ class SessionAction(Enum):
     LAST = 'last'
 
 
-_M, _E, _A = SessionMode, SessionEvent, SessionAction
+#: What is done about an event in a mode, and the next mode where that is another one.
+_ACTIONS = """
+event       inactive         holding             following         stopped           faulted          ended
+state       nothing          tick                tick              recover>holding   brake            nothing
+silence     nothing          stop>stopped        stop>stopped      repeat            repeat           nothing
+activate    start>holding    refuse              refuse            refuse            refuse           refuse
+deactivate  nothing          last>inactive       last>inactive     last>inactive     last>inactive    nothing
+follow      refuse           accept>following    accept            refuse            refuse           refuse
+hold        refuse           accept              accept>holding    refuse            refuse           refuse
+rest        nothing          nothing             nothing>holding   nothing           nothing          nothing
+change      accept           accept              accept            accept            accept           refuse
+fault       nothing          repeat>faulted      repeat>faulted    repeat>faulted    repeat           nothing
+end         nothing>ended    last>ended          last>ended        last>ended        last>ended       nothing
+"""  # noqa: E501
+
+Row = dict[SessionEvent, tuple[SessionMode, SessionAction]]
+
+
+def _read(text: str) -> dict[SessionMode, Row]:
+    """Return next mode and action of a table of cells ``action`` or ``action>next mode``."""
+    head, *rows = (line.split() for line in text.strip().splitlines())
+    table: dict[SessionMode, Row] = {SessionMode(mode): {} for mode in head[1:]}
+    for event, *cells in rows:
+        for mode, cell in zip(head[1:], cells, strict=True):
+            action, _, following = cell.partition('>')
+            outcome = SessionMode(following or mode), SessionAction(action)
+            table[SessionMode(mode)][SessionEvent(event)] = outcome
+    return table
+
 
 #: What follows: the next mode, and what is done.
-TABLE: dict[SessionMode, dict[SessionEvent, tuple[SessionMode, SessionAction]]] = {
-    _M.INACTIVE: {
-        _E.STATE: (_M.INACTIVE, _A.NOTHING),
-        _E.SILENCE: (_M.INACTIVE, _A.NOTHING),
-        _E.ACTIVATE: (_M.HOLDING, _A.START),
-        _E.DEACTIVATE: (_M.INACTIVE, _A.NOTHING),
-        _E.FOLLOW: (_M.INACTIVE, _A.REFUSE),
-        _E.HOLD: (_M.INACTIVE, _A.REFUSE),
-        _E.REST: (_M.INACTIVE, _A.NOTHING),
-        _E.CHANGE: (_M.INACTIVE, _A.ACCEPT),
-        _E.FAULT: (_M.INACTIVE, _A.NOTHING),
-        _E.END: (_M.ENDED, _A.NOTHING),
-    },
-    _M.HOLDING: {
-        _E.STATE: (_M.HOLDING, _A.TICK),
-        _E.SILENCE: (_M.STOPPED, _A.STOP),
-        _E.ACTIVATE: (_M.HOLDING, _A.REFUSE),
-        _E.DEACTIVATE: (_M.INACTIVE, _A.LAST),
-        _E.FOLLOW: (_M.FOLLOWING, _A.ACCEPT),
-        _E.HOLD: (_M.HOLDING, _A.ACCEPT),
-        _E.REST: (_M.HOLDING, _A.NOTHING),
-        _E.CHANGE: (_M.HOLDING, _A.ACCEPT),
-        _E.FAULT: (_M.FAULTED, _A.REPEAT),
-        _E.END: (_M.ENDED, _A.LAST),
-    },
-    _M.FOLLOWING: {
-        _E.STATE: (_M.FOLLOWING, _A.TICK),
-        _E.SILENCE: (_M.STOPPED, _A.STOP),
-        _E.ACTIVATE: (_M.FOLLOWING, _A.REFUSE),
-        _E.DEACTIVATE: (_M.INACTIVE, _A.LAST),
-        _E.FOLLOW: (_M.FOLLOWING, _A.ACCEPT),
-        _E.HOLD: (_M.HOLDING, _A.ACCEPT),
-        _E.REST: (_M.HOLDING, _A.NOTHING),
-        _E.CHANGE: (_M.FOLLOWING, _A.ACCEPT),
-        _E.FAULT: (_M.FAULTED, _A.REPEAT),
-        _E.END: (_M.ENDED, _A.LAST),
-    },
-    _M.STOPPED: {
-        _E.STATE: (_M.HOLDING, _A.RECOVER),
-        _E.SILENCE: (_M.STOPPED, _A.REPEAT),
-        _E.ACTIVATE: (_M.STOPPED, _A.REFUSE),
-        _E.DEACTIVATE: (_M.INACTIVE, _A.LAST),
-        _E.FOLLOW: (_M.STOPPED, _A.REFUSE),
-        _E.HOLD: (_M.STOPPED, _A.REFUSE),
-        _E.REST: (_M.STOPPED, _A.NOTHING),
-        _E.CHANGE: (_M.STOPPED, _A.ACCEPT),
-        _E.FAULT: (_M.FAULTED, _A.REPEAT),
-        _E.END: (_M.ENDED, _A.LAST),
-    },
-    _M.FAULTED: {
-        _E.STATE: (_M.FAULTED, _A.BRAKE),
-        _E.SILENCE: (_M.FAULTED, _A.REPEAT),
-        _E.ACTIVATE: (_M.FAULTED, _A.REFUSE),
-        _E.DEACTIVATE: (_M.INACTIVE, _A.LAST),
-        _E.FOLLOW: (_M.FAULTED, _A.REFUSE),
-        _E.HOLD: (_M.FAULTED, _A.REFUSE),
-        _E.REST: (_M.FAULTED, _A.NOTHING),
-        _E.CHANGE: (_M.FAULTED, _A.ACCEPT),
-        _E.FAULT: (_M.FAULTED, _A.REPEAT),
-        _E.END: (_M.ENDED, _A.LAST),
-    },
-    _M.ENDED: {
-        _E.STATE: (_M.ENDED, _A.NOTHING),
-        _E.SILENCE: (_M.ENDED, _A.NOTHING),
-        _E.ACTIVATE: (_M.ENDED, _A.REFUSE),
-        _E.DEACTIVATE: (_M.ENDED, _A.NOTHING),
-        _E.FOLLOW: (_M.ENDED, _A.REFUSE),
-        _E.HOLD: (_M.ENDED, _A.REFUSE),
-        _E.REST: (_M.ENDED, _A.NOTHING),
-        _E.CHANGE: (_M.ENDED, _A.REFUSE),
-        _E.FAULT: (_M.ENDED, _A.NOTHING),
-        _E.END: (_M.ENDED, _A.NOTHING),
-    },
-}
+TABLE = _read(_ACTIONS)

@@ -9,9 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from robot_dynamics_ros.control.drivers.compensation import DriverCompensation
 from robot_dynamics_ros.control.drivers.conversion import DriverConversion
-from robot_dynamics_ros.control.drivers.port import velocity_filter
+from robot_dynamics_ros.control.drivers.port import DriverCompensation, velocity_filter
 from robot_dynamics_ros.control.drivers.profile import COMMAND, DRIVER_PROFILE
 from robot_dynamics_ros.control.laws.control_law import ControlLaw
 from robot_dynamics_ros.control.laws.registry import (

@@ -11,7 +11,7 @@ import pinocchio
 import pytest
 from samples import sample
 
-from robot_dynamics_ros.control.drivers.compensation import DriverCompensation
+from robot_dynamics_ros.control.drivers.port import DriverCompensation
 from robot_dynamics_ros.control.laws.registry import make_law
 from robot_dynamics_ros.control.loop import ControlLoop
 from robot_dynamics_ros.control.settings import LoopSettings

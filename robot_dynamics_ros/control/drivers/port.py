@@ -1,18 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The controller's end of a driver: readings to states and efforts to commands, preallocated."""
+"""What a driver's topics carry, in the units of the model; and what the driver gives by itself."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Collection, Sequence
 
 import numpy as np
 
-from robot_dynamics_ros.control.drivers.compensation import DriverCompensation
 from robot_dynamics_ros.control.drivers.conversion import DriverConversion
 from robot_dynamics_ros.control.drivers.filtered_derivative import FilteredDerivative
 from robot_dynamics_ros.errors import ParameterError
 from robot_dynamics_ros.model.robot_tree import RobotTree
 from robot_dynamics_ros.spatial.scalar import Array
+from robot_dynamics_ros.symbolic.kernel import Kernel
 
 
 class DriverPort:
@@ -115,3 +116,46 @@ def command_order(joints: Sequence[str], tree: RobotTree) -> Array:
         known = ', '.join(tree.joint_names)
         raise ParameterError('joints', names, f'must name each of {known} once')
     return np.array(order, dtype=np.intp)
+
+
+_STICTION_VELOCITY = 1e-3  # rad/s or m/s: width of the smooth sign, as in the laws
+
+
+class DriverCompensation:
+    r"""What a driver compensates: gravity, friction, both or nothing.
+
+    .. math:: \tau_{driver} = g(q) + b\,v + \tau_c \tanh(v / v_s)
+
+    A law computes all that the motors shall give; the driver receives that less its share, at the
+    state of the tick.
+
+    Validity: as far as the driver's model is ours. The friction is the description's.
+
+    Attributes:
+        terms: What is compensated.
+
+    Args:
+        tree: Gives friction.
+        gravity_forces: Kernel of the gravity that the driver compensates: with or without what is
+            carried.
+        terms: Any of 'gravity' and 'friction'.
+    """
+
+    def __init__(self, tree: RobotTree, gravity_forces: Kernel, terms: Collection[str]) -> None:
+        self.terms = tuple(terms)
+        self._gravity = gravity_forces if 'gravity' in terms else None
+        friction = zip(tree.damping.tolist(), tree.coulomb_friction.tolist(), strict=True)
+        self._friction = tuple(friction) if 'friction' in terms else ()
+        self.effort: Array = np.zeros(tree.n)
+
+    def update(self, q: Array, v: Array) -> Array:
+        """Return the share at a state: ``effort`` itself, shape (n,), N m or N."""
+        share = self.effort
+        if self._gravity is not None:
+            self._gravity(q, share)
+        else:
+            share.fill(0.0)
+        for i, (b, dry) in enumerate(self._friction):
+            speed = float(v[i])
+            share[i] += b * speed + dry * math.tanh(speed / _STICTION_VELOCITY)
+        return share

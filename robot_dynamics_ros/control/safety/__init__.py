@@ -11,12 +11,12 @@ A tick of a node that composes them::
 """
 
 from robot_dynamics_ros.control.safety.activation_ramp import ActivationRamp
-from robot_dynamics_ros.control.safety.braking import Braking
 from robot_dynamics_ros.control.safety.effort_limiter import EffortLimiter
 from robot_dynamics_ros.control.safety.joint_limit_guard import JointLimitGuard
 from robot_dynamics_ros.control.safety.state_validator import StateValidator, StateVerdict
 from robot_dynamics_ros.control.safety.stop_action import (
     STOP_ACTIONS,
+    Braking,
     StopAction,
     make_stop_action,
 )
