@@ -12,8 +12,10 @@ import yaml
 
 from robot_dynamics_ros.control.design import default_motion, default_program, robot_setup
 from robot_dynamics_ros.control.design.default_motion import DefaultMotion
+from robot_dynamics_ros.description.shipped import robot_file
 from robot_dynamics_ros.description.urdf_patch import set_effort_limits
-from robot_dynamics_ros.model import RobotTree
+from robot_dynamics_ros.errors import ConfigurationError
+from robot_dynamics_ros.model import RobotTree, load_robot
 from robot_dynamics_ros.recordings.metrics.tracking import tool_frame
 from robot_dynamics_ros.ros.gazebo import files as gazebo_files
 from robot_dynamics_ros.symbolic.cache import cache_directory
@@ -125,6 +127,27 @@ def write_robot_folder(tree: RobotTree, folder: Path, frame: str = '') -> Defaul
     for name, text in texts.items():
         (folder / name).write_text(text, encoding='utf-8')
     return motion
+
+
+def described(word: str) -> Path:
+    """Return the parameter file of a robot of one's own, which stands in its folder.
+
+    Args:
+        word: The parameter file itself, as ``new_robot`` wrote it; or any word that names a
+            robot, whose folder is then planned once and kept.
+
+    Raises:
+        ConfigurationError: Beside the parameter file there is no ``robot.urdf``.
+        RobotDynamicsError: The robot is refused, or no motion keeps within its limits.
+    """
+    file = Path(word)
+    if file.suffix != '.yaml':
+        return planned_folder(load_robot(robot_file(word))) / PARAMETERS
+    if not (file.is_file() and file.with_name(URDF).is_file()):
+        problem = f'is no parameter file with a {URDF} beside it'
+        remedy = f'give {PARAMETERS} of a folder that new_robot wrote, or a URDF file'
+        raise ConfigurationError(f'description {word!r}', problem, remedy)
+    return file.absolute()
 
 
 def planned_folder(tree: RobotTree, frame: str = '') -> Path:

@@ -16,6 +16,7 @@ from oracles import PinocchioOracle
 from samples import random_tree, world_files
 
 from robot_dynamics_ros.__main__ import NODE_COMMANDS, main
+from robot_dynamics_ros.cli.robot_folder import described
 from robot_dynamics_ros.constraints.feasibility import check_feasibility
 from robot_dynamics_ros.constraints.program_file import load_program
 from robot_dynamics_ros.control.design.default_motion import default_motion
@@ -23,10 +24,12 @@ from robot_dynamics_ros.control.design.default_program import default_program
 from robot_dynamics_ros.control.drivers.conversion import bind, effort_limits
 from robot_dynamics_ros.control.drivers.file import load_driver_profile
 from robot_dynamics_ros.description.shipped import share_directory, shipped_robot
-from robot_dynamics_ros.errors import ModelError
+from robot_dynamics_ros.errors import ConfigurationError, ModelError
 from robot_dynamics_ros.model import load_robot
 from robot_dynamics_ros.parameters import checked, require_known
 from robot_dynamics_ros.ros.executables import declared_parameters
+from robot_dynamics_ros.ros.gazebo.bridge import bridge_entries
+from robot_dynamics_ros.ros.gazebo.description import gazebo_description
 from robot_dynamics_ros.ros.gazebo.files import bridge_text, ros2_control_text
 from robot_dynamics_ros.yaml_reader import read_yaml
 
@@ -132,6 +135,40 @@ def test_every_command_of_the_readme_is_understood(written, monkeypatch):
         assert main(words[3:]) == 0
         for word in words[4:]:
             assert Path(word).is_file() or '/' not in word
+
+
+def test_gazebo_drives_the_controlled_joints_and_nothing_else_changes(written):
+    xml = gazebo_description(written.tree, {'gazebo': 'native', 'coulomb_friction': 'false'})
+    root, simulated = ElementTree.fromstring(xml), load_robot(xml)
+    bridge = bridge_entries(str(written.folder / 'ros_gz_bridge.yaml'))
+    plugins = list(root.iter('plugin'))
+    (states,) = (p for p in plugins if p.find('topic') is not None)
+    forces = [p.findtext('joint_name') for p in plugins if p is not states]
+    assert states.findtext('topic') == bridge[0]['gz_topic_name']
+    assert [f'{joint}/cmd_force' for joint in forces] == [e['ros_topic_name'] for e in bridge[2:]]
+    assert simulated.base_link == 'world'
+    assert not simulated.armature.any()
+    assert not simulated.coulomb_friction.any()
+    for name in ('joint_names', 'mass', 'com', 'inertia', 'p_PJ', 'damping', 'effort_limit'):
+        np.testing.assert_array_equal(getattr(simulated, name), getattr(written.tree, name))
+
+
+def test_gazebo_gets_ros2_control_with_the_start_of_the_parameters(written):
+    n = written.tree.n
+    given = {'controllers_file': '/some/where.yaml', 'initial_position': ' '.join(['0.1'] * n)}
+    xml = gazebo_description(written.tree, {'gazebo': 'ros2_control', 'x': 'unused', **given})
+    control = ElementTree.fromstring(xml).find('ros2_control')
+    assert [joint.get('name') for joint in control.iter('joint')] == list(written.tree.joint_names)
+    assert [param.text for param in control.iter('param')] == ['0.1'] * n
+
+
+def test_a_launch_finds_the_folder_by_its_parameter_file_or_by_a_description(written, tmp_path):
+    parameters = written.folder / 'parameters.yaml'
+    assert described(str(parameters)) == parameters
+    planned = described(str(written.folder / 'robot.urdf'))
+    assert load_robot(planned.with_name('robot.urdf')).joint_names == written.tree.joint_names
+    with pytest.raises(ConfigurationError, match='no parameter file with a robot.urdf beside it'):
+        described(str(tmp_path / 'parameters.yaml'))
 
 
 @pytest.mark.parametrize('robot', ['scara', 'four_dof'])
