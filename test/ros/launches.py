@@ -20,8 +20,8 @@ BRIDGE = PROJECT.parent / 'shared' / 'tools' / 'gz_bridge.py'
 #: How long launch waits for the end of a process before it sends the next signal, s.
 _PATIENT = {'sigterm_timeout': 60, 'sigkill_timeout': 60}
 _NODE = """
-from {module} import main
-main()
+from {module} import {function}
+{function}()
 """
 # Reads config_file as ros_gz_bridge does, from the parameter file that launch writes.
 _BRIDGE = """
@@ -72,7 +72,11 @@ def make_prefix(folder: Path, *, bridge: bool) -> Path:
         patch.setattr(setuptools, 'setup', lambda **arguments: taken.update(arguments))
         runpy.run_path('setup.py')
     scripts = [script.split(' = ') for script in taken['entry_points']['console_scripts']]
-    texts = {name: _NODE.format(module=target.partition(':')[0]) for name, target in scripts}
+    targets = {name: target.partition(':') for name, target in scripts}
+    texts = {
+        name: _NODE.format(module=module, function=function)
+        for name, (module, _, function) in targets.items()
+    }
     _make_package(folder, PACKAGE, texts)
     (folder / 'share' / PACKAGE).symlink_to(PROJECT)
     if bridge:
