@@ -17,8 +17,10 @@ _ARGUMENTS = ('gazebo', 'controllers_file', 'namespace', 'initial_position')
 def gazebo_description(tree: RobotTree, mappings: Mapping[str, str]) -> str:
     """Return URDF text with what Gazebo needs, as ``urdf/gazebo.xacro`` gives it to shipped arms.
 
-    The robot is tied to the world. Drive inertia is left out, which SDF cannot say, and Coulomb
-    friction if so asked: whoever reads the text computes with what is simulated.
+    The robot is tied to the world. Plugins and ``<ros2_control>`` of its own are left out: they
+    would command the same joints, or are for the older Gazebo. Drive inertia is left out, which
+    SDF cannot say, and Coulomb friction if so asked: whoever reads the text computes with what is
+    simulated.
 
     Args:
         tree: The robot; its controlled joints are driven.
@@ -32,6 +34,8 @@ def gazebo_description(tree: RobotTree, mappings: Mapping[str, str]) -> str:
     names = {'robot': model_name(tree), 'joints': '|'.join(tree.joint_names)}
     file = share_directory() / 'urdf' / 'gazebo_parts.urdf.xacro'
     parts = parse_xml(read_description(file, chosen | names).xml)
+    for element in [*root.findall('ros2_control'), *root.findall('gazebo[plugin]')]:
+        root.remove(element)
     _tie_to_world(root, parts)
     root.extend(part for part in parts if part.tag != 'link')
     for dynamics in root.iter('dynamics'):
