@@ -18,8 +18,8 @@ from robot_dynamics_ros.model import load_robot
 from robot_dynamics_ros.ros import launching
 from robot_dynamics_ros.ros.gazebo import launching as gazebo
 from robot_dynamics_ros.ros.gazebo.bridge import bridge_entries
-from robot_dynamics_ros.ros.gazebo.description import gazebo_description
-from robot_dynamics_ros.ros.gazebo.files import model_name
+from robot_dynamics_ros.ros.gazebo_description import gazebo_description
+from robot_dynamics_ros.ros.gazebo_files import model_name
 from robot_dynamics_ros.ros.launching import SWITCH, Argument, package_node
 from robot_dynamics_ros.yaml_reader import read_yaml
 

@@ -17,7 +17,7 @@ from robot_dynamics_ros.description.urdf_patch import set_effort_limits
 from robot_dynamics_ros.errors import ConfigurationError
 from robot_dynamics_ros.model import RobotTree, load_robot
 from robot_dynamics_ros.recordings.metrics.tracking import tool_frame
-from robot_dynamics_ros.ros.gazebo import files as gazebo_files
+from robot_dynamics_ros.ros import gazebo_files
 from robot_dynamics_ros.symbolic.cache import cache_directory
 
 #: Files of the folder; the README is written last.

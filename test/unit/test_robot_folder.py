@@ -29,8 +29,8 @@ from robot_dynamics_ros.model import load_robot
 from robot_dynamics_ros.parameters import checked, require_known
 from robot_dynamics_ros.ros.executables import declared_parameters
 from robot_dynamics_ros.ros.gazebo.bridge import bridge_entries
-from robot_dynamics_ros.ros.gazebo.description import gazebo_description
-from robot_dynamics_ros.ros.gazebo.files import bridge_text, ros2_control_text
+from robot_dynamics_ros.ros.gazebo_description import gazebo_description
+from robot_dynamics_ros.ros.gazebo_files import bridge_text, ros2_control_text
 from robot_dynamics_ros.yaml_reader import read_yaml
 
 WORLD = {file.stem: str(file.locate()) for file in world_files()}

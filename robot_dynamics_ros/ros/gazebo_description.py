@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 from robot_dynamics_ros.description.shipped import share_directory
 from robot_dynamics_ros.description.urdf import parse_xml, read_description
 from robot_dynamics_ros.model import RobotTree
-from robot_dynamics_ros.ros.gazebo.files import model_name
+from robot_dynamics_ros.ros.gazebo_files import model_name
 
 _ARGUMENTS = ('gazebo', 'controllers_file', 'namespace', 'initial_position')
 
