@@ -4,29 +4,29 @@
 from __future__ import annotations
 
 import argparse
-import json
 import multiprocessing
 import resource
-import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from rich.console import Console
-from rich.table import Table
 from rosbags.highlevel import AnyReader
 from rosbags.typesys import Stores, get_typestore
 
+from benchmark.measuring import save, show
 from robot_dynamics_ros.description.shipped import shipped_robot
 from robot_dynamics_ros.model import load_robot
 from robot_dynamics_ros.recordings.bag.reader import BagWriter
 from robot_dynamics_ros.recordings.metrics.bag_analysis import Task, analyze_bag
 from robot_dynamics_ros.symbolic.kernel import compile_kernel
 
-OUT = Path('out/benchmark')
+_HEADINGS = (
+    'min', 'MB', 'rosbags\ns', 'analyze\ns', 'figures\nonly, s', 'ratio', 'rosbags\nwall, s',
+    'analyze\nwall, s', 'ratio', 'rosbags\npeak, MB', 'analyze\npeak, MB',
+)  # fmt: skip
 PERIOD_NS = 1_000_000
 MINUTES = (1.0, 10.0)
 ROUNDS = 2
@@ -35,17 +35,26 @@ _REFERENCE, _DESCRIPTION = '/controller/reference', '/robot_description'
 _JOINT_STATE, _EFFORTS = 'sensor_msgs/msg/JointState', 'std_msgs/msg/Float64MultiArray'
 
 
-def main(minutes: tuple[float, ...] = MINUTES, rounds: int = ROUNDS) -> int:
+def main(arguments: Sequence[str] = ()) -> int:
     """Measure, print and write ``out/benchmark/analysis.json``."""
-    found = []
+    parser = argparse.ArgumentParser(prog='python -m benchmark analysis', description=__doc__)
+    parser.add_argument('--minutes', type=float, nargs='+', default=MINUTES)
+    parser.add_argument('--rounds', type=int, default=ROUNDS)
+    options = parser.parse_args(arguments)
+    measured = []
     with tempfile.TemporaryDirectory(prefix='benchmark_analysis_') as folder:
-        for length in minutes:
+        for length in options.minutes:
             bag = Path(folder) / f'bag_{length:g}'
             size = write_bag(bag, round(length * 60_000))
-            found.append({'minutes': length, 'megabytes': size * 1e-6, **measure(bag, rounds)})
-    OUT.mkdir(parents=True, exist_ok=True)
-    (OUT / 'analysis.json').write_text(json.dumps(found, indent=2), encoding='utf-8')
-    _print(found)
+            figures = measure(bag, options.rounds)
+            measured.append({'minutes': length, 'megabytes': size * 1e-6, **figures})
+    title = '1 kHz recording of four joints: states, commands, references'
+    show(title, _HEADINGS, (figures.values() for figures in measured), width=120)
+    print(
+        'rosbags: only deserializing every message; analyze: figures, rows.csv, report.\n'
+        'Seconds of processors, the least of the rounds; wall: by the clock'
+    )
+    save('analysis.json', measured)
     return 0
 
 
@@ -199,30 +208,3 @@ def _peak_memory() -> float:
             if line.startswith('VmHWM:'):
                 return float(line.split()[1]) * 1.024e-3
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1.024e-3
-
-
-def _print(found: list[dict[str, float]]) -> None:
-    table = Table(title='1 kHz recording of four joints: states, commands, references')
-    headings = (
-        'min', 'MB', 'rosbags\ns', 'analyze\ns', 'figures\nonly, s', 'ratio', 'rosbags\nwall, s',
-        'analyze\nwall, s', 'ratio', 'rosbags\npeak, MB', 'analyze\npeak, MB',
-    )  # fmt: skip
-    for heading in headings:
-        table.add_column(heading, justify='right')
-    for row in found:
-        table.add_row(*(f'{value:.3g}' for value in row.values()))
-    console = Console()
-    console.width = max(console.width, 120)
-    console.print(table)
-    console.print(
-        'rosbags: only deserializing every message; analyze: figures, rows.csv, report. Seconds '
-        'of processors, the least of the rounds; wall: by the clock'
-    )
-
-
-if __name__ == '__main__':
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument('--minutes', type=float, nargs='+', default=MINUTES)
-    parser.add_argument('--rounds', type=int, default=ROUNDS)
-    given = parser.parse_args()
-    sys.exit(main(tuple(given.minutes), given.rounds))

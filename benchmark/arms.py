@@ -7,26 +7,23 @@ definite, the joint that is named is locked, and the robot is loaded again.
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import tempfile
 import time
 from collections.abc import Iterator
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
 import numpy as np
 
-from benchmark.measuring import Contender, machine, race
+from benchmark.measuring import Contender, files, machine, note, race, save, show
 from robot_dynamics_ros.errors import ModelError, RobotDynamicsError
 from robot_dynamics_ros.model import RobotTree, load_robot
 from robot_dynamics_ros.model.check import check_model
 from robot_dynamics_ros.symbolic.kernel import compile_kernel
 
-OUT = Path('out/benchmark')
 _EFFORT = 100.0  # N m or N, where a file gives none
 _STATES = 20
 _GRAVITY = (0.0, 0.0, -9.81)
@@ -42,16 +39,6 @@ _COLUMNS = {
     'rnea_ns': 'pin.rnea\nns',
     'note': '',
 }
-
-
-def files() -> dict[str, Path]:
-    """Return the URDF files of the package, by their path below its robots; none without it."""
-    try:
-        found = metadata.files('example-robot-data') or ()
-    except metadata.PackageNotFoundError:
-        found = ()
-    paths = {str(file).split('robots/', 1)[-1]: file for file in found if file.suffix == '.urdf'}
-    return {name: Path(str(file.locate())) for name, file in sorted(paths.items())}
 
 
 def load(path: Path) -> tuple[RobotTree, tuple[str, ...]]:
@@ -114,7 +101,7 @@ def measure(path: Path) -> dict[str, Any]:
         tree, locked = load(path)
     except RobotDynamicsError as error:
         return {'errors': len(check.errors), 'note': f'refused: {error}'}
-    found = {
+    figures = {
         'joints': f'{tree.n} ({tree.bodies})',
         'load_ms': (time.perf_counter() - begin) * 1e3,
         'errors': len(check.errors),
@@ -125,8 +112,8 @@ def measure(path: Path) -> dict[str, Any]:
         with patch.dict(os.environ, {'ROBOT_DYNAMICS_CACHE': empty}):
             begin = time.perf_counter()
             kernel = compile_kernel(tree, outputs=('inverse_dynamics',)).inverse_dynamics
-            found['compile_s'] = time.perf_counter() - begin
-        return found | _compared(tree, kernel)
+            figures['compile_s'] = time.perf_counter() - begin
+        return figures | _compared(tree, kernel)
 
 
 def _compared(tree: RobotTree, kernel: Any) -> dict[str, float]:
@@ -154,23 +141,18 @@ def _motions(tree: RobotTree) -> Iterator[Any]:
 
 def main() -> int:
     """Measure all, print and write a table."""
-    from rich.console import Console
-    from rich.table import Table
-
-    console, found = Console(), {}
-    table = Table('robot', *_COLUMNS.values(), title=f'Robots of example-robot-data\n{machine()}')
+    measured = {}
     for name, path in files().items():
-        console.print(f'measuring {name} ...', style='dim')
-        found[name] = measure(path)
-        table.add_row(name, *(_cell(found[name].get(column, '')) for column in _COLUMNS))
-    Console(width=220).print(table)
-    refused = sum('refused' in row['note'] for row in found.values())
-    worst = max((row['deviation'] for row in found.values() if 'deviation' in row), default=0.0)
-    console.print(f'{len(found) - refused} of {len(found)} load; largest deviation {worst:.1e}')
-    OUT.mkdir(parents=True, exist_ok=True)
-    (OUT / 'arms.json').write_text(json.dumps(found, indent=2) + '\n', encoding='utf-8')
+        note(f'measuring {name} ...')
+        measured[name] = measure(path)
+    rows = [
+        (name, *(figures.get(column, '') for column in _COLUMNS))
+        for name, figures in measured.items()
+    ]
+    title = f'Robots of example-robot-data\n{machine()}'
+    show(title, ('robot', *_COLUMNS.values()), rows, width=220)
+    refused = sum('refused' in row['note'] for row in measured.values())
+    worst = max((row.get('deviation', 0.0) for row in measured.values()), default=0.0)
+    print(f'{len(measured) - refused} of {len(measured)} load; largest deviation {worst:.1e}')
+    save('arms.json', measured)
     return 0
-
-
-def _cell(value: Any) -> str:
-    return f'{value:.3g}' if isinstance(value, float) else str(value)

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import ctypes
-import json
 import shutil
 import statistics
 import subprocess
@@ -16,11 +15,8 @@ from typing import Any
 
 import numpy as np
 import pinocchio as pin
-from rich.console import Console
-from rich.table import Table
 
-from benchmark.machine import machine
-from benchmark.robots import arms
+from benchmark.measuring import arms, machine, note, save, show
 from robot_dynamics_ros.errors import MissingDependencyError
 from robot_dynamics_ros.model import load_robot
 from robot_dynamics_ros.symbolic.arguments import Arguments
@@ -28,7 +24,6 @@ from robot_dynamics_ros.symbolic.c_source import c_source, write
 from robot_dynamics_ros.symbolic.native.backend import MachineBackend
 from robot_dynamics_ros.symbolic.outputs import Subject
 
-OUT = Path('out/benchmark')
 _GRAVITY = np.array([0.0, 0.0, -9.81])
 _BLOCKS, _CALLS, _STATES = 15, 50_000, 256
 _FLAGS = ('-O2', '-march=native', '-shared', '-fPIC')
@@ -104,19 +99,34 @@ def main() -> int:
     for tool in ('gcc', 'g++'):
         if shutil.which(tool) is None:
             raise MissingDependencyError(tool, 'this benchmark', 'install the package g++')
-    console = Console()
-    found: dict[str, Any] = {'machine': machine(), 'arms': {}}
+    measured = {}
     with tempfile.TemporaryDirectory() as folder:
-        console.print('compiling the calls of pinocchio::rnea ...', style='dim')
-        library, found['missing'] = _pinocchio_library(Path(folder))
+        note('compiling the calls of pinocchio::rnea ...')
+        library, missing = _pinocchio_library(Path(folder))
         for name, xml in arms().items():
-            console.print(f'measuring {name} ...', style='dim')
-            found['arms'][name] = measure(xml, Path(folder) / name, library)
-    _print(console, found)
-    OUT.mkdir(parents=True, exist_ok=True)
-    (OUT / 'c_source.json').write_text(json.dumps(found, indent=2) + '\n', encoding='utf-8')
-    console.print(f'written: {OUT / "c_source.json"}')
+            note(f'measuring {name} ...')
+            measured[name] = measure(xml, Path(folder) / name, library)
+    headings = (
+        'arm', 'joints', 'C', 'kernel', 'pinocchio', 'C / kernel', 'C / pinocchio', 'generate, s',
+        'compile, s',
+    )  # fmt: skip
+    rows = [_row(name, figures) for name, figures in measured.items()]
+    show('inverse dynamics, ns per call', headings, rows)
+    for name, figures in measured.items():
+        if not figures['same_results']:
+            print(f'{name}: the results differ')
+    if missing:
+        note(f'left out: pinocchio, {missing}')
+    save('c_source.json', {'machine': machine(), 'arms': measured, 'missing': missing})
     return 0
+
+
+def _row(name: str, figures: dict[str, Any]) -> list[str]:
+    ns = figures['ns']
+    times = [f'{ns[x]:.0f}' if x in ns else '' for x in ('C', 'kernel', 'pinocchio')]
+    ratios = [f'{ns["C"] / ns[x]:.2f}' if x in ns else '' for x in ('kernel', 'pinocchio')]
+    seconds = [f'{figures[x]:.2f}' for x in ('generate_seconds', 'compile_seconds')]
+    return [name, figures['joints'], *times, *ratios, *seconds]
 
 
 def measure(xml: str, folder: Path, pinocchio: ctypes.CDLL | None) -> dict[str, Any]:
@@ -201,22 +211,3 @@ def _pointers(*arrays: np.ndarray) -> list[ctypes.c_void_p]:
 
 def _compile(folder: Path, *command: str) -> None:
     subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True)
-
-
-def _print(console: Console, found: dict[str, Any]) -> None:
-    console.print({key: value for key, value in found['machine'].items()})
-    table = Table(title='inverse dynamics, ns per call', title_justify='left')
-    for heading in ('arm', 'joints', 'C', 'kernel', 'pinocchio', 'C / kernel', 'C / pinocchio',
-                    'generate, s', 'compile, s'):  # fmt: skip
-        table.add_column(heading, justify='left' if heading == 'arm' else 'right')
-    for name, arm in found['arms'].items():
-        ns = arm['ns']
-        ratios = [f'{ns["C"] / ns[x]:.2f}' if x in ns else '' for x in ('kernel', 'pinocchio')]
-        shown = [f'{ns[x]:.0f}' if x in ns else '' for x in ('C', 'kernel', 'pinocchio')]
-        seconds = [f'{arm[x]:.2f}' for x in ('generate_seconds', 'compile_seconds')]
-        table.add_row(name, str(arm['joints']), *shown, *ratios, *seconds)
-        if not arm['same_results']:
-            console.print(f'{name}: the results differ', style='red')
-    console.print(table)
-    if found['missing']:
-        console.print(f'left out: pinocchio, {found["missing"]}', style='dim', markup=False)

@@ -4,27 +4,30 @@
 from __future__ import annotations
 
 import array
-import json
 import os
-import statistics
 import subprocess
 import sys
 import time
+import timeit
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 
 import numpy as np
-from rich.console import Console
-from rich.table import Table
+import rclpy
+from rclpy.executors import SingleThreadedExecutor
+from rclpy.node import Node
+from sensor_msgs.msg import JointState
+from std_msgs.msg import Float64MultiArray
 
+from benchmark.measuring import save, show
 from robot_dynamics_ros.control.laws.registry import LAWS, make_law
 from robot_dynamics_ros.control.loop import ControlLoop
 from robot_dynamics_ros.description.shipped import ROBOTS, shipped_robot
 from robot_dynamics_ros.model import load_robot
+from robot_dynamics_ros.ros.driver_connection import STATE_QOS
+from robot_dynamics_ros.ros.spinning import run
 from robot_dynamics_ros.symbolic.kernel import compile_kernel
 
-OUT = Path('out/benchmark')
 _KERNELS = ('inverse_dynamics', 'gravity_forces', 'mass_matrix', 'frame_motion', 'bias_forces')
 #: The program with which the constraint law is timed, and a place near it, rad or m.
 PROGRAMS = {'scara': 'scara_circle', 'four_dof': 'near_singular'}
@@ -36,10 +39,13 @@ def main() -> int:
     """Measure, print and write ``out/benchmark/control.json``."""
     ticks = {robot: tick_costs(robot) for robot in ROBOTS}
     trips = round_trips()
-    _print(ticks, trips)
-    OUT.mkdir(parents=True, exist_ok=True)
-    found = {'tick_us': ticks, 'round_trip_us': trips}
-    (OUT / 'control.json').write_text(json.dumps(found, indent=2), encoding='utf-8')
+    laws = next(iter(ticks.values()))
+    show(
+        'one tick, us', ('law', *ticks), ((law, *(t[law] for t in ticks.values())) for law in laws)
+    )
+    rows = ((name, times['p50'], times['p99']) for name, times in trips.items())
+    show('state to command over DDS, us', ('node', 'p50', 'p99'), rows)
+    save('control.json', {'tick_us': ticks, 'round_trip_us': trips})
     return 0
 
 
@@ -50,7 +56,7 @@ def tick_costs(robot: str) -> dict[str, float]:
     kernels = compile_kernel(tree, outputs=_KERNELS)
     q = np.array(PLACES[robot])
     v, out = np.full(tree.n, 0.1), np.zeros(tree.n)
-    found = {}
+    costs = {}
     for name in sorted(LAWS):
         if name == 'constraint_stabilization':
             law = make_law(name, tree, kernels, program=PROGRAMS[robot])
@@ -60,20 +66,14 @@ def tick_costs(robot: str) -> dict[str, float]:
         loop = ControlLoop(tree, kernels, law)
         loop.observe(1, q, v)
         loop.start()
-        found[name] = best(partial(law.effort, 0.01, q, v, loop.reference, out))
-        found[f'{name}, whole loop'] = best(loop.tick)
-    return found
+        costs[name] = best(partial(law.effort, 0.01, q, v, loop.reference, out))
+        costs[f'{name}, whole loop'] = best(loop.tick)
+    return costs
 
 
 def best(call: Callable[[], object], calls: int = 2000, repeats: int = 7) -> float:
     """Return the least mean time of a call over several blocks, us."""
-    times = []
-    for _ in range(repeats):
-        begin = time.perf_counter()
-        for _ in range(calls):
-            call()
-        times.append((time.perf_counter() - begin) / calls)
-    return 1e6 * min(times)
+    return 1e6 * min(timeit.repeat(call, number=calls, repeat=repeats)) / calls
 
 
 def round_trips() -> dict[str, dict[str, float]]:
@@ -88,7 +88,13 @@ def round_trips() -> dict[str, dict[str, float]]:
         '-m', 'robot_dynamics_ros', 'control', '--namespace', 'controller_under_test',
         '-p', 'use_sim_time:=false', '-p', 'state_timeout_s:=5.0',
     ]  # fmt: skip
-    echo = ['-m', 'benchmark.echo_node', '--ros-args', '-r', '__ns:=/echo_under_test']
+    echo = [
+        '-c',
+        'from benchmark.control import echo; echo()',
+        '--ros-args',
+        '-r',
+        '__ns:=/echo_under_test',
+    ]
     peers = [
         subprocess.Popen([sys.executable, *command], env=environment)
         for command in (controller, echo)
@@ -103,8 +109,6 @@ def round_trips() -> dict[str, dict[str, float]]:
 
 
 def _alternate() -> dict[str, dict[str, float]]:
-    import rclpy
-
     rclpy.init()
     probes = {name: Probe(f'{name}_under_test') for name in ('controller', 'echo')}
     for probe in probes.values():
@@ -114,36 +118,25 @@ def _alternate() -> dict[str, dict[str, float]]:
         for name, probe in probes.items():
             times[name] += probe.measure(_BLOCK)
     rclpy.try_shutdown()
-    found = {}
-    for name, values in times.items():
-        values.sort()
-        found[name] = {
-            'p50': 1e6 * statistics.median(values),
-            'p99': 1e6 * values[int(0.99 * len(values))],
-        }
-    found['ratio'] = {key: found['controller'][key] / found['echo'][key] for key in ('p50', 'p99')}
-    return found
+    trips = {
+        name: {'p50': 1e6 * np.percentile(values, 50), 'p99': 1e6 * np.percentile(values, 99)}
+        for name, values in times.items()
+    }
+    trips['ratio'] = {key: trips['controller'][key] / trips['echo'][key] for key in ('p50', 'p99')}
+    return trips
 
 
 class Probe:
     """Publishes joint states and waits for the command that answers each."""
 
     def __init__(self, namespace: str) -> None:
-        from rclpy.executors import SingleThreadedExecutor
-        from rclpy.node import Node
-        from rclpy.qos import QoSProfile
-        from sensor_msgs.msg import JointState
-        from std_msgs.msg import Float64MultiArray
-
         self._node = Node('probe', namespace=namespace)
         self._state = JointState(
             name=[f'joint{i}' for i in range(1, 5)],
             position=array.array('d', [-0.4, 1.4, 0.1, 0.0]),
             velocity=array.array('d', [0.0] * 4),
         )
-        self._publisher = self._node.create_publisher(
-            JointState, 'joint_states', QoSProfile(depth=1)
-        )
+        self._publisher = self._node.create_publisher(JointState, 'joint_states', 1)
         self._node.create_subscription(
             Float64MultiArray, 'effort_controller/commands', self._on_command, 1
         )
@@ -180,23 +173,18 @@ class Probe:
         self._publisher.publish(self._state)
 
 
-def _print(ticks: dict[str, dict[str, float]], trips: dict[str, dict[str, float]]) -> None:
-    console = Console()
-    table = Table(title='one tick, us', title_justify='left')
-    table.add_column('law')
-    for robot in ticks:
-        table.add_column(robot, justify='right')
-    for name in next(iter(ticks.values())):
-        table.add_row(name, *(f'{ticks[robot][name]:.1f}' for robot in ticks))
-    console.print(table)
-    table = Table(title='state to command over DDS, us', title_justify='left')
-    for heading in ('node', 'p50', 'p99'):
-        table.add_column(heading, justify='left' if heading == 'node' else 'right')
-    for name, values in trips.items():
-        digits = 2 if name == 'ratio' else 0
-        table.add_row(name, *(f'{values[key]:.{digits}f}' for key in ('p50', 'p99')))
-    console.print(table)
+def echo() -> None:
+    """Run the least that a Python node can do: answer with the positions of every state."""
 
+    def make() -> Node:
+        node, answer = Node('echo'), Float64MultiArray(data=array.array('d', [0.0] * 4))
+        publisher = node.create_publisher(Float64MultiArray, 'effort_controller/commands', 1)
 
-if __name__ == '__main__':
-    sys.exit(main())
+        def on_state(msg: JointState) -> None:
+            answer.data = msg.position
+            publisher.publish(answer)
+
+        node.create_subscription(JointState, 'joint_states', on_state, STATE_QOS)
+        return node
+
+    sys.exit(run(make))

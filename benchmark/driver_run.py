@@ -31,15 +31,16 @@ from robot_dynamics_ros.description.shipped import share_directory, shipped_robo
 from robot_dynamics_ros.errors import ParameterError
 from robot_dynamics_ros.kinematics.tool_task import FourDofTask, ScaraTask
 from robot_dynamics_ros.model import RobotTree, load_robot
+from robot_dynamics_ros.parameters import defaults
 from robot_dynamics_ros.recordings.metrics.tracking import (
     TrackingMetrics,
     tool_path,
     tracking_metrics,
 )
 from robot_dynamics_ros.recordings.recording import NANO, Recording
-from robot_dynamics_ros.simulation.drives import DrivenPlant, Drives
-from robot_dynamics_ros.simulation.imperfections import Imperfections, ImperfectPlant
-from robot_dynamics_ros.simulation.jittery_link import LinkBehavior, LinkedPlant
+from robot_dynamics_ros.ros.simulator.emulator_parameters import EMULATOR, emulated_plant
+from robot_dynamics_ros.simulation.drives import DrivenPlant
+from robot_dynamics_ros.simulation.jittery_link import LinkedPlant
 from robot_dynamics_ros.simulation.mujoco_plant import MujocoPlant
 
 #: What is asked of the tool besides its point, as the arms' own parameter files have it.
@@ -103,13 +104,13 @@ class DriverArm:
     Attributes:
         tree: The robot, with the limits of the profile.
         driver: The profile in numbers.
-        given: Parameters of the controller, as the arm's parameter file has them.
+        settings: Parameters of the controller, as the arm's parameter file has them.
         motion: What is followed.
     """
 
     tree: RobotTree
     driver: DriverConversion
-    given: Mapping[str, Any]
+    settings: Mapping[str, Any]
     motion: Trajectory
 
     @property
@@ -185,6 +186,15 @@ def whole_periods(time_ms: float, period_ms: float) -> int:
     return periods
 
 
+def shipped_parameters(robot: str) -> dict[str, dict[str, Any]]:
+    """Return the parameters of an arm's own file, by node."""
+    file = share_directory() / 'config' / f'{robot}.yaml'
+    return {
+        node.rpartition('/')[2]: block['ros__parameters']
+        for node, block in yaml.safe_load(file.read_text(encoding='utf-8')).items()
+    }
+
+
 @cache
 def make_arm(robot: str, profile: str = 'generic_ros2_control', laps: float = 2.0) -> DriverArm:
     """Return a shipped arm behind a shipped driver, on the circle of its parameter file.
@@ -197,14 +207,10 @@ def make_arm(robot: str, profile: str = 'generic_ros2_control', laps: float = 2.
     Raises:
         ConfigurationError: The profile is not one of this arm.
     """
-    driver = load_driver_profile(profile)
-    file = share_directory() / 'config' / f'{robot}.yaml'
-    parameters = {
-        node.rpartition('/')[2]: block['ros__parameters']
-        for node, block in yaml.safe_load(file.read_text(encoding='utf-8')).items()
-    }
-    given = {**DEFAULTS, **parameters['controller']}
-    mappings = {'limits_profile': given['limits_profile']} if given['limits_profile'] else {}
+    driver, parameters = load_driver_profile(profile), shipped_parameters(robot)
+    settings = {**DEFAULTS, **parameters['controller']}
+    limits = settings['limits_profile']
+    mappings = {'limits_profile': limits} if limits else {}
     tree = load_robot(shipped_robot(robot), effort_limit=effort_limits(driver), mappings=mappings)
     asked, near = parameters['trajectory'], parameters['simulator']['initial_position']
     curve: Curve = Circle(asked['center'], asked['radius'], asked['normal'], asked['toward'], laps)
@@ -213,7 +219,7 @@ def make_arm(robot: str, profile: str = 'generic_ros2_control', laps: float = 2.
         curve = Undulating(curve, asked['normal'], asked['height'], waves)
     task = TASKS[robot](tree, asked['tool_angle'])
     motion = ToolPath(task, curve, asked['speed'], asked['ramp_s'], near)
-    return DriverArm(tree, bind(driver, tree), given, motion)
+    return DriverArm(tree, bind(driver, tree), settings, motion)
 
 
 def run(
@@ -272,30 +278,25 @@ def make_plant(
     arm: DriverArm, case: DriverCase, q: np.ndarray, v: np.ndarray | None = None
 ) -> tuple[MujocoPlant, DrivenPlant, LinkedPlant]:
     """Return the arm itself, the same behind its drives, and at the other end of the link."""
-    profile, period_ms = arm.driver.profile, 1e3 * arm.period
-    exact = MujocoPlant(arm.tree, arm.period, substeps=SUBSTEPS)
-    exact.reset(q, v)
-    drives = Drives(
-        compensates=profile.compensated_by_driver, payload_known=profile.payload_known_to_driver
-    )
-    driven = DrivenPlant(exact, drives, arm.tree)
-    seen = ImperfectPlant(
-        driven,
-        Imperfections(
-            position_resolution=case.resolution,
-            velocity_from_encoder=case.differences,
-            measurement_delay=whole_periods(case.state_delay, period_ms),
-            command_delay=whole_periods(case.command_delay, period_ms),
-        ),
-    )
-    link = LinkBehavior(
-        whole_periods(case.command_jitter, period_ms),
-        whole_periods(case.state_jitter, period_ms),
-        case.command_loss,
-        case.state_loss,
-        SEED,
-    )
-    return exact, driven, LinkedPlant(seen, link)
+    period_ms = 1e3 * arm.period
+    settings = {
+        **defaults(EMULATOR),
+        'period': arm.period,
+        'substeps': SUBSTEPS,
+        'initial_position': q.tolist(),
+        'initial_velocity': np.zeros(arm.tree.n).tolist() if v is None else v.tolist(),
+        'position_resolution': [case.resolution],
+        'velocity_from_encoder': case.differences,
+        'measurement_delay': whole_periods(case.state_delay, period_ms),
+        'command_delay': whole_periods(case.command_delay, period_ms),
+        'state_jitter': whole_periods(case.state_jitter, period_ms),
+        'command_jitter': whole_periods(case.command_jitter, period_ms),
+        'state_loss': case.state_loss,
+        'command_loss': case.command_loss,
+        'noise_seed': SEED,
+    }
+    linked, driven = emulated_plant(arm.tree, settings, arm.driver.profile)
+    return driven.plant, driven, linked
 
 
 class DriverController:
@@ -308,13 +309,14 @@ class DriverController:
     """
 
     def __init__(self, arm: DriverArm, case: DriverCase, law: str) -> None:
-        driver, given = arm.driver, {**arm.given, 'law': law, 'state_timeout_s': 1e9}
+        driver = arm.driver
+        settings = {**arm.settings, 'law': law, 'state_timeout_s': 1e9}
         if case.cutoff_hz is not None:
             state = replace(
                 driver.profile.state, velocity='differentiate', cutoff_hz=case.cutoff_hz
             )
             driver = replace(driver, profile=replace(driver.profile, state=state))
-        self.session, self._driver = ControllerSession(arm.tree, given, driver), driver
+        self.session, self._driver = ControllerSession(arm.tree, settings, driver), driver
         late = case.state_delay if case.stamped_when_measured else 0.0
         self._stamp_shift_ns, self._watched_ns = round(late * 1e-3 * NANO), 0
         self.effort, self.refused = np.zeros(arm.tree.n), 0
@@ -404,9 +406,9 @@ def _plan(arm: DriverArm, begin_ns: int, steps: int) -> tuple[tuple[np.ndarray, 
     times = arm.motion.instants(0.01)
     points = (times, *arm.motion.table(times))
     follower, period_ns = ReferenceGenerator(arm.tree), round(arm.period * NANO)
-    follower.set_sampler(ReferenceSampler(arm.tree.n, arm.given['discretization'], arm.period))
+    follower.set_sampler(ReferenceSampler(arm.tree.n, arm.settings['discretization'], arm.period))
     follower.rest_at(start_of(arm), period_ns)
-    follower.follow(*points, begin_ns, arm.given['start_tolerance'])
+    follower.follow(*points, begin_ns, arm.settings['start_tolerance'])
     reference = np.zeros((steps, arm.tree.n))
     for k in range(steps):
         follower.sample((k + 1) * period_ns)

@@ -6,16 +6,12 @@ Without ROS and in lockstep, so that the figures are the same anywhere; see ``dr
 
 from __future__ import annotations
 
-import json
-import sys
+import contextlib
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-from rich.table import Table
 
 from benchmark.driver_run import (
     DriverArm,
@@ -26,6 +22,7 @@ from benchmark.driver_run import (
     stability_limit,
     start_of,
 )
+from benchmark.measuring import save, show
 from robot_dynamics_ros.control.design.loop_margins import loop_margins
 from robot_dynamics_ros.control.drivers.file import shipped_profiles
 from robot_dynamics_ros.control.laws.parameter_checks import middle_of_limits
@@ -35,7 +32,6 @@ from robot_dynamics_ros.dynamics.newton_euler import NewtonEuler
 from robot_dynamics_ros.errors import ConfigurationError, DivergenceError
 from robot_dynamics_ros.recordings.report.toolkit import COLOURS, page, styled, subplots
 
-OUT = Path('out/benchmark')
 PROFILE = 'generic_ros2_control'
 LAWS = ('computed_torque', 'pd_gravity')
 #: Delays in total, ms: those of a table, those beyond, and those that every rate can have.
@@ -76,11 +72,10 @@ def main() -> int:
     """Measure, print, and write ``out/benchmark/drivers.json`` and ``drivers.html``."""
     columns = (TextColumn('{task.description:44}'), BarColumn(), MofNCompleteColumn())
     with Progress(*columns, TimeElapsedColumn(), transient=True) as progress:
-        found = measure(progress)
-    show(found)
-    OUT.mkdir(parents=True, exist_ok=True)
-    (OUT / 'drivers.json').write_text(json.dumps(found, indent=2), encoding='utf-8')
-    (OUT / 'drivers.html').write_text(chart(found), encoding='utf-8')
+        measured = measure(progress)
+    print_tables(measured)
+    save('drivers.json', measured)
+    save('drivers.html', chart(measured))
     return 0
 
 
@@ -92,46 +87,45 @@ def measure(progress: Progress) -> dict[str, Any]:
     count = len(pairs) * (len(sweep) + len(CASES) + 1) + len(behind) * (len(EVEN) + 2)
     task = progress.add_task('', total=count + len(ROBOTS) * len(SILENCES))
 
-    def told(text: str, value: Any) -> Any:
+    def counted(text: str, value: Any) -> Any:
         progress.update(task, advance=1, description=text)
         return value
 
-    found: dict[str, Any] = {}
+    measured: dict[str, Any] = {}
     for table, cases in (('delay', sweep), ('link', list(CASES))):
-        found[table] = {
+        measured[table] = {
             robot: {
                 case.title: {
-                    law: told(f'{robot}: {case.title}', tracked(make_arm(robot), case, law))
+                    law: counted(f'{robot}: {case.title}', tracked(make_arm(robot), case, law))
                     for law in LAWS
                 }
                 for case in cases
             }
             for robot in ROBOTS
         }
-    found['profiles'] = [
-        told(f'{robot} behind {name}', profile_row(robot, name, told)) for robot, name in behind
+    measured['profiles'] = [
+        counted(f'{robot} behind {name}', profile_row(robot, name, counted))
+        for robot, name in behind
     ]
-    found['limits'] = [
-        told(f'{robot}: limit of {law}', limit_row(robot, law)) for robot, law in pairs
+    measured['limits'] = [
+        counted(f'{robot}: limit of {law}', limit_row(robot, law)) for robot, law in pairs
     ]
-    found['silence'] = [
-        told(f'{robot}: silent for {ms} ms', silence_row(make_arm(robot), ms))
+    measured['silence'] = [
+        counted(f'{robot}: silent for {ms} ms', silence_row(make_arm(robot), ms))
         for robot in ROBOTS
         for ms in SILENCES
     ]
-    return found
+    return measured
 
 
 def profiles_of(robot: str) -> list[str]:
     """Return the shipped profiles that fit an arm."""
-    found = []
+    names = []
     for name in shipped_profiles():
-        try:
+        with contextlib.suppress(ConfigurationError):  # it names the joints of another arm
             make_arm(robot, name)
-        except ConfigurationError:
-            continue  # it names the joints of another arm
-        found.append(name)
-    return found
+            names.append(name)
+    return names
 
 
 def tracked(arm: DriverArm, case: DriverCase, law: str) -> dict[str, Any]:
@@ -155,13 +149,13 @@ def tracked(arm: DriverArm, case: DriverCase, law: str) -> dict[str, Any]:
     }
 
 
-def profile_row(robot: str, name: str, told: Any) -> dict[str, Any]:
+def profile_row(robot: str, name: str, counted: Any) -> dict[str, Any]:
     """Return the tool's errors behind a profile against delay, and where it is unstable."""
     arm = make_arm(robot, name)
     state, row = arm.driver.profile.state, {}
     for total in EVEN:
         case = DriverCase.delayed(total, 1e3 * arm.period)
-        row[total] = told(f'{robot} behind {name}: {total} ms', tracked(arm, case, LAWS[0]))
+        row[total] = counted(f'{robot} behind {name}: {total} ms', tracked(arm, case, LAWS[0]))
     velocity = 'message' if state.cutoff_hz is None else f'{state.cutoff_hz:g} Hz'
     return {
         'robot': robot,
@@ -170,12 +164,12 @@ def profile_row(robot: str, name: str, told: Any) -> dict[str, Any]:
         'velocity': velocity,
         'driver': ', '.join(arm.driver.profile.compensated_by_driver) or 'nothing',
         'tool': {total: figures['tool'] for total, figures in row.items()},
-        'limit_ms': told(f'{robot} behind {name}: limit', stability_limit(arm, LAWS[0])),
+        'limit_ms': counted(f'{robot} behind {name}: limit', stability_limit(arm, LAWS[0])),
     }
 
 
 def limit_row(robot: str, law: str) -> dict[str, Any]:
-    """Return at which delay a law is unstable, as found and by the margin of its joints."""
+    """Return at which delay a law is unstable, as measured and by the margin of its joints."""
     arm = make_arm(robot)
     crossover, phase, delay = margin(arm, stiffening(arm, law))
     return {
@@ -196,10 +190,10 @@ def margin(arm: DriverArm, factor: float = 1.0) -> tuple[float, float, float]:
         arm: Gives natural frequency and damping.
         factor: By which the gains per inertia are above those that were asked for.
     """
-    w, zeta = arm.given['natural_frequency'][0], arm.given['damping_ratio'][0]
+    w, zeta = arm.settings['natural_frequency'][0], arm.settings['damping_ratio'][0]
     A, B = np.array([[0.0, 1.0], [0.0, 0.0]]), np.array([[0.0], [factor]])
-    found = loop_margins(A, B, np.array([[w * w, 2.0 * zeta * w]]), np.ones(1))
-    phase, delay = float(found.phase[0]), float(found.delay[0])
+    margins = loop_margins(A, B, np.array([[w * w, 2.0 * zeta * w]]), np.ones(1))
+    phase, delay = float(margins.phase[0]), float(margins.delay[0])
     return phase / delay, phase, delay
 
 
@@ -255,24 +249,23 @@ def distance(trace: DriverTrace, first: int, last: int) -> float:
 # Output ------------------------------------------------------------------------------------------
 
 
-def show(found: dict[str, Any]) -> None:
-    """Print the tables."""
-    console = Console()
+def print_tables(measured: dict[str, Any]) -> None:
+    """Print what was measured."""
     for table, title in (
         ('delay', 'RMS against delay, half in the states, half in the commands, 1 kHz'),
         ('link', 'RMS against what else the link and the encoder do, 1 kHz'),
     ):
-        for robot, rows in found[table].items():
-            console.print(_tracking_table(f'\n{robot}: {title}', robot, rows))
-    console.print(_profile_table(found['profiles']))
-    console.print(_limit_table(found['limits']))
-    console.print(explanation(found), highlight=False)
-    console.print(_silence_table(found['silence']))
+        for robot, rows in measured[table].items():
+            _print_tracking(f'{robot}: {title}', robot, rows)
+    _print_profiles(measured['profiles'])
+    _print_limits(measured['limits'])
+    print(explanation(measured))
+    _print_silences(measured['silence'])
 
 
-def explanation(found: dict[str, Any]) -> str:
+def explanation(measured: dict[str, Any]) -> str:
     """Return why the loop becomes unstable where it does."""
-    row = found['limits'][0]
+    row = measured['limits'][0]
     return (
         f'The loop of a joint crosses over at {row["crossover"]:.1f} rad/s with '
         f'{row["phase_deg"]:.0f} degrees of phase in hand, and a delay of '
@@ -280,87 +273,95 @@ def explanation(found: dict[str, Any]) -> str:
     )
 
 
-def _tracking_table(title: str, robot: str, rows: dict[str, Any]) -> Table:
+def _print_tracking(title: str, robot: str, rows: dict[str, Any]) -> None:
     tree = make_arm(robot).tree
     units = ['mm' if slides else 'mrad' for slides in tree.prismatic]
     joints = [f'{name}, {unit}' for name, unit in zip(tree.joint_names, units, strict=True)]
-    table = _headed(title, '', *joints, 'tool, mm', 'effort step, %', 'PD: tool, mm')
-    for case, laws in rows.items():
-        ours, pd = laws['computed_torque'], laws['pd_gravity']
-        figures = (*ours['joints'], ours['tool'], ours['unrest'], pd['tool'])
-        table.add_row(case, *map(_figure, figures))
-    return table
+    headings = ('', *joints, 'tool, mm', 'effort step, %', 'PD: tool, mm')
+    ours, pd = LAWS
+    cells = (
+        (*laws[ours]['joints'], laws[ours]['tool'], laws[ours]['unrest'], laws[pd]['tool'])
+        for laws in rows.values()
+    )
+    show(
+        title,
+        headings,
+        ((case, *map(_figure, row)) for case, row in zip(rows, cells, strict=True)),
+    )
 
 
-def _profile_table(rows: list[dict[str, Any]]) -> Table:
-    delays = [f'{total} ms' for total in EVEN]
-    table = _headed(
-        '\nRMS of the tool behind every profile against delay, mm; computed torque',
-        'arm and profile', 'rate, Hz', 'velocity', 'driver gives', *delays, 'unstable from, ms',
+def _print_profiles(rows: list[dict[str, Any]]) -> None:
+    headings = (
+        'arm and profile', 'rate, Hz', 'velocity', 'driver gives',
+        *(f'{total} ms' for total in EVEN), 'unstable from, ms',
     )  # fmt: skip
-    for row in rows:
-        errors = [_figure(row['tool'][total]) for total in EVEN]
-        limit = f'{row["limit_ms"]:g}'
-        name = f'{row["robot"]}, {row["profile"]}'
-        table.add_row(name, f'{row["rate"]:g}', row['velocity'], row['driver'], *errors, limit)
-    return table
+    show(
+        'RMS of the tool behind every profile against delay, mm; computed torque',
+        headings,
+        (
+            (
+                f'{row["robot"]}, {row["profile"]}', f'{row["rate"]:g}', row['velocity'],
+                row['driver'], *map(_figure, row['tool'].values()), f'{row["limit_ms"]:g}',
+            )
+            for row in rows
+        ),
+    )  # fmt: skip
 
 
-def _limit_table(rows: list[dict[str, Any]]) -> Table:
-    table = _headed(
-        '\nWhere the loop becomes unstable, about rest, 1 kHz',
+def _print_limits(rows: list[dict[str, Any]]) -> None:
+    headings = (
         'arm and law', 'gains by', 'crossover, rad/s', 'phase margin, deg', 'delay margin, ms',
         'unstable from, ms',
     )  # fmt: skip
-    for row in rows:
-        figures = [row[key] for key in ('stiffening', 'crossover', 'phase_deg', 'margin_ms')]
-        name, limit = f'{row["robot"]}, {row["law"]}', f'{row["limit_ms"]:g}'
-        table.add_row(name, *map(_figure, figures), limit)
-    return table
+    figures = ('stiffening', 'crossover', 'phase_deg', 'margin_ms')
+    show(
+        'Where the loop becomes unstable, about rest, 1 kHz',
+        headings,
+        (
+            (f'{row["robot"]}, {row["law"]}', *(_figure(row[key]) for key in figures),
+             f'{row["limit_ms"]:g}')
+            for row in rows
+        ),
+    )  # fmt: skip
 
 
-def _silence_table(rows: list[dict[str, Any]]) -> Table:
-    table = _headed(
-        '\nStates absent from the middle of the motion on; timeout 50 ms, stop action gravity',
+def _print_silences(rows: list[dict[str, Any]]) -> None:
+    headings = (
         'arm and silence', 'stop action after, ms', 'tool travels meanwhile, mm',
         'off its path at the return, mm', 'effort step there, %', 'then',
         'off its path at the end, mm', 'moves from 0.5 s after, mm',
     )  # fmt: skip
-    for row in rows:
-        stop = row['stop_after_ms']
-        table.add_row(
-            f'{row["robot"]}, {row["silence_ms"]:g} ms',
-            'none' if stop is None else f'{stop:.0f}',
-            _figure(row['travel_mm']),
-            _figure(row['off_at_return_mm']),
-            _figure(row['effort_step']),
-            'goes on' if stop is None else 'holds',
-            _figure(row['off_at_end_mm']),
-            _figure(row['moved_after_mm']),
-        )
-    return table
+    show(
+        'States absent from the middle of the motion on; timeout 50 ms, stop action gravity',
+        headings,
+        map(_silence_cells, rows),
+    )
 
 
-def _headed(title: str, *headings: str) -> Table:
-    table = Table(title=title, title_justify='left')
-    for k, heading in enumerate(headings):
-        table.add_column(heading, justify='right' if k else 'left')
-    return table
+def _silence_cells(row: dict[str, Any]) -> tuple[str, ...]:
+    stop = row['stop_after_ms']
+    return (
+        f'{row["robot"]}, {row["silence_ms"]:g} ms',
+        'none' if stop is None else f'{stop:.0f}',
+        *(_figure(row[key]) for key in ('travel_mm', 'off_at_return_mm', 'effort_step')),
+        'goes on' if stop is None else 'holds',
+        *(_figure(row[key]) for key in ('off_at_end_mm', 'moved_after_mm')),
+    )
 
 
 def _figure(value: float | None) -> str:
     return 'unstable' if value is None else f'{value:.3g}'
 
 
-def chart(found: dict[str, Any]) -> str:
+def chart(measured: dict[str, Any]) -> str:
     """Return a page that needs no network: error against delay, profiles, silences."""
     totals = [*DELAYS, *BEYOND]
     delay = subplots(rows=1, cols=len(ROBOTS), subplot_titles=list(ROBOTS))
-    for column, (robot, rows) in enumerate(found['delay'].items(), 1):
+    for column, (robot, rows) in enumerate(measured['delay'].items(), 1):
         for k, law in enumerate(LAWS):
             errors = [figures[law]['tool'] for figures in rows.values()]
             _line(delay, totals, errors, law, k, column, shown=column == 1)
-        for row in found['limits']:
+        for row in measured['limits']:
             if row['robot'] == robot:
                 text = f'{row["law"]}: {row["limit_ms"]:g} ms'
                 delay.add_vline(
@@ -370,14 +371,14 @@ def chart(found: dict[str, Any]) -> str:
     delay.update_yaxes(title_text='tool RMS [mm]', type='log')
     delay.update_xaxes(title_text='delay in total [ms]')
     behind = subplots(rows=1, cols=1)
-    for k, row in enumerate(found['profiles']):
+    for k, row in enumerate(measured['profiles']):
         errors = [row['tool'][total] for total in EVEN]
         _line(behind, list(EVEN), errors, f'{row["robot"]}, {row["profile"]}', k, 1)
     behind.update_yaxes(title_text='tool RMS [mm]')
     behind.update_xaxes(title_text='delay in total [ms]')
     silence = subplots(rows=1, cols=len(ROBOTS), subplot_titles=list(ROBOTS))
     for column, robot in enumerate(ROBOTS, 1):
-        for k, row in enumerate(row for row in found['silence'] if row['robot'] == robot):
+        for k, row in enumerate(row for row in measured['silence'] if row['robot'] == robot):
             name = f'{row["silence_ms"]:g} ms'
             _line(silence, row['time'], row['off_mm'], name, k, column, shown=column == 1,
                   mode='lines')  # fmt: skip
@@ -388,7 +389,7 @@ def chart(found: dict[str, Any]) -> str:
         ('Every driver profile, computed torque', styled(behind, 460)),
         ('States absent for a while, computed torque', styled(silence, 460)),
     ]
-    return page('Tracking behind a driver', explanation(found), [], figures)
+    return page('Tracking behind a driver', explanation(measured), [], figures)
 
 
 def _line(figure: Any, x: list, y: list, name: str, colour: int, column: int, *,
@@ -397,7 +398,3 @@ def _line(figure: Any, x: list, y: list, name: str, colour: int, column: int, *,
         x=x, y=y, name=name, legendgroup=name, showlegend=shown, mode=mode, row=1, col=column,
         line={'color': COLOURS[colour % len(COLOURS)]},
     )  # fmt: skip
-
-
-if __name__ == '__main__':
-    sys.exit(main())

@@ -3,28 +3,22 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
 import tempfile
 import time
-from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
-from rich.console import Console
-from rich.table import Table
 
 from benchmark.libraries import contenders
-from benchmark.measuring import Contender, machine, race
-from benchmark.robots import arms, chain
+from benchmark.measuring import Contender, arms, chain, machine, note, race, save, show
 from robot_dynamics_ros.model import load_robot
 from robot_dynamics_ros.recordings.report.toolkit import page, styled, subplots
 from robot_dynamics_ros.symbolic.kernel import compile_kernel
 from robot_dynamics_ros.symbolic.outputs import Subject, trace_output
-
-OUT = Path('out/benchmark')
 
 # One of the libraries has this gravity built in.
 _GRAVITY = np.array([0.0, 0.0, -9.80665])
@@ -54,19 +48,16 @@ print(end - begin, end - loaded)
 
 def main() -> int:
     """Measure, print, and write ``out/benchmark/dynamics.json`` and ``joints.html``."""
-    console = Console()
-    found: dict[str, Any] = {'machine': machine(), 'arms': {}}
+    measured: dict[str, Any] = {'machine': machine(), 'arms': {}}
     for name, xml in arms().items():
-        console.print(f'measuring {name} ...', style='dim')
-        found['arms'][name] = measure_arm(xml)
-    console.print('measuring the number of joints ...', style='dim')
-    found['joints'] = {n: measure_chain(n) for n in _JOINTS}
-    found['start_seconds'] = measure_start()
-    _print(console, found)
-    OUT.mkdir(parents=True, exist_ok=True)
-    (OUT / 'dynamics.json').write_text(json.dumps(found, indent=2) + '\n', encoding='utf-8')
-    (OUT / 'joints.html').write_text(_chart(found['joints']), encoding='utf-8')
-    console.print(f'written: {OUT / "dynamics.json"}, {OUT / "joints.html"}')
+        note(f'measuring {name} ...')
+        measured['arms'][name] = measure_arm(xml)
+    note('measuring the number of joints ...')
+    measured['joints'] = {n: measure_chain(n) for n in _JOINTS}
+    measured['start_seconds'] = measure_start()
+    _print(measured)
+    save('dynamics.json', measured)
+    save('joints.html', _chart(measured['joints']))
     return 0
 
 
@@ -101,16 +92,13 @@ def measure_chain(n: int) -> dict[str, float]:
     many = np.random.default_rng(0).uniform(-1, 1, size=(3, states, n))
     q, v, a = (np.ascontiguousarray(x[0]) for x in many)
     operations = trace_output('inverse_dynamics', Subject(tree, 'newton_euler', 'link1'))
-    with tempfile.TemporaryDirectory() as empty:
-        kept = os.environ.get('ROBOT_DYNAMICS_CACHE')
-        os.environ['ROBOT_DYNAMICS_CACHE'] = empty
+    with (
+        tempfile.TemporaryDirectory() as empty,
+        patch.dict(os.environ, {'ROBOT_DYNAMICS_CACHE': empty}),
+    ):
         begin = time.perf_counter()
         kernels = compile_kernel(tree, outputs=('inverse_dynamics',))
         seconds = time.perf_counter() - begin
-        if kept is None:
-            del os.environ['ROBOT_DYNAMICS_CACHE']
-        else:
-            os.environ['ROBOT_DYNAMICS_CACHE'] = kept
     others, _ = contenders(xml, _GRAVITY, q, v, a)
     others.pop('roboticstoolbox', None)  # it takes milliseconds, and says nothing new here
     times = race({_OURS: _own_call(kernels, q, v, a)} | others, rounds=15)
@@ -122,12 +110,12 @@ def measure_chain(n: int) -> dict[str, float]:
 
 def measure_start() -> dict[str, dict[str, float]]:
     """Return the seconds of a process from nothing to its first effort, cold and warm."""
-    found = {}
+    seconds = {}
     with tempfile.TemporaryDirectory() as place:
         for kind, starts in (('cold', 1), ('warm', _STARTS)):
             whole, kernel = min(_start(place) for _ in range(starts))
-            found[kind] = {'whole': whole, 'kernels': kernel}
-    return found
+            seconds[kind] = {'whole': whole, 'kernels': kernel}
+    return seconds
 
 
 def _start(place: str) -> tuple[float, float]:
@@ -138,40 +126,36 @@ def _start(place: str) -> tuple[float, float]:
     return whole, kernel
 
 
-def _print(console: Console, found: dict[str, Any]) -> None:
-    console.print({key: value for key, value in found['machine'].items()})
-    for name, arm in found['arms'].items():
-        table = Table(title=f'{name}, {arm["joints"]} joints', title_justify='left')
-        for heading in ('', 'ns', 'to pinocchio'):
-            table.add_column(heading, justify='left' if not heading else 'right', no_wrap=True)
-        reference = arm['call'].get('pinocchio')
-        for library, value in arm['call'].items():
-            table.add_row(f'one call, {library}', f'{value:.0f}', _ratio(value, reference))
-        table.add_section()
-        loop = arm['per_state'].get('pinocchio, loop')
-        for library, value in arm['per_state'].items():
-            table.add_row(f'state of many, {library}', f'{value:.1f}', _ratio(value, loop))
-        console.print(table)
+def _print(measured: dict[str, Any]) -> None:
+    print(measured['machine'])
+    for name, arm in measured['arms'].items():
+        call, per_state = arm['call'], arm['per_state']
+        rows = [
+            (f'one call, {library}', f'{ns:.0f}', _ratio(ns, call.get('pinocchio')))
+            for library, ns in call.items()
+        ] + [
+            (
+                f'state of many, {library}',
+                f'{ns:.1f}',
+                _ratio(ns, per_state.get('pinocchio, loop')),
+            )
+            for library, ns in per_state.items()
+        ]
+        show(f'{name}, {arm["joints"]} joints', ('', 'ns', 'to pinocchio'), rows)
         for library, reason in arm['left_out'].items():
-            console.print(f'  left out: {library}, {reason}', style='dim', markup=False)
-    table = Table(
-        title='chains of n joints: operations, ns per call or state', title_justify='left'
-    )
-    rows = list(found['joints'].items())
-    names = [name for name in rows[0][1] if name not in ('operations', 'compile_seconds')]
-    for heading in ('n', 'work', *names, 'compile, s'):
-        table.add_column(heading, justify='right')
-    for n, values in rows:
-        cells = (f'{values[name]:.0f}' for name in names)
-        table.add_row(
-            str(n), str(values['operations']), *cells, f'{values["compile_seconds"]:.2f}'
-        )
-    console.print(table)
-    for kind, seconds in found['start_seconds'].items():
-        console.print(
+            note(f'  left out: {library}, {reason}')
+    chains = measured['joints']
+    names = [x for x in chains[_JOINTS[0]] if x not in ('operations', 'compile_seconds')]
+    rows = [
+        (n, ns['operations'], *(f'{ns[name]:.0f}' for name in names), ns['compile_seconds'])
+        for n, ns in chains.items()
+    ]
+    title = 'chains of n joints: operations, ns per call or state'
+    show(title, ('n', 'work', *names, 'compile, s'), rows)
+    for kind, seconds in measured['start_seconds'].items():
+        print(
             f'{kind} start: {seconds["whole"]:.2f} s from the first import to the first effort, '
-            f'{seconds["kernels"]:.3f} s of it for the kernels',
-            soft_wrap=True,
+            f'{seconds["kernels"]:.3f} s of it for the kernels'
         )
 
 
@@ -185,15 +169,11 @@ def _chart(joints: dict[int, dict[str, float]]) -> str:
     figure = subplots()
     for name in joints[_JOINTS[0]]:
         if name not in ('operations', 'compile_seconds'):
-            found = {n: values[name] for n, values in joints.items() if name in values}
-            figure.add_scatter(x=list(found), y=list(found.values()), name=name)
+            times = {n: values[name] for n, values in joints.items() if name in values}
+            figure.add_scatter(x=list(times), y=list(times.values()), name=name)
     figure.update_xaxes(type='log', title='joints', tickvals=list(joints))
     figure.update_yaxes(type='log', title='ns per call')
     heading = 'Inverse dynamics of a chain'
     return page(
         heading, 'Time of a call by the number of joints.', [], [('', styled(figure, 560))]
     )
-
-
-if __name__ == '__main__':
-    sys.exit(main())

@@ -7,7 +7,6 @@ Needs a sourced ROS 2 with this package, ros_gz_bridge and Gazebo; each run is w
 
 from __future__ import annotations
 
-import json
 import re
 import shutil
 import signal
@@ -17,10 +16,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
-from rich.console import Console
-from rich.table import Table
 
-from benchmark.measuring import machine
+from benchmark.measuring import OUT, machine, note, save, show
 from robot_dynamics_ros.errors import SceneError
 from robot_dynamics_ros.model import load_robot
 from robot_dynamics_ros.model.robot_tree import RobotTree
@@ -31,7 +28,6 @@ from robot_dynamics_ros.recordings.metrics.tracking import (
 )
 from robot_dynamics_ros.recordings.recording import Recording
 
-OUT = Path('out/benchmark')
 #: Robot, law, and whether the joints have Coulomb friction.
 RUNS = (
     ('scara', 'computed_torque', False),
@@ -72,21 +68,16 @@ class GazeboRun:
 
 def main() -> int:
     """Run every arm, print and write ``out/benchmark/gazebo.json``; 0 where Gazebo is absent."""
-    console = Console()
     if shutil.which('ros2') is None or shutil.which('gz') is None:
-        console.print('gazebo: left out; it needs a sourced ROS 2 and Gazebo (docs/gazebo.md)')
+        note('gazebo: left out; it needs a sourced ROS 2 and Gazebo (docs/gazebo.md)')
         return 0
     runs = []
     for robot, law, coulomb_friction in RUNS:
-        console.print(
-            f'{robot}, {law}, Coulomb friction {"on" if coulomb_friction else "off"} ...'
-        )
+        note(f'{robot}, {law}, Coulomb friction {"on" if coulomb_friction else "off"} ...')
         runs.append(measure(robot, law, coulomb_friction))
     for robot in dict.fromkeys(robot for robot, _, _ in RUNS):
-        console.print(_table([run for run in runs if run.robot == robot]))
-    found = {'machine': machine(), 'runs': [asdict(run) for run in runs]}
-    OUT.mkdir(parents=True, exist_ok=True)
-    (OUT / 'gazebo.json').write_text(json.dumps(found, indent=2), encoding='utf-8')
+        _print([run for run in runs if run.robot == robot])
+    save('gazebo.json', {'machine': machine(), 'runs': [asdict(run) for run in runs]})
     return 0
 
 
@@ -129,7 +120,7 @@ def measure(robot: str, law: str, coulomb_friction: bool) -> GazeboRun:
 
 
 def _launch(folder: Path, *arguments: str) -> tuple[float, float, float]:
-    """GazeboRun one launch until its motion is over; return start, end and approach of it, s."""
+    """Run one launch until its motion is over; return start, end and approach of it, s."""
     command = ['ros2', 'launch', 'robot_dynamics_ros', 'gazebo.launch.py', 'gui:=false']
     log = folder / 'launch.log'
     with log.open('wb') as out:
@@ -187,26 +178,21 @@ def _real_time_factor(bag: BagReader) -> float:
     return (running[-1] - running[0]) / (len(running) - 1)
 
 
-def _table(runs: list[GazeboRun]) -> Table:
-    table = Table(title=f'\n{runs[0].robot}', title_justify='left')
-    table.add_column('')
-    for run in runs:
-        friction = 'Coulomb friction' if run.coulomb_friction else 'no Coulomb friction'
-        table.add_column(f'{run.law}\n{friction}', justify='right')
-    for i, joint in enumerate(runs[0].metrics.joints):
-        cells = [f'{1e3 * r.metrics.rms_error[i]:.2f} / {1e3 * r.metrics.peak_error[i]:.2f}'
-                 for r in runs]  # fmt: skip
-        table.add_row(f'{joint} RMS / peak, mrad or mm', *cells)
-    rows = {
-        'tool RMS / peak, mm': lambda r: (
-            f'{r.metrics.tool_rms_mm:.2f} / {r.metrics.tool_peak_mm:.2f}'
-        ),
-        'commands per second': lambda r: f'{r.rate_hz:.0f}',
-        'states answered, %': lambda r: f'{100 * r.answered:.1f}',
-        'time between commands p99, ms': lambda r: f'{r.gap_p99_ms:.1f}',
-        'real-time factor': lambda r: f'{r.real_time_factor:.2f}',
-        'deviation before the motion': lambda r: f'{r.start_deviation:.1e}',
-    }
-    for name, text in rows.items():
-        table.add_row(name, *map(text, runs))
-    return table
+def _print(runs: list[GazeboRun]) -> None:
+    friction = {True: 'Coulomb friction', False: 'no Coulomb friction'}
+    headings = ['', *(f'{run.law}\n{friction[run.coulomb_friction]}' for run in runs)]
+    metrics = [run.metrics for run in runs]
+    rows = [
+        [f'{joint} RMS / peak, mrad or mm']
+        + [f'{1e3 * m.rms_error[i]:.2f} / {1e3 * m.peak_error[i]:.2f}' for m in metrics]
+        for i, joint in enumerate(metrics[0].joints)
+    ]
+    rows += [
+        ['tool RMS / peak, mm', *(f'{m.tool_rms_mm:.2f} / {m.tool_peak_mm:.2f}' for m in metrics)],
+        ['commands per second', *(f'{run.rate_hz:.0f}' for run in runs)],
+        ['states answered, %', *(f'{100 * run.answered:.1f}' for run in runs)],
+        ['time between commands p99, ms', *(f'{run.gap_p99_ms:.1f}' for run in runs)],
+        ['real-time factor', *(f'{run.real_time_factor:.2f}' for run in runs)],
+        ['deviation before the motion', *(f'{run.start_deviation:.1e}' for run in runs)],
+    ]
+    show(runs[0].robot, headings, rows)

@@ -12,7 +12,6 @@ and are handled in order by one thread, so that the answer to a mark that was se
 from __future__ import annotations
 
 import contextlib
-import json
 import multiprocessing
 import os
 import re
@@ -32,12 +31,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import yaml
-from rich.console import Console
-from rich.table import Table
 
-from benchmark.driver_run import make_arm, start_of
-from benchmark.measuring import machine
+from benchmark.driver_run import make_arm, shipped_parameters, start_of
+from benchmark.measuring import machine, note, save, show
 from robot_dynamics_ros.control.loop import ControlLoop, Observation
 from robot_dynamics_ros.control.setup import DEFAULTS, BuiltLoop, build_loop
 from robot_dynamics_ros.control.trajectories.composed import Chain
@@ -49,10 +45,9 @@ from robot_dynamics_ros.dynamics.joint_terms import JointTerms
 from robot_dynamics_ros.errors import MissingDependencyError, PeerTimeoutError, SceneError
 from robot_dynamics_ros.model import load_robot
 from robot_dynamics_ros.model.robot_tree import RobotTree
-from robot_dynamics_ros.ros.gazebo.bridge import bridge_entries
+from robot_dynamics_ros.ros.gazebo_bridge import bridge_entries
 from robot_dynamics_ros.symbolic.kernel import compile_kernel
 
-OUT = Path('out/benchmark/gazebo_steps.json')
 STEP_NS = 1_000_000
 INSTALL = "apt install python3-gz-transport15 python3-gz-msgs12, or Harmonic's 13 and 10"
 PARTITION = 'robot_dynamics_ros_steps'
@@ -107,27 +102,23 @@ CASES = (
 
 def main() -> int:
     """Run all cases, print and write the errors; 0 where Gazebo or its bindings are absent."""
-    console = Console()
     if not is_available():
-        console.print('gazebo_steps: left out; it needs Gazebo and its Python bindings')
+        note('gazebo_steps: left out; it needs Gazebo and its Python bindings')
         return 0
-    found = []
-    table = Table(title='error RMS / peak on the circle, one command a step', title_justify='left')
-    for column in ('', *(f'joint{i}, rad or m' for i in range(1, 5))):
-        table.add_column(column)
+    runs, rows = [], []
     for case in CASES:
-        console.print(f'{case.robot}, {case.title} ...')
+        note(f'{case.robot}, {case.title} ...')
         arm = make_arm(case.robot, laps=1.0)
         start = start_of(arm)
         approach = Quintic(np.zeros(arm.tree.n), start, 2.0)
         error = run(case, Chain([approach, arm.motion]))[round(1e3 * (SETTLE_S + 2.0)) :]
         rms, peak = np.sqrt(np.mean(error**2, axis=0)), np.abs(error).max(axis=0)
         cells = [f'{r:.1e} / {p:.1e}' for r, p in zip(rms, peak, strict=True)]
-        table.add_row(f'{case.robot}, {case.title}', *cells)
-        found.append({'case': vars(case), 'rms': rms.tolist(), 'peak': peak.tolist()})
-    console.print(table)
-    OUT.parent.mkdir(parents=True, exist_ok=True)
-    OUT.write_text(json.dumps({'machine': machine(), 'runs': found}, indent=2), encoding='utf-8')
+        rows.append((f'{case.robot}, {case.title}', *cells))
+        runs.append({'case': vars(case), 'rms': rms.tolist(), 'peak': peak.tolist()})
+    headings = ('', *(f'joint{i}, rad or m' for i in range(1, 5)))
+    show('error RMS / peak on the circle, one command a step', headings, rows)
+    save('gazebo_steps.json', {'machine': machine(), 'runs': runs})
     return 0
 
 
@@ -184,10 +175,8 @@ def run(case: StepCase, motion: Trajectory) -> np.ndarray:
 
 def _build(robot: str, tree: RobotTree) -> BuiltLoop:
     """Return the loop of the arm's parameter file, in force from its first tick on."""
-    file = share_directory() / 'config' / f'{robot}.yaml'
-    given = yaml.safe_load(file.read_text(encoding='utf-8'))['/**/controller']['ros__parameters']
     own = {'activation_ramp_s': 0.0, 'state_timeout_s': 1e9}
-    return build_loop(tree, {**DEFAULTS, **given, **own})
+    return build_loop(tree, {**DEFAULTS, **shipped_parameters(robot)['controller'], **own})
 
 
 def _follow(loop: ControlLoop, motion: Trajectory) -> None:
@@ -241,7 +230,7 @@ class SteppedGazebo:
             for entry in bridge_entries(robot, clock=False)
         }
         self._partition = f'{PARTITION}_{uuid.uuid4().hex}'
-        self._told = threading.Condition()
+        self._news = threading.Condition()
         self._state: Any = None
         self._heard = 0
         self.stamp_ns, self.position = 0, np.zeros(len(joints))
@@ -314,8 +303,8 @@ class SteppedGazebo:
         end = time.monotonic() + _PATIENCE_S
         while not self._heard and time.monotonic() < end:
             self._send(np.zeros(len(self._joints)))
-            with self._told:
-                self._told.wait_for(lambda: self._heard, _AGAIN_S)
+            with self._news:
+                self._news.wait_for(lambda: self._heard, _AGAIN_S)
         self._until(lambda: self._heard, 'answer to a mark')
         time.sleep(_AGAIN_S)  # answers to earlier marks
 
@@ -346,22 +335,22 @@ class SteppedGazebo:
         self.velocity[:] = [axes[name].velocity for name in self._joints]
 
     def _until(self, predicate: Callable[[], Any], what: str) -> None:
-        with self._told:
+        with self._news:
             end = time.monotonic() + _PATIENCE_S
             while not predicate():
                 if time.monotonic() > end:
                     raise PeerTimeoutError('Gazebo', what, _PATIENCE_S)
-                self._told.wait(0.1)
+                self._news.wait(0.1)
 
     def _on_state(self, message: Any) -> None:
-        with self._told:
+        with self._news:
             self._state = message
-            self._told.notify_all()
+            self._news.notify_all()
 
     def _on_answer(self, _: Any) -> None:
-        with self._told:
+        with self._news:
             self._heard += 1
-            self._told.notify_all()
+            self._news.notify_all()
 
 
 @contextlib.contextmanager

@@ -28,7 +28,7 @@ def contenders(
         v: Joint velocities, shape (n,).
         a: Joint accelerations, shape (n,).
     """
-    found: dict[str, Contender] = {}
+    racing: dict[str, Contender] = {}
     left_out: dict[str, str] = {}
     expected: np.ndarray | None = None
     for name, make in _MAKERS.items():
@@ -46,8 +46,8 @@ def contenders(
         if np.max(np.abs(answer - expected)) > _SAME * np.max(np.abs(expected)):
             left_out[name] = f'gives {answer}, not {expected}'
         else:
-            found[name] = contender
-    return found, left_out
+            racing[name] = contender
+    return racing, left_out
 
 
 def _pinocchio(xml: str, gravity: Any, q: Any, v: Any, a: Any) -> Contender:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The machine that is measured on, and times of short calls though it does other things too.
+"""What benchmarks share: the machine, its robots, times of short calls, tables and files.
 
 Contenders take turns in short blocks and the shortest block of each counts: what disturbs one
 disturbs the others, and a block without disturbance is found for each.
@@ -7,20 +7,31 @@ disturbs the others, and a block without disturbance is found for each.
 
 from __future__ import annotations
 
+import json
 import os
 import platform
 import timeit
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
 from typing import Any, NamedTuple
+from xml.etree import ElementTree
+
+from rich.console import Console
+from rich.table import Table
+
+from robot_dynamics_ros.description.shipped import ROBOTS, shipped_robot
+from robot_dynamics_ros.model import load_robot
+
+OUT = Path('out/benchmark')
+_QUARTER = 1.5707963267948966
 
 _PACKAGES = ('numpy', 'llvmlite', 'pin', 'mujoco', 'drake', 'dynibo', 'roboticstoolbox-python')
 
 
 def machine() -> dict[str, str | int | float]:
     """Return processor, system and versions, and how busy the machine is."""
-    found: dict[str, str | int | float] = {
+    versions: dict[str, str | int | float] = {
         'processor': _processor(),
         'processors': len(os.sched_getaffinity(0)),
         'system': platform.platform(),
@@ -29,10 +40,10 @@ def machine() -> dict[str, str | int | float]:
     }
     for name in _PACKAGES:
         try:
-            found[name] = metadata.version(name)
+            versions[name] = metadata.version(name)
         except metadata.PackageNotFoundError:
             continue
-    return found
+    return versions
 
 
 def _processor() -> str:
@@ -76,3 +87,86 @@ def _calls(timer: timeit.Timer, seconds: float) -> int:
     while timer.timeit(number) < seconds:
         number *= 2
     return number
+
+
+# Robots ------------------------------------------------------------------------------------------
+
+
+def files() -> dict[str, Path]:
+    """Return the robots of example-robot-data, by their path in it; none without the package."""
+    try:
+        listed = metadata.files('example-robot-data') or ()
+    except metadata.PackageNotFoundError:
+        listed = ()
+    paths = {str(file).split('robots/', 1)[-1]: file for file in listed if file.suffix == '.urdf'}
+    return {name: Path(str(file.locate())) for name, file in sorted(paths.items())}
+
+
+def arms() -> dict[str, str]:
+    """Return the shipped arms, a chain of six, and the UR5 if example-robot-data is installed."""
+    texts = {name: load_robot(shipped_robot(name)).xml for name in ROBOTS}
+    for file in files().values():
+        if file.name == 'ur5_robot.urdf':
+            texts['ur5'] = file.read_text()
+    return {name: _rigid_bodies(text) for name, text in texts.items()} | {'chain of 6': chain(6)}
+
+
+def _rigid_bodies(text: str) -> str:
+    """Return a robot without meshes, friction and drives, which not all libraries count alike."""
+    root = ElementTree.fromstring(text)
+    for parent in root.iter():
+        for tag in ('visual', 'collision', 'dynamics', 'transmission', 'gazebo'):
+            for element in parent.findall(tag):
+                parent.remove(element)
+    return ElementTree.tostring(root, encoding='unicode')
+
+
+def chain(n: int) -> str:
+    """Return a serial arm of n turning joints, axes across each other, no constant zero."""
+    elements = ['<link name="link0"/>']
+    for i in range(1, n + 1):
+        turn = _QUARTER if i % 2 else -_QUARTER
+        elements.append(
+            f'<link name="link{i}"><inertial><origin xyz="0.02 -0.03 0.11"/><mass value="1.5"/>'
+            '<inertia ixx="0.02" iyy="0.025" izz="0.01" ixy="0.001" ixz="-0.002" iyz="0.003"/>'
+            '</inertial></link>'
+            f'<joint name="joint{i}" type="revolute"><parent link="link{i - 1}"/>'
+            f'<child link="link{i}"/><origin xyz="0.01 0.02 0.2" rpy="{turn} 0 0"/>'
+            '<axis xyz="0 0 1"/><limit lower="-3" upper="3" velocity="3" effort="100"/></joint>'
+        )
+    return f'<robot name="chain_{n}">{"".join(elements)}</robot>'
+
+
+# Output ------------------------------------------------------------------------------------------
+
+
+def note(text: str) -> None:
+    """Print what is going on, or what was left out."""
+    Console().print(text, style='dim', markup=False)
+
+
+def show(
+    title: str, headings: Sequence[str], rows: Iterable[Iterable[object]], width: int | None = None
+) -> None:
+    """Print a table: the first column to the left, figures to the right.
+
+    Args:
+        title: Above it.
+        headings: Of the columns.
+        rows: Cells; numbers that are not whole get three digits.
+        width: Of the page; None: that of the terminal.
+    """
+    table = Table(title=f'\n{title}', title_justify='left')
+    for k, heading in enumerate(headings):
+        table.add_column(heading, justify='right' if k else 'left')
+    for row in rows:
+        table.add_row(*(f'{x:.3g}' if isinstance(x, float) else str(x) for x in row))
+    Console(width=width).print(table)
+
+
+def save(name: str, content: Any) -> None:
+    """Write ``out/benchmark/NAME``: a text as it is, anything else as JSON."""
+    text = content if isinstance(content, str) else json.dumps(content, indent=2)
+    OUT.mkdir(parents=True, exist_ok=True)
+    (OUT / name).write_text(f'{text}\n', encoding='utf-8')
+    note(f'written: {OUT / name}')

@@ -3,15 +3,11 @@
 
 from __future__ import annotations
 
-import json
-import sys
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
-from rich.console import Console
-from rich.table import Table
 
+from benchmark.measuring import save, show
 from robot_dynamics_ros.control.laws.constraint_stabilization import ConstraintStabilization
 from robot_dynamics_ros.control.laws.control_law import ControlLaw, Reference
 from robot_dynamics_ros.control.laws.registry import make_law
@@ -25,7 +21,6 @@ from robot_dynamics_ros.simulation.imperfections import (
 )
 from robot_dynamics_ros.simulation.mujoco_plant import MujocoPlant
 
-OUT = Path('out/benchmark')
 PROGRAM = 'scara_circle'
 PERIOD_S, DURATION_S, SETTLED_S = 1e-3, 6.0, 3.0
 PERIODS_MS = (0.5, 1.0, 2.0, 4.0)
@@ -72,10 +67,15 @@ def main() -> int:
     path = joint_path(tree)
     pd = {case.title: run_pd(tree, case, path) for case in CASES}
     floors = {period: floor(tree, period * 1e-3) for period in PERIODS_MS}
-    _print(program, pd, floors)
-    OUT.mkdir(parents=True, exist_ok=True)
-    found = {'constraint_stabilization_mm': program, 'pd_gravity_mm': pd, 'floor_m': floors}
-    (OUT / 'program.json').write_text(json.dumps(found, indent=2), encoding='utf-8')
+    show(
+        'tool from its path at 0.5 m/s, 1 kHz, RMS in mm',
+        ('plant', 'constraint stabilization', 'PD + gravity'),
+        ((title, program[title], pd[title]) for title in program),
+    )
+    rows = ((f'{t:g}', f'{f:.3e}', f'{f / t:.3e}') for t, f in floors.items())
+    show('floor of f against the period', ('period, ms', 'RMS of f, m', 'per ms'), rows)
+    results = {'constraint_stabilization_mm': program, 'pd_gravity_mm': pd, 'floor_m': floors}
+    save('program.json', results)
     return 0
 
 
@@ -101,24 +101,46 @@ def law_of(tree: RobotTree, case: ProgramCase, period: float) -> ConstraintStabi
     )
 
 
-def run_program(
-    tree: RobotTree, case: ProgramCase, period: float = PERIOD_S, start: tuple[float, ...] = ON
+def run(
+    tree: RobotTree,
+    case: ProgramCase,
+    law: ControlLaw,
+    period: float = PERIOD_S,
+    start: tuple[float, ...] = ON,
+    path: np.ndarray | None = None,
 ) -> float:
-    """Return the RMS distance of the tool from its path after the transient, mm."""
+    """Return the RMS distance of the tool from its path after the transient, mm.
+
+    Args:
+        tree: The robot of the law.
+        case: Its plant.
+        law: Of this period.
+        period: s.
+        start: Joint positions, rad or m.
+        path: What a joint law follows, shape (N, 2, n); None: the law needs no reference.
+    """
     plant, exact = plant_of(tree, case, period, start)
-    law, reference = law_of(tree, case, period), Reference(tree.n)
-    probe = law_of(tree, case, period)  # evaluates f at the true state
+    probe, reference = law_of(tree, case, period), Reference(tree.n)  # evaluates f where it is
     q, v, tau = np.zeros(tree.n), np.zeros(tree.n), np.zeros(tree.n)
     errors = []
     for k in range(round(DURATION_S / period)):
-        t = k * period
+        if path is not None:
+            reference.position, reference.velocity = path[k]
         exact.read(q, v)
-        probe.effort(t, q, v, reference, tau)
+        probe.effort(k * period, q, v, reference, tau)
         errors.append(probe.f[:3].copy())
         plant.read(q, v)
-        law.effort(t, q, v, reference, tau)
+        law.effort(k * period, q, v, reference, tau)
         plant.step(np.clip(tau, -tree.effort_limit, tree.effort_limit))
-    return _rms_mm(errors, period)
+    settled = np.array(errors[round(SETTLED_S / period) :])
+    return 1e3 * float(np.sqrt(np.mean(np.sum(np.square(settled), axis=1))))
+
+
+def run_program(
+    tree: RobotTree, case: ProgramCase, period: float = PERIOD_S, start: tuple[float, ...] = ON
+) -> float:
+    """Return the distance under the law of the program, mm."""
+    return run(tree, case, law_of(tree, case, period), period, start)
 
 
 def joint_path(tree: RobotTree) -> np.ndarray:
@@ -137,46 +159,10 @@ def joint_path(tree: RobotTree) -> np.ndarray:
 
 def run_pd(tree: RobotTree, case: ProgramCase, path: np.ndarray) -> float:
     """Return what PD + gravity does on the joint path with the same gains, mm."""
-    plant, exact = plant_of(tree, case, PERIOD_S, ON)
-    law: ControlLaw = make_law('pd_gravity', tree, natural_frequency=FREQUENCY, period=PERIOD_S)
-    probe, reference = law_of(tree, case, PERIOD_S), Reference(tree.n)
-    q, v, tau = np.zeros(tree.n), np.zeros(tree.n), np.zeros(tree.n)
-    errors = []
-    for k, (reference.position, reference.velocity) in enumerate(path):
-        exact.read(q, v)
-        probe.effort(k * PERIOD_S, q, v, reference, tau)
-        errors.append(probe.f[:3].copy())
-        plant.read(q, v)
-        law.effort(k * PERIOD_S, q, v, reference, tau)
-        plant.step(np.clip(tau, -tree.effort_limit, tree.effort_limit))
-    return _rms_mm(errors, PERIOD_S)
+    law = make_law('pd_gravity', tree, natural_frequency=FREQUENCY, period=PERIOD_S)
+    return run(tree, case, law, path=path)
 
 
 def floor(tree: RobotTree, period: float) -> float:
     """Return the RMS of f over the settled part of a run that began off the path, m."""
     return 1e-3 * run_program(tree, CASES[0], period, OFF)
-
-
-def _rms_mm(errors: list[np.ndarray], period: float) -> float:
-    settled = np.array(errors[round(SETTLED_S / period) :])
-    return 1e3 * float(np.sqrt(np.mean(np.sum(np.square(settled), axis=1))))
-
-
-def _print(program: dict[str, float], pd: dict[str, float], floors: dict[float, float]) -> None:
-    console = Console()
-    table = Table(title='tool from its path at 0.5 m/s, 1 kHz, RMS in mm', title_justify='left')
-    for heading in ('plant', 'constraint stabilization', 'PD + gravity'):
-        table.add_column(heading, justify='left' if heading == 'plant' else 'right')
-    for title, value in program.items():
-        table.add_row(title, f'{value:.3g}', f'{pd[title]:.3g}')
-    console.print(table)
-    table = Table(title='floor of f against the period', title_justify='left')
-    for heading in ('period, ms', 'RMS of f, m', 'per ms'):
-        table.add_column(heading, justify='right')
-    for period, value in floors.items():
-        table.add_row(f'{period:g}', f'{value:.3e}', f'{value / period:.3e}')
-    console.print(table)
-
-
-if __name__ == '__main__':
-    sys.exit(main())

@@ -3,19 +3,15 @@
 
 from __future__ import annotations
 
-import json
-import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 from builtin_interfaces.msg import Duration
 from rclpy.serialization import deserialize_message, serialize_message
-from rich.console import Console
-from rich.table import Table
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
+from benchmark.measuring import save, show
 from robot_dynamics_ros.control.trajectories.message_arrays import trajectory_arrays
 from robot_dynamics_ros.control.trajectories.quintic import Quintic
 from robot_dynamics_ros.control.trajectories.reference_generator import (
@@ -25,9 +21,8 @@ from robot_dynamics_ros.control.trajectories.reference_generator import (
 from robot_dynamics_ros.control.trajectories.sampling import ReferenceSampler
 from robot_dynamics_ros.description.shipped import shipped_robot
 from robot_dynamics_ros.model import load_robot
-from robot_dynamics_ros.ros.background import beside
+from robot_dynamics_ros.ros.spinning import beside
 
-OUT = Path('out/benchmark')
 COUNTS = (100, 1000, 3555)
 BEGIN, END = (0.0, -1.4, -0.5, 0.7), (0.3, -1.1, -0.2, 1.0)
 RATE_HZ, PERIOD_S, TOLERANCE, ROUNDS = 100.0, 1e-3, 0.05, 7
@@ -35,15 +30,11 @@ RATE_HZ, PERIOD_S, TOLERANCE, ROUNDS = 100.0, 1e-3, 0.05, 7
 
 def main() -> int:
     """Measure, print and write ``out/benchmark/trajectories.json``."""
-    found = {count: measure(count) for count in COUNTS}
-    table = Table(title='Accepting a JointTrajectory of four joints; a state each ms')
-    for column in ('points', *found[COUNTS[0]]):
-        table.add_column(column, justify='right')
-    for count, figures in found.items():
-        table.add_row(str(count), *(f'{value:.1f}' for value in figures.values()))
-    Console().print(table)
-    OUT.mkdir(parents=True, exist_ok=True)
-    (OUT / 'trajectories.json').write_text(json.dumps(found, indent=2), encoding='utf-8')
+    measured = {count: measure(count) for count in COUNTS}
+    rows = [(count, *figures.values()) for count, figures in measured.items()]
+    headings = ('points', *measured[COUNTS[0]])
+    show('Accepting a JointTrajectory of four joints; a state each ms', headings, rows)
+    save('trajectories.json', measured)
     return 0
 
 
@@ -103,12 +94,12 @@ def commit_after(follower: ReferenceGenerator, prepared: Prepared) -> float:
 
 def shortest(work: Callable[[], object]) -> float:
     """Return the processor time of the shortest of some calls, s."""
-    found = []
+    times = []
     for _ in range(ROUNDS):
         begin = time.process_time()
         work()
-        found.append(time.process_time() - begin)
-    return min(found)
+        times.append(time.process_time() - begin)
+    return min(times)
 
 
 def ticks_beside(work: Callable[[], object]) -> tuple[int, float]:
@@ -125,7 +116,3 @@ def ticks_beside(work: Callable[[], object]) -> tuple[int, float]:
 
     beside(work, tick, lambda: None, 1.0)
     return len(answers) - 1, float(np.diff([*answers, time.perf_counter()]).max())
-
-
-if __name__ == '__main__':
-    sys.exit(main())

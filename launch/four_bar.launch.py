@@ -9,7 +9,6 @@ effort.
 from robot_dynamics_ros.description.shipped import share_directory, shipped_mechanism
 from robot_dynamics_ros.description.urdf import read_description
 from robot_dynamics_ros.ros import launching
-from robot_dynamics_ros.ros.gazebo import launching as gazebo
 from robot_dynamics_ros.ros.launching import Argument, package_node
 
 SHARE = share_directory()
@@ -21,12 +20,12 @@ ARGUMENTS = (
         'parallelogram_loop',
         'Constraint program: a YAML file, or the name of one in config/programs.',
     ),
-    gazebo.GUI,
+    launching.GUI,
     launching.RECORD,
     launching.BAG,
     launching.NAMESPACE,
     Argument('world', str(SHARE / 'worlds' / 'four_bar.sdf'), 'SDF file of the world.'),
-    gazebo.GZ_ARGS,
+    launching.GZ_ARGS,
     Argument(
         'params_file',
         str(SHARE / 'config' / f'{ROBOT}.yaml'),
@@ -38,18 +37,18 @@ ARGUMENTS = (
 
 def actions(chosen):
     """Return Gazebo, bridge and nodes; the scene ends with Gazebo or the controller."""
-    gazebo.require()
+    launching.require_gazebo()
     file, _ = shipped_mechanism(ROBOT)
     tree, closed = (read_description(file, {'gazebo': kind}).xml for kind in ('none', 'native'))
-    world = gazebo.server(chosen)
+    world = launching.gazebo_server(chosen)
     controller = package_node(
         'controller', chosen, {'robot_description': tree, 'program': chosen.program}
     )
     return [
         world,
-        *gazebo.bridge(chosen, ROBOT),
+        *launching.gazebo_bridge(chosen, ROBOT),
         controller,
-        gazebo.robot_in_world(chosen, closed, publish_description=False),
+        launching.robot_in_world(chosen, closed, publish_description=False),
         *launching.recorder(chosen),
         *launching.ends_with(world, controller),
     ]

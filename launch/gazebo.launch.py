@@ -16,8 +16,7 @@ from robot_dynamics_ros.description.urdf import read_description
 from robot_dynamics_ros.errors import ConfigurationError
 from robot_dynamics_ros.model import load_robot
 from robot_dynamics_ros.ros import launching
-from robot_dynamics_ros.ros.gazebo import launching as gazebo
-from robot_dynamics_ros.ros.gazebo.bridge import bridge_entries
+from robot_dynamics_ros.ros.gazebo_bridge import bridge_entries
 from robot_dynamics_ros.ros.gazebo_description import gazebo_description
 from robot_dynamics_ros.ros.gazebo_files import model_name
 from robot_dynamics_ros.ros.launching import SWITCH, Argument, package_node
@@ -50,7 +49,7 @@ ARGUMENTS = (
         SWITCH,
     ),
     Argument('motion', 'true', 'Whether to send the motion of the parameter file.', SWITCH),
-    gazebo.GUI,
+    launching.GUI,
     launching.MONITOR,
     launching.RVIZ,
     launching.RECORD,
@@ -74,7 +73,7 @@ ARGUMENTS = (
         'Controllers, with commas between, that must be active before time runs; empty: this '
         'launch does not let it run.',
     ),
-    gazebo.GZ_ARGS,
+    launching.GZ_ARGS,
     launching.PARAMS_FILE,
     launching.LOG_LEVEL,
 )
@@ -82,16 +81,16 @@ ARGUMENTS = (
 
 def actions(chosen):
     """Return Gazebo, bridge and nodes; the scene ends with Gazebo or the controller."""
-    gazebo.require()
+    launching.require_gazebo()
     _choose_robot(chosen)
     native = chosen.interface == 'native'
     urdf = _description(chosen)
-    world = [gazebo.server(chosen)] if chosen.start_world else []
+    world = [launching.gazebo_server(chosen)] if chosen.start_world else []
     controller = _controller(chosen, urdf)
     carried = chosen.bridge if native else ''
     return [
         *world,
-        *gazebo.bridge(chosen, carried, chosen.prefix, clock=chosen.start_world),
+        *launching.gazebo_bridge(chosen, carried, chosen.prefix, clock=chosen.start_world),
         controller,
         *(_native(chosen, urdf) if native else _ros2_control(chosen, urdf)),
         *_motion(chosen, urdf),
@@ -167,7 +166,7 @@ def _place(chosen):
 
 def _native(chosen, urdf):
     """Return the arm in the world, which stays to leave no force behind, and RViz."""
-    robot = gazebo.robot_in_world(
+    robot = launching.robot_in_world(
         chosen,
         urdf,
         **_place(chosen),
@@ -188,7 +187,7 @@ def _ros2_control(chosen, urdf):
         raise ConfigurationError(
             'prefix', 'is for interface:=native', 'ros2_control takes its names from its YAML file'
         )
-    robot = gazebo.robot_in_world(
+    robot = launching.robot_in_world(
         chosen,
         urdf,
         **_place(chosen),

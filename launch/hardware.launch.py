@@ -109,14 +109,14 @@ def actions(chosen):
         'driver_profile': chosen.driver_profile,
         'use_sim_time': False,
     }
-    told, acting = _stage(chosen, profile, tree)
+    announcement, acting = _stage(chosen, profile, tree)
     listening = _monitor(chosen, profile, robot)
     emulator = _emulator(chosen, robot)
     controller = [package_node('controller', chosen, {**robot, **acting})] if acting else []
     recorder = launching.recorder(chosen, *_recorded(driver))
     shown = [('joint_states', 'monitor/effort')]
     return [
-        LogInfo(msg=told),
+        LogInfo(msg=announcement),
         *emulator,
         *controller,
         *listening,
@@ -157,9 +157,9 @@ def _stage(chosen, profile, tree):
         raise ConfigurationError('effort_scale', f'is {part:g}', 'must be above 0, at most 1')
     if 'gravity' not in profile.compensated_by_driver:
         _check_weight(tree, part)
-    told = f'stage {chosen.stage}: {law["law"]} at {100.0 * part:.0f} % of the effort limits'
+    text = f'stage {chosen.stage}: {law["law"]} at {100.0 * part:.0f} % of the effort limits'
     real = {} if chosen.tuned else REAL
-    return told, {**law, **real, 'effort_scale': part}
+    return text, {**law, **real, 'effort_scale': part}
 
 
 def _number(name, text):

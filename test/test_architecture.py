@@ -42,7 +42,7 @@ NEIGHBOURS = {'estimation', 'control', 'simulation'}
 APART = {
     'simulation.mujoco_plant': 'control.laws',
     'ros.simulator.node': 'control.laws',
-    'ros.recorder.node': 'control.laws',
+    'ros.recorder': 'control.laws',
 }
 # Where a library may be imported: a file, or a folder with a slash.
 HOSTS = {

@@ -5,32 +5,30 @@ from __future__ import annotations
 
 import sys
 import time
-from functools import partial
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
-from rclpy.clock import Clock, ClockType
-from rclpy.node import Node
-from rclpy.qos import QoSProfile, ReliabilityPolicy
-from rclpy.task import Future
 from sensor_msgs.msg import JointState
-from std_msgs.msg import Float64, Float64MultiArray
 
 from robot_dynamics_ros.control.drivers.conversion import DriverConversion
 from robot_dynamics_ros.errors import PeerTimeoutError
-from robot_dynamics_ros.ros.conversions import NANO, JointStateReader, stamp_to_ns
+from robot_dynamics_ros.ros.conversions import (
+    NANO,
+    JointStateReader,
+    stamp_to_ns,
+    subscribe_commands,
+)
+from robot_dynamics_ros.ros.node import LISTENING, STEADY, PackageNode
 from robot_dynamics_ros.ros.spinning import run
 from robot_dynamics_ros.spatial.scalar import Array
 
-LISTENING = QoSProfile(depth=200, reliability=ReliabilityPolicy.BEST_EFFORT)
-STEADY = Clock(clock_type=ClockType.STEADY_TIME)
 _PERIOD_S = 1.0
 _PATIENCE_S = 10.0
 
 Columns = tuple[Array, Array, Array, Array]
 
 
-class Listener(Node):
+class Listener(PackageNode):
     """Collects states for a while.
 
     Attributes:
@@ -41,13 +39,12 @@ class Listener(Node):
 
     def __init__(self, driver: DriverConversion, seconds: float, commands: bool) -> None:
         super().__init__('commissioning')
-        self.finished = Future()
         self.rows: list[Columns] = []
         n = len(driver.names)
         self._driver, self._seconds, self._commanded = driver, seconds, commands
         velocity = driver.profile.state.velocity == 'message'
         self._reader = JointStateReader(driver.names, velocity=velocity)
-        self._command, self._nothing = np.full(n, np.nan), np.full(n, np.nan)
+        self._command = np.full(n, np.nan)
         self._begin, self._first_ns, self._last_ns = time.monotonic(), 0, -1
         self.create_subscription(JointState, driver.profile.state.topic, self._on_state, LISTENING)
         if commands:
@@ -56,19 +53,14 @@ class Listener(Node):
 
     def _listen_to_commands(self) -> None:
         form, topics = self._driver.profile.command.form, self._driver.command_topics
-        kind: Any = {'group': Float64MultiArray, 'joint_state': JointState}.get(form, Float64)
-        for place, topic in enumerate(topics):
-            heard = partial(self._on_joint, place) if form == 'per_joint' else self._on_command
-            self.create_subscription(kind, topic, heard, LISTENING)
+        subscribe_commands(self, form, topics, self._on_command, self._on_joint, LISTENING)
 
-    def _on_command(self, msg: Float64MultiArray | JointState) -> None:
-        told = msg.effort if isinstance(msg, JointState) else msg.data
-        if len(told) == len(self._command):
-            self._command = np.empty(len(told))
-            self._command[self._driver.order] = told
+    def _on_command(self, command: Sequence[float], _: Sequence[str]) -> None:
+        if len(command) == len(self._command):
+            self._command[self._driver.order] = command
 
-    def _on_joint(self, place: int, msg: Float64) -> None:
-        self._command[self._driver.order[place]] = msg.data
+    def _on_joint(self, place: int, command: float) -> None:
+        self._command[self._driver.order[place]] = command
 
     def _on_state(self, msg: JointState) -> None:
         if not self._reader.read(msg):
@@ -87,9 +79,9 @@ class Listener(Node):
         if not self.rows and elapsed > _PATIENCE_S:
             unseen = ', '.join(self._reader.unseen()) or 'all joints at once'
             topic = self._driver.profile.state.topic
-            self.finished.set_exception(PeerTimeoutError(topic, f'state of {unseen}', elapsed))
+            self._end(PeerTimeoutError(topic, f'state of {unseen}', elapsed))
         elif elapsed > self._seconds:
-            self.finished.set_result(0)
+            self._end()
         else:
             left = self._seconds - elapsed
             print(f'{len(self.rows)} states, {left:.0f} s left', file=sys.stderr, flush=True)

@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 import array
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,8 @@ from std_msgs.msg import Float64, Float64MultiArray
 from robot_dynamics_ros.spatial.scalar import Array
 
 NANO = 1_000_000_000
+#: The message of a command by its form.
+COMMAND_MESSAGES = {'group': Float64MultiArray, 'per_joint': Float64, 'joint_state': JointState}
 
 
 def stamp_to_ns(stamp: Time) -> int:
@@ -84,10 +87,10 @@ class JointStateReader:
 
         In the unit of the message; NaN where it has none.
         """
-        found = np.full(len(self.joints), np.nan)
+        efforts = np.full(len(self.joints), np.nan)
         if len(msg.effort) == len(self._names) and len(self._ours):
-            found[self._ours] = np.frombuffer(msg.effort)[self._theirs]
-        return found
+            efforts[self._ours] = np.frombuffer(msg.effort)[self._theirs]
+        return efforts
 
     def unseen(self) -> list[str]:
         """Return the joints of which no message has told yet."""
@@ -96,11 +99,50 @@ class JointStateReader:
     def _learn(self, names: Sequence[str]) -> None:
         """Map a new list of names; repeated names count once."""
         self._names = list(names)
-        found = {name: i for i, name in enumerate(self._names)}
-        pairs = [(i, found[name]) for i, name in enumerate(self.joints) if name in found]
+        places = {name: i for i, name in enumerate(self._names)}
+        pairs = [(i, places[name]) for i, name in enumerate(self.joints) if name in places]
         self._ours = np.array([ours for ours, _ in pairs], dtype=np.intp)
         self._theirs = np.array([theirs for _, theirs in pairs], dtype=np.intp)
         self._whole = len(pairs) == len(self.joints)
+
+
+def subscribe_commands(
+    node: Any,
+    form: str,
+    topics: Sequence[str],
+    take: Callable[[Sequence[float], Sequence[str]], None],
+    take_one: Callable[[int, float], None],
+    qos: Any,
+) -> list[Any]:
+    """Subscribe the commands of a driver, whatever their form; return the subscriptions.
+
+    Args:
+        node: Who listens.
+        form: As of :class:`EffortWriter`.
+        topics: One for all joints, or one for each.
+        take: Gets the efforts of all joints, and their names where the message has them.
+        take_one: Gets the place of a topic, and the effort of its joint.
+        qos: Of the subscriptions.
+    """
+
+    def on_all(msg: Any) -> None:
+        if form == 'joint_state':
+            take(msg.effort, msg.name)
+        else:
+            take(msg.data, ())
+
+    def on_one(place: int, msg: Float64) -> None:
+        take_one(place, msg.data)
+
+    return [
+        node.create_subscription(
+            COMMAND_MESSAGES[form],
+            topic,
+            partial(on_one, place) if form == 'per_joint' else on_all,
+            qos,
+        )
+        for place, topic in enumerate(topics)
+    ]
 
 
 class EffortWriter:

@@ -11,19 +11,17 @@ from rclpy.node import Node
 from rclpy.qos import QoSProfile, ReliabilityPolicy
 from rclpy.qos_overriding_options import QoSOverridingOptions, QoSPolicyKind
 from sensor_msgs.msg import JointState
-from std_msgs.msg import Float64, Float64MultiArray
 
 from robot_dynamics_ros.control.drivers.conversion import DriverConversion, bind
 from robot_dynamics_ros.control.drivers.file import load_driver_profile
 from robot_dynamics_ros.control.drivers.port import DriverPort, velocity_filter
 from robot_dynamics_ros.control.drivers.profile import CommandProfile, DriverProfile
 from robot_dynamics_ros.model.robot_tree import RobotTree
-from robot_dynamics_ros.ros.conversions import EffortWriter, JointStateReader
+from robot_dynamics_ros.ros.conversions import COMMAND_MESSAGES, EffortWriter, JointStateReader
 
 #: Only the newest effort is kept for a driver; more are for a recorder, which loses none then.
 _COMMAND_DEPTH = 1
 STATE_QOS = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
-_MESSAGES = {'group': Float64MultiArray, 'per_joint': Float64, 'joint_state': JointState}
 
 
 def profile_from_parameters(settings: Mapping[str, Any]) -> DriverProfile | None:
@@ -50,7 +48,7 @@ class DriverConnection:
         outputs: The publishers of the efforts, likewise.
         state_topic: Name of the topic of the states.
         command_topics: Names of the topics of the efforts.
-        command_kind: Their message type.
+        command_form: Of their messages.
     """
 
     writer: EffortWriter
@@ -62,25 +60,25 @@ class DriverConnection:
         driver = port.driver
         self._names = [port.names[i] for i in port.order]
         if driver is None:
-            self.state_topic, self._form = 'joint_states', command_form
+            self.state_topic, self.command_form = 'joint_states', command_form
             per_joint = command_form == 'per_joint'
             one = [CommandProfile().topic]
             self.command_topics = [f'{x}/cmd_force' for x in self._names] if per_joint else one
         else:
             self.state_topic = driver.profile.state.topic
-            self._form, self.command_topics = driver.profile.command.form, [*driver.command_topics]
+            self.command_form = driver.profile.command.form
+            self.command_topics = [*driver.command_topics]
         self.reader = JointStateReader(port.names, velocity=not port.differentiates)
-        self.command_kind: Any = _MESSAGES[self._form]
 
     def open(self, node: Node, on_state: Any) -> list[Any]:
         """Create the topics and return what is to be destroyed with them."""
-        kind = self.command_kind
+        kind = COMMAND_MESSAGES[self.command_form]
         overriding = QoSOverridingOptions([QoSPolicyKind.DEPTH])
         self.outputs = [
             node.create_publisher(kind, topic, _COMMAND_DEPTH, qos_overriding_options=overriding)
             for topic in self.command_topics
         ]
-        self.writer = EffortWriter(self.outputs, self._names, self._form)
+        self.writer = EffortWriter(self.outputs, self._names, self.command_form)
         self.states = node.create_subscription(
             JointState,
             self.state_topic,
@@ -100,10 +98,10 @@ class DriverConnection:
     def rivals(self, node: Node) -> str:
         """Say who else publishes a command; one that was killed is known until its lease ends."""
         for output in self.outputs:
-            found = node.get_publishers_info_by_topic(output.topic_name)
-            if len(found) > 1:
-                names = sorted(f'{x.node_namespace.rstrip("/")}/{x.node_name}' for x in found)
-                return f'{len(found)} nodes command {output.topic_name}: {", ".join(names)}'
+            publishers = node.get_publishers_info_by_topic(output.topic_name)
+            if len(publishers) > 1:
+                names = sorted(f'{x.node_namespace.rstrip("/")}/{x.node_name}' for x in publishers)
+                return f'{len(publishers)} nodes command {output.topic_name}: {", ".join(names)}'
         return ''
 
     def joint_effort_of_command(self, place: int, command: float) -> tuple[int, float]:

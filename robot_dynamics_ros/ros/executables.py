@@ -15,21 +15,21 @@ from robot_dynamics_ros.parameters import Parameter, table
 NODES = {
     'controller': ('controller.node', 'Controller'),
     'simulator': ('simulator.node', 'Simulator'),
-    'trajectory': ('trajectory.node', 'TrajectorySender'),
-    'recorder': ('recorder.node', 'Recorder'),
-    'monitor': ('monitor.node', 'MonitorNode'),
-    'driver_emulator': ('emulator.node', 'DriverEmulator'),
-    'gazebo_robot': ('gazebo.robot', 'GazeboRobot'),
+    'trajectory': ('trajectory', 'TrajectorySender'),
+    'recorder': ('recorder', 'Recorder'),
+    'monitor': ('monitor', 'MonitorNode'),
+    'driver_emulator': ('simulator.emulator', 'DriverEmulator'),
+    'gazebo_robot': ('gazebo_robot', 'GazeboRobot'),
 }
 #: Where the parameters of each are declared; these modules need no ROS.
 DECLARED = {
     'controller': ('controller.parameters', 'CONTROLLER'),
     'simulator': ('simulator.parameters', 'SIMULATOR'),
-    'trajectory': ('trajectory.plan', 'TRAJECTORY'),
-    'recorder': ('recorder.parameters', 'RECORDER'),
-    'monitor': ('monitor.parameters', 'MONITOR'),
-    'driver_emulator': ('emulator.parameters', 'EMULATOR'),
-    'gazebo_robot': ('gazebo.parameters', 'GAZEBO_ROBOT'),
+    'trajectory': ('trajectory_plan', 'TRAJECTORY'),
+    'recorder': ('declared', 'RECORDER'),
+    'monitor': ('declared', 'MONITOR'),
+    'driver_emulator': ('simulator.emulator_parameters', 'EMULATOR'),
+    'gazebo_robot': ('declared', 'GAZEBO_ROBOT'),
 }
 _PAGE_LEAD = """# Parameters
 
@@ -49,8 +49,8 @@ def node_class(executable: str) -> Any:
 def declared_parameters(executable: str) -> tuple[Parameter, ...]:
     """Return the parameters of an executable's node."""
     module, name = DECLARED[executable]
-    found: tuple[Parameter, ...] = getattr(import_module(f'{__package__}.{module}'), name)
-    return found
+    declared: tuple[Parameter, ...] = getattr(import_module(f'{__package__}.{module}'), name)
+    return declared
 
 
 def parameter_page() -> str:

@@ -5,8 +5,8 @@ A launch file lists its arguments, and a function that turns their values into a
 
     ARGUMENTS = (Argument('robot', 'scara', 'Which shipped arm.', ('scara', 'four_dof')), ...)
 
-    def actions(given):
-        return [package_node('controller', given, {'law': given.law})]
+    def actions(chosen):
+        return [package_node('controller', chosen, {'law': chosen.law})]
 
     def generate_launch_description():
         return description(ARGUMENTS, actions)
@@ -15,17 +15,20 @@ A launch file lists its arguments, and a function that turns their values into a
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from xml.etree import ElementTree
 
 from ament_index_python.packages import PackageNotFoundError, get_package_prefix
 from launch import LaunchContext, LaunchDescription
 from launch.actions import (
     DeclareLaunchArgument,
     EmitEvent,
+    ExecuteProcess,
     LogInfo,
     OpaqueFunction,
     RegisterEventHandler,
@@ -39,6 +42,7 @@ from launch_ros.parameter_descriptions import ParameterValue
 from robot_dynamics_ros.control.laws.registry import LAWS
 from robot_dynamics_ros.description.shipped import PACKAGE, ROBOTS, share_directory
 from robot_dynamics_ros.errors import ConfigurationError, MissingDependencyError
+from robot_dynamics_ros.ros.gazebo_bridge import bridge_file
 
 SWITCH = ('true', 'false')
 SHUTDOWN_SECONDS = 10.0  # for the last safe command and for closing a bag
@@ -87,6 +91,8 @@ MONITOR = Argument(
     SWITCH,
 )
 RVIZ = Argument('rviz', 'false', 'Whether to show the arm in RViz.', SWITCH)
+GUI = Argument('gui', 'true', "Whether to show Gazebo's window.", SWITCH)
+GZ_ARGS = Argument('gz_args', '', 'Further arguments of gz sim, such as "-v 4".')
 LOG_LEVEL = Argument(
     'log_level', 'info', 'From which level on the nodes log.', ('debug', 'info', 'warn', 'error')
 )
@@ -120,11 +126,11 @@ def description(
 
 def _values(arguments: Iterable[Argument], context: LaunchContext) -> SimpleNamespace:
     """Return the arguments' values by name."""
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for argument in arguments:
         text = LaunchConfiguration(argument.name).perform(context)
-        found[argument.name] = text == 'true' if argument.choices == SWITCH else text
-    return SimpleNamespace(**found)
+        values[argument.name] = text == 'true' if argument.choices == SWITCH else text
+    return SimpleNamespace(**values)
 
 
 def package_node(
@@ -302,9 +308,90 @@ def ends_with(*essential: Any) -> list[RegisterEventHandler]:
             if context.is_shutdown:
                 return []
             reason = f'{event.process_name} ended with {event.returncode}'
-            told = LogInfo(msg=f'the scene ends: {reason}')
-            return [told, EmitEvent(event=Shutdown(reason=reason))]
+            return [
+                LogInfo(msg=f'the scene ends: {reason}'),
+                EmitEvent(event=Shutdown(reason=reason)),
+            ]
 
         return RegisterEventHandler(OnProcessExit(target_action=action, on_exit=on_exit))
 
     return [handler(action) for action in essential]
+
+
+def require_gazebo() -> None:
+    """Refuse to go on without Gazebo and its bridge.
+
+    Raises:
+        MissingDependencyError: One is not installed; tells the apt line.
+    """
+    require(['ros_gz_bridge'], 'Gazebo', 'ros_gz')
+    if shutil.which('gz') is None:
+        raise MissingDependencyError('the command gz', 'Gazebo', apt_line('ros_gz'))
+
+
+def gazebo_server(chosen: SimpleNamespace) -> ExecuteProcess:
+    """Return Gazebo, paused: values ``world``, ``gui``, ``gz_args``."""
+    window = [] if chosen.gui else ['-s']
+    paths = [os.environ.get(name) for name in ('GZ_SIM_SYSTEM_PLUGIN_PATH', 'LD_LIBRARY_PATH')]
+    return ExecuteProcess(
+        cmd=['gz', 'sim', *window, *chosen.gz_args.split(), chosen.world],
+        name='gazebo',
+        output='screen',
+        additional_env={'GZ_SIM_SYSTEM_PLUGIN_PATH': os.pathsep.join(filter(None, paths))},
+        sigterm_timeout=str(SHUTDOWN_SECONDS),
+    )
+
+
+def gazebo_bridge(
+    chosen: SimpleNamespace, robot: str, prefix: str = '', *, clock: bool = True
+) -> list[Node]:
+    """Return the bridge: value ``namespace``.
+
+    Args:
+        chosen: Values of the launch.
+        robot: A robot with a bridge file; empty: only the clock.
+        prefix: Prefix of the robot's names.
+        clock: Whether the clock is carried too.
+
+    Returns:
+        One node, or none if there is nothing to carry.
+    """
+    file = bridge_file(robot, prefix, clock=clock)
+    if file is None:
+        return []
+    return [
+        Node(
+            package='ros_gz_bridge',
+            executable='parameter_bridge',
+            name='gazebo_bridge',
+            namespace=chosen.namespace,
+            output='screen',
+            parameters=[{'config_file': str(file)}],
+        )
+    ]
+
+
+def robot_in_world(chosen: SimpleNamespace, urdf: str, **parameters: Any) -> Node:
+    """Return the node that inserts the robot: value ``world`` and those of a package's node.
+
+    Args:
+        chosen: Values of the launch.
+        urdf: Description with what Gazebo needs.
+        parameters: Further parameters of the node ``gazebo_robot``.
+    """
+    parameters = {'world': world_name(chosen.world), 'robot_description': urdf, **parameters}
+    return package_node('gazebo_robot', chosen, parameters)
+
+
+def world_name(file: str) -> str:
+    """Return the name of the world in an SDF file.
+
+    Raises:
+        ConfigurationError: There is no such file, or no world in it.
+    """
+    if not Path(file).is_file():
+        raise ConfigurationError(f'world {file!r}', 'no such file', 'give the path of an SDF file')
+    world = ElementTree.parse(file).getroot().find('world')
+    if world is None:
+        raise ConfigurationError(f'world {file!r}', 'has no <world>', 'give an SDF world')
+    return world.get('name', '')

@@ -25,20 +25,20 @@ _OF_RCLPY = ('use_sim_time', 'start_type_description_service', 'qos_overrides.')
 
 def descriptor(one: Parameter) -> ParameterDescriptor:
     """Return what ``ros2 param describe`` shows."""
-    found = ParameterDescriptor(
+    described = ParameterDescriptor(
         description=one.sentence, additional_constraints=one.wanted(), read_only=one.fixed
     )
     if one.is_list or (one.low is None and one.high is None):
-        return found
+        return described
     low = -1e308 if one.low is None else one.low
     high = 1e308 if one.high is None else one.high
     if one.kind is int:
-        found.integer_range = [IntegerRange(from_value=int(low), to_value=int(high))]
+        described.integer_range = [IntegerRange(from_value=int(low), to_value=int(high))]
     else:
-        found.floating_point_range = [
+        described.floating_point_range = [
             FloatingPointRange(from_value=float(low), to_value=float(high))
         ]
-    return found
+    return described
 
 
 def declare(node: Any, parameters: Iterable[Parameter]) -> None:
@@ -77,8 +77,8 @@ def values(node: Any, parameters: Iterable[Parameter]) -> dict[str, Any]:
         ParameterError, UnknownNameError: A value that was given at the start is refused.
     """
     parameters = tuple(parameters)
-    found = {one.name: _plain(node.get_parameter(one.name).value) for one in parameters}
-    return checked(parameters, found)
+    present = {one.name: _plain(node.get_parameter(one.name).value) for one in parameters}
+    return checked(parameters, present)
 
 
 def _plain(value: Any) -> Any:

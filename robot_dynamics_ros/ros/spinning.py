@@ -8,10 +8,12 @@ import signal
 import socket
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from itertools import pairwise
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 import rclpy
 from rclpy.duration import Duration
@@ -176,3 +178,48 @@ def _complete(stop: Future) -> None:
 
 def _report(error: RobotDynamicsError) -> None:
     print(f'error: {error}', file=sys.stderr, flush=True)
+
+
+T = TypeVar('T')
+
+
+class Beside(Protocol):
+    """Does work while something else goes on."""
+
+    def __call__(self, work: Callable[[], T], /) -> T:
+        """Return what the work returns; raise what it raises."""
+
+
+_IDLE_S = 2e-4
+#: Python lets a thread keep the interpreter for 5 ms: five ticks of a loop at 1 kHz.
+_SWITCH_S = 1e-4
+
+
+def beside(
+    work: Callable[[], T], tick: Callable[[], bool], watch: Callable[[], None], period: float
+) -> T:
+    """Do work in a thread of its own; meanwhile tick in this one, as an executor would.
+
+    Args:
+        work: What takes long; touches nothing that ticks touch.
+        tick: Answers a message that waits; returns whether there was one.
+        watch: Called every ``period`` seconds.
+        period: s.
+
+    Returns:
+        What the work returns; raises what it raises.
+    """
+    usual = sys.getswitchinterval()
+    sys.setswitchinterval(_SWITCH_S)
+    try:
+        with ThreadPoolExecutor(1) as pool:
+            result, watched = pool.submit(work), time.perf_counter()
+            while not result.done():
+                if not tick():
+                    time.sleep(_IDLE_S)
+                if time.perf_counter() - watched >= period:
+                    watch()
+                    watched = time.perf_counter()
+            return result.result()
+    finally:
+        sys.setswitchinterval(usual)

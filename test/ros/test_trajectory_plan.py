@@ -21,7 +21,7 @@ from robot_dynamics_ros.errors import (
     TrajectoryError,
     UnknownNameError,
 )
-from robot_dynamics_ros.ros.trajectory.plan import MOTION, make_plan
+from robot_dynamics_ros.ros.trajectory_plan import MOTION, make_plan
 
 DEFAULTS = {spec.name: spec.default for spec in MOTION}
 ELBOW = np.array([-0.462, 1.478, 0.10, 0.2])

@@ -12,8 +12,7 @@ import pytest
 
 from benchmark.__main__ import BENCHMARKS
 from benchmark.libraries import contenders
-from benchmark.measuring import Contender, race
-from benchmark.robots import arms, chain
+from benchmark.measuring import Contender, arms, chain, race
 from robot_dynamics_ros.model import load_robot
 
 ROOT = Path(__file__).resolve().parents[2]

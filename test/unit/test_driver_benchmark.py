@@ -14,7 +14,7 @@ import pinocchio
 import pytest
 from rich.progress import Progress
 
-from benchmark import drivers
+from benchmark import drivers, measuring
 from benchmark.driver_run import DriverCase, is_unstable, make_arm, run, start_of
 from robot_dynamics_ros.control.laws.registry import make_law
 from robot_dynamics_ros.errors import ParameterError
@@ -225,10 +225,11 @@ def test_only_the_profiles_of_an_arm_are_run():
 
 @pytest.mark.slow
 def test_every_table_and_the_page_come_of_what_was_measured(monkeypatch, tmp_path, capsys):
-    small = {'ROBOTS': ('scara',), 'DELAYS': (2,), 'BEYOND': (), 'EVEN': (0,), 'OUT': tmp_path,
+    small = {'ROBOTS': ('scara',), 'DELAYS': (2,), 'BEYOND': (), 'EVEN': (0,),
              'CASES': (DriverCase('nothing'),), 'SILENCES': (60,)}  # fmt: skip
     for name, value in small.items():
         monkeypatch.setattr(drivers, name, value)
+    monkeypatch.setattr(measuring, 'OUT', tmp_path)
     monkeypatch.setattr(drivers, 'make_arm', short)
     monkeypatch.setattr(drivers, 'shipped_profiles', lambda: ['ur'])
     monkeypatch.setattr(drivers, 'stability_limit', lambda arm, law: 57.0)

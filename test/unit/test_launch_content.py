@@ -64,13 +64,12 @@ def executables(installed) -> dict[str, str]:
 
 def arguments_of_package() -> dict[str, ast.Call]:
     """Return the arguments that launch files share, by the name of their constant."""
-    found = {}
-    for module in ('launching', 'gazebo/launching'):
-        tree = tree_of(PROJECT / 'robot_dynamics_ros' / 'ros' / f'{module}.py')
-        for node in tree.body:
-            if isinstance(node, ast.Assign) and calls(node, 'Argument'):
-                found[ast.unparse(node.targets[0])] = node.value
-    return found
+    tree = tree_of(PROJECT / 'robot_dynamics_ros' / 'ros' / 'launching.py')
+    return {
+        ast.unparse(node.targets[0]): node.value
+        for node in tree.body
+        if isinstance(node, ast.Assign) and calls(node, 'Argument')
+    }
 
 
 # Launch files ------------------------------------------------------------------------------------

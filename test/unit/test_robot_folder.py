@@ -28,7 +28,7 @@ from robot_dynamics_ros.errors import ConfigurationError, ModelError
 from robot_dynamics_ros.model import load_robot
 from robot_dynamics_ros.parameters import checked, require_known
 from robot_dynamics_ros.ros.executables import declared_parameters
-from robot_dynamics_ros.ros.gazebo.bridge import bridge_entries
+from robot_dynamics_ros.ros.gazebo_bridge import bridge_entries
 from robot_dynamics_ros.ros.gazebo_description import gazebo_description
 from robot_dynamics_ros.ros.gazebo_files import bridge_text, ros2_control_text
 from robot_dynamics_ros.yaml_reader import read_yaml

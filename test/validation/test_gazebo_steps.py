@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from benchmark.gazebo_steps import Case, is_available, run
+from benchmark.gazebo_steps import StepCase, is_available, run
 from robot_dynamics_ros.control.trajectories.quintic import Quintic
 
 pytestmark = pytest.mark.skipif(
@@ -21,7 +21,7 @@ GOAL = {'scara': [-0.07, 0.26, 0.02, 0.2], 'four_dof': [0.03, -0.27, 0.16, -0.1]
 ROBOTS = tuple(GOAL)
 
 
-def errors(case: Case, seconds: float = 0.3) -> np.ndarray:
+def errors(case: StepCase, seconds: float = 0.3) -> np.ndarray:
     """Return the tracking error of each step of a quick motion, shape (350, 4), rad or m."""
     return run(case, Quintic(np.zeros(4), np.array(GOAL[case.robot]), seconds))
 
@@ -33,12 +33,12 @@ def rms(error: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize('robot', ROBOTS)
 def test_without_coulomb_friction_the_model_is_the_plant(robot):
     """Masses, inertias, gravity and damping; 1e-15 was seen, of ways up to 0.27 rad."""
-    assert np.abs(errors(Case(robot))).max() < 1e-12
+    assert np.abs(errors(StepCase(robot))).max() < 1e-12
 
 
 @pytest.mark.parametrize('robot', ROBOTS)
 def test_a_command_that_is_late_costs_in_proportion(robot):
-    one, two = (rms(errors(Case(robot, late=late))) for late in (1, 2))
+    one, two = (rms(errors(StepCase(robot, late=late))) for late in (1, 2))
     assert one.min() > 1e-6, 'so that the exact run is no accident'
     np.testing.assert_allclose(two / one, 2.0, rtol=0.1)
 
@@ -47,7 +47,7 @@ def test_a_command_that_is_late_costs_in_proportion(robot):
 def test_coulomb_friction_acts_with_damping_as_the_formula_says(robot):
     """As f + h D M^-1 f; what is left is the smooth sign where the motion begins and ends."""
     plain, added = (
-        np.abs(errors(Case(robot, coulomb_friction=True, as_dart=as_dart))).max(axis=0)
+        np.abs(errors(StepCase(robot, coulomb_friction=True, as_dart=as_dart))).max(axis=0)
         for as_dart in (False, True)
     )
     assert plain.max() > 5e-3

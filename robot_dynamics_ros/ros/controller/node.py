@@ -14,9 +14,8 @@ from robot_dynamics_ros.ros.controller import parameters as declared
 from robot_dynamics_ros.ros.controller.running import STEADY, RunningController
 from robot_dynamics_ros.ros.controller.trajectories import LATCHED
 from robot_dynamics_ros.ros.parameters import declare, on_set_parameters, values
-from robot_dynamics_ros.ros.rclpy_compat import lifecycle_state
+from robot_dynamics_ros.ros.rclpy_compat import lifecycle_state, refuse_impossible_transitions
 from robot_dynamics_ros.ros.spinning import spare_what_stays
-from robot_dynamics_ros.ros.transitions import refuse_impossible_transitions
 
 _AUTOSTART_PERIOD_S = 0.02
 _WORD_EVERY = 250  # of these periods: 5 s

@@ -23,7 +23,6 @@ from robot_dynamics_ros.control.modes import SessionMode
 from robot_dynamics_ros.control.session import ControllerSession, SessionChange
 from robot_dynamics_ros.errors import ConfigurationError, RobotDynamicsError
 from robot_dynamics_ros.model.from_parameters import robot_from_parameters
-from robot_dynamics_ros.ros.background import beside
 from robot_dynamics_ros.ros.controller.diagnostics import diagnostic_array
 from robot_dynamics_ros.ros.controller.publishers import ControllerMonitor
 from robot_dynamics_ros.ros.controller.trajectories import LATCHED, ControllerTrajectories
@@ -34,6 +33,7 @@ from robot_dynamics_ros.ros.driver_connection import (
     profile_from_parameters,
 )
 from robot_dynamics_ros.ros.rclpy_compat import take_message
+from robot_dynamics_ros.ros.spinning import beside
 
 STEADY = Clock(clock_type=ClockType.STEADY_TIME)
 _WATCH_PERIOD_S = 0.02

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The simulator node: a plant behind the topics of a robot, in lockstep or in real time."""
+"""Simulator and driver emulator: a plant behind the topics of a robot, or of its driver."""

@@ -22,25 +22,21 @@ Real time
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
-from functools import partial
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rclpy.clock import Clock, ClockType
-from rclpy.node import Node
-from rclpy.qos import DurabilityPolicy, QoSProfile
-from rclpy.task import Future
+from rclpy.qos import QoSProfile
 from rosgraph_msgs.msg import Clock as ClockMessage
 from sensor_msgs.msg import JointState
-from std_msgs.msg import Float64, Float64MultiArray, String
 from std_srvs.srv import SetBool, Trigger
 
 from robot_dynamics_ros.errors import PeerTimeoutError, RobotDynamicsError
 from robot_dynamics_ros.model.from_parameters import robot_from_parameters
 from robot_dynamics_ros.model.payload import payload_from_parameters
 from robot_dynamics_ros.model.robot_tree import RobotTree
-from robot_dynamics_ros.ros.conversions import JointStateWriter, ns_to_stamp
-from robot_dynamics_ros.ros.parameters import declare, on_set_parameters, values
+from robot_dynamics_ros.ros.conversions import JointStateWriter, ns_to_stamp, subscribe_commands
+from robot_dynamics_ros.ros.node import STEADY, PackageNode
+from robot_dynamics_ros.ros.parameters import on_set_parameters
 from robot_dynamics_ros.ros.rclpy_compat import take_message
 from robot_dynamics_ros.ros.simulator import parameters as declared
 from robot_dynamics_ros.ros.simulator.command_buffer import CommandBuffer
@@ -48,15 +44,13 @@ from robot_dynamics_ros.simulation.plant import Plant
 from robot_dynamics_ros.simulation.run import Pace, SimulationRun
 from robot_dynamics_ros.spatial.scalar import Array
 
-LATCHED = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 STATE_QOS = QoSProfile(depth=2000)  # reliable and deep: a recorder that falls behind loses nothing
 COMMAND_QOS = QoSProfile(depth=10)
-STEADY = Clock(clock_type=ClockType.STEADY_TIME)
 _CATCH_UP = 10
 _QUIET_S = 1.0  # least time between two warnings of a kind
 
 
-class Simulator(Node):
+class Simulator(PackageNode):
     """A simulated robot on topics.
 
     Publishes ``joint_states`` (effort: what acted during the step before), ``/clock`` and,
@@ -75,20 +69,8 @@ class Simulator(Node):
     PARAMETERS = declared.SIMULATOR
 
     def __init__(self) -> None:
-        super().__init__(self.NAME)
-        declare(self, self.PARAMETERS)
-        self.finished = Future()
-        self._settings = self._read_parameters()
-        self._ready = False
-        if self._settings['robot'] or self._settings['robot_description']:
-            tree = self._robot('')
-            self._begin(tree)
-            if self._settings['publish_description']:
-                self._description = self.create_publisher(String, 'robot_description', LATCHED)
-                self._description.publish(String(data=tree.xml))
-        else:
-            self.get_logger().info('waiting for a robot on the topic robot_description')
-            self.create_subscription(String, 'robot_description', self._on_description, LATCHED)
+        super().__init__(self.NAME, self.PARAMETERS)
+        self._begin_with_robot(self._begin)
 
     def on_stop(self) -> None:
         """Say what happened."""
@@ -102,25 +84,14 @@ class Simulator(Node):
 
     # Building -----------------------------------------------------------------------------------
 
-    def _on_description(self, msg: String) -> None:
-        if self._ready:
-            return
-        try:
-            self._begin(self._robot(msg.data))
-        except RobotDynamicsError as error:
-            self._end(error)
-
-    def _read_parameters(self) -> dict[str, Any]:
-        return values(self, self.PARAMETERS)
-
     def _robot(self, description: str) -> RobotTree:
         return robot_from_parameters(self._settings, description)
 
     def _make_plant(self, tree: RobotTree) -> Plant:
         return declared.plant_from_parameters(tree, self._settings)
 
-    def _begin(self, tree: RobotTree) -> None:
-        settings = self._settings
+    def _begin(self, description: str) -> None:
+        settings, tree = self._settings, self._robot(description)
         plant = self._make_plant(tree)
         first = declared.initial_state(tree, settings)
         self._run = SimulationRun(plant, *first, settings['end_time_s'])
@@ -132,13 +103,14 @@ class Simulator(Node):
         self._pace = Pace(settings['period'] / settings['real_time_factor'], _CATCH_UP)
         self._superfluous = 0
         self._create_topics(tree)
-        self._ready = True
         # A process's first line of log takes rclpy tens of milliseconds: none may wait for them.
         self.get_logger().info(
             f'{tree.name}: {settings["mode"]}, steps of {settings["period"]:g} s'
         )
         on_set_parameters(self, self._check_change, self._apply_change)
         self._to_first_state()
+        if settings['publish_description'] and not description:
+            self._publish_description(tree.xml)
 
     def _create_topics(self, tree: RobotTree) -> None:
         settings = self._settings
@@ -160,30 +132,23 @@ class Simulator(Node):
         settings = self._settings
         self._state = JointStateWriter(tree.joint_names, effort=True)
         self._states = self.create_publisher(JointState, 'joint_states', STATE_QOS)
-        if settings['command_form'] == 'group':
-            self._commands = [
-                self.create_subscription(
-                    Float64MultiArray, 'effort_controller/commands', self._on_command, COMMAND_QOS
-                )
-            ]
-        else:
-            self._commands = [
-                self.create_subscription(
-                    Float64,
-                    f'{name}/cmd_force',
-                    partial(self._on_joint_command, index),
-                    COMMAND_QOS,
-                )
-                for index, name in enumerate(self._inbox.joints)
-            ]
+        form, topics = settings['command_form'], ['effort_controller/commands']
+        if form == 'per_joint':
+            topics = [f'{name}/cmd_force' for name in self._inbox.joints]
+        self._subscribe_commands(form, topics)
+
+    def _subscribe_commands(self, form: str, topics: Sequence[str]) -> None:
+        self._commands = subscribe_commands(
+            self, form, topics, self._on_command, self._on_joint_command, COMMAND_QOS
+        )
 
     # Commands -----------------------------------------------------------------------------------
 
-    def _on_command(self, msg: Float64MultiArray) -> None:
-        self._received(self._inbox.take(msg.data))
+    def _on_command(self, efforts: Sequence[float], _: Sequence[str]) -> None:
+        self._received(self._inbox.take(efforts))
 
-    def _on_joint_command(self, index: int, msg: Float64) -> None:
-        self._received(self._inbox.take_one(index, msg.data))
+    def _on_joint_command(self, index: int, effort: float) -> None:
+        self._received(self._inbox.take_one(index, effort))
 
     def _received(self, complete: bool) -> None:
         if complete:
@@ -191,8 +156,8 @@ class Simulator(Node):
             self._answered_at = time.monotonic()
             if self._lockstep and not self._paused:
                 self._advance()
-        elif self._inbox.refused > self._refusals_told:
-            self._refusals_told = self._inbox.refused
+        elif self._inbox.refused > self._refusals_logged:
+            self._refusals_logged = self._inbox.refused
             self.get_logger().warning(
                 f'command {self._inbox.refused} refused: {self._inbox.last_refusal}',
                 throttle_duration_sec=_QUIET_S,
@@ -219,14 +184,14 @@ class Simulator(Node):
             self._paused = True
             self.get_logger().info(f'end of the run: t = {self._run.time:.6f} s')
             if self._settings['on_end'] == 'exit':
-                self._end(None)
+                self._end()
 
     def _effort(self) -> Array:
         """Return the efforts of the coming step, shape (n,), N m or N."""
         return self._inbox.effort
 
     def _to_first_state(self) -> None:
-        self._refusals_told = self._inbox.refused
+        self._refusals_logged = self._inbox.refused
         self._run.restart()
         self._inbox.clear()
         self._next_clock = 0
@@ -321,14 +286,9 @@ class Simulator(Node):
         self._answered_at = time.monotonic()
         self._pace.restart(self._answered_at)
 
-    def _end(self, error: RobotDynamicsError | None) -> None:
+    def _end(self, outcome: RobotDynamicsError | int = 0) -> None:
         self._paused = True
-        if self.finished.done():
-            return
-        if error is None:
-            self.finished.set_result(0)
-        else:
-            self.finished.set_exception(error)
+        super()._end(outcome)
 
     # Services and parameters --------------------------------------------------------------------
 

@@ -11,13 +11,11 @@ without its arm. Lockstep and real time are those of the simulator.
 from __future__ import annotations
 
 import array
-from collections.abc import Mapping
-from functools import partial
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from sensor_msgs.msg import JointState
-from std_msgs.msg import Float64, Float64MultiArray
 from std_srvs.srv import Trigger
 
 from robot_dynamics_ros.control.drivers.conversion import bind, effort_limits
@@ -26,9 +24,8 @@ from robot_dynamics_ros.control.safety import make_stop_action
 from robot_dynamics_ros.model.from_parameters import robot_from_parameters
 from robot_dynamics_ros.model.robot_tree import RobotTree
 from robot_dynamics_ros.ros.conversions import JointStateWriter, ns_to_stamp
-from robot_dynamics_ros.ros.emulator import parameters as declared
-from robot_dynamics_ros.ros.parameters import values
-from robot_dynamics_ros.ros.simulator.node import COMMAND_QOS, STATE_QOS, Simulator
+from robot_dynamics_ros.ros.simulator import emulator_parameters as declared
+from robot_dynamics_ros.ros.simulator.node import STATE_QOS, Simulator
 from robot_dynamics_ros.simulation.plant import Plant
 from robot_dynamics_ros.spatial.scalar import Array
 
@@ -52,7 +49,7 @@ class DriverEmulator(Simulator):
     # Building -----------------------------------------------------------------------------------
 
     def _read_parameters(self) -> dict[str, Any]:
-        settings = values(self, self.PARAMETERS)
+        settings = super()._read_parameters()
         self._profile = load_driver_profile(settings['driver_profile'])
         return declared.as_emulated(settings, self._profile)
 
@@ -76,40 +73,29 @@ class DriverEmulator(Simulator):
         if profile.state.velocity == 'differentiate':
             self._state.message.velocity = array.array('d')
         self._states = self.create_publisher(JointState, profile.state.topic, STATE_QOS)
-        form, topics = profile.command.form, driver.command_topics
-        kind: Any = {'group': Float64MultiArray, 'joint_state': JointState}.get(form, Float64)
-        heard: dict[str, Any] = {'group': self._on_command, 'joint_state': self._on_named}
-        self._commands = [
-            self.create_subscription(
-                kind, topic, heard.get(form) or partial(self._on_one, place), COMMAND_QOS
-            )
-            for place, topic in enumerate(topics)
-        ]
+        self._subscribe_commands(profile.command.form, driver.command_topics)
         self.create_service(Trigger, '~/recover', self._on_recover)
 
     # Commands -----------------------------------------------------------------------------------
 
-    def _on_command(self, msg: Float64MultiArray) -> None:
-        self._take(np.array(msg.data))
-
-    def _on_named(self, msg: JointState) -> None:
-        names = self._driver.command_names
-        complete = len(msg.effort) == len(msg.name) and sorted(msg.name) == sorted(names)
-        told = dict(zip(msg.name, msg.effort, strict=False)) if complete else {}
-        self._take(np.array([told[name] for name in names]) if complete else np.zeros(0))
-
-    def _take(self, command: Array) -> None:
-        """Take a command for all joints, in the driver's units and order."""
-        driver, ordered = self._driver, command
+    def _on_command(self, efforts: Sequence[float], names: Sequence[str]) -> None:
+        """Take a command for all joints, in the driver's units; without names in its order."""
+        driver, command = self._driver, np.array(efforts)
+        if self._profile.command.form == 'joint_state':
+            own = driver.command_names
+            complete = len(efforts) == len(names) and sorted(names) == sorted(own)
+            places = [names.index(name) for name in own] if complete else []
+            command = command[places]
+        ordered = command
         if len(command) == len(driver.order):
             ordered = np.empty(len(command))
             ordered[driver.order] = command
             ordered = driver.commanded_effort(ordered)
         self._received(self._inbox.take(ordered.tolist()))
 
-    def _on_one(self, place: int, msg: Float64) -> None:
-        i = int(self._driver.order[place])
-        effort = self._driver.effort_scale[i] * msg.data - self._driver.effort_offset[i]
+    def _on_joint_command(self, index: int, effort: float) -> None:
+        i = int(self._driver.order[index])
+        effort = self._driver.effort_scale[i] * effort - self._driver.effort_offset[i]
         self._received(self._inbox.take_one(i, float(effort)))
 
     def _received(self, complete: bool) -> None:

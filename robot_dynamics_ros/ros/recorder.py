@@ -2,7 +2,7 @@
 """The recorder node: everything that matters of a run, byte for byte, on the clock of its states.
 
 Messages stay serialized from the network to the bag. Which time each of them gets is explained in
-``analysis/stamping.py``.
+``recordings/timestamp_assignment.py``.
 """
 
 from __future__ import annotations
@@ -12,30 +12,26 @@ import time
 from collections.abc import Mapping
 from functools import partial
 
-from rclpy.clock import Clock, ClockType
 from rclpy.event_handler import SubscriptionEventCallbacks
 from rclpy.executors import SingleThreadedExecutor
-from rclpy.node import Node
 from rclpy.qos import ReliabilityPolicy
-from rclpy.task import Future
 from std_srvs.srv import Trigger
 
 from robot_dynamics_ros.recordings.bag.reader import BagWriter
 from robot_dynamics_ros.recordings.timestamp_assignment import TimestampAssigner
 from robot_dynamics_ros.ros.conversions import NANO
-from robot_dynamics_ros.ros.parameters import declare, values
+from robot_dynamics_ros.ros.declared import RECORDER
+from robot_dynamics_ros.ros.node import STEADY, PackageNode
 from robot_dynamics_ros.ros.rclpy_compat import take_message
-from robot_dynamics_ros.ros.recorder.parameters import RECORDER
-from robot_dynamics_ros.ros.recorder.stream import COMMANDS, STATES, Stream, Topic, topics_of
+from robot_dynamics_ros.ros.recorder_stream import COMMANDS, STATES, Stream, Topic, topics_of
 from robot_dynamics_ros.ros.spinning import EXIT_FAILED
 
-STEADY = Clock(clock_type=ClockType.STEADY_TIME)
 _GATHER_S = 0.002  # taking together what has gathered needs 2/5 of the processor time
 _QUIET_S = 0.1
 _LAST_ROUNDS = 10
 
 
-class Recorder(Node):
+class Recorder(PackageNode):
     """Records joint states, commands, references, descriptions, parameters, diagnostics.
 
     What an unanswered or paused simulator makes its peers repeat is recorded once. The service
@@ -53,10 +49,8 @@ class Recorder(Node):
     make_executor = SingleThreadedExecutor
 
     def __init__(self) -> None:
-        super().__init__('recorder')
-        declare(self, RECORDER)
-        settings = values(self, RECORDER)
-        self.finished = Future()
+        super().__init__('recorder', RECORDER)
+        settings = self._settings
         self._fail_on_loss, self._progress = settings['fail_on_loss'], settings['progress']
         self._max_ns = round(settings['max_duration_s'] * NANO)
         self._first_ns: int | None = None
@@ -88,8 +82,8 @@ class Recorder(Node):
         self._note_latency()
         self._bag.close()
         lost = self._report()
-        if lost and self._fail_on_loss and not self.finished.done():
-            self.finished.set_result(EXIT_FAILED)
+        if lost and self._fail_on_loss:
+            self._end(EXIT_FAILED)
 
     def _begin(self, stream: Stream) -> None:
         self._subscribe(stream)
@@ -143,7 +137,7 @@ class Recorder(Node):
             self._stamper.add_state(stream.name, sent, stamp, data)
         else:
             self._end_sent = sent
-            self.finished.set_result(0)
+            self._end()
 
     # Peers --------------------------------------------------------------------------------------
 

@@ -22,38 +22,24 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Generator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 from xml.etree import ElementTree
-
-from lifecycle_msgs.srv import GetState
-from rclpy.clock import Clock, ClockType
-from rclpy.node import Node
-from rclpy.qos import DurabilityPolicy, QoSProfile
-from rclpy.task import Future
-from std_msgs.msg import String
 
 from robot_dynamics_ros.errors import (
     MissingDependencyError,
     ParameterError,
     PeerTimeoutError,
-    RobotDynamicsError,
     SceneError,
 )
-from robot_dynamics_ros.ros.gazebo.parameters import GAZEBO_ROBOT
-from robot_dynamics_ros.ros.parameters import declare, values
+from robot_dynamics_ros.ros.declared import GAZEBO_ROBOT
+from robot_dynamics_ros.ros.node import SequenceNode, Steps
 
-LATCHED = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
-STEADY = Clock(clock_type=ClockType.STEADY_TIME)
 INSTALL = 'apt install ros-<distro>-ros-gz, or see https://gazebosim.org/docs'
-_TICK_S = 0.02
 _CALL_S = 5.0  # the command line needs a third of a second; a busy machine longer
 _DELIVERY_S = 0.3  # from "active" to the first command in Gazebo: two hops, ms each
 _ZEROS = 2  # the command line ends with its message, which a busy machine may lose by that
-_ACTIVE = 3  # lifecycle_msgs/State.PRIMARY_STATE_ACTIVE
-
-Steps = Generator[None, None, Any]
+_HINT = '; it needs joint states from Gazebo over the bridge'
 
 
 def force_topics(description: str, model: str) -> list[str]:
@@ -89,7 +75,7 @@ def insertion(file: Path, model: str, pose: Sequence[float]) -> str:
     )
 
 
-class GazeboRobot(Node):
+class GazeboRobot(SequenceNode):
     """Inserts one robot, waits for the controllers, starts time; ends with zero forces.
 
     Publishes, latched, ``robot_description``.
@@ -104,10 +90,8 @@ class GazeboRobot(Node):
     """
 
     def __init__(self) -> None:
-        super().__init__('gazebo_robot')
-        declare(self, GAZEBO_ROBOT)
-        self.finished = Future()
-        settings = self._settings = values(self, GAZEBO_ROBOT)
+        super().__init__('gazebo_robot', GAZEBO_ROBOT)
+        settings = self._settings
         if not settings['robot_description']:
             raise ParameterError('robot_description', '', 'give the URDF text of the robot')
         if shutil.which('gz') is None:
@@ -117,10 +101,8 @@ class GazeboRobot(Node):
         self._forces = force_topics(settings['robot_description'], self._model)
         self._inserted = False
         if settings['publish_description']:
-            self._description = self.create_publisher(String, 'robot_description', LATCHED)
-            self._description.publish(String(data=settings['robot_description']))
-        self._steps = self._all_steps()
-        self._timer = self.create_timer(_TICK_S, self._proceed, clock=STEADY)
+            self._publish_description(settings['robot_description'])
+        self._begin_steps(self._all_steps(), ends=not settings['stay'])
 
     def on_stop(self) -> None:
         """Leave no force and no process behind, whoever else still runs."""
@@ -146,40 +128,27 @@ class GazeboRobot(Node):
                 _kill(call)
                 call.wait()
 
-    def _proceed(self) -> None:
-        """Go on with the steps as far as they can go now."""
-        try:
-            next(self._steps)
-        except StopIteration:
-            self._timer.cancel()
-            if not self._settings['stay'] and not self.finished.done():
-                self.finished.set_result(0)
-        except RobotDynamicsError as error:
-            self._timer.cancel()
-            if not self.finished.done():
-                self.finished.set_exception(error)
-
     def _all_steps(self) -> Steps:
         settings, world = self._settings, f'/world/{self._settings["world"]}'
         yield from self._insert(f'{world}/create')
         if settings['unpause'] == 'at_once':
             yield from self._unpause(world)
         for controller in filter(None, settings['wait_for']):
-            yield from self._until_active(controller)
+            yield from self._until_active(controller, _HINT)
         if settings['unpause'] == 'ready':
             yield from _wait(_DELIVERY_S)
             yield from self._unpause(world)
 
     def _insert(self, service: str) -> Steps:
         settings, model = self._settings, self._model
-        yield from self._until_told(service, 'service', '-l')
+        yield from self._until_listed(service, 'service', '-l')
         with tempfile.TemporaryDirectory() as folder:  # Gazebo reads the file after its answer
             file = Path(folder) / f'{model}.urdf'
             file.write_text(settings['robot_description'], encoding='utf-8')
             yield from self._request(
                 service, 'EntityFactory', insertion(file, model, settings['pose'])
             )
-            yield from self._until_told(model, 'model', '--list')
+            yield from self._until_listed(model, 'model', '--list')
         self._inserted = True
         self.get_logger().info(f'{model} is in the world {settings["world"]}')
 
@@ -189,7 +158,7 @@ class GazeboRobot(Node):
 
     # Gazebo -------------------------------------------------------------------------------------
 
-    def _until_told(self, name: str, *question: str) -> Steps:
+    def _until_listed(self, name: str, *question: str) -> Steps:
         """Ask Gazebo the same again and again until a name is in its answer.
 
         Raises:
@@ -239,39 +208,6 @@ class GazeboRobot(Node):
         if call.returncode:
             raise SceneError(f'gz {" ".join(arguments[:3])}', 'failed', (errors or output).strip())
         return output
-
-    # Controllers --------------------------------------------------------------------------------
-
-    def _until_active(self, name: str) -> Steps:
-        """Ask a lifecycle node again and again until it is active.
-
-        Raises:
-            PeerTimeoutError: It does not become active; says what it is instead.
-        """
-        client = self.create_client(GetState, f'{name}/get_state')
-        end, label, calls, again = (
-            time.monotonic() + self._settings['timeout_s'],
-            'absent',
-            [],
-            0.0,
-        )
-        while True:
-            now = time.monotonic()
-            if client.service_is_ready() and now > again:
-                calls, again = [client.call_async(GetState.Request())], now + 0.2
-            states = [call.result().current_state for call in calls if call.done()]
-            if any(state.id == _ACTIVE for state in states):
-                break
-            label = states[0].label if states else label
-            if now > end:
-                raise PeerTimeoutError(
-                    name,
-                    f'activation (it is {label}; it needs joint states from Gazebo over the '
-                    'bridge)',
-                    self._settings['timeout_s'],
-                )
-            yield
-        self.destroy_client(client)
 
 
 def _wait(seconds: float) -> Steps:

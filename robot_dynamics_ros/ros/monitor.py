@@ -9,24 +9,18 @@ efforts that acted go to topics; whether that is much, and which gravity would e
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import numpy as np
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
-from rclpy.clock import Clock, ClockType
-from rclpy.node import Node
-from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
-from rclpy.task import Future
 from sensor_msgs.msg import JointState
-from std_msgs.msg import Float64, Float64MultiArray, String
 
 from robot_dynamics_ros.control.drivers.conversion import effort_limits
 from robot_dynamics_ros.control.drivers.port import DriverPort, velocity_filter
 from robot_dynamics_ros.control.setup import driver_share
-from robot_dynamics_ros.errors import MissingDependencyError, RobotDynamicsError
+from robot_dynamics_ros.errors import MissingDependencyError
 from robot_dynamics_ros.estimation.effort_model import ORIGINS, Instants
 from robot_dynamics_ros.estimation.model_monitor import (
     ModelMonitor,
@@ -44,23 +38,22 @@ from robot_dynamics_ros.ros.conversions import (
     JointStateWriter,
     ns_to_stamp,
     stamp_to_ns,
+    subscribe_commands,
 )
+from robot_dynamics_ros.ros.declared import MONITOR
 from robot_dynamics_ros.ros.driver_connection import (
     DriverConnection,
     bound,
     profile_from_parameters,
 )
-from robot_dynamics_ros.ros.monitor import parameters as declared
-from robot_dynamics_ros.ros.parameters import declare, on_set_parameters, values
+from robot_dynamics_ros.ros.node import LISTENING, STEADY, PackageNode
+from robot_dynamics_ros.ros.parameters import on_set_parameters
 from robot_dynamics_ros.symbolic.kernel import compile_kernel
 
-LATCHED = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
-LISTENING = QoSProfile(depth=200, reliability=ReliabilityPolicy.BEST_EFFORT)
-STEADY = Clock(clock_type=ClockType.STEADY_TIME)
 _WAITING = 200  # instants that wait for the effort of their stamp
 
 
-class MonitorNode(Node):
+class MonitorNode(PackageNode):
     """Compares the efforts of a robot with its model.
 
     Subscribes the joint states and, by ``effort_source``, the commands; publishes, as joint
@@ -76,26 +69,10 @@ class MonitorNode(Node):
     """
 
     def __init__(self) -> None:
-        super().__init__('monitor')
-        declare(self, declared.MONITOR)
-        self.finished = Future()
-        self._settings = values(self, declared.MONITOR)
-        self._ready = False
-        if self._settings['robot'] or self._settings['robot_description']:
-            self._begin('')
-        else:
-            self.create_subscription(String, 'robot_description', self._on_description, LATCHED)
+        super().__init__('monitor', MONITOR)
+        self._begin_with_robot(self._begin)
 
     # Building -----------------------------------------------------------------------------------
-
-    def _on_description(self, msg: String) -> None:
-        if self._ready:
-            return
-        try:
-            self._begin(msg.data)
-        except RobotDynamicsError as error:
-            if not self.finished.done():
-                self.finished.set_exception(error)
 
     def _begin(self, description: str) -> None:
         settings = self._settings
@@ -119,7 +96,6 @@ class MonitorNode(Node):
         self._waiting: dict[int, Instants] = {}
         self._commanded: dict[int, Any] = {}
         self._create_topics()
-        self._ready = True
         on_set_parameters(self, self._check_change, self._apply_change)
 
     def _carry(self, settings: Mapping[str, Any]) -> None:
@@ -166,10 +142,8 @@ class MonitorNode(Node):
         self.create_subscription(JointState, topic, self._on_reference, LISTENING)
 
     def _listen_to_commands(self) -> None:
-        kind = self._connection.command_kind
-        for place, topic in enumerate(self._connection.command_topics):
-            heard = self._on_command if kind is not Float64 else partial(self._on_joint, place)
-            self.create_subscription(kind, topic, heard, LISTENING)
+        form, topics = self._connection.command_form, self._connection.command_topics
+        subscribe_commands(self, form, topics, self._on_command, self._on_joint, LISTENING)
 
     # What is heard ------------------------------------------------------------------------------
 
@@ -215,14 +189,14 @@ class MonitorNode(Node):
             self._waiting[stamp] = instant
             _forget(self._waiting)
 
-    def _on_command(self, msg: Float64MultiArray | JointState) -> None:
-        told = msg.effort if isinstance(msg, JointState) else msg.data
-        if len(told) == self._tree.n:
-            self._effort = self._of_motors(self._connection.port.effort_of_command(np.array(told)))
+    def _on_command(self, command: Sequence[float], _: Sequence[str]) -> None:
+        if len(command) == self._tree.n:
+            effort = self._connection.port.effort_of_command(np.array(command))
+            self._effort = self._of_motors(effort)
 
-    def _on_joint(self, place: int, msg: Float64) -> None:
+    def _on_joint(self, place: int, command: float) -> None:
         self._effort = self._effort.copy()
-        index, effort = self._connection.joint_effort_of_command(place, msg.data)
+        index, effort = self._connection.joint_effort_of_command(place, command)
         share = 0.0 if self._share is None else self._share_now()[index]
         self._effort[index] = effort + share
 
@@ -265,27 +239,27 @@ class MonitorNode(Node):
     def _status(
         self, subject: str, level: int, text: str, summary: Summary | None = None
     ) -> DiagnosticStatus:
-        told = {} if summary is None else self._figures(summary)
+        figures = {} if summary is None else self._figures(summary)
         name = self.get_fully_qualified_name().lstrip('/')
         return DiagnosticStatus(
             level=bytes([level]),
             name=f'{name}: {subject}',
             message=text,
             hardware_id=self._tree.name,
-            values=[KeyValue(key=key, value=value) for key, value in told.items()],
+            values=[KeyValue(key=key, value=value) for key, value in figures.items()],
         )
 
     def _figures(self, summary: Summary) -> dict[str, str]:
-        found = {'instants': str(summary.count), 'gaps': str(self._pairing.gaps)}
+        figures = {'instants': str(summary.count), 'gaps': str(self._pairing.gaps)}
         for i, name in enumerate(self._tree.joint_names):
             if summary.known[i]:
-                found[f'{name} residual rms'] = f'{summary.rms[i]:.3e}'
-                found[f'{name} residual largest'] = f'{summary.largest[i]:.3e}'
+                figures[f'{name} residual rms'] = f'{summary.rms[i]:.3e}'
+                figures[f'{name} residual largest'] = f'{summary.largest[i]:.3e}'
         if summary.gravity is not None:
             fitted = ', '.join(f'{x:.4f}' for x in summary.gravity.fitted)
-            found['gravity that fits best'] = fitted
-            found['residual explained by it'] = f'{100.0 * summary.gravity.explained:.0f} %'
-        return found
+            figures['gravity that fits best'] = fitted
+            figures['residual explained by it'] = f'{100.0 * summary.gravity.explained:.0f} %'
+        return figures
 
     # Parameters ---------------------------------------------------------------------------------
 
@@ -295,7 +269,7 @@ class MonitorNode(Node):
             with_payload(self._tree, payload)
 
     def _apply_change(self, changes: Mapping[str, Any]) -> None:
-        self._settings = values(self, declared.MONITOR)
+        self._settings = self._read_parameters()
         self._carry(self._settings)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The monitor node's parameters."""
+"""The parameters of the nodes whose modules need ROS: monitor, recorder, gazebo_robot."""
 
 from __future__ import annotations
 
@@ -42,4 +42,43 @@ MONITOR = (
       per_joint=True, fixed=True),
     P('diagnostics_period_s', 1.0, 'Period of /diagnostics.', 0.05, 60.0, unit='s', fixed=True),
     *PAYLOAD,
+)  # fmt: skip
+
+
+P = Parameter
+
+RECORDER = (
+    P('bag', '', 'Folder of the bag, which must not exist; empty: bag_<date and time>.',
+      fixed=True),
+    P('controller', 'controller', 'Name of the controller node whose topics are recorded.',
+      fixed=True),
+    P('record_clock', False, 'Whether /clock is recorded.', fixed=True),
+    P('extra_topics', [''], "Further topics, each 'name' (its type is looked up once somebody "
+      "publishes it) or 'name package/msg/Type'.", fixed=True),
+    P('max_duration_s', 0.0, 'Length of the recording on the clock of the states, s; 0: until '
+      'stopped.', 0.0, 1e9, fixed=True),
+    P('progress', False, 'Whether lines "progress <time of the states in s>" go to stdout.',
+      fixed=True),
+    P('fail_on_loss', True, 'Whether lost messages make the exit code 1.', fixed=True),
+)  # fmt: skip
+
+
+P = Parameter
+
+UNPAUSE = ('ready', 'at_once', 'never')
+
+GAZEBO_ROBOT = (
+    P('world', 'arm', 'Name of the Gazebo world, as in its SDF file.', fixed=True),
+    P('model', '', "Name of the robot in that world; empty: the description's own.", fixed=True),
+    P('robot_description', '', 'URDF text of the robot, with what Gazebo needs in it.',
+      fixed=True),
+    P('pose', [0.0] * 6, 'Where it stands in the world: x, y, z in m; roll, pitch, yaw in rad.',
+      size=6, entries='x, y, z, roll, pitch, yaw', fixed=True),
+    P('publish_description', True, 'Whether to publish the topic robot_description.', fixed=True),
+    P('wait_for', ['controller'], 'Lifecycle nodes whose activation is waited for.', fixed=True),
+    P('unpause', 'ready', 'When to let time run: ready (once they are active), at_once (as '
+      'soon as the robot is there), never.', choices=UNPAUSE, fixed=True),
+    P('stay', True, 'Whether to stay and set the forces to zero at the end; else the node ends '
+      'once all is done.', fixed=True),
+    P('timeout_s', 60.0, 'Longest wait for any one peer.', 0.1, 3600.0, unit='s', fixed=True),
 )  # fmt: skip

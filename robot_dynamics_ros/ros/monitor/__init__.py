@@ -1,2 +1,0 @@
-# SPDX-License-Identifier: Apache-2.0
-"""The monitor node: whether the model explains the efforts of a running arm."""

@@ -1,0 +1,189 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What nodes share: declared parameters, a robot that may come by topic, steps, an orderly end."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Generator, Iterable
+from functools import partial
+from typing import Any
+
+from lifecycle_msgs.srv import GetState
+from rclpy.clock import Clock, ClockType
+from rclpy.node import Node
+from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
+from rclpy.task import Future
+from std_msgs.msg import String
+
+from robot_dynamics_ros.errors import PeerTimeoutError, RobotDynamicsError
+from robot_dynamics_ros.parameters import Parameter
+from robot_dynamics_ros.ros.parameters import declare, values
+
+LATCHED = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
+#: Best effort, so that nobody waits for who only listens.
+LISTENING = QoSProfile(depth=200, reliability=ReliabilityPolicy.BEST_EFFORT)
+STEADY = Clock(clock_type=ClockType.STEADY_TIME)
+_TICK_S = 0.02
+_REPEAT_S = 1.0
+_ACTIVE = 3  # lifecycle_msgs/State.PRIMARY_STATE_ACTIVE
+
+#: Yields while it waits; its value is what came of it.
+Steps = Generator[None, None, Any]
+
+
+class PackageNode(Node):
+    """A node of this package.
+
+    Attributes:
+        finished: Completes when the node is done, with the exit code, or when it has failed.
+
+    Args:
+        name: Of the node.
+        parameters: What it declares.
+
+    Raises:
+        RobotDynamicsError: A parameter is refused.
+    """
+
+    def __init__(self, name: str, parameters: Iterable[Parameter] = ()) -> None:
+        super().__init__(name)
+        self.finished = Future()
+        self._declared, self._ready = tuple(parameters), False
+        declare(self, self._declared)
+        self._settings = self._read_parameters()
+
+    def _read_parameters(self) -> dict[str, Any]:
+        return values(self, self._declared)
+
+    def _end(self, outcome: RobotDynamicsError | int = 0) -> None:
+        """Let the process end with an error or an exit code; what comes later changes nothing."""
+        if self.finished.done():
+            return
+        if isinstance(outcome, int):
+            self.finished.set_result(outcome)
+        else:
+            self.finished.set_exception(outcome)
+
+    def _begin_with_robot(self, begin: Callable[[str], None]) -> None:
+        """Begin at once if the parameters name a robot, else once its description has come.
+
+        Args:
+            begin: Gets the URDF text of the topic ``robot_description``; empty: the parameters
+                name the robot. What it refuses of a topic ends the node.
+        """
+        if self._settings['robot'] or self._settings['robot_description']:
+            begin('')
+            self._ready = True
+            return
+        self.get_logger().info('waiting for a robot on the topic robot_description')
+        on_description = partial(self._on_description, begin)
+        self.create_subscription(String, 'robot_description', on_description, LATCHED)
+
+    def _on_description(self, begin: Callable[[str], None], msg: String) -> None:
+        if self._ready:
+            return
+        try:
+            begin(msg.data)
+            self._ready = True
+        except RobotDynamicsError as error:
+            self._end(error)
+
+    def _publish_description(self, urdf: str) -> None:
+        """Publish, latched, ``robot_description``."""
+        self._description = self.create_publisher(String, 'robot_description', LATCHED)
+        self._description.publish(String(data=urdf))
+
+
+class SequenceNode(PackageNode):
+    """A node that does one thing after the other; its parameter ``timeout_s`` bounds each wait."""
+
+    def _begin_steps(self, steps: Steps, *, ends: bool) -> None:
+        """Go through steps, a tick apart at least.
+
+        Args:
+            steps: Errors of this package end the node.
+            ends: Whether the node ends after the last of them.
+        """
+        self._steps, self._ends = steps, ends
+        self._timer = self.create_timer(_TICK_S, self._proceed, clock=STEADY)
+
+    def _proceed(self) -> None:
+        """Go on with the steps as far as they can go now."""
+        try:
+            next(self._steps)
+        except StopIteration:
+            self._timer.cancel()
+            if self._ends:
+                self._end()
+        except RobotDynamicsError as error:
+            self._end(error)
+
+    def _end(self, outcome: RobotDynamicsError | int = 0) -> None:
+        self._timer.cancel()
+        super()._end(outcome)
+
+    def _until(
+        self,
+        condition: Callable[[], Any],
+        peer: str,
+        awaited: str,
+        repeat: Callable[[], Any] = lambda: None,
+    ) -> Steps:
+        """Wait until a condition holds; repeat something meanwhile, at once and every second.
+
+        Raises:
+            PeerTimeoutError: It does not hold in time.
+        """
+        seconds = self._settings['timeout_s']
+        end, again = time.monotonic() + seconds, 0.0
+        while not condition():
+            now = time.monotonic()
+            if now > end:
+                raise PeerTimeoutError(peer, awaited, seconds)
+            if now > again:
+                repeat()
+                again = now + _REPEAT_S
+            yield
+
+    def _call(self, kind: Any, name: str, request: Any) -> Steps:
+        """Call a service; the value of the iteration is the response.
+
+        A server drops its response if it has not discovered the client's end of the connection
+        yet, so the request is repeated; what is asked here may be done twice.
+        """
+        client, calls = self.create_client(kind, name), []
+        yield from self._until(client.service_is_ready, name, 'service')
+        yield from self._until(
+            lambda: any(call.done() for call in calls),
+            name,
+            'response',
+            lambda: calls.append(client.call_async(request)),
+        )
+        self.destroy_client(client)
+        return next(call.result() for call in calls if call.done())
+
+    def _ask_until(self, kind: Any, name: str, problem: Callable[[Any], str]) -> Steps:
+        """Call a service again and again until nothing is wrong with its response.
+
+        Args:
+            kind: Type of the service; its request says nothing.
+            name: Of the service.
+            problem: Says what is awaited, seen from a response; empty: nothing.
+
+        Raises:
+            PeerTimeoutError: There is still something; names the node of a service of its state.
+        """
+        seconds = self._settings['timeout_s']
+        end = time.monotonic() + seconds
+        while awaited := problem((yield from self._call(kind, name, kind.Request()))):
+            if time.monotonic() > end:
+                raise PeerTimeoutError(name.removesuffix('/get_state'), awaited, seconds)
+
+    def _until_active(self, name: str, hint: str = '') -> Steps:
+        """Wait until a lifecycle node is active; the hint says what it may lack."""
+
+        def problem(answer: GetState.Response) -> str:
+            state = answer.current_state
+            return '' if state.id == _ACTIVE else f'activation (it is {state.label}{hint})'
+
+        yield from self._ask_until(GetState, f'{name}/get_state', problem)

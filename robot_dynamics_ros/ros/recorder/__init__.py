@@ -1,2 +1,0 @@
-# SPDX-License-Identifier: Apache-2.0
-"""The recorder node: topics to an mcap bag, without losing one message."""
