@@ -16,6 +16,7 @@ BENCHMARKS = {
     'control': 'one tick of every law, and the round trip of the controller over DDS',
     'trajectories': 'accepting a trajectory message: time per point, ticks meanwhile (ROS 2)',
     'drivers': 'tracking behind a driver: delay, jitter, losses, encoders, every profile',
+    'faults': 'seeded faults against the session on the plant: no command breaks a promise',
     'fuzz': 'mutated robots, files and command lines: taken, or refused in one line',
     'gazebo': 'both arms in Gazebo: tracking, achieved rate, start (ROS 2 and Gazebo)',
     'gazebo_steps': "the same, one command a step: what is the model's (Gazebo, no ROS)",
@@ -41,7 +42,7 @@ def main() -> int:
     for name in names:
         if name not in BENCHMARKS:
             parser.error(f'unknown benchmark {name!r}; there are: {", ".join(BENCHMARKS)}')
-    if options and names != ['fuzz']:
+    if options and names not in (['faults'], ['fuzz']):
         parser.error(f'unknown option {options[0]!r}')
     arguments = [options] if options else []
     return max(import_module(f'benchmark.{name}').main(*arguments) for name in names or BENCHMARKS)

@@ -37,6 +37,8 @@ from robot_dynamics_ros.errors import (
 )
 
 T = TypeVar('T')
+#: How the values of keys are read: ``(place, value) -> result`` by key.
+Readers = Mapping[str, Callable[[str, Any], Any]]
 
 #: No quantity of a robot is larger; squares and products of accepted numbers stay finite.
 LARGEST = 1e50
@@ -317,6 +319,24 @@ class Section:
         self._known.append(key)
         return self.take(key, read) if key in self else None
 
+    def build(
+        self, make: Callable[..., T], required: Readers, optional: Readers | None = None
+    ) -> T:
+        """Return what a constructor makes of the values of keys.
+
+        Args:
+            make: The constructor.
+            required: How each key that must be given is read, in the constructor's order.
+            optional: How each other key is read, by the constructor's own names; where one is
+                absent, the constructor's default counts.
+
+        Raises:
+            ConfigurationError: A required key is missing, or a value is wrong.
+        """
+        values = [self.take(key, read) for key, read in required.items()]
+        chosen = {key: self.maybe(key, read) for key, read in (optional or {}).items()}
+        return make(*values, **{key: value for key, value in chosen.items() if key in self})
+
     def one_of(self, keys: Sequence[str]) -> str:
         """Return which of several keys is given.
 
@@ -349,6 +369,26 @@ class Section:
 
     def _line(self, key: str) -> str:
         return f' (line {self._lines[key]})' if key in self._lines else ''
+
+
+def built(
+    make: Callable[..., T], required: Readers, optional: Readers | None = None
+) -> Callable[[str, Any], T]:
+    """Return the reader of a mapping whose keys are arguments of a constructor.
+
+    Args:
+        make: The constructor.
+        required: Its arguments that must be given; see :meth:`Section.build`.
+        optional: Its other arguments; every other key is refused.
+    """
+
+    def read(place: str, value: Any) -> T:
+        section = Section(place, value)
+        made = section.build(make, required, optional)
+        section.close()
+        return made
+
+    return read
 
 
 @contextmanager

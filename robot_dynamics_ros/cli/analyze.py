@@ -15,7 +15,7 @@ from typing import Any
 
 from rich.console import Console
 
-from robot_dynamics_ros.cli.robot_argument import ROBOT_HELP
+from robot_dynamics_ros.cli.recording_arguments import add_recording_arguments, recording_choice
 from robot_dynamics_ros.cli.tables import (
     add_output_arguments,
     add_threshold_argument,
@@ -35,7 +35,6 @@ from robot_dynamics_ros.recordings.metrics.bag_analysis import BagResult, Task, 
 from robot_dynamics_ros.recordings.metrics.evaluator import EFFORTS, Choices
 from robot_dynamics_ros.recordings.metrics.thresholds import parse_threshold
 from robot_dynamics_ros.recordings.output_folder import claim, filled, json_ready, write_json
-from robot_dynamics_ros.recordings.reading import RobotChoice
 from robot_dynamics_ros.recordings.report.toolkit import ReportTable, quantity
 from robot_dynamics_ros.recordings.timing import TIMINGS
 
@@ -64,7 +63,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         'bags', nargs='+', type=Path, metavar='BAG', help='bag, storage file, or folder of bags'
     )
-    add_robot_choice(parser)
+    add_recording_arguments(parser)
     add_evaluation_choice(parser)
     parser.add_argument('--program', default='', help='constraint program whose values are shown')
     parser.add_argument(
@@ -92,48 +91,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_robot_choice(parser: argparse.ArgumentParser) -> None:
-    """Declare which robot explains a recording."""
-    parser.add_argument(
-        '--robot', default='', metavar='ROBOT', help=f'{ROBOT_HELP} (default: see next)'
-    )
-    parser.add_argument(
-        '--description',
-        default='',
-        metavar='FILE',
-        help='URDF or xacro file (default: the description in the bag)',
-    )
-    parser.add_argument(
-        '--gravity',
-        type=float,
-        nargs=3,
-        metavar=('X', 'Y', 'Z'),
-        help="in the base frame, m/s^2 (default: the recorded controller's, else 0 0 -9.81)",
-    )
-    parser.add_argument(
-        '--effort-limit', type=float, metavar='NM', help='where the description gives none'
-    )
-    parser.add_argument(
-        '--joints',
-        default='',
-        metavar='A,B,...',
-        help="names in the recording of the model's joints, in its order, if they differ",
-    )
-    parser.add_argument('--namespace', default='', help='of the robot, if the bag has several')
-
-
-def robot_choice(args: argparse.Namespace) -> RobotChoice:
-    """Return the robot that the arguments choose."""
-    return RobotChoice(
-        robot=args.robot,
-        description=args.description,
-        gravity=tuple(args.gravity) if args.gravity else None,
-        effort_limit=args.effort_limit,
-        joints=tuple(name.strip() for name in args.joints.split(',') if name.strip()),
-        namespace=args.namespace,
-    )
-
-
 def add_evaluation_choice(parser: argparse.ArgumentParser) -> None:
     """Declare what is evaluated, and how."""
     parser.add_argument(
@@ -152,12 +109,6 @@ def add_evaluation_choice(parser: argparse.ArgumentParser) -> None:
         help='how acceleration and effort belong together (default: by the evidence)',
     )
     parser.add_argument('--frame', default='', help='tool frame (default: tool, or the last link)')
-    parser.add_argument(
-        '--from', dest='start', type=float, default=float('-inf'), metavar='S', help='first stamp'
-    )
-    parser.add_argument(
-        '--to', dest='end', type=float, default=float('inf'), metavar='S', help='last stamp'
-    )
 
 
 @dataclass(frozen=True)
@@ -220,14 +171,12 @@ def _task(args: argparse.Namespace, count: int) -> Task:
         raise ConfigurationError('--rows', f'is {args.rows}', 'give 0 (all) or more')
     listing = args.threshold == ['list']
     return Task(
-        robot=robot_choice(args),
+        robot=recording_choice(args),
         choices=Choices(
             formulation=args.formulation,
             effort=args.effort,
             timing=args.timing,
             frame=args.frame,
-            start=args.start,
-            end=args.end,
             program_start=args.program_start,
         ),
         program=args.program,

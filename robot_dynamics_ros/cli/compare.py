@@ -17,9 +17,8 @@ from rich.table import Table
 
 from robot_dynamics_ros.cli.compare_bags import add_bag_arguments, are_bags, compare_bags
 from robot_dynamics_ros.cli.robot_argument import add_robot_arguments, given_robot
-from robot_dynamics_ros.dynamics.agreement import agreement
 from robot_dynamics_ros.dynamics.pinocchio_reference import PinocchioReference
-from robot_dynamics_ros.dynamics.registry import FORMULATIONS, make_formulation
+from robot_dynamics_ros.dynamics.registry import FORMULATIONS, agreement, make_formulation
 from robot_dynamics_ros.errors import MissingDependencyError
 from robot_dynamics_ros.model.robot_tree import RobotTree
 from robot_dynamics_ros.symbolic.arguments import Arguments

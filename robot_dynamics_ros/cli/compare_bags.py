@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from robot_dynamics_ros.cli.recording_arguments import add_part_arguments, recording_choice
 from robot_dynamics_ros.cli.tables import (
     add_output_arguments,
     add_threshold_argument,
@@ -49,10 +50,7 @@ def add_bag_arguments(parser: argparse.ArgumentParser) -> None:
         metavar='HOW',
         help=f'{", ".join(METHODS)}, or the shift of the second in s (default: motion)',
     )
-    group.add_argument(
-        '--description', default='', metavar='FILE', help='URDF (default: that of the first bag)'
-    )
-    group.add_argument('--namespace', default='', help='of the robot, if a bag has several')
+    add_part_arguments(group)
     group.add_argument('--frame', default='', help='tool frame (default: tool, or the last link)')
     add_threshold_argument(group, 'comparison.json')
     add_output_arguments(group, _USUAL_OUTPUT)
@@ -74,10 +72,10 @@ def compare_bags(words: list[str], args: argparse.Namespace) -> int:
     names = _names(bags)
     usual = _USUAL_OUTPUT / f'{names[0]}_{names[1]}'
     output = claim(args.output, usual, force=args.force)
-    choice = RobotChoice(description=args.description, namespace=args.namespace)
+    choice = recording_choice(args)
     first, tree = _read(bags[0], choice)
     second, _ = _read(bags[1], choice)
-    notes = _notes(names, (first, second), described=bool(args.description))
+    notes = _notes(names, (first, second), described=bool(args.described_by))
     comparison = compare_runs(first, second, tree, tool_frame(tree, args.frame), args.align)
     verdicts = check(thresholds, comparison.figures, tree.joint_names)
     report = comparison_report(names, tree, comparison, notes)
@@ -98,7 +96,7 @@ def compare_bags(words: list[str], args: argparse.Namespace) -> int:
 def _read(bag: Path, choice: RobotChoice) -> tuple[Recording, RobotTree]:
     with choice.read(bag) as reader:
         tree, _ = choice.load(reader)
-        (recording,) = reader.chunks(float('inf'))
+        (recording,) = choice.parts(reader, tree, float('inf'))
         return recording, tree
 
 

@@ -5,19 +5,20 @@ from __future__ import annotations
 
 import argparse
 import math
+import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
 
+from robot_dynamics_ros.cli.identify_currents import identify_currents
 from robot_dynamics_ros.cli.identify_load import add_load_arguments, weigh
+from robot_dynamics_ros.cli.identify_results import FILES, print_results, write_results
+from robot_dynamics_ros.cli.recording_arguments import add_recording_arguments, recording_choice
 from robot_dynamics_ros.cli.tables import wide_console
-from robot_dynamics_ros.control.drivers.conversion import DriverConversion, bind
-from robot_dynamics_ros.control.drivers.file import load_driver_profile
-from robot_dynamics_ros.description.shipped import ROBOTS, robot_file
 from robot_dynamics_ros.errors import ConfigurationError, RecordingError, UnknownNameError
-from robot_dynamics_ros.identification.bags import WHOLE, Gathered, Source, Trial
+from robot_dynamics_ros.identification.bags import Gathered, Source, Trial
 from robot_dynamics_ros.identification.choice import AUTO, Request
 from robot_dynamics_ros.identification.correction import corrected_urdf
 from robot_dynamics_ros.identification.identify import (
@@ -38,13 +39,11 @@ from robot_dynamics_ros.identification.many_bags import (
 )
 from robot_dynamics_ros.identification.plausibility import check_recording, implausible
 from robot_dynamics_ros.identification.preparation import TIMINGS
-from robot_dynamics_ros.identification.results import FILES, print_results, write_results
 from robot_dynamics_ros.identification.tilt import estimate_gravity
 from robot_dynamics_ros.identification.unknowns import DEFAULT_TERMS, TERMS
 from robot_dynamics_ros.model.check import check_model
-from robot_dynamics_ros.model.robot_tree import RobotTree
 from robot_dynamics_ros.recordings.bag_jobs import find_bags
-from robot_dynamics_ros.recordings.reading import RobotChoice
+from robot_dynamics_ros.recordings.driver_units import WHOLE, current_unit
 from robot_dynamics_ros.recordings.recording import Recording
 
 _WORSE = 1.2  # times the residual of the nominal robot: less is chance
@@ -68,18 +67,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help='recordings to prove it on, or so many seconds of them (default: the halves of each '
         'bag prove each other)',
     )
-    parser.add_argument(
-        '--from', dest='start', type=float, default=-math.inf, metavar='S',
-        help='first second to learn from: from the first state on, or a stamp of simulated time',
-    )  # fmt: skip
-    parser.add_argument(
-        '--to', dest='end', type=float, default=math.inf, metavar='S', help='last second'
-    )
     parser.add_argument('--output', type=Path, required=True, help='folder of the results')
     parser.add_argument(
         '--force', action='store_true', help='replace results that are there already'
     )
-    _add_robot_arguments(parser)
+    add_recording_arguments(parser)
     _add_method_arguments(parser)
     add_load_arguments(parser)
     parser.add_argument(
@@ -97,34 +89,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar='tcp://HOST:PORT',
         help='Dask scheduler whose workers shall read the bags; they must see the same files',
     )
-
-
-def _add_robot_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        '--robot',
-        default='',
-        help=f'nominal URDF or xacro file, or one of: {", ".join(ROBOTS)} (default: the '
-        'description in the first bag)',
-    )
-    parser.add_argument(
-        '--gravity',
-        type=float,
-        nargs=3,
-        metavar=('X', 'Y', 'Z'),
-        help='of the recordings, base frame, m/s^2 (default: what the recorded controller was '
-        'told, else 0 0 -9.81; Gazebo has 0 0 -9.8)',
-    )
-    parser.add_argument(
-        '--effort-limit', type=float, metavar='NM', help='where the description gives none'
-    )
-    parser.add_argument(
-        '--driver_profile',
-        default='',
-        metavar='FILE',
-        help='what the numbers in the bags mean (currents, per cent, signs, names): a YAML file, '
-        'or the name of a shipped profile (default: SI units at the joints)',
-    )
-    parser.add_argument('--namespace', default='', help='of the robot, if the bags have several')
 
 
 def _add_method_arguments(parser: argparse.ArgumentParser) -> None:
@@ -155,6 +119,7 @@ def _add_method_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Identify, prove, write; return 1 if a bag failed or the result is not good enough."""
     if args.gains or args.payload:
+        _require_constants(args)
         return weigh(args, partial(_learn, args))
     if not args.bags:
         raise ConfigurationError('BAG', 'is missing', 'name the recordings to learn from')
@@ -164,10 +129,14 @@ def run(args: argparse.Namespace) -> int:
             '--prior-weight', f'is {args.prior_weight:g}', 'give a positive number'
         )
     bags = find_bags(args.bags)
+    if current_unit(args.driver_profile):
+        return identify_currents(args, bags, _request(args))
     plan, pattern, early = _plan(args, bags)
     where = Where(args.jobs, args.scheduler)
     sources = [replace(pattern, path=str(bag)) for bag in bags]
     gathered, found = _learned(args, sources, plan, early, where)
+    if refused := [*_broken(sources, gathered), *implausible(found)]:
+        return _refused(refused)
     plan = found.plan
     first, second = _halves(gathered)
     if args.validate:
@@ -179,13 +148,26 @@ def run(args: argparse.Namespace) -> int:
         trial = _crossed(first, second, plan, args.prior_weight)
     evidence, judged = prove(found, proofs, trial, where)
     news = bag_news(sources, gathered, proofs, judged, plan.unknowns.tree)
-    problems = [*_problems(found, evidence, args.most), *_broken(news)]
+    if nonsense := implausible(found, evidence.residuals[1]):
+        return _refused(nonsense)
+    problems = _problems(found, evidence, args.most)
     tilt = [plan.gravity.sentence()] if plan.gravity and plan.gravity.tilted else []
     remarks = [proof, *tilt, *evidence.remarks, *problems]
     _write(args, found, evidence, remarks, news)
     print_results(wide_console(), found, evidence, remarks, news)
     print(f'written: {", ".join(str(args.output / name) for name in FILES)}')
     return 1 if problems or any(bag.error for bag in news) else 0
+
+
+def _require_constants(args: argparse.Namespace) -> None:
+    """Refuse to weigh in currents."""
+    unit = current_unit(args.driver_profile)
+    if unit:
+        raise ConfigurationError(
+            f'driver profile {args.driver_profile!r}',
+            f'is in {unit} without any torque_constant',
+            'give each joint a first one: a load corrects it, but is not weighed without',
+        )
 
 
 def _learn(args: argparse.Namespace, bags: Sequence[Path]) -> tuple[Identification, Source]:
@@ -210,7 +192,7 @@ def _learned(
     """
     gathered = gather_bags(sources, plan, early, where)
     found = conclude(list(chain(*_halves(gathered))), plan, args.prior_weight)
-    if plan.preparation.effort == 'measured':
+    if plan.preparation.effort == 'measured' and not implausible(found):
         plan = plan.refined(found)
         gathered = gather_bags(sources, plan, early, where)
         found = conclude(list(chain(*_halves(gathered))), plan, args.prior_weight)
@@ -268,15 +250,15 @@ def _plan(
         The plan; how every bag is read, with the description that the plan was made from, if
         that was in the bag; and the bags before, which failed.
     """
-    choice, request = _choice(args), _request(args)
+    choice, request = recording_choice(args), _request(args)
     early: dict[int, Gathered] = {}
-    pattern = Source('', args.namespace, span=(args.start, args.end))
+    pattern = Source('', args.namespace, span=choice.span)
     for place, bag in enumerate(bags):
         try:
             with choice.read(bag) as reader:
                 tree, _ = choice.load(reader)
-                description = '' if choice.robot or choice.description else reader.description
-            source = replace(pattern, path=str(bag), driver=_driver(args.driver_profile, tree))
+                description = '' if choice.robot else reader.description
+            source = replace(pattern, path=str(bag), driver=choice.driver(tree))
             start = next(source.parts([]))
             check_recording(start, tree, request.effort)
             plan = _upright(start, make_plan(start, tree, _terms(args, start), request), args)
@@ -302,27 +284,12 @@ def _upright(
     return replace(plan, gravity=found)
 
 
-def _driver(profile: str, tree: RobotTree) -> DriverConversion | None:
-    return bind(load_driver_profile(profile), tree) if profile else None
-
-
 def _terms(args: argparse.Namespace, recording: Recording) -> Sequence[str]:
     """Return the terms of the drives: those that are asked for, or all that data may speak for."""
     if args.terms is not None:
         return list(args.terms)
     measured = effort_source(recording, args.effort) == 'measured'
     return tuple(TERMS) if measured else DEFAULT_TERMS
-
-
-def _choice(args: argparse.Namespace) -> RobotChoice:
-    shipped = args.robot in ROBOTS
-    return RobotChoice(
-        robot=args.robot if shipped else '',
-        description='' if shipped else str(robot_file(args.robot)),
-        gravity=tuple(args.gravity) if args.gravity else None,
-        effort_limit=args.effort_limit,
-        namespace=args.namespace,
-    )
 
 
 def _request(args: argparse.Namespace) -> Request:
@@ -359,7 +326,6 @@ def _problems(found: Identification, evidence: Evidence, most: float | None) -> 
     check = check_model(corrected_urdf(found), effort_limit=1.0)
     problems = [f'the corrected robot: {finding}' for finding in check.errors]
     before, after = evidence.residuals
-    problems += implausible(found, after)
     if after.worst > max(_WORSE * before.worst, _NOTHING):
         problems.append(
             'the corrected robot explains the recordings worse than the nominal one '
@@ -375,14 +341,22 @@ def _problems(found: Identification, evidence: Evidence, most: float | None) -> 
     return problems
 
 
-def _broken(news: Sequence[BagNews]) -> list[str]:
+def _broken(sources: Sequence[Source], gathered: Sequence[Gathered]) -> list[str]:
     """Return the bags that hold numbers that no sensor reads, one sentence each."""
     return [
-        f'{bag.bag} holds numbers that no sensor reads ({note}): repair the driver'
-        for bag in news
+        f'{source.path} holds numbers that no sensor reads ({note}): repair the driver'
+        for source, bag in zip(sources, gathered, strict=True)
         for note in bag.notes
         if 'with a value beyond' in note
     ]
+
+
+def _refused(reasons: Sequence[str]) -> int:
+    """Say why nothing is written, and return the exit code."""
+    print(
+        *(f'error: {reason}' for reason in reasons), 'nothing written', sep='\n', file=sys.stderr
+    )
+    return 1
 
 
 def _write(

@@ -3,12 +3,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from robot_dynamics_ros.errors import RecordingError
+from robot_dynamics_ros.model.robot_tree import RobotTree
 from robot_dynamics_ros.spatial.scalar import Array
+from robot_dynamics_ros.symbolic.kernel import compile_kernel
 
 _COLUMNS = ('time', 'position', 'velocity', 'effort')
 _REST = 0.02  # part of its top speed, up to which a joint counts as at rest
@@ -57,17 +60,17 @@ class DriverSamples:
         """Efforts as believed, shape (N, n), N m or N."""
         return self.effort_scale * self.effort
 
-    def scaled(self, joints: Array, factor: float) -> DriverSamples:
-        """Return the readings with another belief of the position unit of some joints."""
-        scale = self.scale.copy()
+    def scaled(
+        self, joints: Sequence[int] | Array, factor: float, unit: str = 'scale'
+    ) -> DriverSamples:
+        """Return the readings with another unit of some joints, by default that of position."""
+        scale = getattr(self, unit).copy()
         scale[joints] *= factor
-        return replace(self, scale=scale)
+        return replace(self, **{unit: scale})
 
-    def effort_scaled(self, joints: Array, factor: float) -> DriverSamples:
+    def effort_scaled(self, joints: Sequence[int] | Array, factor: float) -> DriverSamples:
         """Return the readings with another belief of the effort unit of some joints."""
-        scale = self.effort_scale.copy()
-        scale[joints] *= factor
-        return replace(self, effort_scale=scale)
+        return self.scaled(joints, factor, 'effort_scale')
 
     def swapped(
         self, i: int, j: int, *, positions: bool = True, efforts: bool = True
@@ -131,6 +134,17 @@ class DriverSamples:
             if all((np.abs(x[k] - x[j]) > least).any() for j in kept):
                 kept.append(k)
         return self.rows(np.array(kept, dtype=int))
+
+
+def gravity_of(tree: RobotTree) -> Callable[[DriverSamples], Array]:
+    """Return what gives the gravity of a robot at positions as believed, shape (N, n)."""
+    kernels = compile_kernel(tree, outputs=('gravity_forces',))
+
+    def gravity(readings: DriverSamples) -> Array:
+        forces: Array = kernels.batch('gravity_forces', np.ascontiguousarray(readings.q))
+        return forces
+
+    return gravity
 
 
 def _smooth(q: Array, time: Array) -> Array:

@@ -76,8 +76,17 @@ def named(joints: Sequence[str]) -> str:
     return f'joint {joints[0]!r}' if len(joints) == 1 else f'joints {", ".join(joints)}'
 
 
-def _error(culprit: str, problem: str, remedy: str) -> Finding:
-    return Finding('error', culprit, problem, remedy)
+def _misread(
+    belief: Belief,
+    culprit: str,
+    problem: str,
+    remedy: str,
+    readings: DriverSamples,
+    price: float = 1.0,
+) -> FaultHypothesis:
+    """Return the cause that the readings mean something else."""
+    finding = Finding('error', culprit, problem, remedy)
+    return FaultHypothesis(finding, replace(belief, readings=readings), price)
 
 
 def _joint(tree: RobotTree, i: int) -> str:
@@ -87,32 +96,25 @@ def _joint(tree: RobotTree, i: int) -> str:
 def _signs(tree: RobotTree, belief: Belief) -> Iterator[FaultHypothesis]:
     readings = belief.readings
     for i in range(tree.n):
-        only = np.array([i])
-        turned = readings.scaled(only, -1.0)
-        yield FaultHypothesis(
-            _error(
-                _joint(tree, i),
+        turned = readings.scaled([i], -1.0)
+        for problem, remedy, changed in (
+            (
                 'wrong sign: the driver counts against the axis of the model',
                 'give it sign: -1 in the profile, or +1 if it has -1',
+                turned.effort_scaled([i], -1.0),
             ),
-            replace(belief, readings=turned.effort_scaled(only, -1.0)),
-        )
-        yield FaultHypothesis(
-            _error(
-                _joint(tree, i),
+            (
                 'wrong sign of its position: efforts have the right one',
                 'change sign in the profile, and write effort_sign so that it stays',
+                turned,
             ),
-            replace(belief, readings=turned),
-        )
-        yield FaultHypothesis(
-            _error(
-                _joint(tree, i),
+            (
                 'wrong sign of its effort: positions have the right one',
                 'change effort_sign in the profile',
+                readings.effort_scaled([i], -1.0),
             ),
-            replace(belief, readings=readings.effort_scaled(only, -1.0)),
-        )
+        ):
+            yield _misread(belief, _joint(tree, i), problem, remedy, changed)
 
 
 def _position_units(tree: RobotTree, belief: Belief) -> Iterator[FaultHypothesis]:
@@ -125,32 +127,28 @@ def _position_units(tree: RobotTree, belief: Belief) -> Iterator[FaultHypothesis
     ):
         which = np.flatnonzero(slides == kind)
         for joints in [which, *which.reshape(-1, 1)] if len(which) > 1 else which.reshape(-1, 1):
-            yield FaultHypothesis(
-                _error(
-                    named([tree.joint_names[i] for i in joints]),
-                    f'wrong unit of position: {problem}',
-                    f'write position_unit: {unit} in the profile',
-                ),
-                replace(belief, readings=belief.readings.scaled(joints, factor)),
+            yield _misread(
+                belief,
+                named([tree.joint_names[i] for i in joints]),
+                f'wrong unit of position: {problem}',
+                f'write position_unit: {unit} in the profile',
+                belief.readings.scaled(joints, factor),
             )
 
 
 def _effort_units(tree: RobotTree, belief: Belief, expected: Array) -> Iterator[FaultHypothesis]:
     tau = belief.readings.tau
     for joints in [np.arange(tree.n), *np.arange(tree.n).reshape(-1, 1)]:
-        told, wanted = tau[:, joints], expected[:, joints]
-        size, common = float(np.square(told).sum()), float((told * wanted).sum())
+        measured, wanted = tau[:, joints], expected[:, joints]
+        size, common = float(np.square(measured).sum()), float((measured * wanted).sum())
         alike = common > _ALIKE * math.sqrt(size * float(np.square(wanted).sum()))
         if not alike or abs(common / size - 1.0) < _SAME:
             continue
         factor = common / size
         names = [tree.joint_names[i] for i in joints]
         problem, remedy = _effort_words(factor)
-        yield FaultHypothesis(
-            _error(named(names), problem, remedy),
-            replace(belief, readings=belief.readings.effort_scaled(joints, factor)),
-            _WHOLE,
-        )
+        changed = belief.readings.effort_scaled(joints, factor)
+        yield _misread(belief, named(names), problem, remedy, changed, _WHOLE)
 
 
 def _effort_words(factor: float) -> tuple[str, str]:
@@ -175,28 +173,19 @@ def _effort_words(factor: float) -> tuple[str, str]:
 
 def _exchanges(tree: RobotTree, belief: Belief, commanded: bool) -> Iterator[FaultHypothesis]:
     readings = belief.readings
+    remedy = 'correct driver_name, or the order of joints, in the profile'
     for i, j in combinations(range(tree.n), 2):
         both = f'joints {tree.joint_names[i]}, {tree.joint_names[j]}'
-        ways: list[tuple[str, DriverSamples]] = []
-        if not commanded:
-            ways.append(('swapped: each is taken for the other', readings.swapped(i, j)))
-            ways.append(
-                ('positions are swapped, efforts are not', readings.swapped(i, j, efforts=False))
-            )
-        ways.append(
-            (
-                'commands are swapped' if commanded else 'efforts are swapped, positions are not',
-                readings.swapped(i, j, positions=False),
-            )
-        )
-        for problem, changed in ways:
-            yield FaultHypothesis(
-                _error(
-                    both, problem, 'correct driver_name, or the order of joints, in the profile'
-                ),
-                replace(belief, readings=changed),
-                _PAIR,
-            )
+        efforts = readings.swapped(i, j, positions=False)
+        if commanded:
+            yield _misread(belief, both, 'commands are swapped', remedy, efforts, _PAIR)
+            continue
+        for problem, changed in (
+            ('swapped: each is taken for the other', readings.swapped(i, j)),
+            ('positions are swapped, efforts are not', readings.swapped(i, j, efforts=False)),
+            ('efforts are swapped, positions are not', efforts),
+        ):
+            yield _misread(belief, both, problem, remedy, changed, _PAIR)
 
 
 def _offsets(tree: RobotTree, belief: Belief, expected: Array) -> Iterator[FaultHypothesis]:
@@ -243,4 +232,4 @@ def _gravity(belief: Belief, commanded: bool) -> FaultHypothesis:
             'compensates gravity at all',
         )
     changed = replace(belief, gravity=1.0 - belief.gravity)
-    return FaultHypothesis(_error('gravity', *words), changed)
+    return FaultHypothesis(Finding('error', 'gravity', *words), changed)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from robot_dynamics_ros.commissioning.driver_samples import DriverSamples
+from robot_dynamics_ros.commissioning.driver_samples import DriverSamples, gravity_of
 from robot_dynamics_ros.commissioning.fault_hypotheses import (
     Belief,
     FaultHypothesis,
@@ -25,7 +25,6 @@ from robot_dynamics_ros.errors import RecordingError
 from robot_dynamics_ros.model.findings import Finding
 from robot_dynamics_ros.model.robot_tree import RobotTree
 from robot_dynamics_ros.spatial.scalar import Array
-from robot_dynamics_ros.symbolic.kernel import KernelSet, compile_kernel
 
 FEW_POSES = 4
 _GOOD = 1.5  # RMS of the residual by the tolerance, up to which a joint is understood
@@ -61,7 +60,7 @@ class Commissioning:
     @property
     def errors(self) -> tuple[Finding, ...]:
         """The findings that say that something is wrong."""
-        return tuple(found for found in self.findings if found.severity == 'error')
+        return tuple(x for x in self.findings if x.severity == 'error')
 
 
 def check_held(
@@ -87,22 +86,22 @@ def check_held(
     belief = Belief(poses.distinct(), float(gravity_expected), np.zeros(tree.n))
     judge.refuse_missing(belief.readings)
     first = judge.statistics(belief)
-    found: list[Finding] = []
+    findings: list[Finding] = []
     for _ in range(2 * tree.n):
         if judge.understood(belief):
             break
         causes = judge.best_explanation(belief, commanded)
         if not causes:
             # What was named before explains a part by chance, perhaps.
-            found = [
+            findings = [
                 judge.unexplained(belief),
-                *(replace(cause, severity='warning') for cause in found),
+                *(replace(cause, severity='warning') for cause in findings),
             ]
             break
-        found += [cause.finding for cause in causes]
+        findings += [cause.finding for cause in causes]
         belief = causes[-1].belief
-    found += judge.notes(belief)
-    return Commissioning(tuple(found), len(belief.readings.time), *first)
+    findings += judge.notes(belief)
+    return Commissioning(tuple(findings), len(belief.readings.time), *first)
 
 
 class _HypothesisScore:
@@ -110,15 +109,11 @@ class _HypothesisScore:
 
     def __init__(self, tree: RobotTree) -> None:
         self._tree = tree
-        self._kernels: KernelSet = compile_kernel(tree, outputs=('gravity_forces',))
+        self.gravity = gravity_of(tree)
 
     def refuse_missing(self, readings: DriverSamples) -> None:
         if not np.isfinite(readings.tau).all():
             raise RecordingError('readings', 'hold no efforts', 'compare commands instead')
-
-    def gravity(self, readings: DriverSamples) -> Array:
-        found: Array = self._kernels.batch('gravity_forces', np.ascontiguousarray(readings.q))
-        return found
 
     def tolerance(self) -> Array:
         """Return what friction and a decent model leave, shape (n,), N m or N."""
@@ -174,9 +169,9 @@ class _HypothesisScore:
     def notes(self, belief: Belief) -> list[Finding]:
         """Return what could not be checked."""
         readings, tree = belief.readings, self._tree
-        found = []
+        findings = []
         if len(readings.time) < FEW_POSES:
-            found.append(
+            findings.append(
                 Finding(
                     'warning',
                     'poses',
@@ -187,7 +182,7 @@ class _HypothesisScore:
         loaded = self.loaded(readings)
         silent = [name for name, x in zip(tree.joint_names, loaded, strict=True) if not x]
         if silent:
-            found.append(
+            findings.append(
                 Finding(
                     'warning',
                     named(silent),
@@ -195,7 +190,7 @@ class _HypothesisScore:
                     'choose other poses, or check by moving: see docs/commissioning.md',
                 )
             )
-        return found
+        return findings
 
     def loaded(self, readings: DriverSamples) -> Array:
         """Return whether gravity changes enough at each joint, shape (n,)."""

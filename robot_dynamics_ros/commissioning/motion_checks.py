@@ -13,11 +13,10 @@ from collections.abc import Callable
 
 import numpy as np
 
-from robot_dynamics_ros.commissioning.driver_samples import DriverSamples
+from robot_dynamics_ros.commissioning.driver_samples import DriverSamples, gravity_of
 from robot_dynamics_ros.model.findings import Finding
 from robot_dynamics_ros.model.robot_tree import RobotTree
 from robot_dynamics_ros.spatial.scalar import Array
-from robot_dynamics_ros.symbolic.kernel import compile_kernel
 
 _LIMIT_MARGIN = 0.05  # part of a joint's range by which readings may be beyond its limits
 _ALIKE = 0.9  # correlation from which two signals are the same but for a factor
@@ -29,28 +28,28 @@ _WORK = 0.25  # part of the work without regard to direction, from which its sig
 
 def check_limits(tree: RobotTree, readings: DriverSamples) -> list[Finding]:
     """Return the joints whose positions are beyond their limits, and the unit that would fit."""
-    q, found = readings.q, []
+    q, findings = readings.q, []
     lower, upper = tree.position_lower, tree.position_upper
     margin = _LIMIT_MARGIN * np.where(np.isfinite(upper - lower), upper - lower, 0.0)
 
     def outside(x: Array, i: int) -> bool:
         return bool(x.min() < lower[i] - margin[i] or x.max() > upper[i] + margin[i])
 
-    for i, name in enumerate(tree.joint_names):
+    for i in range(tree.n):
         if not outside(q[:, i], i):
             continue
         unit = 'm' if tree.prismatic[i] else 'rad'
-        found.append(
-            Finding(
-                'error',
-                f'joint {name!r}',
+        findings.append(
+            _wrong(
+                tree,
+                i,
                 f'it is read at {q[:, i].min():.4g} to {q[:, i].max():.4g} {unit}, but its limits '
                 f'are {lower[i]:.4g} to {upper[i]:.4g}: '
                 + _likely(q[:, i], i, tree.prismatic[i], outside),
                 'correct position_unit, sign, position_zero or driver_name in the profile',
             )
         )
-    return found
+    return findings
 
 
 def _likely(q: Array, i: int, slides: bool, outside: Callable[[Array, int], bool]) -> str:
@@ -71,22 +70,24 @@ def check_velocities(tree: RobotTree, readings: DriverSamples) -> list[Finding]:
     if len(readings.time) < 10 or not np.isfinite(readings.velocity).all():
         return []
     rate = np.gradient(readings.q, readings.time, axis=0)
-    given, found = readings.v, []
+    velocity, findings = readings.v, []
     moved = _moved(readings)
     for i in map(int, np.flatnonzero(moved)):
-        alike = [_correlation(given[:, i], rate[:, j]) for j in range(tree.n)]
+        alike = [_correlation(velocity[:, i], rate[:, j]) for j in range(tree.n)]
         own, best = alike[i], int(np.argmax(np.abs(alike)))
         if abs(alike[best]) > _ALIKE and abs(own) < _ALIKE * abs(alike[best]):
             other = tree.joint_names[best]
             remedy = 'swapped joints: correct driver_name, or the order of joints'
-            found.append(_wrong(tree, i, f'its velocities are those of {other}', remedy))
+            findings.append(_wrong(tree, i, f'its velocities are those of {other}', remedy))
             continue
         size = float(rate[:, i] @ rate[:, i])
-        factor = float(given[:, i] @ rate[:, i]) / size
+        factor = float(velocity[:, i] @ rate[:, i]) / size
         if own < -_UNLIKE:
-            found.append(_wrong(tree, i, 'its velocities have the wrong sign', 'check the driver'))
+            findings.append(
+                _wrong(tree, i, 'its velocities have the wrong sign', 'check the driver')
+            )
         elif abs(abs(factor) - 1.0) > _SAME and abs(own) > _ALIKE:
-            found.append(
+            findings.append(
                 _wrong(
                     tree,
                     i,
@@ -95,15 +96,14 @@ def check_velocities(tree: RobotTree, readings: DriverSamples) -> list[Finding]:
                     'correct velocity_unit in the profile',
                 )
             )
-    return found
+    return findings
 
 
 def check_work(tree: RobotTree, readings: DriverSamples) -> list[Finding]:
     """Return the joints whose efforts, gravity apart, work against their motion."""
     if len(readings.time) < 10 or not np.isfinite(readings.tau).all():
         return []
-    kernels = compile_kernel(tree, outputs=('gravity_forces',))
-    gravity = kernels.batch('gravity_forces', np.ascontiguousarray(readings.q))
+    gravity = gravity_of(tree)(readings)
     rate = np.gradient(readings.q, readings.time, axis=0)
     power = (readings.tau - gravity) * rate
     work, throughput = power.sum(axis=0), np.abs(power).sum(axis=0)

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-r"""Motion of a robot that is held by constraints, with or without Baumgarte's stabilization.
+r"""Motion of a robot that is held by constraints, and its linearization.
 
 The constraint is imposed on the acceleration, :math:`\Gamma\ddot q+\beta=0`, so rounding and
 truncation make f itself drift: like :math:`t^2` without stabilization. Baumgarte's terms replace
 :math:`\beta` by :math:`\beta+\Gamma_1\dot f+\Gamma_0f` and let it decay instead.
+
+The linear motion of a constrained robot, or of a robot under control, is the one about a program.
 """
 
 from __future__ import annotations
@@ -15,10 +17,16 @@ from typing import NamedTuple
 import numpy as np
 
 from robot_dynamics_ros.constraints.constraint import Constraint
-from robot_dynamics_ros.constraints.reactions import constraint_force
+from robot_dynamics_ros.constraints.reactions import (
+    ReactionDerivatives,
+    constraint_force,
+    reaction_derivatives,
+    reactions,
+)
 from robot_dynamics_ros.constraints.stabilization import gain_matrix
 from robot_dynamics_ros.dynamics.formulation import Formulation
 from robot_dynamics_ros.errors import DivergenceError, ParameterError
+from robot_dynamics_ros.spatial.differentiation import jacobian
 from robot_dynamics_ros.spatial.scalar import Array
 
 Effort = Callable[[float, Array, Array], Array]
@@ -116,3 +124,86 @@ def _runge_kutta(rate: Callable[[float, Array], Array], t: float, x: Array, h: f
     k3 = rate(t + h / 2.0, x + h / 2.0 * k2)
     k4 = rate(t + h, x + h * k3)
     return x + h / 6.0 * (k1 + 2.0 * k2 + 2.0 * k3 + k4)
+
+
+class SecondDerivatives(NamedTuple):
+    r"""How a constraint's Jacobian and drift change with the state.
+
+    Attributes:
+        hessian: :math:`\frac{\partial\Gamma^T}{\partial q}N`, the matrix
+            :math:`\sum_aN_a\,\partial^2f_a/\partial q_i\partial q_j`, symmetric, shape (n, n).
+        C_q: :math:`\partial(\Gamma a+\beta)/\partial q` at fixed a, shape (m, n).
+        C_v: :math:`\partial\beta/\partial\dot q = 2\dot\Gamma`, shape (m, n).
+    """
+
+    hessian: Array
+    C_q: Array
+    C_v: Array
+
+
+def second_derivatives(
+    constraint: Constraint, q: Array, v: Array, t: float, N: Array, a: Array
+) -> SecondDerivatives:
+    """Return the second derivatives of a constraint, contracted; exact to rounding.
+
+    Args:
+        constraint: The constraint.
+        q: Joint positions, shape (n,), rad or m.
+        v: Joint velocities, shape (n,), rad/s or m/s.
+        t: Program time, s.
+        N: Reactions, shape (m,).
+        a: Joint accelerations, shape (n,).
+
+    Returns:
+        New arrays, see :class:`SecondDerivatives`.
+
+    Source: constraint-stabilization, section 7.
+    """
+    q, v = np.asarray(q, dtype=float), np.asarray(v, dtype=float)
+
+    def rates(x: Array) -> Array:
+        _, _, Gamma, beta = constraint.evaluate(x, v, t)
+        return np.concatenate([Gamma.T @ N, Gamma @ a + beta])
+
+    by_q = jacobian(rates, q)
+    by_v = jacobian(lambda x: constraint.evaluate(q, x, t).beta, v)
+    return SecondDerivatives(by_q[: len(q)], by_q[len(q) :], by_v)
+
+
+def constrained_linearization(
+    formulation: Formulation,
+    constraint: Constraint,
+    q: Array,
+    v: Array,
+    Q: Array,
+    t: float,
+    armature: Array | None = None,
+) -> ReactionDerivatives:
+    r"""Return the linear motion of a constrained robot: (4.1) with the reactions eliminated.
+
+    Args:
+        formulation: The robot's dynamics.
+        constraint: Independent constraints, at most n rows.
+        q: Joint positions, shape (n,), rad or m.
+        v: Joint velocities, shape (n,), rad/s or m/s.
+        Q: Efforts, shape (n,), N m or N.
+        t: Program time, s.
+        armature: Drive inertia added to the diagonal of A, shape (n,); none if None.
+
+    Returns:
+        Derivatives of reactions and acceleration, see :class:`ReactionDerivatives`.
+
+    Raises:
+        SingularityError: The constraints depend on each other.
+
+    Source: constraint-stabilization, section 7; zaremba-screw-recursion, section 12.
+    """
+    _, _, Gamma, beta = constraint.evaluate(q, v, t)
+    extra = np.zeros(len(q)) if armature is None else armature
+    A, b = formulation.mass_matrix(q) + np.diag(extra), formulation.bias_forces(q, v)
+    N = reactions(A, b, Q, Gamma, beta)
+    a = np.linalg.solve(A, Q - b + Gamma.T @ N)
+    dynamics = formulation.derivatives(q, v, a)
+    second = second_derivatives(constraint, q, v, t, N, a)
+    K = dynamics[0] - second.hessian
+    return reaction_derivatives(A, dynamics[1], K, Gamma, second.C_q, second.C_v)

@@ -5,16 +5,18 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from functools import partial
 from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from robot_dynamics_ros.constraints.jet import Jet, given, stack
+from robot_dynamics_ros.constraints.jet import Jet, stack, timed
 from robot_dynamics_ros.constraints.motion import Motion
 from robot_dynamics_ros.constraints.signals import Signal
 from robot_dynamics_ros.errors import ParameterError, ShapeError
 from robot_dynamics_ros.model.robot_tree import RobotTree
 from robot_dynamics_ros.spatial.scalar import Array, Scalar
+from robot_dynamics_ros.yaml_reader import Readers, Section
 
 
 class Evaluation(NamedTuple):
@@ -52,12 +54,25 @@ class Constraint(ABC):
     """
 
     kind: ClassVar[str]
+    #: How a program file gives the constructor's arguments: those it must give, in their order,
+    #: and the others, by their names.
+    required: ClassVar[Readers] = {}
+    optional: ClassVar[Readers] = {}
 
     def __init__(
         self, tree: RobotTree, name: str, rows: Sequence[str], signals: Sequence[Signal] = ()
     ) -> None:
         self.tree, self.name = tree, name
         self.rows, self.signals = tuple(rows), tuple(signals)
+
+    @classmethod
+    def read(cls, tree: RobotTree, name: str, section: Section) -> Constraint:
+        """Read a constraint from its section of a program file.
+
+        Raises:
+            ConfigurationError: A required key is missing, or a value is wrong.
+        """
+        return section.build(partial(cls, tree, name), cls.required, cls.optional)
 
     @property
     def m(self) -> int:
@@ -70,12 +85,12 @@ class Constraint(ABC):
         return max((signal.horizon for signal in self.signals), default=0.0)
 
     @abstractmethod
-    def residual(self, motion: Motion, given: Sequence[Jet]) -> Jet:
+    def residual(self, motion: Motion, inputs: Sequence[Jet]) -> Jet:
         """Return f as a jet of shape (m,).
 
         Args:
             motion: The robot's points, axes and joints.
-            given: The jets of ``signals``, in their order.
+            inputs: The jets of ``signals``, in their order.
         """
 
     def evaluate(self, q: Array, v: Array, t: Scalar) -> Evaluation:
@@ -93,7 +108,7 @@ class Constraint(ABC):
         for label, value in (('q', q), ('v', v)):
             if np.shape(value) != (n,):
                 raise ShapeError(label, np.shape(value), (n,))
-        jets = [given(*signal.at(t), n) for signal in self.signals]
+        jets = [timed(*signal.at(t), n) for signal in self.signals]
         f = self.residual(Motion(self.tree, np.asarray(q), np.asarray(v)), jets)
         return Evaluation(f.value, f.rate, f.J, f.drift)
 
@@ -126,19 +141,19 @@ class Stack(Constraint):
             [signal for part in constraints for signal in part.signals],
         )
 
-    def residual(self, motion: Motion, given: Sequence[Jet]) -> Jet:
+    def residual(self, motion: Motion, inputs: Sequence[Jet]) -> Jet:
         """Return the residuals one below the other."""
         parts, first = [], 0
         for part in self.constraints:
             last = first + len(part.signals)
-            parts.append(part.residual(motion, given[first:last]))
+            parts.append(part.residual(motion, inputs[first:last]))
             first = last
         return stack(parts)
 
     def slices(self) -> dict[str, slice]:
         """Return the rows of each constraint by its name."""
-        found, first = {}, 0
+        rows, first = {}, 0
         for part in self.constraints:
-            found[part.name] = slice(first, first + part.m)
+            rows[part.name] = slice(first, first + part.m)
             first += part.m
-        return found
+        return rows

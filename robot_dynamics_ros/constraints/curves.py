@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -14,6 +15,7 @@ from robot_dynamics_ros.spatial.scalar import Array, Scalar, cos, sin
 
 Point = list[Scalar]
 
+ORIGIN, UP = (0.0, 0.0, 0.0), (0.0, 0.0, 1.0)
 #: Parts of a lap between which a curve is looked at.
 PARTS = 40
 
@@ -121,7 +123,7 @@ class Circle(Curve):
         self,
         center: Sequence[float],
         radius: float,
-        normal: Sequence[float] = (0.0, 0.0, 1.0),
+        normal: Sequence[float] = UP,
         toward: Sequence[float] | None = None,
         laps: float = math.inf,
     ) -> None:
@@ -216,23 +218,32 @@ def unit(name: str, direction: Sequence[float] | Array) -> Array:
 def across(direction: Array) -> Array:
     """Return a unit vector across a direction of shape (3,): along the base's x if it can be."""
     e = np.eye(3)[0] if abs(direction[0]) < 0.9 else np.eye(3)[1]
-    e = e - direction * (direction @ e)
-    return e / math.sqrt(float(e @ e))
+    return unit('direction', e - direction * (direction @ e))
 
 
 def numbers(name: str, value: Sequence[float] | Array, size: int | None = None) -> list[float]:
-    """Return finite numbers as a list, of a given length if one is given.
+    """Return a list of finite numbers.
 
     Raises:
-        ParameterError: Something is not a finite number.
-        ShapeError: It is no list, or has another length.
+        ParameterError: One is no finite number.
+        ShapeError: It is no list, or not of the given size.
+    """
+    array = number_array(name, value, 'must be a list of numbers')
+    if array.ndim != 1 or array.size == 0 or (size is not None and array.size != size):
+        raise ShapeError(name, array.shape, f'({size},)' if size else 'a list of numbers')
+    return array.tolist()
+
+
+def number_array(name: str, value: Any, reason: str) -> Array:
+    """Return an array of finite numbers of any shape.
+
+    Raises:
+        ParameterError: It is none, for a reason to be told, or one is not finite.
     """
     try:
         array = np.array(value, dtype=float)
     except (TypeError, ValueError):
-        raise ParameterError(name, value, 'must be a list of numbers') from None
-    if array.ndim != 1 or array.size == 0 or (size is not None and array.size != size):
-        raise ShapeError(name, array.shape, f'({size},)' if size else 'a list of numbers')
+        raise ParameterError(name, value, reason) from None
     if not np.all(np.isfinite(array)):
         raise ParameterError(name, value, 'must be finite')
-    return array.tolist()
+    return array

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the tool points: its pitch, or one of its axes against a direction."""
+"""Where the tool points: its pitch, an axis against a direction, its orientation, its pose."""
 
 from __future__ import annotations
 
@@ -8,18 +8,27 @@ from typing import ClassVar
 
 import numpy as np
 
-from robot_dynamics_ros.constraints.angle import angle_per_sine, signed_angle
 from robot_dynamics_ros.constraints.constraint import Constraint
-from robot_dynamics_ros.constraints.curves import unit
-from robot_dynamics_ros.constraints.jet import Jet, compose, cross, dot, norm, scale, stack
-from robot_dynamics_ros.constraints.motion import Motion
-from robot_dynamics_ros.constraints.moving_frame import MovingFrame
+from robot_dynamics_ros.constraints.curves import ORIGIN, UP, unit
+from robot_dynamics_ros.constraints.jet import (
+    Jet,
+    angle_per_sine,
+    compose,
+    cross,
+    dot,
+    norm,
+    rotation_error,
+    scale,
+    signed_angle,
+    stack,
+)
+from robot_dynamics_ros.constraints.motion import Motion, MovingFrame
 from robot_dynamics_ros.constraints.reading import moving_frame, signal
 from robot_dynamics_ros.constraints.signals import Signal
-from robot_dynamics_ros.errors import ParameterError, ShapeError
+from robot_dynamics_ros.errors import ParameterError
 from robot_dynamics_ros.model.robot_tree import RobotTree
 from robot_dynamics_ros.spatial.scalar import cos, sin
-from robot_dynamics_ros.yaml_reader import Section, text, vector3
+from robot_dynamics_ros.yaml_reader import Readers, text, vector3
 
 
 class Pitch(Constraint):
@@ -54,6 +63,8 @@ class Pitch(Constraint):
     """
 
     kind: ClassVar[str] = 'pitch'
+    required: ClassVar[Readers] = {'frame': text, 'angle': signal}
+    optional: ClassVar[Readers] = {'hinge': vector3, 'approach': vector3, 'up': vector3}
 
     def __init__(
         self,
@@ -61,13 +72,12 @@ class Pitch(Constraint):
         name: str,
         frame: str,
         angle: Signal,
-        hinge: Sequence[float] = (0.0, 0.0, 1.0),
+        hinge: Sequence[float] = UP,
         approach: Sequence[float] = (0.0, 1.0, 0.0),
-        up: Sequence[float] = (0.0, 0.0, 1.0),
+        up: Sequence[float] = UP,
     ) -> None:
         tree.frame(frame)
-        if angle.size != 1:
-            raise ShapeError('angle', (angle.size,), '(1,)')
+        angle.require_size('angle', 1)
         h, u = unit('hinge', hinge), unit('approach', approach)
         if abs(h @ u) > 1e-9:
             raise ParameterError('approach', list(approach), 'must be across the hinge axis')
@@ -75,25 +85,12 @@ class Pitch(Constraint):
         self._u, self._x, self._down = u, np.cross(u, h), -unit('up', up)
         super().__init__(tree, name, [f'{frame} pitch (rad)'], (angle,))
 
-    @classmethod
-    def read(cls, tree: RobotTree, name: str, section: Section) -> Constraint:
-        """Read frame, angle, hinge, approach, up."""
-        return cls(
-            tree,
-            name,
-            section.take('frame', text),
-            section.take('angle', signal),
-            section.take('hinge', vector3, [0.0, 0.0, 1.0]),
-            section.take('approach', vector3, [0.0, 1.0, 0.0]),
-            section.take('up', vector3, [0.0, 0.0, 1.0]),
-        )
-
-    def residual(self, motion: Motion, given: Sequence[Jet]) -> Jet:
+    def residual(self, motion: Motion, inputs: Sequence[Jet]) -> Jet:
         """Return pitch minus target, rad."""
         down = motion.fixed(self._down)
         s = dot(down, motion.axis(self.frame, self._x))
         c = dot(down, motion.axis(self.frame, self._u))
-        return _angle_between(s, c, given[0])
+        return _angle_between(s, c, inputs[0])
 
 
 def _angle_between(s: Jet, c: Jet, target: Jet) -> Jet:
@@ -129,6 +126,8 @@ class AxisAngle(Constraint):
     """
 
     kind: ClassVar[str] = 'axis_angle'
+    required: ClassVar[Readers] = {'frame': text, 'angle': signal, 'reference': moving_frame}
+    optional: ClassVar[Readers] = {'axis': vector3}
 
     def __init__(
         self,
@@ -137,31 +136,18 @@ class AxisAngle(Constraint):
         frame: str,
         angle: Signal,
         reference: MovingFrame,
-        axis: Sequence[float] = (0.0, 0.0, 1.0),
+        axis: Sequence[float] = UP,
     ) -> None:
         tree.frame(frame)
-        if angle.size != 1:
-            raise ShapeError('angle', (angle.size,), '(1,)')
+        angle.require_size('angle', 1)
         self.frame, self.axis, self.reference = frame, unit('axis', axis), reference
         super().__init__(tree, name, [f'{frame} angle (rad)'], (angle, *reference.signals))
 
-    @classmethod
-    def read(cls, tree: RobotTree, name: str, section: Section) -> Constraint:
-        """Read frame, axis, angle, reference."""
-        return cls(
-            tree,
-            name,
-            section.take('frame', text),
-            section.take('angle', signal),
-            section.take('reference', moving_frame),
-            section.take('axis', vector3, [0.0, 0.0, 1.0]),
-        )
-
-    def residual(self, motion: Motion, given: Sequence[Jet]) -> Jet:
+    def residual(self, motion: Motion, inputs: Sequence[Jet]) -> Jet:
         """Return angle minus target, rad."""
         u = motion.axis(self.frame, self.axis)
-        d = self.reference.jets(motion, given[1], given[2]).axes[2]
-        return scale(angle_per_sine(dot(u, d)), norm(cross(u, d))) - given[0]
+        d = self.reference.jets(motion, inputs[1], inputs[2]).axes[2]
+        return scale(angle_per_sine(dot(u, d)), norm(cross(u, d))) - inputs[0]
 
 
 class AxisAlignment(Constraint):
@@ -182,6 +168,8 @@ class AxisAlignment(Constraint):
     """
 
     kind: ClassVar[str] = 'axis_alignment'
+    required: ClassVar[Readers] = {'frame': text, 'reference': moving_frame}
+    optional: ClassVar[Readers] = {'axis': vector3}
 
     def __init__(
         self,
@@ -189,26 +177,89 @@ class AxisAlignment(Constraint):
         name: str,
         frame: str,
         reference: MovingFrame,
-        axis: Sequence[float] = (0.0, 0.0, 1.0),
+        axis: Sequence[float] = UP,
     ) -> None:
         tree.frame(frame)
         self.frame, self.axis, self.reference = frame, unit('axis', axis), reference
         rows = [f'{frame} tilt about {axis} (sine)' for axis in 'yx']
         super().__init__(tree, name, rows, reference.signals)
 
-    @classmethod
-    def read(cls, tree: RobotTree, name: str, section: Section) -> Constraint:
-        """Read frame, axis, reference."""
-        return cls(
-            tree,
-            name,
-            section.take('frame', text),
-            section.take('reference', moving_frame),
-            section.take('axis', vector3, [0.0, 0.0, 1.0]),
-        )
-
-    def residual(self, motion: Motion, given: Sequence[Jet]) -> Jet:
+    def residual(self, motion: Motion, inputs: Sequence[Jet]) -> Jet:
         """Return the components of the axis across the direction."""
         u = motion.axis(self.frame, self.axis)
-        e1, e2, _ = self.reference.jets(motion, *given).axes
+        e1, e2, _ = self.reference.jets(motion, *inputs).axes
         return stack([dot(e1, u), dot(e2, u)])
+
+
+class Orientation(Constraint):
+    r"""The tool's full orientation: :math:`f = \log(C_d(t)^TC(q))^\vee`, the rotation vector, rad.
+
+    Args:
+        tree: The robot.
+        name: The constraint's name.
+        frame: The link.
+        target: The frame whose axes :math:`C_d` are followed.
+
+    Raises:
+        UnknownNameError: The robot has no such frame.
+
+    Validity: less than half a turn from the target.
+
+    Source: constraint-stabilization, section 2.1 (full pose); erratum C1.
+    """
+
+    kind: ClassVar[str] = 'orientation'
+    required: ClassVar[Readers] = {'frame': text, 'target': moving_frame}
+
+    def __init__(self, tree: RobotTree, name: str, frame: str, target: MovingFrame) -> None:
+        tree.frame(frame)
+        self.frame, self.target = frame, target
+        rows = [f'{frame} rotation {axis} (rad)' for axis in 'xyz']
+        super().__init__(tree, name, rows, target.signals)
+
+    def residual(self, motion: Motion, inputs: Sequence[Jet]) -> Jet:
+        """Return the rotation vector, rad."""
+        x, y, z = (motion.axis(self.frame, e) for e in np.eye(3).tolist())
+        return rotation_error(self.target.jets(motion, *inputs).axes, (x, y, z))
+
+
+class FullPose(Orientation):
+    r"""The tool's full pose: :math:`f = \big(p - p_d(t);\ \log(C_d(t)^TC)^\vee\big)`, m, rad.
+
+    The paper's :math:`\Gamma = [l_n^i]` is the derivative of no parameters (erratum C1); here
+    :math:`\Gamma = \operatorname{diag}(C, J_r^{-1}(\varphi))\,[l_n^i]`.
+
+    Args:
+        tree: The robot.
+        name: The constraint's name.
+        frame: The link.
+        target: The frame whose origin and axes are followed.
+        point: The point that follows the origin, in the link's frame, m, shape (3,).
+
+    Raises:
+        UnknownNameError: The robot has no such frame.
+
+    Validity: less than half a turn from the target.
+
+    Source: constraint-stabilization, section 2.1 (full pose); erratum C1.
+    """
+
+    kind: ClassVar[str] = 'pose'
+    optional: ClassVar[Readers] = {'point': vector3}
+
+    def __init__(
+        self,
+        tree: RobotTree,
+        name: str,
+        frame: str,
+        target: MovingFrame,
+        point: Sequence[float] = ORIGIN,
+    ) -> None:
+        super().__init__(tree, name, frame, target)
+        self.point = tuple(point)
+        self.rows = (*(f'{frame} {axis} (m)' for axis in 'xyz'), *self.rows)
+
+    def residual(self, motion: Motion, inputs: Sequence[Jet]) -> Jet:
+        """Return position error, m, and rotation vector, rad."""
+        position = motion.point(self.frame, self.point) - inputs[0]
+        return stack([position, super().residual(motion, inputs)])

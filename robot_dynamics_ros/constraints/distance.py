@@ -7,17 +7,15 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from robot_dynamics_ros.constraints.constraint import Constraint
+from robot_dynamics_ros.constraints.curves import ORIGIN
 from robot_dynamics_ros.constraints.jet import Jet, dot, norm, stack
-from robot_dynamics_ros.constraints.motion import Motion
-from robot_dynamics_ros.constraints.moving_frame import MovingFrame
-from robot_dynamics_ros.constraints.point import AXES
+from robot_dynamics_ros.constraints.motion import Motion, MovingFrame
+from robot_dynamics_ros.constraints.point import AXES, chosen_axes
 from robot_dynamics_ros.constraints.reading import moving_frame, signal
 from robot_dynamics_ros.constraints.signals import Constant, Signal
-from robot_dynamics_ros.errors import ParameterError, ShapeError
+from robot_dynamics_ros.errors import ParameterError
 from robot_dynamics_ros.model.robot_tree import RobotTree
-from robot_dynamics_ros.yaml_reader import Section, text, vector3
-
-ORIGIN = (0.0, 0.0, 0.0)
+from robot_dynamics_ros.yaml_reader import Readers, text, vector3
 
 
 class Distance(Constraint):
@@ -42,6 +40,13 @@ class Distance(Constraint):
     """
 
     kind: ClassVar[str] = 'distance'
+    required: ClassVar[Readers] = {'frame': text, 'length': signal}
+    optional: ClassVar[Readers] = {
+        'point': vector3,
+        'other_frame': text,
+        'other_point': vector3,
+        'other_position': signal,
+    }
 
     def __init__(
         self,
@@ -62,31 +67,16 @@ class Distance(Constraint):
         self.frame, self.point = frame, tuple(point)
         self.other_frame, self.other_point = other_frame, tuple(other_point)
         position = other_position or Constant(ORIGIN)
-        for label, given, size in (('length', length, 1), ('other_position', position, 3)):
-            if given.size != size:
-                raise ShapeError(label, (given.size,), f'({size},)')
+        length.require_size('length', 1)
+        position.require_size('other_position', 3)
         super().__init__(tree, name, [f'{frame} distance (m)'], (length, position))
 
-    @classmethod
-    def read(cls, tree: RobotTree, name: str, section: Section) -> Constraint:
-        """Read frame, point, length, and other_frame with other_point or other_position."""
-        return cls(
-            tree,
-            name,
-            section.take('frame', text),
-            section.take('length', signal),
-            section.take('point', vector3, list(ORIGIN)),
-            section.maybe('other_frame', text),
-            section.take('other_point', vector3, list(ORIGIN)),
-            section.maybe('other_position', signal),
-        )
-
-    def residual(self, motion: Motion, given: Sequence[Jet]) -> Jet:
+    def residual(self, motion: Motion, inputs: Sequence[Jet]) -> Jet:
         """Return distance minus length, m."""
-        other = given[1]
+        other = inputs[1]
         if self.other_frame is not None:
             other = motion.point(self.other_frame, self.other_point)
-        return norm(motion.point(self.frame, self.point) - other) - given[0]
+        return norm(motion.point(self.frame, self.point) - other) - inputs[0]
 
 
 class Coincidence(Constraint):
@@ -108,6 +98,8 @@ class Coincidence(Constraint):
     """
 
     kind: ClassVar[str] = 'coincidence'
+    required: ClassVar[Readers] = {'frame': text, 'other_frame': text}
+    optional: ClassVar[Readers] = {'point': vector3, 'other_point': vector3, 'axes': text}
 
     def __init__(
         self,
@@ -121,33 +113,16 @@ class Coincidence(Constraint):
     ) -> None:
         tree.frame(frame)
         tree.frame(other_frame)
-        if not axes or len(set(axes)) != len(axes) or not set(axes) <= set(AXES):
-            raise ParameterError('axes', axes, "must be different letters out of 'xyz'")
+        self._chosen = chosen_axes(axes)
         self.frame, self.point = frame, tuple(point)
         self.other_frame, self.other_point = other_frame, tuple(other_point)
-        self.axes = axes
         rows = [f'{frame} from {other_frame} {axis} (m)' for axis in axes]
         super().__init__(tree, name, rows)
 
-    @classmethod
-    def read(cls, tree: RobotTree, name: str, section: Section) -> Constraint:
-        """Read frame, point, other_frame, other_point, axes."""
-        return cls(
-            tree,
-            name,
-            section.take('frame', text),
-            section.take('other_frame', text),
-            section.take('point', vector3, list(ORIGIN)),
-            section.take('other_point', vector3, list(ORIGIN)),
-            section.take('axes', text, AXES),
-        )
-
-    def residual(self, motion: Motion, given: Sequence[Jet]) -> Jet:
+    def residual(self, motion: Motion, inputs: Sequence[Jet]) -> Jet:
         """Return the gap between the points, m."""
         gap = motion.point(self.frame, self.point)
-        gap = gap - motion.point(self.other_frame, self.other_point)
-        chosen = [AXES.index(axis) for axis in self.axes]
-        return stack([gap[i : i + 1] for i in chosen])
+        return (gap - motion.point(self.other_frame, self.other_point))[self._chosen]
 
 
 class RoundSurface(Constraint):
@@ -169,6 +144,7 @@ class RoundSurface(Constraint):
     """
 
     across: ClassVar[tuple[int, ...]]
+    optional: ClassVar[Readers] = {'point': vector3}
 
     def __init__(
         self,
@@ -177,30 +153,17 @@ class RoundSurface(Constraint):
         frame: str,
         radius: Signal,
         surface: MovingFrame,
-        point: Sequence[float] = (0.0, 0.0, 0.0),
+        point: Sequence[float] = ORIGIN,
     ) -> None:
         tree.frame(frame)
-        if radius.size != 1:
-            raise ShapeError('radius', (radius.size,), '(1,)')
+        radius.require_size('radius', 1)
         self.frame, self.point, self.surface = frame, tuple(point), surface
         rows = [f'{frame} outside the {self.kind} (m)']
         super().__init__(tree, name, rows, (radius, *surface.signals))
 
-    @classmethod
-    def read(cls, tree: RobotTree, name: str, section: Section) -> Constraint:
-        """Read frame, point, radius, and the surface under the kind's own name."""
-        return cls(
-            tree,
-            name,
-            section.take('frame', text),
-            section.take('radius', signal),
-            section.take(cls.kind, moving_frame),
-            section.take('point', vector3, [0.0, 0.0, 0.0]),
-        )
-
-    def residual(self, motion: Motion, given: Sequence[Jet]) -> Jet:
+    def residual(self, motion: Motion, inputs: Sequence[Jet]) -> Jet:
         """Return distance minus radius, m: positive outside."""
-        radius, origin, angle = given
+        radius, origin, angle = inputs
         arm = motion.point(self.frame, self.point) - origin
         if len(self.across) < 3:
             seen = self.surface.jets(motion, origin, angle)
@@ -212,6 +175,7 @@ class Sphere(RoundSurface):
     r"""A point at a distance from a centre: :math:`f = |p - o(t)| - r(t)`, m."""
 
     kind: ClassVar[str] = 'sphere'
+    required: ClassVar[Readers] = {'frame': text, 'radius': signal, 'sphere': moving_frame}
     across: ClassVar[tuple[int, ...]] = (0, 1, 2)
 
 
@@ -219,4 +183,5 @@ class Cylinder(RoundSurface):
     r"""A point at a distance from an axis: :math:`f = |(E - kk^T)(p - o(t))| - r(t)`, m."""
 
     kind: ClassVar[str] = 'cylinder'
+    required: ClassVar[Readers] = {'frame': text, 'radius': signal, 'cylinder': moving_frame}
     across: ClassVar[tuple[int, ...]] = (0, 1)

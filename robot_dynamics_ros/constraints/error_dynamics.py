@@ -36,14 +36,14 @@ def state_matrix(G0: Array, G1: Array) -> Array:
 
 def roots(G0: Array, G1: Array) -> Array:
     r"""Return the 2m roots of :math:`\det(s^2E+s\Gamma_1+\Gamma_0)=0`, rightmost first, 1/s."""
-    found = np.linalg.eigvals(state_matrix(G0, G1))
-    return found[np.argsort(-found.real)]
+    values = np.linalg.eigvals(state_matrix(G0, G1))
+    return values[np.argsort(-values.real)]
 
 
 def stabilizing(G0: Array, G1: Array) -> bool:
     """Return whether all roots of (3.5) have a negative real part (beyond rounding)."""
-    found = roots(G0, G1)
-    return bool(found[0].real < -1e-9 * np.abs(found).max())
+    values = roots(G0, G1)
+    return bool(values[0].real < -1e-9 * np.abs(values).max())
 
 
 def projected_gains(
@@ -69,8 +69,7 @@ def projected_gains(
 
     Source: constraint-stabilization, section 3.1; erratum C8.
     """
-    W = np.eye(len(M)) if weights is None else np.asarray(weights, dtype=float)
-    W = np.diag(W) if W.ndim == 1 else W
+    W = _weight_matrix(weights, len(M))
     left = np.linalg.solve(M.T @ W @ M, M.T @ W)
     return left @ G0 @ M, left @ G1 @ M
 
@@ -80,8 +79,7 @@ def proved_stable(G0: Array, G1: Array, weights: Array | None = None) -> bool:
 
     It is if :math:`W\Gamma_0` and :math:`W\Gamma_1` are symmetric positive definite.
     """
-    W = np.eye(len(G0)) if weights is None else np.asarray(weights, dtype=float)
-    W = np.diag(W) if W.ndim == 1 else W
+    W = _weight_matrix(weights, len(G0))
     return all(_positive_definite(W @ G) for G in (G0, G1))
 
 
@@ -204,3 +202,8 @@ def compare_with_design(
 def _positive_definite(matrix: Array) -> bool:
     symmetric = np.allclose(matrix, matrix.T, rtol=1e-9, atol=0.0)
     return symmetric and bool(np.linalg.eigvalsh((matrix + matrix.T) / 2.0)[0] > 0.0)
+
+
+def _weight_matrix(weights: Array | None, size: int) -> Array:
+    W = np.ones(size) if weights is None else np.asarray(weights, dtype=float)
+    return np.diag(W) if W.ndim == 1 else W

@@ -15,13 +15,13 @@ from typing import NamedTuple
 import numpy as np
 
 from robot_dynamics_ros.constraints.error_dynamics import projected_gains, stabilizing
-from robot_dynamics_ros.constraints.given_arrays import array
 from robot_dynamics_ros.constraints.path_efforts import effort_remarks, path_efforts
 from robot_dynamics_ros.constraints.program import Program, Start
 from robot_dynamics_ros.constraints.signals import instants
 from robot_dynamics_ros.constraints.task_inverse import Singularity, TaskInverse
 from robot_dynamics_ros.errors import ProgramError
 from robot_dynamics_ros.model.robot_tree import RobotTree
+from robot_dynamics_ros.spatial.linear_algebra import array
 from robot_dynamics_ros.spatial.scalar import Array
 
 #: f counts as solved below this, m or rad.
@@ -190,13 +190,13 @@ def _solve(program: Program, q: Array, t: float) -> tuple[Array, Array]:
         scale = min(1.0, 0.5 / max(float(np.abs(step).max()), 1e-12))
         for _ in range(_HALVINGS):
             trial = q + scale * step
-            found = program.stack.evaluate(trial, still, t)
-            if np.linalg.norm(found.f) < np.linalg.norm(f):
+            there = program.stack.evaluate(trial, still, t)
+            if np.linalg.norm(there.f) < np.linalg.norm(f):
                 break
             scale *= 0.5
         else:
             break
-        q, f, Gamma = trial, found.f, found.Gamma
+        q, f, Gamma = trial, there.f, there.Gamma
     return q, f
 
 

@@ -15,9 +15,9 @@ from robot_dynamics_ros.constraints.motion import Motion
 from robot_dynamics_ros.constraints.program import Program
 from robot_dynamics_ros.constraints.reading import signal
 from robot_dynamics_ros.constraints.signals import Followed, Signal
-from robot_dynamics_ros.errors import ParameterError, ShapeError
+from robot_dynamics_ros.errors import ParameterError
 from robot_dynamics_ros.model.robot_tree import RobotTree
-from robot_dynamics_ros.yaml_reader import Section, mappings, names
+from robot_dynamics_ros.yaml_reader import Readers, Section, mappings, names
 
 #: What stands in a program file for the joint reference given to the law.
 FOLLOW = 'reference'
@@ -54,8 +54,8 @@ class JointProgram(Constraint):
         names = list(tree.joint_names) if joints is None else list(joints)
         chosen = [tree.joint_index(joint) for joint in names]
         self.joints = tuple(chosen)
-        if position.size != len(chosen):
-            raise ShapeError('position', (position.size,), f'{len(chosen)} numbers, one per joint')
+        size = len(chosen)
+        position.require_size('position', size, f'{size} numbers, one per joint')
         self._rows = np.eye(tree.n)[chosen]
         units = ['m' if tree.prismatic[i] else 'rad' for i in chosen]
         rows = [f'{joint} ({unit})' for joint, unit in zip(names, units, strict=True)]
@@ -80,9 +80,9 @@ class JointProgram(Constraint):
         rest = [float(middle[tree.joint_index(joint)]) for joint in names]
         return cls(tree, name, Followed(rest), joints)
 
-    def residual(self, motion: Motion, given: Sequence[Jet]) -> Jet:
+    def residual(self, motion: Motion, inputs: Sequence[Jet]) -> Jet:
         """Return positions minus program, rad or m."""
-        return motion.joints(self._rows) - given[0]
+        return motion.joints(self._rows) - inputs[0]
 
 
 class JointCoupling(Constraint):
@@ -103,6 +103,7 @@ class JointCoupling(Constraint):
     """
 
     kind: ClassVar[str] = 'joint_coupling'
+    required: ClassVar[Readers] = {'coefficients': mappings, 'value': signal}
 
     def __init__(
         self,
@@ -117,21 +118,14 @@ class JointCoupling(Constraint):
                 C[i, tree.joint_index(joint)] = float(number)
             if not np.any(C[i]):
                 raise ParameterError(f'coefficients row {i}', dict(row), 'must couple a joint')
-        if value.size != len(C):
-            raise ShapeError('value', (value.size,), f'{len(C)} numbers, one per row')
+        value.require_size('value', len(C), f'{len(C)} numbers, one per row')
         self._C = C
         rows = [' '.join(f'{c:+g}*{joint}' for joint, c in row.items()) for row in coefficients]
         super().__init__(tree, name, rows, (value,))
 
-    @classmethod
-    def read(cls, tree: RobotTree, name: str, section: Section) -> Constraint:
-        """Read coefficients (one mapping or a list of them) and value."""
-        coefficients = section.take('coefficients', mappings)
-        return cls(tree, name, coefficients, section.take('value', signal))
-
-    def residual(self, motion: Motion, given: Sequence[Jet]) -> Jet:
+    def residual(self, motion: Motion, inputs: Sequence[Jet]) -> Jet:
         """Return the combinations minus their values."""
-        return motion.joints(self._C) - given[0]
+        return motion.joints(self._C) - inputs[0]
 
 
 def follow_reference(

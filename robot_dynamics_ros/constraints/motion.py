@@ -1,16 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The robot's points, axes and joints as jets, each frame's kinematics computed once."""
+"""The robot's points, axes and joints as jets, and the moving frames that surfaces are tied to.
+
+The kinematics of each frame of the robot is computed once. A moving frame stands, moves along a
+path, or turns about an axis.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
-from robot_dynamics_ros.constraints.jet import Jet, constant
+from robot_dynamics_ros.constraints.curves import ORIGIN, UP, unit
+from robot_dynamics_ros.constraints.jet import Jet, compose, constant, stack
+from robot_dynamics_ros.constraints.signals import Constant, Signal
 from robot_dynamics_ros.model.kinematics import FrameMotion, frame_motion
 from robot_dynamics_ros.model.robot_tree import RobotTree
-from robot_dynamics_ros.spatial.scalar import Array, cross, zeros
+from robot_dynamics_ros.spatial.scalar import Array, cos, cross, cross_matrix, sin, zeros
 
 
 class Motion:
@@ -41,7 +48,7 @@ class Motion:
             self._frames[name] = frame_motion(self.tree, self.q, self.v, name)
         return self._frames[name]
 
-    def point(self, frame: str, offset: Sequence[float] = (0.0, 0.0, 0.0)) -> Jet:
+    def point(self, frame: str, offset: Sequence[float] = ORIGIN) -> Jet:
         r"""Return a point of a frame in base axes, m, shape (3,).
 
         .. math:: p = O + C\rho,\quad J_i = v_i + \omega_i\times C\rho,\quad
@@ -54,11 +61,8 @@ class Motion:
         Source: constraint-stabilization, section 2.1 (point constraint).
         """
         F = self.frame(frame)
-        if not any(offset):
-            return Jet(F.p_WF, F.J[:3] @ self.v, F.J[:3], F.drift[:3])
-        arm = self._turning(F, F.R_WF @ np.asarray(offset, dtype=float))
         origin = Jet(F.p_WF, F.J[:3] @ self.v, F.J[:3], F.drift[:3])
-        return origin + arm
+        return origin + self.axis(frame, offset) if any(offset) else origin
 
     def axis(self, frame: str, direction: Sequence[float] | Array) -> Jet:
         r"""Return a direction fixed in a frame in base axes, shape (3,).
@@ -91,3 +95,65 @@ class Motion:
         rate = cross(w, u)
         columns = [cross(F.J[3:, j], u) for j in range(self.n)]
         return Jet(u, rate, np.array(columns).T, cross(F.drift[3:], u) + cross(w, rate))
+
+
+@dataclass(frozen=True)
+class FrameJets:
+    """Origin and axes of a moving frame in base axes: jets of shape (3,)."""
+
+    origin: Jet
+    axes: tuple[Jet, Jet, Jet]
+
+
+class MovingFrame:
+    r"""A frame given in time: its origin along a signal, its axes turned about a fixed axis.
+
+    .. math:: C(t) = C_k(\alpha(t))\,C_0, \qquad
+              C_k(\alpha) = kk^T + \cos\alpha\,(E - kk^T) + \sin\alpha\,\langle k\rangle
+
+    Args:
+        origin: Signal of size 3, m, base axes.
+        rotation: :math:`C_0`, shape (3, 3); the unit matrix if None.
+        axis: Turning axis k in base axes, shape (3,); through the origin.
+        angle: Signal of size 1, rad; not turning if None.
+
+    Raises:
+        ShapeError: A signal has the wrong size.
+        ParameterError: The axis is zero.
+    """
+
+    def __init__(
+        self,
+        origin: Signal | None = None,
+        rotation: Array | None = None,
+        axis: Sequence[float] = UP,
+        angle: Signal | None = None,
+    ) -> None:
+        self.origin = origin or Constant(ORIGIN)
+        self.angle = angle or Constant([0.0])
+        self.origin.require_size('origin', 3)
+        self.angle.require_size('angle', 1)
+        C0 = np.eye(3) if rotation is None else rotation
+        k = unit('axis', axis)
+        along = np.outer(k, k)
+        # Columns of the matrices are the axes of the frame; rows base components.
+        self._fixed = along @ C0
+        self._cosine = (np.eye(3) - along) @ C0
+        self._sine = cross_matrix(k) @ C0
+
+    @property
+    def signals(self) -> tuple[Signal, Signal]:
+        """The signals that move it: origin and angle."""
+        return self.origin, self.angle
+
+    def jets(self, motion: Motion, origin: Jet, angle: Jet) -> FrameJets:
+        """Return origin and axes, given the jets of the two signals."""
+        a = angle.value[0]
+        c, s = cos(a), sin(a)
+        turn = stack([compose(angle, c, -s, -c), compose(angle, s, c, -s)])
+        x, y, z = (self._axis(i, turn, motion) for i in range(3))
+        return FrameJets(origin, (x, y, z))
+
+    def _axis(self, i: int, turn: Jet, motion: Motion) -> Jet:
+        parts: Array = np.column_stack([self._cosine[:, i], self._sine[:, i]])
+        return parts @ turn + motion.fixed(self._fixed[:, i])

@@ -7,16 +7,27 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from robot_dynamics_ros.constraints.constraint import Constraint
+from robot_dynamics_ros.constraints.curves import ORIGIN
 from robot_dynamics_ros.constraints.jet import Jet, dot, stack
-from robot_dynamics_ros.constraints.motion import Motion
-from robot_dynamics_ros.constraints.moving_frame import MovingFrame
+from robot_dynamics_ros.constraints.motion import Motion, MovingFrame
 from robot_dynamics_ros.constraints.reading import moving_frame, signal
 from robot_dynamics_ros.constraints.signals import Constant, Signal
-from robot_dynamics_ros.errors import ParameterError, ShapeError
+from robot_dynamics_ros.errors import ParameterError
 from robot_dynamics_ros.model.robot_tree import RobotTree
-from robot_dynamics_ros.yaml_reader import Section, text, vector3
+from robot_dynamics_ros.yaml_reader import Readers, text, vector3
 
 AXES = 'xyz'
+
+
+def chosen_axes(axes: str) -> list[int]:
+    """Return the numbers of axes that are named by letters.
+
+    Raises:
+        ParameterError: They are not different letters out of 'xyz'.
+    """
+    if not axes or len(set(axes)) != len(axes) or not set(axes) <= set(AXES):
+        raise ParameterError('axes', axes, "must be different letters out of 'xyz'")
+    return [AXES.index(axis) for axis in axes]
 
 
 class Point(Constraint):
@@ -46,6 +57,8 @@ class Point(Constraint):
     """
 
     kind: ClassVar[str] = 'point'
+    required: ClassVar[Readers] = {'frame': text, 'target': signal}
+    optional: ClassVar[Readers] = {'axes': text, 'point': vector3, 'reference': moving_frame}
 
     def __init__(
         self,
@@ -54,48 +67,29 @@ class Point(Constraint):
         frame: str,
         target: Signal,
         axes: str = AXES,
-        point: Sequence[float] = (0.0, 0.0, 0.0),
+        point: Sequence[float] = ORIGIN,
         reference: MovingFrame | None = None,
     ) -> None:
         tree.frame(frame)
-        if not axes or len(set(axes)) != len(axes) or not set(axes) <= set(AXES):
-            raise ParameterError('axes', axes, "must be different letters out of 'xyz'")
-        if target.size not in (len(axes), 3):
-            raise ShapeError(
-                'target', (target.size,), f'{len(axes)} components, one per axis, or 3'
-            )
-        self.frame, self.point, self.axes = frame, tuple(point), axes
+        self._chosen, size = chosen_axes(axes), len(axes)
+        if target.size != 3:
+            target.require_size('target', size, f'{size} components, one per axis, or 3')
+        self.frame, self.point = frame, tuple(point)
         self.reference = reference
         moving = reference.signals if reference else ()
         rows = [f'{frame} {axis} (m)' for axis in axes]
         super().__init__(tree, name, rows, (target, *moving))
 
-    @classmethod
-    def read(cls, tree: RobotTree, name: str, section: Section) -> Constraint:
-        """Read frame, point, axes, target, reference."""
-        return cls(
-            tree,
-            name,
-            section.take('frame', text),
-            section.take('target', signal),
-            section.take('axes', text, AXES),
-            section.take('point', vector3, [0.0, 0.0, 0.0]),
-            section.maybe('reference', moving_frame),
-        )
-
-    def residual(self, motion: Motion, given: Sequence[Jet]) -> Jet:
+    def residual(self, motion: Motion, inputs: Sequence[Jet]) -> Jet:
         """Return the coordinates minus their targets, m."""
-        p, target = motion.point(self.frame, self.point), given[0]
-        chosen = [AXES.index(axis) for axis in self.axes]
-        if len(target.value) > len(chosen):
-            target = stack([target[i : i + 1] for i in chosen])
+        p, target = motion.point(self.frame, self.point), inputs[0]
+        if len(target.value) > len(self._chosen):
+            target = target[self._chosen]
         if self.reference is None:
-            coordinates = stack([p[i : i + 1] for i in chosen])
-        else:
-            seen = self.reference.jets(motion, given[1], given[2])
-            arm = p - seen.origin
-            coordinates = stack([dot(seen.axes[i], arm) for i in chosen])
-        return coordinates - target
+            return p[self._chosen] - target
+        seen = self.reference.jets(motion, inputs[1], inputs[2])
+        arm = p - seen.origin
+        return stack([dot(seen.axes[i], arm) for i in self._chosen]) - target
 
 
 class Plane(Point):
@@ -115,6 +109,8 @@ class Plane(Point):
     """
 
     kind: ClassVar[str] = 'plane'
+    required: ClassVar[Readers] = {'frame': text, 'plane': moving_frame}
+    optional: ClassVar[Readers] = {'distance': signal, 'point': vector3}
 
     def __init__(
         self,
@@ -123,22 +119,10 @@ class Plane(Point):
         frame: str,
         plane: MovingFrame,
         distance: Signal | None = None,
-        point: Sequence[float] = (0.0, 0.0, 0.0),
+        point: Sequence[float] = ORIGIN,
     ) -> None:
         super().__init__(tree, name, frame, distance or Constant([0.0]), 'z', point, plane)
         self.rows = (f'{frame} above the plane (m)',)
-
-    @classmethod
-    def read(cls, tree: RobotTree, name: str, section: Section) -> Constraint:
-        """Read frame, point, plane, distance."""
-        return cls(
-            tree,
-            name,
-            section.take('frame', text),
-            section.take('plane', moving_frame),
-            section.maybe('distance', signal),
-            section.take('point', vector3, [0.0, 0.0, 0.0]),
-        )
 
 
 class StraightLine(Point):
@@ -156,6 +140,8 @@ class StraightLine(Point):
     """
 
     kind: ClassVar[str] = 'line'
+    required: ClassVar[Readers] = {'frame': text, 'line': moving_frame}
+    optional: ClassVar[Readers] = {'point': vector3}
 
     def __init__(
         self,
@@ -163,18 +149,7 @@ class StraightLine(Point):
         name: str,
         frame: str,
         line: MovingFrame,
-        point: Sequence[float] = (0.0, 0.0, 0.0),
+        point: Sequence[float] = ORIGIN,
     ) -> None:
         super().__init__(tree, name, frame, Constant([0.0, 0.0]), 'xy', point, line)
         self.rows = tuple(f'{frame} off the line, {axis} (m)' for axis in 'xy')
-
-    @classmethod
-    def read(cls, tree: RobotTree, name: str, section: Section) -> Constraint:
-        """Read frame, point, line."""
-        return cls(
-            tree,
-            name,
-            section.take('frame', text),
-            section.take('line', moving_frame),
-            section.take('point', vector3, [0.0, 0.0, 0.0]),
-        )

@@ -1,5 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A program: constraints with gains, what the free joints do, and how singularities are met."""
+r"""A program: constraints with gains, what the free joints do, and how singularities are met.
+
+The null-space task damps what the joints do that the program leaves free, draws them to a posture
+and keeps them from their limits:
+
+.. math:: v = -K_d\dot q - K_p(q - q_{ref}) + k\,\big(\langle\tfrac{\delta-(q-q_-)}{\delta}
+    \rangle_+^2 - \langle\tfrac{\delta-(q_+-q)}{\delta}\rangle_+^2\big),
+    \qquad \langle x\rangle_+ = \max(x, 0)
+
+Without such a term the null-space velocity persists and the joints drift into their limits while
+f decays as designed (erratum C10).
+
+Source: constraint-stabilization, section 3.1 (m < n, the vector v).
+"""
 
 from __future__ import annotations
 
@@ -9,10 +22,10 @@ import numpy as np
 
 from robot_dynamics_ros.constraints.constraint import Stack
 from robot_dynamics_ros.constraints.error_dynamics import proved_stable
-from robot_dynamics_ros.constraints.null_space import NullSpaceTask
 from robot_dynamics_ros.constraints.task_inverse import Singularity
 from robot_dynamics_ros.errors import ParameterError, ShapeError
 from robot_dynamics_ros.model.robot_tree import RobotTree
+from robot_dynamics_ros.spatial.linear_algebra import positive_part
 from robot_dynamics_ros.spatial.scalar import Array
 
 INVERSES = ('euclidean', 'inertia')
@@ -28,7 +41,7 @@ class Start:
     """
 
     position: Array
-    tolerance: float
+    tolerance: float = 1e-3
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,3 +145,95 @@ class Program:
         if self.null_space is None:
             return np.zeros(self.n)
         return self.null_space.acceleration(q, v)
+
+
+@dataclass(frozen=True, eq=False)
+class NullSpaceTask:
+    """Free acceleration of the joints, projected by the law.
+
+    Attributes:
+        damping: :math:`K_d`, shape (n,), 1/s.
+        stiffness: :math:`K_p`, shape (n,), 1/s^2.
+        posture: :math:`q_{ref}`, shape (n,), rad or m.
+        limit_gain: k, shape (n,), rad/s^2 or m/s^2: the push at a limit.
+        limit_margin: Width of the zone where it pushes, shape (n,), rad or m, positive.
+        lower: Joint limits that push, shape (n,); far away for a joint without limits.
+        upper: Likewise.
+    """
+
+    damping: Array
+    stiffness: Array
+    posture: Array
+    limit_gain: Array
+    limit_margin: Array
+    lower: Array
+    upper: Array
+
+    @classmethod
+    def of(
+        cls,
+        tree: RobotTree,
+        damping: Array | float = 0.0,
+        stiffness: Array | float = 0.0,
+        posture: Array | None = None,
+        limit_gain: Array | float = 0.0,
+        limit_margin: float = 0.1,
+    ) -> NullSpaceTask:
+        """Return a task for a robot; all zero by default.
+
+        Args:
+            tree: The robot.
+            damping: Per joint or one for all, 1/s.
+            stiffness: Per joint or one for all, 1/s^2.
+            posture: Shape (n,), rad or m; the middle of the limits if None.
+            limit_gain: Per joint or one for all, rad/s^2 or m/s^2; none for unlimited joints.
+            limit_margin: Width of the pushing zone as a part of the joint's range, at most 0.5.
+        """
+        limited = np.isfinite(tree.position_lower) & np.isfinite(tree.position_upper)
+        lower = np.where(limited, tree.position_lower, -1e6)
+        upper = np.where(limited, tree.position_upper, 1e6)
+        middle = np.where(limited, (lower + upper) / 2.0, 0.0)
+        ones = np.ones(tree.n)
+        return cls(
+            damping * ones,
+            stiffness * ones,
+            middle if posture is None else np.array(posture, dtype=float),
+            np.where(limited, limit_gain, 0.0),
+            np.where(limited, limit_margin * (upper - lower), 1.0),
+            lower,
+            upper,
+        )
+
+    @property
+    def empty(self) -> bool:
+        """Whether the free acceleration is zero everywhere."""
+        return not (np.any(self.damping) or np.any(self.stiffness) or np.any(self.limit_gain))
+
+    def acceleration(self, q: Array, v: Array) -> Array:
+        """Return the free acceleration, new array of shape (n,); numbers or symbols."""
+        return -self.damping * v + self.pull(q)
+
+    def settling_velocity(self, q: Array, v: Array) -> Array:
+        """Return the velocity at which pull and damping balance, new array of shape (n,).
+
+        A joint without damping keeps its velocity v.
+        """
+        damped = self.damping > 0.0
+        balanced = self.pull(q) / np.where(damped, self.damping, 1.0)
+        pairs = zip(damped, balanced, v, strict=True)
+        return np.array([x if flag else y for flag, x, y in pairs])
+
+    def settling_time(self, q: Array) -> float:
+        """Return the time constant with which the fastest damped joint settles at q, s."""
+        depth = np.maximum(0.0, 1.0 - (q - self.lower) / self.limit_margin)
+        depth += np.maximum(0.0, 1.0 - (self.upper - q) / self.limit_margin)
+        rate = self.stiffness + 2.0 * self.limit_gain * depth / self.limit_margin
+        fast = (self.damping > 0.0) & (rate > 0.0)
+        return float((self.damping[fast] / rate[fast]).min()) if fast.any() else np.inf
+
+    def pull(self, q: Array) -> Array:
+        """Return the part that depends on the position, new array of shape (n,)."""
+        below = [positive_part(1 - x) for x in (q - self.lower) / self.limit_margin]
+        above = [positive_part(1 - x) for x in (self.upper - q) / self.limit_margin]
+        push = np.array([a * a - b * b for a, b in zip(below, above, strict=True)])
+        return self.limit_gain * push - self.stiffness * (q - self.posture)

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,15 +15,15 @@ from robot_dynamics_ros import yaml_reader as read
 from robot_dynamics_ros.constraints.constraint import Constraint, Stack
 from robot_dynamics_ros.constraints.error_dynamics import proved_stable
 from robot_dynamics_ros.constraints.feasibility import check_feasibility
-from robot_dynamics_ros.constraints.gain_reading import (
+from robot_dynamics_ros.constraints.program import NullSpaceTask, Program, Start
+from robot_dynamics_ros.constraints.reading import (
     block_diagonal,
     constraint_gains,
+    each,
     matrix_gains,
-    per_row,
+    pair,
     require_stabilizing,
 )
-from robot_dynamics_ros.constraints.null_space import NullSpaceTask
-from robot_dynamics_ros.constraints.program import Program, Start
 from robot_dynamics_ros.constraints.registry import make_constraint
 from robot_dynamics_ros.constraints.task_inverse import Singularity
 from robot_dynamics_ros.description.shipped import share_directory
@@ -89,8 +89,7 @@ def _program(section: Section, tree: RobotTree) -> Program:
     description = section.take('description', lambda _, text: str(text).strip(), '')
     parts = section.take('constraints', lambda place, value: _constraints(place, value, tree))
     stack = Stack([part.constraint for part in parts], name)
-    gains = section.maybe('gains', lambda place, value: _full_gains(place, value, stack.m))
-    G0, G1 = gains or (
+    G0, G1 = section.maybe('gains', read.built(pair, matrix_gains(stack.m))) or (
         block_diagonal([p.G0 for p in parts]),
         block_diagonal([p.G1 for p in parts]),
     )
@@ -99,6 +98,8 @@ def _program(section: Section, tree: RobotTree) -> Program:
     singularity, refuse_below = section.take(
         'singularity', _singularity, (Singularity(0.01), 1e-3)
     )
+    position = {'position': _per_joint(tree, read.number)}
+    start = read.built(Start, position, {'tolerance': read.positive})
     with blaming(section.place):
         program = Program(
             name=name,
@@ -113,7 +114,7 @@ def _program(section: Section, tree: RobotTree) -> Program:
             blend=section.take('blend', read.not_negative, 0.0),
             passive=section.take('passive', lambda p, value: _joints(p, value, tree), ()),
             mechanical=_mechanical(parts),
-            start=section.maybe('start', lambda place, value: _start(place, value, tree)),
+            start=section.maybe('start', start),
             refuse_below=refuse_below,
             description=description,
         )
@@ -151,7 +152,7 @@ def _constraint(place: str, value: Any, tree: RobotTree) -> _Part:
     with blaming(section.place):
         constraint = make_constraint(kind, tree, name, section)
     m = constraint.m
-    weights = section.take('weight', lambda p, x: per_row(p, x, m, read.positive), np.ones(m))
+    weights = section.take('weight', each(read.positive, m), np.ones(m))
     G0, G1 = constraint_gains(section, m)
     mechanical = section.take('mechanical', read.switch, False)
     section.close()
@@ -169,20 +170,11 @@ def _joints(place: str, value: Any, tree: RobotTree) -> tuple[int, ...]:
         return tuple(tree.joint_index(joint) for joint in read.names(place, value))
 
 
-def _full_gains(place: str, value: Any, m: int) -> tuple[Array, Array]:
-    section = Section(place, value)
-    gains = matrix_gains(section, m)
-    section.close()
-    return gains
-
-
 def _inverse(place: str, value: Any, tree: RobotTree) -> tuple[str, Array | None]:
     if not isinstance(value, dict):
         return read.text(place, value), None
-    section = Section(place, value)
-    metric = section.take('metric', lambda p, x: _per_joint(p, x, tree, read.positive))
-    section.close()
-    return 'euclidean', metric
+    metric = read.built(np.asarray, {'metric': _per_joint(tree, read.positive)})
+    return 'euclidean', metric(place, value)
 
 
 def _singularity(place: str, value: Any) -> tuple[Singularity, float]:
@@ -197,17 +189,14 @@ def _singularity(place: str, value: Any) -> tuple[Singularity, float]:
 def _null_space(place: str, value: Any, tree: RobotTree) -> NullSpaceTask:
     section = Section(place, value)
 
-    def each(p: str, x: Any) -> Array:
-        return _per_joint(p, x, tree, read.not_negative)
-
-    zero = np.zeros(tree.n)
+    gains, zero = _per_joint(tree, read.not_negative), np.zeros(tree.n)
     if 'natural_frequency' in section:
-        w = section.take('natural_frequency', each)
-        damping = 2.0 * section.take('damping_ratio', each, np.ones(tree.n)) * w
+        w = section.take('natural_frequency', gains)
+        damping = 2.0 * section.take('damping_ratio', gains, np.ones(tree.n)) * w
         stiffness = w**2
     else:
-        damping = section.take('damping', each, zero)
-        stiffness = section.take('stiffness', each, zero)
+        damping = section.take('damping', gains, zero)
+        stiffness = section.take('stiffness', gains, zero)
     margin = section.take('limit_margin', read.positive, 0.1)
     if margin > 0.5:
         raise ProgramError(f'{place}, limit_margin', f'is {margin:g}', 'give at most 0.5')
@@ -215,39 +204,30 @@ def _null_space(place: str, value: Any, tree: RobotTree) -> NullSpaceTask:
         tree,
         damping,
         stiffness,
-        section.maybe('posture', lambda p, x: _per_joint(p, x, tree, read.number)),
-        section.take('limit_gain', each, zero),
+        section.maybe('posture', _per_joint(tree, read.number)),
+        section.take('limit_gain', gains, zero),
         margin,
     )
     section.close()
     return task
 
 
-def _start(place: str, value: Any, tree: RobotTree) -> Start:
-    section = Section(place, value)
-    start = Start(
-        section.take('position', lambda p, x: _per_joint(p, x, tree, read.number)),
-        section.take('tolerance', read.positive, 1e-3),
-    )
-    section.close()
-    return start
+def _per_joint(tree: RobotTree, check: Callable[[str, Any], float]) -> Callable[[str, Any], Array]:
+    """Return the reader of one number for all joints, a list, or a mapping from joint name."""
+    listed = each(check, tree.n, 'joint')
 
-
-def _per_joint(place: str, value: Any, tree: RobotTree, check: Any) -> Array:
-    """Return one number per joint from one for all, a list, or a mapping from joint name."""
-    if isinstance(value, dict):
+    def reader(place: str, value: Any) -> Array:
+        if not isinstance(value, dict):
+            return listed(place, value)
         with blaming(place):
             for joint in value:
                 tree.joint_index(joint)
         missing = [joint for joint in tree.joint_names if joint not in value]
         if missing:
             raise ProgramError(place, f'has nothing for {", ".join(missing)}', 'name every joint')
-        value = [value[joint] for joint in tree.joint_names]
-    if not isinstance(value, list):
-        return np.full(tree.n, check(place, value))
-    if len(value) != tree.n:
-        raise ProgramError(place, f'has {len(value)} numbers', f'give {tree.n}, one per joint')
-    return np.array([check(place, x) for x in value])
+        return listed(place, [value[joint] for joint in tree.joint_names])
+
+    return reader
 
 
 def _remarks(program: Program) -> list[str]:

@@ -11,15 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from robot_dynamics_ros.constraints.dense import (
-    backward,
-    cholesky,
-    forward,
-    positive_part,
-    singular_value_decomposition,
-    squares,
-)
-from robot_dynamics_ros.constraints.jet import Jet, given
+from robot_dynamics_ros.constraints.jet import Jet, timed
 from robot_dynamics_ros.constraints.motion import Motion
 from robot_dynamics_ros.constraints.program import Program
 from robot_dynamics_ros.constraints.stabilization import task_acceleration
@@ -30,6 +22,14 @@ from robot_dynamics_ros.constraints.task_inverse import (
     TaskInverse,
 )
 from robot_dynamics_ros.dynamics.registry import make_formulation
+from robot_dynamics_ros.spatial.linear_algebra import (
+    backward,
+    cholesky,
+    forward,
+    positive_part,
+    singular_value_decomposition,
+    squares,
+)
 from robot_dynamics_ros.spatial.scalar import Array, identity, sqrt
 from robot_dynamics_ros.symbolic.kernel import compile_function
 
@@ -79,8 +79,8 @@ class ProgramKernel:
         }
         self._varying = [signal for signal in program.stack.signals if signal.count]
         size = sum(signal.count for signal in self._varying) + 3 * m + 2
-        self._given = np.zeros(size)
-        self._offset, self._look = self._given[size - 3 * m - 2 : -2], self._given[-2:]
+        self._inputs = np.zeros(size)
+        self._offset, self._look = self._inputs[size - 3 * m - 2 : -2], self._inputs[-2:]
         self._still = np.zeros(n)
         self._results = {name: np.zeros(shape) for name, shape in shapes.items()}
         for name, array in self._results.items():
@@ -89,7 +89,7 @@ class ProgramKernel:
         self.damped = False
         self._function = compile_function(
             'program_tick',
-            {'q_now': n, 'v_now': n, 'a_last': n, 'given': size},
+            {'q_now': n, 'v_now': n, 'a_last': n, 'inputs': size},
             shapes,
             lambda q, v, a, numbers: program_formulas(program, q, v, a, numbers),
         )
@@ -132,7 +132,7 @@ class ProgramKernel:
 
         Cost: 1 to 3 us for four joints; allocates no array.
         """
-        numbers, first = self._given, 0
+        numbers, first = self._inputs, 0
         for signal in self._varying:
             for x in signal.numbers(t):
                 numbers[first] = x
@@ -262,7 +262,7 @@ def _jets(program: Program, numbers: Array) -> list[Jet]:
     jets, first = [], 0
     for signal in program.stack.signals:
         last = first + signal.count
-        jets.append(given(*signal.sample(list(numbers[first:last])), program.n))
+        jets.append(timed(*signal.sample(list(numbers[first:last])), program.n))
         first = last
     return jets
 

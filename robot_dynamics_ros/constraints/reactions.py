@@ -15,8 +15,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from robot_dynamics_ros.constraints.given_arrays import array, jacobian_matrix, metric_root
 from robot_dynamics_ros.errors import SingularityError
+from robot_dynamics_ros.spatial.linear_algebra import array, jacobian_matrix, metric_root
 from robot_dynamics_ros.spatial.scalar import Array
 
 #: Smallest singular value of the scaled Jacobian, relative to the largest, that is inverted.
@@ -52,20 +52,7 @@ def reactions(A: Array, b: Array, Q: Array, Gamma: Array, beta: Array) -> Array:
         keeps the digits that squaring the condition number would lose.
     """
     b, Q, beta, L, X = _scaled(A, b, Q, Gamma, beta)
-    if X.shape[0] < X.shape[1]:
-        raise SingularityError(
-            'D = Gamma A^-1 Gamma^T', 0.0, SMALLEST_RATIO, 'more constraints than joints'
-        )
-    factor, R = np.linalg.qr(X)
-    sigma = np.linalg.svd(R, compute_uv=False)
-    if not sigma[-1] > SMALLEST_RATIO * sigma[0]:
-        ratio = float(sigma[-1] / sigma[0]) if sigma[0] > 0.0 else 0.0
-        raise SingularityError(
-            'D = Gamma A^-1 Gamma^T',
-            ratio,
-            SMALLEST_RATIO,
-            'the constraints depend on each other; use constraint_force',
-        )
+    factor, R = _independent(X)
     free = factor.T @ np.linalg.solve(L, Q - b)
     return -np.linalg.solve(R, free + np.linalg.solve(R.T, beta))
 
@@ -163,10 +150,7 @@ def reaction_derivatives(
     A, B, K = (array(name, x, (n, n)) for name, x in (('A', A), ('B', B), ('K', K)))
     C_q, C_v = array('C_q', C_q, (m, n)), array('C_v', C_v, (m, n))
     L = metric_root('A', A, n)
-    factor, R = np.linalg.qr(np.linalg.solve(L, Gamma.T))
-    sigma = np.linalg.svd(R, compute_uv=False)
-    if m > n or not sigma[-1] > SMALLEST_RATIO * sigma[0]:
-        raise SingularityError('D = Gamma A^-1 Gamma^T', float(sigma[-1]), SMALLEST_RATIO)
+    factor, R = _independent(np.linalg.solve(L, Gamma.T))
 
     def multiplier(force: Array, drift: Array) -> Array:
         """Return -D^-1 (Gamma A^-1 force + drift)."""
@@ -187,6 +171,25 @@ def reaction_derivatives(
         acceleration(-B, N_v),
         acceleration(np.eye(n), N_Q),
     )
+
+
+def _independent(X: Array) -> tuple[Array, Array]:
+    """Return the QR factors of the scaled Jacobian's transpose; refuse dependent constraints."""
+    if X.shape[0] < X.shape[1]:
+        raise SingularityError(
+            'D = Gamma A^-1 Gamma^T', 0.0, SMALLEST_RATIO, 'more constraints than joints'
+        )
+    factor, R = np.linalg.qr(X)
+    sigma = np.linalg.svd(R, compute_uv=False)
+    if not sigma[-1] > SMALLEST_RATIO * sigma[0]:
+        ratio = float(sigma[-1] / sigma[0]) if sigma[0] > 0.0 else 0.0
+        raise SingularityError(
+            'D = Gamma A^-1 Gamma^T',
+            ratio,
+            SMALLEST_RATIO,
+            'the constraints depend on each other; use constraint_force',
+        )
+    return factor, R
 
 
 def _scaled(

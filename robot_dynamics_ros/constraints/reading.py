@@ -1,9 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Signals and moving frames as a program file writes them."""
+"""Signals, moving frames and gains as a program file writes them.
+
+Gains are frequency and damping, or matrices.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,14 +22,21 @@ from robot_dynamics_ros.constraints.curves import (
     across,
     unit,
 )
-from robot_dynamics_ros.constraints.moving_frame import MovingFrame
+from robot_dynamics_ros.constraints.error_dynamics import (
+    gains_from_frequency,
+    roots,
+    stabilizing,
+)
+from robot_dynamics_ros.constraints.motion import MovingFrame
+from robot_dynamics_ros.constraints.program import Program
 from robot_dynamics_ros.constraints.signals import Constant, Signal, Timed
 from robot_dynamics_ros.constraints.splines import Spline, Waypoints
+from robot_dynamics_ros.constraints.stabilization import gain_matrix
 from robot_dynamics_ros.constraints.timing import Clock, Timing
 from robot_dynamics_ros.errors import ProgramError
 from robot_dynamics_ros.spatial.rotation import rotation_from_rpy
 from robot_dynamics_ros.spatial.scalar import Array
-from robot_dynamics_ros.yaml_reader import Section
+from robot_dynamics_ros.yaml_reader import Readers, Section, blaming
 
 
 def signal(place: str, value: Any) -> Signal:
@@ -58,12 +69,11 @@ def moving_frame(place: str, value: Any) -> MovingFrame:
     origin = section.maybe('origin', signal)
     if 'rpy' in section and 'z' in section:
         raise ProgramError(place, 'has rpy and z', 'give one of them')
-    rpy = section.take('rpy', read.vector3, [0.0, 0.0, 0.0])
-    rotation = rotation_from_rpy(*rpy)
+    rotation = rotation_from_rpy(*section.take('rpy', read.vector3, [0.0, 0.0, 0.0]))
     z = section.maybe('z', read.vector3)
-    turn = section.maybe('turn', _turn)
+    turn = read.built(pair, {'axis': read.vector3, 'angle': signal})
+    axis, angle = section.take('turn', turn, ([0.0, 0.0, 1.0], None))
     section.close()
-    axis, angle = turn or ([0.0, 0.0, 1.0], None)
     with read.blaming(place):
         return MovingFrame(origin, rotation if z is None else with_z(z), axis, angle)
 
@@ -73,13 +83,6 @@ def with_z(z: Sequence[float]) -> Array:
     e3 = unit('z', z)
     e1 = across(e3)
     return np.column_stack([e1, np.cross(e3, e1), e3])
-
-
-def _turn(place: str, value: Any) -> tuple[list[float], Signal]:
-    section = Section(place, value)
-    turn = section.take('axis', read.vector3), section.take('angle', signal)
-    section.close()
-    return turn
 
 
 def _timing(section: Section, curve: Curve, start: float) -> Timing:
@@ -96,70 +99,109 @@ def _timing(section: Section, curve: Curve, start: float) -> Timing:
     return Timing(curve.length, section.take('speed', read.positive), ramp or 1.0, start)
 
 
-def _line(place: str, value: Any) -> Line:
-    section = Section(place, value)
-    line = Line(section.take('from', read.numbers), section.take('to', read.numbers))
-    section.close()
-    return line
-
-
-def _linear(place: str, value: Any) -> Linear:
-    section = Section(place, value)
-    line = Linear(section.take('from', read.numbers), section.take('rate', read.numbers))
-    section.close()
-    return line
-
-
-def _circle(place: str, value: Any) -> Circle:
-    section = Section(place, value)
-    circle = Circle(
-        section.take('center', read.vector3),
-        section.take('radius', read.positive),
-        section.take('normal', read.vector3, [0.0, 0.0, 1.0]),
-        section.maybe('toward', read.vector3),
-        section.take('laps', read.count, float('inf')),
-    )
-    section.close()
-    return circle
-
-
-def _spline(place: str, value: Any) -> Spline:
-    section = Section(place, value)
-    spline = Spline(
-        section.take('points', read.rows),
-        section.take('closed', read.switch, False),
-        section.take('laps', read.count, float('inf')),
-    )
-    section.close()
-    return spline
-
-
-def _lissajous(place: str, value: Any) -> Lissajous:
-    section = Section(place, value)
-    figure = Lissajous(
-        section.take('center', read.numbers),
-        section.take('amplitude', read.numbers),
-        section.take('frequency', read.numbers),
-        section.maybe('phase', read.numbers),
-        section.take('duration', read.count, float('inf')),
-    )
-    section.close()
-    return figure
-
-
-def _waypoints(place: str, value: Any) -> Waypoints:
-    section = Section(place, value)
-    points = Waypoints(section.take('times', read.numbers), section.take('points', read.rows))
-    section.close()
-    return points
-
-
 #: Curves by the key that names them.
 CURVES: dict[str, Callable[[str, Any], Curve]] = {
-    'circle': _circle,
-    'line': _line,
-    'linear': _linear,
-    'lissajous': _lissajous,
-    'spline': _spline,
-    'waypoints': _waypoints,
+    'circle': read.built(
+        Circle,
+        {'center': read.vector3, 'radius': read.positive},
+        {'normal': read.vector3, 'toward': read.vector3, 'laps': read.count},
+    ),
+    'line': read.built(Line, {'from': read.numbers, 'to': read.numbers}),
+    'linear': read.built(Linear, {'from': read.numbers, 'rate': read.numbers}),
+    'lissajous': read.built(
+        Lissajous,
+        {'center': read.numbers, 'amplitude': read.numbers, 'frequency': read.numbers},
+        {'phase': read.numbers, 'duration': read.count},
+    ),
+    'spline': read.built(
+        Spline, {'points': read.rows}, {'closed': read.switch, 'laps': read.count}
+    ),
+    'waypoints': read.built(Waypoints, {'times': read.numbers, 'points': read.rows}),
 }
+
+
+def constraint_gains(section: Section, m: int) -> tuple[Array, Array]:
+    """Take G0 and G1, or natural_frequency and damping_ratio (10 rad/s and 1 if silent).
+
+    Raises:
+        ProgramError: A value is wrong or of the wrong size.
+    """
+    if 'G0' in section or 'G1' in section:
+        return section.build(pair, matrix_gains(m))
+    frequency = section.take('natural_frequency', each(read.positive, m), np.full(m, 10.0))
+    ratio = section.take('damping_ratio', each(read.positive, m), np.ones(m))
+    return gains_from_frequency(frequency, ratio)
+
+
+def matrix_gains(m: int) -> Readers:
+    """Return how G0 and G1 are read: each a number, m numbers, or m rows of m numbers."""
+    gain = partial(_gain, m=m)
+    return {'G0': gain, 'G1': gain}
+
+
+def pair(*values: Any) -> Any:
+    """Return two values that a section gives together."""
+    return values
+
+
+def each(
+    check: Callable[[str, Any], float], size: int, of: str = 'row'
+) -> Callable[[str, Any], Array]:
+    """Return the reader of one number for all rows (or joints), or of one number for each."""
+
+    def read(place: str, value: Any) -> Array:
+        if not isinstance(value, list):
+            return np.full(size, check(place, value))
+        if len(value) != size:
+            remedy = f'give one, or {size}, one per {of}'
+            raise ProgramError(place, f'has {len(value)} numbers', remedy)
+        return np.array([check(place, x) for x in value])
+
+    return read
+
+
+def _gain(place: str, value: Any, m: int) -> Array:
+    gain: Any
+    if not isinstance(value, list):
+        gain = read.number(place, value)
+    elif value and isinstance(value[0], list):
+        gain = read.rows(place, value)
+    else:
+        gain = read.numbers(place, value)
+    with blaming(place):
+        return gain_matrix(place.rpartition(', ')[2], gain, m)
+
+
+def block_diagonal(blocks: list[Array]) -> Array:
+    """Return square blocks along the diagonal of a new matrix."""
+    size = sum(len(block) for block in blocks)
+    matrix, first = np.zeros((size, size)), 0
+    for block in blocks:
+        last = first + len(block)
+        matrix[first:last, first:last] = block
+        first = last
+    return matrix
+
+
+def require_stabilizing(program: Program) -> None:
+    """Refuse gains with a root of (3.5) that does not decay.
+
+    Raises:
+        ProgramError: Names the constraint and the root.
+    """
+    if stabilizing(program.G0, program.G1):
+        return
+    for part, rows in program.stack.slices().items():
+        G0, G1 = program.G0[rows, rows], program.G1[rows, rows]
+        if not stabilizing(G0, G1):
+            raise _unstable(f'gains of constraint {part!r}', G0, G1)
+    raise _unstable(f'gains of program {program.name!r}', program.G0, program.G1)
+
+
+def _unstable(culprit: str, G0: Array, G1: Array) -> ProgramError:
+    worst = roots(G0, G1)[0]
+    return ProgramError(
+        culprit,
+        f'do not stabilize: a root of det(s^2 E + s G1 + G0) is at {worst:.4g} 1/s',
+        'all roots must have a negative real part; symmetric positive definite gains do it',
+    )

@@ -7,10 +7,15 @@ from collections.abc import Callable
 from typing import Any
 
 from robot_dynamics_ros.constraints.constraint import Constraint
-from robot_dynamics_ros.constraints.direction import AxisAlignment, AxisAngle, Pitch
+from robot_dynamics_ros.constraints.direction import (
+    AxisAlignment,
+    AxisAngle,
+    FullPose,
+    Orientation,
+    Pitch,
+)
 from robot_dynamics_ros.constraints.distance import Coincidence, Cylinder, Distance, Sphere
 from robot_dynamics_ros.constraints.joints import JointCoupling, JointProgram
-from robot_dynamics_ros.constraints.orientation import FullPose, Orientation
 from robot_dynamics_ros.constraints.point import Plane, Point, StraightLine
 from robot_dynamics_ros.errors import ProgramError, UnknownNameError
 from robot_dynamics_ros.model.robot_tree import RobotTree
@@ -20,20 +25,23 @@ Reader = Callable[[RobotTree, str, Section], Constraint]
 
 #: What reads a constraint of a kind from its section of a program file.
 CONSTRAINTS: dict[str, Reader] = {
-    'axis_alignment': AxisAlignment.read,
-    'axis_angle': AxisAngle.read,
-    'coincidence': Coincidence.read,
-    'cylinder': Cylinder.read,
-    'distance': Distance.read,
-    'joint_coupling': JointCoupling.read,
-    'joint_program': JointProgram.read,
-    'line': StraightLine.read,
-    'orientation': Orientation.read,
-    'pitch': Pitch.read,
-    'plane': Plane.read,
-    'point': Point.read,
-    'pose': FullPose.read,
-    'sphere': Sphere.read,
+    kind.kind: kind.read
+    for kind in (
+        AxisAlignment,
+        AxisAngle,
+        Coincidence,
+        Cylinder,
+        Distance,
+        JointCoupling,
+        JointProgram,
+        StraightLine,
+        Orientation,
+        Pitch,
+        Plane,
+        Point,
+        FullPose,
+        Sphere,
+    )
 }
 
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from robot_dynamics_ros.constraints.curves import Curve, Point
 from robot_dynamics_ros.constraints.timing import Clock, Timing
-from robot_dynamics_ros.errors import ParameterError
+from robot_dynamics_ros.errors import ParameterError, ShapeError
 from robot_dynamics_ros.spatial.scalar import Array, Scalar
 
 Sample = tuple[Point, Point, Point]
@@ -42,6 +42,15 @@ class Signal(ABC):
     def step(self, t: float) -> float:
         """Return the time after which it must be looked at again, s; infinite at rest."""
         return math.inf
+
+    def require_size(self, name: str, size: int, expected: str = '') -> None:
+        """Refuse a signal with another number of components.
+
+        Raises:
+            ShapeError: It has; names the argument that it was given for, and what was expected.
+        """
+        if self.size != size:
+            raise ShapeError(name, (self.size,), expected or f'({size},)')
 
     @abstractmethod
     def numbers(self, t: Scalar) -> Sequence[Scalar]:
@@ -136,8 +145,7 @@ class Timed(Signal):
         if self.curve.formula:
             s, *rates = numbers
             return self._along(self.curve.at(s), *rates)
-        k = self.size
-        return list(numbers[:k]), list(numbers[k : 2 * k]), list(numbers[2 * k :])
+        return _thirds(numbers, self.size)
 
     def _along(self, curve: tuple[Point, Point, Point], ds: Scalar, dds: Scalar) -> Sample:
         p, along, bend = curve
@@ -177,8 +185,12 @@ class Followed(Signal):
 
     def sample(self, numbers: Sequence[Scalar]) -> Sample:
         """Return value and two time derivatives."""
-        k = self.size
-        return list(numbers[:k]), list(numbers[k : 2 * k]), list(numbers[2 * k :])
+        return _thirds(numbers, self.size)
+
+
+def _thirds(numbers: Sequence[Scalar], size: int) -> Sample:
+    """Return value and two time derivatives out of their numbers in a row."""
+    return list(numbers[:size]), list(numbers[size : 2 * size]), list(numbers[2 * size :])
 
 
 #: More instants than this are not looked at.

@@ -17,9 +17,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from robot_dynamics_ros.constraints.given_arrays import array, jacobian_matrix, numbers
 from robot_dynamics_ros.constraints.task_inverse import Singularity, TaskInverse
 from robot_dynamics_ros.errors import ShapeError, UnknownNameError
+from robot_dynamics_ros.spatial.linear_algebra import array, jacobian_matrix, numbers
 from robot_dynamics_ros.spatial.scalar import Array
 
 INVERSES = ('euclidean', 'inertia')

@@ -29,8 +29,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from robot_dynamics_ros.constraints.given_arrays import metric_root
 from robot_dynamics_ros.errors import ParameterError
+from robot_dynamics_ros.spatial.linear_algebra import metric_root
 from robot_dynamics_ros.spatial.scalar import Array
 
 #: A singular value of this part of the Jacobian's norm counts half as zero.

@@ -273,9 +273,10 @@ class ControllerSession:
         return self._handle(SessionEvent.SILENCE)
 
     def cancel_goal(self) -> None:
-        """Bring the reference to rest, and end the goal that is followed as cancelled."""
-        self.goals.cancel()
-        self._handle(SessionEvent.HOLD)
+        """Bring the reference to rest, and end the goal that is followed, if any, as cancelled."""
+        if self.goals.active:  # it may have ended since it was asked for
+            self.goals.cancel()
+            self._handle(SessionEvent.HOLD)
 
     # Changes ------------------------------------------------------------------------------------
 

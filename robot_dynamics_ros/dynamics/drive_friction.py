@@ -59,7 +59,10 @@ class DriveFriction:
             ConfigurationError: The file cannot be read, or lacks a number; names it.
         """
         try:
-            rows = yaml.safe_load(Path(path).read_text(encoding='utf-8'))['joints']
+            data = yaml.safe_load(Path(path).read_text(encoding='utf-8'))
+            if 'effort_unit' in data:
+                raise ValueError(f'its terms are in {data["effort_unit"]}, not in N m or N')
+            rows = data['joints']
             values = {
                 term: np.array([float(rows[name].get(term, 0.0)) for name in joints])
                 for term in FRICTION_TERMS

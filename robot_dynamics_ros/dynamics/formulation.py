@@ -179,7 +179,7 @@ class Formulation(ABC):
         return InverseDynamicsDerivatives(
             jacobian(lambda x: self.inverse_dynamics(x, v, a, wrenches), q),
             jacobian(lambda x: self.inverse_dynamics(q, x, a, wrenches), v),
-            self.mass_matrix(q),
+            self._effort_inertia(q),
         )
 
     def linearize(
@@ -211,12 +211,24 @@ class Formulation(ABC):
         self._check(q=q, v=v, tau=tau)
         a = self.forward_dynamics(q, v, tau, wrenches)
         dtau_dq, dtau_dv, M = self.derivatives(q, v, a, wrenches)
-        n, one = self.tree.n, identity(self.tree.n, M.dtype)
-        right = np.hstack([-dtau_dq, -dtau_dv, one])
-        lower = solve_positive_definite(M, right)
+        n, one = len(q), identity(len(q), M.dtype)
+        lower = self._solve(M, np.hstack([-dtau_dq, -dtau_dv, one]))
         upper = np.hstack([zeros((n, n), M.dtype), one, zeros((n, n), M.dtype)])
         rows = np.vstack([upper, lower])
         return StateSpace(rows[:, : 2 * n], rows[:, 2 * n :])
+
+    def _effort_inertia(self, q: Array) -> Array:
+        """Return the derivative of the efforts by the accelerations, shape (n, n)."""
+        return self.mass_matrix(q)
+
+    def _solve(self, inertia: Array, right: Array) -> Array:
+        """Solve equations with that derivative."""
+        return solve_positive_definite(inertia, right)
+
+    @property
+    def _n(self) -> int:
+        """Number of coordinates."""
+        return self.tree.n
 
     def _dtype(self, *arrays: Array) -> object:
         tree = self.tree
@@ -225,8 +237,8 @@ class Formulation(ABC):
     def _check(self, **arguments: Array) -> None:
         for name, value in arguments.items():
             shape = getattr(value, 'shape', ())
-            if shape != (self.tree.n,):
-                raise ShapeError(name, shape, (self.tree.n,))
+            if shape != (self._n,):
+                raise ShapeError(name, shape, (self._n,))
 
     def _body_wrenches(self, wrenches: Wrenches | None) -> Array | None:
         """Return wrenches as rows per body, body axes, about the body origins."""

@@ -21,16 +21,13 @@ import numpy as np
 
 from robot_dynamics_ros.dynamics.formulation import (
     Formulation,
-    InverseDynamicsDerivatives,
-    StateSpace,
     Wrenches,
 )
 from robot_dynamics_ros.dynamics.kane import Rates, link_contributions, mass_from_partials
 from robot_dynamics_ros.dynamics.pin_forces import PinForce, pin_forces
 from robot_dynamics_ros.errors import ShapeError, SingularityError
 from robot_dynamics_ros.model.mechanism import Mechanism, TreeState
-from robot_dynamics_ros.spatial.differentiation import jacobian
-from robot_dynamics_ros.spatial.regular_solve import real_values, solve
+from robot_dynamics_ros.spatial.linear_algebra import real_values, solve
 from robot_dynamics_ros.spatial.scalar import (
     Array,
     common_dtype,
@@ -112,8 +109,8 @@ class KaneMechanism(Formulation):
     def contributions_at(self, state: TreeState, wrenches: Wrenches | None = None) -> Array:
         """Return the same at a state of the tree that the loops allow, numbers or symbols."""
         external = self._body_wrenches(wrenches)
-        given = (state.q, state.v, state.a, state.A)
-        dtype = self._dtype(*given) if external is None else self._dtype(*given, external)
+        arrays = (state.q, state.v, state.a, state.A)
+        dtype = self._dtype(*arrays) if external is None else self._dtype(*arrays, external)
         out = zeros((self.tree.n, self.mechanism.n), dtype)
         rates = self._rates(state.A)
         return link_contributions(self.tree, state.q, state.v, state.a, external, rates, out)
@@ -156,34 +153,6 @@ class KaneMechanism(Formulation):
         bias = self.contributions_at(state, wrenches).sum(axis=0)
         force = self.mechanism.actuator_matrix(state.A).T @ tau
         return solve_positive_definite(self._mass_matrix_at(state), force - bias)
-
-    def derivatives(
-        self, q: Array, v: Array, a: Array, wrenches: Wrenches | None = None
-    ) -> InverseDynamicsDerivatives:
-        r"""Return the derivatives of the drive efforts by u, its rates and its accelerations.
-
-        See the contract; the last one is :math:`B^{-T}M`, which is symmetric only if B is the
-        identity.
-        """
-        self._check(q=q, v=v, a=a)
-        state = self._still(q)
-        return InverseDynamicsDerivatives(
-            jacobian(lambda x: self.inverse_dynamics(x, v, a, wrenches), q),
-            jacobian(lambda x: self.inverse_dynamics(q, x, a, wrenches), v),
-            self._efforts(state, self._mass_matrix_at(state)),
-        )
-
-    def linearize(
-        self, q: Array, v: Array, tau: Array, wrenches: Wrenches | None = None
-    ) -> StateSpace:
-        """Return the linear state space with x = [u; ud] and the drive efforts as input."""
-        a = self.forward_dynamics(q, v, tau, wrenches)
-        dtau_dq, dtau_dv, dtau_da = self.derivatives(q, v, a, wrenches)
-        n, one = self.mechanism.n, identity(self.mechanism.n, dtau_da.dtype)
-        lower = solve(dtau_da, np.hstack([-dtau_dq, -dtau_dv, one]))
-        upper = np.hstack([zeros((n, n), one.dtype), one, zeros((n, n), one.dtype)])
-        rows = np.vstack([upper, lower])
-        return StateSpace(rows[:, : 2 * n], rows[:, 2 * n :])
 
     def project(self, u: Array, efforts: Array) -> Array:
         r"""Return the drive efforts of the same power as efforts at all joints of the tree.
@@ -233,6 +202,18 @@ class KaneMechanism(Formulation):
         driven = self.mechanism.drive.T @ tau
         return pin_forces(self.mechanism.equations, state, driven, self._body_wrenches(wrenches))
 
+    @property
+    def _n(self) -> int:
+        return self.mechanism.n
+
+    def _effort_inertia(self, q: Array) -> Array:
+        r"""Return :math:`B^{-T}M`, which is symmetric only if B is the identity."""
+        state = self._still(q)
+        return self._efforts(state, self._mass_matrix_at(state))
+
+    def _solve(self, inertia: Array, right: Array) -> Array:
+        return solve(inertia, right)
+
     def _still(self, u: Array) -> TreeState:
         self._check(q=u)
         still = zeros(len(u), common_dtype(u))
@@ -267,9 +248,3 @@ class KaneMechanism(Formulation):
                 )
         B = self.mechanism.actuator_matrix(state.A)
         return solve(B.T.astype(common_dtype(B, forces)), forces)
-
-    def _check(self, **arguments: Array) -> None:
-        for name, value in arguments.items():
-            shape = getattr(value, 'shape', ())
-            if shape != (self.mechanism.n,):
-                raise ShapeError(name, shape, (self.mechanism.n,))

@@ -178,12 +178,12 @@ def _on_links(equations: LoopEquations, poses: list[FramePose], multipliers: Arr
 def _by_loop(
     equations: LoopEquations, poses: list[FramePose], multipliers: _Multipliers
 ) -> dict[str, PinForce]:
-    found = {}
+    forces = {}
     for loop, part in zip(equations.loops, _slices(equations.loops), strict=True):
         wrench = _wrench(equations.tree, loop, poses, multipliers.value[part])
         determinate = np.ones(6, dtype=bool)
         for column in multipliers.free[part].T:
             free = _wrench(equations.tree, loop, poses, column)
             determinate &= np.abs(free) < _DEPENDENT_BELOW
-        found[loop.name] = PinForce(np.where(determinate, wrench, np.nan), determinate)
-    return found
+        forces[loop.name] = PinForce(np.where(determinate, wrench, np.nan), determinate)
+    return forces

@@ -73,8 +73,8 @@ class PinocchioReference(Formulation):
         self, q: Array, v: Array, a: Array, wrenches: Wrenches | None = None
     ) -> Array:
         """Return the joint efforts of a motion; see the contract."""
-        given = self._arguments(q=q, v=v, a=a)
-        return self._vector(self.library.rnea(*given, *self._forces(wrenches)))
+        arguments = self._arguments(q=q, v=v, a=a)
+        return self._vector(self.library.rnea(*arguments, *self._forces(wrenches)))
 
     def mass_matrix(self, q: Array) -> Array:
         """Return M(q), shape (n, n); the library fills the upper triangle only."""
@@ -92,8 +92,8 @@ class PinocchioReference(Formulation):
         self, q: Array, v: Array, a: Array, wrenches: Wrenches | None = None
     ) -> InverseDynamicsDerivatives:
         """Return the derivatives of inverse dynamics by the library's analytic recursion."""
-        given = self._arguments(q=q, v=v, a=a)
-        dq, dv, da = self.library.computeRNEADerivatives(*given, *self._forces(wrenches))
+        arguments = self._arguments(q=q, v=v, a=a)
+        dq, dv, da = self.library.computeRNEADerivatives(*arguments, *self._forces(wrenches))
         return InverseDynamicsDerivatives(self._matrix(dq), self._matrix(dv), self._symmetric(da))
 
     def _arguments(self, **arrays: Array) -> tuple[Any, ...]:

@@ -15,15 +15,15 @@ from typing import ClassVar
 
 import numpy as np
 
-from robot_dynamics_ros.dynamics import screw_forces, screw_mass_matrix, screw_sections
+from robot_dynamics_ros.dynamics import screw_sections, screw_terms
 from robot_dynamics_ros.dynamics.formulation import (
     Formulation,
     InverseDynamicsDerivatives,
     Wrenches,
 )
-from robot_dynamics_ros.dynamics.screw_forces import inverse_dynamics_derivatives
 from robot_dynamics_ros.dynamics.screw_geometry import ScrewGeometry, ScrewModel
 from robot_dynamics_ros.dynamics.screw_sections import SectionLoad, SectionMotion, Twists
+from robot_dynamics_ros.dynamics.screw_terms import inverse_dynamics_derivatives
 from robot_dynamics_ros.errors import UnknownNameError
 from robot_dynamics_ros.model.robot_tree import BodyFrame, RobotTree
 from robot_dynamics_ros.spatial.inertia import RigidBodyInertia
@@ -58,16 +58,16 @@ class Screw(Formulation):
 
     def mass_matrix(self, q: Array) -> Array:
         """Return A(q) by effective inertias, (2.9) and (2.10), shape (n, n)."""
-        return screw_mass_matrix.mass_matrix(self.geometry(q))
+        return screw_terms.mass_matrix(self.geometry(q))
 
     def coriolis_matrix(self, q: Array, v: Array) -> Array:
         r"""Return :math:`C_{ij} = \sum_s d_{sj}^i v_s`, shape (n, n), by the symbols (2.14)."""
         self._check(v=v)
-        return screw_mass_matrix.christoffel_symbols(self.geometry(q)) @ v
+        return screw_terms.christoffel_symbols(self.geometry(q)) @ v
 
     def gravity_forces(self, q: Array) -> Array:
         r"""Return g(q), shape (n,): :math:`-f_{gi} = -f^{iT}\Theta_i^{i*}l_i^0`."""
-        return -screw_forces.gravity_forces(self.geometry(q))
+        return -screw_terms.gravity_forces(self.geometry(q))
 
     def bias_forces(self, q: Array, v: Array, wrenches: Wrenches | None = None) -> Array:
         r"""Return b(q, v), shape (n,), with :math:`b_i = \sum d_{sj}^iv_sv_j - f_{gi} - f_{ei}`.
@@ -76,9 +76,9 @@ class Screw(Formulation):
         """
         self._check(v=v)
         x, external = self.geometry(q), self._body_wrenches(wrenches)
-        h = screw_mass_matrix.christoffel_symbols(x) @ v @ v
-        b = h - screw_forces.gravity_forces(x)
-        return b if external is None else b - screw_forces.external_forces(x, external)
+        h = screw_terms.christoffel_symbols(x) @ v @ v
+        b = h - screw_terms.gravity_forces(x)
+        return b if external is None else b - screw_terms.external_forces(x, external)
 
     def inverse_dynamics(
         self, q: Array, v: Array, a: Array, wrenches: Wrenches | None = None
@@ -91,11 +91,11 @@ class Screw(Formulation):
 
     def mass_matrix_derivatives(self, q: Array) -> Array:
         r"""Return :math:`\partial a_{ij}/\partial q_s` at [i, j, s], shape (n, n, n)."""
-        return screw_mass_matrix.mass_matrix_derivatives(self.geometry(q))
+        return screw_terms.mass_matrix_derivatives(self.geometry(q))
 
     def christoffel_symbols(self, q: Array) -> Array:
         r"""Return :math:`d_{sj}^i` at [i, s, j], shape (n, n, n), symmetric in s and j."""
-        return screw_mass_matrix.christoffel_symbols(self.geometry(q))
+        return screw_terms.christoffel_symbols(self.geometry(q))
 
     def derivatives(
         self, q: Array, v: Array, a: Array, wrenches: Wrenches | None = None

@@ -7,7 +7,6 @@ pickled. Memory: that of a part of the bag.
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -21,7 +20,7 @@ from robot_dynamics_ros.identification.least_squares import Block, BlockStore
 from robot_dynamics_ros.identification.preparation import Preparation
 from robot_dynamics_ros.identification.validation import ResidualSums, residual_series
 from robot_dynamics_ros.model.robot_tree import RobotTree
-from robot_dynamics_ros.recordings.driver_units import in_model_units
+from robot_dynamics_ros.recordings.driver_units import WHOLE, in_model_units, within
 from robot_dynamics_ros.recordings.reading import RecordingReader
 from robot_dynamics_ros.recordings.recording import Recording
 from robot_dynamics_ros.spatial.scalar import Array
@@ -29,8 +28,6 @@ from robot_dynamics_ros.spatial.scalar import Array
 CHUNK_S = 60.0  # of a bag in memory at once
 _MOST_BLOCKS = 400  # of all bags, beyond one for each half of a bag
 
-WHOLE = (-math.inf, math.inf)
-_WALL_CLOCK = 1e6  # s; a simulation does not last so long
 _SLOWEST = 1e-9  # rad/s or m/s: a joint below never moves
 _STILL = 'no joint moves freely under a known effort'
 
@@ -46,8 +43,7 @@ class Source:
         path: The bag's folder, or one of its files.
         namespace: Of the robot, if the bag has several.
         description: Of the robot that explains all bags, if it was taken from one of them.
-        span: First and last second that counts; from the first state on where stamps are those
-            of a wall clock, else stamps.
+        span: First and last second that counts, see ``driver_units.within``.
         driver: What the numbers of the bag mean; they are SI, at the joints, if None.
     """
 
@@ -67,28 +63,13 @@ class Source:
         Raises:
             RecordingError: The bag cannot be read.
         """
-        driver, used = self.driver, False
-        joints = driver.names if driver else ()
+        joints = self.driver.names if self.driver else ()
         with RecordingReader(self.path, namespace=self.namespace, joints=joints) as reader:
             if self.description and reader.description not in ('', self.description):
                 notes.append('has another robot description, which is not used')
-            origin = None
-            for part in reader.chunks(CHUNK_S):
-                origin = _origin(part) if origin is None else origin
-                start, end = (origin + edge for edge in self.span)
-                inside = (part.time >= start - 1e-9) & (part.time <= end + 1e-9)
-                if inside.any():
-                    used = True
-                    part = part if inside.all() else part.rows(inside)
-                    yield in_model_units(part, driver) if driver else part
+            for part in within(reader.chunks(CHUNK_S), self.span):
+                yield in_model_units(part, self.driver)
             notes += reader.notes
-        if not used:
-            first, last = self.span
-            raise RecordingError(
-                f'bag {self.path!r}',
-                f'holds no state from {first:g} to {last:g} s',
-                'correct --from and --to, or what follows @ in --validate',
-            )
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,18 +120,12 @@ class Trial:
 
 
 @dataclass(frozen=True, eq=False)
-class Judged:
+class EvaluatedBag:
     """How well the nominal and the corrected robot explain a bag; or why nobody knows."""
 
     sums: tuple[ResidualSums, ResidualSums] | None = None
     notes: tuple[str, ...] = ()
     error: str = ''
-
-
-def _origin(part: Recording) -> float:
-    """Return the stamp from which seconds are counted."""
-    first = float(part.time[0])
-    return first if first > _WALL_CLOCK else 0.0
 
 
 def halved(recording: Recording) -> tuple[Recording, Recording]:
@@ -196,7 +171,7 @@ def gather_bag(source: Source, plan: IdentificationPlan, most: int) -> Gathered:
     return Gathered(halves, (*notes, *(f'{n} {what}: left out' for what, n in left_out.items())))
 
 
-def judge_bag(source: Source, trial: Trial) -> Judged:
+def evaluate_bag(source: Source, trial: Trial) -> EvaluatedBag:
     """Return how well robots explain a bag; a part of it too short to use is left out."""
     sums = ResidualSums(trial.nominal.n), ResidualSums(trial.nominal.n)
     notes: list[str] = []
@@ -213,7 +188,7 @@ def judge_bag(source: Source, trial: Trial) -> Judged:
                 sums[0].add(before)
                 sums[1].add(after)
     except (RobotDynamicsError, OSError) as error:
-        return Judged(error=source.blamed(str(error)))
+        return EvaluatedBag(error=source.blamed(str(error)))
     if not sums[0].all.any():
-        return Judged(error=source.blamed(short[0]))
-    return Judged(sums, tuple(notes))
+        return EvaluatedBag(error=source.blamed(short[0]))
+    return EvaluatedBag(sums, tuple(notes))

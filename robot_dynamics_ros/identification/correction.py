@@ -159,12 +159,6 @@ def _further(name: str) -> bool:
     return name.rsplit('.', 1)[1] in EVIDENCE_TERMS
 
 
-def link_rows(found: Identification) -> list[Row]:
-    """Return the ten parameters of every body, as the corrected robot has them."""
-    unknowns = found.plan.unknowns
-    return [_row(unknowns, found, k) for k in range(unknowns.links)]
-
-
 def _row(unknowns: Unknowns, found: Identification, k: int) -> Row:
     return Row(
         unknowns.names[k],

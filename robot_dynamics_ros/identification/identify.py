@@ -31,8 +31,8 @@ from robot_dynamics_ros.identification.least_squares import (
 from robot_dynamics_ros.identification.links import body_links
 from robot_dynamics_ros.identification.physical import (
     PhysicalParameters,
-    implausible_masses,
     physical_parameters,
+    plausible_masses,
 )
 from robot_dynamics_ros.identification.preparation import Preparation, Samples, prepare
 from robot_dynamics_ros.identification.regressor import with_inertial_parameters
@@ -212,7 +212,7 @@ def _trusted(found: Estimate, plan: IdentificationPlan, prior_weight: float) -> 
         return first
     for times in _TRUST:
         tried = _with_rotors(found, plan.unknowns, times * prior_weight)
-        if not implausible_masses(tried.values, plan.unknowns):
+        if plausible_masses(tried.values, plan.unknowns):
             return tried
     return first
 

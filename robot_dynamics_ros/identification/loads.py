@@ -15,7 +15,7 @@ Source: Gautier and Briot 2014 (drive gains from a known load).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -265,12 +265,32 @@ def gains_by_load(
         raise RecordingError(
             'the loaded run', 'shows no joint that feels the load', 'give the loaded run second'
         )
+    spread = factor**2 * np.where(told, deviation, np.inf)
+    by_load = factor**2 * _by_centre(problem, DriveGains(factor, spread, ''), mass)
+    spread = np.hypot(spread, by_load)
+    told &= spread < _TOLD * factor
     names = [name for name, x in zip(problem.tree.joint_names, told, strict=True) if x]
     factor = np.where(told, factor, 1.0)
-    spread = np.where(told, factor**2 * deviation, np.inf)
+    spread = np.where(told, spread, np.inf)
     return DriveGains(
         factor, spread, f'gains by a load of {mass:g} kg at {", ".join(names)}'
     ), names
+
+
+def _by_centre(problem: _Difference, gains: DriveGains, mass: float) -> Array:
+    """Return deviations of inverse factors, shape (n,), as the load is known by its mass alone.
+
+    Its centre and inertia are estimated with these gains: a gain of a joint that feels little but
+    the lever of the load is not told apart from the lever.
+    """
+    ridge = problem.solve(gains.factor, 2.0 * mass)
+    known = replace(gains, deviation=np.where(np.isfinite(gains.deviation), gains.deviation, 0.0))
+    covariance = ridge.covariance()[:PER_BODY, :PER_BODY] + _by_gains(problem, known, 2.0 * mass)
+    loads = [ridge.values[:PER_BODY]]
+    sizes, axes = np.linalg.eigh(covariance)
+    loads += [loads[0] + step for step in (axes * np.sqrt(np.maximum(sizes, 0.0))).T]
+    best, *moved = (_each_gain(problem, x * mass / max(float(x[0]), 1e-6))[0] for x in loads)
+    return np.sqrt(np.square(np.array(moved) - best).sum(axis=0))
 
 
 def _each_gain(problem: _Difference, load: Array) -> tuple[Array, Array]:

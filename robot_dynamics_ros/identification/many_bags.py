@@ -10,13 +10,13 @@ from typing import Any
 
 from robot_dynamics_ros.errors import RecordingError, RobotDynamicsError
 from robot_dynamics_ros.identification.bags import (
+    EvaluatedBag,
     Gathered,
-    Judged,
     Source,
     Trial,
     blocks_per_half,
+    evaluate_bag,
     gather_bag,
-    judge_bag,
 )
 from robot_dynamics_ros.identification.gravity import gravity_mismatch
 from robot_dynamics_ros.identification.identify import Identification, IdentificationPlan
@@ -108,7 +108,7 @@ def gather_bags(
 
 def prove(
     found: Identification, sources: Sequence[Source], trial: Trial, where: Where
-) -> tuple[Evidence, list[Judged]]:
+) -> tuple[Evidence, list[EvaluatedBag]]:
     """Return how well the robots of a trial explain bags: all together, and each.
 
     Raises:
@@ -116,9 +116,9 @@ def prove(
     """
     judged = shown_jobs(
         'validating',
-        partial(judge_bag, trial=trial),
+        partial(evaluate_bag, trial=trial),
         sources,
-        lambda source, reason: Judged(error=source.blamed(reason)),
+        lambda source, reason: EvaluatedBag(error=source.blamed(reason)),
         lambda result: result.error,
         jobs=where.jobs,
         scheduler=where.scheduler,
@@ -166,7 +166,7 @@ def bag_news(
     sources: Sequence[Source],
     gathered: Sequence[Gathered],
     proofs: Sequence[Source],
-    judged: Sequence[Judged],
+    judged: Sequence[EvaluatedBag],
     tree: RobotTree,
 ) -> list[BagNews]:
     """Return what there is to say about each bag; those to learn from come first."""

@@ -118,15 +118,11 @@ def physical_parameters(
     return PhysicalParameters(known + T @ x, deviations, told, held, steps, cost)
 
 
-def implausible_masses(values: Array, unknowns: Unknowns) -> list[str]:
-    """Return the bodies that weigh what none of them can, one sentence each."""
+def plausible_masses(values: Array, unknowns: Unknowns) -> bool:
+    """Return whether every body weighs what it may, by its nominal mass."""
     mass, nominal = (x[: unknowns.links : PER_BODY] for x in (values, unknowns.nominal))
     low, high = _PLAUSIBLE
-    return [
-        f'{name} would weigh {m:.3g} kg, {m / m0:.2g} times its nominal mass'
-        for name, m, m0 in zip(unknowns.tree.link_names, mass, nominal, strict=True)
-        if not low * m0 <= m <= high * m0
-    ]
+    return bool(((low * nominal <= mass) & (mass <= high * nominal)).all())
 
 
 def _nominal_roots(unknowns: Unknowns, known: Array) -> list[Array]:

@@ -34,13 +34,16 @@ _GROWN = 0.25  # if it grew by so much of the whole arm's
 _UNEXPLAINED = 60.0  # percent of the effort
 
 
-def check_recording(recording: Recording, tree: RobotTree, effort: str = 'auto') -> None:
+def check_recording(
+    recording: Recording, tree: RobotTree, effort: str = 'auto', *, currents: bool = False
+) -> None:
     """Refuse a recording that cannot be one of this robot in SI units.
 
     Args:
         recording: As the model counts.
         tree: The robot.
         effort: One of ``EFFORTS``.
+        currents: Whether efforts are currents, of which none knows the torque.
 
     Raises:
         RecordingError: Names the joint, what is wrong with it and what may be the cause.
@@ -54,7 +57,9 @@ def check_recording(recording: Recording, tree: RobotTree, effort: str = 'auto')
     _check_units(run.q, run.v, tree)
     _check_motion(run.q, run.v, run.period, tree)
     if source == 'measured':
-        _check_load(run.q[::step], run.v[::step], run.effort[::step], tree)
+        slopes = _check_load(run.q[::step], run.v[::step], run.effort[::step], tree)
+        if not currents:
+            _check_size(slopes)
 
 
 def _refuse(joint: str, problem: str, remedy: str) -> None:
@@ -132,15 +137,19 @@ def _check_motion(q: Array, v: Array, period: float, tree: RobotTree) -> None:
             )
 
 
-def _check_load(q: Array, v: Array, effort: Array, tree: RobotTree) -> None:
-    """Refuse efforts that have nothing to do with the weight that a joint carries."""
+def _check_load(q: Array, v: Array, effort: Array, tree: RobotTree) -> list[float]:
+    """Refuse efforts that have nothing to do with the weight that a joint carries.
+
+    Returns:
+        What efforts are by the weight, of each joint that carries some.
+    """
     weight = regressor(tree, q, 0.0 * v, 0.0 * v) @ inertial_parameters(tree)
     effort = np.nan_to_num(effort)
     swing = np.ptp(weight, axis=0)
     carries = np.flatnonzero(swing > _CARRIES * max(float(swing.max()), np.finfo(float).tiny))
+    slopes: list[float] = []
     if not float(swing.max()) > 0.0:
-        return
-    slopes = []
+        return slopes
     for i in carries.tolist():
         alike = [_correlation(effort[:, j], weight[:, i]) for j in range(tree.n)]
         other, name = int(np.argmax(np.abs(alike))), tree.joint_names[i]
@@ -160,11 +169,16 @@ def _check_load(q: Array, v: Array, effort: Array, tree: RobotTree) -> None:
         centred = weight[:, i] - weight[:, i].mean()
         if alike[i] > _UNLIKE:
             slopes.append(float(effort[:, i] @ centred) / float(centred @ centred))
+    return slopes
+
+
+def _check_size(slopes: list[float]) -> None:
     if slopes and (max(slopes) < _CURRENT or min(slopes) > 1.0 / _CURRENT):
         raise RecordingError(
             'the efforts of the recording',
             f'are {np.median(slopes):.2g} times what the weight of the arm asks for',
-            'are these amperes or per cent? give the drive gains by --driver_profile',
+            'are these amperes or per cent (give the drive gains by --driver_profile), or is it '
+            'another robot?',
         )
 
 
@@ -174,12 +188,12 @@ def _correlation(a: Array, b: Array) -> float:
     return float(a @ b) / size if size > 0.0 else 0.0
 
 
-def implausible(found: Identification, after: Residuals) -> list[str]:
+def implausible(found: Identification, after: Residuals | None = None) -> list[str]:
     """Return why what was identified cannot be the robot, one sentence each.
 
     Args:
         found: The identification.
-        after: What it leaves unexplained of recordings for validation.
+        after: What it leaves unexplained of recordings for validation, if that is known.
     """
     nominal, tree = found.plan.unknowns.tree, found.tree
     total, said = float(nominal.mass.sum()), []
@@ -191,7 +205,7 @@ def implausible(found: Identification, after: Residuals) -> list[str]:
         grown = mass > high * before and mass - before > _GROWN * total
         if mass < low * before or grown:
             said.append(f'{name} would weigh {mass:.3g} kg, its nominal mass is {before:.3g} kg')
-    if after.worst > _UNEXPLAINED:
+    if after and after.worst > _UNEXPLAINED:
         joint = after.joints[int(np.nanargmax(after.percent))]
         said.append(f'{after.worst:.3g} % of the effort of {joint} stay unexplained')
     asked = 'check units, gains, the order of joints, gravity, the load and the description'

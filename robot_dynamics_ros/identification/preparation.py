@@ -135,7 +135,7 @@ def prepare(recording: Recording, tree: RobotTree, preparation: Preparation) -> 
             f'has no {SHORTEST} states in a row that can be used',
             'record for longer, or choose a higher cut-off',
         )
-    return _concatenate(parts)
+    return concatenate(parts)
 
 
 def standstill_speeds(
@@ -246,7 +246,9 @@ def _nothing(n: int) -> Samples:
     return Samples(np.zeros(0), JointMotion(*5 * (empty,)), empty, none, none)
 
 
-def _concatenate(parts: Sequence[Samples]) -> Samples:
+def concatenate(parts: Sequence[Samples]) -> Samples:
+    """Return the samples of several recordings, one after the other."""
+
     def joined(pick: Callable[[Samples], Array]) -> Array:
         return np.concatenate([pick(part) for part in parts])
 

@@ -26,13 +26,15 @@ from typing import Literal
 
 import numpy as np
 
-from robot_dynamics_ros.kinematics.four_dof_geometry import (
+from robot_dynamics_ros.kinematics.four_dof_inverse import (
     FOUR_DOF,
     FOUR_DOF_WIDE,
+    POINTS,
     FourDofGeometry,
+    inverse,
+    inverse_pose,
 )
-from robot_dynamics_ros.kinematics.four_dof_inverse import POINTS, inverse, inverse_pose
-from robot_dynamics_ros.kinematics.solution import components, one_of
+from robot_dynamics_ros.kinematics.solution import components, one_of, turned
 from robot_dynamics_ros.model.kinematics import FramePose
 from robot_dynamics_ros.spatial.scalar import Array, Scalar, cos, cross, sin
 
@@ -134,8 +136,7 @@ def jacobian(
         J = np.concatenate([J[:3] + np.array(lever).T, J[3:]])
     if one_of('axes', frame, ('base', 'tool')) == 'tool':
         return J
-    R = forward(q, geometry).R_WF
-    return np.concatenate([R @ J[:3], R @ J[3:]])
+    return turned(forward(q, geometry).R_WF, J)
 
 
 def drift(
@@ -185,7 +186,7 @@ def drift(
         lever, w = R @ np.array(geometry.tool), np.array([-s1 * w_phi, c1 * w_phi, w1])
         linear = linear + cross(angular, lever) + cross(w, cross(w, lever))
     if one_of('axes', frame, ('base', 'tool')) == 'tool':
-        linear, angular = R.T @ linear, R.T @ angular
+        return turned(R.T, np.concatenate([linear, angular]))
     return np.concatenate([linear, angular])
 
 

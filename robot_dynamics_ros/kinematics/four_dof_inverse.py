@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-r"""Inverse kinematics of the four-joint arm, all branches.
+r"""Geometry of the four-joint arm, and its inverse kinematics, all branches.
 
 From a wrist at (r, z) in the plane of the arm (:math:`\rho^2 = r^2 + z^2`) and the pitch
 :math:`\phi`:
@@ -19,21 +19,75 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from robot_dynamics_ros.errors import UnreachableError
-from robot_dynamics_ros.kinematics.four_dof_geometry import FOUR_DOF, FourDofGeometry
 from robot_dynamics_ros.kinematics.solution import (
     Solution,
     components,
     elbow_sine,
+    lengths,
     one_of,
+    require_frames,
     rotation,
     violations,
     wrap,
 )
-from robot_dynamics_ros.spatial.scalar import Array
+from robot_dynamics_ros.model.robot_tree import RobotTree
+from robot_dynamics_ros.spatial.scalar import Array, Scalar
+
+_DOWN = np.array([[1.0, 0.0, 0.0], [0.0, 0.0, 1.0], [0.0, -1.0, 0.0]])  # Rot_x(-90 deg)
+
+
+@dataclass(frozen=True)
+class FourDofGeometry:
+    """Geometry of a four-joint arm (waist, shoulder, elbow, wrist pitch).
+
+    Attributes:
+        a2: Upper arm, shoulder axis to elbow axis, m.
+        a3: Forearm, elbow axis to wrist axis, m.
+        tool: The tool point in frame 4, m.
+        height: Height of frame {0} in the frame that poses refer to, m; 0 gives the paper's.
+        lower, upper: Joint limits, rad; the paper's table by default.
+    """
+
+    a2: Scalar = 0.30
+    a3: Scalar = 0.25
+    tool: tuple[Scalar, Scalar, Scalar] = (0.0, 0.12, 0.0)
+    height: Scalar = 0.0
+    lower: tuple[float, ...] = (-math.pi / 2, -3 * math.pi / 4, -math.pi / 4, 0.0)
+    upper: tuple[float, ...] = (math.pi / 2, -math.pi / 4, math.pi / 6, math.pi / 2)
+
+    @classmethod
+    def from_tree(cls, tree: RobotTree, frame: str = 'tool') -> FourDofGeometry:
+        """Return the geometry of a robot, poses referring to its root link.
+
+        Raises:
+            ModelError: The robot is not built like this arm, or the frame does not have the axes
+                of its last link.
+            UnknownNameError: There is no such frame.
+        """
+        tool = tree.frame(frame)
+        height, a2, a3 = lengths(tree, (0, 2), (2, 0), (3, 0))
+        origins = [[0, 0, height], [0, 0, 0], [a2, 0, 0], [a3, 0, 0]]
+        same, arm = np.eye(3), 'arm waist-shoulder-elbow-wrist'
+        require_frames(tree, tool, arm, origins, [same, _DOWN, same, same], (False,) * 4)
+        x, y, z = tool.p_BF.tolist()
+        lower, upper = tree.position_lower.tolist(), tree.position_upper.tolist()
+        return cls(a2, a3, (x, y, z), height, tuple(lower), tuple(upper))
+
+
+#: The project's arm with the paper's joint limits: the wrist stays in a shell 4 cm thick.
+FOUR_DOF = FourDofGeometry()
+
+#: The same arm with the project's wide limits.
+FOUR_DOF_WIDE = FourDofGeometry(
+    lower=(-math.pi / 2, -math.pi, -3 * math.pi / 4, -math.pi / 2),
+    upper=(math.pi / 2, 0.0, 3 * math.pi / 4, math.pi / 2),
+)
+
 
 #: Points of the hand that a pose may be of.
 POINTS = ('wrist', 'tool')
@@ -136,7 +190,7 @@ def inverse(
     if horizontal < 0.0:
         raise UnreachableError(what, f'closer than {abs(t_z):.6g} m to the waist axis')
     c, s = math.cos(pitch), math.sin(pitch)
-    found: list[Solution] = []
+    solutions: list[Solution] = []
     reasons: list[str] = []
     reach = float(geometry.a2) + float(geometry.a3)
     free = math.sqrt(horizontal) < SHOULDER_SINGULAR * reach
@@ -148,14 +202,14 @@ def inverse(
         # From the point back to the wrist, in the plane of the arm: n and o turned by the pitch.
         r, z_w = r_t - (c * t_x - s * t_y), z - float(geometry.height) + s * t_x + c * t_y
         try:
-            found += _planar(t1, r, z_w, pitch, geometry, tolerance, what, r_t, current)
+            solutions += _planar(t1, r, z_w, pitch, geometry, tolerance, what, r_t, current)
         except UnreachableError as refusal:
             reasons.append(refusal.reason)
         if free:
             break
-    if not found:
+    if not solutions:
         raise UnreachableError(what, ', '.join(dict.fromkeys(reasons)))
-    return found
+    return solutions
 
 
 def _planar(
@@ -189,7 +243,7 @@ def _planar(
         ('shoulder',) if abs(lever) < SHOULDER_SINGULAR * reach else ()
     )
     side = 'back' if r < 0.0 else 'front'
-    found = []
+    solutions = []
     for sigma in (1.0, -1.0) if sine > 0.0 else (1.0,):
         t3 = math.atan2(sigma * sine, kappa)
         t2 = math.atan2(-z, r) - math.atan2(a3 * sigma * sine, a2 + a3 * kappa)
@@ -199,8 +253,8 @@ def _planar(
         # A positive theta3 bends the forearm clockwise as seen with r to the right and z up.
         height = 'up' if (sigma > 0.0) == (r >= 0.0) else 'down'
         limits = violations(q, geometry.lower, geometry.upper)
-        found.append(Solution(q, f'{side}_{height}', singular, limits))
-    return found
+        solutions.append(Solution(q, f'{side}_{height}', singular, limits))
+    return solutions
 
 
 def _text(p: Sequence[float] | Array) -> str:

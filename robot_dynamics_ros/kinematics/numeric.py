@@ -20,9 +20,10 @@ from typing import Literal
 
 import numpy as np
 
-from robot_dynamics_ros.errors import NonFiniteError, ParameterError, ShapeError
+from robot_dynamics_ros.errors import ParameterError
 from robot_dynamics_ros.model.kinematics import frame_motion, frame_pose
 from robot_dynamics_ros.model.robot_tree import RobotTree
+from robot_dynamics_ros.spatial.linear_algebra import array
 from robot_dynamics_ros.spatial.rotation import rotation_vector
 from robot_dynamics_ros.spatial.scalar import Array
 
@@ -96,14 +97,14 @@ def inverse_kinematics(
 
     Cost: about 0.2 ms per iteration for a handful of joints.
     """
-    p = _vector('position', position, (3,))
+    p = array('position', position, (3,))
     if R is not None:
-        R = _vector('R', R, (3, 3))
+        R = array('R', R, (3, 3))
     if not 0.0 < tolerance < math.inf or iterations < 1:
         raise ParameterError('tolerance', tolerance, 'tolerance and iterations must be positive')
     lower = np.maximum(tree.position_lower, -math.pi)
     upper = np.minimum(tree.position_upper, math.pi)
-    q = 0.5 * (lower + upper) if start is None else _vector('start', start, (tree.n,))
+    q = 0.5 * (lower + upper) if start is None else array('start', start, (tree.n,))
     q = np.clip(q, tree.position_lower, tree.position_upper)
     rng = np.random.default_rng(seed)
     best: tuple[float, Array] = (math.inf, q)
@@ -180,12 +181,3 @@ def _error(tree: RobotTree, frame: str, p: Array, R: Array | None, q: Array) -> 
 
 def _reached(error: Array, tolerance: float) -> bool:
     return bool(np.linalg.norm(error[:3]) <= tolerance and np.linalg.norm(error[3:]) <= tolerance)
-
-
-def _vector(name: str, value: Array | Sequence[float], shape: tuple[int, ...]) -> Array:
-    array = np.asarray(value, dtype=float)
-    if array.shape != shape:
-        raise ShapeError(name, array.shape, shape)
-    if not np.isfinite(array).all():
-        raise NonFiniteError(name, value)
-    return array

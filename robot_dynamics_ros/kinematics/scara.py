@@ -22,13 +22,16 @@ from typing import Literal
 
 import numpy as np
 
-from robot_dynamics_ros.errors import ModelError, UnreachableError
+from robot_dynamics_ros.errors import UnreachableError
 from robot_dynamics_ros.kinematics.solution import (
     Solution,
     components,
     elbow_sine,
+    lengths,
     one_of,
+    require_frames,
     rotation,
+    turned,
     violations,
     wrap,
 )
@@ -68,25 +71,11 @@ class ScaraGeometry:
             UnknownNameError: There is no such frame.
         """
         tool = tree.frame(frame)
-        lengths = [tree.p_PJ[0, 2], tree.p_PJ[1, 0], tree.p_PJ[2, 0]] if tree.n == 4 else [0.0] * 3
-        height, L1, L2 = map(float, lengths)
-        origins = np.array([[0, 0, height], [L1, 0, 0], [L2, 0, 0], [0, 0, 0]])
+        height, L1, L2 = lengths(tree, (0, 2), (1, 0), (2, 0))
+        origins = [[0, 0, height], [L1, 0, 0], [L2, 0, 0], [0, 0, 0]]
         down, up = np.diag([1.0, -1.0, -1.0]), np.eye(3)
-        if not (
-            tree.prismatic == (False, False, True, False)
-            and tree.parent == (-1, 0, 1, 2)
-            and tool.body == 3
-            and np.allclose(tree.p_PJ, origins)
-            and np.allclose(tree.R_PJ, np.array([up, up, down, up]))
-            and np.allclose(tree.axis, [0.0, 0.0, 1.0])
-            and np.allclose(tool.R_BF, up)
-            and np.allclose(tool.p_BF, 0.0)
-        ):
-            raise ModelError(
-                f'robot {tree.name!r}',
-                'does not have the frames of the SCARA R R P R',
-                'use kinematics.numeric for other robots',
-            )
+        slides, arm = (False, False, True, False), 'SCARA R R P R'
+        require_frames(tree, tool, arm, origins, [up, up, down, up], slides, np.zeros(3))
         lower, upper = tree.position_lower.tolist(), tree.position_upper.tolist()
         return cls(L1, L2, height, tuple(lower), tuple(upper))
 
@@ -190,7 +179,7 @@ def _in_axes(
     if one_of('axes', frame, ('base', 'tool')) == 'base':
         return rows
     R = forward(q, geometry).R_WF
-    return np.concatenate([R.T @ rows[:3], R.T @ rows[3:]])
+    return turned(R.T, rows)
 
 
 def inverse(
@@ -234,15 +223,15 @@ def inverse(
     sine = elbow_sine(kappa)
     free = math.sqrt(r2) < tolerance * (L1 + L2)
     singular = (('elbow',) if sine < ELBOW_SINGULAR else ()) + (('shoulder',) if free else ())
-    found = []
+    solutions = []
     for branch, s2 in (('right', sine), ('left', -sine)):
         t2 = math.atan2(s2, kappa)
         bearing = math.atan2(y, x) - math.atan2(L2 * s2, L1 + L2 * kappa)
         t1 = wrap(bearing) if not free else float(current[0]) if current is not None else 0.0
         q = np.array([t1, t2, float(geometry.height) - z, wrap(t1 + t2 - yaw)])
         limits = violations(q, geometry.lower, geometry.upper)
-        found.append(Solution(q, branch, singular, limits))
-    return found[:1] if sine == 0.0 else found
+        solutions.append(Solution(q, branch, singular, limits))
+    return solutions[:1] if sine == 0.0 else solutions
 
 
 def inverse_pose(

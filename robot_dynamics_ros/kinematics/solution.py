@@ -6,11 +6,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
-from robot_dynamics_ros.errors import ShapeError, UnknownNameError, UnreachableError
+from robot_dynamics_ros.errors import ModelError, ShapeError, UnknownNameError, UnreachableError
+from robot_dynamics_ros.model.robot_tree import BodyFrame, RobotTree
 from robot_dynamics_ros.spatial.scalar import Array, Scalar
 
 #: What a few operations on lengths leave of an exact 0.
@@ -82,6 +83,56 @@ def rotation(R: Array | Sequence[Sequence[float]]) -> Array:
     if np.shape(R) != (3, 3):
         raise ShapeError('R', np.shape(R), (3, 3))
     return np.asarray(R, dtype=float)
+
+
+def turned(R: Array, rows: Array) -> Array:
+    """Return six rows, linear ones first, in other axes; R has their components, shape (3, 3)."""
+    return np.concatenate([R @ rows[:3], R @ rows[3:]])
+
+
+def lengths(tree: RobotTree, *places: tuple[int, int]) -> list[float]:
+    """Return coordinates of joint origins of an arm of four joints, (joint, axis); m."""
+    return [float(tree.p_PJ[place]) if tree.n == 4 else 0.0 for place in places]
+
+
+def require_frames(
+    tree: RobotTree,
+    tool: BodyFrame,
+    arm: str,
+    origins: Any,
+    rotations: Any,
+    slides: tuple[bool, ...],
+    tool_origin: Array | None = None,
+) -> None:
+    """Refuse a robot that has not the frames of an arm of four joints.
+
+    Args:
+        tree: The robot.
+        tool: Its tool's frame, which has the axes of the last link.
+        arm: What the arm is called.
+        origins: Origins of the joints in the link before, shape (4, 3), m.
+        rotations: Axes of the joints in those of the link before, shape (4, 3, 3).
+        slides: Which joints are prismatic.
+        tool_origin: Origin of the tool in the last link, shape (3,), m; any if None.
+
+    Raises:
+        ModelError: It has others.
+    """
+    if not (
+        tree.prismatic == slides
+        and tree.parent == (-1, 0, 1, 2)
+        and tool.body == 3
+        and np.allclose(tree.p_PJ, origins)
+        and np.allclose(tree.R_PJ, rotations)
+        and np.allclose(tree.axis, [0.0, 0.0, 1.0])
+        and np.allclose(tool.R_BF, np.eye(3))
+        and (tool_origin is None or np.allclose(tool.p_BF, tool_origin))
+    ):
+        raise ModelError(
+            f'robot {tree.name!r}',
+            f'does not have the frames of the {arm}',
+            'use kinematics.numeric for other robots',
+        )
 
 
 def wrap(angle: float) -> float:

@@ -17,7 +17,7 @@ import numpy as np
 
 from robot_dynamics_ros.errors import ModelError, SingularityError, UnreachableError
 from robot_dynamics_ros.kinematics import four_dof, scara
-from robot_dynamics_ros.kinematics.solution import nearest
+from robot_dynamics_ros.kinematics.solution import Solution, nearest
 from robot_dynamics_ros.model.kinematics import frame_motion, frame_pose
 from robot_dynamics_ros.model.robot_tree import RobotTree
 from robot_dynamics_ros.spatial.rotation import rotation_vector
@@ -77,6 +77,12 @@ class ToolTask(ABC):
         drift = self.rates(q, v)[1]
         return v, np.linalg.solve(J, self._conditions(ddp) - drift)
 
+    def _nearest(self, solutions: list[Solution], near: Array) -> Array:
+        """Return the joint positions of the solution nearest to others, whole turns included."""
+        tree = self.tree
+        turns, limits = np.logical_not(tree.prismatic), (tree.position_lower, tree.position_upper)
+        return nearest(solutions, near, revolute=turns.tolist(), limits=limits).q
+
     def _conditions(self, point: Array) -> Array:
         """Return the right side of all conditions, shape (n,), from that of the point, (3,)."""
         return np.concatenate([point, np.zeros(self.tree.n - 3)])
@@ -101,10 +107,7 @@ class ScaraTask(ToolTask):
 
     def solve(self, p: Array, near: Array) -> Array:
         """Return joint positions, see :class:`ToolTask`."""
-        found = scara.inverse(p, self.yaw, self._geometry, current=near)
-        turns = [not slides for slides in self.tree.prismatic]
-        limits = (self.tree.position_lower, self.tree.position_upper)
-        return nearest(found, near, revolute=turns, limits=limits).q
+        return self._nearest(scara.inverse(p, self.yaw, self._geometry, current=near), near)
 
     def rates(self, q: Array, v: Array) -> tuple[Array, Array]:
         """Return the task Jacobian and drift, see :class:`ToolTask`."""
@@ -132,9 +135,8 @@ class FourDofTask(ToolTask):
 
     def solve(self, p: Array, near: Array) -> Array:
         """Return joint positions, see :class:`ToolTask`."""
-        found = four_dof.inverse(p, self.pitch, self._geometry, point='tool', current=near)
-        limits = (self.tree.position_lower, self.tree.position_upper)
-        return nearest(found, near, revolute=[True] * 4, limits=limits).q
+        solutions = four_dof.inverse(p, self.pitch, self._geometry, point='tool', current=near)
+        return self._nearest(solutions, near)
 
     def rates(self, q: Array, v: Array) -> tuple[Array, Array]:
         """Return the task Jacobian and drift, see :class:`ToolTask`."""

@@ -107,17 +107,17 @@ class _Walk:
 
     def number(self) -> int:
         self.align(4)
-        (found,) = struct.unpack_from(f'{self.order}I', self.data, self.at)
+        (value,) = struct.unpack_from(f'{self.order}I', self.data, self.at)
         self.fixed[self.at : self.at + 4] = True
         self.at += 4
-        return int(found)
+        return int(value)
 
     def text(self) -> str:
         size = self.number()
-        found = self.data[self.at : self.at + size]
+        content = self.data[self.at : self.at + size]
         self.fixed[self.at : self.at + size] = True
         self.at += size
-        return found.rstrip(b'\x00').decode()
+        return content.rstrip(b'\x00').decode()
 
     def doubles(self) -> tuple[int, int]:
         count = self.number()
@@ -148,32 +148,32 @@ class Columns(ABC):
     def groups(self, messages: Sequence[Any]) -> list[Any]:
         """Return the messages as columns, a group for each layout."""
         sizes = np.fromiter(map(len, messages), dtype=np.int64, count=len(messages))
-        found: list[Any] = []
+        groups: list[Any] = []
         for size in np.unique(sizes).tolist():
             index = np.flatnonzero(sizes == size)
             joined = b''.join(messages[i] for i in index.tolist())
-            self._take(index, np.frombuffer(joined, np.uint8).reshape(len(index), size), found)
-        return found
+            self._take(index, np.frombuffer(joined, np.uint8).reshape(len(index), size), groups)
+        return groups
 
-    def _take(self, index: Array, rows: Array, found: list[Any]) -> None:
+    def _take(self, index: Array, rows: Array, groups: list[Any]) -> None:
         """Cut messages of one size; learn the layouts that are missing."""
         known = self._layouts.setdefault(rows.shape[1], [])
         for layout in known:
             fits = layout.fits(rows)
             if fits.any():
-                found.append(self._columns(layout, index[fits], rows[fits]))
+                groups.append(self._columns(layout, index[fits], rows[fits]))
                 index, rows = index[~fits], rows[~fits]
         while len(index):
             first = rows[0].tobytes()
             learnt = self._learn(first) if len(known) < _MOST_LAYOUTS else None
             if learnt is None:
                 one = self._one(index[0], first)
-                found += [] if one is None else [one]
+                groups += [] if one is None else [one]
                 index, rows = index[1:], rows[1:]
                 continue
             known.append(learnt)
             fits = learnt.fits(rows)
-            found.append(self._columns(learnt, index[fits], rows[fits]))
+            groups.append(self._columns(learnt, index[fits], rows[fits]))
             index, rows = index[~fits], rows[~fits]
 
     def _learn(self, data: bytes) -> _Layout | None:
@@ -189,11 +189,11 @@ class Columns(ABC):
     def _one(self, place: int, data: bytes) -> Any:
         """Return a message as the library reads it, or None if that is nothing to use."""
         try:
-            found = self._read(place, self._deserialize(data))
+            columns = self._read(place, self._deserialize(data))
         except RecordingError:
-            found = None
-        self.unreadable += found is None
-        return found
+            columns = None
+        self.unreadable += columns is None
+        return columns
 
     @abstractmethod
     def _layout(self, data: bytes) -> _Layout:
@@ -252,8 +252,8 @@ class StateColumns(Columns):
         if len(message.position) != n or len(message.velocity) not in (0, n):
             return None
         rows = [
-            np.array(given, dtype=float) if len(given) == n else np.full(n, np.nan)
-            for given in (message.position, message.velocity, message.effort)
+            np.array(values, dtype=float) if len(values) == n else np.full(n, np.nan)
+            for values in (message.position, message.velocity, message.effort)
         ]
         stamps = np.array([_stamp_ns(message)], dtype=np.int64)
         return States(names, np.array([place]), stamps, *(row[np.newaxis] for row in rows))
@@ -280,15 +280,15 @@ class NumberColumns(Columns):
         return _Layout((), np.frombuffer(data, np.uint8), walk.fixed, (span,), walk.order)
 
     def _same(self, layout: _Layout, row: Array, message: Any) -> bool:
-        given = np.atleast_1d(np.asarray(message.data, dtype=float))
-        return layout.doubles(row, 0).tobytes() == given.tobytes()
+        values = np.atleast_1d(np.asarray(message.data, dtype=float))
+        return layout.doubles(row, 0).tobytes() == values.tobytes()
 
     def _columns(self, layout: _Layout, index: Array, rows: Array) -> Numbers:
         return Numbers(index, layout.doubles(rows, 0))
 
     def _read(self, place: int, message: Any) -> Numbers:
-        given = np.atleast_1d(np.array(message.data, dtype=float))
-        return Numbers(np.array([place]), given[np.newaxis])
+        values = np.atleast_1d(np.array(message.data, dtype=float))
+        return Numbers(np.array([place]), values[np.newaxis])
 
 
 def _stamp_ns(message: Any) -> int:

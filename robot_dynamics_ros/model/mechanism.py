@@ -34,7 +34,7 @@ from robot_dynamics_ros.errors import (
 )
 from robot_dynamics_ros.model.assembly import LoopEquations, assemble
 from robot_dynamics_ros.model.robot_tree import RobotTree
-from robot_dynamics_ros.spatial.regular_solve import real_values, solve
+from robot_dynamics_ros.spatial.linear_algebra import real_values, solve
 from robot_dynamics_ros.spatial.scalar import Array, common_dtype, zeros
 
 #: Newton steps that carry a root from 16 digits to those of any other number.

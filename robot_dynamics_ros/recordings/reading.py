@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from robot_dynamics_ros.control.drivers.conversion import DriverConversion
 from robot_dynamics_ros.description.shipped import robot_file
 from robot_dynamics_ros.errors import ModelError, RecordingError
 from robot_dynamics_ros.model import load_robot
@@ -15,6 +16,13 @@ from robot_dynamics_ros.model.robot_tree import STANDARD_GRAVITY, RobotTree
 from robot_dynamics_ros.recordings.bag.files import yaml_mapping
 from robot_dynamics_ros.recordings.bag.reader import BagReader
 from robot_dynamics_ros.recordings.bag_layout import described_joints, make_layout
+from robot_dynamics_ros.recordings.driver_units import (
+    WHOLE,
+    in_model_units,
+    recorded_driver,
+    recorded_names,
+    within,
+)
 from robot_dynamics_ros.recordings.recording import NANO, Recording
 from robot_dynamics_ros.recordings.recording_builder import LATEST_NS, RecordingBuilder
 from robot_dynamics_ros.recordings.stream_alignment import Counts
@@ -209,6 +217,9 @@ class RobotChoice:
         joints: Names in the recording of the model's joints, in its order; empty: the same names.
         namespace: Of the robot, if the bag has several.
         mappings: Arguments of a xacro file.
+        driver_profile: What the numbers in the recording mean: YAML file, or name of a shipped
+            one; empty: SI units at the joints.
+        span: First and last second that counts, see ``driver_units.within``.
     """
 
     robot: str = ''
@@ -218,10 +229,30 @@ class RobotChoice:
     joints: tuple[str, ...] = ()
     namespace: str = ''
     mappings: tuple[tuple[str, str], ...] = ()
+    driver_profile: str = ''
+    span: tuple[float, float] = WHOLE
 
     def read(self, bag: str | os.PathLike[str]) -> RecordingReader:
         """Return a reader of the robot's run in a bag."""
-        return RecordingReader(bag, namespace=self.namespace, joints=self.joints)
+        joints = recorded_names(self.driver_profile, self.joints)
+        return RecordingReader(bag, namespace=self.namespace, joints=joints)
+
+    def driver(self, tree: RobotTree) -> DriverConversion | None:
+        """Return what the recorded numbers mean for a robot; None: SI, by the same names."""
+        return recorded_driver(self.driver_profile, self.joints, tree)
+
+    def parts(
+        self, reader: RecordingReader, tree: RobotTree, seconds: float = CHUNK_S
+    ) -> Iterator[Recording]:
+        """Yield what counts of the run by the names and in the units of a model.
+
+        Raises:
+            RecordingError: Nothing counts, or no state can be used.
+            UnknownNameError: A joint was not recorded.
+        """
+        driver = self.driver(tree)
+        for part in within(reader.chunks(seconds), self.span):
+            yield in_model_units(part, driver)
 
     def load(self, reader: RecordingReader) -> tuple[RobotTree, bool]:
         """Return the robot, and whether its efforts are limited.

@@ -23,7 +23,7 @@ from robot_dynamics_ros.errors import ParameterError
 from robot_dynamics_ros.model.payload import Payload, with_payload
 from robot_dynamics_ros.model.robot_tree import RobotTree
 from robot_dynamics_ros.simulation.mujoco_plant import MujocoPlant
-from robot_dynamics_ros.simulation.plant import Plant
+from robot_dynamics_ros.simulation.plant import WrappedPlant, per_joint
 from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.symbolic.kernel import compile_kernel
 
@@ -53,7 +53,7 @@ class Drives:
     payload_known: bool = True
 
 
-class DrivenPlant(Plant):
+class DrivenPlant(WrappedPlant):
     """A plant behind imperfect drives that may compensate something by themselves.
 
     Attributes:
@@ -69,16 +69,18 @@ class DrivenPlant(Plant):
         ParameterError: A value is refused.
     """
 
+    plant: MujocoPlant
+
     def __init__(self, plant: MujocoPlant, drives: Drives, model: RobotTree | None = None) -> None:
-        super().__init__(plant.tree, plant.period)
-        self.plant = plant
+        super().__init__(plant)
         self._drives, self._bare = drives, plant.tree if model is None else model
         for term in drives.compensates:
             if term not in COMPENSATIONS:
                 raise ParameterError('compensates', term, f'known: {", ".join(COMPENSATIONS)}')
-        self._ripple, self._cogging = self._positive('ripple'), self._positive('cogging')
-        self._periods = self._positive('periods')
-        self._breakaway = self._positive('breakaway')
+        self._ripple, self._cogging, self._periods, self._breakaway = (
+            per_joint(name, getattr(drives, name), self.tree.n)
+            for name in ('ripple', 'cogging', 'periods', 'breakaway')
+        )
         if (self._breakaway < 1.0).any():
             raise ParameterError('breakaway', drives.breakaway, 'is at least 1')
         self._friction = JointTerms.of(self._bare, armature=False)
@@ -87,12 +89,8 @@ class DrivenPlant(Plant):
         self.share: Array = np.zeros(n)
         self._q, self._v = np.zeros(n), np.zeros(n)
 
-    def reset(self, q: Array | None = None, v: Array | None = None) -> None:
-        """Return to time 0 at a given state; see the contract."""
-        self.plant.reset(q, v)
-        self.effort = np.zeros(self.tree.n)
+    def _begin(self) -> None:
         self.share.fill(0.0)
-        self.steps = 0
 
     def step(self, effort: Array) -> None:
         """Advance by one period under a command; see the contract."""
@@ -107,18 +105,11 @@ class DrivenPlant(Plant):
             slow = np.exp(-np.square(v / _BREAKAWAY_VELOCITY))
             level = self.plant.tree.coulomb_friction * (1.0 + (self._breakaway - 1.0) * slow)
             self.plant.set_coulomb_friction(level)
-        self.plant.step(acting)
-        self.effort[:] = self.plant.effort
-        self.steps += 1
-
-    def read(self, q: Array, v: Array) -> None:
-        """Write the plant's state; see the contract."""
-        self.plant.read(q, v)
+        self._advance(acting)
 
     def set_payload(self, payload: Payload | None) -> None:
         """Attach a payload in place of the present one; see the contract."""
-        self.plant.set_payload(payload)
-        self.tree = self.plant.tree
+        super().set_payload(payload)
         if self._drives.payload_known and payload is not None:
             self._know(with_payload(self._bare, payload))
         else:
@@ -136,12 +127,3 @@ class DrivenPlant(Plant):
             self._gravity(q, self.share)
         if 'friction' in self._drives.compensates:
             self.share += self._friction.friction(v)
-
-    def _positive(self, name: str) -> Array:
-        given = getattr(self._drives, name)
-        value = np.asarray(given, dtype=float)
-        if value.shape not in ((), (1,), (self.tree.n,)):
-            raise ParameterError(name, given, f'give one value or {self.tree.n}, one per joint')
-        if not (np.isfinite(value) & (value >= 0.0)).all():
-            raise ParameterError(name, given, 'values are finite and not negative')
-        return np.broadcast_to(value, (self.tree.n,))

@@ -9,9 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from robot_dynamics_ros.errors import ParameterError
-from robot_dynamics_ros.model.payload import Payload
 from robot_dynamics_ros.model.robot_tree import RobotTree
-from robot_dynamics_ros.simulation.plant import Plant
+from robot_dynamics_ros.simulation.plant import Plant, WrappedPlant, per_joint
 from robot_dynamics_ros.spatial.scalar import Array
 
 PerJoint = float | Array
@@ -56,7 +55,7 @@ class Imperfections:
         return not any(np.any(value) for value in changing)
 
 
-class ImperfectPlant(Plant):
+class ImperfectPlant(WrappedPlant):
     """A plant seen and driven through imperfections; itself a plant.
 
     Attributes:
@@ -71,44 +70,30 @@ class ImperfectPlant(Plant):
     """
 
     def __init__(self, plant: Plant, imperfections: Imperfections) -> None:
-        super().__init__(plant.tree, plant.period)
-        self.plant = plant
-        self._given = imperfections
-        self._step = self._per_joint('position_resolution')
-        self._noise = np.stack(
-            [self._per_joint('position_noise'), self._per_joint('velocity_noise')]
+        super().__init__(plant)
+        self._imperfections = imperfections
+        self._step, *noise = (
+            per_joint(name, getattr(imperfections, name), self.tree.n)
+            for name in ('position_resolution', 'position_noise', 'velocity_noise')
         )
+        self._noise = np.stack(noise)
         self._delays = [self._delay('measurement_delay'), self._delay('command_delay')]
         self._state: Array = np.zeros((2, self.tree.n))
-        self._start()
-
-    def reset(self, q: Array | None = None, v: Array | None = None) -> None:
-        """Return to time 0 at a given state, with the same noise again; see the contract."""
-        self.plant.reset(q, v)
-        self.effort = np.zeros(self.tree.n)
-        self.steps = 0
-        self._start()
+        self._begin()
 
     def step(self, effort: Array) -> None:
         """Advance by one period under the effort that is due by now; see the contract."""
         self._commands.append(np.array(self._checked('effort', effort)))
-        self.plant.step(self._commands.popleft())
-        self.steps += 1
-        self.effort[:] = self.plant.effort
+        self._advance(self._commands.popleft())
         self._measurements.append(self._measure())
 
     def read(self, q: Array, v: Array) -> None:
         """Write the measured state; the same one until the next step."""
         q[:], v[:] = self._measurements[0]
 
-    def set_payload(self, payload: Payload | None) -> None:
-        """Attach a payload in place of the present one; see the contract."""
-        self.plant.set_payload(payload)
-        self.tree = self.plant.tree
-
-    def _start(self) -> None:
+    def _begin(self) -> None:
         """Fill the delays: the first measurement was always there, and no effort was."""
-        self._rng = np.random.default_rng(self._given.seed)
+        self._rng = np.random.default_rng(self._imperfections.seed)
         self.plant.read(*self._state)
         self._encoder = self._quantized(self._state[0])
         late, slow = self._delays
@@ -121,7 +106,7 @@ class ImperfectPlant(Plant):
         self.plant.read(*self._state)
         encoder = self._quantized(self._state[0])
         velocity = self._state[1]
-        if self._given.velocity_from_encoder and moved:
+        if self._imperfections.velocity_from_encoder and moved:
             velocity = (encoder - self._encoder) / self.period
         self._encoder = encoder
         measured = np.stack([encoder, velocity])
@@ -135,23 +120,11 @@ class ImperfectPlant(Plant):
         counts = np.round(np.divide(position, step, out=np.zeros_like(position), where=step > 0))
         return np.where(step > 0, counts * step, position)
 
-    def _per_joint(self, name: str) -> Array:
-        given = getattr(self._given, name)
-        value = np.asarray(given, dtype=float)
-        if value.shape not in ((), (1,), (self.tree.n,)):
-            raise ParameterError(name, given, f'give one value or {self.tree.n}, one per joint')
-        if not (np.isfinite(value).all() and (value >= 0.0).all()):
-            raise ParameterError(name, given, 'values are finite and not negative')
-        return np.broadcast_to(value, (self.tree.n,))
-
     def _delay(self, name: str) -> int:
-        value = getattr(self._given, name)
+        value = getattr(self._imperfections, name)
         if value < 0:
             raise ParameterError(name, value, 'a delay is a number of periods, 0 or more')
         return int(value)
-
-
-Factor = float | Array
 
 
 @dataclass(frozen=True, eq=False)
@@ -166,10 +139,10 @@ class Mismatch:
         com_shift: Displacement of every centre of mass along its link's axes, shape (3,), m.
     """
 
-    mass: Factor = 1.0
-    damping: Factor = 1.0
-    coulomb_friction: Factor = 1.0
-    armature: Factor = 1.0
+    mass: PerJoint = 1.0
+    damping: PerJoint = 1.0
+    coulomb_friction: PerJoint = 1.0
+    armature: PerJoint = 1.0
     com_shift: tuple[float, float, float] = (0.0, 0.0, 0.0)
 
 
@@ -183,27 +156,21 @@ def with_mismatch(tree: RobotTree, mismatch: Mismatch) -> RobotTree:
     Raises:
         ParameterError: A factor is negative, not finite, or of a wrong length; a mass factor is 0.
     """
-    mass = _factor(tree, 'mass', mismatch.mass)
+
+    def factor(name: str) -> Array:
+        return per_joint(f'mismatch {name}', getattr(mismatch, name), tree.n)
+
+    mass = factor('mass')
     if not mass.all():
         raise ParameterError('mismatch mass', mismatch.mass, 'a factor on masses is positive')
     return tree.with_changes(
         mass=tree.mass * mass,
         inertia=tree.inertia * mass[:, np.newaxis, np.newaxis],
         com=tree.com + _shift(mismatch.com_shift),
-        damping=tree.damping * _factor(tree, 'damping', mismatch.damping),
-        coulomb_friction=tree.coulomb_friction
-        * _factor(tree, 'coulomb_friction', mismatch.coulomb_friction),
-        armature=tree.armature * _factor(tree, 'armature', mismatch.armature),
+        damping=tree.damping * factor('damping'),
+        coulomb_friction=tree.coulomb_friction * factor('coulomb_friction'),
+        armature=tree.armature * factor('armature'),
     )
-
-
-def _factor(tree: RobotTree, name: str, value: Factor) -> Array:
-    factor = np.asarray(value, dtype=float)
-    if factor.shape not in ((), (1,), (tree.n,)):
-        raise ParameterError(f'mismatch {name}', value, f'give one factor or {tree.n}')
-    if not (np.isfinite(factor).all() and (factor >= 0.0).all()):
-        raise ParameterError(f'mismatch {name}', value, 'factors are finite and not negative')
-    return np.broadcast_to(factor, (tree.n,))
 
 
 def _shift(value: tuple[float, float, float]) -> Array:

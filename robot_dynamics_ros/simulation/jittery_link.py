@@ -9,8 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from robot_dynamics_ros.errors import ParameterError
-from robot_dynamics_ros.model.payload import Payload
-from robot_dynamics_ros.simulation.plant import Plant
+from robot_dynamics_ros.simulation.plant import Plant, WrappedPlant
 from robot_dynamics_ros.spatial.scalar import Array
 
 
@@ -32,7 +31,7 @@ class LinkBehavior:
     seed: int = 0
 
 
-class LinkedPlant(Plant):
+class LinkedPlant(WrappedPlant):
     """A plant at the other end of a link: the last command that has arrived is held.
 
     Attributes:
@@ -51,29 +50,20 @@ class LinkedPlant(Plant):
     _states: _DelayLine
 
     def __init__(self, plant: Plant, link: LinkBehavior) -> None:
-        super().__init__(plant.tree, plant.period)
+        super().__init__(plant)
         for name in ('command_jitter', 'state_jitter'):
             if getattr(link, name) < 0:
                 raise ParameterError(name, getattr(link, name), 'a number of periods, 0 or more')
         for name in ('command_loss', 'state_loss'):
             if not 0.0 <= getattr(link, name) < 1.0:
                 raise ParameterError(name, getattr(link, name), 'a probability below 1')
-        self.plant, self._link = plant, link
-        self._begin()
-
-    def reset(self, q: Array | None = None, v: Array | None = None) -> None:
-        """Return to time 0 at a given state, with the same losses again; see the contract."""
-        self.plant.reset(q, v)
-        self.effort = np.zeros(self.tree.n)
-        self.steps = 0
+        self._link = link
         self._begin()
 
     def step(self, effort: Array) -> None:
         """Advance by one period under the last command that has arrived; see the contract."""
         command = np.array(self._checked('effort', effort))
-        self.plant.step(self._commands.carry(command))
-        self.steps += 1
-        self.effort[:] = self.plant.effort
+        self._advance(self._commands.carry(command))
         before = self._states.arrived
         self._state = self._states.carry(self._measured())
         self.silent = self._states.arrived == before
@@ -81,11 +71,6 @@ class LinkedPlant(Plant):
     def read(self, q: Array, v: Array) -> None:
         """Write the last state that has arrived; see the contract."""
         q[:], v[:] = self._state
-
-    def set_payload(self, payload: Payload | None) -> None:
-        """Attach a payload in place of the present one; see the contract."""
-        self.plant.set_payload(payload)
-        self.tree = self.plant.tree
 
     def _begin(self) -> None:
         link, rng = self._link, np.random.default_rng(self._link.seed)

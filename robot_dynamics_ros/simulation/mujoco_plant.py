@@ -202,8 +202,7 @@ def _add_pin(mujoco: Any, spec: Any, pair: tuple[str, str], timestep: float) -> 
         name1=pair[0],
         name2=pair[1],
     )
-    pin.solref[:2] = (2.0 * timestep, 1.0)
-    pin.solimp[:] = _HARD
+    _harden(pin, timestep)
 
 
 def _add_follower(mujoco: Any, spec: Any, tree: RobotTree, i: int, timestep: float) -> None:
@@ -217,8 +216,13 @@ def _add_follower(mujoco: Any, spec: Any, tree: RobotTree, i: int, timestep: flo
         name2=tree.joint_names[leader],
     )
     gear.data[:2] = tree.coupling.offset[i], tree.coupling.rate[i, leader]
-    gear.solref[:2] = (2.0 * timestep, 1.0)
-    gear.solimp[:] = _HARD
+    _harden(gear, timestep)
+
+
+def _harden(equality: Any, timestep: float) -> None:
+    """Make a condition as hard as MuJoCo can."""
+    equality.solref[:2] = (2.0 * timestep, 1.0)
+    equality.solimp[:] = _HARD
 
 
 def _add_body(mujoco: Any, parent: Any, tree: RobotTree, i: int) -> Any:

@@ -71,8 +71,8 @@ def maximum(x: Scalar, y: Scalar) -> Scalar:
 
 def common_dtype(*arrays: Any) -> np.dtype[Any]:
     """Return the dtype that holds all arguments: float64, complex128 or object."""
-    found = np.result_type(np.float64, *(np.asarray(array).dtype for array in arrays))
-    return found if found.kind in 'fc' else np.dtype(object)
+    dtype = np.result_type(np.float64, *(np.asarray(array).dtype for array in arrays))
+    return dtype if dtype.kind in 'fc' else np.dtype(object)
 
 
 def zeros(shape: int | tuple[int, ...], dtype: Any) -> Array:

@@ -13,8 +13,8 @@ from oracles import PinocchioOracle, complex_step
 from samples import random_state, sample
 from scipy.spatial.transform import Rotation
 
+from robot_dynamics_ros.constraints.constrained_motion import second_derivatives
 from robot_dynamics_ros.constraints.constraint import Evaluation, Stack
-from robot_dynamics_ros.constraints.linearization import second_derivatives
 from robot_dynamics_ros.constraints.registry import CONSTRAINTS, make_constraint
 from robot_dynamics_ros.errors import ProgramError, ShapeError, UnknownNameError
 

@@ -8,6 +8,7 @@ import csv
 import errno
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -341,3 +342,65 @@ def test_bags_are_found_in_folders_once_and_in_order(many, tmp_path):
         list(run_jobs(str, [1], lambda item, why: why, jobs=-1))
     with pytest.raises((MissingDependencyError, TimeoutError)):
         list(run_jobs(str, [1], lambda item, why: why, scheduler='tcp://127.0.0.1:9'))
+
+
+# Units of the driver ----------------------------------------------------------------------------
+
+CONSTANTS = (0.05, 0.04, 0.3)  # N m/A; N/A where the joint slides
+
+
+def driver_bag(folder: Path) -> tuple[Path, Path]:
+    """Record the arm in degrees, milliamperes and other names; return bag and driver profile."""
+    arm = RecordedArm(300, measured_late=True)
+    names = tuple(f'axis_{name}' for name in NAMES)
+    degree = np.array([180.0 / np.pi, 180.0 / np.pi, 1e3])
+    current = 1e3 * arm.tau / (100.0 * np.array(CONSTANTS))
+    messages = [text(0, arm.xml)]
+    for k, stamp in enumerate(arm.stamps.tolist()):
+        # Stamps of a wall clock: seconds count from the first state on.
+        now, late = 1_700_000_000 * 10**9 + stamp, current[max(0, k - 1)]
+        messages.append(state(now, names, arm.q[k] * degree, arm.v[k] * degree, late))
+    rows = ''.join(
+        f'- {{joint: {name}, driver_name: axis_{name}, position_unit: {unit}, gear_ratio: 100, '
+        f'effort_unit: mA, torque_constant: {constant}}}\n'
+        for name, unit, constant in zip(NAMES, ('deg', 'deg', 'mm'), CONSTANTS, strict=True)
+    )
+    profile = folder / 'driver.yaml'
+    profile.write_text(f'name: counted\nstate: {{effort: total}}\njoints:\n{rows}')
+    return write(folder / 'counted', messages), profile
+
+
+def test_a_driver_profile_says_what_the_numbers_of_a_bag_mean(tmp_path):
+    bag, profile = driver_bag(tmp_path)
+    words = ('--output', tmp_path / 'out', '--no-report', '--driver_profile', profile)
+    assert analyze(bag, *words, '--from', 0.05, '--to', 0.25) == 0
+    figures = json.loads((tmp_path / 'out' / 'metrics.json').read_text())
+    assert figures['rates']['duration_s'] == pytest.approx(0.2, abs=2e-3)
+    # Efforts are Pinocchio's at the stamps of the states; 1.7e9 s leave 1e-7 s in a double.
+    assert max(figures['effort']['residual_share']) < 1e-3
+
+
+def test_two_runs_are_compared_in_the_units_of_the_model(bag, tmp_path):
+    counted, profile = driver_bag(tmp_path)
+    words = ['compare', counted, counted, '--driver_profile', profile, '--to', 0.2]
+    assert main([*map(str, words), '--output', str(tmp_path / 'out')]) == 0
+    figures = json.loads((tmp_path / 'out' / 'comparison.json').read_text())
+    assert figures['overlap_s'] == pytest.approx(0.2, abs=2e-3)
+    assert main(['compare', str(bag), str(bag), '--output', str(tmp_path / 'own')]) == 0
+    assert figures['joints'] == list(NAMES)
+
+
+def test_names_by_joints_and_by_a_profile_are_one_too_many(tmp_path, capsys):
+    bag, profile = driver_bag(tmp_path)
+    words = ('--driver_profile', profile, '--joints', 'a,b,c', '--output', tmp_path / 'out')
+    assert analyze(bag, *words) == 2
+    assert 'give one of them' in capsys.readouterr().err
+
+
+def test_currents_without_constants_leave_the_model_out_and_say_so(tmp_path):
+    bag, profile = driver_bag(tmp_path)
+    profile.write_text(re.sub(r', torque_constant: [0-9.]+', '', profile.read_text()))
+    assert analyze(bag, '--output', tmp_path / 'out', '--driver_profile', profile) == 0
+    figures = json.loads((tmp_path / 'out' / 'metrics.json').read_text())
+    assert any('efforts are in A' in note for note in figures['notes'])
+    assert 'residual_rms' not in figures['effort']

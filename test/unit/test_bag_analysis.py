@@ -47,8 +47,8 @@ def said(result) -> str:
 @pytest.mark.parametrize('formulation', FORMULATIONS)
 def test_every_formulation_explains_gazebo_at_its_own_gravity(formulation):
     needs(NOMINAL)
-    robot = RobotChoice(gravity=(0.0, 0.0, -9.8))
-    result = analyzed(NOMINAL, robot=robot, formulation=formulation, end=2.0)
+    robot = RobotChoice(gravity=(0.0, 0.0, -9.8), span=(-np.inf, 2.0))
+    result = analyzed(NOMINAL, robot=robot, formulation=formulation)
     effort = result.figures['effort']
     # A difference of velocities of 1 rad/s over 1 ms leaves 1e-13 rad/s^2.
     assert max(effort['residual_peak']) < 1e-9
@@ -526,10 +526,10 @@ def test_parquet_holds_every_row(tmp_path):
 
 def test_a_window_is_evaluated_alone_and_an_empty_one_is_refused(tmp_path):
     bag = RecordedArm(1000).bag(tmp_path / 'bag')
-    rates = analyzed(bag, start=0.2, end=0.4).figures['rates']
+    rates = analyzed(bag, robot=RobotChoice(span=(0.2, 0.4))).figures['rates']
     assert rates['states'] == 201
     with pytest.raises(RecordingError, match='from 5 to 6 s: holds no state'):
-        analyzed(bag, start=5.0, end=6.0)
+        analyzed(bag, robot=RobotChoice(span=(5.0, 6.0)))
 
 
 def test_joints_of_other_names_are_matched_by_a_list(tmp_path):

@@ -12,9 +12,8 @@ from samples import sample
 from robot_dynamics_ros.__main__ import main
 from robot_dynamics_ros.cli import compare
 from robot_dynamics_ros.dynamics import registry
-from robot_dynamics_ros.dynamics.agreement import QUANTITIES, agreement
 from robot_dynamics_ros.dynamics.newton_euler import NewtonEuler
-from robot_dynamics_ros.dynamics.registry import FORMULATIONS
+from robot_dynamics_ros.dynamics.registry import FORMULATIONS, QUANTITIES, agreement
 
 TRACED = [name for name, kind in FORMULATIONS.items() if not kind.numbers_only]
 

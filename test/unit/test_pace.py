@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from robot_dynamics_ros.simulation.run import Pace
+from robot_dynamics_ros.simulation.plant import Pace
 
 
 def test_whoever_looks_often_gets_one_step_a_period():

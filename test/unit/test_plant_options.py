@@ -171,7 +171,7 @@ def test_factors_by_joint_reach_their_joint_and_leave_the_described_robot_alone(
     [
         ({'mass': 0.0}, 'positive'),
         ({'mass': -1.0}, 'not negative'),
-        ({'damping': [1.0, 2.0]}, 'one factor or 4'),
+        ({'damping': [1.0, 2.0]}, 'one value or 4'),
         ({'armature': math.inf}, 'finite'),
         ({'com_shift': (0.0, 0.0)}, 'three finite numbers'),
     ],

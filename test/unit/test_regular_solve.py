@@ -9,7 +9,7 @@ import pytest
 import sympy as sp
 
 from robot_dynamics_ros.spatial.differentiation import Dual, jacobian
-from robot_dynamics_ros.spatial.regular_solve import determinant, real_values, solve
+from robot_dynamics_ros.spatial.linear_algebra import determinant, real_values, solve
 
 
 @pytest.mark.parametrize('shape', [(4,), (4, 3)])

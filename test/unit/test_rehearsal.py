@@ -10,7 +10,7 @@ from samples import sample, shipped
 from robot_dynamics_ros.constraints import signals as where
 from robot_dynamics_ros.constraints.curves import Circle, Linear, Lissajous
 from robot_dynamics_ros.constraints.feasibility import check_feasibility
-from robot_dynamics_ros.constraints.null_space import NullSpaceTask
+from robot_dynamics_ros.constraints.program import NullSpaceTask
 from robot_dynamics_ros.constraints.program_file import load_program
 from robot_dynamics_ros.constraints.signals import Constant, Timed, instants
 from robot_dynamics_ros.constraints.splines import Spline, Waypoints

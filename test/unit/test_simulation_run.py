@@ -10,7 +10,7 @@ from samples import sample
 from robot_dynamics_ros.errors import UnknownNameError
 from robot_dynamics_ros.model.payload import Payload
 from robot_dynamics_ros.simulation.mujoco_plant import MujocoPlant
-from robot_dynamics_ros.simulation.run import SimulationRun
+from robot_dynamics_ros.simulation.plant import SimulationRun
 
 FIRST = np.array([0.1, 0.2, 0.05, -0.3])
 EFFORT = np.array([5.0, -2.0, 1.0, 0.3])

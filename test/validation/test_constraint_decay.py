@@ -15,10 +15,9 @@ from scipy.linalg import expm
 
 from robot_dynamics_ros.constraints.constraint import Constraint, Stack
 from robot_dynamics_ros.constraints.error_dynamics import stabilizing
-from robot_dynamics_ros.constraints.jet import given, stack
+from robot_dynamics_ros.constraints.jet import stack, timed
 from robot_dynamics_ros.constraints.motion import Motion
-from robot_dynamics_ros.constraints.null_space import NullSpaceTask
-from robot_dynamics_ros.constraints.program import Program
+from robot_dynamics_ros.constraints.program import NullSpaceTask, Program
 from robot_dynamics_ros.constraints.program_file import load_program
 from robot_dynamics_ros.constraints.registry import make_constraint
 from robot_dynamics_ros.constraints.signals import Signal
@@ -269,7 +268,7 @@ class SeesPath(Constraint):
         there = Motion(self.tree, path.value, path.rate)
 
         def target(x):
-            return given(x.value, x.rate, x.J @ path.drift + x.drift, self.tree.n)
+            return timed(x.value, x.rate, x.J @ path.drift + x.drift, self.tree.n)
 
         point = motion.point('link4') - target(there.point('link4'))
         axis = motion.axis('link4', [0.6, 0.8, 0.0])

@@ -20,9 +20,9 @@ from robot_dynamics_ros.identification.bags import (
     Source,
     Trial,
     blocks_per_half,
+    evaluate_bag,
     gather_bag,
     halved,
-    judge_bag,
 )
 from robot_dynamics_ros.identification.choice import Request
 from robot_dynamics_ros.identification.identify import conclude, gather, make_plan
@@ -251,7 +251,7 @@ def test_a_bag_is_read_in_parts_and_a_part_too_short_is_no_failure(plan, tmp_pat
     assert all(5 <= len(blocks) <= 10 for blocks in said.halves)
     found = conclude([*said.halves[0], *said.halves[1]], plan)
     np.testing.assert_allclose(found.tree.damping, DRIVES.damping, rtol=1e-4)
-    judged = judge_bag(source, Trial.of(found))
+    judged = evaluate_bag(source, Trial.of(found))
     assert judged.error == ''
     # Each of the parts loses a sample or two at its ends.
     assert judged.sums[1].all.min() > 0.98 * len(run.time)

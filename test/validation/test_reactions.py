@@ -7,9 +7,11 @@ from oracles import MujocoOracle, PinocchioOracle
 from samples import random_state, sample, shipped
 from scipy.linalg import sqrtm
 
-from robot_dynamics_ros.constraints.constrained_motion import simulate_constrained
+from robot_dynamics_ros.constraints.constrained_motion import (
+    constrained_linearization,
+    simulate_constrained,
+)
 from robot_dynamics_ros.constraints.constraint import Stack
-from robot_dynamics_ros.constraints.linearization import constrained_linearization
 from robot_dynamics_ros.constraints.reactions import constraint_force, reactions
 from robot_dynamics_ros.constraints.registry import make_constraint
 from robot_dynamics_ros.dynamics.registry import make_formulation

@@ -17,8 +17,10 @@ from robot_dynamics_ros.dynamics.screw_derivatives import (
     g_derivative,
     l_derivative,
 )
-from robot_dynamics_ros.dynamics.screw_forces import gravity_derivatives
-from robot_dynamics_ros.dynamics.screw_mass_matrix import mass_matrix_second_derivatives
+from robot_dynamics_ros.dynamics.screw_terms import (
+    gravity_derivatives,
+    mass_matrix_second_derivatives,
+)
 from robot_dynamics_ros.errors import UnknownNameError
 
 # Products of up to ten 6x6 matrices with entries of order one to ten (kg, m).

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from robot_dynamics_ros.constraints.dense import positive_part
 from robot_dynamics_ros.constraints.program_kernel import ProgramKernel
 from robot_dynamics_ros.constraints.stabilization import largest_scale
 from robot_dynamics_ros.model.robot_tree import RobotTree
+from robot_dynamics_ros.spatial.linear_algebra import positive_part
 from robot_dynamics_ros.spatial.scalar import Array, Scalar, sqrt, tanh
 from robot_dynamics_ros.symbolic.kernel import Kernel, compile_function
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from robot_dynamics_ros.constraints.piecewise import PiecewisePolynomial
+from robot_dynamics_ros.constraints.splines import PiecewisePolynomial
 from robot_dynamics_ros.control.laws.control_law import Reference
 from robot_dynamics_ros.control.trajectories.trajectory import Trajectory, refuse_lone_acceleration
 from robot_dynamics_ros.spatial.scalar import Array

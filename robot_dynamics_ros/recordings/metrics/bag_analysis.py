@@ -16,13 +16,10 @@ import numpy as np
 
 from robot_dynamics_ros.constraints.program import Program
 from robot_dynamics_ros.constraints.program_file import load_program
-from robot_dynamics_ros.errors import (
-    MissingDependencyError,
-    RecordingError,
-    RobotDynamicsError,
-)
+from robot_dynamics_ros.errors import MissingDependencyError, RobotDynamicsError
 from robot_dynamics_ros.model.robot_tree import RobotTree
 from robot_dynamics_ros.recordings.bag.files import short_name
+from robot_dynamics_ros.recordings.driver_units import current_unit
 from robot_dynamics_ros.recordings.metrics.evaluator import Choices, Evaluator, Sink
 from robot_dynamics_ros.recordings.metrics.metric import MetricRemark
 from robot_dynamics_ros.recordings.metrics.thresholds import Threshold, ThresholdResult, check
@@ -145,7 +142,14 @@ def analyze_bag(bag: str | os.PathLike[str], task: Task, folder: Path | None = N
             )
             sinks.append(_table_sink(stack, folder, every, rows))
         own = program if not task.program else None
-        evaluator.evaluate(_named(reader, tree, task.robot.joints, follows=own is None), sinks)
+        parts = task.robot.parts(reader, tree)
+        if unit := current_unit(task.robot.driver_profile):
+            parts = _without_efforts(parts)
+            notes.append(
+                f'efforts are in {unit}, and the driver profile gives no torque_constant: '
+                'residual, energy, saturation and loads cannot be known'
+            )
+        evaluator.evaluate(parts if own is None else _unfollowed(parts), sinks)
         figures, findings = evaluator.figures(), tuple(evaluator.findings())
         if task.tables and folder is not None:
             figures['rows_csv_every'] = every
@@ -193,30 +197,18 @@ def _program(
         return None
 
 
-def _named(
-    reader: RecordingReader, tree: RobotTree, joints: Sequence[str], *, follows: bool
-) -> Iterator[Recording]:
-    """Yield the chunks with the names of the model.
+def _unfollowed(parts: Iterator[Recording]) -> Iterator[Recording]:
+    """Yield parts without the joint reference, which the controller did not follow."""
+    for part in parts:
+        nothing = np.full(part.position.shape, np.nan)
+        yield replace(part, reference_position=nothing, reference_velocity=nothing)
 
-    Args:
-        reader: Of the bag.
-        tree: The robot.
-        joints: Names in the recording, in the order of the model; empty: the same.
-        follows: Whether the controller followed the joint reference that was recorded.
-    """
-    if joints and len(joints) != tree.n:
-        raise RecordingError(
-            f'joints {", ".join(joints)}',
-            f'are {len(joints)}, the robot has {tree.n}',
-            f'name the recorded joint of each of {", ".join(tree.joint_names)}',
-        )
-    for chunk in reader.chunks():
-        if joints:
-            chunk = chunk.of_joints(joints).renamed(tree.joint_names)
-        if not follows:
-            nothing = np.full(chunk.position.shape, np.nan)
-            chunk = replace(chunk, reference_position=nothing, reference_velocity=nothing)
-        yield chunk
+
+def _without_efforts(parts: Iterator[Recording]) -> Iterator[Recording]:
+    """Yield parts without efforts, which are none by the model."""
+    for part in parts:
+        nothing = np.full(part.position.shape, np.nan)
+        yield replace(part, effort=nothing, measured_effort=nothing)
 
 
 def _every(reader: RecordingReader, rows: int) -> int:

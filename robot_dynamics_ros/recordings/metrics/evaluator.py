@@ -48,7 +48,6 @@ class Choices:
         effort: One of ``EFFORTS``.
         timing: One of ``timing.TIMINGS``, or 'auto'.
         frame: Tool frame; empty: the usual one.
-        start, end: Part of the recording that is evaluated, s.
         program_start: Start of a program's clock, s; None: at the first command.
         limited: Whether the description limits the efforts.
     """
@@ -57,8 +56,6 @@ class Choices:
     effort: str = 'auto'
     timing: str = 'auto'
     frame: str = ''
-    start: float = -np.inf
-    end: float = np.inf
     program_start: float | None = None
     limited: bool = True
 
@@ -110,17 +107,13 @@ class Evaluator:
 
         Raises:
             UnknownNameError: A joint of the robot was not recorded.
-            RecordingError: Nothing was recorded in the part that is evaluated.
+            RecordingError: Nothing was recorded.
         """
-        chosen = (self._part(chunk.of_joints(self._tree.joint_names)) for chunk in chunks)
+        chosen = (chunk.of_joints(self._tree.joint_names) for chunk in chunks)
         filled = (chunk for chunk in chosen if len(chunk.time))
         first = next(filled, None)
         if first is None:
-            raise RecordingError(
-                f'the part from {self._choices.start:g} to {self._choices.end:g} s',
-                'holds no state',
-                'choose another',
-            )
+            raise RecordingError('the recording', 'holds no state', 'record for longer')
         self._begin(first.without(contradictions(first)))
         reach = 2 * self.timing.half + 2
         before: Recording | None = None
@@ -162,10 +155,6 @@ class Evaluator:
             )
             found.append(MetricRemark('look', text))
         return sorted(found, key=lambda finding: SEVERITIES.index(finding.severity))
-
-    def _part(self, chunk: Recording) -> Recording:
-        inside = (chunk.time >= self._choices.start) & (chunk.time <= self._choices.end)
-        return chunk if inside.all() else chunk.rows(inside)
 
     def _begin(self, first: Recording) -> None:
         """Decide on efforts and timing by the first chunk, and make the metrics."""

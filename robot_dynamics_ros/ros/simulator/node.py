@@ -40,8 +40,7 @@ from robot_dynamics_ros.ros.parameters import on_set_parameters
 from robot_dynamics_ros.ros.rclpy_compat import take_message
 from robot_dynamics_ros.ros.simulator import parameters as declared
 from robot_dynamics_ros.ros.simulator.command_buffer import CommandBuffer
-from robot_dynamics_ros.simulation.plant import Plant
-from robot_dynamics_ros.simulation.run import Pace, SimulationRun
+from robot_dynamics_ros.simulation.plant import Pace, Plant, SimulationRun
 from robot_dynamics_ros.spatial.scalar import Array
 
 STATE_QOS = QoSProfile(depth=2000)  # reliable and deep: a recorder that falls behind loses nothing

@@ -1,5 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-r"""The generalized forces of gravity and of external wrenches, and their derivatives.
+r"""The terms of the equation of motion: mass matrix, gravity, external wrenches, and derivatives.
+
+One column times one vector gives every element, and theorems 1 and 3 move onto the vector:
+
+.. math::
+    a_{ij} = l_i^{j\,T} D_i, \qquad a_{ij}^{(s)} = l_i^{j\,T} D_{is}, \qquad
+    a_{ij}^{(s,t)} = l_i^{j\,T} D_{ist} \qquad (j \le i < \dots;\ s, t > j)
+
+with :math:`D_i = \Theta_i^{i*}f^i`; the derivatives vanish unless :math:`s, t > j`. This compact
+form of (2.14) needs n^2 (n^3) six-vectors instead of n^3 (n^4) products of 6x6 matrices.
 
 The paper's linearization (4.2) holds :math:`\sum_k (l_k^{iT})^j F_k` alone. A force that turns or
 not with its link changes too, :math:`\sum_k l_k^{iT}(F_k)^j`: without it a pendulum would have no
@@ -12,15 +21,120 @@ import numpy as np
 
 from robot_dynamics_ros.dynamics.formulation import InverseDynamicsDerivatives
 from robot_dynamics_ros.dynamics.screw_geometry import ScrewGeometry
-from robot_dynamics_ros.dynamics.screw_mass_matrix import (
-    christoffel_symbols,
-    effective_inertia_rates,
-    mass_matrix,
-    mass_matrix_derivatives,
-    mass_matrix_second_derivatives,
-)
 from robot_dynamics_ros.spatial.scalar import Array, common_dtype, zeros
 from robot_dynamics_ros.spatial.screw import bracket
+
+
+def mass_matrix(x: ScrewGeometry) -> Array:
+    r"""Return A(q), shape (n, n).
+
+    :math:`a_{ij} = f^{iT}\Theta_i^{i*}l_i^j` where j carries i, and :math:`a_{ji} = a_{ij}`.
+
+    Source: Zaremba 1990, (2.9) with (2.10), correct as printed (Z14).
+
+    Cost: n composite inertias and at most n (n + 1) / 2 dot products.
+    """
+    model = x.model
+    A = zeros((model.tree.n, model.tree.n), x.dtype)
+    for i in range(model.tree.n):
+        D = x.composite[i] @ model.f[i]
+        for j in model.above[i]:
+            A[i, j] = A[j, i] = x.l[i, j] @ D
+    return A
+
+
+def effective_inertia_rates(x: ScrewGeometry) -> Array:
+    r"""Return the vectors :math:`D_{is}`, shape (n, n, 6).
+
+    .. math::
+        D_{is} = \begin{cases}\langle l_i^s\rangle\,\Theta_i^{i*}f^i & s \le i\\
+        (\Theta_i^{i*})^{s} f^i =
+        (\langle g_i^s\rangle\Theta_i^{s*} + \Theta_i^{s*}\langle g_i^s\rangle^T) f^i & s > i
+        \end{cases}
+
+    Source: Zaremba 1990, (2.14), compact; index errata Z16, range Z15.
+    """
+    model = x.model
+    D = zeros((model.tree.n, model.tree.n, 6), x.dtype)
+    for i in range(model.tree.n):
+        for s in model.above[i]:
+            D[i, s] = bracket(x.l[i, s]) @ (x.composite[i] @ model.f[i])
+        for s in model.below[i]:
+            D[i, s] = _moved(x, i, s, x.composite_seen[i, s]) @ model.f[i]
+    return D
+
+
+def mass_matrix_derivatives(x: ScrewGeometry) -> Array:
+    r"""Return :math:`a_{ij}^{(s)} = \partial a_{ij}/\partial q_s` at [i, j, s], shape (n, n, n).
+
+    Source: Zaremba 1990, the rows of (2.14) in compact form.
+
+    Cost: n^2 six-vectors and O(n^3) dot products.
+    """
+    model = x.model
+    dA = zeros((model.tree.n,) * 3, x.dtype)
+    D = effective_inertia_rates(x)
+    for i in range(model.tree.n):
+        for j in model.above[i]:
+            s = model.below[j]
+            dA[i, j, s] = dA[j, i, s] = D[i, s] @ x.l[i, j]
+    return dA
+
+
+def christoffel_symbols(x: ScrewGeometry) -> Array:
+    r"""Return :math:`d_{sj}^i` at [i, s, j], shape (n, n, n), symmetric in s and j.
+
+    :math:`d_{sj}^i = \tfrac12(a_{ij}^{(s)} + a_{is}^{(j)} - a_{sj}^{(i)})`; at most two of the
+    three terms differ from zero (Z17: the paper says three).
+
+    Source: Zaremba 1990, (2.7) with the compact form of (2.14), errata Z15 to Z17.
+    """
+    dA = mass_matrix_derivatives(x)
+    return (dA.transpose(0, 2, 1) + dA - dA.transpose(2, 0, 1)) / 2
+
+
+def mass_matrix_second_derivatives(x: ScrewGeometry) -> Array:
+    r"""Return :math:`a_{ij}^{(s,t)}` at [i, j, s, t], shape (n, n, n, n).
+
+    For :math:`s \le t` on one path
+
+    .. math::
+        D_{ist} = \begin{cases}\langle l_i^s\rangle\,D_{it} & s \le i\\
+        (\Theta_i^{i*})^{s,t} f^i & s > i\end{cases}
+
+    Source: Zaremba 1990, theorems 1 and 3 on (2.9), as (4.2) needs it (errata Z15, Z20).
+
+    Cost: n^3 six-vectors and O(n^4) dot products.
+    """
+    model, D = x.model, effective_inertia_rates(x)
+    ddA = zeros((model.tree.n,) * 4, x.dtype)
+    for i in range(model.tree.n):
+        Di = _second_rates(x, i, D[i])
+        for j in model.above[i]:
+            s, t = np.ix_(model.below[j], model.below[j])
+            ddA[i, j, s, t] = ddA[j, i, s, t] = Di[s, t] @ x.l[i, j]
+    return ddA
+
+
+def _second_rates(x: ScrewGeometry, i: int, D: Array) -> Array:
+    """Return D_ist of body i, shape (n, n, 6), from its D_is."""
+    model = x.model
+    Di = zeros((model.tree.n, model.tree.n, 6), x.dtype)
+    for s in model.above[i]:
+        turn = bracket(x.l[i, s])
+        for t in [*(t for t in model.above[i] if t >= s), *model.below[i]]:
+            Di[s, t] = Di[t, s] = turn @ D[t]
+    for t in model.below[i]:
+        first = _moved(x, i, t, x.composite_seen[i, t])
+        for s in (s for s in model.above[t] if s in model.below[i]):
+            Di[s, t] = Di[t, s] = _moved(x, i, s, first) @ model.f[i]
+    return Di
+
+
+def _moved(x: ScrewGeometry, i: int, t: int, M: Array) -> Array:
+    r"""Return :math:`\langle g_i^t\rangle M + M\langle g_i^t\rangle^T` for a symmetric M."""
+    half = bracket(x.g[i, t]) @ M
+    return half + half.T
 
 
 def gravity_forces(x: ScrewGeometry) -> Array:

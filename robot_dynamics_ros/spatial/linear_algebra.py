@@ -1,0 +1,252 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Linear algebra over numbers of any kind, or over symbols: matrices checked, solved, factorized.
+
+What runs over symbols has no branches, so that a traced law can use it.
+"""
+
+from __future__ import annotations
+
+import math
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+
+from robot_dynamics_ros.errors import NonFiniteError, ParameterError, ShapeError
+from robot_dynamics_ros.spatial.differentiation import Dual
+from robot_dynamics_ros.spatial.scalar import Array, Scalar, identity, sqrt, zeros
+
+
+def real_value(x: Scalar) -> float | None:
+    """Return the real part of a number of any kind, or None for a symbol."""
+    if isinstance(x, Dual):
+        return real_value(x.value)
+    try:
+        value = complex(x).real
+    except (TypeError, ValueError, RuntimeError, NotImplementedError):
+        return None
+    return None if math.isnan(value) else value  # a traced symbol may answer with NaN
+
+
+def real_values(x: Array) -> Array | None:
+    """Return the real parts of an array of numbers as floats, or None if it holds a symbol."""
+    if x.dtype.kind in 'fiu':
+        return x.astype(float)
+    values = [real_value(value) for value in x.flat]
+    return None if None in values else np.array(values, dtype=float).reshape(x.shape)
+
+
+def solve(matrix: Array, right: Array) -> Array:
+    """Solve ``matrix @ x = right`` for a regular matrix.
+
+    Args:
+        matrix: Shape (n, n).
+        right: Shape (n,) or (n, k).
+
+    Returns:
+        New array of the shape of right.
+
+    Cost: elimination for numbers; for symbols about ``n 2^n`` products per column, since no
+    pivot can be trusted: one that looks like any expression may be zero wherever it is used.
+    """
+    if matrix.dtype.kind in 'fc' and right.dtype.kind in 'fc':
+        return np.linalg.solve(matrix, right)
+    if real_values(matrix) is None:
+        return _by_determinants(matrix, right)
+    return _by_elimination(matrix, right)
+
+
+def _by_elimination(matrix: Array, right: Array) -> Array:
+    """Eliminate with pivots chosen by the size of their real parts."""
+    n, M, x = len(matrix), np.array(matrix, dtype=object), np.array(right, dtype=object)
+    for k in range(n):
+        pivot = k + int(np.argmax([abs(real_value(value) or 0.0) for value in M[k:, k]]))
+        M[[k, pivot]], x[[k, pivot]] = M[[pivot, k]], x[[pivot, k]]
+        for i in range(k + 1, n):
+            factor = M[i, k] / M[k, k]
+            M[i] = M[i] - factor * M[k]
+            x[i] = x[i] - factor * x[k]
+    for k in reversed(range(n)):
+        for j in range(k + 1, n):
+            x[k] = x[k] - M[k, j] * x[j]
+        x[k] = x[k] / M[k, k]
+    return x
+
+
+def _by_determinants(matrix: Array, right: Array) -> Array:
+    """Solve by Cramer's rule: the only divisor is the determinant of the matrix."""
+    whole, x = determinant(matrix), np.array(right, dtype=object)
+    columns = x.reshape(len(matrix), -1)
+    solved = np.empty_like(columns)
+    for k in range(columns.shape[1]):
+        for j in range(len(matrix)):
+            replaced = np.array(matrix, dtype=object)
+            replaced[:, j] = columns[:, k]
+            solved[j, k] = determinant(replaced) / whole
+    return solved.reshape(x.shape)
+
+
+def determinant(matrix: Array) -> Scalar:
+    """Return the determinant without a division, from the minors of the last rows upward."""
+    n = len(matrix)
+    minors: dict[tuple[int, ...], Scalar] = {(): 1}
+    for row in reversed(range(n)):
+        minors = {
+            columns: sum(
+                (-1) ** k * matrix[row, c] * minors[columns[:k] + columns[k + 1 :]]
+                for k, c in enumerate(columns)
+            )
+            for columns in combinations(range(n), n - row)
+        }
+    return minors[tuple(range(n))]
+
+
+# Decides the direction of a rotation where two columns have one length exactly.
+_TIE = 1e-150
+
+
+def singular_value_decomposition(matrix: Array) -> tuple[Array, Array]:
+    r"""Return B and V with ``matrix @ V == B``, V orthogonal and the columns of B orthogonal.
+
+    The lengths of B's columns are the singular values, unordered. One-sided Jacobi rotations
+
+    .. math:: t = \frac{2\,x\cdot y\;\mathrm{sgn}\,\delta}{|\delta|+\sqrt{\delta^2+4(x\cdot y)^2}},
+        \quad \delta = y\cdot y - x\cdot x,\quad c = \frac1{\sqrt{1+t^2}},\quad s = ct
+
+    make each pair of columns x, y orthogonal; a fixed number of sweeps over all pairs converges
+    to rounding (quadratically in the end), small singular values to high relative accuracy.
+
+    Args:
+        matrix: Shape (k, m) with m <= k; numbers or symbols.
+
+    Returns:
+        New arrays B, shape (k, m), and V, shape (m, m), dtype object.
+
+    Validity: m up to about 10.
+
+    Cost: 4 to 7 sweeps of m (m - 1) / 2 rotations.
+    """
+    B, m = np.array(matrix, dtype=object), matrix.shape[1]
+    V = identity(m, object)
+    for _ in range(0 if m == 1 else m + 1 if m < 5 else 7):
+        for i in range(m):
+            for j in range(i + 1, m):
+                c, s = _rotation(B[:, i], B[:, j])
+                for X in (B, V):
+                    x, y = X[:, i], X[:, j]
+                    X[:, i], X[:, j] = c * x - s * y, s * x + c * y
+    return B, V
+
+
+def _rotation(x: Array, y: Array) -> tuple[Scalar, Scalar]:
+    """Return cosine and sine of the rotation that makes two columns orthogonal."""
+    delta, product = y @ y - x @ x + _TIE, x @ y
+    size = sqrt(delta * delta)
+    t = 2 * product * (delta / size) / (size + sqrt(delta * delta + 4 * product * product))
+    c = 1 / sqrt(1 + t * t)
+    return c, c * t
+
+
+def cholesky(matrix: Array) -> Array:
+    """Return the lower triangular L of a positive definite matrix L L^T, new, shape (n, n)."""
+    n = len(matrix)
+    L = zeros((n, n), object)
+    for j in range(n):
+        L[j, j] = sqrt(matrix[j, j] - L[j, :j] @ L[j, :j])
+        for i in range(j + 1, n):
+            L[i, j] = (matrix[i, j] - L[i, :j] @ L[j, :j]) / L[j, j]
+    return L
+
+
+def forward(L: Array, right: Array) -> Array:
+    """Return L^-1 right of a lower triangular L; right and the new result (n,) or (n, k)."""
+    x = np.array(right, dtype=object)
+    for i in range(len(L)):
+        for k in range(i):
+            x[i] = x[i] - L[i, k] * x[k]
+        x[i] = x[i] / L[i, i]
+    return x
+
+
+def backward(L: Array, right: Array) -> Array:
+    """Return L^-T right of a lower triangular L; right and the new result (n,) or (n, k)."""
+    x = np.array(right, dtype=object)
+    for i in reversed(range(len(L))):
+        for k in range(i + 1, len(L)):
+            x[i] = x[i] - L[k, i] * x[k]
+        x[i] = x[i] / L[i, i]
+    return x
+
+
+def positive_part(x: Scalar) -> Scalar:
+    """Return max(x, 0)."""
+    return (x + sqrt(x * x)) / 2
+
+
+def squares(matrix: Array) -> Scalar:
+    """Return the sum of the squares of all entries."""
+    total: Scalar = 0
+    for x in matrix.ravel():
+        total = total + x * x
+    return total
+
+
+def numbers(name: str, value: Any) -> Array:
+    """Return finite numbers as an array, of any shape.
+
+    Raises:
+        ParameterError: They are no numbers, or rows of different lengths.
+        NonFiniteError: One is NaN or infinite.
+    """
+    try:
+        array = np.asarray(value, dtype=float)
+    except (TypeError, ValueError):
+        raise ParameterError(name, value, 'must be numbers in rows of one length') from None
+    if not np.all(np.isfinite(array)):
+        raise NonFiniteError(name, array.tolist())
+    return array
+
+
+def array(name: str, value: Any, shape: tuple[int, ...]) -> Array:
+    """Return finite numbers as an array of a given shape.
+
+    Raises:
+        ShapeError: The shape is another one.
+        ParameterError, NonFiniteError: As :func:`numbers`.
+    """
+    checked = numbers(name, value)
+    if checked.shape != shape:
+        raise ShapeError(name, checked.shape, shape)
+    return checked
+
+
+def jacobian_matrix(Gamma: Any) -> Array:
+    """Return a constraint Jacobian as an array of shape (m, n), m and n at least 1.
+
+    Raises:
+        ShapeError: It is no matrix, or has no row or no column.
+        ParameterError, NonFiniteError: As :func:`numbers`.
+    """
+    matrix = numbers('Gamma', Gamma)
+    if matrix.ndim != 2 or 0 in matrix.shape:
+        raise ShapeError('Gamma', matrix.shape, '(m, n), at least one of each')
+    return matrix
+
+
+def metric_root(name: str, value: Any, size: int) -> Array:
+    """Return L of a positive definite matrix :math:`LL^T`, given as (n, n) or diagonal (n,).
+
+    Raises:
+        ShapeError: The shape is another one.
+        ParameterError: It is not positive definite.
+        NonFiniteError: An entry is NaN or infinite.
+    """
+    matrix = numbers(name, value)
+    if matrix.shape == (size,):
+        matrix = np.diag(matrix)
+    if matrix.shape != (size, size):
+        raise ShapeError(name, matrix.shape, f'({size},) or ({size}, {size})')
+    try:
+        return np.linalg.cholesky(matrix)
+    except np.linalg.LinAlgError:
+        raise ParameterError(name, matrix.tolist(), 'must be positive definite') from None
