@@ -39,7 +39,7 @@ COMMANDS = {
     'excite': 'design a motion from which a robot can be identified well',
     'identify_demo': 'close the loop: wrong model, excite, record, identify, track better',
     'design_gains': 'design the gains of a constraint program, with poles and margins',
-    'new_robot': 'write the parameters, posture and motion of an arm of your own',
+    'new_robot': 'write the parameters, driver profile and program of an arm of your own',
     'check_model': 'print mass, inertia and consistency of every link, and what is wrong',
 }
 
