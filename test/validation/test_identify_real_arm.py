@@ -254,7 +254,8 @@ def test_nonsense_is_one_sentence_and_no_result(tmp_path, capsys, change, gains,
     assert message in said.out + said.err
     assert 'Traceback' not in said.err
     assert not (tmp_path / 'out').exists()
-    assert time.process_time() - begin < 20.0
+    # Another order is told by the masses alone, after a whole identification on every core.
+    assert time.process_time() - begin < (60.0 if change is other_order else 20.0)
 
 
 def test_the_bag_of_another_robot_is_refused_without_a_result(tmp_path, capsys):
