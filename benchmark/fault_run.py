@@ -192,7 +192,7 @@ STATE_FAULTS = {
 }  # fmt: skip
 
 
-class Trial:
+class FaultTrial:
     """A session, its plant, what is done to them, and what is demanded of every command."""
 
     def __init__(self, scenario: Scenario) -> None:
@@ -589,7 +589,7 @@ FAULTS = (*STATE_FAULTS, *CHANGES)
 def breach_of(scenario: Scenario) -> str:
     """Run a scenario; return what was not kept, or nothing."""
     try:
-        Trial(scenario).run()
+        FaultTrial(scenario).run()
     except BreachError as breach:
         return str(breach)
     except Exception as error:  # nothing may leave a session

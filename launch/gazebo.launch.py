@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Simulate a shipped arm in Gazebo under a control law, with a motion for it to follow.
+"""Simulate any arm in Gazebo under a control law, with a motion for it to follow.
 
 Gazebo starts paused; the arm is inserted, its controller becomes active, then time runs. Native:
 Gazebo's own systems behind ros_gz_bridge. ros2_control: gz_ros2_control with effort commands.
@@ -9,11 +9,16 @@ from launch.actions import RegisterEventHandler
 from launch.event_handlers import OnProcessExit
 from launch_ros.actions import Node
 
+from robot_dynamics_ros.cli.robot_folder import BRIDGE, URDF, described
+from robot_dynamics_ros.cli.robot_folder import ROS2_CONTROL as CONTROLLERS
 from robot_dynamics_ros.description.shipped import share_directory, shipped_robot
 from robot_dynamics_ros.description.urdf import read_description
 from robot_dynamics_ros.errors import ConfigurationError
+from robot_dynamics_ros.model import load_robot
 from robot_dynamics_ros.ros import launching
 from robot_dynamics_ros.ros.gazebo_bridge import bridge_entries
+from robot_dynamics_ros.ros.gazebo_description import gazebo_description
+from robot_dynamics_ros.ros.gazebo_files import model_name
 from robot_dynamics_ros.ros.launching import SWITCH, Argument, package_node
 from robot_dynamics_ros.yaml_reader import read_yaml
 
@@ -28,6 +33,7 @@ ROS2_CONTROL = (
 
 ARGUMENTS = (
     launching.ROBOT,
+    launching.DESCRIPTION,
     launching.LAW,
     launching.PROGRAM,
     Argument(
@@ -76,11 +82,12 @@ ARGUMENTS = (
 def actions(chosen):
     """Return Gazebo, bridge and nodes; the scene ends with Gazebo or the controller."""
     launching.require_gazebo()
+    _choose_robot(chosen)
     native = chosen.interface == 'native'
     urdf = _description(chosen)
     world = [launching.gazebo_server(chosen)] if chosen.start_world else []
     controller = _controller(chosen, urdf)
-    carried = chosen.robot if native else ''
+    carried = chosen.bridge if native else ''
     return [
         *world,
         *launching.gazebo_bridge(chosen, carried, chosen.prefix, clock=chosen.start_world),
@@ -91,6 +98,24 @@ def actions(chosen):
         *launching.recorder(chosen, {'extra_topics': _force_topics(chosen) if native else ['']}),
         *launching.ends_with(*world, controller),
     ]
+
+
+def _choose_robot(chosen):
+    """Add who the robot is: its own tree (None: shipped), folder, bridge file, name in the world.
+
+    Raises:
+        ConfigurationError: A prefix is given for a description, which has its names.
+    """
+    chosen.tree, chosen.folder, chosen.bridge = None, None, chosen.robot
+    if not chosen.description:
+        return
+    if chosen.prefix:
+        raise ConfigurationError('prefix', 'is for shipped arms', 'write it into the description')
+    file = described(chosen.description)
+    chosen.folder, chosen.bridge = file.parent, str(file.with_name(BRIDGE))
+    chosen.tree = load_robot(file.with_name(URDF))
+    chosen.robot = model_name(chosen.tree)
+    chosen.params_file = chosen.params_file or str(file)
 
 
 def _description(chosen):
@@ -108,10 +133,14 @@ def _description(chosen):
         mappings['initial_position'] = ' '.join(map(str, start))
         mappings['controllers_file'] = _controllers_file(chosen)
         mappings['namespace'] = chosen.namespace
+    if chosen.tree:
+        return gazebo_description(chosen.tree, mappings)
     return read_description(shipped_robot(chosen.robot), mappings).xml
 
 
 def _controllers_file(chosen):
+    if chosen.folder:
+        return str(chosen.folder / CONTROLLERS)
     return str(SHARE / 'config' / f'{chosen.robot}_ros2_control.yaml')
 
 
@@ -196,7 +225,7 @@ def _motion(chosen, urdf):
     """Return the node that sends the motion, for the laws that follow one."""
     if not (chosen.motion and launching.follows_motion(chosen)):
         return []
-    frame = {'tool_frame': f'{chosen.prefix}tool'}
+    frame = {} if chosen.tree else {'tool_frame': f'{chosen.prefix}tool'}
     return [package_node('trajectory', chosen, _robot_parameters(urdf) | frame)]
 
 
@@ -204,7 +233,7 @@ def _force_topics(chosen):
     """Return what the recorder shall record besides the usual topics."""
     return [
         f'{entry["ros_topic_name"]} {entry["ros_type_name"]}'
-        for entry in bridge_entries(chosen.robot, chosen.prefix)
+        for entry in bridge_entries(chosen.bridge, chosen.prefix)
         if entry['direction'] == 'ROS_TO_GZ'
     ]
 

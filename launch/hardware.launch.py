@@ -8,6 +8,7 @@ emulated driver stands in for the arm, so that the very same launch can be tried
 
 from launch.actions import LogInfo
 
+from robot_dynamics_ros.cli.robot_folder import URDF, described
 from robot_dynamics_ros.control.drivers.conversion import bind, effort_limits
 from robot_dynamics_ros.control.drivers.file import load_driver_profile
 from robot_dynamics_ros.control.laws.registry import LAWS
@@ -41,7 +42,7 @@ ARGUMENTS = (
         'Driver profile: a YAML file, or the name of one in config/drivers.',
     ),
     launching.ROBOT,
-    Argument('description', '', 'URDF or xacro file of the arm; empty: the shipped arm robot.'),
+    launching.DESCRIPTION,
     Argument(
         'mappings', '', "Arguments of the description's xacro file: NAME:=VALUE, spaces between."
     ),
@@ -91,6 +92,11 @@ def actions(chosen):
 
     All that could be refused is refused before anything is started.
     """
+    chosen.tuned = bool(chosen.params_file)  # by its owner, for the real arm
+    if chosen.description.endswith('.yaml'):
+        file = described(chosen.description)
+        chosen.description = str(file.with_name(URDF))
+        chosen.params_file = chosen.params_file or str(file)
     profile = load_driver_profile(chosen.driver_profile)
     chosen.robot = '' if chosen.description else chosen.robot
     urdf = _description(chosen)
@@ -152,7 +158,7 @@ def _stage(chosen, profile, tree):
     if 'gravity' not in profile.compensated_by_driver:
         _check_weight(tree, part)
     text = f'stage {chosen.stage}: {law["law"]} at {100.0 * part:.0f} % of the effort limits'
-    real = {} if chosen.params_file else REAL
+    real = {} if chosen.tuned else REAL
     return text, {**law, **real, 'effort_scale': part}
 
 
@@ -220,7 +226,7 @@ def _motion(chosen, robot):
         raise ConfigurationError('motion', 'none is described', 'write params_file:=FILE')
     own = {key: value for key, value in robot.items() if key != 'driver_profile'}
     begin = {'state_topic': 'controller/reference', 'speed_scale': speed}
-    rate = {} if chosen.params_file else {'sample_rate': REAL_SAMPLE_RATE}
+    rate = {} if chosen.tuned else {'sample_rate': REAL_SAMPLE_RATE}
     return [package_node('trajectory', chosen, {**own, **begin, **rate})]
 
 

@@ -1,15 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Simulate a shipped arm in MuJoCo under a control law, with a motion for it to follow."""
+"""Simulate any arm in MuJoCo under a control law, with a motion for it to follow."""
 
 from functools import partial
 
-from robot_dynamics_ros.description.shipped import shipped_robot
+from robot_dynamics_ros.cli.robot_folder import URDF, described
+from robot_dynamics_ros.description.shipped import robot_file
 from robot_dynamics_ros.description.urdf import read_description
+from robot_dynamics_ros.model import load_robot
 from robot_dynamics_ros.ros import launching
 from robot_dynamics_ros.ros.launching import Argument, ends_with
 
 ARGUMENTS = (
     launching.ROBOT,
+    launching.DESCRIPTION,
     launching.LAW,
     launching.PROGRAM,
     Argument(
@@ -35,9 +38,14 @@ def actions(chosen):
 
     In a namespace the clock is that of the namespace: every simulation has its own time.
     """
+    robot = {'prefix': chosen.prefix}
+    if chosen.description:
+        file = described(chosen.description)
+        chosen.robot = str(file.with_name(URDF))
+        chosen.params_file = chosen.params_file or str(file)
+        robot['robot'] = chosen.robot
     clock = [('/clock', 'clock')] if chosen.namespace else []
     node = partial(launching.package_node, chosen=chosen, remappings=clock)
-    robot = {'prefix': chosen.prefix}
     simulator = node('simulator', parameters=robot | _start(chosen))
     controller = node('controller', parameters=robot | launching.law(chosen))
     return [
@@ -46,7 +54,7 @@ def actions(chosen):
         node('trajectory', parameters=robot | _motion(chosen)),
         *launching.recorder(chosen, remappings=clock),
         *launching.monitor(chosen, robot | {'robot': chosen.robot}, clock),
-        *launching.visualization(chosen, _description(chosen), f'{chosen.prefix}world', clock),
+        *launching.visualization(chosen, *_shown(chosen), clock),
         *ends_with(simulator, controller),
     ]
 
@@ -59,14 +67,19 @@ def _motion(chosen):
     """Return what the trajectory node does, besides the motion of the parameter file."""
     return {
         **({} if launching.follows_motion(chosen) else {'kind': 'none'}),
-        'tool_frame': f'{chosen.prefix}tool',
+        **({} if chosen.description else {'tool_frame': f'{chosen.prefix}tool'}),
         'ready_services': ['recorder/ready'] if chosen.record else [''],
         'unpause_simulator': True,
     }
 
 
-def _description(chosen):
-    return read_description(shipped_robot(chosen.robot), {'prefix': chosen.prefix}).xml
+def _shown(chosen):
+    """Return what RViz shows: the URDF text, and its root."""
+    if chosen.description:
+        tree = load_robot(chosen.robot)
+        return tree.xml, tree.base_link
+    urdf = read_description(robot_file(chosen.robot), {'prefix': chosen.prefix}).xml
+    return urdf, f'{chosen.prefix}world'
 
 
 def generate_launch_description():

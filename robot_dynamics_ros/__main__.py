@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import os
 import signal
 import sys
 import threading
@@ -13,7 +14,11 @@ from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 
-from robot_dynamics_ros.errors import MissingDependencyError, RobotDynamicsError
+from robot_dynamics_ros.errors import (
+    ConfigurationError,
+    MissingDependencyError,
+    RobotDynamicsError,
+)
 
 #: Commands and what each does; the module of the same name below ``cli`` holds it.
 COMMANDS = {
@@ -34,7 +39,7 @@ COMMANDS = {
     'excite': 'design a motion from which a robot can be identified well',
     'identify_demo': 'close the loop: wrong model, excite, record, identify, track better',
     'design_gains': 'design the gains of a constraint program, with poles and margins',
-    'new_robot': 'write the parameters, posture and motion of an arm of your own',
+    'new_robot': 'write the parameters, driver profile and program of an arm of your own',
     'check_model': 'print mass, inertia and consistency of every link, and what is wrong',
 }
 
@@ -58,6 +63,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     commands = parser.add_subparsers(dest='command', metavar='COMMAND', required=True)
     chosen = next((word for word in arguments if not word.startswith('-')), None)
     try:
+        _require_text(arguments)
         for name, summary in COMMANDS.items():
             command = commands.add_parser(name, help=summary, description=summary)
             if name == chosen:
@@ -78,6 +84,21 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 2
     except KeyboardInterrupt:
         return 130
+
+
+def _require_text(arguments: Sequence[str]) -> None:
+    """Refuse words that neither a file nor a process can be given.
+
+    Raises:
+        ConfigurationError: A word has a null byte or half a character in it.
+    """
+    for word in arguments:
+        try:
+            usable = b'\0' not in os.fsencode(word)
+        except UnicodeEncodeError:
+            usable = False
+        if not usable:
+            raise ConfigurationError(f'argument {ascii(word)}', 'is no text', 'leave it out')
 
 
 @contextlib.contextmanager

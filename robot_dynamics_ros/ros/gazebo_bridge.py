@@ -20,7 +20,8 @@ def bridge_entries(robot: str, prefix: str = '', *, clock: bool = True) -> list[
     """Return what is carried between Gazebo and ROS.
 
     Args:
-        robot: A robot with a file ``config/ros_gz_bridge_<robot>.yaml``; empty: only the clock.
+        robot: A robot with a file ``config/ros_gz_bridge_<robot>.yaml``, or the path of such a
+            file; empty: only the clock.
         prefix: Prefix of its model and joint names.
         clock: Whether ``/clock`` is carried; of several bridges to one Gazebo only one may.
 
@@ -57,7 +58,9 @@ def bridge_file(robot: str, prefix: str = '', *, clock: bool = True) -> Path | N
 
 
 def _shipped(robot: str) -> Path:
-    path = share_directory() / 'config' / f'ros_gz_bridge_{robot}.yaml'
+    path = Path(robot)
+    if path.suffix != '.yaml':
+        path = share_directory() / 'config' / f'ros_gz_bridge_{robot}.yaml'
     if not path.is_file():
         raise ConfigurationError(f'robot {robot!r}', f'has no {path.name}', 'write one like it')
     return path

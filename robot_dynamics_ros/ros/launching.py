@@ -67,6 +67,10 @@ class Argument:
 
 #: Arguments that several launch files have.
 ROBOT = Argument('robot', 'scara', 'Which shipped arm.', tuple(ROBOTS))
+DESCRIPTION = Argument(
+    'description', '', 'URDF or xacro file of an arm of your own, or the parameter file that '
+    'new_robot wrote beside one; empty: the shipped arm robot.'
+)  # fmt: skip
 LAW = Argument('law', 'computed_torque', 'Control law.', tuple(sorted(LAWS)))
 PROGRAM = Argument(
     'program', '', 'Constraint program of law constraint_stabilization: a YAML file, or the name '

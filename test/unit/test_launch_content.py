@@ -336,6 +336,30 @@ def test_an_arm_of_a_file_wants_to_be_told_its_motion(monkeypatch):
         scene('hardware', monkeypatch, **arm, motion='true')
 
 
+def test_an_arm_of_ones_own_is_simulated_in_gazebo_and_mujoco(monkeypatch, tmp_path):
+    pytest.importorskip('launch_ros', reason='launch is not installed')
+    from robot_dynamics_ros.__main__ import main
+    from robot_dynamics_ros.errors import ConfigurationError
+
+    assert main(['new_robot', 'four_dof', 'limits_profile:=wide', '--out', str(tmp_path)]) == 0
+    own = {'description': str(tmp_path / 'parameters.yaml')}
+    for name in ('gazebo', 'simulation'):
+        assert scene(name, monkeypatch, **own) == scene(name, monkeypatch, robot='four_dof')
+    actions = executed('gazebo', monkeypatch, **own)
+    bridge = parameters_of(actions, 'parameter_bridge')['config_file']
+    assert bridge == str(tmp_path / 'ros_gz_bridge.yaml')
+    assert parameters_of(actions, 'gazebo_robot')['model'] == 'four_dof'
+    assert 'ApplyJointForce' in parameters_of(actions, 'controller')['robot_description']
+    actions = executed('simulation', monkeypatch, **own)
+    assert parameters_of(actions, 'simulator')['robot'] == str(tmp_path / 'robot.urdf')
+    given = {**own, 'stage': 'full', 'motion': 'true'}
+    given['driver_profile'] = str(tmp_path / 'driver.yaml')
+    controller = parameters_of(executed('hardware', monkeypatch, **given), 'controller')
+    assert controller['discretization'] == 'zero_order'
+    with pytest.raises(ConfigurationError, match='prefix: is for shipped arms'):
+        scene('gazebo', monkeypatch, **own, prefix='left_')
+
+
 # Parameter files ---------------------------------------------------------------------------------
 
 

@@ -8,7 +8,6 @@ import math
 
 import numpy as np
 import pytest
-import yaml
 from oracles import PinocchioOracle
 from samples import random_tree, sample, serial_arms, world_files
 
@@ -144,23 +143,6 @@ def test_gains_are_what_drives_and_rate_allow():
     assert natural_frequencies(weak, np.zeros(1), 1e-3)[0] == pytest.approx(5.0, rel=1e-12)
     assert natural_frequencies(tree, np.zeros(1), 1e-3)[0] == 12.0
     assert natural_frequencies(tree, np.zeros(1), 1e-2)[0] == pytest.approx(2.5)
-
-
-def test_new_robot_writes_a_folder_that_loads(tmp_path, capsys):
-    parser = argparse.ArgumentParser()
-    new_robot.add_arguments(parser)
-    out = tmp_path / 'mine'
-    arguments = [str(PANDA), '--tip', 'panda_hand_tcp', '--out', str(out)]
-    assert new_robot.run(parser.parse_args(arguments)) == 0
-    assert 'remark: ' in capsys.readouterr().out
-    document = yaml.safe_load((out / 'parameters.yaml').read_text())
-    given = {name.split('/')[-1]: node['ros__parameters'] for name, node in document.items()}
-    assert {'controller', 'simulator', 'trajectory', 'recorder', 'monitor'} <= set(given)
-    tree = robot_from_parameters(GIVEN | {'robot': given['controller']['robot']})
-    assert tree.joint_names == tuple(f'panda_joint{i}' for i in range(1, 8))
-    assert tree.effort_limit.tolist() == [87.0] * 4 + [12.0] * 3
-    assert len(given['simulator']['initial_position']) == 7
-    assert 'panda_joint7' in (out / 'README.md').read_text()
 
 
 def test_the_parameters_of_a_robot_are_its_own_or_planned_once():

@@ -9,6 +9,7 @@ import pytest
 import yaml
 from samples import sample
 
+from robot_dynamics_ros.__main__ import main
 from robot_dynamics_ros.constraints.program_file import load_program
 from robot_dynamics_ros.control.drivers.file import load_driver_profile
 from robot_dynamics_ros.control.trajectories.trajectory_file import read_trajectory
@@ -178,6 +179,14 @@ def test_a_shipped_name_and_a_home_folder_are_understood(tmp_path, monkeypatch):
         assert read_yaml(name, 'file', shipped) == {'a': 1}
     with pytest.raises(ConfigurationError, match='give a path, or one of those that ship: known'):
         read_yaml('other', 'file', shipped)
+
+
+@pytest.mark.parametrize('word', ['a\0b', 'a\ud800'])
+def test_a_word_of_the_command_line_that_is_no_text_is_refused(word, capsys):
+    assert main(['analyze', word]) == 2
+    told = capsys.readouterr().err
+    assert told.startswith('error: argument ')
+    assert told.count('\n') == 1
 
 
 def test_values_of_megabytes_are_cut_short_in_messages():

@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The two YAML files by which Gazebo and ROS know a robot, written for any robot."""
+
+from __future__ import annotations
+
+import re
+
+import yaml
+
+from robot_dynamics_ros.model.robot_tree import RobotTree
+
+_BRIDGE = """\
+# SPDX-License-Identifier: Apache-2.0
+# What ros_gz_bridge carries between Gazebo and ROS for the robot inserted as model "{model}".
+# Relative ROS names: they follow the namespace of the bridge. Queues of 1: what counts is the
+# newest state and the newest force, never an old one.
+"""
+_STATES = ('sensor_msgs/msg/JointState', 'gz.msgs.Model', 'GZ_TO_ROS')
+_CLOCK = ('rosgraph_msgs/msg/Clock', 'gz.msgs.Clock', 'GZ_TO_ROS')
+_FORCE = ('std_msgs/msg/Float64', 'gz.msgs.Double', 'ROS_TO_GZ')
+_ROS2_CONTROL = """\
+# SPDX-License-Identifier: Apache-2.0
+# Controllers that gz_ros2_control runs for the robot "{model}": states out, efforts through,
+# nothing else. The order of joints must equal that of the controller node's parameter joints (its
+# default is the order of the description). JointGroupEffortController, the older name of the
+# same, is gone from Lyrical.
+
+/**/controller_manager:
+  ros__parameters:
+    update_rate: 1000                        # Hz; the world's step is 1 ms
+    joint_state_broadcaster:
+      type: joint_state_broadcaster/JointStateBroadcaster
+    effort_controller:
+      type: forward_command_controller/ForwardCommandController
+
+/**/joint_state_broadcaster:
+  ros__parameters:
+    joints: [{joints}]
+    interfaces: [position, velocity, effort]
+
+/**/effort_controller:
+  ros__parameters:
+    joints: [{joints}]
+    interface_name: effort                   # {units}
+"""
+
+
+def model_name(tree: RobotTree) -> str:
+    """Return the name under which a robot is inserted: its own, as a topic may contain it."""
+    return re.sub(r'\W', '_', tree.name, flags=re.ASCII) or 'robot'
+
+
+def bridge_text(tree: RobotTree) -> str:
+    """Return the configuration of ros_gz_bridge for a robot.
+
+    Args:
+        tree: The robot; it is inserted under its ``model_name``.
+
+    Returns:
+        YAML text: joint states and clock to ROS, one force per controlled joint to Gazebo.
+    """
+    topic = f'/model/{model_name(tree)}'
+    told = 'effort stays 0: Gazebo does not fill it in'
+    entries = [
+        _entry('joint_states', f'{topic}/joint_state', _STATES, told),
+        _entry('/clock', '/clock', _CLOCK),
+    ]
+    for joint, slides in zip(tree.joint_names, tree.prismatic, strict=True):
+        force = f'{topic}/joint/{joint}/cmd_force'
+        entries.append(_entry(f'{joint}/cmd_force', force, _FORCE, 'N' if slides else 'N m'))
+    return _BRIDGE.format(model=model_name(tree)) + ''.join(entries)
+
+
+def ros2_control_text(tree: RobotTree) -> str:
+    """Return the parameters of the controllers that gz_ros2_control runs, as YAML text."""
+    sliders = (n for n, slides in zip(tree.joint_names, tree.prismatic, strict=True) if slides)
+    return _ROS2_CONTROL.format(
+        model=model_name(tree),
+        joints=', '.join(map(_word, tree.joint_names)),
+        units='N m' + ''.join(f'; {name}: N' for name in sliders),
+    )
+
+
+def _entry(ros: str, gazebo: str, kind: tuple[str, str, str], remark: str = '') -> str:
+    ros_type, gz_type, direction = kind
+    shown = f'{_word(ros):<22}  # {remark}' if remark else _word(ros)
+    return (
+        f'- ros_topic_name: {shown}\n  gz_topic_name: {_word(gazebo)}\n'
+        f'  ros_type_name: {ros_type}\n  gz_type_name: {gz_type}\n  direction: {direction}\n'
+        '  subscriber_queue: 1\n  publisher_queue: 1\n'
+    )
+
+
+def _word(name: str) -> str:
+    """Return a name as YAML writes it: in quotes where it would be read otherwise."""
+    return yaml.safe_dump([name], default_flow_style=True, allow_unicode=True, width=1000)[1:-2]

@@ -1,0 +1,204 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The folder of an arm of one's own: every file is loaded by what reads it."""
+
+from __future__ import annotations
+
+import math
+import shlex
+from importlib import import_module
+from pathlib import Path
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+import yaml
+from oracles import PinocchioOracle
+from samples import random_tree, world_files
+
+from robot_dynamics_ros.__main__ import NODE_COMMANDS, main
+from robot_dynamics_ros.cli.robot_folder import described
+from robot_dynamics_ros.constraints.feasibility import check_feasibility
+from robot_dynamics_ros.constraints.program_file import load_program
+from robot_dynamics_ros.control.design.default_motion import default_motion
+from robot_dynamics_ros.control.design.default_program import default_program
+from robot_dynamics_ros.control.drivers.conversion import bind, effort_limits
+from robot_dynamics_ros.control.drivers.file import load_driver_profile
+from robot_dynamics_ros.description.shipped import share_directory, shipped_robot
+from robot_dynamics_ros.errors import ConfigurationError, ModelError
+from robot_dynamics_ros.model import load_robot
+from robot_dynamics_ros.parameters import checked, require_known
+from robot_dynamics_ros.ros.executables import declared_parameters
+from robot_dynamics_ros.ros.gazebo_bridge import bridge_entries
+from robot_dynamics_ros.ros.gazebo_description import gazebo_description
+from robot_dynamics_ros.ros.gazebo_files import bridge_text, ros2_control_text
+from robot_dynamics_ros.yaml_reader import read_yaml
+
+WORLD = {file.stem: str(file.locate()) for file in world_files()}
+ARMS = {
+    'panda': ([WORLD.get('panda', ''), '--tip', 'panda_hand_tcp'], 'panda_hand_tcp', 7),
+    'ur5_robot': ([WORLD.get('ur5_robot', '')], 'tool0', 6),
+    'xarm7': ([WORLD.get('xarm7', '')], 'link7', 7),
+    'scara': (['scara'], 'tool', 4),
+}
+
+
+class Written:
+    """A folder that ``new_robot`` wrote, and the robot in it."""
+
+    def __init__(self, folder: Path, frame: str) -> None:
+        self.folder, self.frame = folder, frame
+        self.tree = load_robot(folder / 'robot.urdf')
+
+
+@pytest.fixture(scope='module', params=ARMS)
+def written(request, tmp_path_factory):
+    words, frame, n = ARMS[request.param]
+    folder = tmp_path_factory.mktemp('folder') / request.param
+    assert main(['new_robot', *words, '--out', str(folder)]) == 0
+    found = Written(folder, frame)
+    assert found.tree.n == n
+    return found
+
+
+def test_every_node_takes_its_parameters(written):
+    nodes = read_yaml(written.folder / 'parameters.yaml', 'parameter file')
+    assert set(nodes) == set(read_yaml(share_directory() / 'config/scara.yaml', 'parameter file'))
+    for key, section in nodes.items():
+        given = {k: x for k, x in section['ros__parameters'].items() if k != 'use_sim_time'}
+        declared = declared_parameters(key.removeprefix('/**/'))
+        require_known(declared, given, f'parameter of {key}')
+        assert checked(declared, given) == given
+        if 'robot' in given:
+            assert load_robot(given['robot']).joint_names == written.tree.joint_names
+    assert nodes['/**/trajectory']['ros__parameters']['tool_frame'] == written.frame
+
+
+def test_the_driver_profile_is_the_model_in_si_units(written):
+    profile, tree = load_driver_profile(written.folder / 'driver.yaml'), written.tree
+    assert [joint.name for joint in profile.joints] == list(tree.joint_names)
+    assert list(effort_limits(profile).values()) == tree.effort_limit.tolist()
+    driver, numbers = bind(profile, tree), np.arange(1.0, tree.n + 1.0)
+    for convert in (driver.position, driver.velocity, driver.measured_effort, driver.command):
+        np.testing.assert_array_equal(convert(numbers), numbers)
+
+
+def test_the_bridge_carries_states_clock_and_a_force_per_joint(written):
+    entries = yaml.safe_load((written.folder / 'ros_gz_bridge.yaml').read_text('utf-8'))
+    found = [(e['ros_topic_name'], e['gz_topic_name'], e['direction']) for e in entries]
+    model = f'/model/{ElementTree.parse(written.folder / "robot.urdf").getroot().get("name")}'
+    assert found == [
+        ('joint_states', f'{model}/joint_state', 'GZ_TO_ROS'),
+        ('/clock', '/clock', 'GZ_TO_ROS'),
+        *(
+            (f'{joint}/cmd_force', f'{model}/joint/{joint}/cmd_force', 'ROS_TO_GZ')
+            for joint in written.tree.joint_names
+        ),
+    ]
+
+
+def test_ros2_control_forwards_the_efforts_of_all_joints(written):
+    content = yaml.safe_load((written.folder / 'ros2_control.yaml').read_text('utf-8'))
+    joints = list(written.tree.joint_names)
+    effort = content['/**/effort_controller']['ros__parameters']
+    assert effort == {'joints': joints, 'interface_name': 'effort'}
+    assert content['/**/joint_state_broadcaster']['ros__parameters']['joints'] == joints
+
+
+def test_the_program_leads_the_tool_on_a_plane_that_swings(written):
+    """Every configuration of the path is on the plane of the file, says Pinocchio."""
+    file, tree = written.folder / 'program.yaml', written.tree
+    path = check_feasibility(load_program(file, tree))
+    assert path.remarks == ()
+    content = yaml.safe_load(file.read_text('utf-8'))
+    assert list(content['null_space']['posture']) == list(tree.joint_names)
+    (plane,) = content['constraints']
+    origin, normal = (np.array(plane['plane'][key]) for key in ('origin', 'z'))
+    wave = plane['distance']['lissajous']
+    assert wave['amplitude'] > 0.01
+    oracle = PinocchioOracle(tree.xml, tree.gravity, tree.joint_names)
+    settled = path.times > 3.0  # start 1 s, ramp 1 s: phase 0 is when the ramp is half through
+    for t, q in zip(path.times[settled], path.q[settled], strict=True):
+        height = (oracle.frame_pose(written.frame, q)[1] - origin) @ normal
+        asked = wave['amplitude'] * math.sin(2.0 * math.pi * wave['frequency'] * (t - 1.5))
+        assert height == pytest.approx(asked, abs=1e-7)  # solved to 1e-8 m
+
+
+def test_every_command_of_the_readme_is_understood(written, monkeypatch):
+    lines = (written.folder / 'README.md').read_text('utf-8').splitlines()
+    commands = [shlex.split(line) for line in lines if line.startswith('    python -m')]
+    assert {words[3] for words in commands} >= {'check_model', 'demo', 'simulate', 'commission'}
+    for words in commands:
+        name = 'run_node' if words[3] in NODE_COMMANDS else words[3]
+        module = import_module(f'robot_dynamics_ros.cli.{name}')
+        entry = 'run_node' if name == 'run_node' else 'run'
+        monkeypatch.setattr(module, entry, lambda *_: 0)
+        assert main(words[3:]) == 0
+        for word in words[4:]:
+            assert Path(word).is_file() or '/' not in word
+
+
+def test_gazebo_drives_the_controlled_joints_and_nothing_else_changes(written):
+    xml = gazebo_description(written.tree, {'gazebo': 'native', 'coulomb_friction': 'false'})
+    root, simulated = ElementTree.fromstring(xml), load_robot(xml)
+    bridge = bridge_entries(str(written.folder / 'ros_gz_bridge.yaml'))
+    plugins = list(root.iter('plugin'))
+    (states,) = (p for p in plugins if p.find('topic') is not None)
+    forces = [p.findtext('joint_name') for p in plugins if p is not states]
+    assert states.findtext('topic') == bridge[0]['gz_topic_name']
+    assert [f'{joint}/cmd_force' for joint in forces] == [e['ros_topic_name'] for e in bridge[2:]]
+    assert simulated.base_link == 'world'
+    assert not simulated.armature.any()
+    assert not simulated.coulomb_friction.any()
+    for name in ('joint_names', 'mass', 'com', 'inertia', 'p_PJ', 'damping', 'effort_limit'):
+        np.testing.assert_array_equal(getattr(simulated, name), getattr(written.tree, name))
+
+
+def test_gazebo_gets_ros2_control_with_the_start_of_the_parameters(written):
+    n = written.tree.n
+    given = {'controllers_file': '/some/where.yaml', 'initial_position': ' '.join(['0.1'] * n)}
+    xml = gazebo_description(written.tree, {'gazebo': 'ros2_control', 'x': 'unused', **given})
+    control = ElementTree.fromstring(xml).find('ros2_control')
+    assert [joint.get('name') for joint in control.iter('joint')] == list(written.tree.joint_names)
+    assert [param.text for param in control.iter('param')] == ['0.1'] * n
+
+
+def test_a_launch_finds_the_folder_by_its_parameter_file_or_by_a_description(written, tmp_path):
+    parameters = written.folder / 'parameters.yaml'
+    assert described(str(parameters)) == parameters
+    planned = described(str(written.folder / 'robot.urdf'))
+    assert load_robot(planned.with_name('robot.urdf')).joint_names == written.tree.joint_names
+    with pytest.raises(ConfigurationError, match='no parameter file with a robot.urdf beside it'):
+        described(str(tmp_path / 'parameters.yaml'))
+
+
+@pytest.mark.parametrize('robot', ['scara', 'four_dof'])
+def test_the_files_of_shipped_arms_are_written_by_the_same_functions(robot):
+    tree, config = load_robot(shipped_robot(robot)), share_directory() / 'config'
+    assert (config / f'ros_gz_bridge_{robot}.yaml').read_text('utf-8') == bridge_text(tree)
+    assert (config / f'{robot}_ros2_control.yaml').read_text('utf-8') == ros2_control_text(tree)
+
+
+def test_names_that_yaml_would_read_otherwise_stay_names():
+    robot = random_tree(np.random.default_rng(3), 3)
+    xml = robot.xml
+    names = ['on', '1', 'left: [a']
+    for old, new in zip(robot.tree.joint_names, names, strict=True):
+        xml = xml.replace(f'name="{old}"', f'name="{new}"')
+    tree = load_robot(xml, effort_limit=1.0)
+    forces = [entry['ros_topic_name'] for entry in yaml.safe_load(bridge_text(tree))[2:]]
+    assert sorted(forces) == sorted(f'{name}/cmd_force' for name in names)
+    control = yaml.safe_load(ros2_control_text(tree))
+    joints = control['/**/effort_controller']['ros__parameters']['joints']
+    assert sorted(joints) == sorted(names)
+
+
+def test_a_program_that_the_drives_cannot_hold_is_refused():
+    robot = random_tree(np.random.default_rng(3), 3)
+    tree = robot.tree.with_changes(effort_limit=np.full(3, 600.0))
+    motion = default_motion(tree, tree.link_names[-1])
+    assert default_program(tree, motion, [5.0, 4.0, 6.0])['constraints'][0][
+        'natural_frequency'
+    ] == pytest.approx(4.0)
+    weak = tree.with_changes(effort_limit=np.full(3, 1e-3))
+    with pytest.raises(ModelError, match=r"holds no plane at its posture; .*joint '"):
+        default_program(weak, motion, [5.0] * 3)
