@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import mujoco
@@ -464,6 +464,9 @@ class FaultTrial:
     def _set(self, **values: Any) -> None:
         self.session.perform(ParameterChange(self.session, values))
 
+    def _put(self, values: Mapping[str, Any], rng: np.random.Generator) -> None:
+        self._set(**values)
+
     def parameters(self, rng: np.random.Generator) -> None:
         """Change several parameters at once."""
         choices: dict[str, tuple[Any, ...]] = {
@@ -476,14 +479,14 @@ class FaultTrial:
         }  # fmt: skip
         for name in rng.choice(list(choices), 3, replace=False):
             values = choices[name]
-            self._try(lambda r, n=name, x=values: self._set(**{n: x[r.integers(len(x))]}), rng)
+            self._try(partial(self._put, {name: values[rng.integers(len(values))]}), rng)
 
     def hostile_parameters(self, rng: np.random.Generator) -> None:
         """Send what no parameter can be."""
         for name, values in HOSTILE.items():
             law = {'law': 'constraint_stabilization'} if name == 'program' else {}
             value = values[rng.integers(len(values))]
-            self._try(lambda r, g={**law, name: value}: self._set(**g), rng)
+            self._try(partial(self._put, {**law, name: value}), rng)
 
     def laws(self, rng: np.random.Generator) -> None:
         """Change the law, three times in a row."""
