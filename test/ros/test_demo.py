@@ -117,9 +117,9 @@ def test_a_dead_node_ends_the_demo_with_its_name(tmp_path):
 @pytest.mark.parametrize(
     ('arguments', 'text'),
     [
-        (['demo', '--robot', 'scada'], 'choose from'),
-        (['demo', '--law', 'magic'], 'choose from'),
-        (['simulate', '--params', 'no_such_file.yaml'], 'parameter file no_such_file.yaml'),
+        (['demo', '--robot', 'scada'], 'known: four_bar'),
+        (['demo', '--law', 'magic'], 'known: four_bar'),
+        (['simulate', '--params', 'no_such_file.yaml'], "parameter file 'no_such_file.yaml'"),
         (['simulate', '-p', 'mode'], 'NAME:=VALUE'),
         (['simulate', '-p', 'mode:=x'], "unknown mode 'x'; known: lockstep, real_time"),
         (['control', '--law', 'magic'], "unknown law 'magic'; known: "),

@@ -91,7 +91,7 @@ def test_every_argument_is_shown_with_its_sentence(launches, name):
         ('gazebo', {}, 'sudo apt install ros-'),
         ('four_bar', {}, 'sudo apt install ros-'),
         ('replay', {}, 'bag: none is given; write bag:=FOLDER'),
-        ('hardware', {'driver_profile': 'nobody'}, 'shipped: franka_like, generic_ros2_control'),
+        ('hardware', {'driver_profile': 'nobody'}, 'franka_like, generic_ros2_control'),
         ('hardware', {'rviz': True}, 'sudo apt install ros-'),
     ],
 )
