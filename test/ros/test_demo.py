@@ -118,7 +118,7 @@ def test_a_dead_node_ends_the_demo_with_its_name(tmp_path):
     ('arguments', 'text'),
     [
         (['demo', '--robot', 'scada'], 'known: four_bar'),
-        (['demo', '--law', 'magic'], 'known: four_bar'),
+        (['demo', '--law', 'magic'], 'choose from'),
         (['simulate', '--params', 'no_such_file.yaml'], "parameter file 'no_such_file.yaml'"),
         (['simulate', '-p', 'mode'], 'NAME:=VALUE'),
         (['simulate', '-p', 'mode:=x'], "unknown mode 'x'; known: lockstep, real_time"),
