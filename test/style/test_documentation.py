@@ -9,6 +9,7 @@ import subprocess
 import sys
 from html.parser import HTMLParser
 from importlib import import_module
+from itertools import takewhile
 from pathlib import Path
 from types import SimpleNamespace
 from urllib.parse import unquote, urlsplit
@@ -67,7 +68,13 @@ def test_a_documented_command_is_understood(page, line, monkeypatch):
         targets = re.findall(r'^([\w-]+):', (ROOT / 'Makefile').read_text(), re.MULTILINE)
         assert set(words) <= set(targets), f'{page}: {line}'
     elif words[:2] == ['-m', 'benchmark']:
-        assert set(words[2:]) <= {*BENCHMARKS, 'list'}, f'{page}: {line}'
+        names = list(takewhile(lambda word: not word.startswith('-'), words[2:]))
+        assert set(names) <= {*BENCHMARKS, 'list'}, f'{page}: {line}'
+        sources = ''.join(
+            (ROOT / 'benchmark' / f'{name}.py').read_text() for name in {*names} & {*BENCHMARKS}
+        )
+        options = [word for word in words[2 + len(names) :] if word.startswith('-')]
+        assert all(f"'{option}'" in sources for option in options), f'{page}: {line}'
     elif words[:1] == ['-m'] or program == 'robot-dynamics':
         arguments = words[2:] if program == 'python' else words
         assert arguments == [] or parsed(arguments, monkeypatch), f'{page}: {line}'
