@@ -372,6 +372,8 @@ class FaultTrial:
             self.breach('the reference jumps', moved, elapsed)
         guarded, self.guarded = self.guarded, int(self.loop.guard.active.sum())
         since = 40 if session.port.differentiates else 3  # the filter forgets within 40
+        rates = self.loop.settings.rates(self.tree.n)  # which make what was false last longer
+        since += int((2.0 * self.tree.effort_limit / rates).max() / self.h)
         if self.true_ticks < since or guarded != self.guarded or self.programmed:
             return  # a law may step where its states do, or its program; and so may the guard
         recent = self.now * 1e-9 - self.stopped_at < STOP_LASTS
