@@ -35,6 +35,8 @@ NS = 1_000_000_000
 CHANGE, STOP, REFERENCE = 50.0, 200.0, 1.5
 #: A longer time between two states counts as this, s; so long a stop takes until it brakes, s.
 LONGEST, STOP_LASTS = 0.05, 0.06
+#: Below this part of the velocity limits a stop has brought the arm to rest.
+AT_REST = 0.01
 #: Clean states at the end, s, in which a session must be back.
 TAIL = 0.5
 #: Energy of an arm that comes to rest under its law, J.
@@ -217,6 +219,7 @@ class FaultTrial:
         self.truth: dict[int, tuple[Vector, Vector]] = {}
         self.active: list[Distortion] = []
         self.answered = self.commanded = 0
+        self.braking = False
         self.stopped_at, self.true_ticks, self.heavy = -math.inf, 0, False
         self.energy: tuple[int, float, float] | None = None
         self.effort = np.zeros(self.tree.n)
@@ -376,6 +379,10 @@ class FaultTrial:
         since += int((2.0 * self.tree.effort_limit / rates).max() / self.h)
         if self.true_ticks < since or guarded != self.guarded or self.programmed:
             return  # a law may step where its states do, or its program; and so may the guard
+        if self.braking and (np.abs(self.v) > AT_REST * self.tree.velocity_limit).any():
+            self.stopped_at = self.now * 1e-9
+        else:
+            self.braking = False
         recent = self.now * 1e-9 - self.stopped_at < STOP_LASTS
         most = STOP if recent else CHANGE
         if ((step > most * elapsed * ROUNDING + 1e-9) & ~at_sum).any():
@@ -421,6 +428,7 @@ class FaultTrial:
 
     def _note_stop(self, *, fresh: bool) -> None:
         """Note that a stop begins at the present state, and how much energy it may have."""
+        self.braking = fresh
         if fresh:
             self.stopped_at = self.now * 1e-9
         settings, limit = self.loop.settings, self.tree.effort_limit
@@ -473,7 +481,7 @@ class FaultTrial:
         """Change several parameters at once."""
         choices: dict[str, tuple[Any, ...]] = {
             'natural_frequency': ([10.0], [15.0], [30.0]), 'damping_ratio': ([0.7], [1.0], [1.5]),
-            'friction_compensation': (True, False), 'activation_ramp_s': (0.0, 0.05, 0.5),
+            'friction_compensation': (True, False), 'activation_ramp_s': (0.0, 0.05, 0.2),
             'discretization': ('semi_implicit', 'zero_order'), 'state_timeout_s': (0.05, 0.1),
             'effort_scale': (0.7, 1.0), 'stop_effort_share': (0.3, 0.7, 1.0),
             'activation_effort': ('gravity', 'measured', 'zero'),

@@ -343,6 +343,8 @@ class ControlLoop:
         there = not follower.resting or follower.glide(self.q, dt)
         if not follower.resting or (there and self._brake.over(t, self.v)):
             self._braking = False
+            if follower.resting:  # what was left of the glide is no motion to be followed
+                self.reference.velocity.fill(0.0)
             self.law.reset(t, self.q, self.v)
             self.limiter.soften(CHANGE_SLEW)
 

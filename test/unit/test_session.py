@@ -577,3 +577,17 @@ def test_to_cancel_where_no_goal_is_followed_does_nothing(mode):
     driven.session.cancel_goal()
     assert driven.session.mode.value == mode
     assert driven.session.fault is None
+
+
+def test_a_reference_that_has_come_to_the_arm_stands_still_once_the_law_takes_over():
+    """The arm rests; the law, its error zero, may ask for nothing but gravity from the start."""
+    driven = Driven({'law': 'computed_torque', 'natural_frequency': [15.0]})
+    elsewhere = PLACE + np.array([0.30003, 0.0, 0.0, 0.0])
+    driven.state(elsewhere)
+    driven.session.activate(driven.now)
+    assert driven.state(elsewhere)
+    driven.state()  # a jump is refused once
+    for _ in range(300):
+        assert driven.state()
+        np.testing.assert_allclose(driven.session.loop.effort, GRAVITY, atol=1e-9)
+    assert not driven.session.loop.reference.velocity.any()
