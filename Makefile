@@ -17,7 +17,7 @@ LOCK    := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --gen
 .PHONY: demo identify-demo quick test benchmark docs lock clean
 
 demo: $(RUNTIME)
-	$(RUN) -m robot_dynamics_ros demo
+	$(RUN) -m robot_dynamics_ros demo $(if $(VIEW),--view)
 
 identify-demo: $(RUNTIME)
 	$(RUN) -m robot_dynamics_ros identify_demo
@@ -38,7 +38,7 @@ docs: $(DEV)
 # Lock the versions of setup.py's dependencies; `make lock UPGRADE=--upgrade` takes newer ones.
 lock: $(DEV)
 	$(LOCK) setup.py --extra kernels --extra ros --extra sim --extra recordings \
-	    --output-file requirements.txt
+	    --extra view --output-file requirements.txt
 	$(LOCK) setup.py --all-extras --constraint requirements.txt --output-file requirements-dev.txt
 	echo uv | $(LOCK) - --output-file requirements-uv.txt
 

@@ -16,6 +16,7 @@ NODES = (
     'monitor',
     'driver_emulator',
     'gazebo_robot',
+    'view',
 )
 PACKAGE = ElementTree.parse('package.xml').getroot()
 
@@ -27,6 +28,7 @@ EXTRAS = {
     'ros': ['ros-jazzy-rclpy[fastrtps]', 'ros-jazzy-common-interfaces'],
     'sim': ['mujoco'],
     'recordings': ['rosbags', 'plotly'],
+    'view': ['viser'],
     'cluster': ['distributed', 'pyarrow'],
 }
 TEST = [
@@ -38,6 +40,7 @@ TEST = [
     'ruff',
     'mypy',
     'types-PyYAML',
+    'playwright',
     'example-robot-data',
 ]
 DOCS = ['mkdocs-material', 'mkdocstrings[python]', 'latex2mathml']
@@ -58,7 +61,7 @@ setup(
     description=PACKAGE.findtext('description'),
     license=PACKAGE.findtext('license'),
     packages=find_packages(include=[NAME, f'{NAME}.*']),
-    package_data={NAME: ['py.typed']},
+    package_data={NAME: ['py.typed'], f'{NAME}.recordings.report': ['*.css', '*.js']},
     python_requires='>=3.10',
     install_requires=['numpy', 'scipy', 'PyYAML', 'xacro', 'rich'],
     extras_require={**EXTRAS, 'all': sorted(sum(EXTRAS.values(), [])), 'test': TEST, 'docs': DOCS},

@@ -11,12 +11,18 @@ BENCHMARKS = {
     'dynamics': 'inverse dynamics: one call, many states, number of joints, warm start',
     'c_source': 'generated C against our kernels and pinocchio::rnea, from C and C++',
     'program': 'constraint stabilization: what each imperfection of the plant costs',
-    'arms': 'every robot of example-robot-data: check, exactness, compilation, time of a call',
+    'arms': 'every arm of example-robot-data: exactness, time, tracking; writes docs/arms.md',
     'analysis': 'analyzing a ten-minute recording against only reading it; memory',
-    'control': 'one tick of every law, and the round trip of the controller over DDS',
+    'control': 'one tick of every law, against one call of Pinocchio',
+    'latency': 'from a state to its command over DDS, and where it goes (ROS 2)',
+    'start': 'from the start of the controller to its first command, beside its imports (ROS 2)',
+    'view': 'what the viewer costs: its processor time, and the round trip beside it (ROS 2)',
     'trajectories': 'accepting a trajectory message: time per point, ticks meanwhile (ROS 2)',
     'drivers': 'tracking behind a driver: delay, jitter, losses, encoders, every profile',
+    'comply': 'stiffness and damping by pushes, streamed targets, pressing on boards',
     'faults': 'seeded faults against the session on the plant: no command breaks a promise',
+    'touch': 'contacts of arms whose model is wrong: false alarms, hits found, links named',
+    'soak': 'a long run: memory, threads, descriptors and latency stay as they are (ROS 2)',
     'fuzz': 'mutated robots, files and command lines: taken, or refused in one line',
     'gazebo': 'both arms in Gazebo: tracking, achieved rate, start (ROS 2 and Gazebo)',
     'gazebo_steps': "the same, one command a step: what is the model's (Gazebo, no ROS)",
@@ -34,15 +40,15 @@ def main() -> int:
     parser.add_argument(
         'names', nargs='*', metavar='NAME', help="benchmarks, or 'list' (default: all)"
     )
-    given, options = parser.parse_known_args()
-    names = given.names
+    parsed, options = parser.parse_known_args()
+    names = parsed.names
     if names == ['list']:
         print(listed)
         return 0
     for name in names:
         if name not in BENCHMARKS:
             parser.error(f'unknown benchmark {name!r}; there are: {", ".join(BENCHMARKS)}')
-    if options and names not in (['faults'], ['fuzz']):
+    if options and names not in (['arms'], ['faults'], ['fuzz'], ['latency'], ['soak'], ['touch']):
         parser.error(f'unknown option {options[0]!r}')
     arguments = [options] if options else []
     return max(import_module(f'benchmark.{name}').main(*arguments) for name in names or BENCHMARKS)

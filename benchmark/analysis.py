@@ -4,20 +4,20 @@
 from __future__ import annotations
 
 import argparse
-import multiprocessing
 import resource
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from rosbags.highlevel import AnyReader
 from rosbags.typesys import Stores, get_typestore
 
-from benchmark.measuring import save, show
+from benchmark.measuring import apart, save, show
 from robot_dynamics_ros.description.shipped import shipped_robot
+from robot_dynamics_ros.errors import RecordingError
 from robot_dynamics_ros.model import load_robot
 from robot_dynamics_ros.recordings.bag.reader import BagWriter
 from robot_dynamics_ros.recordings.metrics.bag_analysis import Task, analyze_bag
@@ -30,6 +30,7 @@ _HEADINGS = (
 PERIOD_NS = 1_000_000
 MINUTES = (1.0, 10.0)
 ROUNDS = 2
+_PATIENCE_S = 3600.0  # of one piece of work
 _STATES, _COMMANDS = '/joint_states', '/effort_controller/commands'
 _REFERENCE, _DESCRIPTION = '/controller/reference', '/robot_description'
 _JOINT_STATE, _EFFORTS = 'sensor_msgs/msg/JointState', 'std_msgs/msg/Float64MultiArray'
@@ -133,13 +134,17 @@ def measure(bag: Path, rounds: int = ROUNDS) -> dict[str, float]:
     together, so that others on the machine hardly count; ``wall`` is by the clock.
     """
     contenders = {'rosbags': deserialize, 'analyze': analyze, 'figures': analyze_figures}
-    runs: dict[str, list[WorkCost]] = {name: [] for name in contenders}
+    runs: dict[str, list[dict[str, Any]]] = {name: [] for name in contenders}
     for _ in range(rounds):
         for name, work in contenders.items():
-            runs[name].append(_apart(work, bag))
-    worked = {name: min(run.worked_s for run in of) for name, of in runs.items()}
-    wall = {name: min(run.wall_s for run in of) for name, of in runs.items()}
-    peak = {name: max(run.megabytes for run in of) for name, of in runs.items()}
+            figures = apart(cost, work, bag, limit_s=_PATIENCE_S)
+            if reason := figures.get('note'):
+                raise RecordingError(f'bag {str(bag)!r}', f'was not read by {name}', reason)
+            runs[name].append(figures)
+    worked, wall = (
+        {name: min(run[key] for run in of) for name, of in runs.items()} for key in ('s', 'wall_s')
+    )
+    peak = {name: max(run['mb'] for run in of) for name, of in runs.items()}
     return {
         'rosbags_s': worked['rosbags'],
         'analyze_s': worked['analyze'],
@@ -171,30 +176,12 @@ def analyze_figures(bag: Path) -> None:
     analyze_bag(bag, Task())
 
 
-class WorkCost(NamedTuple):
-    """What some work took: seconds of processors, seconds by the clock, peak memory."""
-
-    worked_s: float
-    wall_s: float
-    megabytes: float
-
-
-def _apart(work: Callable[[Path], None], bag: Path) -> WorkCost:
-    """Return what some work takes in a fresh process."""
-    context = multiprocessing.get_context('spawn')
-    ours, theirs = context.Pipe()
-    process = context.Process(target=_run, args=(work, bag, theirs))
-    process.start()
-    run: WorkCost = ours.recv()
-    process.join()
-    return run
-
-
-def _run(work: Callable[[Path], None], bag: Path, pipe: Any) -> None:
+def cost(work: Callable[[Path], None], bag: Path) -> Iterator[dict[str, float]]:
+    """Yield what some work takes: seconds of processors, seconds by the clock, peak memory."""
     begin = time.process_time(), time.perf_counter()
     work(bag)
     end = time.process_time(), time.perf_counter()
-    pipe.send(WorkCost(end[0] - begin[0], end[1] - begin[1], _peak_memory()))
+    yield {'s': end[0] - begin[0], 'wall_s': end[1] - begin[1], 'mb': _peak_memory()}
 
 
 def _peak_memory() -> float:

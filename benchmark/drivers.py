@@ -13,15 +13,8 @@ from typing import Any
 import numpy as np
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from benchmark.driver_run import (
-    DriverArm,
-    DriverCase,
-    DriverTrace,
-    make_arm,
-    run,
-    stability_limit,
-    start_of,
-)
+from benchmark.driver_arm import DriverArm, DriverCase, make_arm, start_of
+from benchmark.driver_run import DriverTrace, run, stability_limit
 from benchmark.measuring import save, show
 from robot_dynamics_ros.control.design.loop_margins import loop_margins
 from robot_dynamics_ros.control.drivers.file import shipped_profiles
@@ -30,9 +23,9 @@ from robot_dynamics_ros.control.laws.pd_gravity import joint_inertia
 from robot_dynamics_ros.description.shipped import ROBOTS
 from robot_dynamics_ros.dynamics.newton_euler import NewtonEuler
 from robot_dynamics_ros.errors import ConfigurationError, DivergenceError
-from robot_dynamics_ros.recordings.report.toolkit import COLOURS, page, styled, subplots
+from robot_dynamics_ros.recordings.report.figures import COLOURS, styled, subplots
+from robot_dynamics_ros.recordings.report.toolkit import Report
 
-PROFILE = 'generic_ros2_control'
 LAWS = ('computed_torque', 'pd_gravity')
 #: Delays in total, ms: those of a table, those beyond, and those that every rate can have.
 DELAYS, BEYOND, EVEN = (0, 1, 2, 4, 6, 8, 10), (20, 30, 40, 50, 60), (0, 2, 4, 6, 8, 10)
@@ -389,7 +382,7 @@ def chart(measured: dict[str, Any]) -> str:
         ('Every driver profile, computed torque', styled(behind, 460)),
         ('States absent for a while, computed torque', styled(silence, 460)),
     ]
-    return page('Tracking behind a driver', explanation(measured), [], figures)
+    return Report('Tracking behind a driver', explanation(measured), figures=figures).html()
 
 
 def _line(figure: Any, x: list, y: list, name: str, colour: int, column: int, *,

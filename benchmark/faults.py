@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Seeded faults against the session on the plant: every arm, law, stop action, driver profile.
 
-What is demanded of every command is in ``fault_run``. A scenario that breaks a promise is shrunk,
+What is demanded of every command is in ``fault_judge``. A scenario that breaks one is shrunk,
 to fewer faults and fewer steps, and printed as a line that runs it again.
 """
 
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -18,13 +19,16 @@ from functools import cache
 from itertools import product
 from multiprocessing import get_context
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
-from benchmark.fault_run import FAULTS, Fault, Scenario, breach_of
+from benchmark.fault_judge import CLOSED, BreachError
+from benchmark.fault_run import FAULTS, breach_of
+from benchmark.fault_states import Fault, Scenario
 from robot_dynamics_ros.control.drivers.conversion import bind
 from robot_dynamics_ros.control.drivers.file import load_driver_profile, shipped_profiles
 from robot_dynamics_ros.control.laws.registry import LAWS
@@ -44,8 +48,8 @@ def combinations() -> tuple[tuple[str, str, str, str], ...]:
     """Return every arm, law, stop action and driver profile that go together."""
     found = [
         (arm, law, action, profile)
-        for arm in ROBOTS
-        for profile in ('none', *shipped_profiles())
+        for arm in (*ROBOTS, *CLOSED)
+        for profile in ('none', *(shipped_profiles() if arm in ROBOTS else ()))
         if _fits(arm, profile)
         for law, action in product(LAWS, STOP_ACTIONS)
     ]
@@ -111,11 +115,21 @@ def run_chunk(indices: range, seed: int) -> list[tuple[int, str]]:
     return [(i, said) for i in indices if (said := breach_of(scenario_of(i, seed)))]
 
 
-def run(indices: range, seed: int) -> list[tuple[int, str]]:
+def interpret() -> None:
+    """Let this process run laws and shell interpreted, as where llvmlite is not installed."""
+    sys.modules['llvmlite'] = None  # type: ignore[assignment]
+
+
+def run(
+    indices: range, seed: int, *, interpreted: bool, jobs: int | None = None
+) -> list[tuple[int, str]]:
     """Run scenarios in processes, with progress; return the breaches by index."""
     found: list[tuple[int, str]] = []
     chunks = [indices[k : k + _CHUNK] for k in range(0, len(indices), _CHUNK)]
-    with Progress() as progress, ProcessPoolExecutor(mp_context=get_context('spawn')) as workers:
+    pool = ProcessPoolExecutor(
+        jobs, get_context('spawn'), initializer=interpret if interpreted else None
+    )
+    with Progress() as progress, pool as workers:
         task = progress.add_task('scenarios', total=len(indices))
         jobs = {workers.submit(run_chunk, chunk, seed): len(chunk) for chunk in chunks}
         for job in as_completed(jobs):
@@ -155,19 +169,42 @@ def main(arguments: Sequence[str] = ()) -> int:
     parser.add_argument('--first', type=int, default=0, help='index of the first scenario')
     parser.add_argument('--only', help='of one scenario: which of its faults, such as 0,2')
     parser.add_argument('--steps', type=int, help='of one scenario: how many steps')
+    parser.add_argument('--processes', type=int, metavar='N', help='instead: so many faults of '
+                        'real processes, kills and stops among them (ROS 2)')  # fmt: skip
+    parser.add_argument('--jobs', type=int, help='processes; default: one a processor')
+    parser.add_argument('--interpreted', action='store_true', help='without compiled code')
     given = parser.parse_args(arguments)
+    if given.interpreted:
+        interpret()
+    if given.processes:
+        return processes(given.processes, given.seed)
     if given.only is not None or given.steps:
         only = None if given.only is None else [int(i) for i in given.only.split(',') if i]
         one = chosen(scenario_of(given.first, given.seed), only, given.steps)
         said = breach_of(one)
         print(f'{one}\n{said or "no breach"}')
         return int(bool(said))
-    return campaign(range(given.first, given.first + given.scenarios), given.seed)
+    indices = range(given.first, given.first + given.scenarios)
+    return campaign(indices, given.seed, interpreted=given.interpreted, jobs=given.jobs)
 
 
-def campaign(indices: range, seed: int) -> int:
+def processes(rounds: int, seed: int) -> int:
+    """Run the campaign over real processes; return 1 at a breach."""
+    from benchmark import fault_processes
+
+    with TemporaryDirectory() as folder:
+        try:
+            commands = fault_processes.campaign(rounds, seed, Path(folder))
+        except (BreachError, RobotDynamicsError) as breach:
+            print(breach)
+            return 1
+    print(f'{rounds} faults of processes, seed {seed}: 0 breaches in {commands} commands')
+    return 0
+
+
+def campaign(indices: range, seed: int, *, interpreted: bool, jobs: int | None = None) -> int:
     """Run scenarios, shrink those that fail, print and write; return 1 if one fails."""
-    begin, breaches = time.perf_counter(), run(indices, seed)
+    begin, breaches = time.perf_counter(), run(indices, seed, interpreted=interpreted, jobs=jobs)
     tried, lines = counts(indices, seed), {}
     show(tried)
     for index, said in breaches[:MOST]:

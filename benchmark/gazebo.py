@@ -19,6 +19,7 @@ import numpy as np
 
 from benchmark.measuring import OUT, machine, note, save, show
 from robot_dynamics_ros.errors import SceneError
+from robot_dynamics_ros.messages.cdr import stamp_ns
 from robot_dynamics_ros.model import load_robot
 from robot_dynamics_ros.model.robot_tree import RobotTree
 from robot_dynamics_ros.recordings.bag.reader import BagReader
@@ -149,7 +150,7 @@ def _pairs(bag: BagReader, tree: RobotTree) -> tuple[Recording, np.ndarray]:
     states, references = {}, {}
     topics = {'/joint_states': states, '/controller/reference': references}
     for topic, _, message in bag.messages(*topics):
-        stamp = message.header.stamp.sec * 1_000_000_000 + message.header.stamp.nanosec
+        stamp = stamp_ns(message)
         columns = [list(message.name).index(name) for name in tree.joint_names]
         topics[topic][stamp] = [
             np.asarray(values)[columns] for values in (message.position, message.velocity)
@@ -170,10 +171,7 @@ def _pairs(bag: BagReader, tree: RobotTree) -> tuple[Recording, np.ndarray]:
 
 def _real_time_factor(bag: BagReader) -> float:
     """Return it from the diagnostics, which come once a second of the wall with Gazebo's time."""
-    times = [
-        message.header.stamp.sec + 1e-9 * message.header.stamp.nanosec
-        for _, _, message in bag.messages('/diagnostics')
-    ]
+    times = [1e-9 * stamp_ns(message) for _, _, message in bag.messages('/diagnostics')]
     running = [a for a, b in zip(times, times[1:], strict=False) if a > 0.0 and b > a]
     return (running[-1] - running[0]) / (len(running) - 1)
 

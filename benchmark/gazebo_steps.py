@@ -2,19 +2,14 @@
 """An arm in Gazebo that waits for its controller: one command, one step, whatever the load.
 
 Without the wall clock in the way, what is left of the tracking error is the model's. Gazebo's own
-Python bindings carry states and forces, no ROS; the loop is the controller node's.
-
-A force is in Gazebo before the step begins: all topics of one process arrive over one connection
-and are handled in order by one thread, so that the answer to a mark that was sent after the forces
-(by Gazebo's system TriggeredPublisher) says that they are there.
+Python bindings carry states and forces, no ROS; the loop is the controller node's, the step that
+of ``gazebo.launch.py lockstep:=true``.
 """
 
 from __future__ import annotations
 
 import contextlib
-import multiprocessing
 import os
-import re
 import shutil
 import signal
 import subprocess
@@ -23,16 +18,14 @@ import threading
 import time
 import uuid
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from importlib import import_module
-from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from benchmark.driver_run import make_arm, shipped_parameters, start_of
+from benchmark.driver_arm import make_arm, shipped_parameters, start_of
 from benchmark.measuring import machine, note, save, show
 from robot_dynamics_ros.control.loop import ControlLoop, Observation
 from robot_dynamics_ros.control.setup import DEFAULTS, BuiltLoop, build_loop
@@ -46,24 +39,22 @@ from robot_dynamics_ros.errors import MissingDependencyError, PeerTimeoutError, 
 from robot_dynamics_ros.model import load_robot
 from robot_dynamics_ros.model.robot_tree import RobotTree
 from robot_dynamics_ros.ros.gazebo_bridge import bridge_entries
+from robot_dynamics_ros.ros.gazebo_lockstep import (
+    INSTALL,
+    SteppedWorld,
+    bindings,
+    gazebo_messages,
+    listening_world,
+)
+from robot_dynamics_ros.spatial.linear_algebra import root_mean_square
 from robot_dynamics_ros.symbolic.kernel import compile_kernel
 
 STEP_NS = 1_000_000
-INSTALL = "apt install python3-gz-transport15 python3-gz-msgs12, or Harmonic's 13 and 10"
 PARTITION = 'robot_dynamics_ros_steps'
-_SNAKE = re.compile(r'(?<!^)(?=[A-Z])')
 #: The arm rests before its motion, s.
 SETTLE_S = 0.05
 #: Longest wait for any answer of Gazebo, s; and between two attempts to be heard, s.
-_PATIENCE_S, _AGAIN_S = 60.0, 0.5
-_MARK, _HEARD = '/robot_dynamics_ros/mark', '/robot_dynamics_ros/heard'
-_LISTENER = f"""
-    <plugin filename="gz-sim-triggered-publisher-system"
-            name="gz::sim::systems::TriggeredPublisher">
-      <input type="gz.msgs.Empty" topic="{_MARK}"/>
-      <output type="gz.msgs.Empty" topic="{_HEARD}"/>
-    </plugin>
-  </world>"""
+_PATIENCE_S, _AGAIN_S = 60.0, 1.0
 
 
 @dataclass(frozen=True)
@@ -112,7 +103,7 @@ def main() -> int:
         start = start_of(arm)
         approach = Quintic(np.zeros(arm.tree.n), start, 2.0)
         error = run(case, Chain([approach, arm.motion]))[round(1e3 * (SETTLE_S + 2.0)) :]
-        rms, peak = np.sqrt(np.mean(error**2, axis=0)), np.abs(error).max(axis=0)
+        rms, peak = root_mean_square(error), np.abs(error).max(axis=0)
         cells = [f'{r:.1e} / {p:.1e}' for r, p in zip(rms, peak, strict=True)]
         rows.append((f'{case.robot}, {case.title}', *cells))
         runs.append({'case': vars(case), 'rms': rms.tolist(), 'peak': peak.tolist()})
@@ -125,8 +116,8 @@ def main() -> int:
 def is_available() -> bool:
     """Return whether Gazebo and its Python bindings are installed."""
     try:
-        import_module('gz.transport')
-    except ImportError:
+        bindings()
+    except MissingDependencyError:
         return False
     return shutil.which('gz') is not None
 
@@ -225,26 +216,29 @@ class SteppedGazebo:
         if not is_available():
             raise MissingDependencyError('gz.transport', 'stepping Gazebo', INSTALL)
         self._robot, self._description, self._joints = robot, description, tuple(joints)
-        self._topics = {
+        topics = {
             Path(entry['ros_topic_name']).parts[0]: entry['gz_topic_name']
             for entry in bridge_entries(robot, clock=False)
         }
+        self._states, self._forces = topics['joint_states'], [topics[name] for name in joints]
         self._partition = f'{PARTITION}_{uuid.uuid4().hex}'
         self._news = threading.Condition()
         self._state: Any = None
-        self._heard = 0
         self.stamp_ns, self.position = 0, np.zeros(len(joints))
         self.velocity = np.zeros(len(joints))
 
     def __enter__(self) -> SteppedGazebo:
         with contextlib.ExitStack() as stack:
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-            stack.callback(self._end, self._start(folder))
-            self._services = stack.enter_context(_services(self._partition))
-            self._connect()
-            stack.callback(self._disconnect)
+            stack.callback(self._end, self._start())
+            self._world = SteppedWorld('arm', self._forces, self._partition)
+            stack.callback(self._world.close)
+            (model,) = gazebo_messages('Model')
+            self._world.node.subscribe(model, self._states, self._on_state)
+            stack.callback(self._world.node.unsubscribe, self._states)
             self._insert(folder)
-            self._meet()
+            self._read(0)
+            self._until(self._world.meet, 'answer to a mark', self._world.greet)
             self._exits = stack.pop_all()
         return self
 
@@ -253,16 +247,11 @@ class SteppedGazebo:
 
     def step(self, effort: np.ndarray) -> None:
         """Let efforts act for one step, shape (n,), N m or N; the state is then the next one."""
-        heard = self._heard
-        self._send(effort)
-        self._until(lambda: self._heard > heard, 'answer to a mark')
-        self._call('control', 'WorldControl', pause=True, multi_step=1)
+        self._world.step(effort.tolist())
         self._read(self.stamp_ns + STEP_NS)
 
-    def _start(self, folder: Path) -> subprocess.Popen[bytes]:
-        text = (share_directory() / 'worlds' / 'arm.sdf').read_text(encoding='utf-8')
-        world = folder / 'world.sdf'
-        world.write_text(text.replace('\n  </world>', _LISTENER), encoding='utf-8')
+    def _start(self) -> subprocess.Popen[bytes]:
+        world = listening_world(str(share_directory() / 'worlds' / 'arm.sdf'))
         return subprocess.Popen(
             ['gz', 'sim', '-s', str(world)],
             env=os.environ | {'GZ_PARTITION': self._partition},
@@ -275,53 +264,11 @@ class SteppedGazebo:
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
 
-    def _connect(self) -> None:
-        double, empty, model = _messages('Double', 'Empty', 'Model')
-        self._node = _node(self._partition)
-        self._node.subscribe(model, self._topics['joint_states'], self._on_state)
-        self._node.subscribe(empty, _HEARD, self._on_answer)
-        self._forces = [
-            (self._node.advertise(self._topics[joint], double), double()) for joint in self._joints
-        ]
-        self._mark = self._node.advertise(_MARK, empty), empty()
-
-    def _disconnect(self) -> None:
-        for topic in (self._topics['joint_states'], _HEARD):
-            self._node.unsubscribe(topic)
-
     def _insert(self, folder: Path) -> None:
-        file = folder / 'arm.urdf'
+        file, create = folder / 'arm.urdf', '/world/arm/create'
         file.write_text(self._description, encoding='utf-8')
-        self._until(lambda: '/world/arm/create' in self._node.service_list(), 'world')
-        self._call('create', 'EntityFactory', sdf_filename=str(file), name=self._robot)
-
-    def _meet(self) -> None:
-        """Wait for a state and until Gazebo listens to everything."""
-        listeners = [publisher for publisher, _ in (*self._forces, self._mark)]
-        self._until(lambda: all(p.has_connections() for p in listeners), 'subscription')
-        self._read(0)
-        end = time.monotonic() + _PATIENCE_S
-        while not self._heard and time.monotonic() < end:
-            self._send(np.zeros(len(self._joints)))
-            with self._news:
-                self._news.wait_for(lambda: self._heard, _AGAIN_S)
-        self._until(lambda: self._heard, 'answer to a mark')
-        time.sleep(_AGAIN_S)  # answers to earlier marks
-
-    def _send(self, effort: np.ndarray) -> None:
-        for (publisher, message), value in zip(self._forces, effort.tolist(), strict=True):
-            message.data = value
-            publisher.publish(message)
-        publisher, message = self._mark
-        publisher.publish(message)
-
-    def _call(self, service: str, kind: str, **request: Any) -> None:
-        self._services.send((f'/world/arm/{service}', kind, request))
-        if not self._services.poll(2.0 * _PATIENCE_S):
-            raise PeerTimeoutError('Gazebo', f'answer of {service}', 2.0 * _PATIENCE_S)
-        problem = self._services.recv()
-        if problem:
-            raise SceneError(f'Gazebo service {service}', 'refused', problem)
+        self._until(lambda: create in self._world.node.service_list(), 'world')
+        self._world.request(create, 'EntityFactory', sdf_filename=str(file), name=self._robot)
 
     def _read(self, stamp_ns: int) -> None:
         """Wait for the state of a time and take it over."""
@@ -334,68 +281,29 @@ class SteppedGazebo:
         self.position[:] = [axes[name].position for name in self._joints]
         self.velocity[:] = [axes[name].velocity for name in self._joints]
 
-    def _until(self, predicate: Callable[[], Any], what: str) -> None:
+    def _until(
+        self,
+        predicate: Callable[[], Any],
+        what: str,
+        repeat: Callable[[], Any] = lambda: None,
+    ) -> None:
+        """Wait until something holds; repeat something meanwhile, at once and every second."""
+        end, again = time.monotonic() + _PATIENCE_S, 0.0
         with self._news:
-            end = time.monotonic() + _PATIENCE_S
             while not predicate():
-                if time.monotonic() > end:
+                self._world.check()
+                now = time.monotonic()
+                if now > end:
                     raise PeerTimeoutError('Gazebo', what, _PATIENCE_S)
+                if now > again:
+                    repeat()
+                    again = now + _AGAIN_S
                 self._news.wait(0.1)
 
     def _on_state(self, message: Any) -> None:
         with self._news:
             self._state = message
             self._news.notify_all()
-
-    def _on_answer(self, _: Any) -> None:
-        with self._news:
-            self._heard += 1
-            self._news.notify_all()
-
-
-@contextlib.contextmanager
-def _services(partition: str) -> Iterator[Connection]:
-    """Yield the way to Gazebo's services, see ``_serve``.
-
-    They are called by a process of their own: in one that subscribes too, Gazebo's Python bindings
-    wait for the answer and keep the thread that would receive it from the interpreter.
-    """
-    context = multiprocessing.get_context('spawn')
-    ours, theirs = context.Pipe()
-    process = context.Process(target=_serve, args=(theirs, partition), daemon=True)
-    process.start()
-    theirs.close()
-    try:
-        yield ours
-    finally:
-        process.kill()
-        process.join()
-
-
-def _serve(requests: Connection, partition: str) -> None:
-    """Call services by name, type and fields of the request; answer with what is wrong, or ''."""
-    node = _node(partition)
-    while True:
-        service, kind, fields = requests.recv()
-        message, reply = _messages(kind, 'Boolean')
-        patience = int(1e3 * _PATIENCE_S)
-        answered, answer = node.request(service, message(**fields), message, reply, patience)
-        requests.send('' if answered and answer.data else f'{fields}, answered: {answered}')
-
-
-def _node(partition: str) -> Any:
-    transport = import_module('gz.transport')
-    options = transport.NodeOptions()
-    options.partition = partition
-    return transport.Node(options)
-
-
-def _messages(*names: str) -> list[Any]:
-    """Return message classes of Gazebo, by name."""
-    return [
-        getattr(import_module(f'gz.msgs.{_SNAKE.sub("_", name).lower()}_pb2'), name)
-        for name in names
-    ]
 
 
 def _stamp(state: Any) -> int:

@@ -8,10 +8,14 @@ disturbs the others, and a block without disturbance is found for each.
 from __future__ import annotations
 
 import json
+import multiprocessing
 import os
 import platform
+import signal
+import sys
+import time
 import timeit
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,10 +25,12 @@ from rich.console import Console
 from rich.table import Table
 
 from robot_dynamics_ros.description.shipped import ROBOTS, shipped_robot
+from robot_dynamics_ros.errors import RobotDynamicsError
 from robot_dynamics_ros.model import load_robot
 
 OUT = Path('out/benchmark')
 _QUARTER = 1.5707963267948966
+_END_S = 20.0  # in which a process of its own may end what it has started
 
 _PACKAGES = ('numpy', 'llvmlite', 'pin', 'mujoco', 'drake', 'dynibo', 'roboticstoolbox-python')
 
@@ -138,6 +144,50 @@ def chain(n: int) -> str:
 
 
 # Output ------------------------------------------------------------------------------------------
+
+
+def apart(
+    measure: Callable[..., Iterable[dict[str, Any]]], *arguments: Any, limit_s: float
+) -> dict[str, Any]:
+    """Return the figures that a generator yields in a process of its own, joined.
+
+    Args:
+        measure: Yields figures by name, in parts; importable.
+        arguments: Of it.
+        limit_s: How long it may take, s.
+
+    Returns:
+        What came; ``note`` says why not all did: its error, its end by a signal, or the time.
+    """
+    context = multiprocessing.get_context('spawn')
+    ours, theirs = context.Pipe(duplex=False)
+    process = context.Process(target=_send, args=(theirs, measure, *arguments), daemon=True)
+    process.start()
+    theirs.close()
+    figures, end = dict[str, Any](), time.monotonic() + limit_s
+    try:
+        while ours.poll(max(0.0, end - time.monotonic())):
+            figures |= ours.recv()
+        figures['note'] = f'ended after {limit_s:g} s'
+        process.terminate()
+        process.join(_END_S)
+        process.kill()
+    except EOFError:
+        process.join()
+        if process.exitcode:
+            figures['note'] = f'its process ended with code {process.exitcode}'
+    return figures
+
+
+def _send(pipe: Any, measure: Callable[..., Iterable[dict[str, Any]]], *arguments: Any) -> None:
+    # So that what it has started itself ends with it.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    try:
+        for figures in measure(*arguments):
+            pipe.send(figures)
+    except Exception as error:
+        own = isinstance(error, RobotDynamicsError)
+        pipe.send({'note': str(error) if own else f'{type(error).__name__}: {error}'})
 
 
 def note(text: str) -> None:

@@ -8,7 +8,7 @@ effort.
 
 from robot_dynamics_ros.description.shipped import share_directory, shipped_mechanism
 from robot_dynamics_ros.description.urdf import read_description
-from robot_dynamics_ros.ros import launching
+from robot_dynamics_ros.ros import gazebo_launching, launching
 from robot_dynamics_ros.ros.launching import Argument, package_node
 
 SHARE = share_directory()
@@ -21,6 +21,7 @@ ARGUMENTS = (
         'Constraint program: a YAML file, or the name of one in config/programs.',
     ),
     launching.GUI,
+    launching.VIEW,
     launching.RECORD,
     launching.BAG,
     launching.NAMESPACE,
@@ -37,21 +38,22 @@ ARGUMENTS = (
 
 def actions(chosen):
     """Return Gazebo, bridge and nodes; the scene ends with Gazebo or the controller."""
-    launching.require_gazebo()
+    gazebo_launching.require_gazebo()
     file, _ = shipped_mechanism(ROBOT)
     tree, closed = (read_description(file, {'gazebo': kind}).xml for kind in ('none', 'native'))
-    world = launching.gazebo_server(chosen)
+    world = gazebo_launching.gazebo_server(chosen)
     controller = package_node(
         'controller', chosen, {'robot_description': tree, 'program': chosen.program}
     )
-    return [
+    nodes = [
         world,
-        *launching.gazebo_bridge(chosen, ROBOT),
+        *gazebo_launching.gazebo_bridge(chosen, ROBOT),
         controller,
-        launching.robot_in_world(chosen, closed, publish_description=False),
+        gazebo_launching.robot_in_world(chosen, closed, publish_description=False),
         *launching.recorder(chosen),
-        *launching.ends_with(world, controller),
+        *launching.viewer(chosen),
     ]
+    return launching.supervised(nodes, world, controller)
 
 
 def generate_launch_description():

@@ -3,26 +3,28 @@
 
 Gazebo starts paused; the arm is inserted, its controller becomes active, then time runs. Native:
 Gazebo's own systems behind ros_gz_bridge. ros2_control: gz_ros2_control with effort commands.
+With ``lockstep`` gazebo_robot carries the forces, and each command makes one step.
 """
 
 from launch.actions import RegisterEventHandler
 from launch.event_handlers import OnProcessExit
 from launch_ros.actions import Node
 
-from robot_dynamics_ros.cli.robot_folder import BRIDGE, URDF, described
-from robot_dynamics_ros.cli.robot_folder import ROS2_CONTROL as CONTROLLERS
+from robot_dynamics_ros.cli.new_robot import BRIDGE, URDF, described
+from robot_dynamics_ros.cli.new_robot import ROS2_CONTROL as CONTROLLERS
 from robot_dynamics_ros.description.shipped import share_directory, shipped_robot
 from robot_dynamics_ros.description.urdf import read_description
 from robot_dynamics_ros.errors import ConfigurationError
 from robot_dynamics_ros.model import load_robot
-from robot_dynamics_ros.ros import launching
+from robot_dynamics_ros.ros import gazebo_launching, gazebo_lockstep, launching
 from robot_dynamics_ros.ros.gazebo_bridge import bridge_entries
-from robot_dynamics_ros.ros.gazebo_description import gazebo_description
-from robot_dynamics_ros.ros.gazebo_files import model_name
+from robot_dynamics_ros.ros.gazebo_files import gazebo_description, model_name
 from robot_dynamics_ros.ros.launching import SWITCH, Argument, package_node
-from robot_dynamics_ros.yaml_reader import read_yaml
+from robot_dynamics_ros.yaml_reader.parsing import read_yaml
 
 SHARE = share_directory()
+#: A world that is held up is waited for: time stands still meanwhile.
+LOCKSTEP_TIMEOUT_S = 60.0
 ROS2_CONTROL = (
     'gz_ros2_control',
     'controller_manager',
@@ -34,6 +36,7 @@ ROS2_CONTROL = (
 ARGUMENTS = (
     launching.ROBOT,
     launching.DESCRIPTION,
+    launching.MAPPINGS,
     launching.LAW,
     launching.PROGRAM,
     Argument(
@@ -51,6 +54,7 @@ ARGUMENTS = (
     Argument('motion', 'true', 'Whether to send the motion of the parameter file.', SWITCH),
     launching.GUI,
     launching.MONITOR,
+    launching.VIEW,
     launching.RVIZ,
     launching.RECORD,
     launching.BAG,
@@ -64,7 +68,14 @@ ARGUMENTS = (
     Argument(
         'start_world',
         'true',
-        'Whether to start Gazebo and bridge its clock; false: it runs already.',
+        'Whether to start Gazebo; false: it runs already, and its time stands still until the arm '
+        'is held.',
+        SWITCH,
+    ),
+    Argument(
+        'clock',
+        'true',
+        "Whether to carry Gazebo's clock, in a namespace to its own; false: somebody does it.",
         SWITCH,
     ),
     Argument(
@@ -72,6 +83,13 @@ ARGUMENTS = (
         'controller',
         'Controllers, with commas between, that must be active before time runs; empty: this '
         'launch does not let it run.',
+    ),
+    Argument(
+        'lockstep',
+        'false',
+        'Whether each command makes one step of the world, so that a busy machine changes no '
+        'figure; the real-time factor that is reached is printed.',
+        SWITCH,
     ),
     launching.GZ_ARGS,
     launching.PARAMS_FILE,
@@ -81,23 +99,36 @@ ARGUMENTS = (
 
 def actions(chosen):
     """Return Gazebo, bridge and nodes; the scene ends with Gazebo or the controller."""
-    launching.require_gazebo()
+    gazebo_launching.require_gazebo()
     _choose_robot(chosen)
     native = chosen.interface == 'native'
+    if chosen.lockstep:
+        _require_lockstep(chosen)
     urdf = _description(chosen)
-    world = [launching.gazebo_server(chosen)] if chosen.start_world else []
+    world = [gazebo_launching.gazebo_server(chosen)] if chosen.start_world else []
+    chosen.remappings = launching.own_clock(chosen) if native else []
     controller = _controller(chosen, urdf)
-    carried = chosen.bridge if native else ''
-    return [
+    carried, clock = (chosen.bridge if native else ''), chosen.clock
+    monitored = _robot_parameters(urdf) | {'acceleration': 'filtered'}
+    extra = {'extra_topics': _force_topics(chosen) if native else ['']}
+    nodes = [
         *world,
-        *launching.gazebo_bridge(chosen, carried, chosen.prefix, clock=chosen.start_world),
+        *gazebo_launching.gazebo_bridge(
+            chosen,
+            carried,
+            chosen.prefix,
+            clock=clock,
+            forces=not chosen.lockstep,
+            remappings=chosen.remappings,
+        ),
         controller,
         *(_native(chosen, urdf) if native else _ros2_control(chosen, urdf)),
         *_motion(chosen, urdf),
-        *launching.monitor(chosen, _robot_parameters(urdf) | {'acceleration': 'filtered'}),
-        *launching.recorder(chosen, {'extra_topics': _force_topics(chosen) if native else ['']}),
-        *launching.ends_with(*world, controller),
+        *launching.monitor(chosen, monitored, chosen.remappings),
+        *launching.recorder(chosen, extra, chosen.remappings),
+        *launching.viewer(chosen),
     ]
+    return launching.supervised(nodes, *world, controller)
 
 
 def _choose_robot(chosen):
@@ -111,11 +142,28 @@ def _choose_robot(chosen):
         return
     if chosen.prefix:
         raise ConfigurationError('prefix', 'is for shipped arms', 'write it into the description')
-    file = described(chosen.description)
+    file = described(chosen.description, launching.mappings(chosen))
     chosen.folder, chosen.bridge = file.parent, str(file.with_name(BRIDGE))
     chosen.tree = load_robot(file.with_name(URDF))
     chosen.robot = model_name(chosen.tree)
     chosen.params_file = chosen.params_file or str(file)
+
+
+def _require_lockstep(chosen):
+    """Refuse lockstep where it cannot be.
+
+    Raises:
+        ConfigurationError: Somebody else lets time run, or nobody is waited for.
+        MissingDependencyError: Gazebo's Python bindings are not installed.
+    """
+    needed = {'interface': 'native', 'start_world': True}
+    for name, value in needed.items():
+        if getattr(chosen, name) != value:
+            problem = f'needs {name}:={str(value).lower()}'
+            raise ConfigurationError('lockstep', problem, 'somebody else lets time run')
+    if not chosen.wait_for:
+        raise ConfigurationError('lockstep', 'needs wait_for', 'name the controllers')
+    gazebo_lockstep.bindings()
 
 
 def _description(chosen):
@@ -135,6 +183,7 @@ def _description(chosen):
         mappings['namespace'] = chosen.namespace
     if chosen.tree:
         return gazebo_description(chosen.tree, mappings)
+    mappings |= launching.mappings(chosen)
     return read_description(shipped_robot(chosen.robot), mappings).xml
 
 
@@ -152,7 +201,9 @@ def _robot_parameters(urdf):
 def _controller(chosen, urdf):
     form = 'per_joint' if chosen.interface == 'native' else 'group'
     own = {**launching.law(chosen), 'command_form': form}
-    return package_node('controller', chosen, _robot_parameters(urdf) | own)
+    if chosen.lockstep:
+        own['state_timeout_s'] = LOCKSTEP_TIMEOUT_S
+    return package_node('controller', chosen, _robot_parameters(urdf) | own, chosen.remappings)
 
 
 def _place(chosen):
@@ -166,14 +217,17 @@ def _place(chosen):
 
 def _native(chosen, urdf):
     """Return the arm in the world, which stays to leave no force behind, and RViz."""
-    robot = launching.robot_in_world(
+    robot = gazebo_launching.robot_in_world(
         chosen,
         urdf,
         **_place(chosen),
+        pause_first=bool(chosen.wait_for) and not chosen.start_world,
         unpause='ready' if chosen.wait_for else 'never',
         publish_description=not chosen.rviz,
+        lockstep=chosen.lockstep,
+        step_ns=gazebo_lockstep.step_ns(chosen.world),
     )
-    return [robot, *launching.visualization(chosen, urdf, 'world')]
+    return [robot, *launching.visualization(chosen, urdf, 'world', chosen.remappings)]
 
 
 def _ros2_control(chosen, urdf):
@@ -187,7 +241,7 @@ def _ros2_control(chosen, urdf):
         raise ConfigurationError(
             'prefix', 'is for interface:=native', 'ros2_control takes its names from its YAML file'
         )
-    robot = launching.robot_in_world(
+    robot = gazebo_launching.robot_in_world(
         chosen,
         urdf,
         **_place(chosen),
@@ -226,7 +280,8 @@ def _motion(chosen, urdf):
     if not (chosen.motion and launching.follows_motion(chosen)):
         return []
     frame = {} if chosen.tree else {'tool_frame': f'{chosen.prefix}tool'}
-    return [package_node('trajectory', chosen, _robot_parameters(urdf) | frame)]
+    parameters = _robot_parameters(urdf) | frame
+    return [package_node('trajectory', chosen, parameters, chosen.remappings)]
 
 
 def _force_topics(chosen):

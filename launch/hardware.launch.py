@@ -8,7 +8,7 @@ emulated driver stands in for the arm, so that the very same launch can be tried
 
 from launch.actions import LogInfo
 
-from robot_dynamics_ros.cli.robot_folder import URDF, described
+from robot_dynamics_ros.cli.new_robot import URDF, described
 from robot_dynamics_ros.control.drivers.conversion import bind, effort_limits
 from robot_dynamics_ros.control.drivers.file import load_driver_profile
 from robot_dynamics_ros.control.laws.registry import LAWS
@@ -23,7 +23,7 @@ from robot_dynamics_ros.ros.launching import SWITCH, Argument, package_node
 #: Part of the effort limits, and of a motion's speed; None: nothing is commanded.
 STAGES = {'monitor': None, 'gravity': (0.3, 0.0), 'slow': (0.5, 0.25), 'full': (1.0, 1.0)}
 #: What a real arm wants otherwise than a simulation, unless a parameter file is given.
-REAL = {'discretization': 'zero_order', 'activation_ramp_s': 1.0}
+REAL = {'discretization': 'zero_order', 'activation_ramp_s': 1.0, 'lead_in': 0.1}
 #: Points of a motion per second, Hz, likewise: a message of few is read sooner, and the shipped
 #: motions come to within 2e-7 rad of what they are at more (docs/hardware.md).
 REAL_SAMPLE_RATE = 25.0
@@ -43,9 +43,7 @@ ARGUMENTS = (
     ),
     launching.ROBOT,
     launching.DESCRIPTION,
-    Argument(
-        'mappings', '', "Arguments of the description's xacro file: NAME:=VALUE, spaces between."
-    ),
+    launching.MAPPINGS,
     Argument(
         'law', 'computed_torque', 'Control law of the stages slow and full.', tuple(sorted(LAWS))
     ),
@@ -74,6 +72,7 @@ ARGUMENTS = (
         'Whether to show the arm in RViz, as the monitor reads it, which is started then.',
         SWITCH,
     ),
+    launching.VIEW,
     launching.RECORD,
     launching.BAG,
     launching.NAMESPACE,
@@ -115,7 +114,7 @@ def actions(chosen):
     controller = [package_node('controller', chosen, {**robot, **acting})] if acting else []
     recorder = launching.recorder(chosen, *_recorded(driver))
     shown = [('joint_states', 'monitor/effort')]
-    return [
+    nodes = [
         LogInfo(msg=announcement),
         *emulator,
         *controller,
@@ -123,18 +122,15 @@ def actions(chosen):
         *recorder,
         *(_motion(chosen, robot) if acting else []),
         *launching.visualization(chosen, urdf, tree.base_link, shown, sim_time=False),
-        *launching.ends_with(*emulator, *(controller or listening)),
+        *launching.viewer(chosen, states='monitor/effort', robot=urdf),
     ]
+    essential = (*emulator, *(controller or listening))
+    return launching.supervised(nodes, *essential, spare=('recorder', 'trajectory'))
 
 
 def _description(chosen):
     """Return the URDF text of the arm."""
-    try:
-        named = dict(word.split(':=', 1) for word in chosen.mappings.split())
-    except ValueError:
-        raise ConfigurationError(
-            'mappings', f'{chosen.mappings!r} sets nothing', 'write NAME:=VALUE, spaces between'
-        ) from None
+    named = launching.mappings(chosen)
     if chosen.description:
         return read_description(chosen.description, named).xml
     return read_description(shipped_robot(chosen.robot), {'limits_profile': 'wide', **named}).xml
@@ -190,8 +186,10 @@ def _emulator(chosen, robot):
 
 
 def _monitor(chosen, profile, robot):
-    """Return the monitor in its stage, where it is wanted, and where RViz shows its readings."""
-    chosen.monitor = chosen.monitor or chosen.rviz or chosen.stage == 'monitor'
+    """Return the monitor in its stage, where it is wanted, and where its readings are shown."""
+    chosen.monitor = (
+        chosen.monitor or chosen.rviz or chosen.view != 'false' or chosen.stage == 'monitor'
+    )
     commanded = profile.state.effort == 'none' and chosen.stage != 'monitor'
     source = {
         'effort_source': 'reference' if commanded else 'measured',
@@ -206,8 +204,12 @@ def _recorded(driver):
     Topics keep their names in the bag.
     """
     command, states = driver.profile.command, ('joint_states', driver.profile.state.topic)
+    array = 'std_msgs/msg/Float64MultiArray'
+    efforts = 'effort_controller/commands', command.topic
     if command.form == 'group':
-        return {}, [states, ('effort_controller/commands', command.topic)]
+        return {}, [states, efforts]
+    if command.form == 'overlay':
+        return {'extra_topics': [f'{command.topic_of_positions} {array}']}, [states, efforts]
     kind = (
         'sensor_msgs/msg/JointState' if command.form == 'joint_state' else 'std_msgs/msg/Float64'
     )

@@ -27,6 +27,7 @@ ARGUMENTS = (
     ),
     Argument('gravity', '-9.81', 'Free-fall acceleration along z of the base, m/s^2.'),
     Argument('rate', '1.0', 'Played seconds per second.'),
+    launching.VIEW,
     launching.RVIZ,
     launching.NAMESPACE,
     launching.LOG_LEVEL,
@@ -56,7 +57,7 @@ def actions(chosen):
         },
     )
     shown = launching.visualization(chosen, urdf, 'world')
-    return [monitor, *shown, player, *launching.ends_with(player)]
+    return launching.supervised([monitor, *shown, *launching.viewer(chosen), player], player)
 
 
 def _description(chosen):

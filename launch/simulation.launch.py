@@ -3,16 +3,17 @@
 
 from functools import partial
 
-from robot_dynamics_ros.cli.robot_folder import URDF, described
+from robot_dynamics_ros.cli.new_robot import URDF, described
 from robot_dynamics_ros.description.shipped import robot_file
 from robot_dynamics_ros.description.urdf import read_description
 from robot_dynamics_ros.model import load_robot
 from robot_dynamics_ros.ros import launching
-from robot_dynamics_ros.ros.launching import Argument, ends_with
+from robot_dynamics_ros.ros.launching import Argument, supervised
 
 ARGUMENTS = (
     launching.ROBOT,
     launching.DESCRIPTION,
+    launching.MAPPINGS,
     launching.LAW,
     launching.PROGRAM,
     Argument(
@@ -25,6 +26,7 @@ ARGUMENTS = (
     launching.RECORD,
     launching.BAG,
     launching.MONITOR,
+    launching.VIEW,
     launching.RVIZ,
     launching.NAMESPACE,
     launching.PREFIX,
@@ -38,25 +40,29 @@ def actions(chosen):
 
     In a namespace the clock is that of the namespace: every simulation has its own time.
     """
+    named = launching.mappings(chosen)
     robot = {'prefix': chosen.prefix}
     if chosen.description:
-        file = described(chosen.description)
+        file = described(chosen.description, named)
         chosen.robot = str(file.with_name(URDF))
         chosen.params_file = chosen.params_file or str(file)
         robot['robot'] = chosen.robot
-    clock = [('/clock', 'clock')] if chosen.namespace else []
+    elif named:
+        robot['arguments'] = chosen.mappings.split()
+    clock = launching.own_clock(chosen)
     node = partial(launching.package_node, chosen=chosen, remappings=clock)
     simulator = node('simulator', parameters=robot | _start(chosen))
     controller = node('controller', parameters=robot | launching.law(chosen))
-    return [
+    nodes = [
         simulator,
         controller,
         node('trajectory', parameters=robot | _motion(chosen)),
         *launching.recorder(chosen, remappings=clock),
         *launching.monitor(chosen, robot | {'robot': chosen.robot}, clock),
-        *launching.visualization(chosen, *_shown(chosen), clock),
-        *ends_with(simulator, controller),
+        *launching.visualization(chosen, *_shown(chosen, named), clock),
+        *launching.viewer(chosen),
     ]
+    return supervised(nodes, simulator, controller)
 
 
 def _start(chosen):
@@ -73,12 +79,12 @@ def _motion(chosen):
     }
 
 
-def _shown(chosen):
+def _shown(chosen, named):
     """Return what RViz shows: the URDF text, and its root."""
     if chosen.description:
         tree = load_robot(chosen.robot)
         return tree.xml, tree.base_link
-    urdf = read_description(robot_file(chosen.robot), {'prefix': chosen.prefix}).xml
+    urdf = read_description(robot_file(chosen.robot), {'prefix': chosen.prefix, **named}).xml
     return urdf, f'{chosen.prefix}world'
 
 

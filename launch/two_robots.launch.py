@@ -6,7 +6,7 @@ from pathlib import Path
 from launch.actions import GroupAction, IncludeLaunchDescription
 from launch.launch_description_sources import PythonLaunchDescriptionSource
 
-from robot_dynamics_ros.description.shipped import ROBOTS
+from robot_dynamics_ros.description.shipped import ROBOTS, share_directory
 from robot_dynamics_ros.ros import launching
 from robot_dynamics_ros.ros.launching import SWITCH, Argument
 
@@ -19,7 +19,12 @@ ARGUMENTS = (
     Argument('left', 'scara', 'Arm in namespace left, with prefix left_.', tuple(ROBOTS)),
     Argument('right', 'four_dof', 'Arm in namespace right, with prefix right_.', tuple(ROBOTS)),
     launching.LAW,
-    Argument('gui', 'true', "Whether to show Gazebo's window.", SWITCH),
+    launching.VIEW,
+    launching.GUI,
+    Argument('world', str(share_directory() / 'worlds' / 'arm.sdf'), 'SDF file of the world.'),
+    launching.GZ_ARGS,
+    Argument('params_file', '', 'Parameter file of all nodes, with sections such as '
+             '/left/controller; empty: config/<robot>.yaml for each arm.'),
     Argument('record', 'false', 'Whether to record an mcap bag of each arm.', SWITCH),
     Argument('bag', 'bag', 'Folder of the bags is this, with _left and _right.'),
     launching.LOG_LEVEL,
@@ -27,8 +32,9 @@ ARGUMENTS = (
 
 
 def actions(chosen):
-    """Return both arms; in Gazebo time runs once both controllers are active."""
-    return [_arm(chosen, side) for side in SIDES]
+    """Return both arms and the viewer; in Gazebo time runs once both controllers are active."""
+    chosen.namespace = chosen.robot = ''
+    return [*(_arm(chosen, side) for side in SIDES), *launching.viewer(chosen)]
 
 
 def _arm(chosen, side):
@@ -39,12 +45,15 @@ def _arm(chosen, side):
         'prefix': f'{side}_',
         'record': 'true' if chosen.record else 'false',
         'bag': f'{chosen.bag}_{side}',
+        'params_file': chosen.params_file,
         'log_level': chosen.log_level,
     }
     if chosen.simulator == 'gazebo':
         first = side == 'left'
         arguments |= {
             'gui': 'true' if chosen.gui else 'false',
+            'world': chosen.world,
+            'gz_args': chosen.gz_args,
             'y': str(SIDES[side]),
             'start_world': 'true' if first else 'false',
             'wait_for': 'controller,/right/controller' if first else '',

@@ -14,6 +14,7 @@ from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 
+from robot_dynamics_ros.cli.postponed import postponed
 from robot_dynamics_ros.errors import (
     ConfigurationError,
     MissingDependencyError,
@@ -31,11 +32,13 @@ COMMANDS = {
     'monitor': 'watch whether the model explains the efforts of a running arm',
     'emulate': 'run an arm behind the topics, units and habits of a driver',
     'commission': 'check a driver profile against an arm, without commanding anything',
+    'view': 'show arms, programs and efforts in a browser, live or from recordings',
     'derive': 'print the equations of motion of a robot as formulas',
     'compare': 'compare all formulations on a robot, or two recordings of a program',
     'analyze': 'analyze recordings: tracking, torque residual, energy, rates, report',
     'replay': 'run the control loop on a recording, and compare its efforts',
     'identify': 'identify inertia and friction from bags, and correct the URDF',
+    'calibrate': 'learn thresholds of contacts from recordings without any',
     'excite': 'design a motion from which a robot can be identified well',
     'identify_demo': 'close the loop: wrong model, excite, record, identify, track better',
     'design_gains': 'design the gains of a constraint program, with poles and margins',
@@ -46,6 +49,7 @@ COMMANDS = {
 #: Commands that run one node, and the node's executable.
 NODE_COMMANDS = {
     'simulate': 'simulator',
+    'control': 'controller',
     'send': 'trajectory',
     'record': 'recorder',
     'monitor': 'monitor',
@@ -55,6 +59,13 @@ NODE_COMMANDS = {
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; return its exit code, 2 for wrong input."""
+    for library in ('OPENBLAS', 'OMP', 'MKL'):  # matrices are small: their threads would only wait
+        os.environ.setdefault(f'{library}_NUM_THREADS', '1')
+    with postponed('numpy'):
+        return _main(argv)
+
+
+def _main(argv: Sequence[str] | None) -> int:
     arguments = sys.argv[1:] if argv is None else list(argv)
     parser = argparse.ArgumentParser(
         prog=_name(),

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import KW_ONLY, dataclass, field, fields
 from numbers import Integral, Real
 from textwrap import wrap
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -162,6 +162,19 @@ def parameter(default: Any, description: str, *bounds: float | None, **more: Any
     return field(default=default, metadata=metadata)
 
 
+_S = TypeVar('_S', bound='Settings')
+
+
+class Settings:
+    """Base of dataclasses whose fields declare the parameters of their names."""
+
+    @classmethod
+    def of(cls: type[_S], values: Mapping[str, Any]) -> _S:
+        """Return the settings that parameters of any more names contain."""
+        names = (one.name for one in parameters_of(cls))
+        return cls(**{name: values[name] for name in names if name in values})
+
+
 def parameters_of(kind: Any) -> tuple[Parameter, ...]:
     """Return the parameters that the fields of a dataclass declare."""
     return tuple(
@@ -190,11 +203,11 @@ def checked(
         ParameterError: A value is refused.
         UnknownNameError: A name is none of those that are allowed.
     """
-    found = dict(values)
+    result = dict(values)
     for one in parameters:
-        if one.name in found:
-            found[one.name] = one.check(found[one.name], n)
-    return found
+        if one.name in result:
+            result[one.name] = one.check(result[one.name], n)
+    return result
 
 
 def require_known(parameters: Iterable[Parameter], names: Iterable[str], kind: str) -> None:
@@ -247,3 +260,8 @@ def shown(one: Parameter) -> str:
 def _allowed(one: Parameter) -> str:
     text = one.wanted().removeprefix('must be ').removeprefix('give ')
     return f'{text}; at the start only' if one.fixed else text
+
+
+def counted(count: int, noun: str) -> str:
+    """Return a count with its noun, such as '1 point' or '2 points'."""
+    return f'{count} {noun}' if count == 1 else f'{count} {noun}s'

@@ -10,11 +10,12 @@ from typing import Any
 
 import numpy as np
 from rosbags.rosbag2 import CompressionFormat, CompressionMode, StoragePlugin, Writer
-from rosbags.typesys import Stores, get_typestore
+from rosbags.typesys import Stores, get_types_from_msg, get_typestore
 
 MS = 1_000_000
 SECOND = 1_000_000_000
 STORE = get_typestore(Stores.ROS2_JAZZY)
+STORE.register(get_types_from_msg('float64 factor', 'control_msgs/msg/SpeedScalingFactor'))
 T = STORE.types
 STATES, COMMANDS, REFERENCE = (
     '/joint_states',

@@ -8,6 +8,9 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+# As in every command: matrices are small, and threads of BLAS would only wait for each other.
+os.environ.setdefault('OPENBLAS_NUM_THREADS', '1')
+
 import numpy as np
 import pytest
 from hypothesis import settings

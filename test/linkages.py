@@ -219,3 +219,17 @@ def spin_lock() -> tuple[str, str]:
     coordinates: [a1_joint, a2_joint, b1_joint]
     """
     return urdf, loops
+
+
+#: Every linkage of this module by its name.
+LINKAGES = {
+    'scotch_yoke': lambda: scotch_yoke(0.2),
+    'quick_return': lambda: quick_return(0.2, 0.5),
+    'slider_crank': lambda: slider_crank(0.2, 0.6),
+    'ball_linkage': ball_linkage,
+    'welded_chain': lambda: welded_chain(0.55, 0.27, 0.50, 0.21),
+    'cardan': lambda: cardan(0.5),
+    'pointer': pointer,
+    'two_wrists': two_wrists,
+    'spin_lock': spin_lock,
+}

@@ -12,13 +12,21 @@ import numpy as np
 import yaml
 from bags import MS, REFERENCE, SECOND, STORE, Message, command, state, text, write
 
-from robot_dynamics_ros.control.changes import ParameterChange, TrajectoryChange
+from robot_dynamics_ros.control.changes import (
+    ModelChange,
+    ParameterChange,
+    ReleaseChange,
+    TrajectoryChange,
+)
 from robot_dynamics_ros.control.drivers.conversion import bind
 from robot_dynamics_ros.control.session import ControllerSession
 from robot_dynamics_ros.control.setup import DEFAULTS
+from robot_dynamics_ros.control.streamed import STREAMED
 from robot_dynamics_ros.description.shipped import shipped_robot
 from robot_dynamics_ros.errors import RobotDynamicsError
 from robot_dynamics_ros.model import load_robot
+from robot_dynamics_ros.model.from_parameters import assignments
+from robot_dynamics_ros.recordings.topics import STREAMS
 from robot_dynamics_ros.simulation.mujoco_plant import MujocoPlant
 from robot_dynamics_ros.symbolic.kernel import compile_kernel
 
@@ -59,6 +67,7 @@ class RecordedLoop:
         wall: Whether the times in the bag are wall times, as ``ros2 bag record`` has them.
         unseen: States that the controller does not see.
         driver: Profile of a driver in whose names and units the messages are, or None.
+        locked: By step, where the locked joint 4 stands from then on, rad.
     """
 
     given: Mapping[str, Any] = field(default_factory=lambda: dict(GIVEN))
@@ -69,10 +78,11 @@ class RecordedLoop:
     wall: bool = False
     unseen: tuple[int, ...] = ()
     driver: Any = None
+    locked: Mapping[int, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.given = dict(self.given)
-        self.tree = load_robot(shipped_robot('scara'), self.given['gravity'])
+        self.tree = self._robot()
         self.map = None if self.driver is None else bind(self.driver, self.tree)
         self.session = ControllerSession(self.tree, self.given, self.map)
         self.loop = self.session.loop
@@ -81,16 +91,25 @@ class RecordedLoop:
         self.efforts: list[Any] = []
         self.step = 0
 
+    def _robot(self, positions: Mapping[str, float] | None = None) -> Any:
+        places = positions or assignments('locked', self.given['locked'])
+        where = {name: float(x) for name, x in places.items()}
+        return load_robot(shipped_robot('scara'), self.given['gravity'], locked=where)
+
     def run(self, steps: int) -> RecordedLoop:
-        plant = MujocoPlant(self.tree)
-        plant.reset(np.array(FIRST))
-        q, v, names = np.zeros(4), np.zeros(4), self.tree.joint_names
+        plant = self.plant = MujocoPlant(self.tree)
+        n, names = self.tree.n, self.tree.joint_names
+        plant.reset(np.array(FIRST[:n]))
+        q, v, stands = np.zeros(n), np.zeros(n), 0.0
         for self.step in range(steps):
             plant.read(q, v)
             stamp = self.step * MS
             time = self._clock(stamp)
             if self.map is None:
-                self.messages.append(state(stamp, names, q, v, plant.effort, time=time))
+                stands = self.locked.get(self.step, stands)
+                rows = [(*names, *self.tree.locked), *(np.append(x, [y] * (4 - n)) for x, y in
+                        ((q, stands), (v, 0.0), (plant.effort, 0.0)))]  # fmt: skip
+                self.messages.append(state(stamp, *rows, time=time))
             else:
                 x, y = self.map.position_reading(q), self.map.velocity_reading(v)
                 self.messages.append(state(stamp, self.map.names, x, y, time=time))
@@ -105,18 +124,30 @@ class RecordedLoop:
                 if self.step >= self.activated:
                     self.before.get(self.step, _nothing)(self)
                     assert self.session.on_state(stamp, stamp, q, v)
-                    assert self.session.fault is None
+                    assert self.session.fault is None or self.locked
                     self._record(stamp, time)
                     self.session.settle()
+                    self._look_at_locked(stamp, time, stands)
                     self.behind.get(self.step, _nothing)(self)
             running = self.step >= self.activated
             plant.step(self.loop.effort if running else self._balance(q))
         return self
 
     def _balance(self, q: Any) -> Any:
-        effort = np.zeros(4)
+        effort = np.zeros(self.tree.n)
         compile_kernel(self.tree).gravity_forces(q, effort)
         return effort
+
+    def _look_at_locked(self, stamp: int, time: int, stands: float) -> None:
+        """Tell the session of the locked joint, and follow it, as the node does."""
+        if not self.tree.locked:
+            return
+        if self.session.on_locked(np.array([stands])):
+            self.messages.append(command(time + 100_000, self.loop.effort))
+        if self.session.wants_model:
+            self.session.perform(ModelChange(self.session, self._robot))
+            self.given['locked'] = self.session.given['locked']
+            self._publish_parameters(self._now() + 100_000)
 
     def _record(self, stamp: int, time: int) -> None:
         reference, names = self.loop.reference, self.tree.joint_names
@@ -153,6 +184,22 @@ class RecordedLoop:
         message = trajectory_message(self.tree.joint_names, [], [], 0)
         self.messages.append(Message(TRAJECTORY, self._now(), JOINT_TRAJECTORY, message))
         self.say(self.session.perform(TrajectoryChange(self.session, lambda: (None, 0))))
+
+    def stream(self, name: str, message: Any) -> None:
+        """Take what streams to the controller as the node does."""
+        self.messages.append(Message(f'/controller/{name}', self._now(), STREAMS[name], message))
+        self.session.perform(STREAMED[name](self.session, message))
+
+    def push(self, force: Sequence[float]) -> None:
+        """Let a hand pull at the tool."""
+        self.plant.push('tool', np.array([*force, 0.0, 0.0, 0.0]))
+
+    def go_on(self) -> None:
+        """Go back to work after a contact, as the node's service does."""
+        self.session.perform(ReleaseChange(self.session))
+        for remark in self.session.remarks:
+            if remark.status:
+                self.say(remark.status)
 
     def recover(self) -> None:
         """Start anew, as after a silence of the states."""

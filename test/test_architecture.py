@@ -6,6 +6,7 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -22,10 +23,12 @@ ROOMS = (
     'messages',
     'description',
     'model',
+    'geometry',
     'dynamics',
     'symbolic',
     'kinematics',
     'constraints',
+    'contact',
     'estimation',
     'control',
     'simulation',
@@ -49,14 +52,18 @@ HOSTS = {
     'pinocchio': 'dynamics/pinocchio_reference.py',
     'rosbags': 'recordings/bag/reader.py',
     'plotly': 'recordings/report/',
-    'mujoco': 'simulation/mujoco_plant.py',
+    'coal': 'geometry/solids.py',
+    'hppfcl': 'geometry/solids.py',
+    'mujoco': ('simulation/mujoco_plant.py', 'geometry/solids.py'),
     'llvmlite': 'symbolic/native/',
     'sympy': 'symbolic/',
+    'viser': 'viewing/',
+    'websockets': 'viewing/server.py',
 }
 ROS = {'rclpy', 'launch', 'launch_ros', 'launch_testing', 'ament_index_python', 'tf2_ros'}
 ROS_ENDINGS = ('_msgs', '_srvs', '_interfaces', '_actions')
 # What must not be loaded by importing the mathematics.
-HEAVY = ('pinocchio', 'mujoco', 'llvmlite', 'sympy', 'rosbags', 'plotly', 'rclpy')
+HEAVY = ('pinocchio', 'mujoco', 'llvmlite', 'sympy', 'rosbags', 'plotly', 'viser', 'rclpy')
 
 
 def imported_names(source: str) -> set[str]:
@@ -108,6 +115,7 @@ def test_imports_point_upward_and_stay_with_their_hosts():
     assert [line for file, source in sources.items() for line in violations(file, source)] == []
 
 
+@cache
 def import_graph() -> dict[str, set[str]]:
     """Return what each module of the package imports of it, wherever in the file."""
     modules = {

@@ -23,6 +23,7 @@ GIVEN: dict[str, dict[str, str]] = {
     'simulator': {'robot': 'scara'},
     'trajectory': {'robot': 'scara'},
     'monitor': {'robot': 'scara'},
+    'view': {'port': '0'},
     'driver_emulator': {'robot': 'scara', 'driver_profile': 'generic_ros2_control'},
     'gazebo_robot': {'robot_description': '<robot name="arm"><link name="base"/></robot>'},
 }
@@ -35,10 +36,11 @@ _OF_LIFE_CYCLE += ('transition_graph', 'transition_event')
 
 def main() -> None:
     """Make every node in turn, and print what it is seen to have."""
+    own, sys.stdout = sys.stdout, sys.stderr  # nodes may say something
     with tempfile.TemporaryDirectory() as folder:
         GIVEN['recorder'] = {'bag': f'{folder}/bag'}
         _pretend_gazebo(Path(folder))
-        json.dump({executable: _inspect(executable) for executable in NODES}, sys.stdout)
+        json.dump({executable: _inspect(executable) for executable in NODES}, own)
 
 
 def _pretend_gazebo(folder: Path) -> None:

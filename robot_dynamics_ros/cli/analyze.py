@@ -15,7 +15,11 @@ from typing import Any
 
 from rich.console import Console
 
-from robot_dynamics_ros.cli.recording_arguments import add_recording_arguments, recording_choice
+from robot_dynamics_ros.cli.robot_argument import (
+    add_job_arguments,
+    add_recording_arguments,
+    recording_choice,
+)
 from robot_dynamics_ros.cli.tables import (
     add_output_arguments,
     add_threshold_argument,
@@ -33,7 +37,7 @@ from robot_dynamics_ros.recordings.bag.files import short_name
 from robot_dynamics_ros.recordings.bag_jobs import find_bags, shown_jobs
 from robot_dynamics_ros.recordings.metrics.bag_analysis import BagResult, Task, analyze_bag
 from robot_dynamics_ros.recordings.metrics.evaluator import EFFORTS, Choices
-from robot_dynamics_ros.recordings.metrics.thresholds import parse_threshold
+from robot_dynamics_ros.recordings.metrics.metric import parse_threshold
 from robot_dynamics_ros.recordings.output_folder import claim, filled, json_ready, write_json
 from robot_dynamics_ros.recordings.report.toolkit import ReportTable, quantity
 from robot_dynamics_ros.recordings.timing import TIMINGS
@@ -69,6 +73,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         '--program-start', type=float, metavar='S', help='when it starts (default: first command)'
     )
+    parser.add_argument(
+        '--contacts', default='', metavar='FILE', help='look for contacts; file of calibrate'
+    )
     add_threshold_argument(parser, 'metrics.json')
     add_output_arguments(parser, _USUAL_OUTPUT)
     parser.add_argument(
@@ -80,15 +87,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action=argparse.BooleanOptionalAction,
         help=f'write report.html (default: for fewer than {_MANY} bags)',
     )
-    parser.add_argument(
-        '--jobs', type=int, default=0, help='processes; 0: one for each processor (default)'
-    )
-    parser.add_argument(
-        '--scheduler',
-        default='',
-        metavar='tcp://HOST:PORT',
-        help='Dask scheduler whose workers shall do it; they must see the same files',
-    )
+    add_job_arguments(parser)
 
 
 def add_evaluation_choice(parser: argparse.ArgumentParser) -> None:
@@ -178,6 +177,7 @@ def _task(args: argparse.Namespace, count: int) -> Task:
             timing=args.timing,
             frame=args.frame,
             program_start=args.program_start,
+            contacts=args.contacts,
         ),
         program=args.program,
         thresholds=() if listing else tuple(parse_threshold(text) for text in args.threshold),

@@ -4,11 +4,10 @@
 from __future__ import annotations
 
 import argparse
-import json
 import math
 from collections.abc import Iterable, Sequence
-from pathlib import Path
-from typing import Any
+
+from rich.markup import escape
 
 from robot_dynamics_ros.cli.robot_argument import (
     add_loops_argument,
@@ -17,14 +16,21 @@ from robot_dynamics_ros.cli.robot_argument import (
     given_robot,
     robot_source,
 )
+from robot_dynamics_ros.cli.tables import (
+    add_json_argument,
+    print_problems,
+    print_table,
+    wide_console,
+)
 from robot_dynamics_ros.dynamics.joint_terms import largest_gravity_forces
 from robot_dynamics_ros.errors import RobotDynamicsError
 from robot_dynamics_ros.model.check import check_model
 from robot_dynamics_ros.model.findings import Finding, warning
 from robot_dynamics_ros.model.inspection import ModelCheck, finding_as_dict
+from robot_dynamics_ros.recordings.output_folder import write_json
+from robot_dynamics_ros.recordings.report.toolkit import ReportTable
 
 ROUNDING = 1e-12  # what is smaller is printed as 0
-WIDTH_IN_FILES = 150  # characters; a terminal has its own width
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -38,7 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help='limit of the joints whose file gives none, N m or N',
     )
     parser.add_argument('--strict', action='store_true', help='warnings count as errors')
-    parser.add_argument('--json', type=Path, metavar='FILE', help='also write the result there')
+    add_json_argument(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -63,7 +69,7 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         document = check.as_dict() | {'largest_gravity_effort': needed}
         document['findings'] = [finding_as_dict(finding) for finding in findings]
-        args.json.write_text(json.dumps(document, indent=2, allow_nan=False) + '\n')
+        write_json(args.json, document)
     return 1 if check.errors or (args.strict and findings) else 0
 
 
@@ -82,31 +88,23 @@ def _too_weak(check: ModelCheck, needed: dict[str, float]) -> Iterable[Finding]:
 def _print(
     check: ModelCheck, needed: dict[str, float], findings: Sequence[Finding], verdict: str
 ) -> None:
-    from rich.console import Console
-    from rich.markup import escape
-
-    console = Console(highlight=False)
-    if not console.is_terminal:
-        console.width = WIDTH_IN_FILES
+    console = wide_console()
     console.print(
         f'[bold]{escape(check.robot) or "unreadable robot"}[/]: {len(check.joints)} moving joints,'
-        f' {check.moving_mass:.6g} kg in motion'
+        f' {check.moving_mass:.6g} kg in motion',
+        highlight=False,
     )
     if check.links:
-        console.print(_link_table(check))
+        print_table(console, _link_table(check))
     if check.joints:
-        console.print(_joint_table(check, needed))
-    for finding in findings:
-        colour = 'red' if finding.severity == 'error' else 'yellow'
-        console.print(f'[{colour}]{finding.severity}[/] {escape(str(finding))}')
-    console.print(escape(verdict) if findings else '[green]nothing is wrong[/]')
+        print_table(console, _joint_table(check, needed))
+    print_problems(console, findings)
+    last = escape(verdict) if findings else '[green]nothing is wrong[/]'
+    console.print(last, highlight=False)
 
 
-def _link_table(check: ModelCheck) -> Any:
-    from rich.table import Table
-
-    table = Table(title='Links: inertia about the centre of mass, SI units', title_justify='left')
-    for heading in (
+def _link_table(check: ModelCheck) -> ReportTable:
+    head = (
         'link',
         'moved by',
         'mass',
@@ -116,13 +114,9 @@ def _link_table(check: ModelCheck) -> Any:
         'least eigenvalue\nof pseudo-inertia',
         'equivalent box',
         'density\nat least',
-    ):
-        if heading in ('link', 'moved by'):
-            table.add_column(heading, overflow='fold')
-        else:
-            table.add_column(heading, justify='right', overflow='fold')
-    for link in check.links:
-        table.add_row(
+    )
+    rows = [
+        (
             link.name,
             link.moved_by or '(base)',
             _number(link.mass),
@@ -133,32 +127,27 @@ def _link_table(check: ModelCheck) -> Any:
             _numbers(link.equivalent_box, 3),
             _number(link.least_density, 3),
         )
-    return table
+        for link in check.links
+    ]
+    return ReportTable(head, rows, 'Links: inertia about the centre of mass, SI units')
 
 
-def _joint_table(check: ModelCheck, needed: dict[str, float]) -> Any:
-    from rich.table import Table
-
-    table = Table(title='Joints: rad or m, N m or N', title_justify='left')
-    for heading in ('joint', 'type'):
-        table.add_column(heading, overflow='fold')
-    for heading in ('limits', 'velocity', 'effort', 'to hold\nagainst gravity'):
-        table.add_column(heading, justify='right', overflow='fold')
-    for heading in ('damping', 'friction', 'armature'):
-        table.add_column(heading, justify='right', overflow='fold')
-    for joint in check.joints:
-        table.add_row(
+def _joint_table(check: ModelCheck, needed: dict[str, float]) -> ReportTable:
+    drives = ('damping', 'friction', 'armature')
+    head = ('joint', 'type', 'limits', 'velocity', 'effort', 'to hold\nagainst gravity', *drives)
+    rows = [
+        (
             joint.name,
             joint.kind,
             f'{_number(joint.lower)} … {_number(joint.upper)}',
             _number(joint.velocity),
             '-' if joint.effort is None else _number(joint.effort),
             _number(needed[joint.name], 3) if joint.name in needed else '-',
-            _number(joint.damping),
-            _number(joint.friction),
-            _number(joint.armature),
+            *(_number(getattr(joint, name)) for name in drives),
         )
-    return table
+        for joint in check.joints
+    ]
+    return ReportTable(head, rows, 'Joints: rad or m, N m or N')
 
 
 def _number(value: float, digits: int = 4) -> str:

@@ -7,7 +7,6 @@ Nothing is commanded. Exit code 1 if something is wrong.
 from __future__ import annotations
 
 import argparse
-import json
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -19,13 +18,20 @@ from robot_dynamics_ros.cli.robot_argument import (
     given_robot,
     robot_source,
 )
-from robot_dynamics_ros.commissioning.driver_samples import DriverSamples
-from robot_dynamics_ros.commissioning.held_arm import Commissioning, check_held
-from robot_dynamics_ros.commissioning.motion_checks import (
+from robot_dynamics_ros.cli.tables import (
+    add_json_argument,
+    print_problems,
+    print_table,
+    wide_console,
+)
+from robot_dynamics_ros.commissioning.driver_samples import (
+    DriverSamples,
     check_limits,
     check_velocities,
     check_work,
+    driver_samples,
 )
+from robot_dynamics_ros.commissioning.held_arm import Commissioning, check_held
 from robot_dynamics_ros.control.drivers.conversion import DriverConversion, bind, effort_limits
 from robot_dynamics_ros.control.drivers.file import load_driver_profile, shipped_profiles
 from robot_dynamics_ros.dynamics.joint_terms import largest_gravity_forces
@@ -37,10 +43,11 @@ from robot_dynamics_ros.errors import (
 )
 from robot_dynamics_ros.model.check import check_model
 from robot_dynamics_ros.model.findings import Finding, error, warning
-from robot_dynamics_ros.model.limits import EffortLimit
+from robot_dynamics_ros.model.inspection import finding_as_dict
+from robot_dynamics_ros.model.joints import EffortLimit
 from robot_dynamics_ros.model.robot_tree import RobotTree
-
-_WIDTH_IN_FILES = 120
+from robot_dynamics_ros.recordings.output_folder import write_json
+from robot_dynamics_ros.recordings.report.toolkit import ReportTable
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -63,7 +70,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help='check the commands that hold the arm instead of the efforts that the driver tells',
     )
     parser.add_argument('--namespace', default='', help='namespace of the driver')
-    parser.add_argument('--json', type=Path, metavar='FILE', help='also write the result there')
+    add_json_argument(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -74,11 +81,11 @@ def run(args: argparse.Namespace) -> int:
     readings = _readings(args, driver)
     if isinstance(readings, int):
         return readings
-    found, held = examine(tree, driver, readings, commanded=args.commands)
-    findings += found
+    checked, held = examine(tree, driver, readings, commanded=args.commands)
+    findings += checked
     _print(tree, held, findings, args.commands)
     if args.json:
-        args.json.write_text(json.dumps(_document(tree, held, findings), indent=2) + '\n')
+        write_json(args.json, _document(tree, held, findings))
     return 1 if any(finding.severity == 'error' for finding in findings) else 0
 
 
@@ -144,17 +151,7 @@ def _readings(args: argparse.Namespace, driver: DriverConversion) -> DriverSampl
     columns = _from_bag(args, driver) if args.bag else _by_listening(args, driver)
     if isinstance(columns, int):
         return columns
-    time, position, velocity, effort = columns
-    return DriverSamples(
-        time,
-        position,
-        velocity,
-        effort,
-        driver.position_scale,
-        driver.position_zero,
-        driver.velocity_scale,
-        driver.effort_scale if args.commands else driver.measured_scale,
-    )
+    return driver_samples(driver, *columns, commanded=args.commands)
 
 
 def _from_bag(args: argparse.Namespace, driver: DriverConversion) -> Any:
@@ -197,53 +194,42 @@ def _by_listening(args: argparse.Namespace, driver: DriverConversion) -> Any:
 def _print(
     tree: RobotTree, held: Commissioning | None, findings: list[Finding], commanded: bool
 ) -> None:
-    from rich.console import Console
-    from rich.markup import escape
-
-    console = Console(highlight=False)
-    if not console.is_terminal:
-        console.width = _WIDTH_IN_FILES
+    console = wide_console()
     if held is not None:
-        console.print(_table(tree, held, 'commanded' if commanded else 'measured'))
-        console.print(_correlations(tree, held))
-    for finding in findings:
-        colour = 'red' if finding.severity == 'error' else 'yellow'
-        console.print(f'[{colour}]{finding.severity}[/] {escape(str(finding))}')
+        print_table(console, _table(tree, held, 'commanded' if commanded else 'measured'))
+        print_table(console, _correlations(tree, held))
+    print_problems(console, findings)
     if not any(finding.severity == 'error' for finding in findings):
         console.print('[green]nothing speaks against the profile[/]')
 
 
-def _table(tree: RobotTree, held: Commissioning, source: str) -> Any:
-    from rich.table import Table
-
+def _table(tree: RobotTree, held: Commissioning, source: str) -> ReportTable:
+    rows = [
+        (
+            name,
+            f'{held.slope[i]:.3f}' if held.loaded[i] else 'not loaded',
+            f'{held.offset[i]:+.3g}',
+            f'{held.residual[i]:.3g}',
+        )
+        for i, name in enumerate(tree.joint_names)
+    ]
     title = f'Efforts, {source}, against gravity in {held.poses} poses, N m or N'
-    table = Table(title=title, title_justify='left')
-    table.add_column('joint')
-    for heading in ('slope', 'mean difference', 'RMS difference'):
-        table.add_column(heading, justify='right')
-    for i, name in enumerate(tree.joint_names):
-        slope = f'{held.slope[i]:.3f}' if held.loaded[i] else 'not loaded'
-        table.add_row(name, slope, f'{held.offset[i]:+.3g}', f'{held.residual[i]:.3g}')
-    return table
+    return ReportTable(('joint', 'slope', 'mean difference', 'RMS difference'), rows, title)
 
 
-def _correlations(tree: RobotTree, held: Commissioning) -> Any:
-    from rich.table import Table
-
+def _correlations(tree: RobotTree, held: Commissioning) -> ReportTable:
+    rows = [
+        (name, *('-' if np.isnan(x) else f'{x:+.2f}' for x in held.correlation[i]))
+        for i, name in enumerate(tree.joint_names)
+    ]
     title = 'Correlation of the effort of a joint (row) with gravity at a joint (column)'
-    table = Table(title=title, title_justify='left')
-    for heading in ('', *tree.joint_names):
-        table.add_column(heading, justify='right')
-    for i, name in enumerate(tree.joint_names):
-        cells = ['-' if np.isnan(x) else f'{x:+.2f}' for x in held.correlation[i]]
-        table.add_row(name, *cells)
-    return table
+    return ReportTable(('', *tree.joint_names), rows, title)
 
 
 def _document(
     tree: RobotTree, held: Commissioning | None, findings: list[Finding]
 ) -> dict[str, Any]:
-    document: dict[str, Any] = {'findings': [vars(finding) for finding in findings]}
+    document: dict[str, Any] = {'findings': [finding_as_dict(finding) for finding in findings]}
     if held is not None:
         document['poses'] = held.poses
         document['joints'] = {

@@ -1,26 +1,57 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compare all formulations on a robot, or two recordings (``compare BAG_A BAG_B``)."""
+"""Compare all formulations on a robot, or two recordings (``compare BAG_A BAG_B``).
+
+Compare two recorded runs of the same program, aligned in time.
+"""
 
 from __future__ import annotations
 
 import argparse
-import json
 import timeit
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from rich.console import Console
 from rich.progress import Progress, TextColumn
-from rich.table import Table
 
-from robot_dynamics_ros.cli.compare_bags import add_bag_arguments, are_bags, compare_bags
-from robot_dynamics_ros.cli.robot_argument import add_robot_arguments, given_robot
+from robot_dynamics_ros.cli.robot_argument import (
+    add_part_arguments,
+    add_robot_arguments,
+    given_robot,
+    recording_choice,
+)
+from robot_dynamics_ros.cli.tables import (
+    add_json_argument,
+    add_output_arguments,
+    add_threshold_argument,
+    print_figures,
+    print_report,
+    print_table,
+    print_thresholds,
+    wide_console,
+)
 from robot_dynamics_ros.dynamics.pinocchio_reference import PinocchioReference
 from robot_dynamics_ros.dynamics.registry import FORMULATIONS, agreement, make_formulation
-from robot_dynamics_ros.errors import MissingDependencyError
+from robot_dynamics_ros.errors import ConfigurationError, MissingDependencyError
 from robot_dynamics_ros.model.robot_tree import RobotTree
+from robot_dynamics_ros.recordings.alignment import METHODS
+from robot_dynamics_ros.recordings.bag.files import is_bag, short_name
+from robot_dynamics_ros.recordings.comparison import (
+    compare_runs,
+    comparison_arms,
+    comparison_figures,
+    comparison_report,
+)
+from robot_dynamics_ros.recordings.driver_units import current_unit
+from robot_dynamics_ros.recordings.metrics.metric import check, parse_threshold
+from robot_dynamics_ros.recordings.metrics.tracking import tool_frame
+from robot_dynamics_ros.recordings.output_folder import claim, filled, write_json
+from robot_dynamics_ros.recordings.reading import RobotChoice
+from robot_dynamics_ros.recordings.recording import Recording
+from robot_dynamics_ros.recordings.report.toolkit import ReportTable
 from robot_dynamics_ros.symbolic.arguments import Arguments
 from robot_dynamics_ros.symbolic.backends import PythonBackend
 from robot_dynamics_ros.symbolic.kernel import compile_kernel
@@ -43,7 +74,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         '--states', type=int, default=10, metavar='N', help='random states (default: 10)'
     )
     parser.add_argument('--seed', type=int, default=0, help='of the random states (default: 0)')
-    parser.add_argument('--json', type=Path, metavar='FILE', help='also write the result there')
+    add_json_argument(parser)
     add_bag_arguments(parser)
 
 
@@ -61,7 +92,7 @@ def run(args: argparse.Namespace) -> int:
         )
     _print(document)
     if args.json:
-        args.json.write_text(json.dumps(document, indent=2) + '\n', encoding='utf-8')
+        write_json(args.json, document)
     return 0
 
 
@@ -79,7 +110,7 @@ def compare(
     names = _available(tree)
     traced = [name for name in names if not FORMULATIONS[name].numbers_only]
     tell('agreement')
-    found = agreement(tree, names, states, seed)
+    deviations = agreement(tree, names, states, seed)
     times = {}
     for name in names:
         tell(f'time of {name}')
@@ -93,8 +124,8 @@ def compare(
         'seed': seed,
         'formulations': names,
         'deviation': {
-            'worst': found.worst().tolist(),
-            **{quantity: matrix.tolist() for quantity, matrix in found.deviation.items()},
+            'worst': deviations.worst().tolist(),
+            **{quantity: matrix.tolist() for quantity, matrix in deviations.deviation.items()},
         },
         'operations': {
             name: {'before': count.before._asdict(), 'after': count.after._asdict()}
@@ -144,17 +175,17 @@ def _times(tree: RobotTree, name: str) -> dict[str, float]:
     q, v, a = rng.uniform(-1, 1, size=(3, tree.n))
     tau, many = np.zeros(tree.n), rng.uniform(-1, 1, size=(3, _BATCH, tree.n))
     if isinstance(model, PinocchioReference):
-        given = {'f': model.library.rnea, 'M': model.model, 'D': model.data}
-        call = _shortest('f(M, D, q, v, a)', given | {'q': q, 'v': v, 'a': a})
+        names = {'f': model.library.rnea, 'M': model.model, 'D': model.data}
+        call = _shortest('f(M, D, q, v, a)', names | {'q': q, 'v': v, 'a': a})
         return {'library': call}
     kernels = compile_kernel(tree, name, (_OUTPUT,))
     python = PythonBackend(Subject(tree, name, tree.link_names[-1]), (_OUTPUT,))
     generated = python.kernel(Arguments.of_output(_OUTPUT, tree.n))
-    given = {'q': q, 'v': v, 'a': a, 'tau': tau}
+    names = {'q': q, 'v': v, 'a': a, 'tau': tau}
     return {
-        'interpreted': _shortest('f(q, v, a)', given | {'f': model.inverse_dynamics}),
-        'generated': _shortest('f(q, v, a, tau)', given | {'f': generated}),
-        'compiled': _shortest('f(q, v, a, tau)', given | {'f': kernels.inverse_dynamics}),
+        'interpreted': _shortest('f(q, v, a)', names | {'f': model.inverse_dynamics}),
+        'generated': _shortest('f(q, v, a, tau)', names | {'f': generated}),
+        'compiled': _shortest('f(q, v, a, tau)', names | {'f': kernels.inverse_dynamics}),
         'batch': _shortest('f(name, *x)', {'f': kernels.batch, 'name': _OUTPUT, 'x': many})
         / _BATCH,
     }
@@ -171,33 +202,32 @@ def _shortest(statement: str, names: dict[str, Any]) -> float:
 
 
 def _print(document: Document) -> None:
-    console, names = Console(), document['formulations']
+    console, names = wide_console(), document['formulations']
     title = f'{document["robot"]}: largest relative deviation, {document["states"]} states'
-    table = Table('', *names, title=title)
-    table.columns[0].no_wrap = True
-    for name, row in zip(names, document['deviation']['worst'], strict=True):
-        table.add_row(name, *(f'{value:.0e}' if value else '0' for value in row))
-    console.print(table)
+    rows = [
+        (name, *(f'{value:.0e}' if value else '0' for value in row))
+        for name, row in zip(names, document['deviation']['worst'], strict=True)
+    ]
+    print_table(console, ReportTable(('', *names), rows, title))
 
-    table = Table(
-        '', '* before', '+ before', 'sin cos', '* after', '+ after', '/', 'sin cos',
-        title='inverse dynamics, before and after folding the robot in',
-    )  # fmt: skip
-    table.columns[0].no_wrap = True
-    for name, counts in document['operations'].items():
-        before, after = counts['before'], counts['after']
-        keys = ('multiplications', 'additions', 'trigonometric')
-        last = ('multiplications', 'additions', 'divisions', 'trigonometric')
-        table.add_row(name, *(str(before[k]) for k in keys), *(str(after[k]) for k in last))
-    console.print(table)
+    title = 'inverse dynamics, before and after folding the robot in'
+    head = ('', '* before', '+ before', 'sin cos', '* after', '+ after', '/', 'sin cos')
+    keys = ('multiplications', 'additions', 'trigonometric')
+    last = ('multiplications', 'additions', 'divisions', 'trigonometric')
+    rows = [
+        (name, *(str(count['before'][k]) for k in keys), *(str(count['after'][k]) for k in last))
+        for name, count in document['operations'].items()
+    ]
+    print_table(console, ReportTable(head, rows, title))
     console.print(_claim(document['erratum_k7']), highlight=False, soft_wrap=True)
 
     forms = ('interpreted', 'generated', 'compiled', 'batch', 'library')
-    table = Table('time in us', *forms, title='inverse dynamics: one call; one state of a batch')
-    for name, times in document['nanoseconds'].items():
-        cells = (f'{times[form] / 1e3:.4g}' if form in times else '' for form in forms)
-        table.add_row(name, *cells)
-    console.print(table)
+    rows = [
+        (name, *(f'{times[form] / 1e3:.4g}' if form in times else '' for form in forms))
+        for name, times in document['nanoseconds'].items()
+    ]
+    title = 'inverse dynamics: one call; one state of a batch'
+    print_table(console, ReportTable(('time in us', *forms), rows, title))
 
 
 def _claim(claim: dict[str, int]) -> str:
@@ -209,3 +239,91 @@ def _claim(claim: dict[str, int]) -> str:
         f'counted here {claim["newton_euler_counted"]}\n'
         'The paper concludes that one sweep is cheaper; it is not, for any n (erratum K7).'
     )
+
+
+_USUAL_OUTPUT = Path('out') / 'comparison'
+EXIT_THRESHOLD = 1
+
+
+def are_bags(words: list[str]) -> bool:
+    """Return whether the first word is a recording, or a folder, which no robot is."""
+    return bool(words) and (Path(words[0]).is_dir() or is_bag(Path(words[0])))
+
+
+def add_bag_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments that two recordings are compared with."""
+    group = parser.add_argument_group('two recordings')
+    group.add_argument(
+        '--align',
+        default='motion',
+        metavar='HOW',
+        help=f'{", ".join(METHODS)}, or the shift of the second in s (default: motion)',
+    )
+    add_part_arguments(group)
+    group.add_argument('--frame', default='', help='tool frame (default: tool, or the last link)')
+    add_threshold_argument(group, 'comparison.json')
+    add_output_arguments(group, _USUAL_OUTPUT)
+
+
+def compare_bags(words: list[str], args: argparse.Namespace) -> int:
+    """Compare two recordings; return 1 if a threshold is passed.
+
+    Raises:
+        ConfigurationError: There are not two recordings.
+    """
+    if len(words) != 2:
+        raise ConfigurationError(
+            f'{len(words)} recordings', 'cannot be compared', 'give two: BAG_A BAG_B'
+        )
+    bags = [Path(word) for word in words]
+    listing = args.threshold == ['list']
+    thresholds = [] if listing else [parse_threshold(text) for text in args.threshold]
+    names = _names(bags)
+    usual = _USUAL_OUTPUT / f'{names[0]}_{names[1]}'
+    output = claim(args.output, usual, force=args.force)
+    choice = recording_choice(args)
+    first, tree = _read(bags[0], choice)
+    second, _ = _read(bags[1], choice)
+    notes = _notes(names, (first, second), described=bool(args.described_by))
+    frame = tool_frame(tree, args.frame)
+    comparison = compare_runs(first, second, tree, frame, args.align)
+    verdicts = check(thresholds, comparison.figures, tree.joint_names)
+    unit = current_unit(args.driver_profile)
+    report = comparison_report(names, tree, comparison, notes, unit)
+    with filled(output) as work:
+        bags_named = dict(zip(('first_bag', 'second_bag'), words, strict=True))
+        write_json(work / 'comparison.json', bags_named | comparison.figures | {'notes': notes})
+        figures = comparison_figures(names, tree, comparison, unit)
+        arm = comparison_arms(names, tree, comparison, frame)
+        replace(report, figures=figures, arm=arm).write(work / 'report.html')
+    console = wide_console()
+    if listing:
+        print_figures(console, comparison.figures, tree.joint_names)
+        return 0
+    print_report(console, report, output)
+    print_thresholds(console, verdicts)
+    return 0 if all(verdict.holds for verdict in verdicts) else EXIT_THRESHOLD
+
+
+def _read(bag: Path, choice: RobotChoice) -> tuple[Recording, RobotTree]:
+    with choice.read(bag) as reader:
+        tree, _ = choice.load(reader)
+        (recording,) = choice.parts(reader, tree, float('inf'))
+        return recording, tree
+
+
+def _notes(names: list[str], runs: Sequence[Recording], *, described: bool) -> list[str]:
+    """Return what was unusual in the bags."""
+    notes = [
+        f'{name}: {note}' for name, run in zip(names, runs, strict=True) for note in run.notes
+    ]
+    first, second = (run.description for run in runs)
+    if not described and second and first != second:
+        notes.append(f'the descriptions in the bags differ: that of {names[0]} is used for both')
+    return notes
+
+
+def _names(bags: list[Path]) -> list[str]:
+    """Return short names of the bags that differ."""
+    names = [short_name(bag) for bag in bags]
+    return names if names[0] != names[1] else [f'{names[0]}-1', f'{names[1]}-2']

@@ -4,9 +4,9 @@
 from __future__ import annotations
 
 import argparse
-import json
+import os
 import re
-import shutil
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,8 +18,9 @@ from rich.table import Table
 from robot_dynamics_ros.cli.new_robot import add_setup_arguments, parameter_file
 from robot_dynamics_ros.cli.processes import (
     IN_LOCKSTEP,
+    SHOWN,
     SceneProcesses,
-    own_domain,
+    print_outside_band,
     run_recorded,
     shown_scenes,
 )
@@ -32,12 +33,13 @@ from robot_dynamics_ros.recordings.metrics.tracking import (
     tool_frame,
     tracking_metrics,
 )
+from robot_dynamics_ros.recordings.output_folder import write_json
 from robot_dynamics_ros.recordings.reading import read_recording
 from robot_dynamics_ros.recordings.report.tracking import write_tracking_report
 
 #: The trajectory starts at this time; before it the controller takes over and settles, s.
 START_S = 0.5
-_READY_SECONDS, _RUN_SECONDS = 90.0, 900.0
+_READY_SECONDS, _RUN_SECONDS = 300.0, 900.0
 _END = re.compile(r'to t = ([0-9.]+) s')
 _COMMANDS = '/effort_controller/commands'
 
@@ -106,12 +108,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         '--no-scenes', action='store_true', help='leave out the scenes of constraint stabilization'
     )
+    parser.add_argument(
+        '--view', action='store_true', help='show every run in a browser: http://127.0.0.1:8080'
+    )
     parser.add_argument('--out', type=Path, default=Path('out'), help='folder of the results')
 
 
 def run(args: argparse.Namespace) -> int:
     """Run every arm under every law, then every scene; return 1 if one is outside its band."""
     console = Console()
+    if args.view:
+        os.environ[SHOWN] = '1'
+        console.print('open http://127.0.0.1:8080 in a browser')
     arms = _arms(args)
     robots = [arm.name for arm in arms]
     laws = [args.law] if args.law else LAWS
@@ -124,12 +132,15 @@ def run(args: argparse.Namespace) -> int:
     for robot in robots:
         _print(console, [run for (name, _), run in runs.items() if name == robot])
     problems = [text for robot in robots for text in outside_band(runs, robot, Band())]
-    for text in problems:
-        console.print(f'[red]outside the band:[/red] {text}')
+    print_outside_band(console, problems)
     console.print(f'recordings, metrics and reports: {args.out}/<arm>/<law>/\n')
-    outside = 0
+    outside, parents = 0, Path(sys.executable).parents
+    last = args.out / arms[-1].name / laws[-1] / 'bag'
     if not (args.robot or args.one or args.law or args.no_scenes):
-        outside = run_scenes(list(SCENES), args.out / 'scenes', console)
+        outside = run_scenes(SCENES, args.out / 'scenes', console)
+        last = args.out / 'scenes' / list(SCENES)[-1] / 'bag'
+    python = os.path.relpath(sys.executable) if Path.cwd() in parents else sys.executable
+    console.print(f'see the last run: {python} -m robot_dynamics_ros view {last}', soft_wrap=True)
     return 1 if problems or outside else 0
 
 
@@ -158,18 +169,16 @@ def run_scene(arm: Arm, law: str, out: Path, tell: Callable[[float, float], None
         SceneError: A node failed, or the trajectory was rejected.
         PeerTimeoutError: A node did not get ready or did not end.
     """
-    if out.exists():
-        shutil.rmtree(out)
-    bag = out / 'bag'
-    with own_domain() as domain, SceneProcesses(out / 'logs', domain) as nodes:
-        _start(nodes, arm.source, law, bag)
-        end = float(_END.findall(nodes.output('trajectory'))[-1])
-        run_recorded(nodes, end, _RUN_SECONDS, tell)
+
+    def start(nodes: SceneProcesses, bag: Path) -> float:
+        return _start(nodes, arm.source, law, bag)
+
+    bag = run_recorded(out, start, _RUN_SECONDS, tell)
     return _evaluate(arm, law, bag, out)
 
 
-def _start(nodes: SceneProcesses, robot: str | Path, law: str, bag: Path) -> None:
-    """Start the nodes of a scene; return once the simulation runs."""
+def _start(nodes: SceneProcesses, robot: str | Path, law: str, bag: Path) -> float:
+    """Start the nodes of a scene; return its end, s, once the simulation runs."""
     lockstep = {'mode': 'lockstep', 'start_paused': True, 'on_end': 'exit'}
     plan = {
         'start_time_s': START_S,
@@ -178,11 +187,12 @@ def _start(nodes: SceneProcesses, robot: str | Path, law: str, bag: Path) -> Non
         'unpause_simulator': True,
     }
     nodes.start('recorder', 'record', {'bag': str(bag), 'progress': True}, robot)
-    control = {'law': law, 'command_listeners': 2, **IN_LOCKSTEP}
+    control = {'law': law, 'await_listeners': ['recorder'], **IN_LOCKSTEP}
     nodes.start('controller', 'control', control, robot)
     nodes.start('simulator', 'simulate', lockstep, robot)
     nodes.start('trajectory', 'send', plan, robot)
     nodes.wait_for_end('trajectory', _READY_SECONDS)
+    return float(_END.findall(nodes.output('trajectory'))[-1])
 
 
 def _evaluate(arm: Arm, law: str, bag: Path, out: Path) -> DemoRun:
@@ -196,11 +206,11 @@ def _evaluate(arm: Arm, law: str, bag: Path, out: Path) -> DemoRun:
         arm.name,
         law,
         metrics,
-        tree.prismatic,
+        tree.slides,
         float(remarks[f'{_COMMANDS} latency_p50_us']),
         float(remarks[f'{_COMMANDS} latency_p99_us']),
     )
-    (out / 'metrics.json').write_text(json.dumps(run.as_dict(), indent=2), encoding='utf-8')
+    write_json(out / 'metrics.json', run.as_dict())
     write_tracking_report(
         out / 'report.html',
         f'{arm.name} under {_TITLES[law]}',
@@ -234,8 +244,8 @@ def _print(console: Console, runs: list[DemoRun]) -> None:
     """Print the runs of one arm: a row per joint, a column group per law."""
     table = Table(title=f'\n{runs[0].robot}', title_justify='left', title_style='bold')
     table.add_column('')
-    for found in runs:
-        table.add_column(_TITLES[found.law], justify='right')
+    for run in runs:
+        table.add_column(_TITLES[run.law], justify='right')
     for i, joint in enumerate(runs[0].metrics.joints):
         unit, force = ('m', 'N') if runs[0].prismatic[i] else ('rad', 'N m')
         table.add_row(

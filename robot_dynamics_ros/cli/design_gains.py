@@ -4,16 +4,14 @@
 from __future__ import annotations
 
 import argparse
-import json
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from rich.console import Console
-from rich.table import Table
 
 from robot_dynamics_ros.cli.robot_argument import add_robot_arguments, given_robot
+from robot_dynamics_ros.cli.tables import add_json_argument, print_table
 from robot_dynamics_ros.constraints.error_dynamics import gains_from_frequency, roots
 from robot_dynamics_ros.constraints.feasibility import FeasibilityCheck, check_feasibility
 from robot_dynamics_ros.constraints.program import Program
@@ -28,6 +26,8 @@ from robot_dynamics_ros.control.design.gain_design import (
 from robot_dynamics_ros.control.design.loop_margins import Margins, program_margins
 from robot_dynamics_ros.control.laws.look_ahead import DISCRETIZATIONS
 from robot_dynamics_ros.errors import ConfigurationError
+from robot_dynamics_ros.recordings.output_folder import write_json
+from robot_dynamics_ros.recordings.report.toolkit import ReportTable
 from robot_dynamics_ros.spatial.scalar import Array
 
 _POINTS = 5  # instants of the program at which margins are taken
@@ -71,7 +71,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         '--delay', type=float, default=1.5e-3, metavar='S',
         help='delay in the loop for the margins, s (default 0.0015: a period and a half at 1 kHz)',
     )  # fmt: skip
-    parser.add_argument('--json', type=Path, metavar='FILE', help='also write the result there')
+    add_json_argument(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -92,7 +92,7 @@ def run(args: argparse.Namespace) -> int:
     console.print(_yaml(gains), markup=False, highlight=False, soft_wrap=True)
     if args.json:
         document = _document(program, gains, path, indices, margins)
-        args.json.write_text(json.dumps(document, indent=2) + '\n', encoding='utf-8')
+        write_json(args.json, document)
     stable = all(each.poles[0].real < 1e-6 for each in margins)
     return 0 if stable else 1
 
@@ -134,13 +134,12 @@ def _rows(args: argparse.Namespace, name: str, m: int) -> Array:
 
 
 def _print_gains(console: Console, program: Program, gains: Gains) -> None:
-    table = Table(title=f'Program {program.name!r}: gains by row')
-    for title in ('row', 'G0 1/s^2', 'G1 1/s', 'w0 rad/s', 'zeta'):
-        table.add_column(title, justify='left' if title == 'row' else 'right')
+    rows = []
     for name, g0, g1 in zip(program.stack.rows, np.diag(gains.G0), np.diag(gains.G1), strict=True):
         w = np.sqrt(abs(g0))
-        table.add_row(name, f'{g0:.4g}', f'{g1:.4g}', f'{w:.3f}', f'{g1 / (2 * w):.3f}')
-    console.print(table)
+        rows.append((name, f'{g0:.4g}', f'{g1:.4g}', f'{w:.3f}', f'{g1 / (2 * w):.3f}'))
+    head = ('row', 'G0 1/s^2', 'G1 1/s', 'w0 rad/s', 'zeta')
+    print_table(console, ReportTable(head, rows, f'Program {program.name!r}: gains by row'))
     off = np.abs(gains.G0 - np.diag(np.diag(gains.G0))).max()
     if off > 0.0:
         console.print(f'The rows are coupled: G0 has entries up to {off:.4g} off its diagonal.')
@@ -159,25 +158,24 @@ def _print_margins(
     margins: list[Margins],
     delay: float,
 ) -> None:
-    table = Table(
-        title=f'Margins at the drives along the program, {1e3 * delay:g} ms delay assumed'
-    )
-    for title in ('t s', 'sigma_min', 'drive', 'gain', 'phase deg', 'delay ms', 'all drives'):
-        table.add_column(title, justify='left' if title == 'drive' else 'right')
-    for k, found in zip(indices, margins, strict=True):
+    head = ('t s', 'sigma_min', 'drive', 'gain', 'phase deg', 'delay ms', 'all drives')
+    rows = []
+    for k, at in zip(indices, margins, strict=True):
         for i, joint in enumerate(program.tree.joint_names):
-            table.add_row(
-                f'{path.times[k]:.2f}' if i == 0 else '',
-                f'{path.sigma_min[k]:.4f}' if i == 0 else '',
-                joint,
-                f'{found.gain[i]:.3g}',
-                f'{np.degrees(found.phase[i]):.1f}',
-                f'{1e3 * found.delay[i]:.3g}',
-                f'disk {found.disk:.2f}: x{found.disk_gain:.3g}, '
-                f'{np.degrees(found.disk_phase):.0f} deg' if i == 0 else '',
-                end_section=i == program.n - 1,
-            )  # fmt: skip
-    console.print(table)
+            disk = f'x{at.disk_gain:.3g}, {np.degrees(at.disk_phase):.0f} deg'
+            rows.append(
+                (
+                    '' if i else f'{path.times[k]:.2f}',
+                    '' if i else f'{path.sigma_min[k]:.4f}',
+                    joint,
+                    f'{at.gain[i]:.3g}',
+                    f'{np.degrees(at.phase[i]):.1f}',
+                    f'{1e3 * at.delay[i]:.3g}',
+                    '' if i else f'disk {at.disk:.2f}: {disk}',
+                )
+            )
+    title = f'Margins at the drives along the program, {1e3 * delay:g} ms delay assumed'
+    print_table(console, ReportTable(head, rows, title))
 
 
 def _yaml(gains: Gains) -> str:
@@ -190,9 +188,6 @@ def _yaml(gains: Gains) -> str:
 def _document(
     program: Program, gains: Gains, path: FeasibilityCheck, indices: Array, margins: list[Margins]
 ) -> dict[str, Any]:
-    def finite(values: Array) -> list[float | None]:
-        return [float(x) if np.isfinite(x) else None for x in values]
-
     return {
         'program': program.name,
         'rows': list(program.stack.rows),
@@ -204,12 +199,12 @@ def _document(
             {
                 't': float(path.times[k]),
                 'sigma_min': float(path.sigma_min[k]),
-                'gain': finite(found.gain),
-                'phase': finite(found.phase),
-                'delay': finite(found.delay),
-                'disk': found.disk,
-                'poles': [[p.real, p.imag] for p in found.poles],
+                'gain': at.gain.tolist(),
+                'phase': at.phase.tolist(),
+                'delay': at.delay.tolist(),
+                'disk': at.disk,
+                'poles': [[p.real, p.imag] for p in at.poles],
             }
-            for k, found in zip(indices, margins, strict=True)
+            for k, at in zip(indices, margins, strict=True)
         ],
     }

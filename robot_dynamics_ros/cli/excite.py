@@ -4,20 +4,21 @@
 from __future__ import annotations
 
 import argparse
-import json
 import math
 from pathlib import Path
 
+from robot_dynamics_ros.cli.new_robot import add_obstacle_arguments, given_obstacles
 from robot_dynamics_ros.cli.robot_argument import add_robot_arguments, given_robot
 from robot_dynamics_ros.cli.tables import wide_console
 from robot_dynamics_ros.control.trajectories.periodic import Fourier
 from robot_dynamics_ros.control.trajectories.trajectory import check_limits
 from robot_dynamics_ros.control.trajectories.trajectory_file import trajectory_text
-from robot_dynamics_ros.errors import ConfigurationError
+from robot_dynamics_ros.geometry.collisions import make_checker
 from robot_dynamics_ros.identification.excitation import Excitation, design_excitation
 from robot_dynamics_ros.identification.excitation_problem import Bounds
 from robot_dynamics_ros.identification.unknowns import DEFAULT_TERMS, TERMS
 from robot_dynamics_ros.model.robot_tree import RobotTree
+from robot_dynamics_ros.recordings.output_folder import require_absent, write_json
 
 #: What is written into the output folder.
 FILES = ('trajectory.yaml', 'excitation.json')
@@ -63,32 +64,33 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             metavar=('X', 'Y', 'Z'),
             help=f'{name} corner of the box, base frame, m; inf or -inf for no bound',
         )
+    add_obstacle_arguments(parser)
     group.add_argument('--above', type=float, metavar='Z', help='height the frame stays above, m')
 
 
 def run(args: argparse.Namespace) -> int:
     """Design the motion, check it, write it."""
     console = wide_console()
-    there = [name for name in FILES if (args.output / name).exists()]
-    if there and not args.force:
-        raise ConfigurationError(
-            f'--output {args.output}', f'has {", ".join(there)}', 'give another, or --force'
-        )
+    require_absent(args.output, FILES, force=args.force)
     tree = given_robot(args, args.effort_limit)
-    found = design_excitation(
+    checker, remarks = make_checker(tree, given_obstacles(args))
+    for remark in remarks:
+        console.print(f'remark: {remark}', style='yellow', markup=False)
+    excitation = design_excitation(
         tree,
         period=args.period,
         harmonics=args.harmonics,
         bounds=_bounds(args),
         terms=args.terms,
         seed=args.seed,
+        checker=checker,
     )
-    write_excitation(args.output, tree, found, args.periods)
+    write_excitation(args.output, tree, excitation, args.periods)
     console.print(
-        f'condition of the base regressor: {found.condition:.3g} '
-        f'(random motions within the same limits: {found.random_condition:.3g})'
+        f'condition of the base regressor: {excitation.condition:.3g} '
+        f'(random motions within the same limits: {excitation.random_condition:.3g})'
     )
-    for name, share in found.used.items():
+    for name, share in excitation.used.items():
         if name != 'workspace':
             console.print(f'{name}: {100.0 * share:.0f} % of what is allowed')
     console.print(f'written: {", ".join(str(args.output / name) for name in FILES)}')
@@ -109,21 +111,23 @@ def _bounds(args: argparse.Namespace) -> Bounds:
     )
 
 
-def excitation_trajectory(found: Excitation, periods: int = 1) -> Fourier:
+def excitation_trajectory(excitation: Excitation, periods: int = 1) -> Fourier:
     """Return the motion as a trajectory that a controller can follow."""
-    return Fourier(found.centre, found.sine, found.cosine, found.period, periods)
+    return Fourier(
+        excitation.centre, excitation.sine, excitation.cosine, excitation.period, periods
+    )
 
 
-def write_excitation(folder: Path, tree: RobotTree, found: Excitation, periods: int) -> None:
+def write_excitation(folder: Path, tree: RobotTree, excitation: Excitation, periods: int) -> None:
     """Write the motion as a message and as coefficients.
 
     Raises:
         TrajectoryError: The motion leaves the robot's limits.
     """
-    trajectory = excitation_trajectory(found, periods)
+    trajectory = excitation_trajectory(excitation, periods)
     check_limits(trajectory, tree)
     folder.mkdir(parents=True, exist_ok=True)
     message, numbers = (folder / name for name in FILES)
     message.write_text(trajectory_text(trajectory, tree.joint_names, _STEP), encoding='utf-8')
-    document = found.as_dict() | {'periods': periods}
-    numbers.write_text(json.dumps(document, indent=2) + '\n', encoding='utf-8')
+    document = excitation.as_dict() | {'periods': periods}
+    write_json(numbers, document)

@@ -12,15 +12,32 @@ from functools import partial
 from itertools import chain
 from pathlib import Path
 
-from robot_dynamics_ros.cli.identify_currents import identify_currents
-from robot_dynamics_ros.cli.identify_load import add_load_arguments, weigh
-from robot_dynamics_ros.cli.identify_results import FILES, print_results, write_results
-from robot_dynamics_ros.cli.recording_arguments import add_recording_arguments, recording_choice
-from robot_dynamics_ros.cli.tables import wide_console
+from robot_dynamics_ros.cli.identify_load import Learned, add_load_arguments, weigh
+from robot_dynamics_ros.cli.identify_results import (
+    FILES,
+    deliver_results,
+    identify_currents,
+    listed,
+)
+from robot_dynamics_ros.cli.robot_argument import (
+    add_job_arguments,
+    add_recording_arguments,
+    recording_choice,
+)
 from robot_dynamics_ros.errors import ConfigurationError, RecordingError, UnknownNameError
-from robot_dynamics_ros.identification.bags import Gathered, Source, Trial
+from robot_dynamics_ros.identification.bags import (
+    Evidence,
+    Gathered,
+    Jobs,
+    Source,
+    Trial,
+    bag_news,
+    gather_bags,
+    prove,
+)
 from robot_dynamics_ros.identification.choice import AUTO, Request
 from robot_dynamics_ros.identification.correction import corrected_urdf
+from robot_dynamics_ros.identification.gravity import estimate_gravity
 from robot_dynamics_ros.identification.identify import (
     Identification,
     IdentificationPlan,
@@ -29,21 +46,13 @@ from robot_dynamics_ros.identification.identify import (
 )
 from robot_dynamics_ros.identification.intervals import EFFORTS, effort_source
 from robot_dynamics_ros.identification.least_squares import Block
-from robot_dynamics_ros.identification.many_bags import (
-    BagNews,
-    Evidence,
-    Where,
-    bag_news,
-    gather_bags,
-    prove,
-)
 from robot_dynamics_ros.identification.plausibility import check_recording, implausible
 from robot_dynamics_ros.identification.preparation import TIMINGS
-from robot_dynamics_ros.identification.tilt import estimate_gravity
 from robot_dynamics_ros.identification.unknowns import DEFAULT_TERMS, TERMS
 from robot_dynamics_ros.model.check import check_model
-from robot_dynamics_ros.recordings.bag_jobs import find_bags
+from robot_dynamics_ros.recordings.bag_jobs import find_bags, shown_jobs
 from robot_dynamics_ros.recordings.driver_units import WHOLE, current_unit
+from robot_dynamics_ros.recordings.output_folder import require_absent
 from robot_dynamics_ros.recordings.recording import Recording
 
 _WORSE = 1.2  # times the residual of the nominal robot: less is chance
@@ -80,15 +89,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar='PERCENT',
         help='exit code 1 if a residual exceeds this share of the RMS effort',
     )
-    parser.add_argument(
-        '--jobs', type=int, default=0, help='processes; 0: one for each processor (default)'
-    )
-    parser.add_argument(
-        '--scheduler',
-        default='',
-        metavar='tcp://HOST:PORT',
-        help='Dask scheduler whose workers shall read the bags; they must see the same files',
-    )
+    add_job_arguments(parser)
 
 
 def _add_method_arguments(parser: argparse.ArgumentParser) -> None:
@@ -123,39 +124,33 @@ def run(args: argparse.Namespace) -> int:
         return weigh(args, partial(_learn, args))
     if not args.bags:
         raise ConfigurationError('BAG', 'is missing', 'name the recordings to learn from')
-    _refuse_overwriting(args)
+    require_absent(args.output, FILES, force=args.force)
     if not (args.prior_weight > 0.0 and math.isfinite(args.prior_weight)):
         raise ConfigurationError(
             '--prior-weight', f'is {args.prior_weight:g}', 'give a positive number'
         )
-    bags = find_bags(args.bags)
     if current_unit(args.driver_profile):
-        return identify_currents(args, bags, _request(args))
-    plan, pattern, early = _plan(args, bags)
-    where = Where(args.jobs, args.scheduler)
-    sources = [replace(pattern, path=str(bag)) for bag in bags]
-    gathered, found = _learned(args, sources, plan, early, where)
-    if refused := [*_broken(sources, gathered), *implausible(found)]:
+        return identify_currents(args, find_bags(args.bags), _request(args))
+    identified, sources, gathered = _learn(args, args.bags)
+    if refused := [*_broken(sources, gathered), *implausible(identified)]:
         return _refused(refused)
-    plan = found.plan
+    plan = identified.plan
     first, second = _halves(gathered)
     if args.validate:
-        proof = f'validated on {_listed(args.validate)}'
-        proofs, trial = _proofs(args.validate, pattern), Trial.of(found)
+        proof = f'validated on {listed(args.validate)}'
+        proofs, trial = _proofs(args.validate, sources[0]), Trial.of(identified)
     else:
         proof = 'each half of a recording validated by a model of the other halves'
         proofs = [s for s, bag in zip(sources, gathered, strict=True) if not bag.error]
         trial = _crossed(first, second, plan, args.prior_weight)
-    evidence, judged = prove(found, proofs, trial, where)
-    news = bag_news(sources, gathered, proofs, judged, plan.unknowns.tree)
-    if nonsense := implausible(found, evidence.residuals[1]):
+    evidence, evaluated = prove(identified, proofs, trial, _jobs(args))
+    news = bag_news(sources, gathered, proofs, evaluated, plan.unknowns.tree)
+    if nonsense := implausible(identified, evidence.residuals[1]):
         return _refused(nonsense)
-    problems = _problems(found, evidence, args.most)
+    problems = _problems(identified, evidence, args.most)
     tilt = [plan.gravity.sentence()] if plan.gravity and plan.gravity.tilted else []
     remarks = [proof, *tilt, *evidence.remarks, *problems]
-    _write(args, found, evidence, remarks, news)
-    print_results(wide_console(), found, evidence, remarks, news)
-    print(f'written: {", ".join(str(args.output / name) for name in FILES)}')
+    deliver_results(args.output, identified, evidence, remarks, news)
     return 1 if problems or any(bag.error for bag in news) else 0
 
 
@@ -170,33 +165,26 @@ def _require_constants(args: argparse.Namespace) -> None:
         )
 
 
-def _learn(args: argparse.Namespace, bags: Sequence[Path]) -> tuple[Identification, Source]:
-    """Return the robot that bags speak of, and how they are read."""
-    found_bags = find_bags(bags)
-    plan, pattern, early = _plan(args, found_bags)
-    sources = [replace(pattern, path=str(bag)) for bag in found_bags]
-    where = Where(args.jobs, args.scheduler)
-    return _learned(args, sources, plan, early, where)[1], pattern
-
-
-def _learned(
-    args: argparse.Namespace,
-    sources: Sequence[Source],
-    plan: IdentificationPlan,
-    early: dict[int, Gathered],
-    where: Where,
-) -> tuple[list[Gathered], Identification]:
-    """Return what bags say and the robot they speak of; measured efforts are looked at twice.
+def _learn(args: argparse.Namespace, bags: Sequence[Path]) -> Learned:
+    """Learn the robot from bags; measured efforts are looked at twice.
 
     At the second look the gears are loaded by the robot of the first, and disturbances left out.
     """
-    gathered = gather_bags(sources, plan, early, where)
-    found = conclude(list(chain(*_halves(gathered))), plan, args.prior_weight)
-    if plan.preparation.effort == 'measured' and not implausible(found):
-        plan = plan.refined(found)
-        gathered = gather_bags(sources, plan, early, where)
-        found = conclude(list(chain(*_halves(gathered))), plan, args.prior_weight)
-    return gathered, found
+    bags = find_bags(bags)
+    plan, pattern, early = _plan(args, bags)
+    sources = [replace(pattern, path=str(bag)) for bag in bags]
+    gathered = gather_bags(sources, plan, early, _jobs(args))
+    identified = conclude(list(chain(*_halves(gathered))), plan, args.prior_weight)
+    if plan.preparation.effort == 'measured' and not implausible(identified):
+        plan = plan.refined(identified)
+        gathered = gather_bags(sources, plan, early, _jobs(args))
+        identified = conclude(list(chain(*_halves(gathered))), plan, args.prior_weight)
+    return Learned(identified, sources, gathered)
+
+
+def _jobs(args: argparse.Namespace) -> Jobs:
+    """Return what reads bags: processes, or the workers of a scheduler."""
+    return partial(shown_jobs, jobs=args.jobs, scheduler=args.scheduler)
 
 
 def _halves(gathered: Sequence[Gathered]) -> tuple[list[Block], list[Block]]:
@@ -206,14 +194,14 @@ def _halves(gathered: Sequence[Gathered]) -> tuple[list[Block], list[Block]]:
 
 def _proofs(words: Sequence[str], pattern: Source) -> list[Source]:
     """Return the recordings for validation, or the parts of them that are named."""
-    found = []
+    sources = []
     for word in words:
         path, _, span = word.rpartition('@') if '@' in word else (word, '', '')
         whole = Path(word).exists() or not path
         edges = WHOLE if whole or not span else _span(word, span)
         bags = find_bags([Path(word if whole else path)])
-        found += [replace(pattern, path=str(bag), span=edges) for bag in bags]
-    return found
+        sources += [replace(pattern, path=str(bag), span=edges) for bag in bags]
+    return sources
 
 
 def _span(word: str, span: str) -> tuple[float, float]:
@@ -224,21 +212,6 @@ def _span(word: str, span: str) -> tuple[float, float]:
         raise ConfigurationError(
             f'--validate {word}', 'has no FROM:TO behind the @', 'e.g. run@20:30, in seconds'
         ) from error
-
-
-def _refuse_overwriting(args: argparse.Namespace) -> None:
-    if args.output.exists() and not args.output.is_dir():
-        raise ConfigurationError(f'--output {args.output}', 'is a file', 'name a folder')
-    there = [name for name in FILES if (args.output / name).exists()]
-    if there and not args.force:
-        raise ConfigurationError(
-            f'--output {args.output}', f'has {", ".join(there)}', 'give another, or --force'
-        )
-
-
-def _listed(bags: Sequence[Path | str], most: int = 3) -> str:
-    names = ', '.join(str(bag) for bag in bags[:most])
-    return f'{names} and {len(bags) - most} more' if len(bags) > most else names
 
 
 def _plan(
@@ -276,12 +249,12 @@ def _upright(
     tree = plan.unknowns.tree
     if plan.preparation.effort != 'measured':
         return plan
-    found = estimate_gravity(recording, tree, plan.preparation)
-    if found is not None and found.tilted and not args.gravity:
-        tree = tree.with_gravity(found.direction)
+    gravity = estimate_gravity(recording, tree, plan.preparation)
+    if gravity is not None and gravity.tilted and not args.gravity:
+        tree = tree.with_gravity(gravity.direction)
         request = _request(args)
         plan = make_plan(recording, tree, plan.unknowns.terms, request)
-    return replace(plan, gravity=found)
+    return replace(plan, gravity=gravity)
 
 
 def _terms(args: argparse.Namespace, recording: Recording) -> Sequence[str]:
@@ -321,9 +294,9 @@ def _crossed(
         ) from error
 
 
-def _problems(found: Identification, evidence: Evidence, most: float | None) -> list[str]:
+def _problems(identified: Identification, evidence: Evidence, most: float | None) -> list[str]:
     """Return what is wrong with the result."""
-    check = check_model(corrected_urdf(found), effort_limit=1.0)
+    check = check_model(corrected_urdf(identified), effort_limit=1.0)
     problems = [f'the corrected robot: {finding}' for finding in check.errors]
     before, after = evidence.residuals
     if after.worst > max(_WORSE * before.worst, _NOTHING):
@@ -357,19 +330,3 @@ def _refused(reasons: Sequence[str]) -> int:
         *(f'error: {reason}' for reason in reasons), 'nothing written', sep='\n', file=sys.stderr
     )
     return 1
-
-
-def _write(
-    args: argparse.Namespace,
-    found: Identification,
-    evidence: Evidence,
-    remarks: Sequence[str],
-    news: Sequence[BagNews],
-) -> None:
-    try:
-        write_results(args.output, found, evidence, remarks, news)
-    except OSError as error:
-        reason = error.strerror or str(error)
-        raise ConfigurationError(
-            f'--output {args.output}', reason, 'name a folder that can be written'
-        ) from error

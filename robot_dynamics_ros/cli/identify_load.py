@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What command identify does with a load: weigh it, or let it tell the gains of the drives."""
+"""What command identify does with a load: weigh it, or estimate the gains of the drives by it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import yaml
@@ -16,7 +16,7 @@ import yaml
 from robot_dynamics_ros.control.drivers.file import shipped_profiles
 from robot_dynamics_ros.control.drivers.profile import NEED_CONSTANT
 from robot_dynamics_ros.errors import ConfigurationError, RecordingError
-from robot_dynamics_ros.identification.bags import Source
+from robot_dynamics_ros.identification.bags import Gathered, Source
 from robot_dynamics_ros.identification.identify import Identification
 from robot_dynamics_ros.identification.loads import (
     DriveGains,
@@ -25,10 +25,19 @@ from robot_dynamics_ros.identification.loads import (
     gains_by_load,
     gains_by_weight,
 )
-from robot_dynamics_ros.recordings.output_folder import filled
+from robot_dynamics_ros.recordings.output_folder import filled, require_absent
 from robot_dynamics_ros.recordings.recording import Recording
 
-Learn = Callable[[Sequence[Path]], tuple[Identification, Source]]
+
+class Learned(NamedTuple):
+    """The robot that bags speak of, how each bag is read, and what it says."""
+
+    identified: Identification
+    sources: list[Source]
+    gathered: list[Gathered]
+
+
+Learn = Callable[[Sequence[Path]], Learned]
 _PAYLOAD, _PROFILE = 'payload.yaml', 'driver_profile.yaml'
 
 
@@ -65,18 +74,17 @@ def add_load_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def weigh(args: argparse.Namespace, learn: Learn) -> int:
-    """Weigh a load, or let it tell the gains; write the result and return 0.
+    """Weigh a load, or estimate the gains by it; write the result and return 0.
 
     Args:
         args: As parsed.
         learn: Returns the robot that bags speak of, and how they are read.
 
     Raises:
-        RobotDynamicsError: Nothing can be told; says why.
+        RobotDynamicsError: Nothing can be estimated; says why.
     """
     name = _PROFILE if args.gains else _PAYLOAD
-    if (args.output / name).exists() and not args.force:
-        raise ConfigurationError(f'--output {args.output}', f'has {name}', 'give --force')
+    require_absent(args.output, [name], force=args.force)
     text, said = _gains(args, learn) if args.gains else _payload(args, learn)
     with filled(args.output) as folder:
         (folder / name).write_text(text, encoding='utf-8')
@@ -87,15 +95,15 @@ def weigh(args: argparse.Namespace, learn: Learn) -> int:
 def _payload(args: argparse.Namespace, learn: Learn) -> tuple[str, list[str]]:
     if len(args.bags) != 1:
         raise ConfigurationError('--payload', f'has {len(args.bags)} bags', 'give the loaded run')
-    found, source = learn(args.unloaded or args.bags)
+    identified, (source, *_), _ = learn(args.unloaded or args.bags)
     loaded = _whole(replace(source, path=str(args.bags[0])))
-    gains = DriveGains.given(found.tree)
+    gains = DriveGains.given(identified.tree)
     if not args.unloaded:
-        found = _as_described(found)
+        identified = _as_described(identified)
         gains = replace(gains, source=f'{gains.source}, arm as described')
     elif args.driver_profile and not args.given_gains:
-        gains = gains_by_weight(found, _whole(replace(source, path=str(args.unloaded[0]))))
-    load = estimate_load(found, loaded, args.payload, gains)
+        gains = gains_by_weight(identified, _whole(replace(source, path=str(args.unloaded[0]))))
+    load = estimate_load(identified, loaded, args.payload, gains)
     return _payload_text(load), _payload_sentences(load)
 
 
@@ -107,10 +115,10 @@ def _whole(source: Source) -> Recording:
     return parts[0]
 
 
-def _as_described(found: Identification) -> Identification:
-    unknowns = found.plan.unknowns
-    physical = replace(found.physical, values=unknowns.nominal)
-    return replace(found, physical=physical, tree=unknowns.tree)
+def _as_described(identified: Identification) -> Identification:
+    unknowns = identified.plan.unknowns
+    physical = replace(identified.physical, values=unknowns.nominal)
+    return replace(identified, physical=physical, tree=unknowns.tree)
 
 
 def _payload_sentences(load: LoadEstimate) -> list[str]:
@@ -156,32 +164,36 @@ def _gains(args: argparse.Namespace, learn: Learn) -> tuple[str, list[str]]:
         raise ConfigurationError(
             '--gains', 'lacks --load or --driver_profile', 'give the mass in kg, and the profile'
         )
-    found, source = learn([args.gains[0]])
+    identified, (source, *_), _ = learn([args.gains[0]])
     loaded = _whole(replace(source, path=str(args.gains[1])))
-    frame = args.payload or found.tree.link_names[-1]
-    gains, told = gains_by_load(found, loaded, frame, args.load)
-    return _profile_text(args.driver_profile, source, found, gains, told)
+    frame = args.payload or identified.tree.link_names[-1]
+    gains, joints = gains_by_load(identified, loaded, frame, args.load)
+    return _profile_text(args.driver_profile, source, identified, gains, joints)
 
 
 def _profile_text(
-    given: str, source: Source, found: Identification, gains: DriveGains, told: list[str]
+    name_or_path: str,
+    source: Source,
+    identified: Identification,
+    gains: DriveGains,
+    corrected: list[str],
 ) -> tuple[str, list[str]]:
     """Return the profile with the new gains, and what there is to say of each joint."""
     assert source.driver is not None
-    path = Path(shipped_profiles().get(given, given))
+    path = Path(shipped_profiles().get(name_or_path, name_or_path))
     data: dict[str, Any] = yaml.safe_load(path.read_text(encoding='utf-8'))
     rows = {row['joint']: dict(row) for row in data.get('joints', []) if isinstance(row, dict)}
     profile, said = source.driver.profile, [gains.source]
     known = {row.joint: row for row in profile.joints}
-    for i, name in enumerate(found.tree.joint_names):
+    for i, name in enumerate(identified.tree.joint_names):
         row = known.get(name, profile.defaults)
         unit = row.measured_effort_unit or row.effort_unit
-        if name not in told:
+        if name not in corrected:
             said.append(f'{name}: the load does not tell its gain, which stays as given')
             continue
         if unit not in NEED_CONSTANT or row.torque_constant is None:
             raise ConfigurationError(
-                f'driver profile {given!r}, joint {name!r}',
+                f'driver profile {name_or_path!r}, joint {name!r}',
                 'has no torque_constant to correct',
                 f'give the unit of its effort, one of {", ".join(NEED_CONSTANT)}, and a first '
                 'torque_constant',
@@ -193,7 +205,7 @@ def _profile_text(
         said.append(f'{name}: torque constant {constant:.4g} ± {deviation:.2g}')
     if not rows:
         raise RecordingError('the loaded run', 'tells no gain', 'use a heavier load')
-    order = [row.joint for row in profile.joints] or list(found.tree.joint_names)
+    order = [row.joint for row in profile.joints] or list(identified.tree.joint_names)
     data['joints'] = [rows.get(name, {'joint': name}) for name in order]
     header = ''.join(f'# {sentence}\n' for sentence in said)
     return header + yaml.safe_dump(data, sort_keys=False), said

@@ -1,20 +1,32 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Write a folder with all that nodes, drivers and Gazebo need of an arm of one's own."""
+"""Write a folder with all that nodes, drivers and Gazebo need of an arm of one's own.
+
+The folder of an arm of one's own: every file that nodes, drivers and Gazebo want of it.
+"""
 
 from __future__ import annotations
 
 import argparse
+import hashlib
+import json
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
-from rich.console import Console
+import yaml
 
 from robot_dynamics_ros.cli.robot_argument import add_robot_arguments, given_robot
-from robot_dynamics_ros.cli.robot_folder import (
-    PARAMETERS,
-    planned_folder,
-    write_robot_folder,
-)
-from robot_dynamics_ros.description.shipped import MECHANISMS, ROBOTS, share_directory
+from robot_dynamics_ros.control.design import default_motion, default_program, robot_setup
+from robot_dynamics_ros.control.design.default_motion import DefaultMotion
+from robot_dynamics_ros.description.shipped import MECHANISMS, ROBOTS, robot_file, share_directory
+from robot_dynamics_ros.description.urdf_patch import set_effort_limits
+from robot_dynamics_ros.errors import ConfigurationError
+from robot_dynamics_ros.geometry import collisions
+from robot_dynamics_ros.geometry.collisions import Obstacles
+from robot_dynamics_ros.model import RobotTree, load_robot
+from robot_dynamics_ros.recordings.metrics.tracking import tool_frame
+from robot_dynamics_ros.ros import gazebo_files
+from robot_dynamics_ros.symbolic.cache import cache_directory
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -35,16 +47,50 @@ def add_setup_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         '--frame', default='', metavar='LINK', help='the tool (default: --tip, or the usual one)'
     )
+    add_obstacle_arguments(parser)
+
+
+def add_obstacle_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare what stands around the arm."""
+    parser.add_argument(
+        '--box',
+        type=float,
+        nargs=6,
+        action='append',
+        default=[],
+        metavar=('X', 'Y', 'Z', 'DX', 'DY', 'DZ'),
+        help='a box to keep clear of: centre and size in the base frame, m; may be given again',
+    )
+    parser.add_argument(
+        '--ground-below',
+        type=float,
+        default=0.0,
+        metavar='M',
+        help='how far the ground is below the base frame and all that does not move, m',
+    )
+
+
+def given_obstacles(args: argparse.Namespace) -> Obstacles:
+    """Return what stands around the arm.
+
+    Raises:
+        ParameterError: A box has no size.
+    """
+    return Obstacles.of([x for box in args.box for x in box], args.ground_below)
 
 
 def run(args: argparse.Namespace) -> int:
     """Write the folder; say what is in it, and every remark on the robot once."""
+    from rich.console import Console  # node commands, which import this module, need no rich
+
     console = Console(highlight=False)
     tree = given_robot(args, args.effort_limit)
     for remark in tree.remarks:
         console.print(f'remark: {remark}', style='yellow', markup=False)
     folder: Path = args.out or Path(tree.name)
-    motion = write_robot_folder(tree, folder, args.frame or args.tip)
+    motion = write_robot_folder(tree, folder, args.frame or args.tip, given_obstacles(args))
+    for remark in motion.remarks:
+        console.print(f'remark: {remark}', style='yellow', markup=False)
     share = f'{motion.velocity_share:.0%} of velocity, {motion.effort_share:.0%} of effort limits'
     console.print(
         f'{folder}: {tree.n} joints; a circle of {motion.radius:.3g} m, {share}', markup=False
@@ -61,8 +107,216 @@ def parameter_file(args: argparse.Namespace) -> Path:
     Raises:
         RobotDynamicsError: The robot is refused, or no motion keeps within its limits.
     """
-    chosen = (args.joints, args.locked, args.base, args.tip, args.mapping, args.frame)
+    chosen = (args.joints, args.locked, args.base, args.tip, args.mapping, args.frame, args.box)
     if args.robot in (*ROBOTS, *MECHANISMS) and not any(chosen):
         return share_directory() / 'config' / f'{args.robot}.yaml'
     tree = given_robot(args, args.effort_limit)
-    return planned_folder(tree, args.frame or args.tip) / PARAMETERS
+    return planned_folder(tree, args.frame or args.tip, given_obstacles(args)) / PARAMETERS
+
+
+#: Files of the folder; the README is written last.
+URDF, PARAMETERS, DRIVER = 'robot.urdf', 'parameters.yaml', 'driver.yaml'
+BRIDGE, ROS2_CONTROL, PROGRAM = 'ros_gz_bridge.yaml', 'ros2_control.yaml', 'program.yaml'
+README = 'README.md'
+_PERIOD = 1e-3  # s
+_DRIVER_HEAD = """\
+# SPDX-License-Identifier: Apache-2.0
+# Driver profile, as an effort interface of ros2_control behind a forward_command_controller has
+# it. Correct what your driver does otherwise: names, order, signs, units, zeros, what it adds by
+# itself. config/drivers/template.yaml of the package explains every key.
+
+"""
+_PROGRAM_HEAD = """\
+# SPDX-License-Identifier: Apache-2.0
+# Constraint program; docs/programs.md describes the format. Lengths in m, angles in rad, times in
+# s, positions and directions in the base frame.
+
+"""
+_FREE = """\
+It keeps clear of the arm itself, of the ground (as low as what does not move) and of the boxes
+that were given; links next to each other and those that always touch are not looked at."""
+_README = """# {name}
+
+Written by `python -m robot_dynamics_ros new_robot`; yours to change. Paths inside are absolute:
+write the folder anew rather than move it.
+
+| file | what it is |
+| --- | --- |
+| `robot.urdf` | the robot as it is controlled; locked joints are fixed, effort limits complete |
+| `parameters.yaml` | gains, start posture, motion, for every node |
+| `driver.yaml` | driver profile: topics, names, order, units, signs, what the driver compensates |
+| `program.yaml` | constraint program: the tool on a plane that swings, the posture held |
+| `ros_gz_bridge.yaml` | what ros_gz_bridge carries between Gazebo and ROS |
+| `ros2_control.yaml` | the controllers of gz_ros2_control or of a controller manager of your own |
+
+Joints: {joints}.
+
+The motion leads `{frame}` around a circle of {radius:.3g} m at {speed:.3g} m/s;
+it needs {velocity:.0%} of a velocity limit and {effort:.0%} of an effort limit at most.
+{collisions}
+
+## Look at the model, run the whole demo
+
+    python -m robot_dynamics_ros check_model {folder}/robot.urdf
+    python -m robot_dynamics_ros demo {folder}/robot.urdf --frame {frame}
+    python -m robot_dynamics_ros design_gains {folder}/robot.urdf --program {folder}/program.yaml
+
+## One node per terminal, simulated
+
+    python -m robot_dynamics_ros simulate --params {folder}/parameters.yaml
+    python -m robot_dynamics_ros control --params {folder}/parameters.yaml
+    python -m robot_dynamics_ros send --params {folder}/parameters.yaml
+
+In place of the last two, the constraint program:
+
+    python -m robot_dynamics_ros control --params {folder}/parameters.yaml \
+--law constraint_stabilization --program {folder}/program.yaml
+
+## With ROS: MuJoCo, Gazebo
+
+    ros2 launch robot_dynamics_ros simulation.launch.py description:={folder}/parameters.yaml
+    ros2 launch robot_dynamics_ros gazebo.launch.py description:={folder}/parameters.yaml
+
+## The real arm
+
+Correct `driver.yaml`, try it against the emulated driver (`emulator:=true`), then without; stage
+by stage, as docs/commissioning.md says.
+
+    ros2 launch robot_dynamics_ros hardware.launch.py description:={folder}/parameters.yaml \
+driver_profile:={folder}/driver.yaml stage:=monitor emulator:=true
+    python -m robot_dynamics_ros commission {folder}/robot.urdf \
+--driver_profile {folder}/driver.yaml
+"""
+
+
+def write_robot_folder(
+    tree: RobotTree, folder: Path, frame: str = '', obstacles: Obstacles | None = None
+) -> DefaultMotion:
+    """Write every file of a robot; return the motion among them.
+
+    Args:
+        tree: The robot, its joints chosen and its effort limits known.
+        folder: Made if it is not there; files of the same names are replaced.
+        frame: The tool; the usual one, or the last link, if empty.
+        obstacles: What stands around the arm.
+
+    Raises:
+        ModelError: No posture, motion or program keeps within the limits; names the joint and
+            what is left.
+        UnknownNameError: There is no such frame.
+        OSError: The folder cannot be written.
+    """
+    here = folder.absolute()
+    frame = tool_frame(tree, frame)
+    parameters, motion = robot_setup.robot_parameters(
+        tree, str(here / URDF), frame, _PERIOD, obstacles
+    )
+    parameters['driver_emulator']['driver_profile'] = str(here / DRIVER)
+    gains = parameters['controller']['natural_frequency']
+    limits = dict(zip(tree.joint_names, tree.effort_limit.tolist(), strict=True))
+    nodes = {f'/**/{name}': {'ros__parameters': values} for name, values in parameters.items()}
+    program = default_program.default_program(tree, motion, gains)
+    texts = {
+        URDF: set_effort_limits(tree.xml, limits),
+        PARAMETERS: _yaml(nodes),
+        DRIVER: _DRIVER_HEAD + _yaml(_driver_profile(tree)),
+        PROGRAM: _PROGRAM_HEAD + _yaml(program),
+        BRIDGE: gazebo_files.bridge_text(tree),
+        ROS2_CONTROL: gazebo_files.ros2_control_text(tree),
+        README: _readme(tree, folder, motion),
+    }
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in texts.items():
+        (folder / name).write_text(text, encoding='utf-8')
+    return motion
+
+
+def described(word: str, mappings: Mapping[str, str] | None = None) -> Path:
+    """Return the parameter file of a robot of one's own, which stands in its folder.
+
+    Args:
+        word: The parameter file itself, as ``new_robot`` wrote it; or any word that names a
+            robot, whose folder is then planned once and kept.
+        mappings: Arguments of its xacro file.
+
+    Raises:
+        ConfigurationError: Beside the parameter file there is no ``robot.urdf``.
+        RobotDynamicsError: The robot is refused, or no motion keeps within its limits.
+    """
+    file = Path(word)
+    if file.suffix != '.yaml':
+        return planned_folder(load_robot(robot_file(word), mappings=mappings)) / PARAMETERS
+    if not (file.is_file() and file.with_name(URDF).is_file()):
+        problem = f'is no parameter file with a {URDF} beside it'
+        remedy = f'give {PARAMETERS} of a folder that new_robot wrote, or a URDF file'
+        raise ConfigurationError(f'description {word!r}', problem, remedy)
+    return file.absolute()
+
+
+def planned_folder(tree: RobotTree, frame: str = '', obstacles: Obstacles | None = None) -> Path:
+    """Return the folder of a robot among the generated files: written once, and kept.
+
+    Raises:
+        ModelError: No posture, motion or program keeps within the limits.
+        UnknownNameError: There is no such frame.
+    """
+    content = f'{tree.xml}\n{tree.effort_limit.tolist()}\n{frame}\n{obstacles}'.encode()
+    modules = (collisions, default_motion, default_program, robot_setup, gazebo_files)
+    sources = [Path(str(module.__file__)).read_bytes() for module in modules]
+    sources.append(Path(__file__).read_bytes())
+    digest = hashlib.sha256(b''.join([content, *sources])).hexdigest()[:24]
+    folder = cache_directory() / 'robots' / digest
+    if not (folder / README).is_file():
+        write_robot_folder(tree, folder, frame, obstacles)
+    return folder
+
+
+def _driver_profile(tree: RobotTree) -> dict[str, Any]:
+    """Return a driver profile's content: every joint in the order and units of the model."""
+    limits = tree.effort_limit.tolist()
+    joints = [
+        {
+            'joint': joint,
+            'driver_name': joint,
+            'sign': 1,
+            'position_unit': 'm' if slides else 'rad',
+            'position_zero': 0.0,
+            'effort_unit': 'N' if slides else 'N m',
+            'effort_limit': limit,
+        }
+        for joint, slides, limit in zip(tree.joint_names, tree.slides, limits, strict=True)
+    ]
+    return {
+        'name': gazebo_files.model_name(tree),
+        'summary': 'forward_command_controller on the effort interface of ros2_control.',
+        'command': {'topic': 'effort_controller/commands', 'form': 'group'},
+        'state': {
+            'topic': 'joint_states',
+            'rate_hz': 1.0 / _PERIOD,
+            'timeout_s': 0.05,
+            'velocity': 'message',
+            'effort': 'total',
+        },
+        'compensated_by_driver': [],
+        'payload_known_to_driver': True,
+        'joints': joints,
+    }
+
+
+def _readme(tree: RobotTree, folder: Path, motion: DefaultMotion) -> str:
+    return _README.format(
+        name=tree.name,
+        joints=', '.join(tree.joint_names),
+        frame=motion.frame,
+        radius=motion.radius,
+        speed=motion.speed,
+        velocity=motion.velocity_share,
+        effort=motion.effort_share,
+        folder=folder,
+        collisions='\n'.join(f'Remark: {remark}' for remark in motion.remarks) or _FREE,
+    )
+
+
+def _yaml(content: Any) -> str:
+    plain = json.loads(json.dumps(content))  # no list twice: rcl reads no aliases
+    return yaml.safe_dump(plain, sort_keys=False, default_flow_style=None, width=1000)

@@ -6,12 +6,13 @@ from __future__ import annotations
 import fcntl
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
@@ -21,7 +22,6 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from robot_dynamics_ros.errors import PeerTimeoutError, SceneError
 
-_DOMAINS = range(80, 100)
 _END_SECONDS = 20.0
 _PROGRESS = re.compile(r'progress ([0-9.]+)')
 
@@ -35,14 +35,17 @@ IN_LOCKSTEP = {
 
 
 @contextmanager
-def own_domain() -> Iterator[int]:
-    """Yield a ROS domain that no other scene on this machine uses meanwhile.
+def own_domain(domains: Iterable[int] = range(80, 100)) -> Iterator[int]:
+    """Yield a ROS domain that nobody else who asks here uses on this machine meanwhile.
+
+    Args:
+        domains: Those to choose from; tests have others.
 
     Raises:
         SceneError: All of them are taken.
     """
-    for domain in _DOMAINS:
-        path = Path(tempfile.gettempdir()) / f'robot_dynamics_ros_scene_{domain}.lock'
+    for domain in domains:
+        path = Path(tempfile.gettempdir()) / f'robot_dynamics_ros_domain_{domain}.lock'
         with path.open('w', encoding='utf-8') as lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -50,7 +53,11 @@ def own_domain() -> Iterator[int]:
                 continue
             yield domain
             return
-    raise SceneError('ROS domains', f'{_DOMAINS} are all in use', 'wait for other scenes to end')
+    raise SceneError('ROS domains', 'are all in use', 'wait for other scenes to end')
+
+
+#: Environment variable that lets every scene be shown in a browser while it runs.
+SHOWN = 'ROBOT_DYNAMICS_VIEW'
 
 
 class SceneProcesses:
@@ -76,6 +83,9 @@ class SceneProcesses:
         }
 
     def __enter__(self) -> SceneProcesses:
+        if os.environ.get(SHOWN):
+            self.start_command('view', ['view'])
+            self._done.add('view')  # whoever ends it misses nothing of the scene
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -96,14 +106,22 @@ class SceneProcesses:
         chosen = ['--params' if isinstance(robot, Path) else '--robot', str(robot)]
         assignments = [f'{key}:={_literal(value)}' for key, value in parameters.items()]
         arguments = [word for text in assignments for word in ('-p', text)]
+        self.start_command(name, [command, *chosen, *arguments])
+
+    def start_command(self, name: str, words: Sequence[str]) -> None:
+        """Start ``python -m robot_dynamics_ros`` with some words, under a name."""
         out = (self._logs / f'{name}.log').open('wb')
         self._files.append(out)
         self._processes[name] = subprocess.Popen(
-            [sys.executable, '-m', 'robot_dynamics_ros', command, *chosen, *arguments],
+            [sys.executable, '-m', 'robot_dynamics_ros', *words],
             stdout=out,
             stderr=subprocess.STDOUT,
             env=self._environment,
         )
+
+    def pid(self, name: str) -> int:
+        """Return the number of a process."""
+        return self._processes[name].pid
 
     def output(self, name: str) -> str:
         """Return what a process has written so far."""
@@ -174,34 +192,53 @@ class SceneProcesses:
 
 
 def run_recorded(
-    nodes: SceneProcesses, end: float, seconds: float, tell: Callable[[float, float], None]
-) -> None:
-    """Wait until the simulator of a scene ends by itself, then end its recorder and controller.
+    out: Path,
+    start: Callable[[SceneProcesses, Path], float],
+    seconds: float,
+    tell: Callable[[float, float], None],
+) -> Path:
+    """Run a scene until its simulator ends by itself, then end its recorder and controller.
 
     Args:
-        nodes: With a ``recorder`` that writes its progress, a ``simulator`` and a ``controller``.
-        end: Simulated time at which the simulator ends, s.
+        out: Folder of the results; what was there before is replaced.
+        start: Starts a ``recorder`` of a bag that writes its progress, a ``simulator`` and a
+            ``controller``; returns the simulated time at which the simulator ends, s.
         seconds: Longest wait, s.
         tell: Called with the simulated time and its end, s.
 
+    Returns:
+        The bag.
+
     Raises:
         SceneError: A node failed.
-        PeerTimeoutError: A node did not end.
+        PeerTimeoutError: A node did not get ready or did not end.
     """
+    if out.exists():
+        shutil.rmtree(out)
+    bag = out / 'bag'
+    with own_domain() as domain, SceneProcesses(out / 'logs', domain) as nodes:
+        end = start(nodes, bag)
 
-    def progress() -> None:
-        times = _PROGRESS.findall(nodes.output('recorder'))
-        if times:
-            tell(min(float(times[-1]), end), end)
+        def progress() -> None:
+            times = _PROGRESS.findall(nodes.output('recorder'))
+            if times:
+                tell(min(float(times[-1]), end), end)
 
-    nodes.wait_for_end('simulator', seconds, progress)
-    nodes.end(['recorder', 'controller'])
-    tell(end, end)
+        nodes.wait_for_end('simulator', seconds, progress)
+        nodes.end(['recorder', 'controller'])
+        tell(end, end)
+    return bag
+
+
+def print_outside_band(console: Console, problems: Iterable[str]) -> None:
+    """Print what runs did not reach, one line each."""
+    for text in problems:
+        console.print(f'[red]outside the band:[/red] {text}')
 
 
 @contextmanager
 def shown_scenes(console: Console) -> Iterator[Callable[[str], Callable[[float, float], None]]]:
-    """Yield what shows a scene of a title: it returns what is told the time and its end, s."""
+    """Yield what shows a scene of a title: it returns what takes the time and its end, s."""
     columns = (TextColumn('{task.description:32}'), BarColumn(40), TextColumn('{task.fields[at]}'))
     with Progress(*columns, TimeElapsedColumn(), console=console) as shown:
 

@@ -17,9 +17,10 @@ from robot_dynamics_ros.control.laws.registry import known_laws
 from robot_dynamics_ros.control.setup import PARAMETERS
 from robot_dynamics_ros.dynamics.registry import FORMULATIONS
 from robot_dynamics_ros.errors import RecordingError
-from robot_dynamics_ros.estimation.accumulate import Envelope, Spread
+from robot_dynamics_ros.estimation.accumulate import Envelope, Spread, Thinned
 from robot_dynamics_ros.parameters import help_text, require_known
 from robot_dynamics_ros.recordings.bag.files import short_name
+from robot_dynamics_ros.recordings.metrics.tracking import tool_frame
 from robot_dynamics_ros.recordings.output_folder import (
     CsvTable,
     claim,
@@ -31,7 +32,8 @@ from robot_dynamics_ros.recordings.recording import Recording
 from robot_dynamics_ros.recordings.replay.run import ReplayResult
 from robot_dynamics_ros.recordings.replay.search import replay
 from robot_dynamics_ros.recordings.replay.source import REFERENCES, ReplaySource
-from robot_dynamics_ros.recordings.report.replay import replay_figures, replay_report
+from robot_dynamics_ros.recordings.report.arm import ArmAnimation, measured_arm
+from robot_dynamics_ros.recordings.report.runs import replay_figures, replay_report
 from robot_dynamics_ros.spatial.scalar import Array
 
 _USUAL_OUTPUT = Path('out') / 'replay'
@@ -94,7 +96,9 @@ def run(args: argparse.Namespace) -> int:
     own = source.recorded and not changes and not args.description
     tolerance = args.tolerance if args.tolerance is not None else (TOLERANCE if own else np.inf)
     with filled(output) as work, CsvTable(work / 'rows.csv') as table:
-        curves, difference, size = Envelope(), Spread(source.tree.n), Spread(source.tree.n)
+        n = source.tree.n
+        curves, difference, size = Envelope(500), Spread(n), Spread(n)
+        positions = Thinned(2 * n)
 
         def sink(chunk: Recording, efforts: Array) -> None:
             difference.take(chunk.time, efforts - chunk.effort)
@@ -105,6 +109,7 @@ def run(args: argparse.Namespace) -> int:
                 'difference': efforts - chunk.effort,
             }
             curves.take(chunk.time, columns)
+            positions.take(chunk.time, np.hstack([chunk.position, chunk.reference_position]))
             table.add(flat_columns(chunk, columns))
 
         setup = source.setup(args.reference)
@@ -119,7 +124,9 @@ def run(args: argparse.Namespace) -> int:
         write_json(work / 'replay.json', document)
         report = replay_report(f'Replay of {short_name(bag)}', source.tree, document)
         figures = replay_figures(source.tree, curves.series())
-        replace(report, figures=figures).write(work / 'report.html')
+        motions = measured_arm(*np.hsplit(positions.values, 2))
+        arm = ArmAnimation(source.tree, tool_frame(source.tree), positions.time, motions)
+        replace(report, figures=figures, arm=arm).write(work / 'report.html')
     print_report(wide_console(), report, output)
     return 0 if document['within_tolerance'] else EXIT_DIFFERENT
 

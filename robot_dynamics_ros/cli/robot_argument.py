@@ -1,9 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The arguments by which a command is given a robot."""
+"""The arguments by which a command is given a robot.
+
+Arguments of every command that reads bags: the robot, what the numbers mean, which part.
+"""
 
 from __future__ import annotations
 
 import argparse
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -17,11 +21,12 @@ from robot_dynamics_ros.description.shipped import (
 from robot_dynamics_ros.errors import ConfigurationError
 from robot_dynamics_ros.model import load_robot
 from robot_dynamics_ros.model.from_parameters import assignments, choice_of_joints
-from robot_dynamics_ros.model.limits import EffortLimit
+from robot_dynamics_ros.model.joints import EffortLimit
 from robot_dynamics_ros.model.load import load_mechanism
 from robot_dynamics_ros.model.mechanism import Mechanism
 from robot_dynamics_ros.model.robot_tree import STANDARD_GRAVITY, RobotTree
-from robot_dynamics_ros.yaml_reader import parse_yaml
+from robot_dynamics_ros.recordings.reading import RobotChoice
+from robot_dynamics_ros.yaml_reader.parsing import parse_yaml
 
 #: Stands in where a file gives no effort limit, which the equations of motion do not need.
 _ANY_LIMIT = 1.0
@@ -92,8 +97,8 @@ def given_robot(args: argparse.Namespace, effort_limit: EffortLimit = _ANY_LIMIT
     """
     path, mappings = robot_source(args)
     gravity = getattr(args, 'gravity', STANDARD_GRAVITY)
-    given = choice_of_joints(vars(args))
-    return load_robot(path, gravity, effort_limit=effort_limit, mappings=mappings, **given)
+    joints = choice_of_joints(vars(args))
+    return load_robot(path, gravity, effort_limit=effort_limit, mappings=mappings, **joints)
 
 
 def robot_source(args: argparse.Namespace) -> tuple[str | Path, dict[str, str]]:
@@ -136,6 +141,7 @@ def given_mechanism(args: argparse.Namespace, loops: Path) -> Mechanism:
         args.gravity,
         effort_limit=_ANY_LIMIT,
         mappings=assignments('argument', args.mapping),
+        mimic=args.mimic,
     )
 
 
@@ -156,3 +162,90 @@ def set_values(words: Sequence[str]) -> dict[str, Any]:
 
 def _words(text: str) -> list[str]:
     return [word for word in text.split(',') if word]
+
+
+def add_recording_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare which robot explains recordings, and how they are read."""
+    add_part_arguments(parser)
+    parser.add_argument(
+        '--gravity',
+        type=float,
+        nargs=3,
+        metavar=('X', 'Y', 'Z'),
+        help="in the base frame, m/s^2 (default: the recorded controller's, else 0 0 -9.81; "
+        'Gazebo has 0 0 -9.8)',
+    )
+    parser.add_argument(
+        '--effort-limit', type=float, metavar='NM', help='where the description gives none'
+    )
+    parser.add_argument(
+        '--joints',
+        default='',
+        metavar='A,B,...',
+        help="names in the recording of the model's joints, in its order, if they differ",
+    )
+
+
+def add_part_arguments(parser: argparse._ActionsContainer) -> None:
+    """Declare the description, what recorded numbers mean, and which part counts."""
+    parser.add_argument(
+        '--robot',
+        '--description',
+        dest='described_by',
+        default='',
+        metavar='ROBOT',
+        help=f'{ROBOT_HELP} (default: the description in the first bag)',
+    )
+    parser.add_argument(
+        '--identified',
+        default='',
+        metavar='FILE',
+        help='parameters.yaml of command identify: inertias, friction and armature in place of '
+        "the description's (default: that of the recorded controller, if it had one)",
+    )
+    parser.add_argument(
+        '--driver_profile',
+        default='',
+        metavar='FILE',
+        help='what the numbers in the bags mean (currents, per cent, signs, names): a YAML file, '
+        'or the name of a shipped profile (default: SI units at the joints)',
+    )
+    parser.add_argument('--namespace', default='', help='of the robot, if a bag has several')
+    for word, default, which in (('from', -math.inf, 'first'), ('to', math.inf, 'last')):
+        parser.add_argument(
+            f'--{word}',
+            dest=f'{which}_second',
+            type=float,
+            default=default,
+            metavar='S',
+            help=f'{which} second that counts: from the first state on, or a stamp of simulated '
+            'time',
+        )
+
+
+def add_job_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare who reads the bags."""
+    parser.add_argument(
+        '--jobs', type=int, default=0, help='processes; 0: one for each processor (default)'
+    )
+    parser.add_argument(
+        '--scheduler',
+        default='',
+        metavar='tcp://HOST:PORT',
+        help='Dask scheduler whose workers shall read the bags; they must see the same files',
+    )
+
+
+def recording_choice(args: argparse.Namespace) -> RobotChoice:
+    """Return the robot that the arguments choose, and how its recordings are read."""
+    joints = args.joints.split(',') if isinstance(args.joints, str) else args.joints
+    return RobotChoice(
+        robot=args.described_by,
+        gravity=tuple(args.gravity) if args.gravity else None,
+        effort_limit=getattr(args, 'effort_limit', None),
+        joints=tuple(name.strip() for name in joints if name.strip()),
+        namespace=args.namespace,
+        driver_profile=args.driver_profile,
+        identified=args.identified,
+        span=(args.first_second, args.last_second),
+    )

@@ -11,7 +11,7 @@ from robot_dynamics_ros.cli.robot_argument import ROBOT_HELP, add_joint_argument
 from robot_dynamics_ros.errors import ConfigurationError, MissingDependencyError
 from robot_dynamics_ros.parameters import help_text
 from robot_dynamics_ros.ros import executables
-from robot_dynamics_ros.yaml_reader import read_yaml
+from robot_dynamics_ros.yaml_reader.parsing import read_yaml
 
 
 def add_arguments(parser: argparse.ArgumentParser, executable: str) -> None:
@@ -38,6 +38,9 @@ def add_arguments(parser: argparse.ArgumentParser, executable: str) -> None:
         help='set one parameter; may be repeated',
     )
     parser.add_argument('--namespace', default='', help='namespace of the node')
+    if executable == 'controller':
+        parser.add_argument('--law', help='control law, see below')
+        parser.add_argument('--program', help='constraint program of law constraint_stabilization')
 
 
 def run_node(executable: str, args: argparse.Namespace) -> int:
@@ -52,10 +55,20 @@ def run_node(executable: str, args: argparse.Namespace) -> int:
     ros_args = ['--ros-args', '--params-file', str(params)]
     if args.namespace:
         ros_args += ['-r', f'__ns:=/{args.namespace.strip("/")}']
-    for assignment in args.set:
+    chosen = {key: getattr(args, key, None) for key in ('law', 'program')}
+    for assignment in [*(f'{key}:={value}' for key, value in chosen.items() if value), *args.set]:
         if ':=' not in assignment:
             raise ConfigurationError(f'-p {assignment}', 'sets nothing', 'write NAME:=VALUE')
         ros_args += ['-p', assignment]
+    return run_with(executable, ros_args)
+
+
+def run_with(executable: str, ros_args: list[str]) -> int:
+    """Run a node with ROS arguments until SIGINT; return its exit code.
+
+    Raises:
+        MissingDependencyError: rclpy is not installed.
+    """
     try:
         executables.node_class(executable)
     except ImportError as error:

@@ -4,36 +4,51 @@
 from __future__ import annotations
 
 import argparse
-import json
-import shutil
+import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from rich.console import Console
 
+from robot_dynamics_ros.cli.new_robot import (
+    PROGRAM,
+    URDF,
+    add_setup_arguments,
+    parameter_file,
+)
 from robot_dynamics_ros.cli.processes import (
     IN_LOCKSTEP,
     SceneProcesses,
-    own_domain,
+    print_outside_band,
     run_recorded,
     shown_scenes,
 )
+from robot_dynamics_ros.cli.robot_argument import add_joint_arguments
 from robot_dynamics_ros.cli.tables import print_report
 from robot_dynamics_ros.constraints.program_file import load_program
 from robot_dynamics_ros.errors import UnknownNameError
 from robot_dynamics_ros.model import load_robot
+from robot_dynamics_ros.model.kinematics import frame_jacobian
 from robot_dynamics_ros.recordings.metrics.program import (
     evaluate_program,
+    pressed_forces,
     read_program_run,
 )
+from robot_dynamics_ros.recordings.metrics.tracking import tool_frame
+from robot_dynamics_ros.recordings.output_folder import write_json
 from robot_dynamics_ros.recordings.reading import read_recording
-from robot_dynamics_ros.recordings.report.program import program_figures, program_report
+from robot_dynamics_ros.recordings.report.arm import ArmAnimation, ArmMotion
+from robot_dynamics_ros.recordings.report.figures import COLOURS
+from robot_dynamics_ros.recordings.report.runs import program_figures, program_report
 from robot_dynamics_ros.recordings.report.toolkit import Report
+from robot_dynamics_ros.yaml_reader.parsing import read_yaml
 
 _RUN_SECONDS = 600.0
+_OFF, _OWN_SECONDS = 0.005, 6.0  # m off the plane at the start; s
+_FORCE, _OVERSHOOT, _ALONG = 0.5, 0.3, 5e-4  # N RMS, of the wanted force, m RMS
 _EXTRA = [
     'controller/constraint sensor_msgs/msg/JointState',
     'controller/constraint_condition std_msgs/msg/Float64MultiArray',
@@ -45,18 +60,19 @@ class Scene:
     """A robot under a program, and what the run must reach.
 
     Attributes:
-        robot: Shipped robot or mechanism.
-        program: Shipped program.
+        robot: Shipped robot or mechanism, or the parameter file of another arm.
+        program: Shipped program, or a file.
         title: What there is to see.
         start: Initial joint positions, off the program so that the decay shows, rad or m.
         duration: s.
         relative: Largest distance of f from its designed decay, in parts of the initial error;
             None where the design does not hold (a damped inverse).
-        parameters: Further parameters of all nodes.
+        parameters: Further parameters of controller and simulator.
         plant: Further parameters of the simulator.
+        settled: When the arm presses as it shall, s, in a program with contacts.
     """
 
-    robot: str
+    robot: str | Path
     program: str
     title: str
     start: tuple[float, ...]
@@ -64,6 +80,19 @@ class Scene:
     relative: float | None = 0.02
     parameters: Mapping[str, Any] = field(default_factory=dict)
     plant: Mapping[str, Any] = field(default_factory=dict)
+    settled: float = 0.0
+
+
+def on_board(program: str) -> dict[str, Any]:
+    """Return the simulator's parameters for a board of 1 kg, damping ratio 2 %, and a sensor."""
+    return {
+        'substeps': 5,
+        'board_program': program,
+        'board_stiffness': 1e4,
+        'board_damping': 4.0,
+        'board_friction': 0.3,
+        'wrench_topic': 'controller/measured_wrench',
+    }
 
 
 SCENES = {
@@ -97,13 +126,40 @@ SCENES = {
         start=(0.04, -0.0019637349039214, 0.3, -0.3945205097181221),
         duration=6.0,
     ),
+    'scara_press': Scene(
+        'scara',
+        'scara_press',
+        'the quill presses on a board with 20 N while it draws',
+        start=(-0.4146067107991759, 1.5638032628051262, 0.115, 1.1491965520059502),
+        duration=4.0,
+        relative=None,
+        plant=on_board('scara_press'),
+        settled=2.2,
+    ),
+    'four_dof_board': Scene(
+        'four_dof',
+        'four_dof_board',
+        'the tool presses with 8 N on a tilted board that comes and goes, and draws on it',
+        start=(0.07904011499611181, -1.0936081837958962, -0.3939949938249821, 0.5776031776208783),
+        duration=4.0,
+        relative=None,
+        plant=on_board('four_dof_board'),
+        settled=2.2,
+    ),
 }
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     listed = '; '.join(f'{name}: {scene.title}' for name, scene in SCENES.items())
-    parser.add_argument('scene', nargs='*', help=f'default: all. {listed}')
+    parser.add_argument(
+        'scene',
+        nargs='*',
+        help=f'default: all. {listed}. Or an arm of your own, with NAME:=VALUE of a xacro file '
+        'behind it: its tool on the plane that is planned for it',
+    )
+    add_joint_arguments(parser)
+    add_setup_arguments(parser)
     parser.add_argument(
         '--out', type=Path, default=Path('out/scenes'), help='folder of the results'
     )
@@ -114,14 +170,41 @@ def run(args: argparse.Namespace) -> int:
 
     Raises:
         UnknownNameError: There is no such scene; lists those that exist.
+        RobotDynamicsError: The arm is refused, or no motion keeps within its limits.
     """
+    if args.scene and args.scene[0] not in SCENES and _is_file(args.scene[0]):
+        args.robot, *args.mapping = args.scene
+        own = own_scene(parameter_file(args))
+        return run_scenes({'plane': own}, args.out, Console())
     for name in args.scene:
         if name not in SCENES:
             raise UnknownNameError('scene', name, SCENES)
-    return run_scenes(args.scene or list(SCENES), args.out, Console())
+    chosen = {name: SCENES[name] for name in args.scene or SCENES}
+    return run_scenes(chosen, args.out, Console())
 
 
-def run_scenes(names: list[str], out: Path, console: Console) -> int:
+def _is_file(word: str) -> bool:
+    return word.startswith('package://') or os.path.isfile(word)
+
+
+def own_scene(settings: Path) -> Scene:
+    """Return the scene of an arm of one's own: the program of its folder, begun off the plane.
+
+    Args:
+        settings: The parameter file that ``new_robot`` wrote.
+    """
+    folder = settings.parent
+    program, tree = folder / PROGRAM, load_robot(folder / URDF)
+    plane = read_yaml(program, 'program')['constraints'][0]
+    home = read_yaml(program, 'program')['start']['position']
+    q = np.array([home[name] for name in tree.joint_names])
+    slope = np.array(plane['plane']['z']) @ frame_jacobian(tree, q, plane['frame'])[:3]
+    start = q + _OFF * slope / float(slope @ slope)
+    title = f'the tool of {tree.name} on a plane that swings, the posture held'
+    return Scene(settings, str(program), title, tuple(start.tolist()), _OWN_SECONDS)
+
+
+def run_scenes(scenes: Mapping[str, Scene], out: Path, console: Console) -> int:
     """Run scenes one after the other with progress, and print their figures.
 
     Returns:
@@ -129,12 +212,14 @@ def run_scenes(names: list[str], out: Path, console: Console) -> int:
     """
     problems = []
     with shown_scenes(console) as show:
-        runs = {n: run_scene(SCENES[n], out / n, show(f'scene {n}')) for n in names}
+        runs = {
+            name: run_scene(scene, out / name, show(f'scene {name}'))
+            for name, scene in scenes.items()
+        }
     for name, (metrics, report) in runs.items():
         print_report(console, report, out / name)
-        problems += [f'{name}: {text}' for text in outside_band(SCENES[name], metrics)]
-    for text in problems:
-        console.print(f'[red]outside the band:[/red] {text}')
+        problems += [f'{name}: {text}' for text in outside_band(scenes[name], metrics)]
+    print_outside_band(console, problems)
     return 1 if problems else 0
 
 
@@ -155,22 +240,22 @@ def run_scene(
         SceneError: A node failed.
         PeerTimeoutError: A node did not end.
     """
-    if out.exists():
-        shutil.rmtree(out)
-    bag = out / 'bag'
-    with own_domain() as domain, SceneProcesses(out / 'logs', domain) as nodes:
-        _start(nodes, scene, bag)
-        run_recorded(nodes, scene.duration, _RUN_SECONDS, tell)
+
+    def start(nodes: SceneProcesses, bag: Path) -> float:
+        return _start(nodes, scene, bag)
+
+    bag = run_recorded(out, start, _RUN_SECONDS, tell)
     return _evaluate(scene, bag, out)
 
 
-def _start(nodes: SceneProcesses, scene: Scene, bag: Path) -> None:
-    """Start the nodes; time runs once controller, simulator and recorder hear each other."""
+def _start(nodes: SceneProcesses, scene: Scene, bag: Path) -> float:
+    """Start the nodes, whose time runs once all hear each other; return the end, s."""
     control = {
         'law': 'constraint_stabilization',
         'program': scene.program,
         'activation_ramp_s': 0.0,
-        'command_listeners': 2,
+        'lead_in': 0.0,  # the decay of a first error is what a scene shows
+        'await_listeners': ['recorder'],
         **IN_LOCKSTEP,
     }
     plant = {
@@ -186,6 +271,7 @@ def _start(nodes: SceneProcesses, scene: Scene, bag: Path) -> None:
     nodes.start(
         'simulator', 'simulate', plant | dict(scene.parameters) | dict(scene.plant), scene.robot
     )
+    return scene.duration
 
 
 def _evaluate(scene: Scene, bag: Path, out: Path) -> tuple[dict[str, Any], Report]:
@@ -193,16 +279,22 @@ def _evaluate(scene: Scene, bag: Path, out: Path) -> tuple[dict[str, Any], Repor
     limit = 1.0 if scene.robot == 'four_bar' else None  # of joints without a drive
     tree = load_robot(recording.description, effort_limit=limit)
     run = read_program_run(bag)
-    metrics, design = evaluate_program(run, load_program(scene.program, tree, check=False))
+    program = load_program(scene.program, tree, check=False)
+    metrics, design = evaluate_program(run, program)
+    forces = pressed_forces(run, program, scene.settled)
     share = float(np.nanmax(np.abs(recording.effort) / tree.effort_limit))
     document = metrics.as_dict() | {'largest_effort_share': share}
-    (out / 'metrics.json').write_text(json.dumps(document, indent=2), encoding='utf-8')
+    document['forces'] = [asdict(force) for force in forces]
+    write_json(out / 'metrics.json', document)
     lead = f'{scene.title[0].upper()}{scene.title[1:]}. Recorded over ROS 2 in lockstep, 1 kHz.'
-    report = program_report(f'{scene.program} on {scene.robot}', lead, metrics)
+    title = f'{Path(scene.program).stem} on {tree.name}'
+    report = program_report(title, lead, metrics)
     note = f'largest share of an effort limit: {100 * share:.0f} %'
-    report = replace(report, notes=[*report.notes, note])
+    report = replace(report, notes=[*report.notes, note, *map(str, forces)])
     figures = program_figures(run, design, recording, tree.effort_limit)
-    replace(report, figures=figures).write(out / 'report.html')
+    motions = [ArmMotion('measured', recording.of_joints(tree.joint_names).position, COLOURS[0])]
+    arm = ArmAnimation(tree, tool_frame(tree), recording.time, motions)
+    replace(report, figures=figures, arm=arm).write(out / 'report.html')
     return document, report
 
 
@@ -218,4 +310,13 @@ def outside_band(scene: Scene, figures: Mapping[str, Any]) -> list[str]:
                     f'{row} is {100 * relative:.2f} % of the initial error from its design, '
                     f'{100 * scene.relative:g} % are allowed'
                 )
+    for force in figures['forces']:
+        if not (force['deviation'] <= _FORCE and force['overshoot'] <= _OVERSHOOT):
+            problems.append(
+                f'{force["row"]}: off by {force["deviation"]:.2f} N (RMS), overshoot '
+                f'{100 * force["overshoot"]:.0f} %; {_FORCE:g} N and {100 * _OVERSHOOT:g} % are '
+                'allowed'
+            )
+        if not force['along'] <= _ALONG:
+            problems.append(f'off along the surface by {1e3 * force["along"]:.2f} mm (RMS)')
     return problems

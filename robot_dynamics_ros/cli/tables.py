@@ -12,8 +12,12 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from robot_dynamics_ros.recordings.metrics.metric import MetricRemark
-from robot_dynamics_ros.recordings.metrics.thresholds import ThresholdResult, flat_figures
+from robot_dynamics_ros.model.findings import Finding
+from robot_dynamics_ros.recordings.metrics.metric import (
+    MetricRemark,
+    ThresholdResult,
+    flat_figures,
+)
 from robot_dynamics_ros.recordings.report.toolkit import Report, ReportTable
 
 _STYLES = {'wrong': 'bold red', 'look': 'yellow', 'good': 'green'}
@@ -41,9 +45,16 @@ def print_findings(console: Console, findings: Sequence[MetricRemark]) -> None:
         print_lines(console, _STYLES[finding.severity], word, [finding.text])
 
 
+def print_problems(console: Console, findings: Iterable[Finding]) -> None:
+    """Print what is wrong with a model or a profile, one line each."""
+    for finding in findings:
+        style = 'red' if finding.severity == 'error' else 'yellow'
+        print_lines(console, style, finding.severity, [str(finding)])
+
+
 def print_table(console: Console, table: ReportTable) -> None:
     """Print a table."""
-    shown = Table()
+    shown = Table(title=escape(table.title) or None, title_justify='left')
     for place, heading in enumerate(table.head):
         shown.add_column(escape(heading), justify='right' if place else 'left', overflow='fold')
     for row in table.rows:
@@ -57,6 +68,12 @@ def print_report(console: Console, report: Report, output: Path) -> None:
     print_findings(console, report.findings)
     for table in report.tables:
         print_table(console, table)
+    for part in report.below:
+        if isinstance(part, ReportTable):
+            print_table(console, part)
+        else:
+            console.print(escape(part.title), style='italic')
+            print_lines(console, 'dim', '    –', part.lines)
     print_lines(console, 'dim', ' note', report.notes)
     console.print(f'results: {escape(str(output))}', highlight=False)
 
@@ -85,6 +102,11 @@ def add_threshold_argument(parser: argparse._ActionsContainer, file: str) -> Non
         help=f'bound on a figure of {file} (KEY>=VALUE: a lower one); exit code 1 if it is '
         "passed; of a list of joints the worst counts, 'list' shows the figures",
     )
+
+
+def add_json_argument(parser: argparse.ArgumentParser) -> None:
+    """Declare the file that a result may be written to."""
+    parser.add_argument('--json', type=Path, metavar='FILE', help='also write the result there')
 
 
 def add_output_arguments(parser: argparse._ActionsContainer, usual: Path) -> None:

@@ -1,21 +1,32 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a driver tells of an arm, in its own numbers, with what is believed about their meaning."""
+r"""What a driver tells of an arm, in its own numbers, with what is believed about their meaning.
+
+What the motion of an arm tells of its driver, without any model of its masses.
+
+Positions stay within their limits. Velocities are the derivatives of positions. And whatever is
+not gravity does no negative work from rest to rest: :math:`\int (\tau - g)\,v\,dt \ge 0`, since
+friction only takes; for joints that carry no weight this is the only hint at the sign of efforts.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
+from robot_dynamics_ros.control.drivers.conversion import DriverConversion
 from robot_dynamics_ros.errors import RecordingError
+from robot_dynamics_ros.model.findings import Finding
 from robot_dynamics_ros.model.robot_tree import RobotTree
+from robot_dynamics_ros.spatial.linear_algebra import correlation
 from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.symbolic.kernel import compile_kernel
 
 _COLUMNS = ('time', 'position', 'velocity', 'effort')
-_REST = 0.02  # part of its top speed, up to which a joint counts as at rest
 _MOVED = 20.0  # range of a joint by its noise, from which it counts as moved
+_REST = 0.02  # part of its top speed, up to which a joint counts as at rest
 _DISTINCT = 0.05  # part of a joint's range, by which two poses differ
 
 
@@ -94,7 +105,7 @@ class DriverSamples:
     def poses(self, shortest: float = 0.3) -> DriverSamples:
         """Return the mean of every rest that lasts, one row each.
 
-        What is rest is judged by each joint's own range and speed, so that wrong units matter not.
+        Rest is decided by each joint's own range and speed, so that wrong units do not matter.
 
         Args:
             shortest: Least time at rest, s; the first third of it is left out, so that the arm
@@ -136,6 +147,46 @@ class DriverSamples:
         return self.rows(np.array(kept, dtype=int))
 
 
+def driver_samples(
+    driver: DriverConversion,
+    time: Array,
+    position: Array,
+    velocity: Array,
+    effort: Array,
+    *,
+    commanded: bool = False,
+) -> DriverSamples:
+    """Return readings with what a profile believes of them.
+
+    Where joints share motors, what stands there is of the joints, SI, by the transmission.
+
+    Args:
+        driver: The profile in numbers.
+        time: Shape (N,), s.
+        position: As the driver counts, shape (N, n).
+        velocity: Likewise.
+        effort: Likewise.
+        commanded: Whether the efforts are commands.
+    """
+    scale = driver.effort_scale if commanded else driver.measured_scale
+    beliefs = [driver.position_scale, driver.position_zero, driver.velocity_scale, scale]
+    readings = [position, velocity, effort]
+    if driver.transmissions:
+        places = np.concatenate([one.places for one in driver.transmissions])
+        efforts = driver.commanded_effort if commanded else driver.measured_effort
+        beliefs, of_joints = [x.copy() for x in beliefs], []
+        for values, convert in zip(
+            readings, (driver.position, driver.velocity, efforts), strict=True
+        ):
+            mixed = values.copy()
+            mixed[:, places] = convert(values)[:, places]
+            of_joints.append(mixed)
+        readings = of_joints
+        for values, neutral in zip(beliefs, (1.0, 0.0, 1.0, 1.0), strict=True):
+            values[places] = neutral
+    return DriverSamples(time, *readings, *beliefs)
+
+
 def gravity_of(tree: RobotTree) -> Callable[[DriverSamples], Array]:
     """Return what gives the gravity of a robot at positions as believed, shape (N, n)."""
     kernels = compile_kernel(tree, outputs=('gravity_forces',))
@@ -162,3 +213,115 @@ def _stretches(flags: Array) -> list[tuple[int, int]]:
     """Return begin and end of every stretch of True."""
     edges = np.flatnonzero(np.diff(np.concatenate([[0], flags.astype(int), [0]])))
     return [(int(a), int(b)) for a, b in edges.reshape(-1, 2)]
+
+
+_LIMIT_MARGIN = 0.05  # part of a joint's range by which readings may be beyond its limits
+_ALIKE = 0.9  # correlation from which two signals are the same but for a factor
+_UNLIKE = 0.5
+_SAME = 0.15  # relative, within which a factor counts as known
+_WORK = 0.25  # part of the work without regard to direction, from which its sign tells
+
+
+def check_limits(tree: RobotTree, readings: DriverSamples) -> list[Finding]:
+    """Return the joints whose positions are beyond their limits, and the unit that would fit."""
+    q, findings = readings.q, []
+    lower, upper = tree.position_lower, tree.position_upper
+    margin = _LIMIT_MARGIN * np.where(np.isfinite(upper - lower), upper - lower, 0.0)
+
+    def outside(x: Array, i: int) -> bool:
+        return bool(x.min() < lower[i] - margin[i] or x.max() > upper[i] + margin[i])
+
+    for i in range(tree.n):
+        if not outside(q[:, i], i):
+            continue
+        unit = 'm' if tree.prismatic[i] else 'rad'
+        findings.append(
+            _wrong(
+                tree,
+                i,
+                f'it is read at {q[:, i].min():.4g} to {q[:, i].max():.4g} {unit}, but its limits '
+                f'are {lower[i]:.4g} to {upper[i]:.4g}: '
+                + _likely(q[:, i], i, tree.prismatic[i], outside),
+                'correct position_unit, sign, position_zero or driver_name in the profile',
+            )
+        )
+    return findings
+
+
+def _likely(q: Array, i: int, slides: bool, outside: Callable[[Array, int], bool]) -> str:
+    """Say which single mistake would bring the positions within their limits.
+
+    The sign comes first: a smaller unit brings almost anything near 0, and within limits.
+    """
+    factor, unit = (1e-3, 'millimetres') if slides else (math.pi / 180.0, 'degrees')
+    if not outside(-q, i):
+        return 'wrong sign'
+    if not outside(factor * q, i):
+        return f'wrong unit, {unit} are taken for SI'
+    return 'wrong zero, or another joint'
+
+
+def check_velocities(tree: RobotTree, readings: DriverSamples) -> list[Finding]:
+    """Return the joints whose velocities are not the derivatives of their positions."""
+    if len(readings.time) < 10 or not np.isfinite(readings.velocity).all():
+        return []
+    rate = np.gradient(readings.q, readings.time, axis=0)
+    velocity, findings = readings.v, []
+    moved = _moved(readings)
+    for i in map(int, np.flatnonzero(moved)):
+        alike = [correlation(velocity[:, i], rate[:, j]) for j in range(tree.n)]
+        own, best = alike[i], int(np.argmax(np.abs(alike)))
+        if abs(alike[best]) > _ALIKE and abs(own) < _ALIKE * abs(alike[best]):
+            other = tree.joint_names[best]
+            remedy = 'swapped joints: correct driver_name, or the order of joints'
+            findings.append(_wrong(tree, i, f'its velocities are those of {other}', remedy))
+            continue
+        size = float(rate[:, i] @ rate[:, i])
+        factor = float(velocity[:, i] @ rate[:, i]) / size
+        if own < -_UNLIKE:
+            findings.append(
+                _wrong(tree, i, 'its velocities have the wrong sign', 'check the driver')
+            )
+        elif abs(abs(factor) - 1.0) > _SAME and abs(own) > _ALIKE:
+            findings.append(
+                _wrong(
+                    tree,
+                    i,
+                    f'wrong unit of velocity: they are {factor:.4g} times the derivatives of the '
+                    'positions',
+                    'correct velocity_unit in the profile',
+                )
+            )
+    return findings
+
+
+def check_work(tree: RobotTree, readings: DriverSamples) -> list[Finding]:
+    """Return the joints whose efforts, gravity apart, work against their motion."""
+    if len(readings.time) < 10 or not np.isfinite(readings.tau).all():
+        return []
+    gravity = gravity_of(tree)(readings)
+    rate = np.gradient(readings.q, readings.time, axis=0)
+    power = (readings.tau - gravity) * rate
+    work, throughput = power.sum(axis=0), np.abs(power).sum(axis=0)
+    range_of_gravity = np.ptp(gravity, axis=0)
+    weightless = range_of_gravity < 0.05 * tree.effort_limit
+    suspicious = weightless & _moved(readings) & (work < -_WORK * throughput)
+    return [
+        _wrong(
+            tree,
+            int(i),
+            'wrong sign of its effort: it pushes against its own motion',
+            'change effort_sign in the profile',
+        )
+        for i in np.flatnonzero(suspicious)
+    ]
+
+
+def _wrong(tree: RobotTree, i: int, problem: str, remedy: str) -> Finding:
+    return Finding('error', f'joint {tree.joint_names[i]!r}', problem, remedy)
+
+
+def _moved(readings: DriverSamples) -> Array:
+    x = readings.position
+    noise = np.abs(np.diff(x, 2, axis=0)).mean(axis=0)
+    return np.asarray(np.ptp(x, axis=0) > _MOVED * noise)

@@ -18,7 +18,7 @@ from robot_dynamics_ros.spatial.scalar import Array
 _DEGREE = math.pi / 180.0
 _WHOLE = 1.25  # price of an explanation that changes a number freely, against a definite one
 _PAIR = 1.1  # price of an exchange, against a sign
-_ALIKE = 0.8  # cosine of what is told and what is expected, from which a factor makes sense
+_ALIKE = 0.8  # cosine of what is reported and what is expected, from which a factor makes sense
 _SAME = 0.15  # relative, within which a factor counts as 1
 
 
@@ -43,7 +43,7 @@ class Belief:
 
 @dataclass(frozen=True, eq=False)
 class FaultHypothesis:
-    """One cause: how it is told, what would be believed without it, and its price."""
+    """One cause: how it is described, what would be believed without it, and its price."""
 
     finding: Finding
     belief: Belief

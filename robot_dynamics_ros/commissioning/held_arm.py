@@ -76,31 +76,31 @@ def check_held(
         tree: The robot, with what it carries.
         poses: One row per pose, at rest.
         gravity_expected: Whether the efforts are expected to hold gravity: not if the driver
-            compensates it by itself and leaves it out of what it tells, or is told.
+            compensates it by itself, so that reports or commands leave it out.
         commanded: Whether the efforts are commands of ours; else they are the driver's.
 
     Raises:
         RecordingError: A pose has no efforts.
     """
-    judge = _HypothesisScore(tree)
+    score = _HypothesisScore(tree)
     belief = Belief(poses.distinct(), float(gravity_expected), np.zeros(tree.n))
-    judge.refuse_missing(belief.readings)
-    first = judge.statistics(belief)
+    score.refuse_missing(belief.readings)
+    first = score.statistics(belief)
     findings: list[Finding] = []
     for _ in range(2 * tree.n):
-        if judge.understood(belief):
+        if score.understood(belief):
             break
-        causes = judge.best_explanation(belief, commanded)
+        causes = score.best_explanation(belief, commanded)
         if not causes:
             # What was named before explains a part by chance, perhaps.
             findings = [
-                judge.unexplained(belief),
+                score.unexplained(belief),
                 *(replace(cause, severity='warning') for cause in findings),
             ]
             break
         findings += [cause.finding for cause in causes]
         belief = causes[-1].belief
-    findings += judge.notes(belief)
+    findings += score.notes(belief)
     return Commissioning(tuple(findings), len(belief.readings.time), *first)
 
 

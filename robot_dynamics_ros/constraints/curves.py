@@ -238,7 +238,7 @@ def number_array(name: str, value: Any, reason: str) -> Array:
     """Return an array of finite numbers of any shape.
 
     Raises:
-        ParameterError: It is none, for a reason to be told, or one is not finite.
+        ParameterError: It is none, with the given reason, or one is not finite.
     """
     try:
         array = np.array(value, dtype=float)

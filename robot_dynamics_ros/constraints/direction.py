@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from robot_dynamics_ros.constraints.constraint import Constraint
+from robot_dynamics_ros.constraints.constraint import Constraint, Motion, MovingFrame
 from robot_dynamics_ros.constraints.curves import ORIGIN, UP, unit
 from robot_dynamics_ros.constraints.jet import (
     Jet,
@@ -22,13 +22,10 @@ from robot_dynamics_ros.constraints.jet import (
     signed_angle,
     stack,
 )
-from robot_dynamics_ros.constraints.motion import Motion, MovingFrame
-from robot_dynamics_ros.constraints.reading import moving_frame, signal
 from robot_dynamics_ros.constraints.signals import Signal
 from robot_dynamics_ros.errors import ParameterError
 from robot_dynamics_ros.model.robot_tree import RobotTree
 from robot_dynamics_ros.spatial.scalar import cos, sin
-from robot_dynamics_ros.yaml_reader import Readers, text, vector3
 
 
 class Pitch(Constraint):
@@ -63,8 +60,6 @@ class Pitch(Constraint):
     """
 
     kind: ClassVar[str] = 'pitch'
-    required: ClassVar[Readers] = {'frame': text, 'angle': signal}
-    optional: ClassVar[Readers] = {'hinge': vector3, 'approach': vector3, 'up': vector3}
 
     def __init__(
         self,
@@ -126,8 +121,6 @@ class AxisAngle(Constraint):
     """
 
     kind: ClassVar[str] = 'axis_angle'
-    required: ClassVar[Readers] = {'frame': text, 'angle': signal, 'reference': moving_frame}
-    optional: ClassVar[Readers] = {'axis': vector3}
 
     def __init__(
         self,
@@ -168,8 +161,6 @@ class AxisAlignment(Constraint):
     """
 
     kind: ClassVar[str] = 'axis_alignment'
-    required: ClassVar[Readers] = {'frame': text, 'reference': moving_frame}
-    optional: ClassVar[Readers] = {'axis': vector3}
 
     def __init__(
         self,
@@ -209,7 +200,6 @@ class Orientation(Constraint):
     """
 
     kind: ClassVar[str] = 'orientation'
-    required: ClassVar[Readers] = {'frame': text, 'target': moving_frame}
 
     def __init__(self, tree: RobotTree, name: str, frame: str, target: MovingFrame) -> None:
         tree.frame(frame)
@@ -245,7 +235,6 @@ class FullPose(Orientation):
     """
 
     kind: ClassVar[str] = 'pose'
-    optional: ClassVar[Readers] = {'point': vector3}
 
     def __init__(
         self,

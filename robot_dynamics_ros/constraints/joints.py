@@ -8,16 +8,13 @@ from typing import ClassVar
 
 import numpy as np
 
-from robot_dynamics_ros.constraints.constraint import Constraint, Stack
+from robot_dynamics_ros.constraints.constraint import Constraint, Motion, Stack
 from robot_dynamics_ros.constraints.error_dynamics import gains_from_frequency
 from robot_dynamics_ros.constraints.jet import Jet
-from robot_dynamics_ros.constraints.motion import Motion
 from robot_dynamics_ros.constraints.program import Program
-from robot_dynamics_ros.constraints.reading import signal
 from robot_dynamics_ros.constraints.signals import Followed, Signal
 from robot_dynamics_ros.errors import ParameterError
 from robot_dynamics_ros.model.robot_tree import RobotTree
-from robot_dynamics_ros.yaml_reader import Readers, Section, mappings, names
 
 #: What stands in a program file for the joint reference given to the law.
 FOLLOW = 'reference'
@@ -34,7 +31,8 @@ class JointProgram(Constraint):
     Args:
         tree: The robot.
         name: The constraint's name.
-        position: Signal :math:`q_p`, one component per joint, rad or m.
+        position: Signal :math:`q_p`, one component per joint, rad or m; or 'reference', the joint
+            reference which the law is given each tick.
         joints: Names of the joints, in the signal's order; all if None.
 
     Raises:
@@ -48,11 +46,15 @@ class JointProgram(Constraint):
         self,
         tree: RobotTree,
         name: str,
-        position: Signal,
+        position: Signal | str,
         joints: Sequence[str] | None = None,
     ) -> None:
         names = list(tree.joint_names) if joints is None else list(joints)
         chosen = [tree.joint_index(joint) for joint in names]
+        if isinstance(position, str):
+            lower, upper = tree.position_lower[chosen], tree.position_upper[chosen]
+            middle = 0.5 * (np.maximum(lower, -3.0) + np.minimum(upper, 3.0))
+            position = Followed(middle.tolist())
         self.joints = tuple(chosen)
         size = len(chosen)
         position.require_size('position', size, f'{size} numbers, one per joint')
@@ -60,25 +62,6 @@ class JointProgram(Constraint):
         units = ['m' if tree.prismatic[i] else 'rad' for i in chosen]
         rows = [f'{joint} ({unit})' for joint, unit in zip(names, units, strict=True)]
         super().__init__(tree, name, rows, (position,))
-
-    @classmethod
-    def read(cls, tree: RobotTree, name: str, section: Section) -> Constraint:
-        """Read position, a signal or 'reference' (see :meth:`following`), and joints."""
-        joints = section.maybe('joints', names)
-        if section.take('position', lambda _, value: value == FOLLOW, False):
-            return cls.following(tree, name, joints)
-        return cls(tree, name, section.take('position', signal), joints)
-
-    @classmethod
-    def following(
-        cls, tree: RobotTree, name: str, joints: Sequence[str] | None = None
-    ) -> JointProgram:
-        """Return a program that follows the joint reference which the law is given each tick."""
-        names = tree.joint_names if joints is None else joints
-        lower, upper = np.maximum(tree.position_lower, -3.0), np.minimum(tree.position_upper, 3.0)
-        middle = 0.5 * (lower + upper)
-        rest = [float(middle[tree.joint_index(joint)]) for joint in names]
-        return cls(tree, name, Followed(rest), joints)
 
     def residual(self, motion: Motion, inputs: Sequence[Jet]) -> Jet:
         """Return positions minus program, rad or m."""
@@ -103,7 +86,6 @@ class JointCoupling(Constraint):
     """
 
     kind: ClassVar[str] = 'joint_coupling'
-    required: ClassVar[Readers] = {'coefficients': mappings, 'value': signal}
 
     def __init__(
         self,
@@ -138,7 +120,7 @@ def follow_reference(
         natural_frequency: rad/s.
         damping_ratio: Dimensionless.
     """
-    constraint = JointProgram.following(tree, 'joints')
+    constraint = JointProgram(tree, 'joints', FOLLOW)
     ones = np.ones(tree.n)
     G0, G1 = gains_from_frequency(natural_frequency * ones, damping_ratio * ones)
     return Program('follow_reference', Stack([constraint]), G0, G1, ones)

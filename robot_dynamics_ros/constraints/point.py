@@ -1,20 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A point of the robot: on a timed path, on a plane, on a line, fixed or moving."""
+"""A point of the robot: on a timed path, on a plane, on a line, fixed or moving.
+
+Distances: of two points, from a line or a centre; and two points in one place (a cut loop).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import ClassVar
 
-from robot_dynamics_ros.constraints.constraint import Constraint
+from robot_dynamics_ros.constraints.constraint import Constraint, Motion, MovingFrame
 from robot_dynamics_ros.constraints.curves import ORIGIN
-from robot_dynamics_ros.constraints.jet import Jet, dot, stack
-from robot_dynamics_ros.constraints.motion import Motion, MovingFrame
-from robot_dynamics_ros.constraints.reading import moving_frame, signal
+from robot_dynamics_ros.constraints.jet import Jet, dot, norm, stack
 from robot_dynamics_ros.constraints.signals import Constant, Signal
 from robot_dynamics_ros.errors import ParameterError
 from robot_dynamics_ros.model.robot_tree import RobotTree
-from robot_dynamics_ros.yaml_reader import Readers, text, vector3
 
 AXES = 'xyz'
 
@@ -57,8 +57,6 @@ class Point(Constraint):
     """
 
     kind: ClassVar[str] = 'point'
-    required: ClassVar[Readers] = {'frame': text, 'target': signal}
-    optional: ClassVar[Readers] = {'axes': text, 'point': vector3, 'reference': moving_frame}
 
     def __init__(
         self,
@@ -75,7 +73,7 @@ class Point(Constraint):
         if target.size != 3:
             target.require_size('target', size, f'{size} components, one per axis, or 3')
         self.frame, self.point = frame, tuple(point)
-        self.reference = reference
+        self.target, self.reference = target, reference
         moving = reference.signals if reference else ()
         rows = [f'{frame} {axis} (m)' for axis in axes]
         super().__init__(tree, name, rows, (target, *moving))
@@ -109,8 +107,6 @@ class Plane(Point):
     """
 
     kind: ClassVar[str] = 'plane'
-    required: ClassVar[Readers] = {'frame': text, 'plane': moving_frame}
-    optional: ClassVar[Readers] = {'distance': signal, 'point': vector3}
 
     def __init__(
         self,
@@ -122,6 +118,7 @@ class Plane(Point):
         point: Sequence[float] = ORIGIN,
     ) -> None:
         super().__init__(tree, name, frame, distance or Constant([0.0]), 'z', point, plane)
+        self.reference: MovingFrame = plane
         self.rows = (f'{frame} above the plane (m)',)
 
 
@@ -140,8 +137,6 @@ class StraightLine(Point):
     """
 
     kind: ClassVar[str] = 'line'
-    required: ClassVar[Readers] = {'frame': text, 'line': moving_frame}
-    optional: ClassVar[Readers] = {'point': vector3}
 
     def __init__(
         self,
@@ -153,3 +148,160 @@ class StraightLine(Point):
     ) -> None:
         super().__init__(tree, name, frame, Constant([0.0, 0.0]), 'xy', point, line)
         self.rows = tuple(f'{frame} off the line, {axis} (m)' for axis in 'xy')
+
+
+class Distance(Constraint):
+    r"""Two points keep a distance: :math:`f = |p_1 - p_2| - \ell(t)`, m.
+
+    Args:
+        tree: The robot.
+        name: The constraint's name.
+        frame: The link that carries the first point.
+        length: Signal of size 1, m.
+        point: The first point in its link's frame, m, shape (3,).
+        other_frame: The link that carries the second point; None if it is given in space.
+        other_point: The second point in its link's frame, m, shape (3,).
+        other_position: Signal of size 3, m, base axes, if there is no second link.
+
+    Raises:
+        UnknownNameError: The robot has no such frame.
+        ShapeError: A signal has the wrong size.
+        ParameterError: Not exactly one of other_frame and other_position is given.
+
+    Validity: where the points coincide the distance has no direction; its Jacobian is zero there.
+    """
+
+    kind: ClassVar[str] = 'distance'
+
+    def __init__(
+        self,
+        tree: RobotTree,
+        name: str,
+        frame: str,
+        length: Signal,
+        point: Sequence[float] = ORIGIN,
+        other_frame: str | None = None,
+        other_point: Sequence[float] = ORIGIN,
+        other_position: Signal | None = None,
+    ) -> None:
+        tree.frame(frame)
+        if (other_frame is None) == (other_position is None):
+            raise ParameterError('other_frame', other_frame, 'give it or other_position, not both')
+        if other_frame is not None:
+            tree.frame(other_frame)
+        self.frame, self.point = frame, tuple(point)
+        self.other_frame, self.other_point = other_frame, tuple(other_point)
+        position = other_position or Constant(ORIGIN)
+        length.require_size('length', 1)
+        position.require_size('other_position', 3)
+        super().__init__(tree, name, [f'{frame} distance (m)'], (length, position))
+
+    def residual(self, motion: Motion, inputs: Sequence[Jet]) -> Jet:
+        """Return distance minus length, m."""
+        other = inputs[1]
+        if self.other_frame is not None:
+            other = motion.point(self.other_frame, self.other_point)
+        return norm(motion.point(self.frame, self.point) - other) - inputs[0]
+
+
+class Coincidence(Constraint):
+    r"""Two points of the robot are in one place: :math:`f = p_1 - p_2`, m, base axes.
+
+    The joint of a closed loop that was cut. Give the axes across which the loop is open: a planar
+    loop that lies in the x-z plane is closed by 'xz'; its third row would be redundant.
+
+    Args:
+        tree: The robot.
+        name: The constraint's name.
+        frame, point: The first point, m, shape (3,), in its link's frame.
+        other_frame, other_point: The second.
+        axes: The rows that are held: letters out of 'xyz'.
+
+    Raises:
+        UnknownNameError: The robot has no such frame.
+        ParameterError: The axes are not out of 'xyz'.
+    """
+
+    kind: ClassVar[str] = 'coincidence'
+
+    def __init__(
+        self,
+        tree: RobotTree,
+        name: str,
+        frame: str,
+        other_frame: str,
+        point: Sequence[float] = ORIGIN,
+        other_point: Sequence[float] = ORIGIN,
+        axes: str = AXES,
+    ) -> None:
+        tree.frame(frame)
+        tree.frame(other_frame)
+        self._chosen = chosen_axes(axes)
+        self.frame, self.point = frame, tuple(point)
+        self.other_frame, self.other_point = other_frame, tuple(other_point)
+        rows = [f'{frame} from {other_frame} {axis} (m)' for axis in axes]
+        super().__init__(tree, name, rows)
+
+    def residual(self, motion: Motion, inputs: Sequence[Jet]) -> Jet:
+        """Return the gap between the points, m."""
+        gap = motion.point(self.frame, self.point)
+        return (gap - motion.point(self.other_frame, self.other_point))[self._chosen]
+
+
+class RoundSurface(Constraint):
+    """What sphere and cylinder share: a distance from a centre minus a radius.
+
+    Args:
+        tree: The robot.
+        name: The constraint's name.
+        frame: The link that carries the point.
+        radius: Signal of size 1, m.
+        surface: Its origin is the centre, its z the axis of a cylinder.
+        point: The point in the link's frame, m, shape (3,).
+
+    Raises:
+        UnknownNameError: The robot has no such frame.
+        ShapeError: The radius is not one number.
+
+    Validity: at the centre the distance has no direction; its Jacobian is zero there.
+    """
+
+    across: ClassVar[tuple[int, ...]]
+
+    def __init__(
+        self,
+        tree: RobotTree,
+        name: str,
+        frame: str,
+        radius: Signal,
+        surface: MovingFrame,
+        point: Sequence[float] = ORIGIN,
+    ) -> None:
+        tree.frame(frame)
+        radius.require_size('radius', 1)
+        self.frame, self.point, self.surface = frame, tuple(point), surface
+        rows = [f'{frame} outside the {self.kind} (m)']
+        super().__init__(tree, name, rows, (radius, *surface.signals))
+
+    def residual(self, motion: Motion, inputs: Sequence[Jet]) -> Jet:
+        """Return distance minus radius, m: positive outside."""
+        radius, origin, angle = inputs
+        arm = motion.point(self.frame, self.point) - origin
+        if len(self.across) < 3:
+            seen = self.surface.jets(motion, origin, angle)
+            arm = stack([dot(seen.axes[i], arm) for i in self.across])
+        return norm(arm) - radius
+
+
+class Sphere(RoundSurface):
+    r"""A point at a distance from a centre: :math:`f = |p - o(t)| - r(t)`, m."""
+
+    kind: ClassVar[str] = 'sphere'
+    across: ClassVar[tuple[int, ...]] = (0, 1, 2)
+
+
+class Cylinder(RoundSurface):
+    r"""A point at a distance from an axis: :math:`f = |(E - kk^T)(p - o(t))| - r(t)`, m."""
+
+    kind: ClassVar[str] = 'cylinder'
+    across: ClassVar[tuple[int, ...]] = (0, 1)

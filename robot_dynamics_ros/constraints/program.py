@@ -21,8 +21,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from robot_dynamics_ros.constraints.constraint import Stack
+from robot_dynamics_ros.constraints.contact import Contact
 from robot_dynamics_ros.constraints.error_dynamics import proved_stable
-from robot_dynamics_ros.constraints.task_inverse import Singularity
+from robot_dynamics_ros.constraints.stabilization import Singularity
 from robot_dynamics_ros.errors import ParameterError, ShapeError
 from robot_dynamics_ros.model.robot_tree import RobotTree
 from robot_dynamics_ros.spatial.linear_algebra import positive_part
@@ -64,6 +65,7 @@ class Program:
             whose rows of f are ``mechanical``.
         mechanical: Indices of the rows that the mechanism itself holds, as many as there are
             passive joints.
+        contacts: Rows of f that are pressed on instead of held, and what is wanted of each.
         start: Where the arm is expected to be, or None.
         refuse_below: Smallest singular value along the path that is accepted.
         description: For people.
@@ -82,6 +84,7 @@ class Program:
     blend: float = 0.0
     passive: tuple[int, ...] = ()
     mechanical: tuple[int, ...] = ()
+    contacts: tuple[tuple[int, Contact], ...] = ()
     start: Start | None = None
     refuse_below: float = 1e-3
     description: str = ''

@@ -13,6 +13,7 @@ import numpy as np
 
 from robot_dynamics_ros import yaml_reader as read
 from robot_dynamics_ros.constraints.constraint import Constraint, Stack
+from robot_dynamics_ros.constraints.contact import Contact, read_contact
 from robot_dynamics_ros.constraints.error_dynamics import proved_stable
 from robot_dynamics_ros.constraints.feasibility import check_feasibility
 from robot_dynamics_ros.constraints.program import NullSpaceTask, Program, Start
@@ -25,12 +26,13 @@ from robot_dynamics_ros.constraints.reading import (
     require_stabilizing,
 )
 from robot_dynamics_ros.constraints.registry import make_constraint
-from robot_dynamics_ros.constraints.task_inverse import Singularity
+from robot_dynamics_ros.constraints.stabilization import Singularity
 from robot_dynamics_ros.description.shipped import share_directory
 from robot_dynamics_ros.errors import ProgramError, shown
 from robot_dynamics_ros.model.robot_tree import RobotTree
 from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.yaml_reader import Section, blaming
+from robot_dynamics_ros.yaml_reader.parsing import read_yaml
 
 Source = str | os.PathLike[str] | Mapping[str, Any]
 
@@ -71,7 +73,7 @@ def shipped_programs() -> dict[str, Path]:
 def _mapping(source: Source) -> Any:
     if isinstance(source, Mapping):
         return _plain(source)
-    return read.read_yaml(source, 'program', shipped_programs())
+    return read_yaml(source, 'program', shipped_programs())
 
 
 def _plain(value: Any) -> Any:
@@ -87,6 +89,7 @@ def _program(section: Section, tree: RobotTree) -> Program:
     name = section.take('name', read.text, 'program')
     section.place = f'program {name!r}'
     description = section.take('description', lambda _, text: str(text).strip(), '')
+    _require_robot(section.place, section.take('robot', read.text, tree.name), tree)
     parts = section.take('constraints', lambda place, value: _constraints(place, value, tree))
     stack = Stack([part.constraint for part in parts], name)
     G0, G1 = section.maybe('gains', read.built(pair, matrix_gains(stack.m))) or (
@@ -114,6 +117,7 @@ def _program(section: Section, tree: RobotTree) -> Program:
             blend=section.take('blend', read.not_negative, 0.0),
             passive=section.take('passive', lambda p, value: _joints(p, value, tree), ()),
             mechanical=_mechanical(parts),
+            contacts=_contacts(parts),
             start=section.maybe('start', start),
             refuse_below=refuse_below,
             description=description,
@@ -123,14 +127,27 @@ def _program(section: Section, tree: RobotTree) -> Program:
     return replace(program, remarks=tuple(_remarks(program)))
 
 
+def _require_robot(place: str, name: str, tree: RobotTree) -> None:
+    if name != tree.name:
+        raise ProgramError(
+            place, f'is written for robot {name!r}, this is {tree.name!r}', 'give one for it'
+        )
+
+
 class _Part:
     """A constraint of a program file with its gains and weights."""
 
     def __init__(
-        self, constraint: Constraint, G0: Array, G1: Array, weights: Array, mechanical: bool
+        self,
+        constraint: Constraint,
+        G0: Array,
+        G1: Array,
+        weights: Array,
+        mechanical: bool,
+        contact: Contact | None,
     ) -> None:
         self.constraint, self.G0, self.G1 = constraint, G0, G1
-        self.weights, self.mechanical = weights, mechanical
+        self.weights, self.mechanical, self.contact = weights, mechanical, contact
 
 
 def _constraints(place: str, value: Any, tree: RobotTree) -> list[_Part]:
@@ -155,8 +172,19 @@ def _constraint(place: str, value: Any, tree: RobotTree) -> _Part:
     weights = section.take('weight', each(read.positive, m), np.ones(m))
     G0, G1 = constraint_gains(section, m)
     mechanical = section.take('mechanical', read.switch, False)
+    contact = section.maybe('contact', read_contact)
+    if contact is not None and (mechanical or m != 1 or not constraint.rows[0].endswith('(m)')):
+        raise ProgramError(
+            section.place, 'has a contact', 'only a single row in metres that no loop holds may'
+        )
     section.close()
-    return _Part(constraint, G0, G1, weights, mechanical)
+    return _Part(constraint, G0, G1, weights, mechanical, contact)
+
+
+def _contacts(parts: list[_Part]) -> tuple[tuple[int, Contact], ...]:
+    """Return the rows that are pressed on, and what is wanted of each."""
+    wanted = [part.contact for part in parts for _ in range(part.constraint.m)]
+    return tuple((i, contact) for i, contact in enumerate(wanted) if contact is not None)
 
 
 def _mechanical(parts: list[_Part]) -> tuple[int, ...]:

@@ -9,17 +9,20 @@ configuration, singular ones included. Formulas as in :class:`TaskInverse`.
 
 from __future__ import annotations
 
+from itertools import accumulate
+from struct import Struct
+
 import numpy as np
 
+from robot_dynamics_ros.constraints.constraint import Motion
 from robot_dynamics_ros.constraints.jet import Jet, timed
-from robot_dynamics_ros.constraints.motion import Motion
 from robot_dynamics_ros.constraints.program import Program
-from robot_dynamics_ros.constraints.stabilization import task_acceleration
-from robot_dynamics_ros.constraints.task_inverse import (
+from robot_dynamics_ros.constraints.stabilization import (
     RANK_TOLERANCE,
     TINY,
     Singularity,
     TaskInverse,
+    task_acceleration,
 )
 from robot_dynamics_ros.dynamics.registry import make_formulation
 from robot_dynamics_ros.spatial.linear_algebra import (
@@ -52,7 +55,13 @@ class ProgramKernel:
         transmission: :math:`\Gamma_a^T\Gamma_d^{-T}` of the mechanism's loops, shape
             (driven joints, passive joints).
         sigma: Singular values of Gamma, unordered, shape (min(m, n),).
-        damped: Whether a direction is below the threshold, and (3.5) holds only nearly.
+        reaction: With contacts, N of the external efforts, shape (m,): :math:`\Gamma^TN` is what
+            of them the rows of f explain.
+
+    Attributes, read by :meth:`run` where the program has contacts:
+        held: 1 where the position of a contact's row counts, 0 where only its rate does, (c,).
+        wish: Velocity in whose direction joints that stick shall break away, shape (c,), m/s.
+        external: What the world does to the joints, shape (n,), N m or N.
 
     Args:
         program: The program.
@@ -77,16 +86,24 @@ class ProgramKernel:
             'sigma': (min(m, n),),
             'seen': (min(m, n),),
         }
-        self._varying = [signal for signal in program.stack.signals if signal.count]
-        size = sum(signal.count for signal in self._varying) + 3 * m + 2
+        varying = [signal for signal in program.stack.signals if signal.count]
+        *places, signals = accumulate((signal.count for signal in varying), initial=0)
+        writers = [Struct(f'{signal.count}d').pack_into for signal in varying]
+        self._varying = list(zip(varying, writers, (8 * k for k in places), strict=True))
+        c = len(program.contacts)
+        size = signals + 3 * m + 2 + (2 * c + n if c else 0)
         self._inputs = np.zeros(size)
-        self._offset, self._look = self._inputs[size - 3 * m - 2 : -2], self._inputs[-2:]
+        self._bytes = self._inputs.data
+        self._offset = self._inputs[signals : signals + 3 * m]
+        self._look, rest = np.split(self._inputs[signals + 3 * m :], [2])
+        self.held, self.wish, self.external = rest[:c], rest[c : 2 * c], rest[2 * c :]
+        if c:
+            shapes['reaction'] = (m,)
         self._still = np.zeros(n)
         self._results = {name: np.zeros(shape) for name, shape in shapes.items()}
         for name, array in self._results.items():
             setattr(self, name, array)
         self._arrays = tuple(self._results.values())
-        self.damped = False
         self._function = compile_function(
             'program_tick',
             {'q_now': n, 'v_now': n, 'a_last': n, 'inputs': size},
@@ -108,6 +125,7 @@ class ProgramKernel:
     transmission: Array
     sigma: Array
     seen: Array
+    reaction: Array
 
     def look_ahead(self, time: float, lead: float) -> None:
         r"""Evaluate the program for a state that is to come instead of the one given.
@@ -132,19 +150,26 @@ class ProgramKernel:
 
         Cost: 1 to 3 us for four joints; allocates no array.
         """
-        numbers, first = self._inputs, 0
-        for signal in self._varying:
-            for x in signal.numbers(t):
-                numbers[first] = x
-                first += 1
-        self._function(q, v, self._still if a is None else a, numbers, *self._arrays)
-        self.damped = min(self.seen.tolist()) < self.program.singularity.threshold
+        for signal, write, place in self._varying:
+            write(self._bytes, place, *signal.numbers(t))
+        self._function(q, v, self._still if a is None else a, self._inputs, *self._arrays)
+
+    @property
+    def damped(self) -> bool:
+        """Whether a direction was below the threshold, and (3.5) holds only nearly."""
+        return min(self.seen.tolist()) < self.program.singularity.threshold
 
     def set_offset(self, value: Array, rate: Array, acceleration: Array) -> None:
         """Let f follow an offset instead of zero: three arrays of shape (m,)."""
         m = self.program.m
         self._offset[:m], self._offset[m : 2 * m] = value, rate
         self._offset[2 * m :] = acceleration
+
+    def set_row_offset(self, row: int, value: float, rate: float) -> None:
+        """Let one row of f follow a value, m or rad, that changes with a rate."""
+        m = self.program.m
+        self._offset[row], self._offset[m + row] = value, rate
+        self._offset[2 * m + row] = 0.0
 
     def feed_forward(self) -> Array:
         r"""Return the part of u that corrects nothing: :math:`\ddot o - \beta`, new (m,)."""
@@ -172,15 +197,21 @@ def program_formulas(
         q: Joint positions, shape (n,), rad or m.
         v: Joint velocities, shape (n,), rad/s or m/s.
         a: Accelerations that go on, shape (n,).
-        numbers: Those of the signals that vary, then offset, its two rates, and the two times of
-            :meth:`ProgramKernel.look_ahead`.
+        numbers: Those of the signals that vary, then offset, its two rates, the two times of
+            :meth:`ProgramKernel.look_ahead`, and what contacts need.
     """
-    m, n = program.m, program.n
+    m, n, c = program.m, program.n, len(program.contacts)
+    end = len(numbers) - (2 * c + n if c else 0)
+    numbers, (held, wish, external) = numbers[:end], np.split(numbers[end:], [c, 2 * c])
     time, lead = numbers[-2:]
     q, v = q + (v + a * (time / 2)) * time, v + a * lead
     f = program.stack.residual(Motion(program.tree, q, v), _jets(program, numbers))
     offset, offset_rate, offset_acceleration = numbers[-3 * m - 2 : -2].reshape(3, m)
     error, error_rate = f.value - offset, f.rate - offset_rate
+    sought = error_rate
+    for k, (row, _) in enumerate(program.contacts):
+        error[row] = held[k] * error[row]
+        sought = sought - np.eye(m)[row] * wish[k]
     u = offset_acceleration + task_acceleration(f.drift, error, error_rate, program.G0, program.G1)
     settling = np.linalg.pinv(program.G1) @ program.G0
     free, metric = program.free_acceleration(q, v), _metric(program, q)
@@ -196,12 +227,13 @@ def program_formulas(
         free,
         inverse.solve(u) + inverse.project(free),
         v
-        - inverse.solve(error_rate + settling @ error)
+        - inverse.solve(sought + settling @ error)
         - inverse.project(v - program.settling_velocity(q, v)),
         np.eye(n) if metric is None else metric,
         _transmission(program, f.J),
         inverse.sigma,
         inverse.seen,
+        *([inverse.explain(external)] if c else []),
     )
 
 
@@ -245,6 +277,11 @@ class _Inverse:
         """Return the joint acceleration of a task acceleration."""
         along = self._solving * (self._left.T @ (self._R * u))
         return backward(self._L, self._right @ along)
+
+    def explain(self, effort: Array) -> Array:
+        r"""Return :math:`\Gamma^{\#T}\tau`, the reactions of joint efforts."""
+        along = self._solving * (self._right.T @ forward(self._L, effort))
+        return self._R * (self._left @ along)
 
     def project(self, v: Array) -> Array:
         """Return the part of a joint acceleration that the task does not feel."""

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from robot_dynamics_ros import yaml_reader as read
+from robot_dynamics_ros.constraints.constraint import MovingFrame
 from robot_dynamics_ros.constraints.curves import (
     Circle,
     Curve,
@@ -27,7 +28,6 @@ from robot_dynamics_ros.constraints.error_dynamics import (
     roots,
     stabilizing,
 )
-from robot_dynamics_ros.constraints.motion import MovingFrame
 from robot_dynamics_ros.constraints.program import Program
 from robot_dynamics_ros.constraints.signals import Constant, Signal, Timed
 from robot_dynamics_ros.constraints.splines import Spline, Waypoints

@@ -122,9 +122,6 @@ def _table(name: str, rows: Sequence[Sequence[float]]) -> Array:
     return table
 
 
-Coefficients = tuple[float, float, float, float, float, float]
-
-
 class PiecewisePolynomial:
     r"""Several components, on each piece :math:`p(s) = \sum_{k=0}^5 c_k (s - s_i)^k`.
 
@@ -133,6 +130,8 @@ class PiecewisePolynomial:
     Attributes:
         knots: Where the pieces begin, increasing; and where the last one ends.
         coefficients: Lowest power first, shape (pieces, components, 6).
+        rows: Those of the piece of the last reading, shape (components, 6).
+        row: The same, one after the other.
 
     Cost: reading one value allocates no array; the piece of the last reading is tried first.
     """
@@ -157,8 +156,8 @@ class PiecewisePolynomial:
         coefficients[..., : degree + 1] = np.stack(powers, axis=-1)
         return cls(knots, coefficients)
 
-    def piece(self, s: float) -> tuple[float, list[Coefficients]]:
-        """Return how far s is into its piece, and that piece's coefficients by component."""
+    def piece(self, s: float) -> float:
+        """Return how far s is into its piece, whose coefficients are ``rows`` from now on."""
         knots, k = self.knots, self._cursor
         if not knots[k] <= s < knots[k + 1]:
             if k + 2 < len(knots) and knots[k + 1] <= s < knots[k + 2]:
@@ -166,11 +165,12 @@ class PiecewisePolynomial:
             else:
                 last = max(len(knots) - 2, 0)
                 self._piece(min(max(bisect_right(knots, s) - 1, 0), last))
-        return s - knots[self._cursor], self._rows
+        return s - knots[self._cursor]
 
     def at(self, s: float) -> tuple[list[float], list[float], list[float]]:
         """Return p, dp/ds and d2p/ds2, each a list of one number per component."""
-        return self._evaluated(*self.piece(s))
+        x = self.piece(s)
+        return self.evaluated(x, self.rows.tolist())
 
     def formula(self, s: Scalar) -> tuple[list[Scalar], list[Scalar], list[Scalar]]:
         """Return the same over symbols: every coefficient is chosen by s.
@@ -185,12 +185,13 @@ class PiecewisePolynomial:
                 [c if c == new else select(s, knot, c, new) for c, new in zip(*rows, strict=True)]
                 for rows in zip(chosen, piece, strict=True)
             ]
-        return self._evaluated(s - begin, chosen)
+        return self.evaluated(s - begin, chosen)
 
     @staticmethod
-    def _evaluated(
-        x: Scalar, rows: Sequence[Sequence[Scalar]]
+    def evaluated(
+        x: Scalar, rows: Sequence[Sequence[Scalar]] | Array
     ) -> tuple[list[Scalar], list[Scalar], list[Scalar]]:
+        """Return polynomials of given coefficients at x, with both derivatives."""
         point, along, bend = [], [], []
         for c0, c1, c2, c3, c4, c5 in rows:
             point.append(c0 + x * (c1 + x * (c2 + x * (c3 + x * (c4 + x * c5)))))
@@ -218,5 +219,5 @@ class PiecewisePolynomial:
     def _piece(self, k: int) -> None:
         """Read piece k from now on."""
         self._cursor = k
-        rows = self.coefficients[k : k + 1].tolist()
-        self._rows: list[Coefficients] = rows[0] if rows else []
+        self.rows: Array = self.coefficients[k] if len(self.coefficients) else np.zeros((0, 6))
+        self.row: Array = self.rows.reshape(-1)

@@ -15,7 +15,7 @@ from typing import Any
 
 from robot_dynamics_ros.control.loop import ControlLoop
 from robot_dynamics_ros.control.trajectories.message_arrays import read_trajectory
-from robot_dynamics_ros.control.trajectories.reference_generator import Prepared, ReferenceSnapshot
+from robot_dynamics_ros.control.trajectories.prepared import Prepared, ReferenceSnapshot
 from robot_dynamics_ros.control.trajectories.tolerances import (
     TOLERANCES,
     JointTolerances,
@@ -33,6 +33,10 @@ GOALS = (
     *TOLERANCES,
     Parameter('action_feedback_period', 0.05, 'Time between two feedbacks of the action.', 0.001,
               10.0, unit='s'),
+    Parameter('speed_scaling.initial_scaling_factor', 1.0, 'Factor of the speed of trajectories '
+              'until another one comes on ~/speed_scaling_input.', 0.0, 1.0),
+    Parameter('allow_partial_joints_goal', False, 'Whether a goal may name some of the joints; '
+              'the others stay where the reference is.'),
 )  # fmt: skip
 
 
@@ -102,7 +106,7 @@ class GoalTracker:
         """Bring the reference to rest, and end the goal as cancelled."""
         self._loop.hold()
         reason = 'canceled: the arm comes to rest and holds'
-        self._end(Outcome(ResultCode.INVALID_GOAL, reason, canceled=True))
+        self._end(Outcome(ResultCode.SUCCESSFUL, reason, canceled=True))  # as JTC has it
 
     def abort(self, reason: str) -> None:
         """End the goal, if there is one, because of something else than its tolerances."""
@@ -132,7 +136,8 @@ def prepare_goal(
         raise RefusedGoalError(ResultCode.INVALID_GOAL, 'multi_dof_trajectory is not supported')
     try:
         watch = _watch(loop.tree, request, given)
-        points, start_ns = read_trajectory(request.trajectory, loop.tree.joint_names)
+        others = moment.reference.position if given['allow_partial_joints_goal'] else None
+        points, start_ns = read_trajectory(request.trajectory, loop.tree.joint_names, others)
     except RobotDynamicsError as error:
         raise _refusal(error, of_names=True) from error
     if points is None:
@@ -160,7 +165,7 @@ def _watch(tree: RobotTree, request: Any, given: Mapping[str, Any]) -> Trajector
     )
     asked = request.goal_time_tolerance
     late = goal_time(asked.sec + 1e-9 * asked.nanosec, given['goal_time_tolerance'])
-    return TrajectoryWatch(names, tree.prismatic, path, end, late, duration=0.0)
+    return TrajectoryWatch(names, tree.slides, path, end, late, duration=0.0)
 
 
 def _by_joint(tolerances: Any) -> dict[str, tuple[float, float]]:

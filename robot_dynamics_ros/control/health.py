@@ -35,7 +35,7 @@ class SessionHealth:
     def __init__(self) -> None:
         self._latency_ns = np.zeros(_RING, dtype=np.int64)
         self._stamps_ns = np.zeros(_RING, dtype=np.int64)
-        self._ticks = self._reported = 0
+        self._ticks = self._reported = self._missed = 0
 
     def count(self, stamp_ns: int, latency_ns: int) -> None:
         """Note one command: the stamp it answers, and the time from callback to publication."""
@@ -48,21 +48,29 @@ class SessionHealth:
         """Return what happened since the last call."""
         fresh = min(self._ticks - self._reported, _RING)
         self._reported = self._ticks
-        known = {'commands': self._ticks, 'state_timeouts': session.timeouts}
-        return HealthReport(*_verdict(session), known | self._timing(fresh) | _safety(session))
+        timing = self._timing(fresh, session.loop.settings.period)
+        known = {
+            'commands': self._ticks,
+            'state_timeouts': session.timeouts,
+            'missed_periods': self._missed,
+        }
+        return HealthReport(*_verdict(session), known | timing | _safety(session))
 
-    def _timing(self, fresh: int) -> dict[str, Any]:
+    def _timing(self, fresh: int, period: float) -> dict[str, Any]:
         if fresh < 2:
             return {}
         last = (self._ticks - 1 - np.arange(fresh)) % _RING
         latency = np.sort(self._latency_ns[last]) * 1e-3
         steps = -np.diff(self._stamps_ns[last]) * 1e-9
         mean = float(steps.mean())
+        passed = np.rint(steps / period)
+        self._missed += int((passed[passed > 1.0] - 1.0).sum())
         return {
             'rate_hz': f'{1.0 / mean:.1f}' if mean > 0.0 else 'time jumped',
             'period_jitter_ms': f'{1e3 * float(steps.std()):.3f}',
             'latency_p50_us': f'{latency[fresh // 2]:.0f}',
             'latency_p99_us': f'{latency[int(0.99 * (fresh - 1))]:.0f}',
+            'latency_worst_us': f'{latency[-1]:.0f}',
         }
 
 
@@ -88,6 +96,7 @@ def _safety(session: ControllerSession) -> dict[str, Any]:
         'law': loop.law.name,
         'following': 'trajectory' if loop.moving else 'hold',
         **loop.law.status(),
+        **session.contact.status(),
         **{key: value or 'none' for key, value in listed.items()},
         **refused,
     }
@@ -97,10 +106,14 @@ def _verdict(session: ControllerSession) -> tuple[str, str]:
     loop, mode = session.loop, session.mode
     if mode is SessionMode.FAULTED:
         return 'error', f'stopped by an error: {session.fault}'
+    if mode is SessionMode.REACTING:
+        return 'warning', session.reacts_to()[0]
     if mode is SessionMode.STOPPED:
         return 'error', f'no states: {loop.settings.stop_action}'
     if mode in (SessionMode.INACTIVE, SessionMode.ENDED):
-        return 'ok', 'inactive'
+        return ('ok', 'inactive') if session.heard else ('warning', 'inactive: no state has come')
+    if session.locked.deviation:
+        return 'warning', session.locked.deviation
     if np.any(np.abs(loop.effort) >= loop.limiter.limits):
         return 'warning', 'effort at its limit'
     return 'ok', f'active: {loop.law.name}'

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from enum import Enum
 from typing import Any
 
@@ -15,6 +16,7 @@ import numpy as np
 
 from robot_dynamics_ros.control.drivers.filtered_derivative import FilteredDerivative
 from robot_dynamics_ros.control.drivers.port import DriverCompensation
+from robot_dynamics_ros.control.frame_wrench import ForceSensor, TargetWrench
 from robot_dynamics_ros.control.laws.control_law import ControlLaw
 from robot_dynamics_ros.control.laws.pd_gravity import joint_inertia
 from robot_dynamics_ros.control.payload import PayloadModel
@@ -23,18 +25,18 @@ from robot_dynamics_ros.control.safety import (
     Braking,
     EffortLimiter,
     JointLimitGuard,
+    SafeShell,
     StateValidator,
     StateVerdict,
     make_stop_action,
 )
+from robot_dynamics_ros.control.safety.shell import left_to_driver
 from robot_dynamics_ros.control.settings import LoopSettings
-from robot_dynamics_ros.control.trajectories.reference_generator import (
-    Points,
-    Prepared,
-    ReferenceGenerator,
-    ReferenceSnapshot,
-)
+from robot_dynamics_ros.control.trajectories.path_speed import PathSpeed, speed_limit
+from robot_dynamics_ros.control.trajectories.prepared import Points, Prepared, ReferenceSnapshot
+from robot_dynamics_ros.control.trajectories.reference_generator import ReferenceGenerator
 from robot_dynamics_ros.control.trajectories.sampling import ReferenceSampler
+from robot_dynamics_ros.control.trajectories.target_stream import TargetFilter
 from robot_dynamics_ros.errors import (
     ConfigurationError,
 )
@@ -90,6 +92,9 @@ class ControlLoop:
         reference: Joint reference of the last tick.
         effort: The last command, shape (n,), N m or N, less what the driver gives by itself;
             finite and within the limits.
+        measured_effort: What the motors gave when that was last noted, shape (n,); else NaN.
+        added: A streamed wrench that is added to the law's efforts; None: none.
+        force: What the world does to the arm, for laws that answer it.
         last_refusal: Why the last refused state was refused; empty if none was.
     """
 
@@ -114,20 +119,26 @@ class ControlLoop:
         self.reference = self._follower.reference
         self.effort: Array = np.zeros(n)
         self.last_refusal = ''
+        self.added: TargetWrench | None = None
         self._gravity, self._wanted, self._fallback = np.zeros(n), np.zeros(n), np.zeros(n)
         self._before, self._offset = np.zeros(n), np.zeros(n)
         self._former_law: ControlLaw | None = None
+        self.force = ForceSensor(tree)
+        law.external = self.force.external
+        self._reaction: ControlLaw | None = None
         self._braking = self._held = False
         self._bridges = 0
         self._ramp = ActivationRamp(0.0)
         self.monitor = StateValidator(tree, 1.0, measured_velocity=derivative is None)
-        self._still, self._limits = np.zeros(n), tree.effort_limit.tolist()
-        self._measured_effort = np.full(n, np.nan)
+        self._still = np.zeros(n)
+        self.measured_effort = np.full(n, np.nan)
         self._origin_ns: int | None = None
         self._stamp_ns = 0
         self._running = self._just_started = self._stopping = False
         self.limiter = EffortLimiter(tree.effort_limit)
         self.guard = self._make_guard(1.0)
+        self._shell = SafeShell(n, driven=driver is not None)
+        self._states = self.q, self.v, self._gravity
         self.change_settings(settings or LoopSettings())
 
     # Settings -----------------------------------------------------------------------------------
@@ -169,7 +180,10 @@ class ControlLoop:
             law: Made for the same robot.
         """
         former, self.law = self.law, law
-        if not self._running:
+        law.external = self.force.external
+        if self.added is not None and not law.yields:
+            self.added = None
+        if not self._running or self._reaction is not None:
             return
         t = self._time()
         law.reset(t, self.q, self.v)
@@ -179,6 +193,61 @@ class ControlLoop:
         else:
             self._former_law = former
             self._ramp.start(t)
+
+    def change_model(self, other: ControlLoop) -> None:
+        """Go on with the model, law and load of another loop, blended in.
+
+        Args:
+            other: Of the same joints and settings, without a state. Neither of the two brakes,
+                reacts to a contact or takes the stop action.
+        """
+        self.tree, self._kernels, self._load = other.tree, other._kernels, other._load
+        self._driver, self.force = other._driver, other.force
+        self._stop_action, self._brake = other._stop_action, other._brake
+        self.change_law(other.law)
+        self._replace_guard(self.settings.effort_scale)
+
+    def react(self, law: ControlLaw) -> None:
+        """Let another law act instead, from now on: after a contact.
+
+        What is followed is given up. Unless that law ignores the reference, the arm brakes before.
+
+        Args:
+            law: It acts until ``release``; may be the law itself.
+        """
+        self._reaction, self._former_law, self.added = law, None, None
+        self._begin_braking()
+        if not law.follows_reference:
+            self._braking = False
+            law.reset(self._time(), self.q, self.v)
+
+    def release(self) -> None:
+        """Let the law act again, blended in, with its reference where the arm is."""
+        reaction, law = self._reaction, self.law
+        if reaction is None:
+            return
+        self.hold()
+        self._reaction, self.law = None, reaction
+        self.change_law(law)
+
+    @property
+    def braking(self) -> bool:
+        """Whether the arm is being braked, until it is at rest."""
+        return self._braking
+
+    @property
+    def reaction(self) -> ControlLaw | None:
+        """What acts instead of the law."""
+        return self._reaction
+
+    @property
+    def stamp_ns(self) -> int:
+        """Time of the last believed state, ns."""
+        return self._stamp_ns
+
+    @property
+    def _acting(self) -> ControlLaw:
+        return self._reaction or self.law
 
     def retune(self, parameters: Mapping[str, Any]) -> None:
         """Change parameters of the law; it goes on with what it does.
@@ -252,22 +321,25 @@ class ControlLoop:
         self.q[:], self.v[:] = q, v
         if self._derivative is not None:  # of believed positions only
             self.v[:] = self._derivative.update(elapsed, q)
-        if verdict is StateVerdict.RESTARTED and self._running and not self._just_started:
+        if verdict is StateVerdict.RESTARTED and self._just_started:
+            self._follower.rest_at(self.q, stamp_ns)
+        elif verdict is StateVerdict.RESTARTED and self._running:
             self.resume()
         self._just_started = False
         return Observation.NEW
 
     def start(self) -> None:
         """Begin to control: hold the last believed position, ramp from the initial effort."""
-        self.monitor.forget()  # so that the present state is answered even if it comes again
+        self.monitor.begin()  # the present state is answered even if it comes again
         self._running = self._just_started = True
         self._stopping = self._braking = False
+        self._reaction = None
         t, share = self._time(), self._share(self.v)
         self._begin_law(t)
         self._kernels.gravity_forces(self.q, self._gravity)
         initial = {
             'gravity': self._gravity,
-            'measured': self._measured_effort,
+            'measured': self.measured_effort,
             'zero': share,
         }[self.settings.activation_effort]
         if not np.isfinite(initial).all():
@@ -282,7 +354,7 @@ class ControlLoop:
         if self._load is not None:
             self._load.restart(t)
         self._former_law = None
-        self.law.reset(t, self.q, self.v)
+        self._acting.reset(t, self.q, self.v)
 
     def resume(self) -> None:
         """Begin anew after a gap, a jump of time or a stop: brake, then hold where the arm is."""
@@ -301,13 +373,15 @@ class ControlLoop:
         return self.settings.effort_scale * self.tree.effort_limit
 
     def note_measured_effort(self, effort: Array) -> None:
-        """Remember what the motors give, shape (n,), for ``activation_effort`` 'measured'."""
-        self._measured_effort[:] = effort
+        """Remember what the motors give, shape (n,), N m or N."""
+        self.measured_effort[:] = effort
 
     # The tick -----------------------------------------------------------------------------------
 
     def tick(self) -> None:
         """Compute the command that answers the last believed state into ``effort``."""
+        if self._stopping:
+            self.resume()
         t, dt = self._time(), self.monitor.dt or self.settings.period
         if self._load is not None and self._load.changing:
             self._load.advance(t)
@@ -315,27 +389,28 @@ class ControlLoop:
         if self._follower.bridges != self._bridges:
             self._bridges = self._follower.bridges
             self.limiter.soften(CHANGE_SLEW)
-        q, v, wanted = self.q, self.v, self._wanted
+        q, v, wanted, ramp = self.q, self.v, self._wanted, 1.0
         self._kernels.gravity_forces(q, self._gravity)
         if self._braking:
             self._go_on_braking(t, dt)
+        self.force.update(self._stamp_ns, q)
         if self._braking:
             self._brake.effort(q, v, self._limit_array(), wanted)
         else:
-            self.law.effort(t, q, v, self.reference, wanted)
-            share = self._ramp.share(t)
-            if share < 1.0:
-                self._blend(t, share)
-        self.guard.confine(q, v, self._gravity, wanted)
-        fallback = None
-        if not math.isfinite(wanted.sum()):
-            fallback = self._fallback
-            self._write_stop(fallback, fresh=True)
-        if self._driver is None:
-            self.limiter.limit(wanted, dt, fallback, self.effort)
-        else:
-            self._leave_to_driver(wanted, v)
-            self.limiter.limit(wanted, dt, fallback, self.effort, self._driver.effort)
+            self._acting.effort(t, q, v, self.reference, wanted)
+            ramp = self._ramp.share(t)
+            if ramp < 1.0:
+                self._write_before(t)
+            if (
+                self.added is not None and self._reaction is None
+            ):  # to what is blended alike: at once, whatever the ramp
+                self.added.add(self._stamp_ns, q, wanted)
+                self.added.add(self._stamp_ns, q, self._before)
+        shell, share = self._shell, self._still if self._driver is None else self._share(v)
+        parts = self._states, wanted, self._before, ramp, share, self.limiter, self.guard, dt
+        if not shell.run(*parts, self.effort):
+            self._write_stop(self._fallback, fresh=True)
+            shell.interpret(*parts, self.effort, self._fallback)
 
     def _go_on_braking(self, t: float, dt: float) -> None:
         """Lead the reference to the arm; let the law take over once both are at rest."""
@@ -345,24 +420,22 @@ class ControlLoop:
             self._braking = False
             if follower.resting:  # what was left of the glide is no motion to be followed
                 self.reference.velocity.fill(0.0)
-            self.law.reset(t, self.q, self.v)
+            self._acting.reset(t, self.q, self.v)
             self.limiter.soften(CHANGE_SLEW)
 
-    def _blend(self, t: float, share: float) -> None:
-        """Blend what the law wants with what acted before, both of this very state."""
-        before, wanted = self._before, self._wanted
+    def _write_before(self, t: float) -> None:
+        """Write what acted before the law, at this very state."""
+        before = self._before
         if self._former_law is not None:
             self._former_law.effort(t, self.q, self.v, self.reference, before)
         elif self.settings.activation_effort == 'zero':
             before[:] = self._share(self.v)
         else:
             np.add(self._gravity, self._offset, out=before)
-        for i, (x, y) in enumerate(zip(before.tolist(), wanted.tolist(), strict=True)):
-            wanted[i] = x + share * (y - x)
 
     def decompose(self) -> dict[str, Array]:
         """Return the law's efforts of the last tick by origin; allocates, not for the tick."""
-        return self.law.decompose(self._time(), self.q, self.v, self.reference)
+        return self._acting.decompose(self._time(), self.q, self.v, self.reference)
 
     def stop(self, *, final: bool = False, fresh: bool = False, dt: float | None = None) -> None:
         """Compute the stop action's effort from the last believed state into ``effort``.
@@ -401,12 +474,14 @@ class ControlLoop:
 
     def _leave_to_driver(self, effort: Array, v: Array) -> None:
         """Turn what the motors shall give, within their limits, into the command of the driver."""
-        share = self._share(v).tolist()
-        for i, (tau, limit) in enumerate(zip(effort.tolist(), self._limits, strict=True)):
-            if tau > limit or tau < -limit:
-                tau = limit if tau > 0.0 else -limit
-                self.limiter.saturated[i] += 1
-            effort[i] = tau - share[i]
+        rows = zip(effort.tolist(), self._share(v).tolist(), self.tree.effort_limit, strict=True)
+        for i, row in enumerate(rows):
+            effort[i], clipped = left_to_driver(*row)
+            self.limiter.saturated[i] += clipped == 1
+
+    def motor_effort(self) -> Array:
+        """Return what the motors shall give by the last tick, driver's share included; new."""
+        return self.effort.copy() if self._driver is None else self.effort + self._driver.effort
 
     # Trajectories -------------------------------------------------------------------------------
 
@@ -455,7 +530,15 @@ class ControlLoop:
         Raises:
             TrajectoryError: As of ``follow``.
         """
-        return self._follower.prepare(moment, points, start_ns, self.settings.start_tolerance)
+        settings = self.settings
+        prepared = self._follower.prepare(moment, points, start_ns, settings.start_tolerance)
+        if not (settings.path_effort_share and self.law.follows_reference):
+            return prepared
+        most, moving = settings.path_effort_share * self._limit_array(), moment.reference.velocity
+        limit = speed_limit(
+            prepared.trajectory, self.tree, self._kernels.apart(), most, bool(moving.any())
+        )
+        return replace(prepared, limit=limit)
 
     def commit(self, prepared: Prepared) -> int:
         """Do the rest of ``follow``, between two ticks; cost: that of one segment.
@@ -471,12 +554,31 @@ class ControlLoop:
         """
         return self._follower.commit(prepared, self.q if self._running else None)
 
+    def aim(self, target: Array, limits: TargetFilter) -> bool:
+        """Follow a stream of joint targets, see ``ReferenceGenerator.aim``."""
+        return self._follower.aim(target, limits)
+
+    @property
+    def speed(self) -> PathSpeed:
+        """How fast trajectories are passed through."""
+        return self._follower.speed
+
+    @property
+    def streaming(self) -> bool:
+        """Whether what is followed, or was last, is a stream."""
+        return self._follower.streaming
+
+    @property
+    def target(self) -> Array:
+        """Where a stream leads the reference, else where that is, shape (n,), rad or m."""
+        return self._follower.target
+
     def hold(self) -> None:
         """Stop following: come to rest from the present motion, and stay there.
 
         At rest nothing changes. Under a law that ignores the reference only that comes to rest.
         """
-        if not self.law.follows_reference:
+        if not self._acting.follows_reference:
             self._follower.hold()
             self.limiter.soften(CHANGE_SLEW)
         elif self.moving or self.reference.velocity.any():

@@ -15,6 +15,9 @@ class SessionMode(Enum):
     HOLDING = 'holding'
     #: Every state is answered; a trajectory is followed, or waits for its start.
     FOLLOWING = 'following'
+    #: The arm reacts to a contact, or waits to be enabled, until it is told to go on; every state
+    #: is answered.
+    REACTING = 'reacting'
     #: No state has come for too long: the stop action is repeated until one does.
     STOPPED = 'stopped'
     #: An error that nobody foresaw: the stop action is repeated until it is deactivated.
@@ -40,6 +43,12 @@ class SessionEvent(Enum):
     REST = 'rest'
     #: Parameters, law, gains or payload shall change.
     CHANGE = 'change'
+    #: The arm was touched, and shall react.
+    CONTACT = 'contact'
+    #: The law needs enabling, and is not enabled.
+    LAPSE = 'lapse'
+    #: After a contact or a lapse, the arm shall go back to work.
+    RELEASE = 'release'
     #: An error came up that nobody foresaw.
     FAULT = 'fault'
     END = 'end'
@@ -59,6 +68,12 @@ class SessionAction(Enum):
     TICK = 'tick'
     #: Begin anew at the measured state, and answer it.
     RECOVER = 'recover'
+    #: Begin to react to a contact.
+    REACT = 'react'
+    #: Brake and hold until the law is enabled.
+    DISABLE = 'disable'
+    #: Let the law act again after a reaction.
+    RELEASE = 'release'
     #: Say that the states fell silent, and begin the stop action.
     STOP = 'stop'
     #: Command the stop action once more, without a fresh state.
@@ -71,17 +86,20 @@ class SessionAction(Enum):
 
 #: What is done about an event in a mode, and the next mode where that is another one.
 _ACTIONS = """
-event       inactive         holding             following         stopped           faulted          ended
-state       nothing          tick                tick              recover>holding   brake            nothing
-silence     nothing          stop>stopped        stop>stopped      repeat            repeat           nothing
-activate    start>holding    refuse              refuse            refuse            refuse           refuse
-deactivate  nothing          last>inactive       last>inactive     last>inactive     last>inactive    nothing
-follow      refuse           accept>following    accept            refuse            refuse           refuse
-hold        refuse           accept              accept>holding    refuse            refuse           refuse
-rest        nothing          nothing             nothing>holding   nothing           nothing          nothing
-change      accept           accept              accept            accept            accept           refuse
-fault       nothing          repeat>faulted      repeat>faulted    repeat>faulted    repeat           nothing
-end         nothing>ended    last>ended          last>ended        last>ended        last>ended       nothing
+event       inactive       holding           following        reacting         stopped          faulted        ended
+state       nothing        tick              tick             tick             recover>holding  brake          nothing
+silence     nothing        stop>stopped      stop>stopped     repeat           repeat           repeat         nothing
+activate    start>holding  refuse            refuse           refuse           refuse           refuse         refuse
+deactivate  nothing        last>inactive     last>inactive    last>inactive    last>inactive    last>inactive  nothing
+follow      refuse         accept>following  accept           refuse           refuse           refuse         refuse
+hold        refuse         accept            accept>holding   refuse           refuse           refuse         refuse
+rest        nothing        nothing           nothing>holding  nothing          nothing          nothing        nothing
+change      accept         accept            accept           accept           accept           accept         refuse
+contact     nothing        react>reacting    react>reacting   nothing          nothing          nothing        nothing
+lapse       nothing        disable>reacting  disable>reacting nothing          nothing          nothing        nothing
+release     refuse         refuse            refuse           release>holding  refuse           refuse         refuse
+fault       nothing        repeat>faulted    repeat>faulted   repeat>faulted   repeat>faulted   repeat         nothing
+end         nothing>ended  last>ended        last>ended       last>ended       last>ended       last>ended     nothing
 """  # noqa: E501
 
 Row = dict[SessionEvent, tuple[SessionMode, SessionAction]]

@@ -135,7 +135,7 @@ class PayloadModel:
 
 
 class LoadedKernels(KernelSet):
-    """Kernels of a robot and what it carries: inverse dynamics, gravity, motion of the frame.
+    """Kernels of a robot and what it carries: inverse dynamics, gravity, mass matrix, frame.
 
     Args:
         load: The load.
@@ -144,7 +144,7 @@ class LoadedKernels(KernelSet):
 
     def __init__(self, load: PayloadModel, bare: KernelSet) -> None:
         self.kind = bare.kind
-        self._arguments = {}
+        self._arguments, self._parts = {}, (load, bare)
         n = load.bare.n
         alone, whole, still = np.zeros(n), np.zeros(n), np.zeros(n)
         inverse_dynamics, gravity_forces = bare.inverse_dynamics, bare.gravity_forces
@@ -167,8 +167,30 @@ class LoadedKernels(KernelSet):
 
         self.inverse_dynamics: Kernel = loaded_dynamics
         self.gravity_forces: Kernel = loaded_gravity
+        self.mass_matrix: Kernel = self._mass_matrix(load, bare)
         if 'frame_motion' in vars(bare):
             self.frame_motion = bare.frame_motion  # kinematics: no load in it
+
+    def apart(self) -> LoadedKernels:
+        """Return the same kernels with intermediate results of their own."""
+        return LoadedKernels(*self._parts)
+
+    def _mass_matrix(self, load: PayloadModel, bare: KernelSet) -> Kernel:
+        """Return the mass matrix with the load, a column per unit of acceleration."""
+        n = load.bare.n
+        units, still, gravity = np.eye(n), np.zeros(n), np.zeros(n)
+        mass_matrix = vars(bare).get('mass_matrix')
+
+        def loaded_mass_matrix(q: Array, M: Array) -> None:
+            if mass_matrix is not None and not load.carrying:
+                mass_matrix(q, M)
+                return
+            self.gravity_forces(q, gravity)
+            for j in range(n):
+                self.inverse_dynamics(q, still, units[j], M[j])
+            M -= gravity
+
+        return loaded_mass_matrix
 
 
 def _effort_of(load: Array, tree: RobotTree, q: Array, v: Array, a: Array) -> Array:

@@ -12,12 +12,12 @@ import numpy as np
 from robot_dynamics_ros.control.laws.look_ahead import DISCRETIZATIONS
 from robot_dynamics_ros.control.safety import STOP_ACTIONS
 from robot_dynamics_ros.model.robot_tree import RobotTree
-from robot_dynamics_ros.parameters import checked, parameter, parameters_of
+from robot_dynamics_ros.parameters import Settings, checked, parameter, parameters_of
 from robot_dynamics_ros.spatial.scalar import Array
 
 
 @dataclass(frozen=True)
-class LoopSettings:
+class LoopSettings(Settings):
     """What surrounds the law; all of it may change between two ticks.
 
     Each field declares the parameter of its name, see ``LOOP``.
@@ -52,6 +52,13 @@ class LoopSettings:
     )
     stop_effort_share: float = parameter(
         0.7, 'Part of the effort that gravity leaves with which a motion is braked.', 0.05, 1.0
+    )
+    path_effort_share: float = parameter(
+        0.9,
+        'Part of the effort limits that the model may need along a trajectory; where it needs '
+        'more, the trajectory is passed through more slowly. 0: never.',
+        0.0,
+        1.0,
     )
     start_tolerance: float = parameter(
         0.05,

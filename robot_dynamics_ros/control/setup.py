@@ -9,9 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from robot_dynamics_ros.contact.observer import OBSERVER
 from robot_dynamics_ros.control.drivers.conversion import DriverConversion
 from robot_dynamics_ros.control.drivers.port import DriverCompensation, velocity_filter
 from robot_dynamics_ros.control.drivers.profile import COMMAND, DRIVER_PROFILE
+from robot_dynamics_ros.control.guiding import GUIDING
 from robot_dynamics_ros.control.laws.control_law import ControlLaw
 from robot_dynamics_ros.control.laws.registry import (
     known_laws,
@@ -19,10 +21,13 @@ from robot_dynamics_ros.control.laws.registry import (
     law_declared,
     make_law,
 )
+from robot_dynamics_ros.control.locked_joints import LOCKED_JOINTS
 from robot_dynamics_ros.control.loop import ControlLoop
 from robot_dynamics_ros.control.payload import PAYLOAD_TRANSITION, PayloadModel
+from robot_dynamics_ros.control.reactions import REACTION
 from robot_dynamics_ros.control.settings import LOOP, LoopSettings
 from robot_dynamics_ros.control.trajectories.reference_generator import ReferenceGenerator
+from robot_dynamics_ros.control.trajectories.target_stream import TARGETS
 from robot_dynamics_ros.dynamics.registry import FORMULATION
 from robot_dynamics_ros.errors import ParameterError
 from robot_dynamics_ros.model.from_parameters import ROBOT
@@ -44,6 +49,11 @@ PARAMETERS = (
     *LOOP,
     *PAYLOAD,
     PAYLOAD_TRANSITION,
+    *OBSERVER,
+    *REACTION,
+    *TARGETS,
+    *LOCKED_JOINTS,
+    *GUIDING,
 )
 
 #: A controller's parameters where nothing else is set.
@@ -90,11 +100,6 @@ def check_laws(tree: RobotTree, given: Mapping[str, Any], changed: Collection[st
         law.check(tree, {name: given[name] for name in own})
 
 
-def loop_settings(given: Mapping[str, Any]) -> LoopSettings:
-    """Return what surrounds the law."""
-    return LoopSettings(**{one.name: given[one.name] for one in LOOP if one.name in given})
-
-
 def as_driven(given: Mapping[str, Any], driver: DriverConversion | None) -> dict[str, Any]:
     """Return parameters with what a profile decides: period, and bounds of timeout and rates.
 
@@ -110,7 +115,7 @@ def as_driven(given: Mapping[str, Any], driver: DriverConversion | None) -> dict
         **given,
         'period': 1.0 / state.rate_hz,
         'state_timeout_s': min(given['state_timeout_s'], state.timeout_s),
-        'effort_rate_limit': _rates(given['effort_rate_limit'], driver.rate_limit),
+        'effort_rate_limit': _rates(given['effort_rate_limit'], driver.joint_rate_limit),
     }
 
 
@@ -197,7 +202,7 @@ def build_loop(
         tree,
         kernels,
         law,
-        loop_settings(given),
+        LoopSettings.of(given),
         driver=share,
         load=load,
         follower=follower,

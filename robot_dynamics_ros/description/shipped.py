@@ -71,14 +71,18 @@ def robot_file(word: str | os.PathLike[str]) -> Path | str:
     """
     text = os.fspath(word)
     if text.startswith(_PACKAGE_URI):
-        return _file_of_package(text)
+        return package_file(text)
     is_name = text.isidentifier() and not os.path.exists(text)
     return shipped_robot(text) if is_name or text in ROBOTS else text
 
 
-def _file_of_package(uri: str) -> Path:
-    """Return a file below the share directory of an installed package, ROS's or pip's."""
-    inside = uri.removeprefix(_PACKAGE_URI)
+def package_file(uri: str) -> Path:
+    """Return a file below the share directory of an installed package, ROS's or pip's.
+
+    Raises:
+        DescriptionError: No such package is installed, or it has no such file.
+    """
+    inside = uri.removeprefix(_PACKAGE_URI).lstrip('/')
     prefixes = [*os.environ.get('AMENT_PREFIX_PATH', '').split(':'), sys.prefix]
     prefixes += [os.path.join(folder, 'cmeel.prefix') for folder in sys.path]
     shares = [Path(prefix) / 'share' for prefix in prefixes if prefix]
@@ -92,7 +96,7 @@ def _file_of_package(uri: str) -> Path:
     name = inside.split('/')[0]
     known = any((share / name).is_dir() for share in shares)
     problem = 'has no such file' if known else f'package {name!r} is not installed'
-    raise DescriptionError(f'robot {uri!r}', problem, 'source its workspace, or give a path')
+    raise DescriptionError(f'file {uri!r}', problem, 'source its workspace, or give a path')
 
 
 def shipped_mechanism(name: str) -> tuple[Path, Path]:

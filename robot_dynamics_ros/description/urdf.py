@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
@@ -32,6 +33,7 @@ Element = ElementTree.Element
 #: Elements inside each other; a description has five, its plug-ins some more.
 _MOST_DEPTH = 100
 _LARGEST = 1e50  # in any unit; its powers are still numbers
+_FILE_NAME = re.compile(r'(<mesh\b[^>]*?\bfilename\s*=\s*["\'])([^"\'<>]+)(["\'])')
 _LONGEST_QUOTE = 100  # characters of a wrong argument that a message repeats
 
 
@@ -48,7 +50,7 @@ def read_description(
         on_fault: See :func:`parse_urdf`.
 
     Returns:
-        The description as written.
+        The description as written; meshes named relative to the file get their whole path.
 
     Raises:
         DescriptionError: The file is missing or malformed; names the element and the remedy.
@@ -61,8 +63,17 @@ def _urdf_text(path_or_xml: str | os.PathLike[str], mappings: Mapping[str, str])
     text = os.fspath(path_or_xml)
     if text.lstrip('\ufeff \t\r\n').startswith('<'):
         return text.lstrip('\ufeff \t\r\n')
-    content = _read_text(text)
-    return _expand_xacro(Path(text), mappings) if text.endswith('.xacro') else content
+    content, path = _read_text(text), Path(text)
+    if text.endswith('.xacro'):
+        content = _expand_xacro(path, mappings)
+    return _FILE_NAME.sub(lambda found: _located(found, path.resolve().parent), content)
+
+
+def _located(found: re.Match[str], folder: Path) -> str:
+    """Return the name of a mesh file; absolute if it is relative to the folder of the URDF."""
+    before, name, quote = found.groups()
+    path = folder / name
+    return f'{before}{path}{quote}' if '://' not in name and path.is_file() else found[0]
 
 
 def _read_text(path: str) -> str:
@@ -252,8 +263,8 @@ class _Reader:
             return Link(name)
         culprit = f'link {name!r}'
         mass, inertia = inertial.find('mass'), inertial.find('inertia')
-        for tag, found in (('mass', mass), ('inertia', inertia)):
-            if found is None:
+        for tag, child in (('mass', mass), ('inertia', inertia)):
+            if child is None:
                 self._fault(
                     culprit,
                     f'<inertial> has no <{tag}>',
@@ -271,9 +282,9 @@ class _Reader:
         culprit = f'joint {name!r}'
         ends = {}
         for tag in ('parent', 'child'):
-            found = element.find(tag)
-            ends[tag] = '' if found is None else found.get('link', '')
-            if found is None:
+            child = element.find(tag)
+            ends[tag] = '' if child is None else child.get('link', '')
+            if child is None:
                 self._fault(culprit, f'has no <{tag}>', 'give <parent link> and <child link>')
         axis, limit = element.find('axis'), element.find('limit')
         dynamics, mimic = element.find('dynamics'), element.find('mimic')

@@ -63,14 +63,14 @@ def patch_urdf(
     data = xml.encode('utf-8')
     places = _find(data)
     edits: list[tuple[int, int, str]] = []
-    for kind, wanted, found in (
+    for kind, wanted, patched in (
         ('link', {name: _inertial(value) for name, value in inertials.items()}, places.links),
         ('joint', {name: _dynamics(value) for name, value in dynamics.items()}, places.joints),
     ):
         for name, text in wanted.items():
-            if name not in found:
-                raise UnknownNameError(kind, name, found)
-            edits.append(_edit(data, kind, found[name], text))
+            if name not in patched:
+                raise UnknownNameError(kind, name, patched)
+            edits.append(_edit(data, kind, patched[name], text))
     for start, end, text in sorted(edits, reverse=True):
         data = data[:start] + text.encode('utf-8') + data[end:]
     return data.decode('utf-8')

@@ -14,6 +14,7 @@ from robot_dynamics_ros.dynamics.energy import (
     total_energy,
 )
 from robot_dynamics_ros.dynamics.formulation import Formulation
+from robot_dynamics_ros.dynamics.joint_terms import linearize_driven
 from robot_dynamics_ros.dynamics.registry import FORMULATIONS, make_formulation
 
 __all__ = [
@@ -21,6 +22,7 @@ __all__ = [
     'Formulation',
     'centre_of_mass',
     'kinetic_energy',
+    'linearize_driven',
     'make_formulation',
     'momentum',
     'potential_energy',

@@ -204,7 +204,8 @@ class Formulation(ABC):
         Returns:
             New arrays, see :class:`StateSpace`.
 
-        Validity: rigid bodies alone, in continuous time; friction and armature are not included.
+        Validity: rigid bodies alone, in continuous time; friction and armature are in
+        ``joint_terms.linearize_driven``.
 
         Source: Zaremba 1990, (4.1), solved for the acceleration.
         """

@@ -1,20 +1,59 @@
 # SPDX-License-Identifier: Apache-2.0
 r"""What a joint's drive adds to the rigid-body dynamics: friction and armature.
 
-.. math:: \tau_{motor} = \tau + J_a\,a + b\,v + \tau_c \tanh(v / v_s)
+.. math:: \tau_{motor} = \tau_l + J_a\,a + \tau_f
+
+.. math:: \tau_f = b\,v + \tau_c\,d + \tau_0 + \mu\,|\tau_l|\,d + k_{1/2}\sqrt{|v|}\,d
+    + k_2\,v|v| + k_3\,v^3 + \tau_s\,e^{-(v/v_s)^2}\,d
+
+with the effort :math:`\tau_l` of the rigid bodies, which loads the gear, and the direction d of
+the motion, ``sign v`` or :math:`\tanh(v/w)`. Laws, plant, observer, monitor, metrics and
+identification all have their friction from here. A URDF gives b and :math:`\tau_c`; the others
+come from the file that command ``identify`` writes, see ``model.identified``.
+
+Source: Bittencourt and Gunnarsson 2012 (load, speed, Stribeck effect).
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
+from robot_dynamics_ros.dynamics.formulation import Formulation, StateSpace
 from robot_dynamics_ros.dynamics.registry import make_formulation
 from robot_dynamics_ros.errors import ParameterError
+from robot_dynamics_ros.model.identified import STRIBECK_VELOCITY
 from robot_dynamics_ros.model.robot_tree import RobotTree
-from robot_dynamics_ros.spatial.scalar import Array
+from robot_dynamics_ros.spatial.scalar import Array, Scalar, tanh
+
+_TINY = 1e-30  # step of complex differentiation, exact to rounding
+
+
+def _size(v: Array) -> Array:
+    return np.sqrt(v * v)
+
+
+def _decay(x: Array) -> Array:
+    """Return exp(-x), of symbols too, which have no other function for it."""
+    half = np.tanh(0.5 * x)
+    return (1.0 - half) / (1.0 + half)
+
+
+#: Effort by a unit of each term: of velocity, its direction, load and Stribeck velocity.
+FRICTION_TERMS: dict[str, Callable[[Array, Array, Array, Array], Array]] = {
+    'damping': lambda v, d, load, vs: v,
+    'coulomb_friction': lambda v, d, load, vs: d,
+    'offset': lambda v, d, load, vs: np.ones_like(v),
+    'load_friction': lambda v, d, load, vs: _size(load) * d,
+    'root_friction': lambda v, d, load, vs: np.sqrt(_size(v)) * d,
+    'square_friction': lambda v, d, load, vs: v * _size(v),
+    'cubic_friction': lambda v, d, load, vs: v * v * v,
+    'stribeck_friction': lambda v, d, load, vs: _decay(v / vs * (v / vs)) * d,
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,13 +64,15 @@ class JointTerms:
         damping: Viscous coefficient, shape (n,), N m s/rad or N s/m.
         coulomb_friction: Coulomb level, shape (n,), N m or N.
         armature: Reflected drive inertia, shape (n,), kg m^2 or kg.
-        stiction_velocity: Width of the smooth sign, rad/s or m/s; the level is 76 % reached at it.
+        stiction_velocity: Width w of the smooth sign, rad/s or m/s; the level is 76 % reached.
+        further: The other terms by name, as of ``RobotTree.drive_friction``.
     """
 
     damping: Array
     coulomb_friction: Array
     armature: Array
     stiction_velocity: float = 1e-3
+    further: Mapping[str, Array] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not self.stiction_velocity > 0.0:
@@ -46,22 +87,79 @@ class JointTerms:
         armature: bool = True,
         stiction_velocity: float = 1e-3,
     ) -> JointTerms:
-        """Return the terms that a robot's description gives, or zeros where switched off."""
+        """Return the terms of a robot, or zeros where switched off."""
         none = np.zeros(tree.n)
         return cls(
             tree.damping if friction else none,
             tree.coulomb_friction if friction else none,
             tree.armature if armature else none,
             stiction_velocity,
+            tree.drive_friction if friction else {},
         )
 
-    def friction(self, v: Array) -> Array:
-        r"""Return :math:`b\,v + \tau_c\tanh(v/v_s)`, new array of shape (n,), N m or N."""
-        return self.damping * v + self.coulomb_friction * np.tanh(v / self.stiction_velocity)
+    def friction(self, v: Array, load: Any = 0.0, direction: Array | None = None) -> Array:
+        r"""Return the friction, new array of the shape of v, N m or N; numbers or symbols.
 
-    def effort(self, v: Array, a: Array) -> Array:
+        Args:
+            v: Velocities, shape (..., n), rad/s or m/s.
+            load: Efforts of the rigid bodies, same shape, N m or N; counts where gears do.
+            direction: d, same shape; by default the smooth sign of v.
+        """
+        d = np.tanh(v / self.stiction_velocity) if direction is None else direction
+        speed = self.further.get(STRIBECK_VELOCITY, v)
+        effort = self.damping * v + self.coulomb_friction * d
+        for term, value in self.further.items():
+            if term in FRICTION_TERMS:
+                effort = effort + value * FRICTION_TERMS[term](v, d, load, speed)
+        return effort
+
+    @property
+    def offset(self) -> Any:
+        """What acts at rest too, shape (n,), N m or N; 0 without any."""
+        return self.further.get('offset', 0.0)
+
+    def breakaway(self, load: Array) -> Array:
+        """Return the friction at which joints begin to slide, shape of the load, N m or N."""
+        none = np.zeros_like(load)
+        return self.friction(none, load, none + 1.0) - self.offset
+
+    def effort(self, v: Array, a: Array, load: Any = 0.0) -> Array:
         """Return armature times acceleration plus friction, new array of shape (n,)."""
-        return self.armature * a + self.friction(v)
+        return self.armature * a + self.friction(v, load)
+
+
+def smooth_direction(v: Array, width: Scalar) -> Array:
+    """Return tanh(v / width) of velocities, shape (n,), numbers or symbols."""
+    return np.array([tanh(x / width) for x in v])
+
+
+def linearize_driven(model: Formulation, q: Array, v: Array, a: Array) -> StateSpace:
+    r"""Return the exact linear state space of rigid bodies with their drives about a motion.
+
+    .. math:: (S M + J_a)\,\delta a = \delta\tau - S\,\partial_q\tau_l\,\delta q -
+        (S\,\partial_v\tau_l + \partial_v\tau_f)\,\delta v, \quad
+        S = E + \partial\tau_f/\partial\tau_l
+
+    Args:
+        model: The rigid bodies; drives as their tree has them.
+        q: Joint positions, shape (n,), rad or m.
+        v: Joint velocities, shape (n,), rad/s or m/s.
+        a: Joint accelerations, shape (n,), rad/s^2 or m/s^2.
+
+    Returns:
+        By efforts of the motors, see :class:`StateSpace`.
+
+    Validity: at rest the slope of the smooth sign, for a joint that sticks has none.
+    """
+    terms, load = JointTerms.of(model.tree), model.inverse_dynamics(q, v, a)
+    by_v = np.imag(terms.friction(v + 1j * _TINY, load)) / _TINY
+    gear = 1.0 + np.imag(terms.friction(v + 0j, load + 1j * _TINY)) / _TINY
+    dq, dv, M = model.derivatives(q, v, a)
+    zero, one, gears = np.zeros_like(M), np.eye(len(q)), gear[:, np.newaxis]
+    inertia = gears * M + np.diag(terms.armature)
+    lower = np.linalg.solve(inertia, np.hstack([-gears * dq, -gears * dv - np.diag(by_v), one]))
+    rows = np.vstack([np.hstack([zero, one, zero]), lower])
+    return StateSpace(rows[:, : 2 * len(q)], rows[:, 2 * len(q) :])
 
 
 def largest_gravity_forces(tree: RobotTree, samples: int = 500) -> Array:

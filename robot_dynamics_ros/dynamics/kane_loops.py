@@ -47,7 +47,7 @@ class KaneMechanism(Formulation):
     ``mass_matrix``, ``bias_forces``, ``gravity_forces`` and ``coriolis_matrix`` are the terms of
     this equation, forces of the coordinates; ``inverse_dynamics`` and ``forward_dynamics`` take
     and return the efforts :math:`\tau` of the drives. With one drive on each coordinate, B is the
-    identity and nothing is to be told apart. All arrays q, v, a of the contract are u and its
+    identity and both are the same. All arrays q, v, a of the contract are u and its
     derivatives here, of shape (N,). Row i of ``wrenches`` belongs to body i of the tree, (n, 6).
 
     Validity: loops of rigid bodies away from singular configurations; as many drives as degrees

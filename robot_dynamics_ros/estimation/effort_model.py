@@ -2,7 +2,7 @@
 r"""Efforts of a motion by the model, by origin, and what they leave of the measured ones.
 
 .. math:: \tau = \underbrace{M a}_{inertia} + \underbrace{c(q, v)}_{Coriolis} + g(q)
-          + J_a a + b\,v_f + \tau_c \tanh(v_f / v_s)
+          + J_a a + \tau_f(v_f, \mathrm{sign}\,v_f)
 
 The same for a recording of many instants and for the latest instant of a running robot.
 """
@@ -68,14 +68,14 @@ class Explanation:
         effort: Their sum.
         residual: Measured effort less the model's; NaN where none was measured.
         excluded: By reason, which efforts the motion alone does not explain, shape (M, n).
-        coulomb: Levels of Coulomb friction, shape (n,), N m or N.
+        beyond: What a joint that sticks cannot be held by, shape (M, n), N m or N.
     """
 
     parts: dict[str, Array]
     effort: Array
     residual: Array
     excluded: dict[str, Array]
-    coulomb: Array
+    beyond: Array
 
     @property
     def good(self) -> Array:
@@ -89,15 +89,60 @@ class Explanation:
 
     @property
     def excess(self) -> Array:
-        """What is beyond the Coulomb friction of joints that may stick, shape (M, n).
+        """What is beyond the friction of joints that may stick, shape (M, n), N m or N.
 
         NaN for other joints, and where another reason may hold the joint as well.
         """
         others = [which for why, which in self.excluded.items() if why != STICKING]
         sticking = self.excluded[STICKING] & ~np.any(others, axis=0)
-        free = self.residual + self.parts['friction']
-        beyond = free - np.clip(free, -self.coulomb, self.coulomb)
-        return np.where(sticking, beyond, np.nan)
+        return np.where(sticking, self.beyond, np.nan)
+
+
+def excluded_efforts(tree: RobotTree, instants: Instants, level: Array) -> dict[str, Array]:
+    """Return by reason what the motion does not tell, such as the force of a joint limit.
+
+    Args:
+        tree: The robot, for its limits.
+        instants: M of them.
+        level: Friction at which the joints begin to slide, shape (M, n), N m or N.
+
+    Returns:
+        Masks of shape (M, n).
+    """
+    q, tau = instants.q, instants.effort
+    slow = np.abs(instants.v_friction) < SLOW
+    return {
+        'no effort': ~np.isfinite(tau),
+        'at a joint limit': (q <= tree.position_lower) | (q >= tree.position_upper),
+        STICKING: slow & (level > 0.0),
+        'beyond the effort limit': np.abs(tau) > tree.effort_limit * (1.0 + 1e-9),
+    }
+
+
+def explanation(
+    tree: RobotTree, terms: JointTerms, instants: Instants, rigid: Array, *parts: Array
+) -> Explanation:
+    """Return what rigid bodies and drives say of instants.
+
+    Args:
+        tree: The robot, for its limits.
+        terms: Friction and armature of its drives.
+        instants: M of them.
+        rigid: Efforts of the rigid bodies, shape (M, n), N m or N.
+        parts: The same by inertia, Coriolis forces and gravity, where they are known apart.
+    """
+    friction = terms.friction(instants.v_friction, rigid, instants.sign)
+    armature, level = terms.armature * instants.a, terms.breakaway(rigid)
+    effort = rigid + armature + friction
+    residual = instants.effort - effort
+    held = residual + level * instants.sign
+    return Explanation(
+        dict(zip(ORIGINS[-len(parts) - 2 :], (*parts, armature, friction), strict=True)),
+        effort,
+        residual,
+        excluded_efforts(tree, instants, level),
+        np.asarray(held - np.clip(held, -level, level)),
+    )
 
 
 class EffortModel:
@@ -130,29 +175,8 @@ class EffortModel:
         rigid = self._kernels.batch('inverse_dynamics', q, v, a)
         bias = self._kernels.batch('bias_forces', q, v)
         gravity = self._kernels.batch('gravity_forces', q)
-        terms = self._terms
-        friction = terms.damping * instants.v_friction + terms.coulomb_friction * instants.sign
-        drives = terms.armature * a, friction
-        parts = (rigid - bias, bias - gravity, gravity, *drives)
-        effort = rigid + drives[0] + drives[1]
-        return Explanation(
-            dict(zip(ORIGINS, parts, strict=True)),
-            effort,
-            instants.effort - effort,
-            self._excluded(instants),
-            self._terms.coulomb_friction,
-        )
-
-    def _excluded(self, instants: Instants) -> dict[str, Array]:
-        """Return by reason what the motion does not tell, such as the force of a joint limit."""
-        tree, q, tau = self.tree, instants.q, instants.effort
-        slow = np.abs(instants.v_friction) < SLOW
-        return {
-            'no effort': ~np.isfinite(tau),
-            'at a joint limit': (q <= tree.position_lower) | (q >= tree.position_upper),
-            STICKING: slow & (self._terms.coulomb_friction > 0.0),
-            'beyond the effort limit': np.abs(tau) > tree.effort_limit * (1.0 + 1e-9),
-        }
+        parts = rigid - bias, bias - gravity, gravity
+        return explanation(self.tree, self._terms, instants, rigid, *parts)
 
     def energy(self, q: Array, v: Array) -> Array:
         """Return kinetic energy (with armature) and potential energy, shape (N, 2), J."""
@@ -160,9 +184,10 @@ class EffortModel:
         energy[:, 0] += 0.5 * np.square(v) @ self._terms.armature
         return energy
 
-    def friction(self, v: Array) -> Array:
-        """Return the friction that the description gives, shape (N, n), N m or N."""
-        return self._terms.friction(v)
+    def friction(self, q: Array, v: Array, a: Array, v_friction: Array) -> Array:
+        """Return the friction at a motion; all of shape (N, n), N m or N."""
+        motion = (np.ascontiguousarray(x) for x in (q, v, a))
+        return self._terms.friction(v_friction, self._kernels.batch('inverse_dynamics', *motion))
 
     def pull(self, q: Array) -> Array:
         """Return the gravity forces by 1 m/s^2 along x, y and z, shape (N, n, 3)."""

@@ -22,7 +22,6 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.lib.stride_tricks import sliding_window_view
 
 from robot_dynamics_ros.errors import ParameterError
 from robot_dynamics_ros.spatial.scalar import Array
@@ -150,7 +149,7 @@ def white_noise(values: Array) -> Array:
     changes at all, since a joint at rest under an encoder of finite steps shows no noise.
     """
     rest = np.abs(np.diff(values, n=3, axis=0))
-    windows = sliding_window_view(values, 4, axis=0)
+    windows = np.lib.stride_tricks.sliding_window_view(values, 4, axis=0)
     changes = np.ptp(windows, axis=2) > _CHANGE * np.abs(values).max(axis=0, initial=0.0)
     medians = [
         float(np.median(column[there])) if there.any() else 0.0
@@ -190,7 +189,7 @@ def slopes(time: Array, values: Array, cutoff: float, period: float) -> Array:
     slope = np.empty(np.shape(values))
     for start in range(0, len(time), _BLOCK):
         stop = min(start + _BLOCK, len(time))
-        near = sliding_window_view(t[start : stop + 2 * half], 2 * half + 1)
+        near = np.lib.stride_tricks.sliding_window_view(t[start : stop + 2 * half], 2 * half + 1)
         offset = near - time[start:stop, np.newaxis]
         weight = np.exp(-0.5 * np.square(offset / sigma))
         weight[~(np.abs(offset) <= _REACH * sigma * (1.0 + 1e-9))] = 0.0
@@ -205,6 +204,6 @@ def _slope(offset: Array, weight: Array, x: Array, width: int) -> Array:
     mean = (weight * offset).sum(axis=1) / total
     arm = weight * (offset - mean[:, np.newaxis])
     spread = (arm * offset).sum(axis=1)
-    near = sliding_window_view(x, width, axis=0)  # (rows, n, width)
+    near = np.lib.stride_tricks.sliding_window_view(x, width, axis=0)  # (rows, n, width)
     with np.errstate(invalid='ignore', divide='ignore'):
         return np.asarray(np.einsum('rw,rnw->rn', arm, near) / spread[:, np.newaxis])

@@ -181,12 +181,12 @@ class ResidualCauses:
         winner = self.winner(joints, common=True)
         if winner is not None:
             return self._sentences(winner, joints)
-        found = []
+        sentences = []
         for j in np.flatnonzero(joints).tolist():
             only = np.arange(len(joints)) == j
             own = self.winner(only, common=False)
-            found += [] if own is None else self._sentences(own, only)
-        return found
+            sentences += [] if own is None else self._sentences(own, only)
+        return sentences
 
     @property
     def is_gravity(self) -> bool:

@@ -3,27 +3,41 @@
 
 A failure is a value like any other, so that one bag never stops the rest; everything here can be
 pickled. Memory: that of a part of the bag.
+
+``gather_bags`` and ``prove`` do so for many bags.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
 
 import numpy as np
 
 from robot_dynamics_ros.control.drivers.conversion import DriverConversion
 from robot_dynamics_ros.errors import RecordingError, RobotDynamicsError
-from robot_dynamics_ros.identification.identify import Identification, IdentificationPlan, gather
+from robot_dynamics_ros.identification.gravity import gravity_mismatch
+from robot_dynamics_ros.identification.identify import (
+    GLITCHES,
+    Identification,
+    IdentificationPlan,
+    gather,
+)
 from robot_dynamics_ros.identification.least_squares import Block, BlockStore
 from robot_dynamics_ros.identification.preparation import Preparation
-from robot_dynamics_ros.identification.validation import ResidualSums, residual_series
+from robot_dynamics_ros.identification.validation import (
+    Residuals,
+    ResidualSeries,
+    ResidualSums,
+    evaluated,
+)
 from robot_dynamics_ros.model.robot_tree import RobotTree
 from robot_dynamics_ros.recordings.driver_units import WHOLE, in_model_units, within
 from robot_dynamics_ros.recordings.reading import RecordingReader
 from robot_dynamics_ros.recordings.recording import Recording
-from robot_dynamics_ros.spatial.scalar import Array
 
 CHUNK_S = 60.0  # of a bag in memory at once
 _MOST_BLOCKS = 400  # of all bags, beyond one for each half of a bag
@@ -31,8 +45,8 @@ _MOST_BLOCKS = 400  # of all bags, beyond one for each half of a bag
 _SLOWEST = 1e-9  # rad/s or m/s: a joint below never moves
 _STILL = 'no joint moves freely under a known effort'
 
-Drive = dict[str, Array]
 Halves = tuple[list[Block], list[Block]]
+Jobs = Callable[..., list[Any]]
 
 
 @dataclass(frozen=True)
@@ -80,11 +94,13 @@ class Gathered:
         halves: Blocks of the first and of the second halves of its parts.
         notes: What was unusual in it, one sentence each.
         error: Why it says nothing; empty if it does.
+        efforts: How many count (``USED``) or do not, by reason and joint.
     """
 
     halves: Halves = field(default_factory=lambda: ([], []))
     notes: tuple[str, ...] = ()
     error: str = ''
+    efforts: Mapping[tuple[str, str], int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,29 +110,37 @@ class Trial:
     Attributes:
         nominal: As it was described.
         preparation: How samples are made.
-        corrected: Robot and its drives' terms of each half of every part; the same one twice if
-            it is to explain the whole.
+        corrected: Robot for all, or for each half of every part.
     """
 
     nominal: RobotTree
     preparation: Preparation
-    corrected: tuple[tuple[RobotTree, Drive], tuple[RobotTree, Drive]]
+    corrected: tuple[RobotTree, ...]
 
     @classmethod
-    def of(cls, first: Identification, second: Identification | None = None) -> Trial:
+    def of(cls, *identified: Identification) -> Trial:
         """Return the trial of identifications: one for all, or one for either half."""
-        plan = first.plan
-        both = first, first if second is None else second
-        corrected = tuple((found.tree, found.drive) for found in both)
-        return cls(plan.unknowns.tree, plan.preparation, corrected)  # type: ignore[arg-type]
+        plan = identified[0].plan
+        corrected = tuple(each.tree for each in identified)
+        return cls(plan.unknowns.tree, plan.preparation, corrected)
 
-    def parted(self, part: Recording) -> Iterator[tuple[Recording, RobotTree, Drive]]:
-        """Yield what is evaluated of a part, and the robot that is to explain it."""
-        if self.corrected[0][0] is self.corrected[1][0]:
-            yield part, *self.corrected[0]
-            return
-        for half, robot in zip(halved(part), self.corrected, strict=True):
-            yield half, *robot
+    def series(
+        self, part: Recording, refused: list[str]
+    ) -> Iterator[tuple[ResidualSeries, ResidualSeries]]:
+        """Yield what nominal and corrected robot leave of a part, or of each of its halves.
+
+        Args:
+            part: Of a recording.
+            refused: Gets why something of it could not be used.
+        """
+        whole = evaluated(part, self.nominal, self.preparation)
+        middle = halved(part)[1].time[:1]
+        pieces = [whole] if len(self.corrected) == 1 else whole.split(float(middle[0]))
+        for piece, tree in zip(pieces, self.corrected, strict=True):
+            try:
+                yield piece.residuals(self.nominal), piece.residuals(tree)
+            except RecordingError as error:
+                refused.append(str(error))
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,7 +179,7 @@ def gather_bag(source: Source, plan: IdentificationPlan, most: int) -> Gathered:
     stores = BlockStore(most), BlockStore(most)
     notes: list[str] = []
     short: list[str] = []
-    left_out: Counter[str] = Counter()
+    left_out: Counter[tuple[str, str]] = Counter()
     try:
         for part in source.parts(notes):
             for store, half in zip(stores, halved(part), strict=True):
@@ -168,7 +192,9 @@ def gather_bag(source: Source, plan: IdentificationPlan, most: int) -> Gathered:
     halves = stores[0].blocks, stores[1].blocks
     if not any(halves):
         return Gathered(error=source.blamed(short[0] if short else _STILL))
-    return Gathered(halves, (*notes, *(f'{n} {what}: left out' for what, n in left_out.items())))
+    if count := left_out.pop((GLITCHES, ''), 0):
+        notes.append(f'{count} {GLITCHES}: left out')
+    return Gathered(halves, tuple(notes), efforts=dict(left_out))
 
 
 def evaluate_bag(source: Source, trial: Trial) -> EvaluatedBag:
@@ -178,17 +204,166 @@ def evaluate_bag(source: Source, trial: Trial) -> EvaluatedBag:
     short: list[str] = []
     try:
         for part in source.parts(notes):
-            for recording, tree, drive in trial.parted(part):
-                try:
-                    before = residual_series(recording, trial.nominal, trial.preparation)
-                    after = residual_series(recording, tree, trial.preparation, drive)
-                except RecordingError as error:
-                    short.append(str(error))
-                    continue
-                sums[0].add(before)
-                sums[1].add(after)
+            for pair in trial.series(part, short):
+                for total, series in zip(sums, pair, strict=True):
+                    total.add(series)
     except (RobotDynamicsError, OSError) as error:
         return EvaluatedBag(error=source.blamed(str(error)))
     if not sums[0].all.any():
         return EvaluatedBag(error=source.blamed(short[0]))
     return EvaluatedBag(sums, tuple(notes))
+
+
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """How well the nominal and the corrected robot explain what nothing was learned from.
+
+    Attributes:
+        residuals: Of the nominal and of the corrected robot.
+        series: The same of the first recording, in time.
+        remarks: What else was noticed, one sentence each.
+    """
+
+    residuals: tuple[Residuals, Residuals]
+    series: tuple[ResidualSeries, ResidualSeries]
+    remarks: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class BagNews:
+    """What there is to say about one bag.
+
+    Attributes:
+        bag: Its path.
+        learned: Whether the robot was identified from it.
+        validated: Whether the result was evaluated on it.
+        percent: Residual of each joint in percent of its RMS effort, nominal and corrected, if
+            evaluated; NaN of a joint that never slides.
+        notes: What was unusual in it, one sentence each.
+        error: Why it failed; empty if it did not.
+        efforts: How many were learned from (``USED``) or left out, by reason, of each joint.
+    """
+
+    bag: str
+    learned: bool = False
+    validated: bool = False
+    percent: tuple[list[float], ...] = ()
+    notes: tuple[str, ...] = ()
+    error: str = ''
+    efforts: dict[str, dict[str, int]] = field(default_factory=dict)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return it for JSON."""
+        percent = dict(zip(('nominal', 'corrected'), self.percent, strict=False))
+        return {**vars(self), 'percent': percent, 'notes': list(self.notes)}
+
+
+def gather_bags(
+    sources: Sequence[Source], plan: IdentificationPlan, early: dict[int, Gathered], run: Jobs
+) -> list[Gathered]:
+    """Return what each bag says, in their order.
+
+    Args:
+        sources: The bags.
+        plan: How they are evaluated.
+        early: Those that failed already, by their place.
+        run: Reads them: ``shown_jobs`` with so many processes, or a Dask scheduler.
+    """
+    left = [place for place in range(len(sources)) if place not in early]
+    results = run(
+        'gathering',
+        partial(gather_bag, plan=plan, most=blocks_per_half(len(sources))),
+        [sources[place] for place in left],
+        lambda source, reason: Gathered(error=source.blamed(reason)),
+        lambda result: result.error,
+    )
+    every = early | dict(zip(left, results, strict=True))
+    return [every[place] for place in range(len(sources))]
+
+
+def prove(
+    identified: Identification, sources: Sequence[Source], trial: Trial, run: Jobs
+) -> tuple[Evidence, list[EvaluatedBag]]:
+    """Return how well the robots of a trial explain bags: all together, and each.
+
+    Raises:
+        RecordingError: None of them can be used.
+    """
+    evaluated = run(
+        'validating',
+        partial(evaluate_bag, trial=trial),
+        sources,
+        lambda source, reason: EvaluatedBag(error=source.blamed(reason)),
+        lambda result: result.error,
+    )
+    nominal = identified.plan.unknowns.tree
+    totals = ResidualSums(nominal.n), ResidualSums(nominal.n)
+    for sums in [bag.sums for bag in evaluated if bag.sums]:  # in their order, to the last digit
+        for total, part in zip(totals, sums, strict=True):
+            total.merge(part)
+    usable = [source for source, bag in zip(sources, evaluated, strict=True) if not bag.error]
+    if not usable:
+        reasons = '; '.join(dict.fromkeys(bag.error for bag in evaluated))
+        raise RecordingError('the bags for validation', 'have nothing to prove it on', reasons)
+    series, gravity = _first_series(usable[0], identified, trial)
+    before, after = (total.residuals(nominal) for total in totals)
+    return Evidence((before, after), series, (*after.unproved(), *gravity)), evaluated
+
+
+def _first_series(
+    source: Source, identified: Identification, trial: Trial
+) -> tuple[tuple[ResidualSeries, ResidualSeries], tuple[str, ...]]:
+    """Return the residuals of the first part of a bag that can be used, and of its gravity."""
+    for part in source.parts([]):
+        for pair in trial.series(part, []):
+            return pair, _gravity_remark(part, identified)
+    raise RecordingError(f'bag {source.path!r}', 'cannot be read again', 'do not change it')
+
+
+def _gravity_remark(recording: Recording, identified: Identification) -> tuple[str, ...]:
+    if identified.plan.gravity is not None:  # estimated already, with all else
+        return ()
+    try:
+        fit = gravity_mismatch(
+            recording, identified.plan.unknowns.tree, identified.plan.preparation
+        )
+    except RobotDynamicsError:
+        return ()
+    differs = fit is not None and fit.verdict not in ('agrees', 'perhaps')
+    return (fit.sentence('give --gravity {}', 'give --gravity 0 0 0'),) if fit and differs else ()
+
+
+def bag_news(
+    sources: Sequence[Source],
+    gathered: Sequence[Gathered],
+    proofs: Sequence[Source],
+    evaluated: Sequence[EvaluatedBag],
+    tree: RobotTree,
+) -> list[BagNews]:
+    """Return what there is to say about each bag; those to learn from come first."""
+    news = {
+        source.path: BagNews(
+            source.path,
+            not said.error,
+            notes=said.notes,
+            error=said.error,
+            efforts=_by_reason(said.efforts),
+        )
+        for source, said in zip(sources, gathered, strict=True)
+    }
+    for source, proof in zip(proofs, evaluated, strict=True):
+        old = news.get(source.path, BagNews(source.path))
+        news[source.path] = replace(
+            old,
+            validated=not proof.error,
+            percent=tuple(sums.residuals(tree).percent for sums in proof.sums or ()),
+            notes=tuple(dict.fromkeys((*old.notes, *proof.notes))),
+            error=old.error or proof.error,
+        )
+    return list(news.values())
+
+
+def _by_reason(efforts: Mapping[tuple[str, str], int]) -> dict[str, dict[str, int]]:
+    """Return counts by reason, then by joint."""
+    reasons = dict.fromkeys(why for why, _ in efforts)
+    return {why: {j: n for (own, j), n in efforts.items() if own == why} for why in reasons}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-r"""Base parameters: the combinations of parameters that a set of motions can tell.
+r"""Base parameters: the combinations of parameters that a set of motions can identify.
 
 A column of the regressor that is a combination of others cannot be separated from them. With the
 independent columns :math:`W_b` and the dependent ones :math:`W_d = W_b K`,
@@ -10,7 +10,7 @@ Columns are taken in their order, so that a parameter is grouped with earlier on
 link with the moment of inertia of the link that carries it, armature with a link's inertia.
 
 Source: Gautier 1991 (QR decomposition, numerical base parameters); Atkeson, An and Hollerbach 1986
-for the three kinds of parameters: told alone, told in combination, never told.
+for the three kinds of parameters: identifiable alone, in combination only, not at all.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class BaseParameters:
         )
 
     def of_data(self, factor: Array) -> BaseParameters:
-        """Return the combinations that data can tell, which may be fewer.
+        """Return the combinations that data can identify, which may be fewer.
 
         Args:
             factor: Any matrix with the column space of the data, in base columns, shape (k, r).
@@ -157,7 +157,7 @@ def _tidy(B: Array) -> Array:
 
 
 def structural_base(unknowns: Unknowns, seed: int = 0) -> BaseParameters:
-    """Return what any motion of a robot can tell, by its geometry and gravity alone.
+    """Return what any motion of a robot can identify, by its geometry and gravity alone.
 
     Args:
         unknowns: Of the robot.

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -34,8 +35,10 @@ AUTO = 'auto'
 _DELAYS = (0, 1, 2, 3)  # periods; a longer delay is to be given
 _LEFT = 0.25  # of the samples of the motion, after filtering
 _HIGHER = 1.3  # times the cut-off
+_CLEAR = 0.05  # the same, from which on samples that tell something are left out
 _SAME = 0.01  # relative difference of residuals that does not tell one way from another
 _STATES = 20_000  # of a recording that are looked at, at its start
+_STANDSTILLS = (1.0, 3.0, 9.0)  # times the speed below which a joint surely rests
 _CUTOFFS = (2.5, 4.0, 6.0, 10.0, 15.0, 25.0, 40.0)  # Hz
 _STRETCHES = 12
 _LEAST_STRETCHES = 4
@@ -83,11 +86,14 @@ class Choice:
         candidates: All that were tried: the chosen one, then the best first.
         cutoffs: Every cut-off that was tried, Hz, with the held-out residual that it leaves,
             relative to the effort; empty if it was not chosen by held-out residuals.
+        standstills: The same of speeds below which a joint counts as at rest, in parts of the
+            least one.
     """
 
     preparation: Preparation
     candidates: tuple[Candidate, ...]
     cutoffs: tuple[tuple[float, float], ...] = ()
+    standstills: tuple[tuple[float, float], ...] = ()
 
     def sentence(self) -> str:
         """Say what was chosen, and how clearly."""
@@ -100,6 +106,10 @@ class Choice:
         if self.cutoffs:
             tried = ', '.join(f'{100 * rest:.3g} % at {hz:.3g} Hz' for hz, rest in self.cutoffs)
             text += f' (residual of held-out stretches: {tried})'
+        if self.standstills:
+            speeds = ', '.join(f'{speed:.2g}' for speed in chosen.standstill)
+            tried = ', '.join(f'{100 * rest:.3g} % at {x:g} times' for x, rest in self.standstills)
+            text += f'; at rest below {speeds} rad/s or m/s ({tried} the least speed)'
         others = [c for c in self.candidates[1:] if c.preparation.delay == chosen.delay]
         if not others:
             return text
@@ -146,10 +156,10 @@ def choose_preparation(
         return Choice(ways[0], ())
     last = min(len(recording.time), _STATES) - 1
     start = recording.between(float(recording.time[0]), float(recording.time[last]))
-    found = [_try(start, unknowns, base, way) for way in ways]
-    best = min(candidate.score for candidate in found)
-    chosen = next(candidate for candidate in found if candidate.score < best + _SAME)
-    others = sorted((c for c in found if c is not chosen), key=lambda c: c.score)
+    candidates = [_try(start, unknowns, base, way) for way in ways]
+    best = min(candidate.score for candidate in candidates)
+    chosen = next(candidate for candidate in candidates if candidate.score < best + _SAME)
+    others = sorted((c for c in candidates if c is not chosen), key=lambda c: c.score)
     return Choice(chosen.preparation, (chosen, *others))
 
 
@@ -158,7 +168,9 @@ def _by_evidence(
 ) -> Choice:
     """Return the cut-off that explains held-out stretches of measured efforts best.
 
-    All are evaluated on the same samples: those of the highest cut-off.
+    All are evaluated on the same samples: those of the highest cut-off. Then, at the best, the
+    speeds below which joints count as at rest, on the samples of the middle ones: do slower
+    samples mislead about those that surely slide? The least stay unless others are clearly better.
     """
     longest = max(
         equal_intervals(recording, unknowns.tree, fixed.effort), key=lambda run: len(run.time)
@@ -167,18 +179,42 @@ def _by_evidence(
     times = np.linspace(recording.time[0], recording.time[-1], _STRETCHES + 1)
     ladder = [cutoff for cutoff in _CUTOFFS if cutoff < 0.2 * rate] or [0.2 * rate]
     ways = [replace(fixed, cutoff=cutoff) for cutoff in ladder]
-    stretches = [_stretches(recording, unknowns, base, way, times) for way in ways]
-    judged = Folds(stretches[-1], unknowns, base)
-    tried = []
-    for way, blocks in zip(ways, stretches, strict=True):
-        if len(blocks) == len(stretches[-1]) and len(blocks) >= _LEAST_STRETCHES:
-            kept, _ = evident_columns(blocks, unknowns, base)
-            rest = Folds(blocks, unknowns, base).held_out(kept, judged).sum(axis=0)
-            tried.append((float(np.sqrt(rest.mean())), way))
+    held_out = partial(_held_out, recording, unknowns, base, times)
+    tried = held_out(ways, ways[-1])
     if not tried:
         return Choice(ways[-1], ())
     best = min(tried, key=lambda pair: pair[0])[1]
-    return Choice(best, (), tuple((way.cutoff or 0.0, rest) for rest, way in tried))
+    cutoffs = tuple((way.cutoff or 0.0, rest) for rest, way in tried)
+    if fixed.standstill:
+        return Choice(best, (), cutoffs)
+    least = np.array(standstill_speeds(recording, unknowns.tree, best))
+    scales = {tuple((scale * least).tolist()): scale for scale in _STANDSTILLS}
+    ways = [replace(best, standstill=speeds) for speeds in scales]
+    tried = held_out(ways, ways[1])
+    limit = (1.0 + _CLEAR) * min((rest for rest, _ in tried), default=np.inf)
+    best = next((way for rest, way in tried if rest <= limit), best)
+    standstills = tuple((scales[way.standstill], rest) for rest, way in tried)
+    return Choice(best, (), cutoffs, standstills)
+
+
+def _held_out(
+    recording: Recording,
+    unknowns: Unknowns,
+    base: BaseParameters,
+    times: Array,
+    ways: Sequence[Preparation],
+    judge: Preparation,
+) -> list[tuple[float, Preparation]]:
+    """Return what ways leave of held-out stretches, relative to the effort, on one's samples."""
+    stretches = [_stretches(recording, unknowns, base, way, times) for way in ways]
+    judged = stretches[ways.index(judge)]
+    evaluated, tried = Folds(judged, unknowns, base), []
+    for way, blocks in zip(ways, stretches, strict=True):
+        if len(blocks) == len(judged) and len(blocks) >= _LEAST_STRETCHES:
+            kept, _ = evident_columns(blocks, unknowns, base)
+            rest = Folds(blocks, unknowns, base).held_out(kept, evaluated).sum(axis=0)
+            tried.append((float(np.sqrt(rest.mean())), way))
+    return tried
 
 
 def _stretches(
@@ -228,5 +264,5 @@ def _try(
 ) -> Candidate:
     samples = prepare(recording, unknowns.tree, way)
     few = samples.rows(slice(None, None, max(1, len(samples.time) // _ENOUGH)))
-    found = estimate(summarize(few, unknowns, base), base)
-    return Candidate(way, found.noise[found.counts > 0])
+    fitted = estimate(summarize(few, unknowns, base), base)
+    return Candidate(way, fitted.noise[fitted.counts > 0])

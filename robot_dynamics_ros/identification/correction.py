@@ -12,23 +12,25 @@ from robot_dynamics_ros.description.robot_description import Inertial
 from robot_dynamics_ros.description.urdf_patch import JointDynamics, patch_urdf
 from robot_dynamics_ros.errors import ConfigurationError
 from robot_dynamics_ros.identification.identify import Identification
-from robot_dynamics_ros.identification.links import body_links, link_inertial
 from robot_dynamics_ros.identification.regressor import PER_BODY, inertial_parameters, tensor_of
 from robot_dynamics_ros.identification.unknowns import (
-    EVIDENCE_TERMS,
     FORMULA,
     Unknowns,
+    body_links,
+    described,
+    link_inertial,
     stribeck_velocity,
 )
+from robot_dynamics_ros.model.identified import DRIVE_TERMS, STRIBECK_VELOCITY
 from robot_dynamics_ros.spatial.inertia import RigidBodyInertia, shift_inertia
 
 _UNCHANGED = 1e-9  # relative; a body changed by less stays as it is written
 
 
-def corrected_links(found: Identification) -> dict[str, Inertial]:
+def corrected_links(identified: Identification) -> dict[str, Inertial]:
     """Return the new <inertial> of every link that changes, in its own frame."""
-    nominal = found.plan.unknowns.tree
-    before, after = inertial_parameters(nominal), inertial_parameters(found.tree)
+    nominal = identified.plan.unknowns.tree
+    before, after = inertial_parameters(nominal), inertial_parameters(identified.tree)
     inertials: dict[str, Inertial] = {}
     for i, links in enumerate(body_links(nominal)):
         at = slice(PER_BODY * i, PER_BODY * (i + 1))
@@ -43,9 +45,9 @@ def _inertia_of(block: Any) -> RigidBodyInertia:
     return RigidBodyInertia(mass, com, shift_inertia(tensor_of(block), -mass, com))
 
 
-def corrected_joints(found: Identification) -> dict[str, JointDynamics]:
+def corrected_joints(identified: Identification) -> dict[str, JointDynamics]:
     """Return the new <dynamics> of every joint."""
-    tree = found.tree
+    tree = identified.tree
     return {
         name: JointDynamics(*values)
         for name, *values in zip(
@@ -58,19 +60,19 @@ def corrected_joints(found: Identification) -> dict[str, JointDynamics]:
     }
 
 
-def corrected_urdf(found: Identification) -> str:
+def corrected_urdf(identified: Identification) -> str:
     """Return the robot's URDF text with the identified values; all else as it was.
 
     Raises:
         ConfigurationError: The robot was not made from a URDF.
     """
-    xml = found.plan.unknowns.tree.xml
+    xml = identified.plan.unknowns.tree.xml
     if not xml:
         raise ConfigurationError('robot', 'has no URDF text', 'load it from a URDF')
-    return patch_urdf(xml, corrected_links(found), corrected_joints(found))
+    return patch_urdf(xml, corrected_links(identified), corrected_joints(identified))
 
 
-def parameter_patch(found: Identification) -> dict[str, Any]:
+def parameter_patch(identified: Identification) -> dict[str, Any]:
     """Return the changed values by link and joint: what the URDF says, and what it cannot."""
     links = {
         name: {
@@ -80,42 +82,41 @@ def parameter_patch(found: Identification) -> dict[str, Any]:
                 key: getattr(value, key) for key in ('ixx', 'ixy', 'ixz', 'iyy', 'iyz', 'izz')
             },
         }
-        for name, value in corrected_links(found).items()
+        for name, value in corrected_links(identified).items()
     }
     joints = {
         name: {
             'damping': value.damping,
             'coulomb_friction': value.friction,
             'armature': value.armature,
-            **_further_terms(found, i),
+            **_further_terms(identified, i),
         }
-        for i, (name, value) in enumerate(corrected_joints(found).items())
+        for i, (name, value) in enumerate(corrected_joints(identified).items())
     }
     return {
-        'robot': found.tree.name,
+        'robot': identified.tree.name,
         'formula': FORMULA,
-        'gravity': found.tree.gravity.tolist(),
+        'gravity': identified.tree.gravity.tolist(),
         'links': links,
         'joints': joints,
     }
 
 
-def _further_terms(found: Identification, i: int) -> dict[str, Any]:
+def _further_terms(identified: Identification, i: int) -> dict[str, Any]:
     """Return what the drive of a joint has beyond a URDF, and how surely all of it is known."""
-    unknowns, deviations = found.plan.unknowns, found.physical.deviations
-    values = dict.fromkeys(EVIDENCE_TERMS, 0.0)
-    values |= {term: float(value[i]) for term, value in found.drive.items()}
-    told = {term: float(unknowns.term(deviations, term)[i]) for term in unknowns.terms}
+    unknowns, deviations = identified.plan.unknowns, identified.physical.deviations
+    values = {term: float(described(identified.tree, term)[i]) for term in DRIVE_TERMS}
+    sizes = {term: float(unknowns.term(deviations, term)[i]) for term in unknowns.terms}
     return {
         **values,
-        'stribeck_velocity': float(stribeck_velocity(found.tree)[i]),
-        'deviations': {term: value for term, value in told.items() if value},
+        STRIBECK_VELOCITY: float(stribeck_velocity(identified.tree)[i]),
+        'deviations': {term: value for term, value in sizes.items() if value},
     }
 
 
-def parameter_text(found: Identification) -> str:
+def parameter_text(identified: Identification) -> str:
     """Return the same as YAML text, with the formula in its header."""
-    values = parameter_patch(found)
+    values = parameter_patch(identified)
     header = ''.join(f'# {line}\n' for line in values.pop('formula').splitlines())
     return header + yaml.safe_dump(values, sort_keys=False)
 
@@ -130,9 +131,9 @@ class Row(NamedTuple):
     unit: str
 
 
-def base_rows(found: Identification) -> list[Row]:
+def base_rows(identified: Identification) -> list[Row]:
     """Return the base parameters."""
-    unknowns, estimate = found.plan.unknowns, found.estimate
+    unknowns, estimate = identified.plan.unknowns, identified.estimate
     nominal = estimate.base.B @ unknowns.nominal
     units = [unknowns.units[k] for k in estimate.base.leading.tolist()]
     return [
@@ -148,33 +149,33 @@ def base_rows(found: Identification) -> list[Row]:
     ]
 
 
-def joint_rows(found: Identification) -> list[Row]:
+def joint_rows(identified: Identification) -> list[Row]:
     """Return the terms of the drives, as the corrected robot has them."""
-    unknowns = found.plan.unknowns
-    rows = [_row(unknowns, found, k) for k in range(unknowns.links, len(unknowns))]
+    unknowns = identified.plan.unknowns
+    rows = [_row(unknowns, identified, k) for k in range(unknowns.links, len(unknowns))]
     return [row for row in rows if row.deviation or row.nominal or not _further(row.name)]
 
 
 def _further(name: str) -> bool:
-    return name.rsplit('.', 1)[1] in EVIDENCE_TERMS
+    return name.rsplit('.', 1)[1] in DRIVE_TERMS
 
 
-def _row(unknowns: Unknowns, found: Identification, k: int) -> Row:
+def _row(unknowns: Unknowns, identified: Identification, k: int) -> Row:
     return Row(
         unknowns.names[k],
         float(unknowns.nominal[k]),
-        float(found.physical.values[k]),
-        float(found.physical.deviations[k]),
+        float(identified.physical.values[k]),
+        float(identified.physical.deviations[k]),
         unknowns.units[k],
     )
 
 
-def as_dict(found: Identification) -> dict[str, Any]:
+def as_dict(identified: Identification) -> dict[str, Any]:
     """Return all numbers of an identification for JSON."""
-    plan, estimate = found.plan, found.estimate
+    plan, estimate = identified.plan, identified.estimate
     return {
-        'robot': found.tree.name,
-        'gravity': found.tree.gravity.tolist(),
+        'robot': identified.tree.name,
+        'gravity': identified.tree.gravity.tolist(),
         'gravity_estimate': plan.gravity.as_dict() if plan.gravity else None,
         'preparation': vars(plan.preparation) | {'chosen': plan.choice.sentence()},
         'terms': list(plan.unknowns.terms),
@@ -182,18 +183,18 @@ def as_dict(found: Identification) -> dict[str, Any]:
         'joints': [
             {'name': name, 'usable_samples': int(count), 'noise': float(noise)}
             for name, count, noise in zip(
-                found.tree.joint_names, estimate.counts, estimate.noise, strict=True
+                identified.tree.joint_names, estimate.counts, estimate.noise, strict=True
             )
         ],
-        'base_parameters': [row._asdict() for row in base_rows(found)],
+        'base_parameters': [row._asdict() for row in base_rows(identified)],
         'parameters': [
-            row._asdict() | {'told_by_data': float(told)}
-            for row, told in zip(
-                [_row(plan.unknowns, found, k) for k in range(len(plan.unknowns))],
-                found.physical.told,
+            row._asdict() | {'told_by_data': float(share)}
+            for row, share in zip(
+                [_row(plan.unknowns, identified, k) for k in range(len(plan.unknowns))],
+                identified.physical.data_share,
                 strict=True,
             )
         ],
-        'chosen': list(found.chosen),
-        'not_told': found.silence(),
+        'chosen': list(identified.chosen),
+        'not_told': identified.silence(),
     }

@@ -4,7 +4,7 @@ r"""Drives in amperes, where nobody knows the torque that an ampere makes.
 .. math:: i_j = c_j\,\tau_{l,j} + J_j a_j + b_j v_j + i_{c,j}\,\mathrm{sign}\,v_j + \dots
 
 with the effort :math:`\tau_l` of the rigid bodies as they are described. Each joint has its own
-factor c, so that masses and currents cannot be told apart: twice the masses with half of c is the
+factor c, so that masses and currents cannot be separated: twice the masses with half of c is the
 same current. Terms beyond viscous and Coulomb friction are taken in where they lower the residual
 of held-out stretches.
 """
@@ -16,10 +16,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from robot_dynamics_ros.dynamics.drive_friction import FRICTION_TERMS
+from robot_dynamics_ros.dynamics.joint_terms import FRICTION_TERMS
+from robot_dynamics_ros.identification.evidence import Ridge
 from robot_dynamics_ros.identification.preparation import Samples
 from robot_dynamics_ros.identification.regressor import inertial_parameters, regressor
-from robot_dynamics_ros.identification.ridge import Ridge
 from robot_dynamics_ros.identification.unknowns import TERMS, stribeck_velocity
 from robot_dynamics_ros.model.robot_tree import RobotTree
 from robot_dynamics_ros.spatial.scalar import Array
@@ -57,8 +57,7 @@ def joint_currents(samples: Samples, tree: RobotTree) -> list[JointCurrent]:
     motion = samples.motion
     load = regressor(tree, motion.q, motion.v, motion.a) @ inertial_parameters(tree)
     v, d = motion.v_friction, motion.direction
-    columns = {PER_EFFORT: load, 'armature': motion.a, 'damping': v, 'coulomb_friction': d}
-    speed = stribeck_velocity(tree)
+    columns, speed = {PER_EFFORT: load, 'armature': motion.a}, stribeck_velocity(tree)
     columns |= {name: term(v, d, load, speed) for name, term in FRICTION_TERMS.items()}
     return [
         _joint_current(

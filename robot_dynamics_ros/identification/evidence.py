@@ -8,6 +8,15 @@ and in most folds. A fit is a ridge, :math:`\min\sum_j |X_j\beta - y_j|^2 / \kap
 defined whatever the motion excites.
 
 Source: Stone 1974 (cross-validation); Hoerl and Kennard 1970 (ridge).
+
+Least squares with a stated trust in what was known before, and deviations that can be trusted.
+
+.. math:: \min_x \sum_j |y_j - X_j x|^2 / \kappa s_j^2 + |\Sigma^{-1}(x - x_0)|^2
+
+with the deviation :math:`s_j` of each joint's residual. Deviations: by leaving out one stretch of
+consecutive samples at a time (jackknife), and what data and trust together still allow.
+
+Source: Hoerl and Kennard 1970 (ridge); Efron and Stein 1981 (jackknife).
 """
 
 from __future__ import annotations
@@ -17,7 +26,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from robot_dynamics_ros.identification.base_parameters import BaseParameters
-from robot_dynamics_ros.identification.least_squares import Block
+from robot_dynamics_ros.identification.least_squares import Block, student_factor
 from robot_dynamics_ros.identification.unknowns import EVIDENCE_TERMS, Unknowns
 from robot_dynamics_ros.spatial.scalar import Array
 
@@ -98,11 +107,11 @@ class Folds:
         Returns:
             Sums of squares relative to those of the effort.
         """
-        judged = others or self
+        evaluated = others or self
         every = np.arange(len(self))
         return np.array(
             [
-                _misfit(judged.sums[k], self.fit(kept, np.delete(every, k))) / judged._effort
+                _misfit(evaluated.sums[k], self.fit(kept, np.delete(every, k))) / evaluated._effort
                 for k in every
             ]
         )
@@ -196,3 +205,66 @@ def _best_additions(
             if good and gain[joint] > best.get(joint, (0.0, 0))[0]:
                 best[joint] = (float(gain[joint]), k)
     return {k: gain for gain, k in best.values()}
+
+
+STRETCHES = 12
+TIED = 10.0  # samples that say what one independent sample would
+_FIRST = 0.1  # residual that is assumed at first, relative to the RMS effort
+_EXACT = 1e-6  # the least residual, likewise
+_ROUNDS = 3
+
+
+class Ridge:
+    """One problem.
+
+    Args:
+        columns: Effort by a unit of each unknown, shape (N, n, p).
+        effort: Shape (N, n), N m or N.
+        usable: Which efforts count, shape (N, n).
+        start: x0, shape (p,).
+        spread: Standard deviations of x0, shape (p,).
+    """
+
+    def __init__(
+        self, columns: Array, effort: Array, usable: Array, start: Array, spread: Array
+    ) -> None:
+        self._spread, self._start = spread, start
+        rest = np.where(usable, effort - columns @ start, 0.0)
+        squares = _squares(np.where(usable[:, :, np.newaxis], columns, 0.0) * spread, rest)
+        count, rms = np.maximum(usable.sum(axis=0), 1), rms_effort(effort, usable)
+        noise, self.values = _FIRST * rms, start
+        for _ in range(_ROUNDS):
+            sums = np.tensordot(squares, 1.0 / np.square(noise), (1, 0))
+            self._H, self._h = sums[:, :-1, :-1], sums[:, :-1, -1]
+            self.values = self._solve(self._H.sum(axis=0), self._h.sum(axis=0))
+            left = np.where(usable, rest - columns @ (self.values - start), 0.0)
+            deviation = np.sqrt(np.square(left).sum(axis=0) / count)
+            noise = np.maximum(deviation, _EXACT * rms)
+
+    def _solve(self, H: Array, h: Array) -> Array:
+        return np.asarray(self._start + self._spread * np.linalg.solve(H + np.eye(len(H)), h))
+
+    def covariance(self) -> Array:
+        """Return the covariance of the values, shape (p, p)."""
+        H, h = self._H.sum(axis=0), self._h.sum(axis=0)
+        own = self._spread[:, np.newaxis] * np.linalg.inv(H + np.eye(len(H))) * self._spread
+        best = self._solve(H, h)
+        moves = np.array(
+            [self._solve(H - A, h - b) - best for A, b in zip(self._H, self._h, strict=True)]
+        )
+        s = student_factor(STRETCHES)
+        return np.asarray(own + s * s * (STRETCHES - 1) / STRETCHES * moves.T @ moves)
+
+
+def _squares(columns: Array, rest: Array) -> Array:
+    """Return the sums of squares of ``[columns, rest]`` by stretch and joint, (S, n, p+1, p+1)."""
+    rows = np.concatenate([columns, rest[:, :, np.newaxis]], axis=2).transpose(1, 0, 2)
+    cuts = np.array_split(np.arange(rows.shape[1]), STRETCHES)
+    return np.array([rows[:, c].transpose(0, 2, 1) @ rows[:, c] for c in cuts]) / TIED
+
+
+def rms_effort(effort: Array, usable: Array) -> Array:
+    """Return the RMS of each joint's usable efforts, shape (n,); a little where there are none."""
+    square = np.square(np.where(usable, effort, 0.0)).sum(axis=0)
+    rms = np.sqrt(square / np.maximum(usable.sum(axis=0), 1))
+    return np.asarray(np.maximum(rms, _EXACT * max(float(rms.max()), np.finfo(float).tiny)))

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from robot_dynamics_ros.errors import ParameterError, UnreachableError
+from robot_dynamics_ros.geometry.collisions import CollisionChecker
 from robot_dynamics_ros.identification.excitation_problem import (
     LEAST_SWING,
     Bounds,
@@ -78,6 +79,7 @@ def design_excitation(
     terms: Sequence[str] = DEFAULT_TERMS,
     seed: int = 0,
     iterations: int = 60,
+    checker: CollisionChecker | None = None,
 ) -> Excitation:
     """Return a motion that excites all that can be identified.
 
@@ -89,6 +91,7 @@ def design_excitation(
         terms: What the drives may add, see ``Unknowns``.
         seed: Of the random motions to start from.
         iterations: Most steps of the optimization.
+        checker: Looks whether anything touches; None: nobody does.
 
     Returns:
         The motion; within all bounds, checked at 240 instants per harmonic.
@@ -104,23 +107,33 @@ def design_excitation(
         raise ParameterError('period', period, 'must be positive and finite, in s')
     if harmonics < 3:
         raise ParameterError('harmonics', harmonics, 'at least 3 are needed to start at rest')
-    problem = ExcitationProblem(tree, period, harmonics, bounds or Bounds(), terms)
+    problem = ExcitationProblem(tree, period, harmonics, bounds or Bounds(), terms, checker)
     starts = _random_starts(problem, np.random.default_rng(seed))
     problem.scale = 1.0 / np.max([problem.column_sizes(x) for x in starts], axis=0)
     before = [problem.condition(x) for x in starts]
-    best = min(starts, key=lambda x: float(problem.objective(x[np.newaxis])[0]))
-    found = problem.inside(_improve(problem, best, iterations))
-    centre, sine, cosine = problem.coefficients(found)
+    starts.sort(key=lambda x: float(problem.objective(x[np.newaxis])[0]))
+    best = next((x for x in starts if problem.is_free(x)), starts[0])
+    best_point = _inside(problem, _improve(problem, best, iterations), best)
+    centre, sine, cosine = problem.coefficients(best_point)
     return Excitation(
         tree.joint_names,
         float(period),
         centre,
         sine,
         cosine,
-        problem.condition(found),
+        problem.condition(best_point),
         float(np.median(before)),
-        problem.used(found),
+        problem.used(best_point),
     )
+
+
+def _inside(problem: ExcitationProblem, improved: Array, best: Array) -> Array:
+    """Return the better of two motions, the first made smaller until it keeps all bounds."""
+    try:
+        smaller = problem.inside(improved)
+    except UnreachableError:  # something touches however small it is
+        return problem.inside(best)
+    return min((smaller, best), key=problem.condition)
 
 
 def _random_starts(problem: ExcitationProblem, rng: np.random.Generator) -> list[Array]:
@@ -129,7 +142,7 @@ def _random_starts(problem: ExcitationProblem, rng: np.random.Generator) -> list
     Raises:
         UnreachableError: None of many was.
     """
-    found: list[Array] = []
+    starts: list[Array] = []
     for _ in range(10 * _RANDOM):
         x = rng.normal(size=problem.size)
         parts = x.reshape(problem.tree.n, -1)
@@ -141,13 +154,14 @@ def _random_starts(problem: ExcitationProblem, rng: np.random.Generator) -> list
             swing *= 0.7
             loads = problem.loads(problem.smaller(x, swing)[np.newaxis], problem.times)
             used = max(load.max() for load in loads.values())
-        if used <= 1.0:
-            found.append(problem.smaller(x, swing))
-        if len(found) == _RANDOM:
+        x = problem.smaller(x, swing)
+        if used <= 1.0 and problem.is_free(x, problem.times):
+            starts.append(x)
+        if len(starts) == _RANDOM:
             break
-    if not found:
+    if not starts:
         raise UnreachableError('exciting motion', 'no random motion keeps the bounds; widen them')
-    return found
+    return starts
 
 
 def _fit(problem: ExcitationProblem, parts: Array) -> Array:

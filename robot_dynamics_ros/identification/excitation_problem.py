@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -10,6 +11,7 @@ from functools import cached_property
 import numpy as np
 
 from robot_dynamics_ros.errors import ParameterError, UnreachableError
+from robot_dynamics_ros.geometry.collisions import CollisionChecker
 from robot_dynamics_ros.identification.base_parameters import (
     BaseParameters,
     structural_base,
@@ -23,7 +25,7 @@ _SAMPLES = 24  # per harmonic and period while optimizing
 _FINE = 10  # times as many for the final look
 _SMOOTH_SIGN = 0.02  # of the peak velocity: width of the sign of Coulomb friction while optimizing
 _SHARP = 60.0  # of the soft maximum
-_SHRINK = 0.98
+_SHRINK, _SHRINK_FREE = 0.98, 0.9  # within the bounds, and clear of everything
 LEAST_SWING = 0.05  # amplitude below which a motion is given up, relative to the first one
 
 
@@ -45,8 +47,8 @@ class Bounds:
     velocity: float = 0.7
     effort: float = 0.7
     frame: str = 'tool'
-    lower: tuple[float, ...] = 3 * (-np.inf,)
-    upper: tuple[float, ...] = 3 * (np.inf,)
+    lower: tuple[float, ...] = 3 * (-math.inf,)
+    upper: tuple[float, ...] = 3 * (math.inf,)
     speed: float = 3.0
 
     def __post_init__(self) -> None:
@@ -73,7 +75,9 @@ class ExcitationProblem:
         harmonics: int,
         bounds: Bounds,
         terms: Sequence[str],
+        checker: CollisionChecker | None = None,
     ) -> None:
+        self._checker = checker
         self.tree, self.bounds, self.period = tree, bounds, period
         self.unknowns = Unknowns(tree, terms)
         self.base: BaseParameters = structural_base(self.unknowns)
@@ -193,10 +197,17 @@ class ExcitationProblem:
         swing = 1.0
         while swing > LEAST_SWING:
             smaller = self.smaller(x, swing)
-            if max(self.used(smaller).values()) <= 1.0:
+            fits = max(self.used(smaller).values()) <= 1.0
+            if fits and self.is_free(smaller):
                 return smaller
-            swing *= _SHRINK
+            swing *= _SHRINK_FREE if fits else _SHRINK
         raise UnreachableError('exciting motion', 'no amplitude keeps the bounds; widen them')
+
+    def is_free(self, x: Array, times: Array | None = None) -> bool:
+        """Return whether nothing touches in one motion, as far as that is looked at."""
+        if times is None:
+            times = np.linspace(0.0, self.period, _FINE * len(self.times))
+        return self._checker is None or self._checker.is_free(self.motion(x, times)[0])
 
     def smaller(self, x: Array, swing: float) -> Array:
         """Return a motion with its swings, but not its centres, scaled."""

@@ -1,177 +1,200 @@
 # SPDX-License-Identifier: Apache-2.0
-r"""Which gravity a recording was made under, and whether the model's is another.
+r"""The gravity that a recording was made under.
 
-Effort is linear in the gravity vector, :math:`\tau = \tau|_{g_0} + G(q)\,(g - g_0)`, so the vector
-that explains the residual best is a least-squares estimate with a standard deviation. A wrong mass
-or a friction that was left out pulls at it too; therefore a mismatch is told only if what is found
-is a gravity that exists, and explains the residual.
+Where the model counts as true but for its gravity, ``gravity_mismatch`` asks the efforts. Measured
+efforts of a model that is unsure ask for more: ``estimate_gravity`` finds direction and size
+together with inertia, friction and rotors.
+
+Effort is bilinear in gravity and the first moments, :math:`\tau = Y(q, v, a; g)\,\pi + F\,f`.
+Around a pair :math:`(g_k, \pi_k)` it is linear,
+:math:`\tau \approx Y(g_k)\,\pi + G(q; \pi_k)\,(g - g_k) + F\,f`; a ridge towards the nominal
+inertia solves for all at once, and the next pair is its solution (Gauss-Newton). Were inertia
+held, its errors would turn gravity; were gravity held, offsets and rotors would take the tilt.
+
+Deviations: by leaving out one stretch at a time (jackknife), and what the ridge itself allows.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from robot_dynamics_ros.errors import RecordingError
-from robot_dynamics_ros.identification.base_parameters import reduce_columns
-from robot_dynamics_ros.identification.least_squares import (
-    Estimate,
-    block_count,
-    cut_blocks,
-    estimate,
-)
-from robot_dynamics_ros.identification.preparation import (
-    Preparation,
-    Samples,
-    prepare,
-)
+from robot_dynamics_ros.estimation.gravity_fit import GravityFit, GravitySums
+from robot_dynamics_ros.identification.evidence import Ridge, inertial_sizes, rms_effort
+from robot_dynamics_ros.identification.preparation import Preparation, Samples, prepare
 from robot_dynamics_ros.identification.regressor import inertial_parameters, regressor
 from robot_dynamics_ros.identification.unknowns import TERMS, Unknowns
 from robot_dynamics_ros.model.robot_tree import RobotTree
 from robot_dynamics_ros.recordings.recording import Recording
+from robot_dynamics_ros.spatial.linear_algebra import root_mean_square
 from robot_dynamics_ros.spatial.scalar import Array
 
-#: Magnitudes that occur, m/s^2, and where.
-KNOWN = {
-    9.8: "Gazebo's default",
-    9.81: 'the usual value, default of MuJoCo and of this package',
-    9.80665: 'standard gravity',
-    0.0: 'no gravity, or a driver that compensates it itself',
-}
-
-_AXES = ('x', 'y', 'z')
-_SIGNIFICANT = 5.0  # standard deviations
-_RESOLUTION = 1e-3  # m/s^2; known values nearer than this are the same
-_EARTH = (9.76, 9.84)  # m/s^2, from the equator on a mountain to the pole
-_NOTICED = 2e-4  # relative change of gravity that is worth a word
-_EXPLAINS = 0.5  # of the residual must vanish in a joint
-_TILT = 0.2  # degrees
+_TERMS = ('damping', 'coulomb_friction', 'armature', 'offset', 'load_friction')
+_STATES = 1500  # that enter; more tell little more
+_TRUST = 0.5  # standard deviation of the nominal inertia, relative to its size
+_WEAK = 30.0  # RMS efforts that a joint term may make, m/s^2 that gravity may be off
+_STEPS = 30
+_SETTLED = 1e-5  # m/s^2
+_SURE = 3.0  # standard deviations
+_NOTICED = math.radians(1.0)
 
 
 @dataclass(frozen=True, eq=False)
-class GravityMismatch:
-    """What a recording says about gravity.
+class GravityEstimate:
+    """The gravity that a recording was made under.
 
     Attributes:
-        model: The model's gravity, shape (3,), m/s^2.
-        best: The gravity that explains the recording best, shape (3,); the model's in directions
-            that no effort depends on.
-        deviation: Its standard deviation, shape (3,), m/s^2; infinite in such directions.
-        significance: Largest difference in standard deviations.
-        residual_before, residual_after: RMS of each joint under either, shape (n,), N m or N.
-        found: Whether the model's gravity is wrong.
-        sentence: What there is to say about it.
+        model: As the model has it, shape (3,), m/s^2, base frame.
+        vector: As estimated.
+        deviation: Standard deviations of its components, shape (3,).
+        tilt: Angle between both, rad.
+        tilt_deviation: Its standard deviation, rad.
+        size_deviation: Standard deviation of its size, m/s^2.
     """
 
     model: Array
-    best: Array
+    vector: Array
     deviation: Array
-    significance: float
-    residual_before: Array
-    residual_after: Array
-    found: bool
-    sentence: str
+    tilt: float
+    tilt_deviation: float
+    size_deviation: float
+
+    @property
+    def tilted(self) -> bool:
+        """Whether it surely points elsewhere than the model's."""
+        return self.tilt > max(_SURE * self.tilt_deviation, _NOTICED)
+
+    @property
+    def direction(self) -> Array:
+        """The estimated direction with the model's size, shape (3,), m/s^2."""
+        size = float(np.linalg.norm(self.model))
+        return size * self.vector / float(np.linalg.norm(self.vector))
+
+    def sentence(self) -> str:
+        """Say what was found."""
+        size = float(np.linalg.norm(self.vector))
+        angle, sure = math.degrees(self.tilt), math.degrees(self.tilt_deviation)
+        text = (
+            f'gravity points {angle:.2f}° ± {sure:.2g}° away from that of the model; its size is '
+            f'{size:.3g} ± {self.size_deviation:.2g} m/s^2'
+        )
+        if not self.tilted:
+            return text
+        argument = ' '.join(f'{x:.4g}' for x in self.direction)
+        return f'the base was tilted: {text}; set it by --gravity {argument}'
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the numbers for JSON."""
+        return {
+            'vector': self.vector.tolist(),
+            'deviation': self.deviation.tolist(),
+            'tilt_degrees': math.degrees(self.tilt),
+            'tilt_deviation_degrees': math.degrees(self.tilt_deviation),
+            'sentence': self.sentence(),
+        }
+
+
+def estimate_gravity(
+    recording: Recording, tree: RobotTree, preparation: Preparation
+) -> GravityEstimate | None:
+    """Return the gravity of a recording; None if no effort depends on it.
+
+    Args:
+        recording: One that moves all joints.
+        tree: The nominal robot.
+        preparation: How samples are made.
+
+    Raises:
+        RecordingError: Nothing of the recording can be used.
+        UnknownNameError: A joint was not recorded.
+    """
+    samples = prepare(recording, tree, preparation)
+    samples = samples.rows(slice(None, None, max(1, len(samples.time) // _STATES)))
+    problem = _Problem(samples, tree)
+    if not np.linalg.norm(tree.gravity) > 0.0 or not samples.usable.any():
+        return None
+    gravity, values = tree.gravity.astype(float), problem.nominal
+    for _ in range(_STEPS):
+        step, values = np.split(problem.around(gravity, values).values, [3])
+        gravity = gravity + step
+        if np.linalg.norm(step) < _SETTLED:
+            break
+    covariance = problem.around(gravity, values).covariance()[:3, :3]
+    return _estimate(tree.gravity.astype(float), gravity, covariance)
+
+
+def _estimate(model: Array, gravity: Array, covariance: Array) -> GravityEstimate:
+    size = float(np.linalg.norm(gravity))
+    along = gravity / size
+    across = model - (model @ along) * along
+    length = float(np.linalg.norm(across))
+    eigenvalues = np.linalg.eigvalsh(covariance)
+    spread = (
+        float(across @ covariance @ across) / length**2
+        if length > 1e-9
+        else float(eigenvalues[-1])
+    )
+    cosine = float(model @ gravity) / (size * float(np.linalg.norm(model)))
+    return GravityEstimate(
+        model,
+        gravity,
+        np.sqrt(np.diag(covariance)),
+        math.acos(min(1.0, max(-1.0, cosine))),
+        math.sqrt(max(spread, 0.0)) / size,
+        math.sqrt(max(float(along @ covariance @ along), 0.0)),
+    )
+
+
+class _Problem:
+    """Gravity and all unknowns of one recording, around values of both."""
+
+    def __init__(self, samples: Samples, tree: RobotTree) -> None:
+        self._samples, self._tree = samples, tree
+        self.nominal = Unknowns(tree, _TERMS).nominal
+        self._rms = rms_effort(samples.effort, samples.usable)
+        self._pulls = _pulls(samples, tree)
+
+    def around(self, gravity: Array, values: Array) -> Ridge:
+        """Return the linear problem around a gravity and values of the unknowns."""
+        unknowns = Unknowns(self._tree.with_gravity(gravity), _TERMS)
+        links = unknowns.links
+        pull = np.stack([Y @ values[:links] for Y in self._pulls], axis=2)
+        columns = np.concatenate([pull, unknowns.columns(self._samples.motion)], axis=2)
+        size = root_mean_square(columns[:, :, 3 + links :]).max(axis=0)
+        drives = _WEAK * np.tile(self._rms, len(_TERMS)) / np.maximum(size, 1e-9)
+        spread = np.concatenate([np.full(3, _WEAK), _TRUST * inertial_sizes(unknowns), drives])
+        start = np.concatenate([np.zeros(3), self.nominal])
+        return Ridge(columns, self._samples.effort, self._samples.usable, start, spread)
+
+
+def _pulls(samples: Samples, tree: RobotTree) -> list[Array]:
+    """Return the regressors of gravity of 1 m/s^2 along each axis of the base."""
+    q, still = samples.motion.q, np.zeros_like(samples.motion.q)
+    return [regressor(tree.with_gravity(axis), q, still, still) for axis in np.eye(3)]
 
 
 def gravity_mismatch(
-    recording: Recording, tree: RobotTree, preparation: Preparation | None = None
-) -> GravityMismatch:
-    """Compare the model's gravity with the one that explains a recording best.
+    recording: Recording, tree: RobotTree, preparation: Preparation
+) -> GravityFit | None:
+    """Return the gravity that explains a recording best; None if no effort depends on it.
 
     Args:
         recording: Of the robot, with efforts.
         tree: The model: its masses and its friction count as true here.
-        preparation: How samples are made; as given by default.
+        preparation: How samples are made.
 
     Raises:
-        RecordingError: No effort of the recording depends on gravity, or none can be used.
+        RecordingError: Nothing of the recording can be used.
         UnknownNameError: A joint was not recorded.
     """
-    samples = prepare(recording, tree, preparation or Preparation())
+    samples = prepare(recording, tree, preparation)
     unknowns = Unknowns(tree, tuple(TERMS))
     residual = samples.effort - unknowns.columns(samples.motion) @ unknowns.nominal
-    columns = _gravity_columns(tree, samples)
-    by_joint = columns.transpose(1, 0, 2)
-    rows = by_joint[samples.usable.T]
-    base = reduce_columns(rows, [f'g_{axis}' for axis in _AXES], tolerance=1e-6)
-    if not len(base):
-        raise RecordingError(
-            'the recording', 'has no effort that depends on gravity', 'move a joint that carries'
-        )
-    told = columns[:, :, base.independent]
-    edges = np.linspace(0, len(samples.time), block_count(samples) + 1).astype(int)
-    found = estimate(cut_blocks(told, residual, samples.usable, edges), base)
-    best, deviation = tree.gravity.astype(float), np.full(3, np.inf)
-    best[found.base.leading] += found.values
-    deviation[found.base.leading] = found.deviations
-    before = _rms(residual, samples.usable)
-    after = _rms(residual - columns @ (best - tree.gravity), samples.usable)
-    wrong, sentence = _judge(tree, best, found, before, after)
-    return GravityMismatch(
-        tree.gravity, best, deviation, _significance(found), before, after, wrong, sentence
-    )
-
-
-def _gravity_columns(tree: RobotTree, samples: Samples) -> Array:
-    """Return the efforts by gravity of 1 m/s^2 along each axis of the base, shape (N, n, 3)."""
-    still, parameters = np.zeros_like(samples.motion.q), inertial_parameters(tree)
-    columns = [
-        regressor(tree.with_gravity(axis), samples.motion.q, still, still) @ parameters
-        for axis in np.eye(3)
-    ]
-    return np.stack(columns, axis=2)
-
-
-def _rms(residual: Array, usable: Array) -> Array:
-    square = np.where(usable, np.square(residual), 0.0).sum(axis=0)
-    return np.sqrt(square / np.maximum(usable.sum(axis=0), 1))
-
-
-def _significance(found: Estimate) -> float:
-    deviations = np.maximum(found.deviations, np.finfo(float).tiny)
-    return float(np.max(np.abs(found.values) / deviations))
-
-
-def _judge(
-    tree: RobotTree, best: Array, found: Estimate, before: Array, after: Array
-) -> tuple[bool, str]:
-    """Return whether the model's gravity is wrong, and what to say."""
-    model = tree.gravity
-    size = float(np.linalg.norm(best))
-    listed = ' '.join(f'{x:.6g}' for x in _rounded(best))
-    change = float(np.linalg.norm(best - model)) / max(float(np.linalg.norm(model)), 1.0)
-    if _significance(found) < _SIGNIFICANT or change < _NOTICED:
-        return False, f"the efforts agree with the model's gravity (best: {listed} m/s^2)"
-    relief = 1.0 - np.min(after / np.maximum(before, np.finfo(float).tiny))
-    exists = size < 0.05 * _EARTH[0] or _EARTH[0] < size < _EARTH[1]
-    if relief < _EXPLAINS or not exists:
-        return False, (
-            f'gravity {listed} m/s^2 would explain the efforts best, yet it is not gravity that '
-            'differs: ' + ('such gravity does not exist' if not exists else 'it explains little')
-            + '; masses or friction do'
-        )  # fmt: skip
-    joint = tree.joint_names[int(np.argmin(after / np.maximum(before, np.finfo(float).tiny)))]
-    return True, (
-        f'the recording was made under gravity {listed} m/s^2 ({_name(model, best)}), the model '
-        f'has {" ".join(f"{x:.6g}" for x in model)}: the residual of {joint} falls by '
-        f'{100.0 * relief:.4g} %'
-    )
-
-
-def _rounded(vector: Array) -> Array:
-    """Return a vector without components that are rounding."""
-    return np.where(np.abs(vector) < _RESOLUTION, 0.0, vector)
-
-
-def _name(model: Array, best: Array) -> str:
-    """Return a name for a gravity that differs from the model's."""
-    size, expected = float(np.linalg.norm(best)), float(np.linalg.norm(model))
-    nearest = min(KNOWN, key=lambda known: abs(known - size))
-    name = KNOWN[nearest] if abs(nearest - size) < 2.0 * _RESOLUTION else f'{size:.6g} m/s^2'
-    if size > 1.0 and expected > 1.0:
-        cosine = float(best @ model) / (size * expected)
-        tilt = float(np.degrees(np.arccos(np.clip(cosine, -1.0, 1.0))))
-        if tilt > _TILT:
-            return f'{name}, the base tilted by {tilt:.3g} degrees'
-    return name
+    parameters = inertial_parameters(tree)
+    pull = np.stack([Y @ parameters for Y in _pulls(samples, tree)], axis=2)
+    sums = GravitySums(tree.n)
+    sums.take(pull, residual, samples.effort, samples.usable)
+    return sums.fit(tree.gravity)

@@ -21,6 +21,7 @@ from robot_dynamics_ros.identification.base_parameters import (
 )
 from robot_dynamics_ros.identification.choice import Choice, Request, choose_preparation
 from robot_dynamics_ros.identification.evidence import evident_columns
+from robot_dynamics_ros.identification.gravity import GravityEstimate
 from robot_dynamics_ros.identification.intervals import glitches
 from robot_dynamics_ros.identification.least_squares import (
     Block,
@@ -28,7 +29,6 @@ from robot_dynamics_ros.identification.least_squares import (
     estimate,
     summarize,
 )
-from robot_dynamics_ros.identification.links import body_links
 from robot_dynamics_ros.identification.physical import (
     PhysicalParameters,
     physical_parameters,
@@ -36,11 +36,11 @@ from robot_dynamics_ros.identification.physical import (
 )
 from robot_dynamics_ros.identification.preparation import Preparation, Samples, prepare
 from robot_dynamics_ros.identification.regressor import with_inertial_parameters
-from robot_dynamics_ros.identification.tilt import GravityEstimate
 from robot_dynamics_ros.identification.unknowns import (
     DEFAULT_TERMS,
-    EVIDENCE_TERMS,
     Unknowns,
+    body_links,
+    with_terms,
 )
 from robot_dynamics_ros.model.robot_tree import RobotTree
 from robot_dynamics_ros.recordings.recording import Recording
@@ -49,6 +49,7 @@ from robot_dynamics_ros.spatial.scalar import Array
 _WELL_CONDITIONED = 100.0
 _ROTORS = 20.0  # nats by which links would have to differ, were it not the rotors' inertia
 _TRUST = (1.0, 3.0, 10.0, 30.0, 100.0)  # times the weight of the nominal links
+USED, GLITCHES = 'used', 'states far from their neighbours (glitches)'
 _FAR = 6.0  # standard deviations of a residual that count as a disturbance
 _VAGUE = 0.3  # relative standard deviation from which on a value is called vague,
 _MATTERS = 1e-3  # if that makes so much of a joint's RMS effort
@@ -72,14 +73,14 @@ class IdentificationPlan:
     reference: Array | None = None
     gravity: GravityEstimate | None = None
 
-    def refined(self, found: Identification) -> IdentificationPlan:
+    def refined(self, first: Identification) -> IdentificationPlan:
         """Return the plan of a second look: gears loaded as was found, far-off samples left out.
 
         Args:
-            found: What the first look found.
+            first: What the first look found.
         """
-        unknowns = Unknowns(self.unknowns.tree, self.unknowns.terms, found.tree)
-        return replace(self, unknowns=unknowns, reference=found.physical.values)
+        unknowns = Unknowns(self.unknowns.tree, self.unknowns.terms, first.tree)
+        return replace(self, unknowns=unknowns, reference=first.physical.values)
 
     @property
     def preparation(self) -> Preparation:
@@ -97,7 +98,7 @@ class Identification:
         chosen: Why further terms of the drives were taken in, one sentence each.
         estimate: Base parameters with their standard deviations.
         physical: All parameters, of a robot that could be built.
-        tree: The corrected robot; a URDF has no place for other terms than its own.
+        tree: The corrected robot, with the friction of its drives.
     """
 
     plan: IdentificationPlan
@@ -106,13 +107,6 @@ class Identification:
     estimate: Estimate
     physical: PhysicalParameters
     tree: RobotTree
-
-    @property
-    def drive(self) -> dict[str, Array]:
-        """What drives add that the tree does not hold, by ``EVIDENCE_TERMS``, shape (n,) each."""
-        unknowns, values = self.plan.unknowns, self.physical.values
-        terms = [term for term in EVIDENCE_TERMS if term in unknowns.terms]
-        return {term: unknowns.term(values, term) for term in terms}
 
     def silence(self) -> list[str]:
         """Say plainly what the data could not tell, one sentence each."""
@@ -144,14 +138,16 @@ def make_plan(
 
 
 def gather(
-    recording: Recording, plan: IdentificationPlan, left_out: Counter[str] | None = None
+    recording: Recording,
+    plan: IdentificationPlan,
+    left_out: Counter[tuple[str, str]] | None = None,
 ) -> list[Block]:
     """Return what a recording says, in a few kB.
 
     Args:
         recording: Any of the robot.
         plan: How it is evaluated.
-        left_out: Is told how many samples do not count, and why.
+        left_out: Receives how many samples do not count, by reason and joint; and how many do.
 
     Raises:
         RecordingError: Nothing of the recording can be used.
@@ -161,12 +157,13 @@ def gather(
     samples = prepare(recording, tree, plan.preparation)
     count = int(glitches(recording.of_joints(tree.joint_names), tree).any(axis=1).sum())
     if count:
-        left_out['states far from their neighbours (glitches)'] += count
+        left_out[GLITCHES, ''] += count
     if plan.reference is not None:
-        far = _far_off(samples, plan)
-        if far.any():
-            left_out['efforts far from what the model explains'] += int(far.sum())
-            samples = replace(samples, usable=samples.usable & ~far)
+        excluded = samples.excluded | {'far from what the model explains': _far_off(samples, plan)}
+        samples = replace(samples, excluded=excluded)
+    for why, which in (samples.excluded | {USED: samples.usable}).items():
+        for joint, many in zip(tree.joint_names, which.sum(axis=0).tolist(), strict=True):
+            left_out[why, joint] += many
     return summarize(samples, plan.unknowns, plan.base)
 
 
@@ -195,32 +192,34 @@ def conclude(
     unknowns = plan.unknowns
     kept, chosen = evident_columns(blocks, unknowns, plan.base) if blocks else (None, [])
     base = plan.base if kept is None else plan.base.only(kept)
-    found = estimate([block if kept is None else block.only(kept) for block in blocks], base)
-    physical = _trusted(found, plan, prior_weight)
+    fitted = estimate([block if kept is None else block.only(kept) for block in blocks], base)
+    physical = _trusted(fitted, plan, prior_weight)
     tree = _corrected(unknowns, physical.values)
-    return Identification(plan, base, tuple(chosen), found, physical, tree)
+    return Identification(plan, base, tuple(chosen), fitted, physical, tree)
 
 
-def _trusted(found: Estimate, plan: IdentificationPlan, prior_weight: float) -> PhysicalParameters:
+def _trusted(
+    fitted: Estimate, plan: IdentificationPlan, prior_weight: float
+) -> PhysicalParameters:
     """Return physical parameters; of measured efforts, with links that weigh what links can.
 
     The nominal links count for more, step by step, until no link is far from its nominal mass; if
     that is no use, the data know better.
     """
-    first = _with_rotors(found, plan.unknowns, prior_weight)
+    first = _with_rotors(fitted, plan.unknowns, prior_weight)
     if plan.preparation.effort != 'measured':
         return first
     for times in _TRUST:
-        tried = _with_rotors(found, plan.unknowns, times * prior_weight)
+        tried = _with_rotors(fitted, plan.unknowns, times * prior_weight)
         if plausible_masses(tried.values, plan.unknowns):
             return tried
     return first
 
 
-def _with_rotors(found: Estimate, unknowns: Unknowns, prior_weight: float) -> PhysicalParameters:
+def _with_rotors(fitted: Estimate, unknowns: Unknowns, prior_weight: float) -> PhysicalParameters:
     fixed = np.concatenate([links.fixed for links in body_links(unknowns.tree)])
     links, rotors = (
-        physical_parameters(found, unknowns, fixed, prior_weight, rotors=free)
+        physical_parameters(fitted, unknowns, fixed, prior_weight, rotors=free)
         for free in (False, True)
     )
     return rotors if links.cost - rotors.cost > _ROTORS else links
@@ -261,20 +260,19 @@ def identify(
 
 def _corrected(unknowns: Unknowns, values: Array) -> RobotTree:
     """Return the robot with the values in place of the nominal ones."""
-    described = [term for term in unknowns.terms if hasattr(unknowns.tree, term)]
-    changes = {term: unknowns.term(values, term).copy() for term in described}
+    changes = {term: unknowns.term(values, term).copy() for term in unknowns.terms}
     tree = with_inertial_parameters(unknowns.tree, values[: unknowns.links])
-    return tree.with_changes(**changes)
+    return with_terms(tree, changes)
 
 
-def _silence(found: Identification) -> list[str]:
-    unknowns, estimate = found.plan.unknowns, found.estimate
+def _silence(identified: Identification) -> list[str]:
+    unknowns, estimate = identified.plan.unknowns, identified.estimate
     names = np.array(unknowns.names)
     said = []
     for joint, count in zip(unknowns.tree.joint_names, estimate.counts, strict=True):
         if count == 0:
             said.append(f'{joint} has no usable sample: its drive is unknown')
-    unexcited = np.setdiff1d(found.base.leading, estimate.base.leading)
+    unexcited = np.setdiff1d(identified.base.leading, estimate.base.leading)
     if len(unexcited):
         said.append(
             'the motion did not excite ' + ', '.join(names[unexcited]) + ' independently of others'
@@ -293,7 +291,7 @@ def _silence(found: Identification) -> list[str]:
         strict=True,
     ):
         said.append(f'{name} is {value:.3g} with a standard deviation of {deviation:.2g}')
-    held = found.physical.held
+    held = identified.physical.held
     held = held[[names[k].rsplit('.', 1)[1] in DEFAULT_TERMS for k in held]]
     if len(held):
         said.append('kept at its nominal value, since not told apart: ' + ', '.join(names[held]))

@@ -15,6 +15,7 @@ import numpy as np
 from robot_dynamics_ros.errors import RecordingError, UnknownNameError
 from robot_dynamics_ros.model.robot_tree import RobotTree
 from robot_dynamics_ros.recordings.recording import Recording
+from robot_dynamics_ros.spatial.linear_algebra import along_lines
 from robot_dynamics_ros.spatial.scalar import Array
 
 #: Which effort of a recording explains it; 'auto': the commanded one where there are commands.
@@ -82,9 +83,9 @@ def equal_intervals(
             f'has {len(time)} states with position and velocity',
             f'at least {SHORTEST} are needed',
         )
-    given = run.effort if effort == 'commanded' else run.measured_effort
-    given = given[finite]
-    held = given if effort == 'measured' else _held(time, given)
+    recorded = run.effort if effort == 'commanded' else run.measured_effort
+    recorded = recorded[finite]
+    held = recorded if effort == 'measured' else _held(time, recorded)
     period = float(np.median(np.diff(time)))
     gap = max(_GAP * period, _BRIDGED if effort == 'measured' else 0.0)
     ends = np.flatnonzero(np.diff(time) > gap) + 1
@@ -163,8 +164,8 @@ def _median(values: Array) -> Array:
 
 def _held(time: Array, effort: Array) -> Array:
     """Return the efforts with the last one in place of a missing one, for a short while."""
-    given = np.isfinite(effort)
-    last = np.where(given, np.arange(len(time))[:, np.newaxis], 0)
+    known = np.isfinite(effort)
+    last = np.where(known, np.arange(len(time))[:, np.newaxis], 0)
     last = np.maximum.accumulate(last, axis=0)
     held = np.take_along_axis(effort, last, axis=0)
     held[time[:, np.newaxis] - time[last] > _HOLD] = np.nan
@@ -179,12 +180,8 @@ def _evenly(run: EqualIntervals, measured: bool) -> EqualIntervals:
     period = float(steps.mean()) if measured else run.period
     time = np.arange(run.time[0], run.time[-1], period)
     before = np.searchsorted(run.time, time, side='right') - 1
-
-    def interpolated(values: Array) -> Array:
-        return np.column_stack([np.interp(time, run.time, column) for column in values.T])
-
-    effort = interpolated(run.effort) if measured else run.effort[before]
-    return EqualIntervals(time, interpolated(run.q), interpolated(run.v), effort, period)
+    q, v, effort = (along_lines(time, run.time, values) for values in (run.q, run.v, run.effort))
+    return EqualIntervals(time, q, v, effort if measured else run.effort[before], period)
 
 
 def delayed(run: EqualIntervals, delay: int) -> EqualIntervals:

@@ -171,7 +171,7 @@ def triangular(rows: Array) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class Estimate:
-    """Base parameters told by data, r of them.
+    """Base parameters identified from data, r of them.
 
     Attributes:
         base: What they are combinations of.

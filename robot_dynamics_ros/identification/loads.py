@@ -8,7 +8,7 @@ the ten parameters :math:`\varphi` of the load,
 
 where :math:`s_j` is what the gain of a drive has to be multiplied by, the load presses on the gear
 too, and F is friction that has changed with temperature. With the gains known, :math:`\varphi` is
-told; with the mass of the load known, the gains are.
+estimated; with the mass of the load known, the gains are.
 
 Source: Gautier and Briot 2014 (drive gains from a known load).
 """
@@ -20,14 +20,16 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from robot_dynamics_ros.errors import RecordingError
+from robot_dynamics_ros.identification.evidence import Ridge, rms_effort
 from robot_dynamics_ros.identification.identify import Identification
 from robot_dynamics_ros.identification.preparation import Samples, prepare
 from robot_dynamics_ros.identification.regressor import PER_BODY, regressor, tensor_of
-from robot_dynamics_ros.identification.ridge import Ridge, rms_effort
+from robot_dynamics_ros.identification.unknowns import described
 from robot_dynamics_ros.model.payload import Payload
 from robot_dynamics_ros.model.robot_tree import RobotTree
 from robot_dynamics_ros.recordings.recording import Recording
 from robot_dynamics_ros.spatial.inertia import RigidBodyInertia, shift_inertia
+from robot_dynamics_ros.spatial.linear_algebra import root_mean_square
 from robot_dynamics_ros.spatial.scalar import Array
 
 _REACH = 0.15  # m: how far the centre of a load may be from its frame
@@ -36,7 +38,7 @@ _WEAK = 10.0  # RMS efforts that friction may have changed by
 _STILL_TRUSTED = 0.1  # relative deviation of the nominal masses that scale gains
 _CARRIES = 0.02  # of the largest swing of weight: a joint with less scales no gain
 _ALIKE = 0.25  # relative difference of the shapes of weight up to which one scales the other
-_TOLD = 0.25  # relative deviation up to which a gain counts as told by a load
+_TOLD = 0.25  # relative deviation up to which a gain counts as determined by a load
 _ROUNDS = 30
 
 
@@ -79,18 +81,18 @@ class LoadEstimate:
     gains: DriveGains
 
 
-def gains_by_weight(found: Identification, recording: Recording) -> DriveGains:
+def gains_by_weight(arm: Identification, recording: Recording) -> DriveGains:
     """Return the gains with which the arm weighs what its description says.
 
     Args:
-        found: What was learned of the arm without load.
+        arm: What was learned of the arm without load.
         recording: The same run, or another one of it.
     """
-    unknowns, tree = found.plan.unknowns, found.plan.unknowns.tree
-    q = prepare(recording, tree, found.plan.preparation).motion.q
+    unknowns, tree = arm.plan.unknowns, arm.plan.unknowns.tree
+    q = prepare(recording, tree, arm.plan.preparation).motion.q
     Y = regressor(tree, q, 0.0 * q, 0.0 * q)
     own = Y @ unknowns.nominal[: unknowns.links]
-    felt = Y @ found.physical.values[: unknowns.links]
+    felt = Y @ arm.physical.values[: unknowns.links]
     own, felt = own - own.mean(axis=0), felt - felt.mean(axis=0)
     power = np.square(own).mean(axis=0)
     slope = (own * felt).mean(axis=0) / np.maximum(power, np.finfo(float).tiny)
@@ -111,19 +113,19 @@ def gains_by_weight(found: Identification, recording: Recording) -> DriveGains:
 class _Difference:
     """What a loaded run adds to the effort of the arm without load."""
 
-    def __init__(self, found: Identification, recording: Recording, frame: str) -> None:
-        unknowns, tree = found.plan.unknowns, found.plan.unknowns.tree
+    def __init__(self, arm: Identification, recording: Recording, frame: str) -> None:
+        unknowns, tree = arm.plan.unknowns, arm.plan.unknowns.tree
         self.tree, self.frame = tree, tree.frame(frame)
         self.name = frame
-        self.samples: Samples = prepare(recording, tree, found.plan.preparation)
+        self.samples: Samples = prepare(recording, tree, arm.plan.preparation)
         motion = self.samples.motion
         columns = unknowns.columns(motion)
-        values = found.physical.values
+        values = arm.physical.values
         explained = columns @ values + unknowns.known(motion)
         self.added = self.samples.effort - explained
         rigid = columns[:, :, : unknowns.links] @ values[: unknowns.links]
         at = slice(PER_BODY * self.frame.body, PER_BODY * (self.frame.body + 1))
-        load = found.drive.get('load_friction', np.zeros(tree.n))
+        load = described(arm.tree, 'load_friction')
         pressed = 1.0 + load * np.sign(rigid) * motion.direction
         self.pull = columns[:, :, at] * pressed[:, :, np.newaxis]
         eye = np.eye(tree.n)
@@ -135,7 +137,7 @@ class _Difference:
             axis=2,
         )
         self.rms = rms_effort(self.samples.effort, self.samples.usable)
-        size = np.sqrt(np.mean(np.square(self.friction), axis=0)).max(axis=0)
+        size = root_mean_square(self.friction).max(axis=0)
         self.drift = _WEAK * np.tile(self.rms, 3) / np.maximum(size, 1e-9)
 
     def spread(self, mass: float) -> Array:
@@ -153,12 +155,12 @@ class _Difference:
 
 
 def estimate_load(
-    found: Identification, loaded: Recording, frame: str, gains: DriveGains
+    arm: Identification, loaded: Recording, frame: str, gains: DriveGains
 ) -> LoadEstimate:
     """Return what an arm carries.
 
     Args:
-        found: What was learned of the arm without load.
+        arm: What was learned of the arm without load.
         loaded: A run with it.
         frame: The link that carries it.
         gains: What efforts are to be multiplied by.
@@ -167,7 +169,7 @@ def estimate_load(
         UnknownNameError: There is no such frame.
         RecordingError: Nothing can be used, or there is no load.
     """
-    problem = _Difference(found, loaded, frame)
+    problem = _Difference(arm, loaded, frame)
     mass = _HEAVIEST * float(problem.tree.mass.sum())
     for _ in range(3):  # the reach of a load depends on its mass
         ridge = problem.solve(gains.factor, mass)
@@ -231,12 +233,12 @@ def _possible(inertia: Array) -> Array:
 
 
 def gains_by_load(
-    found: Identification, loaded: Recording, frame: str, mass: float
+    arm: Identification, loaded: Recording, frame: str, mass: float
 ) -> tuple[DriveGains, list[str]]:
     """Return the gains with which a load weighs what it does, and the joints that it tells.
 
     Args:
-        found: What was learned of the arm without load, with the gains as given.
+        arm: What was learned of the arm without load, with the gains as given.
         loaded: A run with the load.
         frame: The link that carries it.
         mass: Of the load, kg; its centre and inertia are estimated.
@@ -245,33 +247,33 @@ def gains_by_load(
         UnknownNameError: There is no such frame.
         RecordingError: Nothing can be used, or no joint feels the load.
     """
-    problem = _Difference(found, loaded, frame)
+    problem = _Difference(arm, loaded, frame)
     n = problem.tree.n
-    factor, told = np.ones(n), np.ones(n, dtype=bool)
+    factor, known = np.ones(n), np.ones(n, dtype=bool)
     for _ in range(_ROUNDS):
         start = problem.solve(factor, 2.0 * mass).values[:PER_BODY]
         load = start * mass / max(float(start[0]), 1e-6)
         inverse, deviation = _each_gain(problem, load)
-        told = (inverse > 0.0) & (deviation < _TOLD * np.abs(inverse))
-        if not told.any():
+        known = (inverse > 0.0) & (deviation < _TOLD * np.abs(inverse))
+        if not known.any():
             break
-        new = np.where(told, 1.0 / np.where(told, inverse, 1.0), 1.0)
-        new = np.where(told, new, np.median(new[told]))
+        new = np.where(known, 1.0 / np.where(known, inverse, 1.0), 1.0)
+        new = np.where(known, new, np.median(new[known]))
         settled = np.max(np.abs(new - factor)) < 1e-6
         factor = new
         if settled:
             break
-    if not told.any():
+    if not known.any():
         raise RecordingError(
             'the loaded run', 'shows no joint that feels the load', 'give the loaded run second'
         )
-    spread = factor**2 * np.where(told, deviation, np.inf)
+    spread = factor**2 * np.where(known, deviation, np.inf)
     by_load = factor**2 * _by_centre(problem, DriveGains(factor, spread, ''), mass)
     spread = np.hypot(spread, by_load)
-    told &= spread < _TOLD * factor
-    names = [name for name, x in zip(problem.tree.joint_names, told, strict=True) if x]
-    factor = np.where(told, factor, 1.0)
-    spread = np.where(told, spread, np.inf)
+    known &= spread < _TOLD * factor
+    names = [name for name, x in zip(problem.tree.joint_names, known, strict=True) if x]
+    factor = np.where(known, factor, 1.0)
+    spread = np.where(known, spread, np.inf)
     return DriveGains(
         factor, spread, f'gains by a load of {mass:g} kg at {", ".join(names)}'
     ), names
@@ -281,7 +283,7 @@ def _by_centre(problem: _Difference, gains: DriveGains, mass: float) -> Array:
     """Return deviations of inverse factors, shape (n,), as the load is known by its mass alone.
 
     Its centre and inertia are estimated with these gains: a gain of a joint that feels little but
-    the lever of the load is not told apart from the lever.
+    the lever of the load cannot be separated from the lever.
     """
     ridge = problem.solve(gains.factor, 2.0 * mass)
     known = replace(gains, deviation=np.where(np.isfinite(gains.deviation), gains.deviation, 0.0))

@@ -12,25 +12,32 @@ Newton's method finds it in some ten steps from the nominal robot (the function 
 self-concordant).
 
 Source: Lee, Wensing and Park 2020 (the function); Nesterov and Nemirovskii 1994 (the method).
+
+The pseudo-inertia of a body, and how far a set of bodies is from a nominal one.
+
+.. math:: P = \int \begin{pmatrix}x\\1\end{pmatrix}\begin{pmatrix}x\\1\end{pmatrix}^T dm
+    = \begin{pmatrix}\tfrac12\mathrm{tr}(I)E - I & m c\\ m c^T & m\end{pmatrix}
+
+A body is physical exactly if :math:`P \succ 0`, which covers positive mass, positive moments and
+the triangle inequality at once. P is linear in the ten parameters.
+
+Source: Wensing, Kim and Slotine 2018 (pseudo-inertia, linear matrix inequality); Lee, Wensing and
+Park 2020 (entropic divergence as regularization).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 
 from robot_dynamics_ros.errors import ModelError
 from robot_dynamics_ros.identification.least_squares import Estimate
-from robot_dynamics_ros.identification.pseudo_inertia import (
-    UNITS,
-    Divergence,
-    parameters_of,
-    pseudo_inertia,
-)
-from robot_dynamics_ros.identification.regressor import PER_BODY
+from robot_dynamics_ros.identification.regressor import PER_BODY, tensor_of
 from robot_dynamics_ros.identification.unknowns import Unknowns
+from robot_dynamics_ros.spatial.inertia import pseudo_inertia
 from robot_dynamics_ros.spatial.scalar import Array
 
 _BARRIER = 1e-3  # mu; a scalar at 0 is moved by 3 % of its standard deviation
@@ -54,8 +61,8 @@ class PhysicalParameters:
         values: Shape (p,), inertias of whole bodies.
         deviations: Standard deviations, by data and nominal model together, shape (p,); 0 of
             what is held.
-        told: Share of what is known of a parameter that the data told, from 0 (the nominal
-            model alone) to 1, shape (p,).
+        data_share: Share of what is known of a parameter that comes from the data, from 0 (the
+            nominal model alone) to 1, shape (p,).
         held: Indices of joint terms that data cannot tell; they keep their nominal values.
         steps: Newton steps taken.
         cost: What was minimized: misfit and distance from the nominal robot.
@@ -63,7 +70,7 @@ class PhysicalParameters:
 
     values: Array
     deviations: Array
-    told: Array
+    data_share: Array
     held: Array
     steps: int
     cost: float
@@ -85,7 +92,7 @@ def physical_parameters(
             of each body is estimated and is physical by itself. Nothing is known by default.
         prior_weight: lambda; 1: as uncertain as the nominal inertia is large.
         rotors: Whether inertia that a link or a rotor may have is the rotor's as far as the
-            nominal link speaks against the link's; else rotors keep what cannot be told apart.
+            nominal link speaks against the link's; else rotors keep what cannot be separated.
 
     Returns:
         The parameters; always physical.
@@ -111,11 +118,11 @@ def physical_parameters(
     x, steps = _minimize(A, y, distance, start)
     deviations = np.linalg.norm(T @ np.linalg.pinv(np.vstack([A, distance.root(x)])), axis=1)
     vague = np.linalg.norm(T @ np.linalg.pinv(distance.root(start)), axis=1)
-    told = np.zeros(len(unknowns))
-    told[:links] = np.clip(1.0 - np.square(deviations[:links] / vague[:links]), 0.0, 1.0)
-    told[free] = 1.0
+    share = np.zeros(len(unknowns))
+    share[:links] = np.clip(1.0 - np.square(deviations[:links] / vague[:links]), 0.0, 1.0)
+    share[free] = 1.0
     cost = 0.5 * float(np.sum(np.square(A @ x - y))) + distance.value(x)
-    return PhysicalParameters(known + T @ x, deviations, told, held, steps, cost)
+    return PhysicalParameters(known + T @ x, deviations, share, held, steps, cost)
 
 
 def plausible_masses(values: Array, unknowns: Unknowns) -> bool:
@@ -131,7 +138,7 @@ def _nominal_roots(unknowns: Unknowns, known: Array) -> list[Array]:
     for i, name in enumerate(unknowns.tree.link_names):
         at = slice(PER_BODY * i, PER_BODY * (i + 1))
         try:
-            roots.append(np.linalg.cholesky(pseudo_inertia(unknowns.nominal[at] - known[at])))
+            roots.append(np.linalg.cholesky(pseudo_inertia_of(unknowns.nominal[at] - known[at])))
         except np.linalg.LinAlgError:
             raise ModelError(
                 f'body of link {name!r}',
@@ -144,17 +151,17 @@ def _nominal_roots(unknowns: Unknowns, known: Array) -> list[Array]:
 def _joint_terms(estimate: Estimate, unknowns: Unknowns, rotors: bool) -> tuple[Array, Array]:
     """Return the joint terms to estimate and those to hold."""
     terms = np.arange(unknowns.links, len(unknowns))
-    told = np.isin(terms, estimate.base.leading)
+    known = np.isin(terms, estimate.base.leading)
     if rotors:
-        told |= [unknowns.names[k].endswith('.armature') for k in terms.tolist()]
-        told &= estimate.base.B[:, terms].any(axis=0)
-    return terms[told], terms[~told]
+        known |= [unknowns.names[k].endswith('.armature') for k in terms.tolist()]
+        known &= estimate.base.B[:, terms].any(axis=0)
+    return terms[known], terms[~known]
 
 
 def _sizes(estimate: Estimate, unknowns: Unknowns, free: Array) -> Array:
     """Return the size of each free joint term: nominal, estimated or its uncertainty."""
     B = estimate.base.B
-    at = np.argmax(np.abs(B[:, free]), axis=0)  # where a term is told, alone or with others
+    at = np.argmax(np.abs(B[:, free]), axis=0)  # where a term is identified, alone or with others
     share = B[at, free]
     candidates = (
         estimate.values[at] / share,
@@ -171,7 +178,7 @@ def _to_parameters(count: int, roots: Sequence[Array], free: Array, size: Array)
     T = np.zeros((count, links + len(free)))
     for i, L in enumerate(roots):
         rows = slice(PER_BODY * i, PER_BODY * (i + 1))
-        for k, unit in enumerate(UNITS):
+        for k, unit in enumerate(symmetric_units()):
             T[rows, PER_BODY * i + k] = parameters_of(L @ unit @ L.T)
     T[free, links + np.arange(len(free))] = size
     return T
@@ -221,3 +228,85 @@ def _length(
             return length
         length *= 0.5
     return 0.0
+
+
+def pseudo_inertia_of(block: Array) -> Array:
+    """Return P (4, 4) of the ten parameters of a body."""
+    return pseudo_inertia(block[0], block[1:4], tensor_of(block))
+
+
+def parameters_of(P: Array) -> Array:
+    """Return the ten parameters of a pseudo-inertia (4, 4), new array of shape (10,)."""
+    second = P[:3, :3]
+    tensor = np.trace(second) * np.eye(3) - second
+    return np.concatenate([[P[3, 3]], P[:3, 3], tensor[np.triu_indices(3)]])
+
+
+@cache
+def symmetric_units() -> Array:
+    """Return the symmetric unit matrices, shape (10, 4, 4), the four diagonal ones first."""
+    units = np.zeros((PER_BODY, 4, 4))
+    places = [(k, k) for k in range(4)] + [(i, j) for i in range(4) for j in range(i + 1, 4)]
+    for unit, (i, j) in zip(units, places, strict=True):
+        unit[i, j] = unit[j, i] = 1.0
+    return units
+
+
+class Divergence:
+    r"""Distance from nominal of bodies and scalars in coordinates that are 1 and 0 there.
+
+    .. math:: \lambda\sum_i[\mathrm{tr}\,Q_i - \log\det Q_i] - \mu\sum_k\log x_k,\qquad
+        P_i = L_i Q_i L_i^T,\quad P_{0i} = L_i L_i^T
+
+    The first sum is the entropic divergence, independent of frames and units and infinite at the
+    border of what is physical; the second keeps friction and armature positive, faintly.
+
+    Args:
+        bodies: Number of bodies; ten coordinates each, the elements of Q, come first.
+        positive: Which of the scalars after them must be positive.
+        weight: lambda.
+        barrier: mu.
+    """
+
+    def __init__(self, bodies: int, positive: Array, weight: float, barrier: float) -> None:
+        self.bodies, self.positive = bodies, positive
+        self.weight, self.barrier = weight, barrier
+        self._links = PER_BODY * bodies
+
+    def start(self, scalars: Array) -> Array:
+        """Return the coordinates of the nominal bodies and of scalars, those made positive."""
+        inside = np.where(self.positive, np.maximum(scalars, 1e-2), scalars)
+        return np.concatenate([np.tile([1.0] * 4 + [0.0] * 6, self.bodies), inside])
+
+    def _matrices(self, x: Array) -> Array:
+        coordinates = x[: self._links].reshape(self.bodies, PER_BODY)
+        return np.asarray(np.einsum('nk,kij->nij', coordinates, symmetric_units()))
+
+    def value(self, x: Array) -> float:
+        """Return the function, infinite outside its domain."""
+        scalars = x[self._links :][self.positive]
+        moments = np.linalg.eigvalsh(self._matrices(x))
+        if (scalars <= 0.0).any() or (moments <= 0.0).any():
+            return float(np.inf)
+        bodies = float((moments - np.log(moments)).sum())
+        return self.weight * bodies - self.barrier * float(np.log(scalars).sum())
+
+    def gradient(self, x: Array) -> Array:
+        """Return the gradient, new array of the shape of x."""
+        slopes = np.eye(4) - np.linalg.inv(self._matrices(x))
+        scalars = np.zeros(len(x) - self._links)
+        scalars[self.positive] = -self.barrier / x[self._links :][self.positive]
+        bodies = self.weight * np.einsum('nij,kij->nk', slopes, symmetric_units())
+        return np.concatenate([bodies.ravel(), scalars])
+
+    def root(self, x: Array) -> Array:
+        """Return a square matrix F with the Hessian ``F^T F``."""
+        F = np.zeros((len(x), len(x)))
+        for i, Q in enumerate(self._matrices(x)):
+            inverse = np.linalg.inv(np.linalg.cholesky(Q))
+            turned = (inverse @ symmetric_units() @ inverse.T).reshape(PER_BODY, 16).T
+            at = slice(PER_BODY * i, PER_BODY * (i + 1))
+            F[at, at] = np.sqrt(self.weight) * np.linalg.qr(turned, mode='r')
+        scalars = np.arange(self._links, len(x))[self.positive]
+        F[scalars, scalars] = np.sqrt(self.barrier) / x[scalars]
+        return F

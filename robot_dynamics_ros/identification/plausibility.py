@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 
 import numpy as np
 
@@ -15,6 +16,7 @@ from robot_dynamics_ros.identification.regressor import inertial_parameters, reg
 from robot_dynamics_ros.identification.validation import Residuals
 from robot_dynamics_ros.model.robot_tree import RobotTree
 from robot_dynamics_ros.recordings.recording import Recording
+from robot_dynamics_ros.spatial.linear_algebra import correlation
 from robot_dynamics_ros.spatial.scalar import Array
 
 _STATES = 4000  # of a recording that are looked at
@@ -32,6 +34,7 @@ _TOTAL = (0.5, 1.6)  # times the nominal mass of the whole arm
 _LINK = (0.2, 3.0)  # times that of a link,
 _GROWN = 0.25  # if it grew by so much of the whole arm's
 _UNEXPLAINED = 60.0  # percent of the effort
+_REACH = 1.5  # times the size of a link: its centre of mass is not so far from its joint
 
 
 def check_recording(
@@ -120,7 +123,7 @@ def _check_motion(q: Array, v: Array, period: float, tree: RobotTree) -> None:
         )
     rate = np.gradient(q, period, axis=0)
     for i in np.flatnonzero(moves).tolist():
-        alike = [_correlation(v[:, i], rate[:, j]) for j in range(tree.n)]
+        alike = [correlation(v[:, i], rate[:, j]) for j in range(tree.n)]
         other, name = int(np.argmax(np.abs(alike))), tree.joint_names[i]
         size = max(float(rate[:, i] @ rate[:, i]), np.finfo(float).tiny)
         factor = float(v[:, i] @ rate[:, i]) / size
@@ -151,7 +154,7 @@ def _check_load(q: Array, v: Array, effort: Array, tree: RobotTree) -> list[floa
     if not float(swing.max()) > 0.0:
         return slopes
     for i in carries.tolist():
-        alike = [_correlation(effort[:, j], weight[:, i]) for j in range(tree.n)]
+        alike = [correlation(effort[:, j], weight[:, i]) for j in range(tree.n)]
         other, name = int(np.argmax(np.abs(alike))), tree.joint_names[i]
         heavy = swing[i] > _HEAVY * swing.max()
         if heavy and abs(alike[other]) > _ALIKE and abs(alike[i]) < 0.5 * _UNLIKE:
@@ -182,20 +185,14 @@ def _check_size(slopes: list[float]) -> None:
         )
 
 
-def _correlation(a: Array, b: Array) -> float:
-    a, b = a - a.mean(), b - b.mean()
-    size = math.sqrt(float(a @ a) * float(b @ b))
-    return float(a @ b) / size if size > 0.0 else 0.0
-
-
-def implausible(found: Identification, after: Residuals | None = None) -> list[str]:
+def implausible(identified: Identification, after: Residuals | None = None) -> list[str]:
     """Return why what was identified cannot be the robot, one sentence each.
 
     Args:
-        found: The identification.
+        identified: The identification.
         after: What it leaves unexplained of recordings for validation, if that is known.
     """
-    nominal, tree = found.plan.unknowns.tree, found.tree
+    nominal, tree = identified.plan.unknowns.tree, identified.tree
     total, said = float(nominal.mass.sum()), []
     ratio = float(tree.mass.sum()) / total
     if not _TOTAL[0] <= ratio <= _TOTAL[1]:
@@ -205,8 +202,32 @@ def implausible(found: Identification, after: Residuals | None = None) -> list[s
         grown = mass > high * before and mass - before > _GROWN * total
         if mass < low * before or grown:
             said.append(f'{name} would weigh {mass:.3g} kg, its nominal mass is {before:.3g} kg')
+    for name, distance, size in _far_centres(nominal, tree):
+        said.append(
+            f'the centre of mass of {name} would be {distance:.2g} m from its joint, the link '
+            f'reaches {size:.2g} m'
+        )
     if after and after.worst > _UNEXPLAINED:
         joint = after.joints[int(np.nanargmax(after.percent))]
         said.append(f'{after.worst:.3g} % of the effort of {joint} stay unexplained')
     asked = 'check units, gains, the order of joints, gravity, the load and the description'
     return [f'this is no such robot: {"; ".join(said)}: {asked}'] if said else []
+
+
+def _far_centres(nominal: RobotTree, tree: RobotTree) -> Iterator[tuple[str, float, float]]:
+    """Yield links whose mass would lie far outside of them: their lengths are not the robot's.
+
+    A link reaches to the joints that it carries, and as far as its nominal mass is spread. One
+    that carries no joint may hold a tool of any length.
+
+    Yields:
+        Name, distance of the centre of mass from the joint, m, and how far the link reaches, m.
+    """
+    for body in sorted({parent for parent in nominal.parent if parent >= 0}):
+        joints = [k for k, parent in enumerate(nominal.parent) if parent == body]
+        spread = math.sqrt(float(np.trace(nominal.inertia[body])) / (2.0 * nominal.mass[body]))
+        nominal_end = float(np.linalg.norm(nominal.com[body])) + spread
+        size = max(nominal_end, *(float(np.linalg.norm(nominal.p_PJ[k])) for k in joints))
+        distance = float(np.linalg.norm(tree.com[body]))
+        if distance > _REACH * size:
+            yield nominal.link_names[body], distance, size

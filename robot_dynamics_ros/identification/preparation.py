@@ -41,6 +41,9 @@ from robot_dynamics_ros.model.robot_tree import RobotTree
 from robot_dynamics_ros.recordings.recording import Recording
 from robot_dynamics_ros.spatial.scalar import Array
 
+#: Why an effort does not count.
+NO_EFFORT, SATURATED = 'not recorded', 'at the effort limit'
+AT_LIMIT, AT_REST = 'at a position limit', 'at rest'
 _LIMIT_MARGIN = 1e-3  # share of a joint's range next to a limit
 _SLOW = 5e-3  # share of the peak velocity below which a joint counts as at rest
 _CREEP = 1e-4  # the same, of the velocity limit: simulated joints that stick creep a little
@@ -76,17 +79,20 @@ class Samples:
         time: Shape (N,), s.
         motion: Of N instants.
         effort: Shape (N, n), N m or N.
-        usable: Whether an effort is explained by the motion alone, shape (N, n).
-        at_rest: Whether an effort is not usable because the joint rests, shape (N, n).
+        excluded: By reason, which efforts the motion alone does not explain, shape (N, n).
         memory: Samples that share measurements with a given one, it included.
     """
 
     time: Array
     motion: JointMotion
     effort: Array
-    usable: Array
-    at_rest: Array
+    excluded: dict[str, Array]
     memory: int = 1
+
+    @property
+    def usable(self) -> Array:
+        """Whether an effort is explained by the motion alone, shape (N, n)."""
+        return ~np.any(list(self.excluded.values()), axis=0)
 
     def rows(self, rows: slice) -> Samples:
         """Return some of the instants."""
@@ -94,8 +100,7 @@ class Samples:
             self.time[rows],
             self.motion.rows(rows),
             self.effort[rows],
-            self.usable[rows],
-            self.at_rest[rows],
+            {why: which[rows] for why, which in self.excluded.items()},
             self.memory,
         )
 
@@ -203,10 +208,12 @@ def _samples(
         return _nothing(tree.n)
     speed = _smoothed(v_friction, smooth.taps)
     moving = np.abs(speed) > rest
-    allowed = np.isfinite(effort) & (np.abs(effort) < tree.effort_limit)
-    allowed &= (
-        _off_limits(run.q, tree)[rows] & _off_limits(run.q, tree)[rows.start + 1 :][: len(q)]
-    )
+    known, clear = np.isfinite(effort), _off_limits(run.q, tree)
+    allowed = {
+        NO_EFFORT: known,
+        SATURATED: ~known | (np.abs(effort) < tree.effort_limit),
+        AT_LIMIT: clear[rows] & clear[rows.start + 1 :][: len(q)],
+    }
     motion = JointMotion(
         smooth(q), smooth(v), smooth(a), smooth(v_friction), smooth(np.sign(speed))
     )
@@ -214,14 +221,14 @@ def _samples(
     # reversal; a commanded one is exact elsewhere, and nothing else shall spoil it.
     measured = preparation.effort == 'measured'
     slides = np.abs(motion.v_friction) > rest if measured else smooth.every(moving)
-    free = smooth.every(allowed)
+    excluded = {why: ~smooth.every(which) for why, which in allowed.items()}
+    excluded[AT_REST] = ~slides & ~np.any(list(excluded.values()), axis=0)
     middle = slice(smooth.half, len(time) - smooth.half, smooth.step)
     return Samples(
         time[middle],
         motion,
-        smooth(np.where(np.isfinite(effort), effort, 0.0)),
-        slides & free,
-        ~slides & free,
+        smooth(np.where(known, effort, 0.0)),
+        excluded,
         1 + 2 * smooth.half // smooth.step,
     )
 
@@ -242,8 +249,8 @@ def _off_limits(q: Array, tree: RobotTree) -> Array:
 
 def _nothing(n: int) -> Samples:
     empty = np.zeros((0, n))
-    none = empty.astype(bool)
-    return Samples(np.zeros(0), JointMotion(*5 * (empty,)), empty, none, none)
+    none = dict.fromkeys((NO_EFFORT, SATURATED, AT_LIMIT, AT_REST), empty.astype(bool))
+    return Samples(np.zeros(0), JointMotion(*5 * (empty,)), empty, none)
 
 
 def concatenate(parts: Sequence[Samples]) -> Samples:
@@ -259,7 +266,9 @@ def concatenate(parts: Sequence[Samples]) -> Samples:
         joined(lambda part: part.time),
         motion,
         joined(lambda part: part.effort),
-        joined(lambda part: part.usable),
-        joined(lambda part: part.at_rest),
+        {
+            why: joined(lambda part, why=why: part.excluded[why])  # type: ignore[misc]
+            for why in parts[0].excluded
+        },
         parts[0].memory,
     )

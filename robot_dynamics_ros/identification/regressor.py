@@ -30,9 +30,9 @@ from robot_dynamics_ros.spatial.scalar import Array, cross_matrix
 INERTIAL = ('m', 'mx', 'my', 'mz', 'Ixx', 'Ixy', 'Ixz', 'Iyy', 'Iyz', 'Izz')
 PER_BODY = len(INERTIAL)
 
-_NEXT, _LAST = np.array([1, 2, 0]), np.array([2, 0, 1])
+_NEXT, _LAST = [1, 2, 0], [2, 0, 1]
 # Where the six elements of the tensor stand in it.
-_ROWS, _COLUMNS = np.array([0, 0, 0, 1, 1, 2]), np.array([0, 1, 2, 1, 2, 2])
+_ROWS, _COLUMNS = [0, 0, 0, 1, 1, 2], [0, 1, 2, 1, 2, 2]
 
 
 def inertial_parameters(tree: RobotTree) -> Array:

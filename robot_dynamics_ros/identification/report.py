@@ -5,182 +5,188 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from html import escape
-from pathlib import Path
 
+from robot_dynamics_ros.identification.bags import BagNews, Evidence
 from robot_dynamics_ros.identification.correction import Row, base_rows, joint_rows
-from robot_dynamics_ros.identification.identify import Identification
-from robot_dynamics_ros.identification.pictures import force, pictures
+from robot_dynamics_ros.identification.identify import USED, Identification
 from robot_dynamics_ros.identification.plausibility import implausible
 from robot_dynamics_ros.identification.regressor import PER_BODY
-from robot_dynamics_ros.identification.validation import Residuals, ResidualSeries
-from robot_dynamics_ros.model.robot_tree import RobotTree
-from robot_dynamics_ros.recordings.report.toolkit import COLOURS, RED, page
+from robot_dynamics_ros.identification.validation import Residuals
+from robot_dynamics_ros.recordings.metrics.metric import MetricRemark
+from robot_dynamics_ros.recordings.report.toolkit import (
+    Report,
+    ReportList,
+    ReportTable,
+    joint_units,
+)
 from robot_dynamics_ros.spatial.scalar import Array
 
 _FAIR = 10.0  # percent of a joint's effort that may stay unexplained without a word
 _LEAST = 1e-9  # percent: rounding
+_MOST_BAGS = 10  # in the table
 _LEGEND = (
-    'A sum is told as a whole, not its parts. Per link, in the frame of its joint: m mass, mx my '
-    'mz mass times centre of mass, Ixx … Izz moments about the origin of that frame.'
+    'A sum is known as a whole, not its parts. Per link, in the frame of its joint: m mass, '
+    'mx my mz mass times centre of mass, Ixx … Izz moments about the origin of that frame.'
 )
 
 
-def write_identification_report(
-    path: Path,
-    title: str,
+def identification_report(
     lead: str,
-    found: Identification,
-    residuals: tuple[Residuals, Residuals],
-    series: tuple[ResidualSeries, ResidualSeries],
+    result: Identification,
+    evidence: Evidence,
     remarks: Sequence[str] = (),
-) -> None:
-    """Write the report as one self-contained HTML file.
+    bags: Sequence[BagNews] = (),
+) -> Report:
+    """Return the report, without figures.
 
     Args:
-        path: The file to write.
-        title: Heading.
-        lead: One sentence below it.
-        found: The identification.
-        residuals: Of the nominal and of the corrected robot, on recordings for validation.
-        series: The same of one recording, in time.
+        lead: One sentence below the heading.
+        result: The identification.
+        evidence: What it explains of recordings for validation.
         remarks: What else is to be said, one sentence each.
-
-    Raises:
-        MissingDependencyError: The plot library is not installed.
+        bags: What there is to say about each.
     """
-    before, after = residuals
-    tree = found.tree
-    head = [
-        _traffic_light(found, before, after),
-        _verdict(found, before, after),
-        _tiles(found, before, after),
-        '<h2>Effort that the model does not explain, in recordings for validation</h2>',
-        _residual_table(tree, before, after),
-    ]
-    figures = pictures(tree, found.plan.unknowns.tree, series)
-    below = [
-        '<h2>What the data could not tell</h2>',
-        _list([*found.silence()]),
-        '<h2>Friction and armature of the corrected robot</h2>',
-        _value_table(joint_rows(found)),
-        '<h2>Links of the corrected robot</h2>',
-        _link_table(found),
-        '<h2>What the data tell: base parameters</h2>',
-        f'<p>{_LEGEND}</p>',
-        _value_table(base_rows(found)),
-        '<h2>How it was evaluated</h2>',
-        _list([found.plan.choice.sentence(), *_used(after), *found.chosen, *remarks]),
-    ]
-    path.write_text(page(title, lead, head, figures, below), encoding='utf-8')
-
-
-def _used(after: Residuals) -> list[str]:
-    """Say how much was left for validation, joint by joint."""
-    told = ', '.join(
-        f'{joint} {moves} moving and {rests} at rest'
-        for joint, moves, rests in zip(after.joints, after.sliding, after.at_rest, strict=True)
-    )
-    return [f'filtered samples for validation: {told}']
-
-
-def _traffic_light(found: Identification, before: Residuals, after: Residuals) -> str:
-    """Return one sentence in the colour of what it means."""
-    wrong = implausible(found, after)
-    tilt = found.plan.gravity
-    if wrong or not after.worst <= max(before.worst, _LEAST):
-        colour, word = RED, 'red'
-        said = wrong[0] if wrong else 'the corrected model explains no more than the description'
-    elif after.worst > _FAIR or (tilt is not None and tilt.tilted):
-        colour, word = COLOURS[1], 'yellow'
-        said = (
-            tilt.sentence()
-            if tilt is not None and tilt.tilted
-            else (
-                f'up to {after.worst:.2g} % of the effort of a joint stay unexplained: look where'
-            )
-        )
-    else:
-        colour, word = COLOURS[2], 'green'
-        said = (
-            f'the corrected model leaves at most {after.worst:.2g} % of the effort of a joint '
-            'unexplained, and its masses are those of such an arm'
-        )
-    return f'<p class="finding"><b style="background:{colour}">{word}</b>{escape(said)}</p>'
-
-
-def _verdict(found: Identification, before: Residuals, after: Residuals) -> str:
-    name = escape(found.tree.name)
-    if math.isnan(after.worst):
-        return '<p>The recordings for validation have no joint that moves: nothing is proved.</p>'
-    if after.worst < before.worst:
-        return (
-            f"<p>The description of {name} leaves up to {before.worst:.3g} % of a joint's effort "
-            f'unexplained, the corrected model {after.worst:.2g} %: '
-            f'{_plain(before.worst / max(after.worst, _LEAST))} times less.</p>'
-        )
-    return (
-        f'<p><b>The corrected model explains the recordings no better than the description: '
-        f"{after.worst:.3g} % against {before.worst:.3g} % of a joint's effort.</b></p>"
-    )
-
-
-def _plain(ratio: float) -> str:
-    """Return a number to two digits without an exponent."""
-    return f'{float(f"{ratio:.2g}"):,.15g}'
-
-
-def _tiles(found: Identification, before: Residuals, after: Residuals) -> str:
+    before, after = evidence.residuals
+    count = f'{len(result.estimate.base)}'
     tiles = [
         (_percent(before.worst), 'unexplained before, worst joint'),
         (_percent(after.worst), 'unexplained after, worst joint'),
-        (f'{len(found.estimate.base)}', 'combinations of parameters told'),
-        (f'{found.estimate.condition:.3g}', 'condition of the motion (1 is best)'),
+        (count, 'combinations of parameters determined'),
+        (f'{result.estimate.condition:.3g}', 'condition of the motion (1 is best)'),
     ]
-    cells = (f'<div class="tile"><b>{value}</b><span>{name}</span></div>' for value, name in tiles)
-    return f'<div class="tiles">{"".join(cells)}</div>'
+    tables = [_residual_table(result, before, after)]
+    if any(bag.efforts for bag in bags):
+        tables.append(_used_table(after.joints, bags))
+    if len(bags) > 1:
+        tables.append(_bag_table(bags))
+    silence = result.silence() or ['nothing: every parameter is determined']
+    return Report(
+        f'Identification of {result.tree.name}',
+        lead,
+        [_light(result, before, after)],
+        tiles,
+        tables,
+        [result.plan.choice.sentence(), _used(after), *result.chosen, *remarks],
+        below=[
+            _value_table('Friction and armature of the corrected robot', joint_rows(result)),
+            _link_table(result),
+            _value_table('What the data tell: base parameters', base_rows(result), _LEGEND),
+            ReportList('What the data could not tell', silence),
+        ],
+    )
 
 
-def _residual_table(tree: RobotTree, before: Residuals, after: Residuals) -> str:
+def _used(after: Residuals) -> str:
+    """Say how much was left for validation, joint by joint."""
+    counts = ', '.join(
+        f'{joint} {moves} moving and {rests} at rest'
+        for joint, moves, rests in zip(after.joints, after.sliding, after.at_rest, strict=True)
+    )
+    return f'filtered samples for validation: {counts}'
+
+
+def _light(result: Identification, before: Residuals, after: Residuals) -> MetricRemark:
+    """Return one sentence in the colour of what it means."""
+    tilt, name = result.plan.gravity, result.tree.name
+    if math.isnan(after.worst):
+        text = 'the recordings for validation have no joint that moves: nothing is proved'
+        return MetricRemark('wrong', text)
+    if wrong := implausible(result, after):
+        return MetricRemark('wrong', wrong[0])
+    if not after.worst <= max(before.worst, _LEAST):
+        text = (
+            'the corrected model explains the recordings no better than the description: '
+            f"{after.worst:.3g} % against {before.worst:.3g} % of a joint's effort"
+        )
+        return MetricRemark('wrong', text)
+    if tilt is not None and tilt.tilted:
+        return MetricRemark('look', tilt.sentence())
+    ratio = float(f'{before.worst / max(after.worst, _LEAST):.2g}')
+    text = (
+        f"the description of {name} leaves up to {before.worst:.3g} % of a joint's effort "
+        f'unexplained, the corrected model {after.worst:.2g} %: {ratio:,.15g} times less; its '
+        'masses are plausible'
+    )
+    return MetricRemark('look' if after.worst > _FAIR else 'good', text)
+
+
+def _residual_table(result: Identification, before: Residuals, after: Residuals) -> ReportTable:
     head = (
         'joint', 'RMS effort', 'unexplained before', 'unexplained after', 'before', 'after',
         'peak after', 'samples moving', 'at rest, left out',
     )  # fmt: skip
+    units = joint_units(result.tree, 'N m', 'N')
     rows = [
         (
-            escape(joint),
-            f'{before.rms_effort[i]:.4g} {force(tree, i)}',
-            f'{before.rms[i]:.3g} {force(tree, i)}',
-            f'{after.rms[i]:.3g} {force(tree, i)}',
+            joint,
+            f'{before.rms_effort[i]:.4g} {units[i]}',
+            f'{before.rms[i]:.3g} {units[i]}',
+            f'{after.rms[i]:.3g} {units[i]}',
             _percent(before.percent[i]),
             _percent(after.percent[i]),
-            f'{after.peak[i]:.3g} {force(tree, i)}',
+            f'{after.peak[i]:.3g} {units[i]}',
             f'{after.sliding[i]}',
             f'{after.at_rest[i]}',
         )
         for i, joint in enumerate(before.joints)
     ]
-    return _table(head, rows)
+    title = 'Effort that the model does not explain, in recordings for validation'
+    return ReportTable(head, rows, title)
+
+
+def _used_table(joints: Sequence[str], bags: Sequence[BagNews]) -> ReportTable:
+    """Return how many efforts of each joint were learned from, or left out and why."""
+    reasons = list(dict.fromkeys(why for bag in bags for why in bag.efforts))
+    reasons.sort(key=lambda why: why != USED)
+    rows = [
+        (
+            joint,
+            *(f'{sum(bag.efforts.get(why, {}).get(joint, 0) for bag in bags)}' for why in reasons),
+        )
+        for joint in joints
+    ]
+    title = 'Filtered efforts that were learned from, and those left out by reason'
+    return ReportTable(('joint', *reasons), rows, title)
+
+
+def _bag_table(bags: Sequence[BagNews]) -> ReportTable:
+    """Return the bags that the corrected robot explains worst."""
+    validated = sorted((bag for bag in bags if bag.validated), key=_worst, reverse=True)
+    rows = [
+        (bag.bag, *(_percent(_largest(part)) for part in bag.percent))
+        for bag in validated[:_MOST_BAGS]
+    ]
+    failed = sum(bool(bag.error) for bag in bags)
+    title = f'{len(bags)} bags, {failed} failed; largest residual of a joint, of its RMS effort'
+    return ReportTable(('bag, the worst first', 'before', 'after'), rows, title)
+
+
+def _worst(bag: BagNews) -> float:
+    return _largest(bag.percent[1])
+
+
+def _largest(percent: Sequence[float]) -> float:
+    return max((p for p in percent if not math.isnan(p)), default=0.0)
 
 
 def _percent(value: float) -> str:
     return 'not moved' if math.isnan(value) else f'{value:.3g} %'
 
 
-def _value_table(rows: Sequence[Row]) -> str:
+def _value_table(title: str, values: Sequence[Row], text: str = '') -> ReportTable:
     head = ('parameter', 'description', 'identified', 'standard deviation', 'change', 'unit')
-    cells = [
+    rows = [
         (
-            escape(row.name),
+            row.name,
             f'{row.nominal:.5g}',
             f'{row.value:.5g}',
-            f'{row.deviation:.2g}' if row.deviation else 'not told',
+            f'{row.deviation:.2g}' if row.deviation else 'not determined',
             _change(row.nominal, row.value),
-            escape(row.unit),
+            row.unit,
         )
-        for row in rows
+        for row in values
     ]
-    return _table(head, cells)
+    return ReportTable(head, rows, title, text)
 
 
 def _change(old: float, new: float) -> str:
@@ -189,37 +195,31 @@ def _change(old: float, new: float) -> str:
     return f'{100.0 * (new - old) / abs(old):+.3g} %' if old else 'new'
 
 
-def _link_table(found: Identification) -> str:
-    """Return masses and centres of mass, and how much of them the data told."""
+def _link_table(result: Identification) -> ReportTable:
+    """Return masses and centres of mass, and how much of them the data determined."""
     head = (
-        'link', 'mass before', 'mass after', 'told by data', 'centre before', 'centre after',
+        'link', 'mass before', 'mass after', 'deviation', 'determined by data', 'centre before',
+        'centre after',
     )  # fmt: skip
-    nominal, tree = found.plan.unknowns.tree, found.tree
+    nominal, tree = result.plan.unknowns.tree, result.tree
+    deviation, share = (
+        values[: PER_BODY * tree.n : PER_BODY]
+        for values in (result.physical.deviations, result.physical.data_share)
+    )
     rows = [
         (
-            escape(name),
+            name,
             f'{nominal.mass[i]:.4g} kg',
             f'{tree.mass[i]:.4g} kg',
-            f'{100.0 * found.physical.told[PER_BODY * i]:.0f} %',
+            f'{deviation[i]:.2g} kg' if deviation[i] else '–',
+            f'{100.0 * share[i]:.0f} %',
             _millimetres(nominal.com[i]),
             _millimetres(tree.com[i]),
         )
         for i, name in enumerate(tree.link_names)
     ]
-    return _table(head, rows)
+    return ReportTable(head, rows, 'Links of the corrected robot')
 
 
 def _millimetres(point: Array) -> str:
     return ' '.join(f'{1e3 * x + 0.0:.1f}' for x in point.tolist()) + ' mm'
-
-
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    titles = ''.join(f'<th>{title}</th>' for title in head)
-    body = ''.join(f'<tr>{"".join(f"<td>{cell}</td>" for cell in row)}</tr>' for row in rows)
-    return f'<table><tr>{titles}</tr>{body}</table>'
-
-
-def _list(sentences: Sequence[str]) -> str:
-    if not sentences:
-        return '<p>Nothing: every parameter is told.</p>'
-    return f'<ul>{"".join(f"<li>{escape(sentence)}</li>" for sentence in sentences)}</ul>'

@@ -10,17 +10,25 @@ sign(v_f) where the joint slides; :math:`\tau_l` is the effort that loads the ge
 rigid bodies alone. Rows are efforts of joints, columns are unknowns.
 
 Source: Bittencourt and Gunnarsson 2012 (friction that depends on load and speed; Stribeck).
+
+Bodies and the links they are made of: which link takes a correction, which stay as they are.
+
+A body is what moves with a joint: the joint's own link and all links fixed to it. A correction of
+the body goes to one of them, its carrier: the joint's own link if it has an <inertial>, else the
+heaviest. The others keep their inertia.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from robot_dynamics_ros.dynamics.drive_friction import FRICTION_TERMS
+from robot_dynamics_ros.description.robot_description import Inertial, Pose
+from robot_dynamics_ros.description.urdf import parse_urdf
+from robot_dynamics_ros.dynamics.joint_terms import FRICTION_TERMS
 from robot_dynamics_ros.errors import UnknownNameError
 from robot_dynamics_ros.identification.regressor import (
     INERTIAL,
@@ -28,7 +36,10 @@ from robot_dynamics_ros.identification.regressor import (
     inertial_parameters,
     regressor,
 )
+from robot_dynamics_ros.model.build import link_inertia
+from robot_dynamics_ros.model.identified import DRIVE_TERMS, STRIBECK_VELOCITY, terms_in_use
 from robot_dynamics_ros.model.robot_tree import RobotTree
+from robot_dynamics_ros.spatial.inertia import RigidBodyInertia
 from robot_dynamics_ros.spatial.scalar import Array
 
 #: What a joint's drive may add, in the order of the columns; the unit of each, revolute and
@@ -46,7 +57,7 @@ TERMS = {
 }
 DEFAULT_TERMS = ('damping', 'coulomb_friction', 'armature')
 #: What real drives add beyond these; chosen joint by joint by held-out evidence.
-EVIDENCE_TERMS = tuple(FRICTION_TERMS)
+EVIDENCE_TERMS = DRIVE_TERMS
 #: What a parameter file says so that anybody can compute the effort from it and the URDF.
 FORMULA = """effort = rnea(q, v, a) + armature a + damping v + coulomb_friction sign(v) + offset
        + load_friction |rnea(q, v, a)| sign(v) + root_friction sqrt(|v|) sign(v)
@@ -122,10 +133,10 @@ class Unknowns:
         )
         self.units = tuple(
             [unit for _ in tree.link_names for unit in _INERTIAL_UNITS]
-            + [TERMS[term][slides] for term in self.terms for slides in tree.prismatic]
+            + [TERMS[term][slides] for term in self.terms for slides in tree.slides]
         )
-        values = {term: getattr(tree, term, np.zeros(tree.n)) for term in self.terms}
-        self.nominal = np.concatenate([inertial_parameters(tree), *values.values()])
+        values = [getattr(tree, term, np.zeros(tree.n)) for term in self.terms]
+        self.nominal = np.concatenate([inertial_parameters(tree), *values])
 
     def __len__(self) -> int:
         return len(self.names)
@@ -151,23 +162,99 @@ class Unknowns:
         return columns
 
     def _column(self, term: str, motion: JointMotion, load: Array) -> Array:
-        v, direction = motion.v_friction, motion.direction
-        columns = {'damping': v, 'coulomb_friction': direction, 'armature': motion.a}
-        if term in FRICTION_TERMS:
-            speed = stribeck_velocity(self.tree)
-            return FRICTION_TERMS[term](v, direction, load, speed)
-        return columns[term]
+        if term == 'armature':
+            return motion.a
+        speed = stribeck_velocity(self.tree)
+        return FRICTION_TERMS[term](motion.v_friction, motion.direction, load, speed)
 
     def known(self, motion: JointMotion) -> Array:
         """Return the effort of the terms that are not unknown, by the tree, shape (N, n)."""
         effort = np.zeros(motion.q.shape)
-        for term in DEFAULT_TERMS:
-            if term not in self.terms:
-                effort = effort + getattr(self.tree, term) * self._column(term, motion, effort)
+        for term in TERMS:
+            value = described(self.tree, term)
+            if term not in self.terms and value.any():
+                load = effort if term != 'load_friction' else self._load(motion)
+                effort = effort + value * self._column(term, motion, load)
         return effort
+
+    def _load(self, motion: JointMotion) -> Array:
+        """Return the efforts that load the gears, shape (N, n), N m or N."""
+        return regressor(self.tree, motion.q, motion.v, motion.a) @ self._loading
+
+
+def with_terms(tree: RobotTree, values: Mapping[str, Array]) -> RobotTree:
+    """Return a robot with other terms of its drives, shape (n,) each; the others stay."""
+    own = {term: value for term, value in values.items() if term in DEFAULT_TERMS}
+    further = {term: values.get(term, described(tree, term)) for term in DRIVE_TERMS}
+    further[STRIBECK_VELOCITY] = stribeck_velocity(tree)
+    return tree.with_changes(drive_friction=terms_in_use(further), **own)
+
+
+def described(tree: RobotTree, term: str) -> Array:
+    """Return what a robot has of a term, shape (n,)."""
+    further = tree.drive_friction.get(term, np.zeros(tree.n))
+    return np.asarray(getattr(tree, term, further))
 
 
 def stribeck_velocity(tree: RobotTree) -> Array:
     """Return the speed at which the Stribeck effect is mostly gone, shape (n,), rad/s or m/s."""
+    if STRIBECK_VELOCITY in tree.drive_friction:
+        return tree.drive_friction[STRIBECK_VELOCITY]
     limit = tree.velocity_limit
     return _STRIBECK * np.where(np.isfinite(limit) & (limit > 0.0), limit, 1.0)
+
+
+@dataclass(frozen=True, eq=False)
+class BodyLinks:
+    """The links of one body.
+
+    Attributes:
+        carrier: Name of the link that takes the correction.
+        fixed: Inertial parameters of all other links, about the body's origin, shape (10,).
+    """
+
+    carrier: str
+    fixed: Array
+
+
+def body_links(tree: RobotTree) -> list[BodyLinks]:
+    """Return the links of every body, in the order of the tree.
+
+    Args:
+        tree: The robot; one without URDF text has bodies of one link each.
+    """
+    if not tree.xml:
+        return [BodyLinks(name, np.zeros(PER_BODY)) for name in tree.link_names]
+    parts: list[dict[str, Array]] = [{} for _ in range(tree.bodies)]
+    for link in parse_urdf(tree.xml).links:
+        frame = tree.frame(link.name)
+        if link.inertial is None or frame.body < 0 or link.inertial.is_nothing:
+            continue
+        inertia = link_inertia(link.inertial)
+        parts[frame.body][link.name] = _parameters(tree, inertia.seen_from(frame.R_BF, frame.p_BF))
+    bodies = []
+    for own, links in zip(tree.link_names, parts, strict=True):
+        carrier = own if own in links else max(links, key=lambda name: links[name][0])
+        others = [value for name, value in links.items() if name != carrier]
+        bodies.append(BodyLinks(carrier, np.sum([np.zeros(PER_BODY), *others], axis=0)))
+    return bodies
+
+
+def _parameters(tree: RobotTree, inertia: RigidBodyInertia) -> Array:
+    """Return the ten parameters of an inertia given in a body's frame."""
+    one = tree.with_changes(
+        mass=np.array([inertia.mass]),
+        com=np.array([inertia.com]),
+        inertia=np.array([inertia.inertia]),
+    )
+    return inertial_parameters(one)
+
+
+def link_inertial(tree: RobotTree, link: str, inertia: RigidBodyInertia) -> Inertial:
+    """Return an inertia in a body's frame as the <inertial> of a link of that body."""
+    frame = tree.frame(link)
+    own = inertia.seen_from(frame.R_BF.T, -frame.R_BF.T @ frame.p_BF)
+    x, y, z = own.com.tolist()
+    I = own.inertia
+    elements = (I[0, 0], I[0, 1], I[0, 2], I[1, 1], I[1, 2], I[2, 2])
+    return Inertial(float(own.mass), Pose((x, y, z)), *(float(element) for element in elements))

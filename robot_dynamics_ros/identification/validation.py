@@ -4,22 +4,24 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from robot_dynamics_ros.dynamics.joint_terms import JointTerms
 from robot_dynamics_ros.errors import RecordingError
-from robot_dynamics_ros.identification.preparation import (
-    Preparation,
-    Samples,
-    prepare,
-)
-from robot_dynamics_ros.identification.unknowns import TERMS, Unknowns
+from robot_dynamics_ros.estimation.effort_model import Instants, explanation
+from robot_dynamics_ros.identification.intervals import effort_source
+from robot_dynamics_ros.identification.preparation import Preparation
+from robot_dynamics_ros.identification.regressor import inertial_parameters, regressor
 from robot_dynamics_ros.model.robot_tree import RobotTree
 from robot_dynamics_ros.recordings.recording import Recording
+from robot_dynamics_ros.recordings.timing import contradictions, find_timing, make_instants
 from robot_dynamics_ros.spatial.scalar import Array
+
+_AT_ONCE = 4096  # instants whose regressor is in memory
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,7 +54,7 @@ class Residuals:
 
     Attributes:
         joints: Joint names.
-        rms_effort: Of all samples.
+        rms_effort: Of the samples in which the joint slides.
         rms: Residual of the samples in which the joint slides.
         percent: ``rms`` in percent of ``rms_effort``; NaN if the joint never slides.
         peak: Largest residual of the samples in which the joint slides.
@@ -88,52 +90,95 @@ class Residuals:
         ]
 
 
+@dataclass(frozen=True, eq=False)
+class Evaluated:
+    """A recording as it is evaluated, by every command alike.
+
+    Attributes:
+        time: Of the instants, shape (M,), s.
+        instants: Motions and the efforts that belong to them.
+    """
+
+    time: Array
+    instants: Instants
+
+    def split(self, time: float) -> tuple[Evaluated, Evaluated]:
+        """Return what is before a time, s, and what is not."""
+        before = self.time < time
+        first, second = (
+            Evaluated(self.time[which], self.instants.take(which)) for which in (before, ~before)
+        )
+        return first, second
+
+    def residuals(self, tree: RobotTree) -> ResidualSeries:
+        """Return what a model leaves unexplained.
+
+        Args:
+            tree: The model: inertias, gravity, friction, armature.
+
+        Raises:
+            RecordingError: There is no instant.
+        """
+        x = self.instants
+        if not len(self.time):
+            raise RecordingError(
+                'the recording', 'has no states in a row that can be used', 'record for longer'
+            )
+        load = _rigid_efforts(tree, x)
+        model = explanation(tree, JointTerms.of(tree), x, load)
+        residual = np.where(model.good, model.residual, model.excess)
+        friction = model.parts['friction']
+        return ResidualSeries(
+            self.time, x.effort, residual, model.good, x.v_friction, load, friction
+        )
+
+
+def evaluated(recording: Recording, tree: RobotTree, preparation: Preparation) -> Evaluated:
+    """Return a recording as it is evaluated.
+
+    The timing is that of the preparation; the filter is what the noise asks for.
+
+    Raises:
+        UnknownNameError: There is no such timing or effort, or a joint was not recorded.
+    """
+    run = recording.of_joints(tree.joint_names)
+    run = run.without(contradictions(run))
+    measured = effort_source(run, preparation.effort) == 'measured'
+    effort = run.measured_effort if measured else run.effort
+    late = preparation.delay
+    effort = np.vstack([np.full((late, tree.n), np.nan), effort[: len(effort) - late]])
+    timing = find_timing(run, commanded=not measured, name=preparation.timing)
+    instants = make_instants(run, effort, timing)
+    return Evaluated(run.time[instants.row], instants)
+
+
+def _rigid_efforts(tree: RobotTree, instants: Instants) -> Array:
+    """Return the inverse dynamics without friction and armature, shape (M, n), N m or N."""
+    parameters = inertial_parameters(tree)
+    motion = instants.q, instants.v, instants.a
+    rows = range(0, len(instants.row), _AT_ONCE)
+    parts = [regressor(tree, *(x[k : k + _AT_ONCE] for x in motion)) @ parameters for k in rows]
+    return np.concatenate(parts)
+
+
 def residual_series(
-    recording: Recording,
-    tree: RobotTree,
-    preparation: Preparation,
-    drive: Mapping[str, Array] | None = None,
+    recording: Recording, tree: RobotTree, preparation: Preparation
 ) -> ResidualSeries:
     """Return what a model leaves unexplained of a recording.
 
     Args:
         recording: Any of the robot.
         tree: The model: inertias, gravity, friction, armature.
-        preparation: As for the identification.
-        drive: What the drives add beyond the tree, by term, shape (n,) each; nothing by default.
+        preparation: As for the identification; only its effort, timing and delay count.
 
     Raises:
         RecordingError: Nothing of the recording can be used.
     """
-    samples = prepare(recording, tree, preparation)
-    unknowns = Unknowns(tree, tuple(TERMS))
-    values = unknowns.nominal.copy()
-    for term, value in (drive or {}).items():
-        unknowns.term(values, term)[:] = value
-    columns = unknowns.columns(samples.motion)
-    load = columns[:, :, : unknowns.links] @ values[: unknowns.links]
-    explained = columns @ values
-    friction = explained - load - tree.armature * samples.motion.a
-    residual = samples.effort - explained
-    at_rest = _beyond_friction(samples, tree, residual)
-    residual = np.where(samples.usable, residual, np.where(samples.at_rest, at_rest, np.nan))
-    v = samples.motion.v_friction
-    return ResidualSeries(
-        samples.time, samples.effort, residual, samples.usable, v, load, friction
-    )
-
-
-def _beyond_friction(samples: Samples, tree: RobotTree, residual: Array) -> Array:
-    """Return the residual that Coulomb friction of any value up to its level cannot explain."""
-    needed = residual + tree.coulomb_friction * samples.motion.direction
-    return np.sign(needed) * np.maximum(np.abs(needed) - tree.coulomb_friction, 0.0)
+    return evaluated(recording, tree, preparation).residuals(tree)
 
 
 def validate(
-    recordings: Iterable[Recording],
-    tree: RobotTree,
-    preparation: Preparation,
-    drive: Mapping[str, Array] | None = None,
+    recordings: Iterable[Recording], tree: RobotTree, preparation: Preparation
 ) -> Residuals:
     """Return how well a model explains recordings, read one at a time.
 
@@ -141,14 +186,13 @@ def validate(
         recordings: Of the robot, best not those it was identified from.
         tree: The model.
         preparation: As for the identification.
-        drive: What the drives add beyond the tree, by term, shape (n,) each; nothing by default.
 
     Raises:
         RecordingError: There is no recording, or nothing of one can be used.
     """
     total = ResidualSums(tree.n)
     for recording in recordings:
-        total.add(residual_series(recording, tree, preparation, drive))
+        total.add(residual_series(recording, tree, preparation))
     return total.residuals(tree)
 
 
@@ -170,7 +214,8 @@ class ResidualSums:
         known = np.isfinite(series.residual)
         square = np.where(known, np.square(np.nan_to_num(series.residual)), 0.0)
         slides, rests = series.sliding, known & ~series.sliding
-        self.effort = self.effort + np.square(series.effort).sum(axis=0)
+        effort = np.where(slides, series.effort, 0.0)
+        self.effort = self.effort + np.square(effort).sum(axis=0)
         self.slide = self.slide + (square * slides).sum(axis=0)
         self.rest = self.rest + (square * rests).sum(axis=0)
         self.peak = np.maximum(self.peak, np.sqrt((square * slides).max(axis=0, initial=0.0)))
@@ -196,7 +241,7 @@ class ResidualSums:
         """
         if not self.all.any():
             raise RecordingError('validation', 'has no recording', 'give at least one')
-        rms_effort = np.sqrt(self.effort / self.all)
+        rms_effort = np.sqrt(self.effort / np.maximum(self.sliding, 1))
         rms = np.sqrt(self.slide / np.maximum(self.sliding, 1))
         percent = 100.0 * rms / np.where(rms_effort > 0.0, rms_effort, 1.0)
         percent = np.where(self.sliding > 0, percent, np.nan)

@@ -38,7 +38,7 @@ from robot_dynamics_ros.kinematics.solution import (
 from robot_dynamics_ros.model.robot_tree import RobotTree
 from robot_dynamics_ros.spatial.scalar import Array, Scalar
 
-_DOWN = np.array([[1.0, 0.0, 0.0], [0.0, 0.0, 1.0], [0.0, -1.0, 0.0]])  # Rot_x(-90 deg)
+_DOWN = ((1.0, 0.0, 0.0), (0.0, 0.0, 1.0), (0.0, -1.0, 0.0))  # Rot_x(-90 deg)
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class FourDofGeometry:
         height, a2, a3 = lengths(tree, (0, 2), (2, 0), (3, 0))
         origins = [[0, 0, height], [0, 0, 0], [a2, 0, 0], [a3, 0, 0]]
         same, arm = np.eye(3), 'arm waist-shoulder-elbow-wrist'
-        require_frames(tree, tool, arm, origins, [same, _DOWN, same, same], (False,) * 4)
+        require_frames(tree, tool, arm, origins, [same, np.array(_DOWN), same, same], (False,) * 4)
         x, y, z = tool.p_BF.tolist()
         lower, upper = tree.position_lower.tolist(), tree.position_upper.tolist()
         return cls(a2, a3, (x, y, z), height, tuple(lower), tuple(upper))
@@ -95,6 +95,7 @@ POINTS = ('wrist', 'tool')
 ELBOW_SINGULAR = 1e-6
 #: Distance from the waist axis, as a part of the reach, below which the waist counts as free.
 SHOULDER_SINGULAR = 1e-9
+_ROUNDING = 1e-15  # of a few operations, relative
 
 
 def inverse_pose(
@@ -168,7 +169,8 @@ def inverse(
         point: 'wrist' (origin of frame 4) or 'tool' (the geometry's tool point).
         current: Gives theta1 where it is free (point on the waist axis), and theta2 where it is
             (wrist on the shoulder axis).
-        tolerance: How far the cosine of theta3 may leave [-1, 1] and be clamped.
+        tolerance: How far the cosine of theta3 may leave [-1, 1] and be clamped, besides what
+            rounding makes of a point at the smallest distance from the waist axis.
 
     Returns:
         The solutions with their status, see :func:`inverse`; also those outside the joint limits.
@@ -187,12 +189,16 @@ def inverse(
     t_x, t_y, t_z = map(float, geometry.tool) if tool else (0.0, 0.0, 0.0)
     what = f'{point} at {_text((x, y, z))}'
     horizontal = x * x + y * y - t_z * t_z
-    if horizontal < 0.0:
+    reach = float(geometry.a2) + float(geometry.a3)
+    blur = _ROUNDING * (reach + math.hypot(x, y, z) + abs(t_z))  # of the position, m
+    rounded = blur * (2.0 * math.hypot(x, y) + blur)  # of that difference
+    if horizontal < -rounded:
         raise UnreachableError(what, f'closer than {abs(t_z):.6g} m to the waist axis')
     c, s = math.cos(pitch), math.sin(pitch)
     solutions: list[Solution] = []
     reasons: list[str] = []
-    reach = float(geometry.a2) + float(geometry.a3)
+    horizontal = max(horizontal, 0.0)
+    uncertain = math.sqrt(horizontal + rounded) - math.sqrt(horizontal)
     free = math.sqrt(horizontal) < SHOULDER_SINGULAR * reach
     for eta in (1.0, -1.0):
         r_t = eta * math.sqrt(horizontal)
@@ -201,8 +207,10 @@ def inverse(
             t1 = 0.0 if current is None else float(current[0])
         # From the point back to the wrist, in the plane of the arm: n and o turned by the pitch.
         r, z_w = r_t - (c * t_x - s * t_y), z - float(geometry.height) + s * t_x + c * t_y
+        # The cosine of theta3 changes by r / (a2 a3) with r.
+        slack = tolerance + abs(r) * uncertain / float(geometry.a2 * geometry.a3)
         try:
-            solutions += _planar(t1, r, z_w, pitch, geometry, tolerance, what, r_t, current)
+            solutions += _planar(t1, r, z_w, pitch, geometry, slack, what, r_t, current)
         except UnreachableError as refusal:
             reasons.append(refusal.reason)
         if free:

@@ -125,6 +125,36 @@ def inverse_kinematics(
     return NumericSolution(q, status, distance, angle, used, attempts)
 
 
+#: Radians that count as much as a metre where a pose cannot be reached: the point comes first.
+_POINT_FIRST = 1e3
+_NEAREST_STEPS = 30
+
+
+def nearest_configuration(
+    tree: RobotTree, position: Array, R: Array | None, frame: str, start: Array
+) -> Array:
+    """Return joint positions within the limits that bring a frame as near to a pose as they can.
+
+    From the start downhill: the point first, then as much of the rotation as the joints can do; of
+    all ways the shortest, so that a stream of poses gives a stream of positions.
+
+    Args:
+        tree: The robot.
+        position: Of the frame's origin in the base, shape (3,), m.
+        R: Of its rotation, frame to base components, shape (3, 3); any if None.
+        frame: Name of the frame.
+        start: Shape (n,), rad or m.
+
+    Raises:
+        UnknownNameError: The robot has no such frame.
+        ShapeError: The position has another shape.
+    """
+    p = array('position', position, (3,))
+    weight = np.array([_POINT_FIRST] * 3 + ([] if R is None else [1.0] * 3))
+    inside = np.clip(start, tree.position_lower, tree.position_upper)
+    return _descend(tree, frame, p, R, inside, 1e-9, _NEAREST_STEPS, weight)[0]
+
+
 def _status(tree: RobotTree, q: Array, reached: bool) -> Status:
     if reached:
         return 'converged'
@@ -140,21 +170,22 @@ def _descend(
     q: Array,
     tolerance: float,
     iterations: int,
+    weight: Array | float = 1.0,
 ) -> tuple[Array, Array, int]:
-    """Run one attempt; return where it ended, its error and the iterations used."""
+    """Run one attempt; return where it ended, its weighted error and the iterations used."""
     damping = 1e-2
-    error = _error(tree, frame, p, R, q)
+    error = weight * _error(tree, frame, p, R, q)
     still = np.zeros(tree.n)
     for count in range(iterations):
         if _reached(error, tolerance):
             return q, error, count
-        J = frame_motion(tree, q, still, frame).J[: len(error)]
+        J = (weight * frame_motion(tree, q, still, frame).J[: len(error)].T).T
         free = _free(tree, q, J.T @ error)
         # As least squares of [J; lambda E] dq = [e; 0], which does not square the condition.
         stacked = np.concatenate([J * free, damping * np.eye(tree.n)])
         step = np.linalg.lstsq(stacked, np.concatenate([error, still]), rcond=None)[0]
         new = np.clip(q + step, tree.position_lower, tree.position_upper)
-        after = _error(tree, frame, p, R, new)
+        after = weight * _error(tree, frame, p, R, new)
         if after @ after < error @ error:
             q, error, damping = new, after, max(0.1 * damping, 1e-9)
         elif damping > 1e3:

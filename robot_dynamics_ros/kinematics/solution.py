@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -15,7 +16,7 @@ from robot_dynamics_ros.model.robot_tree import BodyFrame, RobotTree
 from robot_dynamics_ros.spatial.scalar import Array, Scalar
 
 #: What a few operations on lengths leave of an exact 0.
-ROUNDING = 16.0 * float(np.finfo(float).eps)
+ROUNDING = 16.0 * sys.float_info.epsilon
 
 Status = Literal['ok', 'singular', 'outside_limits']
 

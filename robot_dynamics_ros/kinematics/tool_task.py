@@ -149,9 +149,10 @@ class FrameTask(ToolTask):
     r"""A frame of any robot: its point, its rotation from six joints on, and what is left.
 
     Joints beyond the six (of the rotation) or three (of the point alone) would leave the arm free
-    to move in itself. Linear combinations of the joints, :math:`C q = C q_0`, hold it: C spans
-    these free motions at :math:`q_0`. So the configuration is a function of the target, the same
-    after every lap, and rates stay as small there as they can be. Where the point cannot move in
+    to move in itself. Linear combinations of the joints, :math:`C q = C q_0`, hold it. With the
+    ranges of the joints W and the null space N of :math:`J W` at :math:`q_0` they are
+    :math:`C = N^T W^{-1}`: the configuration is a function of the target, the same after every
+    lap, and rates by ranges stay as small there as they can be. Where the point cannot move in
     every direction at :math:`q_0` (a planar arm), it is led in those in which it can.
 
     Args:
@@ -180,7 +181,8 @@ class FrameTask(ToolTask):
         q = middle(tree) if near is None else np.array(near, dtype=float)
         size = 3 if self.R is None else 6
         J = frame_motion(tree, q, 0.0 * q, frame).J[:size]
-        left, sizes, right = np.linalg.svd(J)
+        weights = ranges(tree)
+        left, sizes, _ = np.linalg.svd(J)
         rank = int(np.sum(sizes > SMALLEST_SINGULAR_VALUE))
         if rank == 0 or (rank < size and self.R is not None):
             where = f'{frame} at q = {np.round(q, 4).tolist()}'
@@ -188,7 +190,8 @@ class FrameTask(ToolTask):
                 'the task Jacobian', float(sizes[-1]), SMALLEST_SINGULAR_VALUE, where
             )
         self._chosen = left[:, :rank].T if rank < size else np.eye(size)
-        self._rest = right[rank:]
+        self._rest = np.linalg.svd(J * weights)[2][rank:] / weights
+        self._rest /= np.linalg.norm(self._rest, axis=1)[:, np.newaxis]
         self._held = self._rest @ q
 
     def solve(self, p: Array, near: Array) -> Array:
@@ -254,6 +257,12 @@ def tool_task(
         return FourDofTask(tree, float(q[1:].sum()) if angle is None else angle, frame)
     except ModelError:
         return FrameTask(tree, R, frame, q)
+
+
+def ranges(tree: RobotTree) -> Array:
+    """Return how far joints may move, shape (n,), rad or m; a turn where endless, 1 m at most."""
+    most = np.where(tree.slides, 1.0, 2.0 * math.pi)
+    return np.asarray(np.clip(tree.position_upper - tree.position_lower, 1e-3, most))
 
 
 def middle(tree: RobotTree) -> Array:

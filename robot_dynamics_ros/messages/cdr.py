@@ -57,7 +57,7 @@ class Numbers(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class _Layout:
+class MessageLayout:
     """Where the numbers stand in messages of one kind.
 
     Attributes:
@@ -142,7 +142,7 @@ class Columns(ABC):
 
     def __init__(self, deserialize: Deserialize) -> None:
         self._deserialize = deserialize
-        self._layouts: dict[int, list[_Layout]] = {}
+        self._layouts: dict[int, list[MessageLayout]] = {}
         self.unreadable = 0
 
     def groups(self, messages: Sequence[Any]) -> list[Any]:
@@ -176,7 +176,7 @@ class Columns(ABC):
             groups.append(self._columns(learnt, index[fits], rows[fits]))
             index, rows = index[~fits], rows[~fits]
 
-    def _learn(self, data: bytes) -> _Layout | None:
+    def _learn(self, data: bytes) -> MessageLayout | None:
         """Return the layout of a message, or None if columns differ from the library's reading."""
         try:
             layout = self._layout(data)
@@ -196,7 +196,7 @@ class Columns(ABC):
         return columns
 
     @abstractmethod
-    def _layout(self, data: bytes) -> _Layout:
+    def _layout(self, data: bytes) -> MessageLayout:
         """Return where the numbers of a message stand."""
 
     @abstractmethod
@@ -204,12 +204,45 @@ class Columns(ABC):
         """Return the columns of one message as the library reads it, or None without use."""
 
     @abstractmethod
-    def _same(self, layout: _Layout, row: Array, message: Any) -> bool:
+    def _same(self, layout: MessageLayout, row: Array, message: Any) -> bool:
         """Return whether a layout cuts out of a row what the library reads."""
 
     @abstractmethod
-    def _columns(self, layout: _Layout, index: Array, rows: Array) -> Any:
+    def _columns(self, layout: MessageLayout, index: Array, rows: Array) -> Any:
         """Return the columns of messages of one layout."""
+
+
+def state_layout(data: bytes) -> MessageLayout:
+    """Return where the numbers of a sensor_msgs/JointState stand.
+
+    Raises:
+        struct.error, IndexError, UnicodeDecodeError: The bytes are none.
+    """
+    walk = _Walk(data)
+    walk.at += 8  # the stamp
+    walk.text()  # the frame
+    names = tuple(walk.text() for _ in range(walk.number()))
+    spans = (walk.doubles(), walk.doubles(), walk.doubles())
+    return MessageLayout(names, np.frombuffer(data, np.uint8), walk.fixed, spans, walk.order)
+
+
+def number_layout(data: bytes, *, single: bool) -> MessageLayout:
+    """Return where the numbers of a std_msgs/Float64MultiArray stand; ``single``: of a Float64.
+
+    Raises:
+        struct.error, IndexError, UnicodeDecodeError: The bytes are none.
+    """
+    walk = _Walk(data)
+    if single:
+        span = (walk.at, 1)
+    else:
+        for _ in range(walk.number()):
+            walk.text()
+            walk.number()
+            walk.number()
+        walk.number()
+        span = walk.doubles()
+    return MessageLayout((), np.frombuffer(data, np.uint8), walk.fixed, (span,), walk.order)
 
 
 class StateColumns(Columns):
@@ -219,15 +252,10 @@ class StateColumns(Columns):
     velocities. Efforts of another number are taken as none.
     """
 
-    def _layout(self, data: bytes) -> _Layout:
-        walk = _Walk(data)
-        walk.at += 8  # the stamp
-        walk.text()  # the frame
-        names = tuple(walk.text() for _ in range(walk.number()))
-        spans = (walk.doubles(), walk.doubles(), walk.doubles())
-        return _Layout(names, np.frombuffer(data, np.uint8), walk.fixed, spans, walk.order)
+    def _layout(self, data: bytes) -> MessageLayout:
+        return state_layout(data)
 
-    def _same(self, layout: _Layout, row: Array, message: Any) -> bool:
+    def _same(self, layout: MessageLayout, row: Array, message: Any) -> bool:
         fields = (message.position, message.velocity, message.effort)
         counts = [count for _, count in layout.spans]
         n = len(layout.names)
@@ -235,11 +263,11 @@ class StateColumns(Columns):
             layout.names == tuple(message.name)
             and counts[0] == n
             and all(count in (0, n) for count in counts[1:])
-            and layout.stamps(row)[0] == _stamp_ns(message)
+            and layout.stamps(row)[0] == stamp_ns(message)
             and all(layout.doubles(row, i).tobytes() == f.tobytes() for i, f in enumerate(fields))
         )
 
-    def _columns(self, layout: _Layout, index: Array, rows: Array) -> States:
+    def _columns(self, layout: MessageLayout, index: Array, rows: Array) -> States:
         n = len(layout.names)
         columns = [
             layout.doubles(rows, i) if layout.spans[i][1] else np.full((len(rows), n), np.nan)
@@ -255,7 +283,7 @@ class StateColumns(Columns):
             np.array(values, dtype=float) if len(values) == n else np.full(n, np.nan)
             for values in (message.position, message.velocity, message.effort)
         ]
-        stamps = np.array([_stamp_ns(message)], dtype=np.int64)
+        stamps = np.array([stamp_ns(message)], dtype=np.int64)
         return States(names, np.array([place]), stamps, *(row[np.newaxis] for row in rows))
 
 
@@ -266,24 +294,14 @@ class NumberColumns(Columns):
         super().__init__(deserialize)
         self._single = single
 
-    def _layout(self, data: bytes) -> _Layout:
-        walk = _Walk(data)
-        if self._single:
-            span = (walk.at, 1)
-        else:
-            for _ in range(walk.number()):
-                walk.text()
-                walk.number()
-                walk.number()
-            walk.number()
-            span = walk.doubles()
-        return _Layout((), np.frombuffer(data, np.uint8), walk.fixed, (span,), walk.order)
+    def _layout(self, data: bytes) -> MessageLayout:
+        return number_layout(data, single=self._single)
 
-    def _same(self, layout: _Layout, row: Array, message: Any) -> bool:
+    def _same(self, layout: MessageLayout, row: Array, message: Any) -> bool:
         values = np.atleast_1d(np.asarray(message.data, dtype=float))
         return layout.doubles(row, 0).tobytes() == values.tobytes()
 
-    def _columns(self, layout: _Layout, index: Array, rows: Array) -> Numbers:
+    def _columns(self, layout: MessageLayout, index: Array, rows: Array) -> Numbers:
         return Numbers(index, layout.doubles(rows, 0))
 
     def _read(self, place: int, message: Any) -> Numbers:
@@ -291,6 +309,7 @@ class NumberColumns(Columns):
         return Numbers(np.array([place]), values[np.newaxis])
 
 
-def _stamp_ns(message: Any) -> int:
+def stamp_ns(message: Any) -> int:
+    """Return the stamp in a message's header, ns."""
     stamp = message.header.stamp
     return int(stamp.sec) * NANO + int(stamp.nanosec)

@@ -152,10 +152,10 @@ def assemble(equations: LoopEquations, u: Array, known: Array, singular_below: f
         SingularityError: The loops can close only in a singular configuration.
         MechanismError: They cannot close at u, or in several ways of which none is nearest.
     """
-    found = _follow(equations, u, known)
-    if found is None:
-        found = _search(equations, u, known, singular_below)
-    return found
+    q = _follow(equations, u, known)
+    if q is None:
+        q = _search(equations, u, known, singular_below)
+    return q
 
 
 def _follow(equations: LoopEquations, u: Array, known: Array) -> Array | None:

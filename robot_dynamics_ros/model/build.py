@@ -2,25 +2,33 @@
 """From a description to a tree: order, lumping of fixed joints, coupling of followers.
 
 Nothing is checked here: what is wrong with a description is found in ``inspection``.
+
+The <inertial> of a link as mass, centre of mass and tensor, and what no real link has.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 
 from robot_dynamics_ros.description.robot_description import (
+    Inertial,
     Joint,
     Mimic,
     Pose,
     RobotDescription,
 )
-from robot_dynamics_ros.model.limits import EffortLimit, joint_limit, unit_axis
-from robot_dynamics_ros.model.link_inertia import link_inertia
+from robot_dynamics_ros.errors import ModelError
+from robot_dynamics_ros.model.joints import (
+    MOVING,
+    EffortLimit,
+    joint_limit,
+    parents_first,
+    unit_axis,
+)
 from robot_dynamics_ros.model.robot_tree import BodyFrame, Coupling, RobotTree
-from robot_dynamics_ros.model.topology import MOVING, parents_first
-from robot_dynamics_ros.spatial.inertia import RigidBodyInertia, combine
+from robot_dynamics_ros.spatial.inertia import RigidBodyInertia, combine, inconsistency
 from robot_dynamics_ros.spatial.rotation import rotation_from_rpy
 from robot_dynamics_ros.spatial.scalar import Array
 
@@ -142,8 +150,42 @@ def _lump_inertias(
             continue
         parts[F.body].append(link_inertia(link.inertial).seen_from(F.R_BF, F.p_BF))
     nothing = RigidBodyInertia(0.0, np.zeros(3), np.zeros((3, 3)))
-    return [combine(found) if found else nothing for found in parts]
+    return [combine(links) if links else nothing for links in parts]
 
 
 def _rotation(pose: Pose) -> Array:
     return rotation_from_rpy(*pose.rpy)
+
+
+def written_tensor(inertial: Inertial) -> Array:
+    """Return the tensor in the axes of its origin, shape (3, 3), kg m^2."""
+    i = inertial
+    return np.array([[i.ixx, i.ixy, i.ixz], [i.ixy, i.iyy, i.iyz], [i.ixz, i.iyz, i.izz]])
+
+
+def link_inertia(inertial: Inertial) -> RigidBodyInertia:
+    """Return the inertia of a link in its own frame, as written."""
+    R = rotation_from_rpy(*inertial.origin.rpy)
+    tensor = R @ written_tensor(inertial) @ R.T
+    return RigidBodyInertia(inertial.mass, np.array(inertial.origin.xyz), tensor)
+
+
+def inertia_faults(name: str, inertial: Inertial) -> Iterator[ModelError]:
+    """Yield what keeps an <inertial> from being that of a real body.
+
+    Args:
+        name: The link.
+        inertial: As written; NaN is no fault here, the reader has reported it.
+    """
+    if inertial.mass <= 0.0:
+        yield ModelError(
+            f'link {name!r}', f'mass {inertial.mass:g} kg', 'the mass must be positive'
+        )
+    tensor = written_tensor(inertial)
+    problem = inconsistency(tensor) if np.isfinite(tensor).all() else ''
+    if problem:
+        yield ModelError(
+            f'link {name!r}',
+            f'inertia {problem}',
+            'a real body has positive principal moments, each at most the sum of the others',
+        )

@@ -109,11 +109,11 @@ def _check_counts(equations: LoopEquations, file: MechanismFile) -> None:
         raise _too_few(equations, f'{rows}')
 
 
-def _too_few(equations: LoopEquations, found: str) -> MechanismError:
+def _too_few(equations: LoopEquations, count: str) -> MechanismError:
     names = ', '.join(equations.tree.joint_names[i] for i in equations.dependent)
     return MechanismError(
         'coordinates',
-        f'not enough: the loops give {found} of the {len(equations.dependent)} equations that '
+        f'not enough: the loops give {count} of the {len(equations.dependent)} equations that '
         f'the dependent joints need ({names})',
         'declare more coordinates, or more axes in the loops',
     )
@@ -153,8 +153,10 @@ def _assembled(equations: LoopEquations, q: Array, file: MechanismFile) -> Array
                 'give another guess: the axes of both frames must agree',
             )
     names = [equations.tree.joint_names[i] for i in equations.dependent]
-    found = closed.q[list(equations.dependent)]
-    listed = ', '.join(f'{name}: {value:.4f}' for name, value in zip(names, found, strict=True))
+    dependent = closed.q[list(equations.dependent)]
+    listed = ', '.join(
+        f'{name}: {value:.4f}' for name, value in zip(names, dependent, strict=True)
+    )
     for i, name in zip(equations.dependent, names, strict=True):
         allowed = _FAR_FROM_GUESS * (equations.length if equations.tree.prismatic[i] else 1.0)
         if abs(closed.q[i] - q[i]) > allowed:

@@ -20,7 +20,7 @@ from robot_dynamics_ros.errors import (
 )
 from robot_dynamics_ros.model.findings import Finding, error
 from robot_dynamics_ros.model.inspection import ModelCheck, inspect, unknown_joints
-from robot_dynamics_ros.model.limits import EffortLimit
+from robot_dynamics_ros.model.joints import EffortLimit
 from robot_dynamics_ros.model.load import load_mechanism, load_robot, passive_joints
 from robot_dynamics_ros.model.mechanism_file import MechanismFile, read_mechanism_file
 
@@ -53,14 +53,14 @@ def check_model(
         description = read_description(path_or_xml, mappings, faults.append)
     except DescriptionError as fault:
         return ModelCheck('', (), (), (error(fault),))
-    file, found = _mechanism_file(loops)
+    file, findings = _mechanism_file(loops)
     passive = passive_joints(description, file, effort_limit) if file else ()
     check = inspect(description, faults, effort_limit, passive)
-    found += [
+    findings += [
         Finding('error', 'effort_limit', str(fault), 'correct it')
         for fault in unknown_joints(effort_limit, description)
     ]
-    check = check.and_also(found)
+    check = check.and_also(findings)
     return check if check.errors else check.and_also(_refusal(description, loops, effort_limit))
 
 

@@ -1,12 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a check of a model has to say."""
+"""What a check of a model has to say.
+
+Axis, limits and friction of every moving joint: figures, faults and suspicions.
+"""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
+from robot_dynamics_ros.description.robot_description import Joint, Limit
 from robot_dynamics_ros.errors import DescriptionError
+from robot_dynamics_ros.model.joints import (
+    EffortLimit,
+    axis_faults,
+    effort_faults,
+    joint_limit,
+    range_faults,
+)
 
 Severity = Literal['error', 'warning']
 
@@ -43,3 +56,95 @@ def error(fault: DescriptionError, *, fatal: bool = False) -> Finding:
 def warning(culprit: str, problem: str, remedy: str) -> Finding:
     """Return a finding that does not keep the robot from being loaded."""
     return Finding('warning', culprit, problem, remedy)
+
+
+MOST_TURNS = 3.0  # either way; 180 for a revolute joint was meant in degrees
+FULL_TURN = 2.0 * math.pi
+
+
+@dataclass(frozen=True)
+class JointReport:
+    """The figures of one moving joint.
+
+    Attributes:
+        name: The joint.
+        kind: 'revolute', 'continuous' or 'prismatic'.
+        lower, upper: Position limits as used, rad or m; infinite if continuous or not given.
+        velocity: Limit, rad/s or m/s; infinite where the file is silent.
+        effort: Limit, N m or N; None where neither file nor caller gives one.
+        damping: Viscous friction, N m s/rad or N s/m.
+        friction: Coulomb friction, N m or N.
+        armature: Reflected inertia of the drive, kg m^2 or kg.
+    """
+
+    name: str
+    kind: str
+    lower: float
+    upper: float
+    velocity: float
+    effort: float | None
+    damping: float
+    friction: float
+    armature: float
+
+
+def check_joint(
+    joint: Joint, effort_limit: EffortLimit, *, passive: bool = False
+) -> tuple[JointReport, list[Finding]]:
+    """Return the figures of a moving joint and what is wrong or suspicious with it.
+
+    Args:
+        joint: As written.
+        effort_limit: As for ``load_robot``.
+        passive: Whether it is a joint without a drive, which needs neither limit nor friction.
+    """
+    limit = joint_limit(joint, effort_limit)
+    findings = [error(fault) for fault in range_faults(joint)]
+    if not passive and joint.mimic is None:
+        findings += [error(fault, fatal=True) for fault in effort_faults(joint, effort_limit)]
+    findings += [error(fault, fatal=True) for fault in axis_faults(joint)]
+    findings += [error(fault) for fault in _mimic_faults(joint)]
+    report = JointReport(
+        joint.name,
+        joint.kind,
+        math.nan if limit.lower is None else limit.lower,
+        math.nan if limit.upper is None else limit.upper,
+        math.inf if limit.velocity is None else limit.velocity,
+        None if passive or joint.mimic is not None else limit.effort,
+        joint.damping,
+        joint.friction,
+        joint.armature,
+    )
+    return report, [*findings, *_suspicions(joint, limit, passive or joint.mimic is not None)]
+
+
+def _mimic_faults(joint: Joint) -> Iterator[DescriptionError]:
+    if joint.mimic is not None:
+        yield DescriptionError(
+            f'joint {joint.name!r}',
+            f'is a mimic joint of {joint.mimic.leader!r}, whose effort has no equation of its own',
+            'it is coupled to its leader; make it fixed, or mimic=lock, to leave it out',
+        )
+
+
+def _suspicions(joint: Joint, limit: Limit, passive: bool) -> Iterator[Finding]:
+    culprit = f'joint {joint.name!r}'
+    length = math.hypot(*joint.axis)
+    if length > 1e-6 and abs(length - 1.0) > 1e-6:
+        yield warning(
+            culprit, f'the axis has length {length:.6g}', 'it is scaled to 1; write it so'
+        )
+    if joint.kind == 'revolute' and limit.lower is not None and limit.upper is not None:
+        widest = max(abs(limit.lower), abs(limit.upper))
+        if widest > MOST_TURNS * FULL_TURN:
+            yield warning(culprit, f'turns as far as {widest:g} rad', 'limits are in rad')
+    if max(abs(angle) for angle in joint.origin.rpy) > FULL_TURN:
+        yield warning(culprit, f'rpy {joint.origin.rpy} exceeds a turn', 'angles are in rad')
+    if limit.velocity is not None and math.isinf(limit.velocity):
+        yield warning(culprit, 'has no velocity limit', 'give <limit velocity> > 0')
+    if not passive and joint.damping == 0.0 and joint.friction == 0.0:
+        yield warning(
+            culprit,
+            'has neither damping nor friction, which every drive has',
+            'give <dynamics damping friction>; identify them from a recording',
+        )

@@ -9,7 +9,8 @@ from typing import Any
 from robot_dynamics_ros.description.shipped import robot_file
 from robot_dynamics_ros.errors import ConfigurationError, ParameterError
 from robot_dynamics_ros.model import RobotTree, load_robot
-from robot_dynamics_ros.model.limits import EffortLimit
+from robot_dynamics_ros.model.joints import EffortLimit
+from robot_dynamics_ros.model.selection import LockedPosition
 from robot_dynamics_ros.parameters import Parameter
 
 P = Parameter
@@ -27,8 +28,9 @@ NAMED_ROBOT = (
       'root.', fixed=True),
     P('tip', '', 'Link at the end of the chain that is controlled; empty: all joints are.',
       fixed=True),
-    P('locked', [''], 'JOINT:=POSITION of joints that are locked there, rad or m; others that are '
-      'not controlled are locked at 0 or the nearest limit.', fixed=True),
+    P('locked', [''], 'JOINT:=POSITION of joints that are locked there, rad or m, or '
+      'JOINT:=measured: where they are at activation; others that are not controlled are locked '
+      'at 0 or the nearest limit.', fixed=True),
     P('mimic', 'couple', 'Joints that follow others: couple them to their leaders, or lock them.',
       choices=('couple', 'lock'), fixed=True),
 )  # fmt: skip
@@ -40,17 +42,20 @@ ROBOT = (
       'own default is -9.8.', unit='m/s^2', size=3, fixed=True),
     P('effort_limit', [0.0], 'Largest effort; 0: from the description.', 0.0, unit='N m or N',
       per_joint=True, fixed=True),
+    P('identified', '', 'File parameters.yaml of command identify: its inertias, friction and '
+      "armature replace the description's; empty: none.", fixed=True),
 )  # fmt: skip
 
 
 def robot_from_parameters(
-    given: Mapping[str, Any], topic_description: str = '', driver_limits: EffortLimit = None
+    values: Mapping[str, Any], topic_description: str = '', driver_limits: EffortLimit = None
 ) -> RobotTree:
     """Load the robot of a node.
 
     Args:
-        given: Parameters of ``NAMED_ROBOT`` and ``gravity``, and optionally ``effort_limit`` and
-            ``joints``, by name. All joints that ``joints`` does not name, if any, are locked.
+        values: Parameters of ``NAMED_ROBOT`` and ``gravity``, and optionally ``effort_limit``,
+            ``identified`` and ``joints``, by name. All joints that ``joints`` does not name, if
+            any, are locked.
         topic_description: URDF text that came by topic, used if both names are empty.
         driver_limits: Effort limits of the driver, N m or N, as ``load_robot`` takes them; the
             parameter ``effort_limit`` counts more.
@@ -60,20 +65,21 @@ def robot_from_parameters(
         DescriptionError: The description is refused.
         UnknownNameError: There is no such shipped robot.
     """
-    mappings = {key: given[key] for key in ('limits_profile', 'prefix') if given.get(key)}
-    mappings |= assignments('argument', given.get('arguments', ()))
-    chosen: dict[str, Any] = {'mappings': mappings, **choice_of_joints(given)}
-    source: Any = given['robot_description'] or topic_description
-    if given['robot']:
-        source = robot_file(given['robot'])
+    mappings = {key: values[key] for key in ('limits_profile', 'prefix') if values.get(key)}
+    mappings |= assignments('argument', values.get('arguments', ()))
+    chosen: dict[str, Any] = {'mappings': mappings, **choice_of_joints(values)}
+    chosen['identified'] = values.get('identified', '')
+    source: Any = values['robot_description'] or topic_description
+    if values['robot']:
+        source = robot_file(values['robot'])
     if not source:
         raise ConfigurationError(
             'robot', 'none is given', 'set the parameter robot or robot_description, or publish '
             'the topic robot_description'
         )  # fmt: skip
-    limits = [float(limit) for limit in given.get('effort_limit', [])]
+    limits = [float(limit) for limit in values.get('effort_limit', [])]
     if not any(limits):
-        return load_robot(source, given['gravity'], effort_limit=driver_limits, **chosen)
+        return load_robot(source, values['gravity'], effort_limit=driver_limits, **chosen)
     # Limits may be given for the very joints that lack them: learn the names first.
     joints = load_robot(source, effort_limit=1.0, **chosen).joint_names
     if len(limits) != len(joints):
@@ -81,23 +87,23 @@ def robot_from_parameters(
     named = {name: x for name, x in zip(joints, limits, strict=True) if x}
     if isinstance(driver_limits, Mapping):
         named = {**driver_limits, **named}
-    return load_robot(source, given['gravity'], effort_limit=named, **chosen)
+    return load_robot(source, values['gravity'], effort_limit=named, **chosen)
 
 
-def choice_of_joints(given: Mapping[str, Any]) -> dict[str, Any]:
+def choice_of_joints(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return what parameters or arguments say of the joints, as ``load_robot`` takes it.
 
     Raises:
         ConfigurationError: A locked position is not NAME:=NUMBER.
     """
-    locked = assignments('locked', given.get('locked', ()))
-    names = [name for name in given.get('joints', ()) if name]
+    locked = assignments('locked', values.get('locked', ()))
+    names = [name for name in values.get('joints', ()) if name]
     return {
         'joints': names or None,
-        'base': given.get('base', ''),
-        'tip': given.get('tip', ''),
+        'base': values.get('base', ''),
+        'tip': values.get('tip', ''),
         'locked': {name: _number(name, text) for name, text in locked.items()},
-        'mimic': given.get('mimic', 'couple'),
+        'mimic': values.get('mimic', 'couple'),
     }
 
 
@@ -113,9 +119,19 @@ def assignments(what: str, words: Iterable[str]) -> dict[str, str]:
     return dict(word.split(':=', 1) for word in words if word)
 
 
-def _number(name: str, text: str) -> float:
+def measured_joints(values: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the joints that are locked where they are at activation."""
+    locked = assignments('locked', values.get('locked', ()))
+    return tuple(name for name, text in locked.items() if text == 'measured')
+
+
+def _number(name: str, text: str) -> LockedPosition:
+    if text == 'measured':
+        return 'measured'
     try:
         return float(text)
     except ValueError:
         problem = f'position {text!r} is no number'
-        raise ConfigurationError(f'locked joint {name!r}', problem, 'rad or m') from None
+        raise ConfigurationError(
+            f'locked joint {name!r}', problem, 'rad or m, or measured'
+        ) from None

@@ -12,11 +12,9 @@ import numpy as np
 
 from robot_dynamics_ros.description.robot_description import Joint, RobotDescription
 from robot_dynamics_ros.errors import DescriptionError, ModelError, UnknownNameError
-from robot_dynamics_ros.model.check_joints import JointReport, check_joint
 from robot_dynamics_ros.model.check_links import LinkReport, link_findings, report_link
-from robot_dynamics_ros.model.findings import Finding, error, warning
-from robot_dynamics_ros.model.limits import EffortLimit
-from robot_dynamics_ros.model.topology import MOVING, find_root
+from robot_dynamics_ros.model.findings import Finding, JointReport, check_joint, error, warning
+from robot_dynamics_ros.model.joints import MOVING, EffortLimit, find_root
 from robot_dynamics_ros.spatial.scalar import Array
 
 
@@ -81,21 +79,21 @@ def inspect(
 
     Args:
         description: As written, or with its uncontrolled joints fixed.
-        faults: Those that its reading told.
+        faults: Those that its reading reported.
         effort_limit: As for :func:`~robot_dynamics_ros.model.load.load_robot`.
         passive: Joints without a drive, which need neither effort limit nor friction.
     """
-    told = list(faults)
-    find_root(description, told.append)
-    findings = [error(fault, fatal=True) for fault in told]
-    links, found = _check_links(description)
-    findings += found
+    all_faults = list(faults)
+    find_root(description, all_faults.append)
+    findings = [error(fault, fatal=True) for fault in all_faults]
+    links, of_part = _check_links(description)
+    findings += of_part
     joints: list[JointReport] = []
     for joint in description.joints:
         if joint.kind in MOVING:
-            report, found = check_joint(joint, effort_limit, passive=joint.name in passive)
+            report, of_part = check_joint(joint, effort_limit, passive=joint.name in passive)
             joints.append(report)
-            findings += found
+            findings += of_part
     return ModelCheck(description.name, tuple(links), tuple(joints), _errors_first(findings))
 
 
@@ -155,12 +153,12 @@ def _check_links(description: RobotDescription) -> tuple[list[LinkReport], list[
             continue
         report = report_link(link, mover.name if mover else '')
         reports.append(report)
-        found = link_findings(link, report, hanging[link.name], longest)
+        of_link = link_findings(link, report, hanging[link.name], longest)
         if mover:
             carried.add(mover.name)
-            findings += found
+            findings += of_link
         else:
-            findings += [_unused(finding) for finding in found]
+            findings += [_unused(finding) for finding in of_link]
     for joint in description.joints:
         if joint.kind in MOVING and joint.child in movers and joint.name not in carried:
             findings.append(error(_missing_inertial(joint)))

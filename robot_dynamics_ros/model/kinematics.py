@@ -71,6 +71,19 @@ def frame_pose(tree: RobotTree, q: Array, frame: str | BodyFrame = 'tool') -> Fr
     return FramePose(R_WB @ F.R_BF, p_WB + R_WB @ F.p_BF)
 
 
+def link_poses(tree: RobotTree, q: Array) -> dict[str, FramePose]:
+    """Return the pose of every link in the base, by name."""
+    bodies = body_poses(tree, q)
+    poses = {}
+    for name, frame in tree.frames.items():
+        if frame.body < 0:
+            poses[name] = FramePose(frame.R_BF, frame.p_BF)
+        else:
+            R, p = bodies[frame.body]
+            poses[name] = FramePose(R @ frame.R_BF, p + R @ frame.p_BF)
+    return poses
+
+
 def frame_motion(
     tree: RobotTree, q: Array, v: Array, frame: str | BodyFrame = 'tool'
 ) -> FrameMotion:

@@ -15,16 +15,15 @@ from robot_dynamics_ros.description.urdf import read_description
 from robot_dynamics_ros.errors import DescriptionError, MechanismError
 from robot_dynamics_ros.model.build import build_tree
 from robot_dynamics_ros.model.build_mechanism import build_mechanism
-from robot_dynamics_ros.model.check_joints import check_joint
-from robot_dynamics_ros.model.findings import Finding
+from robot_dynamics_ros.model.check_links import mass_matrix_fault, sampled_positions
+from robot_dynamics_ros.model.findings import Finding, check_joint
+from robot_dynamics_ros.model.identified import IdentifiedParameters
 from robot_dynamics_ros.model.inspection import inspect, unknown_joints
-from robot_dynamics_ros.model.limits import EffortLimit
-from robot_dynamics_ros.model.mass_check import mass_matrix_fault, sampled_positions
+from robot_dynamics_ros.model.joints import MOVING, EffortLimit, find_root
 from robot_dynamics_ros.model.mechanism import Mechanism
 from robot_dynamics_ros.model.mechanism_file import MechanismFile, read_mechanism_file
 from robot_dynamics_ros.model.robot_tree import STANDARD_GRAVITY, RobotTree, vector
-from robot_dynamics_ros.model.selection import MimicMode, Wanted, grounded, select
-from robot_dynamics_ros.model.topology import MOVING, find_root
+from robot_dynamics_ros.model.selection import LockedPosition, MimicMode, Wanted, grounded, select
 
 
 def load_robot(
@@ -36,15 +35,16 @@ def load_robot(
     joints: Sequence[str] | None = None,
     base: str = '',
     tip: str = '',
-    locked: Mapping[str, float] | None = None,
+    locked: Mapping[str, LockedPosition] | None = None,
     mimic: MimicMode = 'couple',
     strict: bool = False,
+    identified: str | os.PathLike[str] = '',
 ) -> RobotTree:
     """Load a robot from URDF text, a URDF file or a xacro file.
 
     Refused is what makes the mathematics of the controlled joints wrong or unsafe: a mass matrix
     that is not positive definite at sampled configurations, a negative mass, a joint without an
-    effort limit, numbers that are none. All else that ``check_model`` complains about is told in
+    effort limit, numbers that are none. All else that ``check_model`` complains about is said in
     ``remarks``, and so is every fault of what is locked or does not move.
 
     Args:
@@ -57,10 +57,13 @@ def load_robot(
             locked and its links are lumped.
         base: With ``tip``, control the joints between two links as well; the root if empty.
         tip: The link at the end of that chain.
-        locked: Positions of locked joints, rad or m; otherwise 0 or the nearest limit.
+        locked: Positions of locked joints, rad or m; otherwise 0 or the nearest limit, as for
+            'measured', which a controller replaces by the joint's position at its activation.
         mimic: Joints that follow others are coupled to them ('couple'): their inertia and
             friction are carried to the leader. Or they are locked ('lock').
         strict: Refuse every error that ``check_model`` finds.
+        identified: File ``parameters.yaml`` of command ``identify``, whose inertias, friction and
+            armature take the place of the description's; none if empty.
 
     Returns:
         The robot as frozen arrays, joints in the order of the file, parents first.
@@ -68,15 +71,21 @@ def load_robot(
     Raises:
         DescriptionError: The text is malformed, or its links and joints form no tree.
         ModelError: The robot is refused; names the element, the number and the remedy.
-        ConfigurationError: The chosen joints contradict each other or the robot.
+        ConfigurationError: The chosen joints contradict each other or the robot, or
+            ``identified`` is no such file of this robot.
         UnknownNameError: There is no joint or link of a name that was given.
         ShapeError, NonFiniteError: Gravity is no vector of three finite numbers.
         MissingDependencyError: A xacro file was given and xacro is not installed.
     """
     faults: list[DescriptionError] = []
     description = read_description(path_or_xml, mappings, faults.append)
+    corrected = IdentifiedParameters.read(identified) if identified else None
+    if corrected is not None:
+        faults.clear()
+        description = read_description(corrected.patched(description.xml), None, faults.append)
     wanted = Wanted(joints, base, tip, locked, mimic)
-    return _tree(description, faults, vector('gravity', gravity), effort_limit, wanted, strict)
+    tree = _tree(description, faults, vector('gravity', gravity), effort_limit, wanted, strict)
+    return tree if corrected is None else corrected.completed(tree)
 
 
 def load_mechanism(
@@ -86,6 +95,7 @@ def load_mechanism(
     *,
     effort_limit: EffortLimit = None,
     mappings: Mapping[str, str] | None = None,
+    mimic: MimicMode = 'couple',
 ) -> Mechanism:
     """Load a closed-loop mechanism: the URDF of a spanning tree and a file of its loops.
 
@@ -96,6 +106,8 @@ def load_mechanism(
         effort_limit: Limit in N m or N of driven joints where the URDF gives none or 0: one
             number, or a number by joint name. Joints without a drive need none.
         mappings: Arguments of a xacro file.
+        mimic: With 'lock', joints that follow others (of a gripper, say) are locked, and their
+            leaders move alone; coupled ones are refused.
 
     Returns:
         The mechanism, assembled once on its declared branch.
@@ -111,17 +123,22 @@ def load_mechanism(
     faults: list[DescriptionError] = []
     description = read_description(urdf, mappings, faults.append)
     passive = passive_joints(description, file, effort_limit)
-    given = vector('gravity', gravity)
-    tree = _tree(description, faults, given, effort_limit, Wanted(), passive=passive)
+    gravity_vector = vector('gravity', gravity)
+    wanted = Wanted(mimic=mimic)
+    tree = _tree(description, faults, gravity_vector, effort_limit, wanted, passive=passive)
     if tree.coupling is not None:
         raise MechanismError(
             f'robot {tree.name!r}',
-            'has both loops and mimic joints',
-            'declare the coupling as a closed_form, or make the joints fixed',
+            f'has both loops and mimic joints ({", ".join(_followers(tree))})',
+            "declare the coupling as a closed_form, or lock them: mimic='lock', --mimic lock",
         )
     undriven = np.isin(tree.joint_names, list(passive))
     limits = np.where(undriven, 0.0, tree.effort_limit)
     return build_mechanism(tree.with_changes(effort_limit=limits), file)
+
+
+def _followers(tree: RobotTree) -> list[str]:
+    return [name for name in tree.open.joint_names if name not in tree.joint_names]
 
 
 def passive_joints(
@@ -171,9 +188,9 @@ def _tree(
     if singular := mass_matrix_fault(tree, at_zero[np.newaxis]):
         remarks = (*remarks, f'near the zero position: {singular}')
     of_locked = [check_joint(written[name], 1.0)[1] for name in chosen.locked]
-    findings = [f for found in of_locked for f in found if f.severity == 'error']
-    told = [*remarks, *chosen.remarks, *map(str, [*faults, *findings, *check.findings])]
-    return replace(tree, locked=dict(chosen.locked), remarks=tuple(dict.fromkeys(told)))
+    findings = [f for of_joint in of_locked for f in of_joint if f.severity == 'error']
+    sentences = [*remarks, *chosen.remarks, *map(str, [*faults, *findings, *check.findings])]
+    return replace(tree, locked=dict(chosen.locked), remarks=tuple(dict.fromkeys(sentences)))
 
 
 def _refuse(findings: Iterable[Finding]) -> None:

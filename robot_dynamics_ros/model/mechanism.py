@@ -97,11 +97,6 @@ class Mechanism:
         """Number of degrees of freedom, of coordinates and of drives."""
         return len(self.equations.coordinates)
 
-    @property
-    def coordinate_names(self) -> tuple[str, ...]:
-        """Names of the joints whose variables are the coordinates u."""
-        return tuple(self.tree.joint_names[i] for i in self.equations.coordinates)
-
     def with_tree(self, tree: RobotTree) -> Mechanism:
         """Return the same mechanism with another tree: other masses, gravity, symbols.
 
@@ -149,6 +144,18 @@ class Mechanism:
         known = self.assembled if near is None else np.asarray(near, dtype=float)
         q = assemble(self.equations, numbers, known, self.singular_below)
         return q if u.dtype.kind in 'fiu' else self._polished(self._scattered(u, q))
+
+    def require_regular(self, u: Array) -> None:
+        """Refuse coordinates at which the loops do not determine the dependent joints.
+
+        Args:
+            u: Coordinates, shape (N,), rad or m.
+
+        Raises:
+            SingularityError: They are (nearly) singular there.
+            NonFiniteError, MechanismError: As of ``positions``.
+        """
+        self._refuse_singular(self.positions(u))
 
     def tree_state(self, u: Array, ud: Array, udd: Array, near: Array | None = None) -> TreeState:
         """Return the motion of the tree that belongs to a motion of the coordinates.

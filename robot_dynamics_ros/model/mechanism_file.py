@@ -45,6 +45,7 @@ from robot_dynamics_ros import yaml_reader as read
 from robot_dynamics_ros.errors import ConfigurationError, MechanismError, shown
 from robot_dynamics_ros.model.loops import AXES, Loop
 from robot_dynamics_ros.yaml_reader import Section
+from robot_dynamics_ros.yaml_reader.parsing import read_yaml
 
 T = TypeVar('T')
 
@@ -104,14 +105,14 @@ def read_mechanism_file(path_or_text: str | os.PathLike[str]) -> MechanismFile:
         MechanismError: The file is missing, malformed, or has a wrong key or value; names it.
     """
     with read.reported_as(MechanismError):
-        data = read.read_yaml(path_or_text, 'mechanism file')
+        data = read_yaml(path_or_text, 'mechanism file')
         return _mechanism(Section('mechanism file', {} if data is None else data))
 
 
 def _mechanism(section: Section) -> MechanismFile:
     coordinates = section.maybe('coordinates', _names) or ()
     assembly = Section('assembly', section.maybe('assembly', _mapping) or {})
-    found = MechanismFile(
+    mechanism = MechanismFile(
         section.maybe('loops', _each('loop', _loop)) or (),
         coordinates,
         section.maybe('actuators', _each('actuator', _actuator))
@@ -122,22 +123,22 @@ def _mechanism(section: Section) -> MechanismFile:
         section.take('singular_below', read.positive, SINGULAR_BELOW),
     )
     assembly.close()
-    section.close()  # a misspelt key is told before one that is missing
+    section.close()  # a misspelt key is reported before one that is missing
     if 'coordinates' not in section:
         raise ConfigurationError(section.place, "'coordinates' is missing", 'give it')
-    return found
+    return mechanism
 
 
 def _each(noun: str, read_one: Callable[[str, Section], T]) -> Callable[[str, Any], tuple[T, ...]]:
     """Return a reader of a mapping from names to mappings."""
 
     def read_all(place: str, value: Any) -> tuple[T, ...]:
-        found = []
+        values = []
         for name, content in _mapping(place, value).items():
             section = Section(f'{noun} {shown(name)}', content)
-            found.append(read_one(name, section))
+            values.append(read_one(name, section))
             section.close()
-        return tuple(found)
+        return tuple(values)
 
     return read_all
 
@@ -185,11 +186,11 @@ def _mapping(place: str, value: Any) -> dict[str, Any]:
 
 
 def _names(place: str, value: Any) -> tuple[str, ...]:
-    found = read.names(place, value)
-    for name in found:
-        if found.count(name) > 1:
+    names = read.names(place, value)
+    for name in names:
+        if names.count(name) > 1:
             raise ConfigurationError(place, f'{name!r} is named twice', 'name it once')
-    return tuple(found)
+    return tuple(names)
 
 
 def _rates(place: str, value: Any) -> dict[str, float]:
@@ -198,5 +199,5 @@ def _rates(place: str, value: Any) -> dict[str, float]:
 
 def _exact(place: str, value: Any) -> float:
     """Return a finite number; one that is written as an integer stays one."""
-    found = read.number(place, value)
-    return value if isinstance(value, int) else found
+    number = read.number(place, value)
+    return value if isinstance(value, int) else number

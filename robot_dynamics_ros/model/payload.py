@@ -45,20 +45,20 @@ class Payload:
     frame: str = 'tool'
 
 
-def payload_from_parameters(given: Mapping[str, Any]) -> Payload | None:
+def payload_from_parameters(values: Mapping[str, Any]) -> Payload | None:
     """Return the payload that parameters describe, or None.
 
     Args:
-        given: The parameters of ``PAYLOAD`` by name.
+        values: The parameters of ``PAYLOAD`` by name.
     """
-    if not given['payload_mass']:
+    if not values['payload_mass']:
         return None
-    xx, xy, xz, yy, yz, zz = given['payload_inertia']
+    xx, xy, xz, yy, yz, zz = values['payload_inertia']
     return Payload(
-        given['payload_mass'],
-        np.array(given['payload_com'], dtype=float),
+        values['payload_mass'],
+        np.array(values['payload_com'], dtype=float),
         np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]]),
-        given['payload_frame'],
+        values['payload_frame'],
     )
 
 

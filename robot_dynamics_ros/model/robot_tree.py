@@ -83,6 +83,8 @@ class RobotTree:
         coupling: How followers (mimic joints) move with the independent joints; None without any.
         locked: Positions of the joints that were locked, rad or m.
         remarks: What is suspicious in the description, or how it was taken; one sentence each.
+        drive_friction: Friction beyond the description's by name, see ``model.identified``; shape
+            (n,) each.
     """
 
     name: str
@@ -110,6 +112,7 @@ class RobotTree:
     coupling: Coupling | None = None
     locked: Mapping[str, float] = field(default_factory=dict)
     remarks: tuple[str, ...] = ()
+    drive_friction: Mapping[str, Array] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for value in vars(self).values():
@@ -148,7 +151,14 @@ class RobotTree:
             spread = np.full(self.bodies, changes.get(name, 0.0))
             spread[own] = getattr(self, name)
             changes[name] = spread
-        return replace(self, joint_names=coupling.joint_names, coupling=None, **changes)
+        changes |= {'joint_names': coupling.joint_names, 'coupling': None, 'drive_friction': {}}
+        return replace(self, **changes)
+
+    @property
+    def slides(self) -> tuple[bool, ...]:
+        """Whether each independent joint slides (True) or turns (False), n of them."""
+        kinds = dict(zip(self.open.joint_names, self.prismatic, strict=True))
+        return tuple(kinds[name] for name in self.joint_names)
 
     def joint_index(self, name: str) -> int:
         """Return the index of a joint.

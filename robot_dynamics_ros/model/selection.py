@@ -17,8 +17,7 @@ from robot_dynamics_ros.description.robot_description import (
 )
 from robot_dynamics_ros.description.urdf_patch import fix_joints
 from robot_dynamics_ros.errors import ConfigurationError, NonFiniteError, UnknownNameError
-from robot_dynamics_ros.model.limits import joint_limit, unit_axis
-from robot_dynamics_ros.model.topology import MOVING
+from robot_dynamics_ros.model.joints import MOVING, joint_limit, unit_axis
 from robot_dynamics_ros.spatial.rotation import (
     roll_pitch_yaw,
     rotation_about,
@@ -26,6 +25,9 @@ from robot_dynamics_ros.spatial.rotation import (
 )
 
 MimicMode = Literal['couple', 'lock']
+
+#: Where a joint is locked, rad or m; 'measured': a controller takes it over at its activation.
+LockedPosition = float | Literal['measured']
 
 #: Kinds of joints with several degrees of freedom, of a base that is free in the world.
 FREE = ('floating', 'planar')
@@ -38,7 +40,7 @@ class Wanted:
     joints: Sequence[str] | None = None
     base: str = ''
     tip: str = ''
-    locked: Mapping[str, float] | None = None
+    locked: Mapping[str, LockedPosition] | None = None
     mimic: MimicMode = 'couple'
 
 
@@ -85,8 +87,7 @@ def select(description: RobotDescription, wanted: Wanted) -> Selection:
         NonFiniteError: A position is not finite.
     """
     moving = {joint.name: joint for joint in description.joints if joint.kind in MOVING}
-    given = dict(wanted.locked or {})
-    _check_locked(given, moving)
+    positions = _locked_positions(wanted.locked or {}, moving)
     if wanted.mimic not in ('couple', 'lock'):
         raise UnknownNameError('treatment of mimic joints', wanted.mimic, ('couple', 'lock'))
     leaders = {name: _leader(joint, moving) for name, joint in moving.items() if joint.mimic}
@@ -95,15 +96,15 @@ def select(description: RobotDescription, wanted: Wanted) -> Selection:
     for name, joint in moving.items():
         leader = leaders.get(name)
         follows = leader is not None and leader.leader in controlled and leader.multiplier != 0.0
-        if name in given:
-            locked[name] = float(given[name])
+        if name in positions:
+            locked[name] = float(positions[name])
         elif name in controlled:
             continue
         elif leader is not None and follows and wanted.mimic == 'couple':
             followers[name] = leader
             continue
         elif leader is not None:
-            ahead = given.get(leader.leader, _rest(moving[leader.leader]))
+            ahead = positions.get(leader.leader, _rest(moving[leader.leader]))
             locked[name] = leader.multiplier * ahead + leader.offset
         else:
             locked[name] = _rest(joint)
@@ -111,8 +112,8 @@ def select(description: RobotDescription, wanted: Wanted) -> Selection:
                 remarks.append(_astray(joint, locked[name]))
         remarks += _outside(joint, locked[name])
     poses = {name: _pose_at(moving[name], position) for name, position in locked.items()}
-    narrowed, found = _narrowed(_fixed(description, poses), followers)
-    return Selection(narrowed, followers, locked, (*remarks, *found))
+    narrowed, of_limits = _narrowed(_fixed(description, poses), followers)
+    return Selection(narrowed, followers, locked, (*remarks, *of_limits))
 
 
 def _controlled(
@@ -189,12 +190,20 @@ def _astray(joint: Joint, position: float) -> str:
     )
 
 
-def _check_locked(locked: Mapping[str, float], moving: Mapping[str, Joint]) -> None:
+def _locked_positions(
+    locked: Mapping[str, LockedPosition], moving: Mapping[str, Joint]
+) -> dict[str, float]:
+    """Return where joints are locked; those that a controller will measure, where others are."""
+    positions = dict[str, float]()
     for name, position in locked.items():
         if name not in moving:
             raise UnknownNameError('joint in locked', name, moving)
+        if position == 'measured':
+            position = _rest(moving[name])
         if not math.isfinite(position):
             raise NonFiniteError(f'locked position of joint {name!r}', position)
+        positions[name] = position
+    return positions
 
 
 def _rest(joint: Joint) -> float:

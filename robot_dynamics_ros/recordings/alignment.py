@@ -15,6 +15,7 @@ import numpy as np
 
 from robot_dynamics_ros.errors import ConfigurationError, RecordingError
 from robot_dynamics_ros.recordings.recording import NANO, Recording
+from robot_dynamics_ros.spatial.linear_algebra import along_lines
 from robot_dynamics_ros.spatial.scalar import Array
 
 #: Ways to align; a number of seconds is one as well.
@@ -143,7 +144,7 @@ class AlignedMotion:
 
     def at(self, time: Array, values: Array) -> Array:
         """Return values of each time (N, n) at other times, along lines."""
-        return np.column_stack([np.interp(time, self.time, column) for column in values.T])
+        return along_lines(time, self.time, values)
 
     def overlap(self, time: Array) -> Array:
         """Return which of some times lie within its own."""

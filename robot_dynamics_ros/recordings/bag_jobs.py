@@ -38,18 +38,18 @@ def find_bags(paths: Sequence[Path]) -> list[Path]:
     Raises:
         RecordingError: A path is none of these.
     """
-    found: list[Path] = []
+    bags: list[Path] = []
     for path in paths:
         if is_bag(path) or not path.is_dir():
-            found.append(path)
+            bags.append(path)
             continue
         within = sorted(folder for folder in path.rglob('*') if folder.is_dir() and is_bag(folder))
         if not within:
             raise RecordingError(
                 f'folder {str(path)!r}', 'holds no .mcap or .db3 file', 'give a rosbag2 folder'
             )
-        found += within
-    return list(dict.fromkeys(found))
+        bags += within
+    return list(dict.fromkeys(bags))
 
 
 def run_jobs(

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,16 +15,13 @@ from robot_dynamics_ros.recordings.alignment import Alignment, align, at_times
 from robot_dynamics_ros.recordings.metrics.metric import MetricRemark
 from robot_dynamics_ros.recordings.metrics.tracking import Tracking, tool_path
 from robot_dynamics_ros.recordings.recording import Recording
+from robot_dynamics_ros.recordings.report.arm import ArmAnimation, ArmMotion
+from robot_dynamics_ros.recordings.report.figures import COLOURS, GREY, PlotLine, panels
 from robot_dynamics_ros.recordings.report.toolkit import (
-    COLOURS,
-    GREY,
-    PlotLine,
     Report,
     ReportTable,
     joint_titles,
     joint_units,
-    panels,
-    paths,
     quantity,
 )
 from robot_dynamics_ros.spatial.scalar import Array
@@ -68,7 +65,7 @@ def compare_runs(
         UnknownNameError: A joint was not recorded.
         RecordingError: The runs are too short or do not overlap.
     """
-    one, other = (run.of_joints(tree.joint_names) for run in (first, second))
+    one, other = (_acting(run.of_joints(tree.joint_names)) for run in (first, second))
     alignment = align(one, other, method)
     inside = one.time + alignment.shift >= other.time[0] - 1e-9
     inside &= one.time + alignment.shift <= other.time[-1] + 1e-9
@@ -93,6 +90,12 @@ def compare_runs(
     ratio = errors[1] / np.where(errors[0] > 0.0, errors[0], np.nan)
     figures['error_ratio'] = ratio.tolist()
     return Comparison(alignment, one, other, tools[0], tools[1], figures)
+
+
+def _acting(run: Recording) -> Recording:
+    """Return a run with the measured efforts where none were commanded."""
+    known = np.isfinite(run.effort).any()
+    return run if known else replace(run, effort=run.measured_effort)
 
 
 def _run_figures(run: Recording, tree: RobotTree, frame: str) -> dict[str, Any]:
@@ -134,7 +137,11 @@ def _difference(one: Recording, other: Recording, tools: Sequence[Array]) -> dic
 
 
 def comparison_report(
-    names: Sequence[str], tree: RobotTree, comparison: Comparison, notes: Sequence[str] = ()
+    names: Sequence[str],
+    tree: RobotTree,
+    comparison: Comparison,
+    notes: Sequence[str] = (),
+    unit: str = '',
 ) -> Report:
     """Return the report of two runs, without figures.
 
@@ -143,6 +150,7 @@ def comparison_report(
         tree: The robot.
         comparison: The runs.
         notes: What was unusual in the bags.
+        unit: Of the efforts, if they are currents.
     """
     alignment, figures = comparison.alignment, comparison.figures
     how = 'interpolated between its states' if alignment.interpolated else 'at its own states'
@@ -155,20 +163,32 @@ def comparison_report(
         text = 'the motions are hardly alike: is it the same program?'
         findings.append(MetricRemark('look', text))
     title = f'{names[0]} against {names[1]}'
-    table = _table(tree, names, figures)
+    table = _table(tree, names, figures, unit)
     return Report(title, lead, findings, _tiles(comparison), [table], notes)
 
 
+def comparison_arms(
+    names: Sequence[str], tree: RobotTree, comparison: Comparison, frame: str
+) -> ArmAnimation:
+    """Return the arm along the first run, and as a ghost along the second."""
+    one, other = comparison.first, comparison.second
+    motions = [
+        ArmMotion(names[0], one.position, _FIRST),
+        ArmMotion(names[1], other.position, _SECOND, ghost=True),
+    ]
+    return ArmAnimation(tree, frame, one.time, motions)
+
+
 def comparison_figures(
-    names: Sequence[str], tree: RobotTree, comparison: Comparison
+    names: Sequence[str], tree: RobotTree, comparison: Comparison, unit: str = ''
 ) -> list[tuple[str, Any]]:
-    """Return headings and plotly figures.
+    """Return headings and plotly figures; ``unit``: of the efforts, if they are currents.
 
     Raises:
         MissingDependencyError: The plot library is not installed.
     """
     one, other = comparison.first, comparison.second
-    envelope = Envelope()
+    envelope = Envelope(500)
     columns = {
         'reference': one.reference_position,
         'apart': 1e3 * (other.position - one.position),
@@ -190,16 +210,19 @@ def comparison_figures(
         ]
 
     tools = comparison.first_tool, comparison.second_tool
-    distance = 1e3 * np.linalg.norm(tools[1] - tools[0], axis=1)
-    lines = list(zip(tools, names, strict=True))
+    distance = 1e3 * np.linalg.norm(tools[1] - tools[0], axis=1)[:, np.newaxis]
+    between = [PlotLine(distance, 'distance', _APART)]
     reference = PlotLine(series['reference'], 'reference', GREY, 5.0)
     apart = PlotLine(series['apart'], 'difference', _APART)
     return [
-        ('Tool paths', paths(lines, one.time, distance, (_FIRST, _SECOND, _APART))),
+        ('Between the tools', panels(one.time, ['distance [mm]'], between)),
         ('Joint positions', joints([reference, *both('q')], 'rad', 'm')),
         ('Tracking error, reference − measured', joints(both('error'), 'mrad', 'mm')),
         ('Difference of the positions, second − first', joints([apart], 'mrad', 'mm')),
-        ('Effort', joints(both('effort'), 'N m', 'N')),
+        (
+            'Current' if unit else 'Effort',
+            joints(both('effort'), unit or 'N m', unit or 'N'),
+        ),
     ]
 
 
@@ -207,7 +230,7 @@ def _tiles(comparison: Comparison) -> list[tuple[str, str]]:
     figures = comparison.figures
     apart = figures['difference']
     tools = f'{figures["first"]["tool_rms_mm"]:.4g}, {figures["second"]["tool_rms_mm"]:.4g} mm'
-    found = [
+    tiles = [
         (tools, 'tool error of either run, RMS'),
         (f'{apart["tool_rms_mm"]:.4g} mm', 'between the tools, RMS'),
         (f'{apart["tool_peak_mm"]:.4g} mm', 'between the tools, peak'),
@@ -216,17 +239,20 @@ def _tiles(comparison: Comparison) -> list[tuple[str, str]]:
     ]
     ratio = np.fmax.reduce(figures['error_ratio'])
     if np.isfinite(ratio):
-        found.append((f'{ratio:.3g} ×', 'error of the second by the first, worst joint'))
-    return found
+        tiles.append((f'{ratio:.3g} ×', 'error of the second by the first, worst joint'))
+    return tiles
 
 
-def _table(tree: RobotTree, names: Sequence[str], figures: dict[str, Any]) -> ReportTable:
+def _table(
+    tree: RobotTree, names: Sequence[str], figures: dict[str, Any], unit: str
+) -> ReportTable:
+    effort = 'current' if unit else 'effort'
     head = (
         'joint', f'RMS error, {names[0]}', f'RMS error, {names[1]}', 'second by first',
-        'RMS difference of position', f'RMS effort, {names[0]}', f'RMS effort, {names[1]}',
-        'RMS difference of effort',
+        'RMS difference of position', f'RMS {effort}, {names[0]}', f'RMS {effort}, {names[1]}',
+        f'RMS difference of {effort}',
     )  # fmt: skip
-    lengths, forces = joint_units(tree, 'rad', 'm'), joint_units(tree, 'N m', 'N')
+    lengths, forces = joint_units(tree, 'rad', 'm'), joint_units(tree, unit or 'N m', unit or 'N')
     first, second, apart = (figures[name] for name in ('first', 'second', 'difference'))
     columns = (
         (first['rms_error'], lengths),

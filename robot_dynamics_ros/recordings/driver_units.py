@@ -84,7 +84,8 @@ def current_unit(profile: str) -> str:
     read = load_driver_profile(profile) if profile else None
     rows = (read.joints or (read.defaults,)) if read else ()
     units = {row.measured_effort_unit or row.effort_unit for row in rows}
-    if not units or not units <= set(NEED_CONSTANT) or any(row.torque_constant for row in rows):
+    known = any(row.torque_constant for row in rows) or (read and read.transmissions)
+    if not units or not units <= set(NEED_CONSTANT) or known:
         return ''
     return 'A' if units <= {'A', 'mA'} else 'rated'
 

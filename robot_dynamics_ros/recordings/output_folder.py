@@ -64,6 +64,20 @@ def _claimed(named: Path | None, usual: Path, *, force: bool) -> Path:
     return named
 
 
+def require_absent(folder: Path, files: Sequence[str], *, force: bool) -> None:
+    """Refuse a folder in which files would be replaced, unless that is asked for.
+
+    Raises:
+        ConfigurationError: Names the files that are there, or that the folder is a file.
+    """
+    culprit = f'--output {folder}'
+    if folder.exists() and not folder.is_dir():
+        raise ConfigurationError(culprit, 'is a file', 'name a folder')
+    there = [name for name in files if (folder / name).exists()]
+    if there and not force:
+        raise ConfigurationError(culprit, f'has {", ".join(there)}', 'give another, or --force')
+
+
 @contextlib.contextmanager
 def filled(folder: Path) -> Iterator[Path]:
     """Yield an empty folder to write into; its files get to their place once all are written.
@@ -144,7 +158,7 @@ def flat_columns(
         rows: Names of the rows of a constraint program.
     """
     joints = recording.joints
-    found = {'time': recording.time}
+    flat = {'time': recording.time}
     for name, values in {
         'position': recording.position,
         'velocity': recording.velocity,
@@ -152,7 +166,7 @@ def flat_columns(
         **columns,
     }.items():
         if values.ndim == 1:
-            found[name] = values
+            flat[name] = values
             continue
         labels: Sequence[str] = joints
         if name in ('tool', 'program'):
@@ -160,8 +174,8 @@ def flat_columns(
         elif name == 'constraint':
             labels = rows
         for i, label in enumerate(labels):
-            found[f'{name}.{label}'] = values[:, i]
-    return found
+            flat[f'{name}.{label}'] = values[:, i]
+    return flat
 
 
 class CsvTable:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from robot_dynamics_ros.control.drivers.conversion import DriverConversion
@@ -219,6 +220,8 @@ class RobotChoice:
         mappings: Arguments of a xacro file.
         driver_profile: What the numbers in the recording mean: YAML file, or name of a shipped
             one; empty: SI units at the joints.
+        identified: File ``parameters.yaml`` of command ``identify``; empty: that of the
+            controller's parameters, if there is one.
         span: First and last second that counts, see ``driver_units.within``.
     """
 
@@ -230,6 +233,7 @@ class RobotChoice:
     namespace: str = ''
     mappings: tuple[tuple[str, str], ...] = ()
     driver_profile: str = ''
+    identified: str = ''
     span: tuple[float, float] = WHOLE
 
     def read(self, bag: str | os.PathLike[str]) -> RecordingReader:
@@ -270,15 +274,20 @@ class RobotChoice:
                 'has no robot description',
                 'give --robot or --description',
             )
-        gravity = self.gravity or recorded_gravity(recorded_parameters(reader.parameters))
-        mappings = dict(self.mappings)
+        parameters = recorded_parameters(reader.parameters)
+        load = partial(
+            load_robot,
+            source,
+            self.gravity or recorded_gravity(parameters),
+            mappings=dict(self.mappings),
+            identified=self.identified or str(parameters.get('identified') or ''),
+        )
         try:
-            tree = load_robot(source, gravity, effort_limit=self.effort_limit, mappings=mappings)
-            return tree, True
+            return load(effort_limit=self.effort_limit), True
         except ModelError:
             if self.effort_limit is not None:
                 raise
-            return load_robot(source, gravity, effort_limit=_UNLIMITED, mappings=mappings), False
+            return load(effort_limit=_UNLIMITED), False
 
 
 def recorded_parameters(text: str) -> dict[str, Any]:

@@ -161,8 +161,8 @@ class StateAlignment:
 
     def _map(self, names: Sequence[str]) -> tuple[list[int], list[int]]:
         """Return the columns that a message fills, and where their values stand in it."""
-        found = {name: i for i, name in enumerate(names)}
-        pairs = [(i, found[name]) for i, name in enumerate(self.joints) if name in found]
+        place = {name: i for i, name in enumerate(names)}
+        pairs = [(i, place[name]) for i, name in enumerate(self.joints) if name in place]
         return [ours for ours, _ in pairs], [theirs for _, theirs in pairs]
 
     def _in_order(self, rows: Rows) -> Rows:
@@ -258,12 +258,12 @@ class ValueAlignment:
         times = self._time[order]
         place = np.searchsorted(times, starts, side='left')
         there = place < np.searchsorted(times, ends, side='left')
-        found = self._filled(there, order[place[there]], starts)
+        aligned = self._filled(there, order[place[there]], starts)
         left = self._time >= ends[-1]
         self.unpaired += int((~left).sum() - there.sum())
         self._time, self._arrival = self._time[left], self._arrival[left]
         self._values = self._values[left]
-        return found
+        return aligned
 
     def _filled(self, there: Array, chosen: Array, clock: Array) -> tuple[Array, Array]:
         values = np.full((len(there), self._values.shape[1]), np.nan)

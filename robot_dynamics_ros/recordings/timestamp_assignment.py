@@ -36,7 +36,7 @@ class TimestampAssigner:
         jumps: How often the stamps of the states went back.
         repeated: Repetitions left out, by topic.
         answer_times: By topic without stamps, the time from the publication of a state to that of
-            the message that answers it, ns.
+            the message that answers it, ns; of the last 50,000 at least.
 
     Args:
         write: Takes the messages in order.
@@ -48,8 +48,8 @@ class TimestampAssigner:
         self._write = write
         self._horizon_ns = horizon_ns
         self._ranks: dict[str, int] = {}
-        self._sent: list[int] = []
-        self._stamps: list[int] = []
+        self._sent = array.array('q')
+        self._stamps = array.array('q')
         self._first_stamp = 0
         self._count = 0
         # (source time, count, topic, own stamp or 0, data) until the next state tells the pair
@@ -115,8 +115,7 @@ class TimestampAssigner:
         self.jumps += 1
         self._pair(sent)
         self._flush(None)
-        self._sent.clear()
-        self._stamps.clear()
+        del self._sent[:], self._stamps[:]
 
     def _pair(self, before: int | None) -> None:
         """Give their times to the waiting messages sent before a source time, or to all."""
@@ -128,7 +127,10 @@ class TimestampAssigner:
             self._push(time, sent, topic, data)
             if not stamp and self._sent and sent >= self._sent[0]:
                 answered = self._sent[bisect_right(self._sent, sent) - 1]
-                self.answer_times.setdefault(topic, array.array('q')).append(sent - answered)
+                times = self.answer_times.setdefault(topic, array.array('q'))
+                times.append(sent - answered)
+                if len(times) > _MOST_STATES:
+                    del times[: _MOST_STATES // 2]
 
     def _is_repeated(self, topic: str, time: int, data: bytes) -> bool:
         repeated = self._last.get(topic) == (time, data)

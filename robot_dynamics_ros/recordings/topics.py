@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from robot_dynamics_ros.errors import RecordingError, UnknownNameError
 
@@ -13,9 +13,24 @@ ARRAY = 'std_msgs/msg/Float64MultiArray'
 SINGLE = 'std_msgs/msg/Float64'
 TEXT = 'std_msgs/msg/String'
 TRAJECTORY = 'trajectory_msgs/msg/JointTrajectory'
+WRENCH = 'geometry_msgs/msg/WrenchStamped'
+SWITCH = 'std_msgs/msg/Bool'
+
+#: What streams to a controller: type by the last word of the topic.
+STREAMS = {
+    'target_joint': STATE,
+    'target_pose': 'geometry_msgs/msg/PoseStamped',
+    'target_wrench': WRENCH,
+    'measured_wrench': WRENCH,
+    'enable_guiding': SWITCH,
+    'speed_scaling_input': 'control_msgs/msg/SpeedScalingFactor',
+}
 
 # Joint states that are not measured ones, by the last word of their topic.
-_NOT_MEASURED = ('reference', 'error', 'desired', 'command', 'commands', 'joint_commands')
+_NOT_MEASURED = (
+    *('reference', 'error', 'desired', 'command', 'commands', 'joint_commands'),
+    'target_joint',
+)
 
 
 @dataclass(frozen=True)
@@ -31,6 +46,7 @@ class Topics:
         parameters: The controller's parameters, YAML text.
         trajectory: Trajectories sent to the controller.
         status: What the controller answered to them.
+        streams: What streamed to it, see ``STREAMS``: name by topic.
     """
 
     states: str
@@ -41,6 +57,7 @@ class Topics:
     parameters: str = ''
     trajectory: str = ''
     status: str = ''
+    streams: Mapping[str, str] = field(default_factory=dict)
 
     def of_run(self) -> tuple[str, ...]:
         """Return the topics that have one message per state or so."""
@@ -87,6 +104,11 @@ def choose_topics(
         bag.there(f'{controller}/parameters', TEXT),
         bag.there(f'{controller}/joint_trajectory', TRAJECTORY),
         bag.there(f'{controller}/trajectory_status', TEXT),
+        {
+            topic: name
+            for name, kind in STREAMS.items()
+            if (topic := bag.there(f'{controller}/{name}', kind))
+        },
     )
 
 
@@ -113,27 +135,27 @@ class _Bag:
         return topic if self._available.get(topic) == kind else ''
 
     def states(self, namespace: str) -> str:
-        found = [topic for topic in self._of(STATE) if _last(topic) not in _NOT_MEASURED]
+        topics = [topic for topic in self._of(STATE) if _last(topic) not in _NOT_MEASURED]
         if namespace:
             space = '/' + namespace.strip('/')
             wanted = f'{space.rstrip("/")}/joint_states'
-            if wanted in found:
+            if wanted in topics:
                 return wanted
-            found = [topic for topic in found if topic.startswith(space)]
+            topics = [topic for topic in topics if topic.startswith(space)]
         else:
-            found = [topic for topic in found if _last(topic) == 'joint_states'] or found
-        if not found:
+            topics = [topic for topic in topics if _last(topic) == 'joint_states'] or topics
+        if not topics:
             raise self._no_states(namespace)
-        if len(found) > 1:
-            spaces = sorted({topic.rpartition('/')[0] or '/' for topic in found})
+        if len(topics) > 1:
+            spaces = sorted({topic.rpartition('/')[0] or '/' for topic in topics})
             several = len(spaces) > 1
-            what, known = ('namespace', spaces) if several else ('states topic', sorted(found))
+            what, known = ('namespace', spaces) if several else ('states topic', sorted(topics))
             raise RecordingError(
                 'the bag',
-                f'has several topics of joint states: {", ".join(sorted(found))}',
+                f'has several topics of joint states: {", ".join(sorted(topics))}',
                 f'choose a {what}: {", ".join(known)}',
             )
-        return found[0]
+        return topics[0]
 
     def _no_states(self, namespace: str) -> RecordingError:
         listed = ', '.join(f'{t} ({k})' for t, k in sorted(self._available.items())) or 'none'
@@ -147,33 +169,33 @@ class _Bag:
         return self._one(space, STATE, 'controller/reference', 'reference')
 
     def joint_commands(self, space: str) -> dict[str, str]:
-        found = [topic for topic in self._of(SINGLE) if topic.startswith(f'{space}/')]
-        return {t.split('/')[-2]: t for t in found if _last(t) == 'cmd_force'}
+        topics = [topic for topic in self._of(SINGLE) if topic.startswith(f'{space}/')]
+        return {t.split('/')[-2]: t for t in topics if _last(t) == 'cmd_force'}
 
     def description(self, space: str) -> str:
-        found = [topic for topic in self._of(TEXT) if _last(topic) == 'robot_description']
+        topics = [topic for topic in self._of(TEXT) if _last(topic) == 'robot_description']
         for topic in (f'{space}/robot_description', '/robot_description'):
-            if topic in found:
+            if topic in topics:
                 return topic
-        return found[0] if len(found) == 1 else ''
+        return topics[0] if len(topics) == 1 else ''
 
     def _one(self, space: str, kind: str, usual: str, ending: str) -> str:
         """Return the topic of the usual name, else the only one with that ending, else none."""
         if self._available.get(f'{space}/{usual}') == kind:
             return f'{space}/{usual}'
-        found = [
+        topics = [
             topic
             for topic in self._of(kind)
             if topic.startswith(f'{space}/') and _last(topic) == ending
         ]
-        if len(found) > 1:
+        if len(topics) > 1:
             raise RecordingError(
-                'the bag', f'has several topics of {ending}: {", ".join(found)}', 'name one'
+                'the bag', f'has several topics of {ending}: {", ".join(topics)}', 'name one'
             )
-        return found[0] if found else ''
+        return topics[0] if topics else ''
 
     def _of(self, kind: str) -> list[str]:
-        return sorted(topic for topic, found in self._available.items() if found == kind)
+        return sorted(topic for topic, available in self._available.items() if available == kind)
 
 
 def _last(topic: str) -> str:

@@ -70,7 +70,7 @@ class Listener(PackageNode):
             return
         self._first_ns = self._first_ns or stamp
         self._last_ns = stamp
-        effort = self._command.copy() if self._commanded else self._reader.effort_of(msg)
+        effort = self._command.copy() if self._commanded else self._reader.effort_of(msg.effort)
         x, y = self._reader.q.copy(), self._reader.v.copy()
         self.rows.append((np.array([(stamp - self._first_ns) / NANO]), x, y, effort))
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 from builtin_interfaces.msg import Time
+from geometry_msgs.msg import Vector3, WrenchStamped
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64, Float64MultiArray
 
@@ -17,7 +18,12 @@ from robot_dynamics_ros.spatial.scalar import Array
 
 NANO = 1_000_000_000
 #: The message of a command by its form.
-COMMAND_MESSAGES = {'group': Float64MultiArray, 'per_joint': Float64, 'joint_state': JointState}
+COMMAND_MESSAGES = {
+    'group': Float64MultiArray,
+    'per_joint': Float64,
+    'joint_state': JointState,
+    'overlay': Float64MultiArray,
+}
 
 
 def stamp_to_ns(stamp: Time) -> int:
@@ -44,6 +50,8 @@ class JointStateReader:
         joints: As given.
         q, v: Latest positions and velocities, shape (n,), in the units of the messages.
         missing_velocity: Names whose last message had a position but no velocity.
+        whole: Whether the last message names all joints.
+        places: Where it has those of ours that it names; of a whole one shape (n,).
     """
 
     def __init__(self, joints: Sequence[str], *, velocity: bool = True) -> None:
@@ -55,13 +63,12 @@ class JointStateReader:
         self._updated = np.zeros(len(joints), dtype=bool)
         self._names: list[str] = []
         self._ours: Array = np.zeros(0, dtype=np.intp)
-        self._theirs: Array = np.zeros(0, dtype=np.intp)
-        self._whole = False
+        self.places: Array = np.zeros(0, dtype=np.intp)
+        self.whole = False
 
     def read(self, msg: JointState) -> bool:
         """Take over one message; return whether every joint is new since the last True."""
-        if msg.name != self._names:
-            self._learn(msg.name)
+        self._recognize(msg.name)
         count = len(self._names)
         if len(msg.position) != count or not len(self._ours):
             return False
@@ -70,40 +77,57 @@ class JointStateReader:
             return False
         position = np.frombuffer(msg.position)
         velocity = np.frombuffer(msg.velocity) if self._velocity else position
-        if self._whole:
-            np.take(position, self._theirs, out=self.q, mode='clip')
-            np.take(velocity, self._theirs, out=self.v, mode='clip')
+        if self.whole:
+            self.take(position, velocity, self.places)
             return True
-        self.q[self._ours] = position[self._theirs]
-        self.v[self._ours] = velocity[self._theirs]
+        self.q[self._ours] = position[self.places]
+        self.v[self._ours] = velocity[self.places]
         self._updated[self._ours] = True
         if not self._updated.all():
             return False
         self._updated[:] = False
         return True
 
-    def effort_of(self, msg: JointState) -> Array:
+    def read_positions(self, names: Sequence[str], position: Array) -> None:
+        """Take over the positions of those of our joints that are named."""
+        self._recognize(names)
+        if len(position) == len(self._names):
+            self.q[self._ours] = position[self.places]
+
+    def take(self, position: Array, velocity: Array, places: Array) -> None:
+        """Take over the numbers of a message that has our joints at some places, shape (n,)."""
+        np.take(position, places, out=self.q, mode='clip')
+        if self._velocity:
+            np.take(velocity, places, out=self.v, mode='clip')
+
+    def effort_of(self, effort: Any) -> Array:
         """Return the efforts of the message that was read last, new array in the model's order.
 
-        In the unit of the message; NaN where it has none.
+        Args:
+            effort: As the message has them.
+
+        Returns:
+            In the unit of the message; NaN where it has none.
         """
         efforts = np.full(len(self.joints), np.nan)
-        if len(msg.effort) == len(self._names) and len(self._ours):
-            efforts[self._ours] = np.frombuffer(msg.effort)[self._theirs]
+        if len(effort) == len(self._names) and len(self._ours):
+            efforts[self._ours] = np.frombuffer(effort)[self.places]
         return efforts
 
     def unseen(self) -> list[str]:
         """Return the joints of which no message has told yet."""
         return [name for name, x in zip(self.joints, self.q, strict=True) if np.isnan(x)]
 
-    def _learn(self, names: Sequence[str]) -> None:
-        """Map a new list of names; repeated names count once."""
+    def _recognize(self, names: Sequence[str]) -> None:
+        """Map a list of names if it is new; repeated names count once."""
+        if names == self._names:
+            return
         self._names = list(names)
         places = {name: i for i, name in enumerate(self._names)}
         pairs = [(i, places[name]) for i, name in enumerate(self.joints) if name in places]
         self._ours = np.array([ours for ours, _ in pairs], dtype=np.intp)
-        self._theirs = np.array([theirs for _, theirs in pairs], dtype=np.intp)
-        self._whole = len(pairs) == len(self.joints)
+        self.places = np.array([theirs for _, theirs in pairs], dtype=np.intp)
+        self.whole = len(pairs) == len(self.joints)
 
 
 def subscribe_commands(
@@ -118,7 +142,8 @@ def subscribe_commands(
 
     Args:
         node: Who listens.
-        form: As of :class:`EffortWriter`.
+        form: ``group`` and ``overlay`` (Float64MultiArray), ``per_joint`` (Float64) or
+            ``joint_state``.
         topics: One for all joints, or one for each.
         take: Gets the efforts of all joints, and their names where the message has them.
         take_one: Gets the place of a topic, and the effort of its joint.
@@ -145,42 +170,14 @@ def subscribe_commands(
     ]
 
 
-class EffortWriter:
-    """Preallocated command messages.
-
-    Args:
-        publishers: One publisher for all joints, or one of Float64 per joint.
-        joints: Names of the commanded joints, in the order of the command.
-        form: ``group`` (Float64MultiArray), ``per_joint`` (Float64) or ``joint_state``.
-    """
-
-    def __init__(self, publishers: Sequence[Any], joints: Sequence[str], form: str) -> None:
-        self._publishers = list(publishers)
-        self._per_joint = form == 'per_joint'
-        data = array.array('d', [0.0] * len(joints))
-        self._message: Any = Float64MultiArray(data=data)
-        self._view = np.frombuffer(self._message.data)
-        if form == 'joint_state':
-            self._message = JointState(name=list(joints), effort=data)
-            self._view = np.frombuffer(self._message.effort)
-        self._single = [Float64() for _ in joints]
-
-    def publish(self, command: Array) -> None:
-        """Send a command, shape (n,), in the driver's unit and order."""
-        self._view[:] = command
-        if not self._per_joint:
-            self._publishers[0].publish(self._message)
-            return
-        for publisher, message, value in zip(
-            self._publishers, self._single, self._view, strict=True
-        ):
-            message.data = float(value)
-            publisher.publish(message)
-
-    def wait_until_delivered(self, timeout: Any) -> None:
-        """Wait until matched subscribers have acknowledged the last command."""
-        for publisher in self._publishers:
-            publisher.wait_for_all_acked(timeout)
+def wrench_message(frame: str, wrench: Array, stamp: Time) -> WrenchStamped:
+    """Return a wrench, shape (6,), N and N m, in the axes and about the origin of a frame."""
+    x = wrench.tolist()
+    message = WrenchStamped()
+    message.header.stamp, message.header.frame_id = stamp, frame
+    message.wrench.force = Vector3(x=x[0], y=x[1], z=x[2])
+    message.wrench.torque = Vector3(x=x[3], y=x[4], z=x[5])
+    return message
 
 
 class JointStateWriter:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The parameters of the nodes whose modules need ROS: monitor, recorder, gazebo_robot."""
+"""The parameters of the nodes whose modules need ROS: monitor, recorder, viewer, gazebo_robot."""
 
 from __future__ import annotations
 
@@ -76,9 +76,32 @@ GAZEBO_ROBOT = (
       size=6, entries='x, y, z, roll, pitch, yaw', fixed=True),
     P('publish_description', True, 'Whether to publish the topic robot_description.', fixed=True),
     P('wait_for', ['controller'], 'Lifecycle nodes whose activation is waited for.', fixed=True),
+    P('pause_first', False, 'Whether to stop time before the robot is inserted, in a world that '
+      'runs already: it would fall until its controller is active.', fixed=True),
     P('unpause', 'ready', 'When to let time run: ready (once they are active), at_once (as '
       'soon as the robot is there), never.', choices=UNPAUSE, fixed=True),
+    P('lockstep', False, 'Whether time does not run by itself: every command for all joints makes '
+      'one step of the world, whatever the load.', fixed=True),
+    P('step_ns', 1_000_000, 'Length of a step of the world, for the real-time factor that '
+      'lockstep reaches.', 1, unit='ns', fixed=True),
     P('stay', True, 'Whether to stay and set the forces to zero at the end; else the node ends '
       'once all is done.', fixed=True),
     P('timeout_s', 60.0, 'Longest wait for any one peer.', 0.1, 3600.0, unit='s', fixed=True),
+)  # fmt: skip
+
+VIEW = (
+    P('port', 8080, 'Port on 127.0.0.1; if it is taken, the next free one; 0: any.', 0, 65535,
+      fixed=True),
+    P('rate_hz', 30.0, 'How often topics are looked at and changed poses are sent.', 1.0, 120.0,
+      unit='Hz', fixed=True),
+    P('namespaces', [''], 'Of the arms that are shown; empty: every one with joint states.',
+      fixed=True),
+    P('states', 'joint_states', 'Topic of the joint states within a namespace, rad or m.',
+      fixed=True),
+    P('robot', '', 'Shown where no robot_description is published: name of a shipped robot, a '
+      '.urdf or .xacro file, package://PACKAGE/PATH, or URDF text.', fixed=True),
+    P('spacing', 1.2, 'Distance between the bases of two arms; 0: each where its description '
+      'puts it.', 0.0, 100.0, unit='m', fixed=True),
+    P('control', False, 'Whether the page may change parameters, send motions, activate and '
+      'deactivate.', fixed=True),
 )  # fmt: skip

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,8 @@ from robot_dynamics_ros.control.drivers.file import load_driver_profile
 from robot_dynamics_ros.control.drivers.port import DriverPort, velocity_filter
 from robot_dynamics_ros.control.drivers.profile import CommandProfile, DriverProfile
 from robot_dynamics_ros.model.robot_tree import RobotTree
-from robot_dynamics_ros.ros.conversions import COMMAND_MESSAGES, EffortWriter, JointStateReader
+from robot_dynamics_ros.ros.conversions import COMMAND_MESSAGES, JointStateReader
+from robot_dynamics_ros.ros.serialized import EffortWriter, SerializedStateReader
 
 #: Only the newest effort is kept for a driver; more are for a recorder, which loses none then.
 _COMMAND_DEPTH = 1
@@ -43,6 +44,7 @@ class DriverConnection:
     Attributes:
         port: As given.
         reader: Merges the states, in the driver's units.
+        serialized: Reads them from bytes, which is how ``states`` gets them.
         writer: Sends commands, once the topics are open.
         states: The subscription of the states, once the topics are open.
         outputs: The publishers of the efforts, likewise.
@@ -54,6 +56,7 @@ class DriverConnection:
     writer: EffortWriter
     states: Any
     outputs: list[Any]
+    _heard_by, _topic_of_positions = 0, ''
 
     def __init__(self, port: DriverPort, command_form: str) -> None:
         self.port = port
@@ -68,22 +71,31 @@ class DriverConnection:
             self.state_topic = driver.profile.state.topic
             self.command_form = driver.profile.command.form
             self.command_topics = [*driver.command_topics]
+            self._topic_of_positions = driver.profile.command.topic_of_positions
         self.reader = JointStateReader(port.names, velocity=not port.differentiates)
+        self.serialized = SerializedStateReader(self.reader)
 
     def open(self, node: Node, on_state: Any) -> list[Any]:
-        """Create the topics and return what is to be destroyed with them."""
+        """Create the topics and return what is to be destroyed with them.
+
+        Args:
+            node: Whose topics.
+            on_state: Gets every state as bytes.
+        """
         kind = COMMAND_MESSAGES[self.command_form]
         overriding = QoSOverridingOptions([QoSPolicyKind.DEPTH])
         self.outputs = [
             node.create_publisher(kind, topic, _COMMAND_DEPTH, qos_overriding_options=overriding)
-            for topic in self.command_topics
+            for topic in filter(None, (self._topic_of_positions, *self.command_topics))
         ]
-        self.writer = EffortWriter(self.outputs, self._names, self.command_form)
+        overlaid = self.port.overlaid if self.command_form == 'overlay' else None
+        self.writer = EffortWriter(self.outputs, self._names, self.command_form, overlaid)
         self.states = node.create_subscription(
             JointState,
             self.state_topic,
             on_state,
             STATE_QOS,
+            raw=True,
             qos_overriding_options=QoSOverridingOptions.with_default_policies(),
         )
         return [self.states, *self.outputs]
@@ -94,6 +106,32 @@ class DriverConnection:
         if unseen:
             return f' (never seen: {", ".join(unseen)})'
         return f' (no velocity for {", ".join(without)})' if without else ''
+
+    def has_new_listener(self) -> bool:
+        """Return whether more nodes than at the last question hear the commands."""
+        before, self._heard_by = self._heard_by, self._listeners()
+        return self._heard_by > before
+
+    def _listeners(self) -> int:
+        """Return how many subscribers every command has."""
+        return min(output.get_subscription_count() for output in self.outputs)
+
+    def unheard(self, node: Node, awaited: Sequence[str]) -> str:
+        """Say who does not hear the commands yet; empty: somebody does, and all that must.
+
+        Args:
+            node: The publishers' own.
+            awaited: Names of nodes.
+        """
+        for output in self.outputs:
+            topic = output.topic_name
+            known = [info.node_name for info in node.get_subscriptions_info_by_topic(topic)]
+            missing = [name for name in awaited if name not in known]
+            if missing:
+                return f'{", ".join(missing)} does not listen to {topic} yet'
+            if output.get_subscription_count() < (max(len(known), 1) if awaited else 1):
+                return f'{topic} has no connection to a listener yet'
+        return ''
 
     def rivals(self, node: Node) -> str:
         """Say who else publishes a command; one that was killed is known until its lease ends."""
@@ -116,13 +154,15 @@ class DriverConnection:
         return i, float(self.port.effort_of_command(alone)[i])
 
     def describe(self) -> str:
-        """Return one sentence on the driver, for the log."""
+        """Return one sentence on topics, once they are open, and driver, for the log."""
         driver = self.port.driver
+        topics = ', '.join(output.topic_name for output in self.outputs)
+        text = f'states on {self.states.topic_name}, efforts on {topics}'
         if driver is None:
-            return f'efforts on {", ".join(self.command_topics)}'
+            return text
         profile = driver.profile
         alone = ' and '.join(profile.compensated_by_driver) or 'nothing'
-        text = f'driver {profile.name}: it compensates {alone} by itself'
+        text += f'; driver {profile.name}: it compensates {alone} by itself'
         derivative = velocity_filter(len(self._names), driver)
         if derivative is not None:
             late = 1e3 * derivative.delay(1.0 / profile.state.rate_hz)

@@ -3,13 +3,18 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import signal
 import sys
-from collections.abc import Callable, Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from robot_dynamics_ros.parameters import Parameter, table
+if TYPE_CHECKING:
+    from robot_dynamics_ros.parameters import Parameter
 
 #: Module below this package and class of each executable's node.
 NODES = {
@@ -20,6 +25,7 @@ NODES = {
     'monitor': ('monitor', 'MonitorNode'),
     'driver_emulator': ('simulator.emulator', 'DriverEmulator'),
     'gazebo_robot': ('gazebo_robot', 'GazeboRobot'),
+    'view': ('view', 'View'),
 }
 #: Where the parameters of each are declared; these modules need no ROS.
 DECLARED = {
@@ -30,6 +36,7 @@ DECLARED = {
     'monitor': ('declared', 'MONITOR'),
     'driver_emulator': ('simulator.emulator_parameters', 'EMULATOR'),
     'gazebo_robot': ('declared', 'GAZEBO_ROBOT'),
+    'view': ('declared', 'VIEW'),
 }
 _PAGE_LEAD = """# Parameters
 
@@ -55,6 +62,8 @@ def declared_parameters(executable: str) -> tuple[Parameter, ...]:
 
 def parameter_page() -> str:
     """Return a page of the documentation, as Markdown: the parameters of every node."""
+    from robot_dynamics_ros.parameters import table
+
     parts = [_PAGE_LEAD]
     for executable in DECLARED:
         parts += [f'## {executable}\n', table(declared_parameters(executable))]
@@ -71,8 +80,25 @@ def run_executable(executable: str, args: Sequence[str] | None = None) -> int:
     Returns:
         The exit code, see :func:`robot_dynamics_ros.ros.spinning.run`.
     """
-    spinning = import_module(f'{__package__}.spinning')
-    return int(spinning.run(node_class(executable), args))
+    with _interrupted_in_silence():
+        spinning, node = import_module(f'{__package__}.spinning'), node_class(executable)
+        return int(spinning.run(node, args))
+
+
+@contextlib.contextmanager
+def _interrupted_in_silence() -> Iterator[None]:
+    """Let an interrupt end the process at once, with 0, until the node takes signals itself.
+
+    Nothing has been begun by then, and libraries that are being imported would report it.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, lambda *_: os._exit(0))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def __getattr__(name: str) -> Callable[[], None]:

@@ -16,7 +16,9 @@ from robot_dynamics_ros.errors import ConfigurationError
 Entry = dict[str, Any]
 
 
-def bridge_entries(robot: str, prefix: str = '', *, clock: bool = True) -> list[Entry]:
+def bridge_entries(
+    robot: str, prefix: str = '', *, clock: bool = True, forces: bool = True
+) -> list[Entry]:
     """Return what is carried between Gazebo and ROS.
 
     Args:
@@ -24,6 +26,7 @@ def bridge_entries(robot: str, prefix: str = '', *, clock: bool = True) -> list[
             file; empty: only the clock.
         prefix: Prefix of its model and joint names.
         clock: Whether ``/clock`` is carried; of several bridges to one Gazebo only one may.
+        forces: Whether what goes to Gazebo is carried.
 
     Raises:
         ConfigurationError: The robot has no such file.
@@ -33,20 +36,23 @@ def bridge_entries(robot: str, prefix: str = '', *, clock: bool = True) -> list[
         entry
         for entry in entries
         if (clock if entry['ros_topic_name'] == '/clock' else bool(robot))
+        and (forces or entry['direction'] == 'GZ_TO_ROS')
     ]
     return [_prefixed(entry, robot, prefix) for entry in chosen] if prefix else chosen
 
 
-def bridge_file(robot: str, prefix: str = '', *, clock: bool = True) -> Path | None:
+def bridge_file(
+    robot: str, prefix: str = '', *, clock: bool = True, forces: bool = True
+) -> Path | None:
     """Return the file with :func:`bridge_entries`: the shipped one, or a temporary one.
 
     Returns:
         Its path; None if there is nothing to carry. A temporary one lives as long as the process.
     """
-    entries = bridge_entries(robot, prefix, clock=clock)
+    entries = bridge_entries(robot, prefix, clock=clock, forces=forces)
     if not entries:
         return None
-    if robot and clock and not prefix:
+    if robot and clock and forces and not prefix:
         return _shipped(robot)
     with tempfile.NamedTemporaryFile(
         'w', prefix='ros_gz_bridge_', suffix='.yaml', encoding='utf-8', delete=False

@@ -1,12 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The two YAML files by which Gazebo and ROS know a robot, written for any robot."""
+"""The files and the description by which Gazebo and ROS know a robot, for any robot."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from xml.etree import ElementTree
 
 import yaml
 
+from robot_dynamics_ros.description.shipped import share_directory
+from robot_dynamics_ros.description.urdf import parse_xml, read_description
 from robot_dynamics_ros.model.robot_tree import RobotTree
 
 _BRIDGE = """\
@@ -43,6 +47,7 @@ _ROS2_CONTROL = """\
     joints: [{joints}]
     interface_name: effort                   # {units}
 """
+_ARGUMENTS = ('gazebo', 'controllers_file', 'namespace', 'initial_position')
 
 
 def model_name(tree: RobotTree) -> str:
@@ -65,7 +70,7 @@ def bridge_text(tree: RobotTree) -> str:
         _entry('joint_states', f'{topic}/joint_state', _STATES, told),
         _entry('/clock', '/clock', _CLOCK),
     ]
-    for joint, slides in zip(tree.joint_names, tree.prismatic, strict=True):
+    for joint, slides in zip(tree.joint_names, tree.slides, strict=True):
         force = f'{topic}/joint/{joint}/cmd_force'
         entries.append(_entry(f'{joint}/cmd_force', force, _FORCE, 'N' if slides else 'N m'))
     return _BRIDGE.format(model=model_name(tree)) + ''.join(entries)
@@ -73,7 +78,7 @@ def bridge_text(tree: RobotTree) -> str:
 
 def ros2_control_text(tree: RobotTree) -> str:
     """Return the parameters of the controllers that gz_ros2_control runs, as YAML text."""
-    sliders = (n for n, slides in zip(tree.joint_names, tree.prismatic, strict=True) if slides)
+    sliders = (n for n, slides in zip(tree.joint_names, tree.slides, strict=True) if slides)
     return _ROS2_CONTROL.format(
         model=model_name(tree),
         joints=', '.join(map(_word, tree.joint_names)),
@@ -94,3 +99,47 @@ def _entry(ros: str, gazebo: str, kind: tuple[str, str, str], remark: str = '') 
 def _word(name: str) -> str:
     """Return a name as YAML writes it: in quotes where it would be read otherwise."""
     return yaml.safe_dump([name], default_flow_style=True, allow_unicode=True, width=1000)[1:-2]
+
+
+def gazebo_description(tree: RobotTree, mappings: Mapping[str, str]) -> str:
+    """Return URDF text with what Gazebo needs, as ``urdf/gazebo.xacro`` gives it to shipped arms.
+
+    The robot is tied to the world. Plugins and ``<ros2_control>`` of its own are left out: they
+    would command the same joints, or are for the older Gazebo. Drive inertia is left out, which
+    SDF cannot say, and Coulomb friction if so asked: whoever reads the text computes with what is
+    simulated.
+
+    Args:
+        tree: The robot; its controlled joints are driven.
+        mappings: Arguments of ``urdf/gazebo.xacro``; others are not used.
+
+    Raises:
+        DescriptionError: An argument is refused.
+    """
+    root = parse_xml(tree.xml)
+    chosen = {key: mappings[key] for key in _ARGUMENTS if key in mappings}
+    names = {'robot': model_name(tree), 'joints': '|'.join(tree.joint_names)}
+    file = share_directory() / 'urdf' / 'gazebo_parts.urdf.xacro'
+    parts = parse_xml(read_description(file, chosen | names).xml)
+    for element in [*root.findall('ros2_control'), *root.findall('gazebo[plugin]')]:
+        root.remove(element)
+    _tie_to_world(root, parts)
+    root.extend(part for part in parts if part.tag != 'link')
+    for dynamics in root.iter('dynamics'):
+        dynamics.attrib.pop('armature', None)
+        if mappings.get('coulomb_friction') == 'false':
+            dynamics.set('friction', '0')
+    return ElementTree.tostring(root, encoding='unicode')
+
+
+def _tie_to_world(root: ElementTree.Element, parts: ElementTree.Element) -> None:
+    """Put the link ``world`` before the robot's first link, unless that has this name."""
+    children = {child.get('link') for child in root.iterfind('joint/child')}
+    names = [link.get('name', '') for link in root.findall('link')]
+    first = next(name for name in names if name not in children)
+    if first == 'world':
+        return
+    root.extend(parts.findall('link'))
+    anchor = ElementTree.SubElement(root, 'joint', name='world_anchor', type='fixed')
+    ElementTree.SubElement(anchor, 'parent', link='world')
+    ElementTree.SubElement(anchor, 'child', link=first)

@@ -6,20 +6,17 @@ has arrived; the world runs. A paused Gazebo publishes its joint states all the 
 controllers start as they do on an arm at rest, and no arm falls meanwhile.
 
 Gazebo's system ApplyJointForce keeps the last force for ever. So the node stays, and its last act
-is to set the forces of its robot to zero.
+is to set the forces of its robot to zero, even if it is killed: see ``gazebo_forces``.
 
 Gazebo is asked by its own command line, which is the same for Harmonic and Jetty and needs no
-Python bindings.
+Python bindings; only in lockstep they are needed, see ``gazebo_lockstep``.
 """
 
 from __future__ import annotations
 
 import contextlib
 import math
-import os
 import shutil
-import signal
-import subprocess
 import tempfile
 import time
 from collections.abc import Sequence
@@ -33,28 +30,21 @@ from robot_dynamics_ros.errors import (
     SceneError,
 )
 from robot_dynamics_ros.ros.declared import GAZEBO_ROBOT
+from robot_dynamics_ros.ros.gazebo_commands import CommandedWorld
+from robot_dynamics_ros.ros.gazebo_forces import (
+    CALL_S,
+    ForceGuard,
+    force_topics,
+    kill_gz,
+    start_gz,
+)
 from robot_dynamics_ros.ros.node import SequenceNode, Steps
 
 INSTALL = 'apt install ros-<distro>-ros-gz, or see https://gazebosim.org/docs'
-_CALL_S = 5.0  # the command line needs a third of a second; a busy machine longer
 _DELIVERY_S = 0.3  # from "active" to the first command in Gazebo: two hops, ms each
-_ZEROS = 2  # the command line ends with its message, which a busy machine may lose by that
+_UNANSWERED = 'timed out'  # what the command line says of a service
+_REPORT_S = 5.0
 _HINT = '; it needs joint states from Gazebo over the bridge'
-
-
-def force_topics(description: str, model: str) -> list[str]:
-    """Return the Gazebo topics of the joint forces that a description declares.
-
-    Args:
-        description: URDF text.
-        model: The robot's name in the world.
-    """
-    return [
-        f'/model/{model}/joint/{name.text}/cmd_force'
-        for plugin in ElementTree.fromstring(description).iter('plugin')
-        if plugin.get('name') == 'gz::sim::systems::ApplyJointForce'
-        for name in plugin.iter('joint_name')
-    ]
 
 
 def insertion(file: Path, model: str, pose: Sequence[float]) -> str:
@@ -86,7 +76,8 @@ class GazeboRobot(SequenceNode):
     Raises:
         ParameterError: There is no description, or the pose has not six numbers.
         UnknownNameError: ``unpause`` is none of its values.
-        MissingDependencyError: Gazebo's command line is not installed.
+        MissingDependencyError: Gazebo's command line is not installed, or for lockstep its Python
+            bindings.
     """
 
     def __init__(self) -> None:
@@ -98,8 +89,9 @@ class GazeboRobot(SequenceNode):
             raise MissingDependencyError('the command gz', 'the node gazebo_robot', INSTALL)
         name = ElementTree.fromstring(settings['robot_description']).get('name', '')
         self._model = settings['model'] or name
-        self._forces = force_topics(settings['robot_description'], self._model)
-        self._inserted = False
+        self._guard: ForceGuard | None = None
+        in_step = settings['lockstep']
+        self._commands = CommandedWorld(self, self._model, settings) if in_step else None
         if settings['publish_description']:
             self._publish_description(settings['robot_description'])
         self._begin_steps(self._all_steps(), ends=not settings['stay'])
@@ -107,29 +99,17 @@ class GazeboRobot(SequenceNode):
     def on_stop(self) -> None:
         """Leave no force and no process behind, whoever else still runs."""
         self._steps.close()
-        if not (self._inserted and self._settings['stay']):
-            return
-        end = time.monotonic() + _CALL_S
-        for _ in range(_ZEROS):
-            self._set_to_zero(end)
-        if self._forces:
+        if self._guard is not None:
+            self._guard.release()
             self.get_logger().info(f'forces of {self._model} set to zero')
-
-    def _set_to_zero(self, end: float) -> None:
-        """Publish a zero for every force, all at once; by a time of the monotonic clock, s."""
-        calls = [
-            _start(['topic', '-t', topic, '-m', 'gz.msgs.Double', '-p', 'data: 0.0'])
-            for topic in self._forces
-        ]
-        for call in calls:
-            try:
-                call.wait(max(end - time.monotonic(), 0.0))
-            except subprocess.TimeoutExpired:
-                _kill(call)
-                call.wait()
+        if self._commands is not None:
+            self._commands.close()
 
     def _all_steps(self) -> Steps:
         settings, world = self._settings, f'/world/{self._settings["world"]}'
+        if settings['pause_first']:
+            yield from self._until_listed(f'{world}/control', 'service', '-l')
+            yield from self._request(f'{world}/control', 'WorldControl', 'pause: true')
         yield from self._insert(f'{world}/create')
         if settings['unpause'] == 'at_once':
             yield from self._unpause(world)
@@ -137,7 +117,10 @@ class GazeboRobot(SequenceNode):
             yield from self._until_active(controller, _HINT)
         if settings['unpause'] == 'ready':
             yield from _wait(_DELIVERY_S)
-            yield from self._unpause(world)
+            if self._commands is None:
+                yield from self._unpause(world)
+            else:
+                yield from self._go_in_step(self._commands)
 
     def _insert(self, service: str) -> Steps:
         settings, model = self._settings, self._model
@@ -145,16 +128,27 @@ class GazeboRobot(SequenceNode):
         with tempfile.TemporaryDirectory() as folder:  # Gazebo reads the file after its answer
             file = Path(folder) / f'{model}.urdf'
             file.write_text(settings['robot_description'], encoding='utf-8')
-            yield from self._request(
-                service, 'EntityFactory', insertion(file, model, settings['pose'])
-            )
+            request = insertion(file, model, settings['pose'])
+            yield from self._request(service, 'EntityFactory', request, again_unless=model)
             yield from self._until_listed(model, 'model', '--list')
-        self._inserted = True
+        forces = force_topics(settings['robot_description'], model)
+        if settings['stay'] and forces:
+            self._guard = ForceGuard(forces)
         self.get_logger().info(f'{model} is in the world {settings["world"]}')
 
     def _unpause(self, world: str) -> Steps:
         yield from self._request(f'{world}/control', 'WorldControl', 'pause: false')
         self.get_logger().info('time runs')
+
+    def _go_in_step(self, commands: CommandedWorld) -> Steps:
+        """Let every command make a step from now on, for ever; say how fast that goes."""
+        world = commands.world
+        yield from self._until(world.meet, 'Gazebo', 'answer to a mark', world.greet)
+        commands.begin()
+        while True:
+            yield from _wait(_REPORT_S)
+            world.check()
+            self.get_logger().info(commands.report())
 
     # Gazebo -------------------------------------------------------------------------------------
 
@@ -164,48 +158,67 @@ class GazeboRobot(SequenceNode):
         Raises:
             PeerTimeoutError: It does not come.
         """
-        end = time.monotonic() + self._settings['timeout_s']
-        while True:
-            with contextlib.suppress(PeerTimeoutError):  # of one call: ask again
-                if name in (yield from self._gz(*question)).split():
-                    return
-            if time.monotonic() > end:
-                raise PeerTimeoutError(
-                    'Gazebo', f'{question[0]} {name}', self._settings['timeout_s']
-                )
+        begin = time.monotonic()
+        while not (yield from self._is_listed(name, *question)):
+            self._keep_waiting(begin, 'Gazebo', f'{question[0]} {name}')
 
-    def _request(self, service: str, kind: str, request: str) -> Steps:
-        """Call a service of Gazebo that answers with a Boolean.
+    def _is_listed(self, name: str, *question: str) -> Steps:
+        """Return whether a name is in the answer; one that is not answered holds none."""
+        try:
+            return name in (yield from self._gz(*question)).split()
+        except PeerTimeoutError:
+            return False
+
+    def _request(self, service: str, kind: str, request: str, again_unless: str = '') -> Steps:
+        """Call a service of Gazebo that answers with a Boolean, until it answers.
+
+        Args:
+            service: Its name.
+            kind: Type of the request.
+            request: As text.
+            again_unless: Model whose being there answers as well; what an unanswered request asked
+                for may have been done.
 
         Raises:
-            SceneError: It was refused or not answered.
+            SceneError: It was refused.
+            PeerTimeoutError: It is not answered.
         """
-        answer = yield from self._gz(
-            'service', '-s', service, '--reqtype', f'gz.msgs.{kind}', '--reptype',
-            'gz.msgs.Boolean', '--timeout', str(int(1e3 * _CALL_S)), '--req', request,
-        )  # fmt: skip
+        begin, answer = time.monotonic(), ''
+        while not answer:
+            with contextlib.suppress(PeerTimeoutError):  # of one call
+                text = yield from self._gz(
+                    'service', '-s', service, '--reqtype', f'gz.msgs.{kind}', '--reptype',
+                    'gz.msgs.Boolean', '--timeout', str(int(1e3 * CALL_S)), '--req', request,
+                )  # fmt: skip
+                answer = text.strip()
+            if not answer:
+                if again_unless and (yield from self._is_listed(again_unless, 'model', '--list')):
+                    return
+                self._keep_waiting(begin, 'Gazebo', f'answer of {service}')
         if 'data: true' not in answer:
-            raise SceneError(f'Gazebo service {service}', 'refused', answer.strip() or request)
+            raise SceneError(f'Gazebo service {service}', 'refused', answer)
 
     def _gz(self, *arguments: str) -> Steps:
         """Run Gazebo's command line; the value of the iteration is its output.
+
+        That is empty if a service does not answer.
 
         Raises:
             PeerTimeoutError: It does not end.
             SceneError: It fails.
         """
-        call, late = _start(arguments), False
-        end = time.monotonic() + 2.0 * _CALL_S
+        call, late = start_gz(arguments), False
+        end = time.monotonic() + 2.0 * CALL_S
         try:
             while call.poll() is None and not late:
                 yield
                 late = time.monotonic() > end
         finally:
-            _kill(call)  # if it still runs: too late, or nobody wants the answer any more
+            kill_gz(call)  # if it still runs: too late, or nobody wants the answer any more
             output, errors = call.communicate()
         if late:
-            raise PeerTimeoutError(f'gz {" ".join(arguments[:3])}', 'answer', 2.0 * _CALL_S)
-        if call.returncode:
+            raise PeerTimeoutError(f'gz {" ".join(arguments[:3])}', 'answer', 2.0 * CALL_S)
+        if call.returncode and _UNANSWERED not in errors:
             raise SceneError(f'gz {" ".join(arguments[:3])}', 'failed', (errors or output).strip())
         return output
 
@@ -214,20 +227,3 @@ def _wait(seconds: float) -> Steps:
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         yield
-
-
-def _start(arguments: Sequence[str]) -> subprocess.Popen[str]:
-    """Start the command line in a session of its own, which no Ctrl-C reaches."""
-    return subprocess.Popen(
-        ['gz', *arguments],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
-
-
-def _kill(call: subprocess.Popen[str]) -> None:
-    """End a call that still runs: gz is a script, what it has started must end with it."""
-    if call.poll() is None:
-        os.killpg(call.pid, signal.SIGKILL)

@@ -14,14 +14,13 @@ A launch file lists its arguments, and a function that turns their values into a
 
 from __future__ import annotations
 
+import importlib.util
 import os
-import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
-from xml.etree import ElementTree
 
 from ament_index_python.packages import PackageNotFoundError, get_package_prefix
 from launch import LaunchContext, LaunchDescription
@@ -41,10 +40,11 @@ from launch_ros.parameter_descriptions import ParameterValue
 
 from robot_dynamics_ros.control.laws.registry import LAWS
 from robot_dynamics_ros.description.shipped import PACKAGE, ROBOTS, share_directory
-from robot_dynamics_ros.errors import ConfigurationError, MissingDependencyError
-from robot_dynamics_ros.ros.gazebo_bridge import bridge_file
+from robot_dynamics_ros.errors import ConfigurationError, MissingDependencyError, SceneError
 
 SWITCH = ('true', 'false')
+#: Executables that a scene can do without.
+_SPARE = ('monitor', 'rviz2', 'robot_state_publisher', 'view')
 SHUTDOWN_SECONDS = 10.0  # for the last safe command and for closing a bag
 
 
@@ -71,6 +71,9 @@ DESCRIPTION = Argument(
     'description', '', 'URDF or xacro file of an arm of your own, or the parameter file that '
     'new_robot wrote beside one; empty: the shipped arm robot.'
 )  # fmt: skip
+MAPPINGS = Argument(
+    'mappings', '', "Arguments of the description's xacro file: NAME:=VALUE, spaces between."
+)
 LAW = Argument('law', 'computed_torque', 'Control law.', tuple(sorted(LAWS)))
 PROGRAM = Argument(
     'program', '', 'Constraint program of law constraint_stabilization: a YAML file, or the name '
@@ -89,6 +92,12 @@ MONITOR = Argument(
     "Whether a second node computes the model's efforts live and compares them with the commanded "
     'ones.',
     SWITCH,
+)
+VIEW = Argument(
+    'view',
+    'false',
+    'Whether to show the arms in a browser on this machine; control: and let it command them.',
+    ('false', 'true', 'control'),
 )
 RVIZ = Argument('rviz', 'false', 'Whether to show the arm in RViz.', SWITCH)
 GUI = Argument('gui', 'true', "Whether to show Gazebo's window.", SWITCH)
@@ -205,6 +214,23 @@ def apt_line(package: str) -> str:
     return f'sudo apt install ros-{distro}-{package.replace("_", "-")}'
 
 
+def mappings(chosen: SimpleNamespace) -> dict[str, str]:
+    """Return the arguments of the description's xacro file by name.
+
+    Raises:
+        ConfigurationError: A word sets nothing, or the description is no xacro file.
+    """
+    if chosen.mappings and chosen.description.endswith(('.yaml', '.urdf')):
+        problem = f'{chosen.mappings!r} are for a xacro file, not {chosen.description!r}'
+        raise ConfigurationError('mappings', problem, 'leave them out')
+    words = chosen.mappings.split()
+    for word in words:
+        if ':=' not in word:
+            remedy = 'write NAME:=VALUE, spaces between'
+            raise ConfigurationError('mappings', f'{word!r} sets nothing', remedy)
+    return dict(word.split(':=', 1) for word in words)
+
+
 def law(chosen: SimpleNamespace) -> dict[str, Any]:
     """Return the controller's parameters for the values ``law`` and ``program``."""
     return {'law': chosen.law, 'program': chosen.program}
@@ -225,9 +251,17 @@ def recorder(
     parameters: Mapping[str, Any] | None = None,
     remappings: Sequence[tuple[str, str]] = (),
 ) -> list[Node]:
-    """Return the recorder if it is wanted: values ``record`` and ``bag``."""
+    """Return the recorder if it is wanted: values ``record`` and ``bag``.
+
+    Raises:
+        ConfigurationError: The bag exists already.
+    """
     if not chosen.record:
         return []
+    if chosen.bag and Path(chosen.bag).exists():
+        raise ConfigurationError(
+            f'bag {chosen.bag!r}', 'exists already', 'choose another name or remove it'
+        )
     return [
         package_node('recorder', chosen, {'bag': chosen.bag, **(parameters or {})}, remappings)
     ]
@@ -243,6 +277,20 @@ def monitor(
         return []
     source = {'effort_source': 'reference', 'use_sim_time': True}
     return [package_node('monitor', chosen, {**source, **parameters}, remappings)]
+
+
+def viewer(chosen: SimpleNamespace, **parameters: Any) -> list[Node]:
+    """Return the viewer if it is wanted: value ``view``.
+
+    Raises:
+        MissingDependencyError: viser is not installed.
+    """
+    if chosen.view == 'false':
+        return []
+    if importlib.util.find_spec('viser') is None:
+        raise MissingDependencyError('viser', 'view:=true', 'pip install viser')
+    control = {'control': chosen.view == 'control'}
+    return [package_node('view', chosen, {**control, **parameters})]
 
 
 def visualization(
@@ -300,98 +348,48 @@ def state_publisher(
     )
 
 
-def ends_with(*essential: Any) -> list[RegisterEventHandler]:
-    """Return what shuts the whole scene down as soon as one of these actions ends."""
+def supervised(actions: Sequence[Any], *essential: Any, spare: Sequence[str] = ()) -> list[Any]:
+    """Return the actions of a scene, and what watches over their processes.
 
-    def handler(action: Any) -> RegisterEventHandler:
-        def on_exit(event: Any, context: LaunchContext) -> list[Any]:
-            if context.is_shutdown:
-                return []
-            reason = f'{event.process_name} ended with {event.returncode}'
-            return [
-                LogInfo(msg=f'the scene ends: {reason}'),
-                EmitEvent(event=Shutdown(reason=reason)),
-            ]
-
-        return RegisterEventHandler(OnProcessExit(target_action=action, on_exit=on_exit))
-
-    return [handler(action) for action in essential]
-
-
-def require_gazebo() -> None:
-    """Refuse to go on without Gazebo and its bridge.
-
-    Raises:
-        MissingDependencyError: One is not installed; tells the apt line.
-    """
-    require(['ros_gz_bridge'], 'Gazebo', 'ros_gz')
-    if shutil.which('gz') is None:
-        raise MissingDependencyError('the command gz', 'Gazebo', apt_line('ros_gz'))
-
-
-def gazebo_server(chosen: SimpleNamespace) -> ExecuteProcess:
-    """Return Gazebo, paused: values ``world``, ``gui``, ``gz_args``."""
-    window = [] if chosen.gui else ['-s']
-    paths = [os.environ.get(name) for name in ('GZ_SIM_SYSTEM_PLUGIN_PATH', 'LD_LIBRARY_PATH')]
-    return ExecuteProcess(
-        cmd=['gz', 'sim', *window, *chosen.gz_args.split(), chosen.world],
-        name='gazebo',
-        output='screen',
-        additional_env={'GZ_SIM_SYSTEM_PLUGIN_PATH': os.pathsep.join(filter(None, paths))},
-        sigterm_timeout=str(SHUTDOWN_SECONDS),
-    )
-
-
-def gazebo_bridge(
-    chosen: SimpleNamespace, robot: str, prefix: str = '', *, clock: bool = True
-) -> list[Node]:
-    """Return the bridge: value ``namespace``.
+    A process that fails ends the scene, and ``ros2 launch`` returns 1 then; the others are told to
+    end, and the controller sends its last safe command.
 
     Args:
-        chosen: Values of the launch.
-        robot: A robot with a bridge file; empty: only the clock.
-        prefix: Prefix of the robot's names.
-        clock: Whether the clock is carried too.
-
-    Returns:
-        One node, or none if there is nothing to carry.
+        actions: Processes and others.
+        essential: Processes whose orderly end ends the scene as well.
+        spare: Executables whose end is announced and changes nothing; besides those that only
+            show or compare.
     """
-    file = bridge_file(robot, prefix, clock=clock)
-    if file is None:
-        return []
+    watched = [action for action in actions if isinstance(action, ExecuteProcess)]
+
+    def on_exit(event: Any, context: LaunchContext) -> list[Any]:
+        if context.is_shutdown or event.action not in watched:
+            return []
+        end = f'{event.process_name} ended with {event.returncode}'
+        can_be_spared = getattr(event.action, 'node_executable', '') in (*_SPARE, *spare)
+        if event.action in essential:
+            return _end_of_scene(end, event.returncode)
+        if can_be_spared:
+            return [LogInfo(msg=f'lost: {end}; the scene goes on without it')]
+        return _end_of_scene(end, event.returncode) if event.returncode else []
+
+    return [*actions, RegisterEventHandler(OnProcessExit(on_exit=on_exit))]
+
+
+def _end_of_scene(reason: str, code: int) -> list[Any]:
+    """Return what ends a scene in order.
+
+    Raises:
+        SceneError: The code is that of a failure: launch ends the scene and returns 1.
+    """
+    if code:
+        raise SceneError('the scene ends:', reason, 'its last lines say why')
     return [
-        Node(
-            package='ros_gz_bridge',
-            executable='parameter_bridge',
-            name='gazebo_bridge',
-            namespace=chosen.namespace,
-            output='screen',
-            parameters=[{'config_file': str(file)}],
-        )
+        LogInfo(msg=f'the scene ends: {reason}'),
+        EmitEvent(event=Shutdown(reason=reason)),
     ]
 
 
-def robot_in_world(chosen: SimpleNamespace, urdf: str, **parameters: Any) -> Node:
-    """Return the node that inserts the robot: value ``world`` and those of a package's node.
-
-    Args:
-        chosen: Values of the launch.
-        urdf: Description with what Gazebo needs.
-        parameters: Further parameters of the node ``gazebo_robot``.
-    """
-    parameters = {'world': world_name(chosen.world), 'robot_description': urdf, **parameters}
-    return package_node('gazebo_robot', chosen, parameters)
-
-
-def world_name(file: str) -> str:
-    """Return the name of the world in an SDF file.
-
-    Raises:
-        ConfigurationError: There is no such file, or no world in it.
-    """
-    if not Path(file).is_file():
-        raise ConfigurationError(f'world {file!r}', 'no such file', 'give the path of an SDF file')
-    world = ElementTree.parse(file).getroot().find('world')
-    if world is None:
-        raise ConfigurationError(f'world {file!r}', 'has no <world>', 'give an SDF world')
-    return world.get('name', '')
+def own_clock(chosen: SimpleNamespace) -> list[tuple[str, str]]:
+    """Return remappings: in a namespace the clock is that of the namespace."""
+    return [('/clock', 'clock')] if chosen.namespace else []

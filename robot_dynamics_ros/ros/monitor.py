@@ -159,7 +159,7 @@ class MonitorNode(PackageNode):
         if self._derivative is not None:
             port.v[:] = self._derivative.update(elapsed, port.q)
         if self._settings['effort_source'] == 'measured':
-            measured = port.measured_effort(reader.effort_of(msg))
+            measured = port.measured_effort(reader.effort_of(msg.effort))
             self._effort = port.motor_effort(measured, port.q, port.v, self._share)
         before, self._last_ns = self._last_ns, stamp
         instant = self._pairing.take(elapsed, port.q, port.v, self._effort)

@@ -24,7 +24,7 @@ LATCHED = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 LISTENING = QoSProfile(depth=200, reliability=ReliabilityPolicy.BEST_EFFORT)
 STEADY = Clock(clock_type=ClockType.STEADY_TIME)
 _TICK_S = 0.02
-_REPEAT_S = 1.0
+_REPEAT_S = _WORD_S = 1.0
 _ACTIVE = 3  # lifecycle_msgs/State.PRIMARY_STATE_ACTIVE
 
 #: Yields while it waits; its value is what came of it.
@@ -105,6 +105,7 @@ class SequenceNode(PackageNode):
             ends: Whether the node ends after the last of them.
         """
         self._steps, self._ends = steps, ends
+        self._open: dict[str, Any] = {}
         self._timer = self.create_timer(_TICK_S, self._proceed, clock=STEADY)
 
     def _proceed(self) -> None:
@@ -134,16 +135,32 @@ class SequenceNode(PackageNode):
         Raises:
             PeerTimeoutError: It does not hold in time.
         """
-        seconds = self._settings['timeout_s']
-        end, again = time.monotonic() + seconds, 0.0
+        begin, again = time.monotonic(), 0.0
         while not condition():
             now = time.monotonic()
-            if now > end:
-                raise PeerTimeoutError(peer, awaited, seconds)
+            self._keep_waiting(begin, peer, awaited)
             if now > again:
                 repeat()
                 again = now + _REPEAT_S
             yield
+
+    def _keep_waiting(self, begin: float, peer: str, awaited: str) -> None:
+        """Say each second for whom the node waits since a time of the monotonic clock, s.
+
+        Raises:
+            PeerTimeoutError: It does so for too long.
+        """
+        waited, longest = time.monotonic() - begin, self._settings['timeout_s']
+        if waited > longest:
+            raise PeerTimeoutError(peer, awaited, longest)
+        if waited > _WORD_S:
+            self.get_logger().info(f'waiting for {peer}: {awaited}', throttle_duration_sec=_WORD_S)
+
+    def _client(self, kind: Any, name: str) -> Any:
+        """Return the client of a service; it stays, for whoever looks what this node uses."""
+        if name not in self._open:
+            self._open[name] = self.create_client(kind, name)
+        return self._open[name]
 
     def _call(self, kind: Any, name: str, request: Any) -> Steps:
         """Call a service; the value of the iteration is the response.
@@ -151,7 +168,7 @@ class SequenceNode(PackageNode):
         A server drops its response if it has not discovered the client's end of the connection
         yet, so the request is repeated; what is asked here may be done twice.
         """
-        client, calls = self.create_client(kind, name), []
+        client, calls = self._client(kind, name), []
         yield from self._until(client.service_is_ready, name, 'service')
         yield from self._until(
             lambda: any(call.done() for call in calls),
@@ -159,7 +176,6 @@ class SequenceNode(PackageNode):
             'response',
             lambda: calls.append(client.call_async(request)),
         )
-        self.destroy_client(client)
         return next(call.result() for call in calls if call.done())
 
     def _ask_until(self, kind: Any, name: str, problem: Callable[[Any], str]) -> Steps:
@@ -173,11 +189,9 @@ class SequenceNode(PackageNode):
         Raises:
             PeerTimeoutError: There is still something; names the node of a service of its state.
         """
-        seconds = self._settings['timeout_s']
-        end = time.monotonic() + seconds
+        begin = time.monotonic()
         while awaited := problem((yield from self._call(kind, name, kind.Request()))):
-            if time.monotonic() > end:
-                raise PeerTimeoutError(name.removesuffix('/get_state'), awaited, seconds)
+            self._keep_waiting(begin, name.removesuffix('/get_state'), awaited)
 
     def _until_active(self, name: str, hint: str = '') -> Steps:
         """Wait until a lifecycle node is active; the hint says what it may lack."""

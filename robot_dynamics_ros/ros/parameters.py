@@ -19,8 +19,8 @@ from robot_dynamics_ros.errors import ConfigurationError, RobotDynamicsError
 from robot_dynamics_ros.parameters import Parameter, checked
 from robot_dynamics_ros.ros.rclpy_compat import given_parameters
 
-#: Beginnings of the parameters that rclpy declares by itself.
-_OF_RCLPY = ('use_sim_time', 'start_type_description_service', 'qos_overrides.')
+#: Beginnings of the parameters that rclpy declares by itself, or a node once it has its robot.
+_LATER = ('use_sim_time', 'start_type_description_service', 'qos_overrides.', 'constraints.')
 
 
 def descriptor(one: Parameter) -> ParameterDescriptor:
@@ -64,7 +64,7 @@ def declare(node: Any, parameters: Iterable[Parameter]) -> None:
 
 def _tell_unknown(node: Any, names: list[str]) -> None:
     for name in given_parameters(node):
-        if name not in names and not name.startswith(_OF_RCLPY):
+        if not node.has_parameter(name) and not name.startswith(_LATER):
             close = get_close_matches(name, names, 1)
             hint = f'; did you mean {close[0]!r}?' if close else ''
             node.get_logger().warning(f'parameter {name!r} is unknown and has no effect{hint}')

@@ -6,11 +6,38 @@ Tried with rclpy of Humble to Lyrical; what breaks with another one breaks here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+import contextlib
+import inspect
+import sys
+from collections.abc import Callable, Collection, Iterable
 from functools import partial
+from importlib import import_module
+from types import SimpleNamespace
 from typing import Any
 
 from lifecycle_msgs.srv import ChangeState
+from rclpy.impl import rcutils_logger
+from rclpy.impl.implementation_singleton import rclpy_implementation
+
+
+def start_lightly() -> None:
+    """Spare a process what rclpy does and no node needs; to be called before a node is made.
+
+    The first message imports a parser of interface files, which its package can do without. The
+    first line of log looks for source lines of every caller, through all modules: tens of
+    milliseconds in which no message is answered.
+    """
+    parser = 'rosidl_generator_py.generate_py_impl'
+    if parser not in sys.modules:
+        sys.modules[parser] = None  # type: ignore[assignment] - an import of it fails
+        with contextlib.suppress(ImportError):
+            import_module('rosidl_generator_py')
+        del sys.modules[parser]
+    if hasattr(rcutils_logger, 'inspect'):
+        without_source = partial(inspect.getframeinfo, context=0)
+        rcutils_logger.inspect = SimpleNamespace(
+            currentframe=inspect.currentframe, getframeinfo=without_source
+        )
 
 
 def take_message(subscription: Any) -> tuple[Any, Any] | None:
@@ -18,6 +45,16 @@ def take_message(subscription: Any) -> tuple[Any, Any] | None:
     with subscription.handle:
         taken = subscription.handle.take_message(subscription.msg_type, subscription.raw)
     return taken if taken is None else (taken[0], taken[1])
+
+
+def wait_for_message(subscription: Any, guard: Any, context: Any, timeout_ns: int) -> None:
+    """Wait for a message of a subscription, or for a guard condition, and for nothing else."""
+    with subscription.handle, guard.handle, context.handle:
+        waiting = rclpy_implementation.WaitSet(1, 1, 0, 0, 0, 0, context.handle)
+        waiting.clear_entities()
+        waiting.add_subscription(subscription.handle)
+        waiting.add_guard_condition(guard.handle)
+        waiting.wait(timeout_ns)
 
 
 def lifecycle_state(node: Any) -> str:
@@ -70,3 +107,14 @@ def _refusing(node: Any, change_state: Any) -> Any:
         return response
 
     return on_change_state
+
+
+def destroy(node: Any, entities: Iterable[Any]) -> None:
+    """Destroy publishers, subscriptions, timers and services of a node."""
+    ways = {
+        'Subscription': node.destroy_subscription,
+        'Timer': node.destroy_timer,
+        'Service': node.destroy_service,
+    }
+    for entity in entities:
+        ways.get(type(entity).__name__, node.destroy_publisher)(entity)

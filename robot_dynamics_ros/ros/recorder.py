@@ -178,7 +178,9 @@ class Recorder(PackageNode):
     def _note_latency(self) -> None:
         """Put the times from state to command into the bag's metadata."""
         answers = {
-            stream.name for stream in self._streams if not (stream.stamped or stream.topic.latched)
+            stream.name
+            for stream in self._streams
+            if not (stream.stamped or stream.topic.latched or stream.topic.by_arrival)
         }
         for topic in answers & self._stamper.answer_times.keys():
             times = self._stamper.answer_times[topic]

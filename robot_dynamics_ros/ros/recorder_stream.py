@@ -5,12 +5,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from importlib import import_module
+from importlib.util import find_spec
 from struct import unpack_from
 from typing import Any
 
 from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
 
 from robot_dynamics_ros.errors import ConfigurationError
+from robot_dynamics_ros.recordings.topics import STREAMS, WRENCH
 from robot_dynamics_ros.ros.conversions import NANO
 
 _DEPTH = 5000  # the most that Fast DDS keeps for a reader by default
@@ -25,12 +27,14 @@ class Topic:
         name, kind: Topic and type.
         latched: Whether who comes late gets the last message.
         at_once: Whether whoever offers it has sent it before anything happens.
+        by_arrival: Whether its own stamp says nothing of when it acts.
     """
 
     name: str
     kind: str
     latched: bool = False
     at_once: bool = False
+    by_arrival: bool = False
 
 
 STATES = Topic('joint_states', 'sensor_msgs/msg/JointState')
@@ -48,6 +52,12 @@ def topics_of(controller: str) -> list[Topic]:
         Topic(f'{controller}/trajectory_status', 'std_msgs/msg/String', latched=True),
         Topic(f'{controller}/parameters', 'std_msgs/msg/String', latched=True, at_once=True),
         Topic('robot_description', 'std_msgs/msg/String', latched=True, at_once=True),
+        *(
+            Topic(f'{controller}/{name}', kind, name == 'speed_scaling_input', by_arrival=True)
+            for name, kind in STREAMS.items()
+            if find_spec(kind.partition('/')[0])
+        ),
+        Topic('simulator/push', WRENCH, by_arrival=True),
         Topic('/diagnostics', 'diagnostic_msgs/msg/DiagnosticArray'),
     ]
 
@@ -74,7 +84,7 @@ class Stream:
         self.topic = topic
         self.message_type = message_class(topic.kind)
         fields = list(self.message_type.get_fields_and_field_types().values())
-        self.stamped = bool(fields) and fields[0] in _STAMPED
+        self.stamped = bool(fields) and fields[0] in _STAMPED and not topic.by_arrival
         self.subscription: Any = None
         self.reliable = True
         self.received = self.lost = 0

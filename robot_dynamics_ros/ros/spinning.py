@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import gc
+import logging
 import signal
 import socket
 import sys
@@ -18,18 +19,23 @@ from typing import Any, Protocol, TypeVar
 import rclpy
 from rclpy.duration import Duration
 from rclpy.exceptions import ROSInterruptException
-from rclpy.executors import Executor, ExternalShutdownException, SingleThreadedExecutor
+from rclpy.executors import Executor, ExternalShutdownException
+from rclpy.logging import get_logger
 from rclpy.node import Node
 from rclpy.qos import ReliabilityPolicy
 from rclpy.signals import SignalHandlerOptions
 from rclpy.task import Future
 
 from robot_dynamics_ros.errors import ConfigurationError, RobotDynamicsError
-from robot_dynamics_ros.yaml_reader import file_text
+from robot_dynamics_ros.ros.rclpy_compat import start_lightly
+from robot_dynamics_ros.ros.states_first import StatesFirstExecutor
+from robot_dynamics_ros.yaml_reader.parsing import file_text
 
 #: Exit codes of :func:`run` besides 0.
 EXIT_FAILED, EXIT_REFUSED = 1, 2
 
+#: Name of the loggers that know nothing of ROS.
+PACKAGE = __name__.partition('.')[0]
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _FLUSH_SECONDS = 0.5
 _LONG_WAIT_SECONDS = 1e6  # the EventsExecutor never delivers under a wait without a timeout
@@ -39,13 +45,13 @@ def make_executor() -> Executor:
     """Return the executor with the lowest latency that this rclpy has.
 
     The EventsExecutor (rclpy >= 7.1.4) answers a message in about 3/4 of the time of the
-    SingleThreadedExecutor, with half the processor time (``benchmark/``); Humble has only the
-    latter.
+    SingleThreadedExecutor, with half the processor time (``benchmark/``). Humble has only the
+    latter, which is taught to answer states before all else.
     """
     try:
         from rclpy.experimental import EventsExecutor
     except ImportError:
-        return SingleThreadedExecutor()
+        return StatesFirstExecutor()
     return EventsExecutor()
 
 
@@ -68,7 +74,9 @@ def run(
         Exit code: 0 after a signal; the result of ``finished``; 2 if the node could not be built,
         1 if it ended with an error of this package, either told in one line on stderr.
     """
+    gc.disable()  # until what stays is spared: nearly all that is made before
     stop = Future()
+    _pass_on_remarks()
     with _completed_by_signals(stop):
         try:
             try:
@@ -82,7 +90,28 @@ def run(
             _report(error)
             return EXIT_FAILED
         finally:
+            gc.enable()
             rclpy.try_shutdown()
+
+
+class RemarkHandler(logging.Handler):
+    """Passes on to ROS what the package without ROS remarks, such as what is being compiled."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Log a record under the name of the package."""
+        logger = get_logger(PACKAGE)
+        if record.levelno >= logging.WARNING:
+            logger.warning(record.getMessage())
+        else:
+            logger.info(record.getMessage())
+
+
+def _pass_on_remarks() -> None:
+    remarks = logging.getLogger(PACKAGE)
+    if not any(isinstance(handler, RemarkHandler) for handler in remarks.handlers):
+        remarks.addHandler(RemarkHandler())
+        remarks.setLevel(logging.INFO)
+        remarks.propagate = False
 
 
 def _initialize(args: Sequence[str]) -> None:
@@ -94,6 +123,7 @@ def _initialize(args: Sequence[str]) -> None:
     for option, file in pairwise(args):
         if option == '--params-file':
             file_text(file, 'parameter file')
+    start_lightly()
     try:
         rclpy.init(args=list(args), signal_handler_options=SignalHandlerOptions.NO)
     except RuntimeError as error:  # rclpy has no public name for its errors of arguments
@@ -105,10 +135,12 @@ def spare_what_stays() -> None:
     """Let garbage collection look only at what is made from now on.
 
     What a node consists of stays: looking through all of it takes Python tens of milliseconds, in
-    which no message is answered. To be called when the node has been built, or built anew.
+    which no message is answered. To be called when the node has been built, which is quick, or
+    built anew: then what was built before is looked through.
     """
-    gc.unfreeze()
-    gc.collect()
+    if gc.get_freeze_count():
+        gc.unfreeze()
+        gc.collect()
     gc.freeze()
 
 
@@ -120,6 +152,7 @@ def _spin(node: Node, executor: Executor, stop: Future) -> int:
     try:
         executor.add_node(node)
         spare_what_stays()
+        gc.enable()
         while not stop.done() and rclpy.ok():
             executor.spin_until_future_complete(stop, timeout_sec=_LONG_WAIT_SECONDS)
     except (ExternalShutdownException, ROSInterruptException):

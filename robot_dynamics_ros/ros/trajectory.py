@@ -9,6 +9,7 @@ not depend on when anything was started.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from builtin_interfaces.msg import Duration
@@ -23,6 +24,7 @@ from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 from robot_dynamics_ros.errors import TrajectoryError
 from robot_dynamics_ros.model.from_parameters import robot_from_parameters
 from robot_dynamics_ros.model.robot_tree import STANDARD_GRAVITY, RobotTree
+from robot_dynamics_ros.parameters import counted
 from robot_dynamics_ros.ros.conversions import JointStateReader, ns_to_stamp
 from robot_dynamics_ros.ros.node import LATCHED, SequenceNode, Steps
 from robot_dynamics_ros.ros.trajectory_plan import NANO, TRAJECTORY, SampledTrajectory, make_plan
@@ -100,8 +102,9 @@ class TrajectorySender(SequenceNode):
         start = message.header.stamp.sec + message.header.stamp.nanosec / NANO
         if settings['end_simulator']:
             yield from self._end_simulator(start + plan.duration + settings['settle_s'])
+        count = counted(len(message.points), 'point')
         self.get_logger().info(
-            f'sent {settings["kind"]}: {len(message.points)} points from t = {start:.6f} s to '
+            f'sent {settings["kind"]}: {count} from t = {start:.6f} s to '
             f't = {start + plan.duration:.6f} s, after an approach of {plan.approach:.6f} s'
         )
 
@@ -153,22 +156,28 @@ class TrajectorySender(SequenceNode):
         if not start_ns:
             delay = round(settings['start_delay_s'] * NANO)
             start_ns = self.get_clock().now().nanoseconds + delay
-        message = JointTrajectory(joint_names=list(self._tree.joint_names))
+        message = trajectory_message(self._tree.joint_names, plan)
         message.header.stamp = ns_to_stamp(start_ns)
-        message.points = [
-            JointTrajectoryPoint(
-                positions=position,
-                velocities=velocity,
-                accelerations=acceleration,
-                time_from_start=Duration(sec=t // NANO, nanosec=t % NANO),
-            )
-            for t, position, velocity, acceleration in zip(
-                plan.times_ns,
-                *(rows.tolist() for rows in (plan.position, plan.velocity, plan.acceleration)),
-                strict=True,
-            )
-        ]
         return message
+
+
+def trajectory_message(joints: Sequence[str], plan: SampledTrajectory) -> JointTrajectory:
+    """Return a sampled trajectory as a message whose stamp is 0: it begins when it is taken."""
+    message = JointTrajectory(joint_names=list(joints))
+    message.points = [
+        JointTrajectoryPoint(
+            positions=position,
+            velocities=velocity,
+            accelerations=acceleration,
+            time_from_start=Duration(sec=t // NANO, nanosec=t % NANO),
+        )
+        for t, position, velocity, acceleration in zip(
+            plan.times_ns,
+            *(rows.tolist() for rows in (plan.position, plan.velocity, plan.acceleration)),
+            strict=True,
+        )
+    ]
+    return message
 
 
 def _unreadiness(answer: Trigger.Response) -> str:

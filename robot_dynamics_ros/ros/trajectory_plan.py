@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,11 +14,18 @@ from robot_dynamics_ros.constraints.curves import Circle, Curve, Line
 from robot_dynamics_ros.control.laws.control_law import Reference
 from robot_dynamics_ros.control.trajectories.composed import Chain, Slowed
 from robot_dynamics_ros.control.trajectories.periodic import Sine
-from robot_dynamics_ros.control.trajectories.quintic import Quintic
+from robot_dynamics_ros.control.trajectories.quintic import PEAK_VELOCITY, Quintic
 from robot_dynamics_ros.control.trajectories.tool_path import ToolPath, Undulating
 from robot_dynamics_ros.control.trajectories.trajectory import Trajectory, check_limits
 from robot_dynamics_ros.control.trajectories.trajectory_file import read_trajectory
-from robot_dynamics_ros.errors import ParameterError
+from robot_dynamics_ros.errors import ParameterError, TrajectoryError
+from robot_dynamics_ros.geometry.collisions import (
+    CollisionChecker,
+    Obstacles,
+    make_checker,
+    random_postures,
+)
+from robot_dynamics_ros.kinematics.numeric import inverse_kinematics
 from robot_dynamics_ros.kinematics.tool_task import tool_task
 from robot_dynamics_ros.model.from_parameters import NAMED_ROBOT
 from robot_dynamics_ros.model.kinematics import frame_pose
@@ -29,6 +36,9 @@ from robot_dynamics_ros.spatial.scalar import Array
 P = Parameter
 NANO = 1_000_000_000
 _AT_START = 1e-6  # rad or m: no approach is needed
+_LOOK = 0.02  # s between postures looked at for collisions
+_BRANCHES, _OTHER = 12, 0.2  # other postures that are searched for; rad or m between two
+_BRANCH_SPEED = 0.5  # of the velocity limits, on the way to another posture
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,18 +74,62 @@ def make_plan(tree: RobotTree, settings: Mapping[str, Any], q: Array) -> Sampled
         TrajectoryError: The motion leaves the reach or the limits; says where.
     """
     settings = checked(MOTION, settings, tree.n)
-    motion = KINDS[settings['kind']](tree, settings, q)
+    checker, refusals = _checker(tree, settings), list[TrajectoryError]()
+    for posture in _postures(tree, settings, q):
+        try:
+            return _planned(tree, settings, q, posture, checker)
+        except TrajectoryError as refusal:
+            refusals.append(refusal)
+    raise refusals[0]
+
+
+def _planned(
+    tree: RobotTree,
+    settings: Mapping[str, Any],
+    q: Array,
+    posture: Array,
+    checker: CollisionChecker | None,
+) -> SampledTrajectory:
+    """Return the motion from q, whose tool path starts on the branch of a posture."""
+    motion = KINDS[settings['kind']](tree, settings, posture)
     start = Reference(tree.n)
     motion.sample(0.0, start)
     parts: list[Trajectory] = [motion]
     if np.abs(start.position - q).max() > _AT_START:
-        parts.insert(0, Quintic(q, start.position, settings['approach_s']))
+        seconds = settings['approach_s']
+        if posture is not q:
+            way = PEAK_VELOCITY * np.abs(start.position - q)
+            seconds = max(seconds, float((way / (_BRANCH_SPEED * tree.velocity_limit)).max()))
+        parts.insert(0, Quintic(q, start.position, seconds))
     whole, scale = Chain(parts), settings['speed_scale']
     slow = Slowed(whole, scale)
     check_limits(slow, tree)
+    if checker is not None:
+        checker.require_free(settings['kind'], whole.table(whole.instants(_LOOK))[0])
     return _sampled(
         slow, scale * settings['sample_rate'], (whole.duration - motion.duration) / scale
     )
+
+
+def _checker(tree: RobotTree, settings: Mapping[str, Any]) -> CollisionChecker | None:
+    if not settings['avoid_collisions']:
+        return None
+    return make_checker(tree, Obstacles.of(settings['boxes'], settings['ground_below']))[0]
+
+
+def _postures(tree: RobotTree, settings: Mapping[str, Any], q: Array) -> Iterator[Array]:
+    """Yield the present posture and, for a tool path, others in which the tool is there too."""
+    yield q
+    frame = settings['tool_frame']
+    if settings['kind'] not in ('circle', 'line'):
+        return
+    pose, seen = frame_pose(tree, q, frame), [q]
+    for start in random_postures(tree, _BRANCHES):
+        turned = pose.R_WF if tree.n >= 6 else None
+        other = inverse_kinematics(tree, pose.p_WF, turned, frame=frame, start=start, restarts=0)
+        if other.converged and min(np.abs(other.q - one).max() for one in seen) > _OTHER:
+            seen.append(other.q)
+            yield other.q
 
 
 def _sampled(trajectory: Trajectory, rate: float, approach: float) -> SampledTrajectory:
@@ -190,6 +244,12 @@ MOTION = (
       'tool_angle.'),
     P('tool_angle', 0.0, "circle, line: yaw of the SCARA's tool, pitch of the four-joint "
       "arm's.", unit='rad'),
+    P('avoid_collisions', True, 'Whether a motion that comes nearer than 5 mm to the arm itself, '
+      'the ground or a box is refused; needs coal (which comes with Pinocchio) or MuJoCo.'),
+    P('boxes', [0.0], 'Boxes around the arm: centre and size of each in the base frame, six '
+      'numbers a box; one number: none.', unit='m'),
+    P('ground_below', 0.0, 'How far the ground is below the base frame and below all that does '
+      'not move.', -100.0, 100.0, unit='m'),
     P('approach_s', 2.0, 'Time to get from the present position to the start, if it is '
       'elsewhere.', 0.01, 1000.0, unit='s'),
     P('speed_scale', 1.0, 'Part of its speed at which all of it is run, the approach included; '

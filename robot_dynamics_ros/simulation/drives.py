@@ -83,7 +83,7 @@ class DrivenPlant(WrappedPlant):
         )
         if (self._breakaway < 1.0).any():
             raise ParameterError('breakaway', drives.breakaway, 'is at least 1')
-        self._friction = JointTerms.of(self._bare, armature=False)
+        self._friction = JointTerms.of(self._bare.with_changes(drive_friction={}))
         self._know(self._bare)
         n = self.tree.n
         self.share: Array = np.zeros(n)

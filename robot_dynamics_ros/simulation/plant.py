@@ -88,6 +88,29 @@ class Plant(ABC):
             ModelError: The payload is not physical.
         """
 
+    @abstractmethod
+    def set_robot(self, tree: RobotTree) -> None:
+        """Become a robot of other masses and friction; state and payload stay as they are.
+
+        Args:
+            tree: A robot with the joints and frames of the present one, without the payload.
+        """
+
+    @abstractmethod
+    def push(self, frame: str, wrench: Array) -> None:
+        """Let a hand act on the robot from the next step on; one push at a time, until a reset.
+
+        Args:
+            frame: Where it acts; one in the base moves nothing.
+            wrench: Force and moment about the frame's origin, ``[F; M]``, in its axes, which it
+                turns with, shape (6,), N and N m; zero: the hand lets go.
+
+        Raises:
+            UnknownNameError: There is no such frame.
+            ShapeError: The wrench has not the shape (6,).
+            NonFiniteError: The wrench is NaN or infinite.
+        """
+
     def _checked(self, name: str, value: Array) -> Array:
         if np.shape(value) != (self.tree.n,):
             raise ShapeError(name, np.shape(value), (self.tree.n,))
@@ -132,6 +155,15 @@ class WrappedPlant(Plant):
         """Attach a payload in place of the present one; see the contract."""
         self.plant.set_payload(payload)
         self.tree = self.plant.tree
+
+    def set_robot(self, tree: RobotTree) -> None:
+        """Let the plant inside become a robot of other masses and friction; see the contract."""
+        self.plant.set_robot(tree)
+        self.tree = self.plant.tree
+
+    def push(self, frame: str, wrench: Array) -> None:
+        """Let a hand act on the plant inside; see the contract."""
+        self.plant.push(frame, wrench)
 
     @abstractmethod
     def _begin(self) -> None:
@@ -181,6 +213,7 @@ class SimulationRun:
         self._payload: Payload | None = None
         self._payload_ns = 0
         self._payload_due = False
+        self._let_go: tuple[int, str] | None = None
         self.time_ns = 0
         self.restart()
 
@@ -197,7 +230,7 @@ class SimulationRun:
         """Return to the first state, at time 0, with the payload to be taken again."""
         self.plant.set_payload(None)
         self.plant.reset(*self._first)
-        self.time_ns = 0
+        self.time_ns, self._let_go = 0, None
         self._payload_due = True
 
     def schedule_payload(self, payload: Payload | None, time_s: float) -> None:
@@ -215,10 +248,20 @@ class SimulationRun:
         self._payload, self._payload_ns = payload, round(time_s * NANO)
         self._payload_due = True
 
+    def set_robot(self, tree: RobotTree) -> None:
+        """Go on with a robot of other masses and friction; see ``Plant.set_robot``."""
+        self._bare = tree
+        self.plant.set_robot(tree)
+
     def check_payload(self, payload: Payload | None) -> None:
         """Refuse a payload that could not be carried; errors as in ``schedule_payload``."""
         if payload is not None:
             with_payload(self._bare, payload)
+
+    def push(self, frame: str, wrench: Array, duration_s: float) -> None:
+        """Let a hand push for a time, s, or until the next push; see ``Plant.push``."""
+        self.plant.push(frame, wrench)
+        self._let_go = self.time_ns + round(duration_s * NANO), frame
 
     def advance(self, effort: Array) -> bool:
         """Step once under an effort, shape (n,), N m or N.
@@ -232,6 +275,9 @@ class SimulationRun:
         if self._payload_due and self.time_ns >= self._payload_ns:
             self._payload_due = False
             self.plant.set_payload(self._payload)
+        if self._let_go is not None and self.time_ns >= self._let_go[0]:
+            self.plant.push(self._let_go[1], np.zeros(6))
+            self._let_go = None
         self.plant.step(effort)
         self.time_ns += self._period_ns
         return 0 < self._end_ns <= self.time_ns < self._end_ns + self._period_ns

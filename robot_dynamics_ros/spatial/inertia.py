@@ -67,6 +67,28 @@ def rotate_inertia(R_AB: Array, inertia_B: Array) -> Array:
     return R_AB @ inertia_B @ R_AB.T
 
 
+def pseudo_inertia(mass: float, moment: Array, inertia_O: Array) -> Array:
+    r"""Return the integral of :math:`[x;1][x;1]^T` over the mass, positive definite if it is real.
+
+    .. math:: P = \begin{pmatrix}\tfrac12\mathrm{tr}(I)E - I & m c\\ m c^T & m\end{pmatrix}
+
+    Args:
+        mass: kg.
+        moment: First moment :math:`m c`, shape (3,), kg m.
+        inertia_O: Tensor about the origin, shape (3, 3), kg m^2.
+
+    Returns:
+        New array, shape (4, 4).
+
+    Source: Wensing, Kim and Slotine 2018.
+    """
+    P = np.empty((4, 4))
+    P[:3, :3] = 0.5 * np.trace(inertia_O) * np.eye(3) - inertia_O
+    P[:3, 3] = P[3, :3] = moment
+    P[3, 3] = mass
+    return P
+
+
 def combine(parts: Iterable[RigidBodyInertia]) -> RigidBodyInertia:
     """Return the inertia of bodies fixed together, all given in one frame.
 

@@ -250,3 +250,23 @@ def metric_root(name: str, value: Any, size: int) -> Array:
         return np.linalg.cholesky(matrix)
     except np.linalg.LinAlgError:
         raise ParameterError(name, matrix.tolist(), 'must be positive definite') from None
+
+
+# Samples ----------------------------------------------------------------------------------------
+
+
+def root_mean_square(values: Array) -> Array:
+    """Return the RMS of samples (N, ...) over their first axis."""
+    return np.asarray(np.sqrt(np.mean(np.square(values), axis=0)))
+
+
+def correlation(a: Array, b: Array) -> float:
+    """Return Pearson's correlation of two series (N,); 0 if one of them is constant."""
+    a, b = a - a.mean(), b - b.mean()
+    size = math.sqrt(float(a @ a) * float(b @ b))
+    return float(a @ b) / size if size > 0.0 else 0.0
+
+
+def along_lines(time: Array, known: Array, values: Array) -> Array:
+    """Return values (N, n) of increasing known times (N,) at other times, along straight lines."""
+    return np.column_stack([np.interp(time, known, column) for column in values.T])

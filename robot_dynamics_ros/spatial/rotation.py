@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+import sys
 
 import numpy as np
 
@@ -16,8 +17,8 @@ from robot_dynamics_ros.spatial.scalar import (
     sin,
 )
 
-_UPRIGHT = 1e-12  # of the sine of pitch: nearer to 1 roll and yaw are not told apart
-_SNAP = 4.0 * np.finfo(float).eps
+_UPRIGHT = 1e-12  # of the sine of pitch: nearer to 1 roll and yaw are not distinguished
+_SNAP = 4.0 * sys.float_info.epsilon
 
 
 def rotation_about(axis: Array, angle: Scalar) -> Array:
@@ -109,6 +110,14 @@ def rotation_from_vector(phi: Array) -> Array:
     if angle < 1e-12:
         return np.eye(3) + cross_matrix(phi)
     return rotation_about(phi / angle, angle)
+
+
+def rotation_from_quaternion(quaternion: Array) -> Array:
+    """Return the rotation of a quaternion x, y, z, w of any length but zero, shape (3, 3)."""
+    x, y, z, w = quaternion / math.sqrt(float(quaternion @ quaternion))
+    axial = np.array([x, y, z])
+    K = cross_matrix(axial)
+    return np.asarray(np.eye(3) + 2.0 * w * K + 2.0 * (K @ K))
 
 
 def right_jacobian_inverse(phi: Array) -> Array:

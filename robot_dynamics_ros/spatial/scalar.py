@@ -12,13 +12,18 @@ import cmath
 import math
 from collections.abc import Callable, Sequence
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Array = NDArray[Any]
+else:
+    Array = Any  # numpy itself is not needed to print a help, see ``__main__``
 
 Scalar = Any
-Array = NDArray[Any]
 
 
 def _elementary(name: str) -> Callable[[Scalar], Scalar]:

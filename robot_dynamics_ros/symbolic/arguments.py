@@ -71,14 +71,14 @@ class Arguments:
             listed = ', '.join((*self.inputs, *self.results))
             raise TypeError(f'{self.name}({listed}) takes {len(self._all)} arrays')
         count = len(self.inputs)
-        given = [
+        inputs = [
             np.array(_real(name, array, (size,)), dtype=float, order='C')
             for name, array, size in zip(self.inputs, arrays, self.sizes, strict=False)
         ]
         for name, array, shape in zip(self.results, arrays[count:], self.shapes, strict=True):
             _check_result(name, array, shape)
         results = [np.zeros(shape) for shape in self.shapes]
-        run(*given, *results)
+        run(*inputs, *results)
         for array, result in zip(arrays[count:], results, strict=True):
             array[...] = result
 
@@ -102,12 +102,12 @@ class Arguments:
 
 
 def _real(name: str, array: Any, shape: tuple[int, ...]) -> Array:
-    found = np.asarray(array)
-    if found.shape != shape:
-        raise ShapeError(name, found.shape, shape)
-    if not np.can_cast(found.dtype, float, 'same_kind'):
-        raise ParameterError(name, found.dtype, 'must hold real numbers')
-    return found
+    numbers = np.asarray(array)
+    if numbers.shape != shape:
+        raise ShapeError(name, numbers.shape, shape)
+    if not np.can_cast(numbers.dtype, float, 'same_kind'):
+        raise ParameterError(name, numbers.dtype, 'must hold real numbers')
+    return numbers
 
 
 def _check_result(name: str, array: Any, shape: tuple[int, ...]) -> None:

@@ -15,7 +15,7 @@ from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.symbolic.arguments import Arguments
 from robot_dynamics_ros.symbolic.cache import generated_source
 from robot_dynamics_ros.symbolic.outputs import Subject, known_output
-from robot_dynamics_ros.symbolic.python_source import functions
+from robot_dynamics_ros.symbolic.straight_line import functions
 
 _log = logging.getLogger(__name__)
 _CHUNK = 2048  # states whose intermediate arrays stay in the cache of the processor

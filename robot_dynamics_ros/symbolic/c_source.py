@@ -23,13 +23,15 @@ from robot_dynamics_ros.errors import ParameterError
 from robot_dynamics_ros.model.mechanism import Mechanism
 from robot_dynamics_ros.model.robot_tree import RobotTree
 from robot_dynamics_ros.spatial.scalar import Array
-from robot_dynamics_ros.symbolic.c_files import CMAKE, MAKEFILE, self_test
 from robot_dynamics_ros.symbolic.c_function import (
     CHOOSE,
+    CMAKE,
+    MAKEFILE,
     CFunction,
     declaration,
     definition,
     require_identifier,
+    self_test,
 )
 from robot_dynamics_ros.symbolic.cache import constants_digest
 from robot_dynamics_ros.symbolic.outputs import Output, Subject, known_output, trace_output

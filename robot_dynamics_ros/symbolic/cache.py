@@ -21,11 +21,10 @@ from pathlib import Path
 import numpy as np
 
 from robot_dynamics_ros.symbolic.outputs import Subject, known_output, trace_output
-from robot_dynamics_ros.symbolic.python_source import module_source
-from robot_dynamics_ros.symbolic.straight_line import StraightLineCode
+from robot_dynamics_ros.symbolic.straight_line import StraightLineCode, module_source
 
 LOCATION = 'ROBOT_DYNAMICS_CACHE'
-_KEPT = 300  # files; the oldest go when there are more
+_KEPT = 4000  # files, some 200 MB; those not used for longest go when there are more
 
 #: Packages whose sources decide what is generated.
 _SOURCES = ('spatial', 'model', 'dynamics', 'symbolic')
@@ -61,9 +60,12 @@ def cache_directory() -> Path:
 def load(name: str) -> bytes | None:
     """Return the content of a file of the cache; None if it is missing or damaged."""
     try:
-        first, _, content = (cache_directory() / name).read_bytes().partition(b'\n')
+        file = cache_directory() / name
+        first, _, content = file.read_bytes().partition(b'\n')
     except OSError:
         return None
+    with contextlib.suppress(OSError):  # one that may only be read
+        os.utime(file)
     return content if first == _first_line(content) else None
 
 
@@ -164,6 +166,7 @@ def generated_machine_code(subject: Subject, outputs: tuple[str, ...]) -> bytes:
     stored = load(name)
     if stored is not None:
         return stored
+    _log.info('compiling %s of %s', ', '.join(outputs), subject.tree.name)
     codes = _trace(subject, outputs)
     _store_source(_file_name(subject, outputs, '') + '.py', subject, codes)
     binary = compile_codes(codes)

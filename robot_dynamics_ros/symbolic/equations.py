@@ -62,7 +62,7 @@ def write_latex(form: ClosedForm, quantities: Sequence[str] = tuple(QUANTITIES))
         *(f'% q_{{{name[1:]}}}: {joint}' for name, joint in form.coordinates),
         *(f'% {p.latex} = {p.value:.15g}: {p.meaning}' for p in form.parameters),
     ]
-    first = len(lines)  # where the short names will be told, once they are known
+    first = len(lines)  # where the short names will stand, once they are known
     for name in quantities:
         rows = []
         for places, entry in _distinct_entries(form, name):
@@ -140,13 +140,13 @@ def _python_function(form: ClosedForm, name: str) -> str:
 def _distinct_entries(form: ClosedForm, name: str) -> Iterator[tuple[list[_Index], sympy.Expr]]:
     """Yield the entries of a quantity with their places, equal ones together, zeros last."""
     matrix = getattr(form, name)
-    found: dict[sympy.Expr, list[_Index]] = {}
+    entries: dict[sympy.Expr, list[_Index]] = {}
     for i in range(matrix.rows):
         for j in range(matrix.cols):
             place = (i, j) if name in ('M', 'C') else (i,)
-            found.setdefault(matrix[i, j], []).append(place)
-    zeros = found.pop(sympy.Integer(0), None)
-    for entry, places in found.items():
+            entries.setdefault(matrix[i, j], []).append(place)
+    zeros = entries.pop(sympy.Integer(0), None)
+    for entry, places in entries.items():
         yield places, entry
     if zeros:
         yield zeros, sympy.Integer(0)
@@ -173,8 +173,8 @@ class _Shorthand:
 
     def __call__(self, expression: sympy.Expr) -> sympy.Expr:
         """Return an expression with short symbols in the place of sines and cosines."""
-        found = sorted(expression.atoms(sympy.sin, sympy.cos), key=sympy.default_sort_key)
-        return expression.xreplace({function: self._symbol(function) for function in found})
+        waves = sorted(expression.atoms(sympy.sin, sympy.cos), key=sympy.default_sort_key)
+        return expression.xreplace({function: self._symbol(function) for function in waves})
 
     def _symbol(self, function: Any) -> sympy.Expr:
         multiples = function.args[0].as_coefficients_dict()

@@ -4,8 +4,11 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
+
+import numpy as np
 
 from robot_dynamics_ros.errors import ParameterError, UnknownNameError
 from robot_dynamics_ros.model.mechanism import Mechanism
@@ -15,10 +18,15 @@ from robot_dynamics_ros.symbolic import cache
 from robot_dynamics_ros.symbolic.arguments import Arguments
 from robot_dynamics_ros.symbolic.backends import Backend, make_backend, on_floats, say_uncompiled
 from robot_dynamics_ros.symbolic.outputs import Subject, known_output
-from robot_dynamics_ros.symbolic.python_source import module_source
-from robot_dynamics_ros.symbolic.straight_line import Shape, StraightLineCode, trace_function
+from robot_dynamics_ros.symbolic.straight_line import (
+    Shape,
+    StraightLineCode,
+    module_source,
+    trace_function,
+)
 
 Kernel = Callable[..., None]
+_log = logging.getLogger(__name__)
 
 
 class KernelSet:
@@ -43,7 +51,8 @@ class KernelSet:
         regressor: ``(q, v, a, Y)``, Y of shape (n, 10 bodies), see :meth:`NewtonEuler.regressor`.
         kind: How the kernels run: 'machine code', 'python' or 'formulation'.
 
-    Only the outputs that were asked for exist.
+    Only the outputs that were asked for exist. Those of a mechanism raise ``SingularityError``
+    where its loops do not determine the dependent joints.
     """
 
     inverse_dynamics: Kernel
@@ -58,11 +67,18 @@ class KernelSet:
     derivatives: Kernel
     regressor: Kernel
 
-    def __init__(self, backend: Backend, arguments: Mapping[str, Arguments]) -> None:
+    def __init__(
+        self,
+        backend: Backend,
+        arguments: Mapping[str, Arguments],
+        mechanism: Mechanism | None = None,
+    ) -> None:
         self.kind = backend.kind
         self._backend, self._arguments = backend, dict(arguments)
+        self._mechanism = mechanism
         for name, expected in arguments.items():
-            setattr(self, name, backend.kernel(expected))
+            kernel = backend.kernel(expected)
+            setattr(self, name, kernel if mechanism is None else _checked(mechanism, kernel))
 
     def batch(self, name: str, *inputs: Any) -> Any:
         """Compute an output for many states, in parallel.
@@ -78,12 +94,21 @@ class KernelSet:
         Raises:
             UnknownNameError: The output was not asked for.
             ShapeError: An input has the wrong shape.
+            SingularityError: As of the kernels.
         """
         if name not in self._arguments:
             raise UnknownNameError('kernel', name, self._arguments)
         expected = self._arguments[name]
-        results: tuple[Array, ...] = self._backend.batch(expected, expected.rows(inputs))
+        rows = expected.rows(inputs)
+        if self._mechanism is not None:
+            for u in rows[0]:
+                self._mechanism.require_regular(u)
+        results: tuple[Array, ...] = self._backend.batch(expected, rows)
         return results[0] if len(results) == 1 else results
+
+    def apart(self) -> KernelSet:
+        """Return kernels that may run in another thread at the same time."""
+        return self
 
     def __getattr__(self, name: str) -> Any:
         known = ', '.join(self.__dict__.get('_arguments', ()))
@@ -124,7 +149,17 @@ def compile_kernel(
     backend = make_backend(subject, tuple(dict.fromkeys(outputs)))
     bodies = subject.tree.bodies
     arguments = {name: Arguments.of_output(name, tree.n, bodies) for name in outputs}
-    return KernelSet(backend, arguments)
+    return KernelSet(backend, arguments, tree if isinstance(tree, Mechanism) else None)
+
+
+def _checked(mechanism: Mechanism, kernel: Kernel) -> Kernel:
+    """Return a kernel that refuses coordinates at which the loops are singular."""
+
+    def call(u: Array, *others: Array) -> None:
+        mechanism.require_regular(np.asarray(u, dtype=float))
+        kernel(u, *others)
+
+    return call
 
 
 def compile_function(
@@ -165,8 +200,8 @@ def compile_function(
 
 
 def _machine_code(code: StraightLineCode, expected: Arguments, source: str) -> Kernel:
+    from robot_dynamics_ros.symbolic.native import unsupported
     from robot_dynamics_ros.symbolic.native.code import MachineCode, compile_codes, machine
-    from robot_dynamics_ros.symbolic.native.layout import unsupported
 
     if problem := unsupported():
         raise RuntimeError(problem)
@@ -175,6 +210,7 @@ def _machine_code(code: StraightLineCode, expected: Arguments, source: str) -> K
     file = f'{code.name}-{digest[:24]}.o'
     binary = cache.load(file)
     if binary is None:
+        _log.info('compiling %s', code.name)
         binary = compile_codes([code], batch=False)
         cache.store(file, binary)
     return MachineCode(binary).call(code.name, expected.convert)

@@ -166,16 +166,16 @@ class _Naming:
 
     def _fixed_angles(self, i: int, R: Array) -> list[int | RobotSymbol]:
         """Return roll, pitch and yaw of a joint frame: quarter turns, or what to call them."""
-        found: list[int | RobotSymbol] = []
+        angles: list[int | RobotSymbol] = []
         for name, angle in zip(('roll', 'pitch', 'yaw'), roll_pitch_yaw(R), strict=True):
             quarters = angle / (math.pi / 2)
             if abs(quarters - round(quarters)) < _QUARTER:
-                found.append(round(quarters))
+                angles.append(round(quarters))
             else:
                 words = f'{name} of the frame of {self._tree.joint_names[i]}, rad'
                 latex = rf'\mathrm{{{name}}}_{{{i + 1}}}'
-                found.append(RobotSymbol(f'{name}{i + 1}', latex, angle, words))
-        return found
+                angles.append(RobotSymbol(f'{name}{i + 1}', latex, angle, words))
+        return angles
 
     def _rotation(self, i: int, algebra: Algebra) -> Array:
         """Return the rotation of a joint frame, shape (3, 3), dtype object."""

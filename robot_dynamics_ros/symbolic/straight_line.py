@@ -1,11 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functions of vectors as straight-line code: lists of operations, traced and differentiated."""
+"""Functions of vectors as straight-line code: lists of operations, traced and differentiated.
+
+Straight-line code as Python source: runs on numbers, and on arrays of many states.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from types import ModuleType
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -132,3 +137,129 @@ def _chain_rule(y: Traced, rate: dict[Traced, Operand]) -> Operand:
         case 'select':
             return select(x[0], x[1], dx[2], dx[3])
     raise TypeError(f'no derivative of {y!r}')
+
+
+_SIGN = {'add': '+', 'sub': '-', 'mul': '*', 'div': '/'}
+_RANK = {'add': 1, 'sub': 1, 'mul': 2, 'div': 2, 'neg': 3}
+_ATOM = 4
+_LONGEST = 60  # characters of an expression before it gets a name of its own
+
+
+class Expression(NamedTuple):
+    """Text in which ``{v7}`` stands for the name of value 7; how firmly it binds; its values."""
+
+    text: str
+    rank: int
+    values: frozenset[str]
+
+    def within(self, rank: int) -> str:
+        """Return the text, in parentheses if it binds less firmly than the rank."""
+        return self.text if self.rank >= rank else f'({self.text})'
+
+
+def python_source(code: StraightLineCode) -> str:
+    """Return a function ``name(*inputs, *results)`` that writes its results in place.
+
+    A value that is used once is written where it is used; the others get names, and a name serves
+    again after the last use of its value, so that a batch holds few arrays. Results are written
+    at the end: they may share memory with the inputs.
+    """
+    statements, written = assignments(code)
+    for name, shape, elements in code.results:
+        for index, element in zip(np.ndindex(shape), elements, strict=True):
+            place = ', '.join(map(str, index))
+            statements.append((f'{name}[{place}]', as_written(element, written)))
+    names = _short_names(statements)
+    lines = [f'    {target} = {e.text}'.format_map(names) for target, e in statements]
+    arguments = [*code.inputs, *(name for name, _, _ in code.results)]
+    return '\n'.join([f'def {code.name}({", ".join(arguments)}):', *lines, ''])
+
+
+def assignments(
+    code: StraightLineCode,
+) -> tuple[list[tuple[str, Expression]], dict[Traced, Expression]]:
+    """Return the assignments to named values, and how every value is written.
+
+    The text is also C, but for numbers that are not finite.
+    """
+    elements = [x for _, _, result in code.results for x in result]
+    uses = Counter(x for scalar in code.scalars for x in scalar.operands)
+    uses.update(x for x in elements if isinstance(x, Traced))
+    written: dict[Traced, Expression] = {}
+    statements: list[tuple[str, Expression]] = []
+    for scalar in code.scalars:
+        expression = _expression(scalar, written)
+        often = uses[scalar] > 1 and scalar.operation != 'constant'
+        if often or len(expression.text) > _LONGEST or scalar.operation == 'input':
+            value = f'v{scalar.order}'
+            statements.append((f'{{{value}}}', expression))
+            expression = Expression(f'{{{value}}}', _ATOM, frozenset({value}))
+        written[scalar] = expression
+    return statements, written
+
+
+def as_written(x: Operand, written: dict[Traced, Expression]) -> Expression:
+    """Return how a traced scalar or a number is written."""
+    return written[x] if isinstance(x, Traced) else Expression(repr(x), _ATOM, frozenset())
+
+
+def _expression(scalar: Traced, written: dict[Traced, Expression]) -> Expression:
+    operation = scalar.operation
+    if operation == 'input':
+        name, index = scalar.operands
+        return Expression(f'{name}[{index}]', _ATOM, frozenset())
+    if operation == 'constant':
+        return as_written(scalar.operands[0], written)
+    operands = [written[x] for x in scalar.operands]
+    values = frozenset().union(*(x.values for x in operands))
+    if operation == 'neg':
+        return Expression(f'-{operands[0].within(_RANK["neg"])}', _RANK['neg'], values)
+    if operation in _SIGN:
+        rank = _RANK[operation]
+        left, right = operands[0].within(rank), operands[1].within(rank + 1)
+        return Expression(f'{left} {_SIGN[operation]} {right}', rank, values)
+    listed = ', '.join(operand.text for operand in operands)
+    return Expression(f'{operation}({listed})', _ATOM, values)
+
+
+def _short_names(statements: list[tuple[str, Expression]]) -> dict[str, str]:
+    """Give every value a name; one that is not needed any more passes its name on."""
+    last_use = {v: i for i, (_, e) in enumerate(statements) for v in e.values}
+    names: dict[str, str] = {}
+    free: list[str] = []
+    taken = 0
+    for i, (target, expression) in enumerate(statements):
+        free += sorted(names[v] for v in expression.values if last_use[v] == i)
+        if target.startswith('{'):
+            if not free:
+                free.append(f'w{taken}')
+                taken += 1
+            names[target[1:-1]] = free.pop()
+    return names
+
+
+def module_source(codes: Iterable[StraightLineCode], heading: str) -> str:
+    """Return a module of functions; its caller binds cos, sin, sqrt, tanh, select."""
+    parts = [f'"""{heading}"""\n', *(python_source(code) for code in codes)]
+    return '\n\n'.join(parts)
+
+
+def functions(source: str, scalars: ModuleType) -> dict[str, Any]:
+    """Return the functions of a module by name.
+
+    Args:
+        source: From :func:`module_source`.
+        scalars: Where cos, sin, sqrt and tanh come from: ``math`` for floats, ``numpy`` for
+            arrays.
+    """
+    # Constants are written as Python prints them.
+    known = ('cos', 'sin', 'sqrt', 'tanh', 'inf', 'nan')
+    names = {name: getattr(scalars, name) for name in known}
+    names['select'] = _select_rows if scalars is np else select
+    exec(compile(source, '<generated>', 'exec'), names)
+    return names
+
+
+def _select_rows(a: Array, b: Array, x: Array, y: Array) -> Array:
+    """Return :func:`scalar.select` of many states, element by element."""
+    return np.where(np.less(a, b), x, np.where(np.greater_equal(a, b), y, np.nan))

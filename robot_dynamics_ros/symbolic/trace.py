@@ -44,10 +44,10 @@ class Trace:
         if operation in ('add', 'mul') and operands[0].order > operands[1].order:
             operands = operands[::-1]
         key = (operation, *operands)
-        found = self._nodes.get(key)
-        if found is None:
-            found = self._nodes[key] = Traced(self, operation, operands, len(self._nodes))
-        return found
+        known = self._nodes.get(key)
+        if known is None:
+            known = self._nodes[key] = Traced(self, operation, operands, len(self._nodes))
+        return known
 
 
 class Traced:

@@ -18,7 +18,20 @@ FEED_FORWARD = {
     'computed_torque': {'inertia', 'coriolis', 'gravity', 'friction'},
     'constraint_stabilization': {'inertia', 'coriolis', 'gravity', 'friction'},
     'gravity_compensation': {'gravity'},
+    'hand_guiding': {'gravity', 'friction'},
+    'impedance': {'inertia', 'coriolis', 'gravity', 'friction'},
     'pd_gravity': {'gravity'},
+}
+
+
+#: With these a law has nothing but its feed-forward at zero error.
+NEUTRAL = {
+    'hand_guiding': {
+        'guiding_damping': 0.0,
+        'guiding_friction_share': 1.0,
+        'guiding_speed_share': 1.0,
+        'guiding_wall_frequency': 0.0,
+    }
 }
 
 
@@ -57,7 +70,8 @@ def test_zero_error_gives_the_feed_forward_only(name, robot, rng):
         'friction': tree.damping * v + tree.coulomb_friction * np.tanh(v / 1e-3),
     }
     expected = sum(parts[part] for part in FEED_FORWARD[name])
-    found = effort(make_law(name, tree), q.copy(), v.copy(), reference)
+    law = make_law(name, tree, **NEUTRAL.get(name, {}))
+    found = effort(law, q.copy(), v.copy(), reference)
     # Two libraries in double precision: 1e-15 of the largest torque, a hundred operations.
     np.testing.assert_allclose(found, expected, atol=1e-12 * np.abs(expected).max())
 
@@ -109,8 +123,21 @@ BAD = {
     'period': [-1e-3, float('inf'), 'tick', None],
     'discretization': ['backward', 3, None],
     'limit_effort': [1, 'yes', None],
+    'lead_in': [-0.1, 1.5, 'slow'],
     'home': [[0.0, 0.0], float('nan'), 'middle'],
     'program': ['scara_circle', 3, None],  # another one needs another law
+    'impedance_frame': ['tool', 3, None],  # likewise
+    'joint_stiffness': [-1.0, [1.0, 2.0], float('nan'), 'soft'],
+    'frame_stiffness': [-1.0, [1.0] * 5, [float('nan')] * 6, 'soft'],
+    'impedance_damping_ratio': [-0.1, 11.0, 'critical', None],
+    'null_space_frequency': [-1.0, float('inf'), None],
+    'null_space_damping_ratio': [-1.0, float('nan'), None],
+    'guiding_damping': [-1.0, float('nan'), 'much', None],
+    'guiding_friction_share': [-0.1, 1.1, float('nan'), 'all'],
+    'guiding_speed_share': [0.0, 1.1, float('nan'), 'slow'],
+    'guiding_wall_frequency': [-1.0, float('inf'), 'hard'],
+    'guiding_wall_stiffness': [-1.0, float('inf'), 'hard'],
+    'guiding_program': ['scara_circle', 3, None],  # without a surface
 }
 
 
@@ -142,6 +169,27 @@ OTHER = {
     'discretization': 'zero_order',
     'limit_effort': False,
     'home': [0.1, -0.4, 0.05, 0.3],
+    'joint_stiffness': [3.0, 4.0, 5.0, 6.0],
+    'frame_stiffness': [3.0, 4.0, 5.0, 6.0, 7.0, 8.0],
+    'impedance_damping_ratio': 0.4,
+    'null_space_frequency': 3.0,
+    'null_space_damping_ratio': 0.4,
+    'guiding_damping': 3.0,
+    'guiding_friction_share': 0.5,
+    'guiding_speed_share': 0.02,
+    'guiding_wall_frequency': 0.007,
+}
+#: With these a parameter can be seen: a discretization matters over a period.
+BASE = {
+    'constraint_stabilization': {'period': 0.002, 'discretization': 'semi_implicit'},
+    # slow, and soft walls in a half of the range
+    'hand_guiding': {'guiding_speed_share': 0.01, 'guiding_wall_frequency': 0.005},
+    'impedance': {
+        'impedance_frame': 'tool',
+        'frame_stiffness': [50.0, 50.0, 0.0, 0.0, 0.0, 0.0],
+        'period': 0.002,
+        'discretization': 'zero_order',
+    },
 }
 
 
@@ -153,19 +201,23 @@ def test_every_parameter_is_kept_and_matters(name, robot, rng):
         # Such that the sign of Coulomb friction and its width show.
         reference.velocity[:] = -0.7 * v
     tree = tree.with_changes(coulomb_friction=np.full(4, 0.5), damping=np.full(4, 0.3))
-    base = {}
-    if name == 'constraint_stabilization':
-        # A discretization matters over a period, scaling into the limits beyond them.
-        base = {'period': 0.002, 'discretization': 'semi_implicit'}
+    base = BASE.get(name, {})
+    if name == 'constraint_stabilization':  # scaling into the limits matters beyond them
         tree = tree.with_changes(effort_limit=np.full(4, 30.0))
-    for parameter in make_law(name, tree).parameters.keys() - {'program'}:
-        law = make_law(name, tree, **base)
+    others = OTHER | ({'discretization': 'semi_implicit'} if name == 'impedance' else {})
+    built = make_law(name, tree)
+    seen_elsewhere = {'lead_in', 'guiding_wall_stiffness'}  # test_lead_in, test_hand_guiding
+    for parameter in built.parameters.keys() - built.structural - seen_elsewhere:
+        given = base
+        if parameter == 'joint_stiffness':
+            given = {**base, 'impedance_frame': ''}
+        law = make_law(name, tree, **given)
         before = effort(law, q, v, reference)
-        law.set_parameters({parameter: OTHER[parameter]})
-        np.testing.assert_array_equal(law.parameters[parameter], OTHER[parameter])
+        law.set_parameters({parameter: others[parameter]})
+        np.testing.assert_array_equal(law.parameters[parameter], others[parameter])
         only_refuses = (name, parameter) == ('pd_gravity', 'period')
         assert np.array_equal(effort(law, q, v, reference), before) == only_refuses
-        again = make_law(name, tree, **{**base, parameter: OTHER[parameter]})
+        again = make_law(name, tree, **{**given, parameter: others[parameter]})
         law.reset(0.0, q, v)  # a law may remember its last command
         np.testing.assert_array_equal(effort(again, q, v, reference), effort(law, q, v, reference))
 

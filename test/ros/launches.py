@@ -77,21 +77,22 @@ def make_prefix(folder: Path, *, bridge: bool) -> Path:
         name: _NODE.format(module=module, function=function)
         for name, (module, _, function) in targets.items()
     }
-    _make_package(folder, PACKAGE, texts)
+    make_package(folder, PACKAGE, texts)
     (folder / 'share' / PACKAGE).symlink_to(PROJECT)
     if bridge:
         text = _BRIDGE.format(bridge=str(BRIDGE))
-        _make_package(folder, 'ros_gz_bridge', {'parameter_bridge': text})
+        make_package(folder, 'ros_gz_bridge', {'parameter_bridge': text})
     return folder
 
 
 def make_player(prefix: Path, folder: Path) -> None:
     """Put a stand-in for ``ros2 bag play`` into a folder, and its package into a prefix."""
-    _make_package(prefix, 'ros2bag', {})
+    make_package(prefix, 'ros2bag', {})
     write_script(folder / 'ros2', _PLAYER.format())
 
 
-def _make_package(folder: Path, name: str, executables: Mapping[str, str]) -> None:
+def make_package(folder: Path, name: str, executables: Mapping[str, str]) -> None:
+    """Put a package into a prefix: what its executables shall run, by name."""
     index = folder / 'share' / 'ament_index' / 'resource_index' / 'packages'
     index.mkdir(parents=True, exist_ok=True)
     (index / name).touch()

@@ -11,13 +11,14 @@ import re
 import signal
 import subprocess
 import sys
-import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import yaml
+
+from robot_dynamics_ros.cli.processes import own_domain
 
 PROJECT = Path(__file__).resolve().parents[2]
 # The demo takes its own above these; higher ones would use ports of other programs.
@@ -47,19 +48,9 @@ _OWN = _domains_of_this_worker()
 _TURN = itertools.cycle(_OWN)
 
 
-@contextlib.contextmanager
-def free_domain() -> Iterator[int]:
+def free_domain() -> contextlib.AbstractContextManager[int]:
     """Yield a ROS domain that no other test or test run on this machine uses meanwhile."""
-    for domain in itertools.islice(_TURN, len(_OWN)):
-        path = Path(tempfile.gettempdir()) / f'robot_dynamics_ros_domain_{domain}.lock'
-        with path.open('w', encoding='utf-8') as lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                continue
-            yield domain
-            return
-    raise RuntimeError(f'all ROS domains {_OWN} are in use by other test runs')
+    return own_domain(itertools.islice(_TURN, len(_OWN)))
 
 
 def write_script(path: Path, code: str, options: str = '') -> None:

@@ -12,10 +12,11 @@ import signal
 import numpy as np
 import pinocchio
 import pytest
-from diagnostic_msgs.msg import DiagnosticArray
+from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
+from geometry_msgs.msg import PoseStamped, WrenchStamped
 from lifecycle_msgs.msg import Transition
 from rcl_interfaces.msg import Parameter, ParameterType, ParameterValue
-from rcl_interfaces.srv import SetParameters, SetParametersAtomically
+from rcl_interfaces.srv import DescribeParameters, SetParameters, SetParametersAtomically
 from rclpy.qos import DurabilityPolicy, QoSProfile
 from resting_arm import COMMANDS, JOINTS, NANO, PERIOD_NS, RestingArm, stamp_of
 from samples import sample
@@ -164,7 +165,86 @@ def test_the_description_may_come_by_topic(processes, peer, arm):
     assert arm.command() == pytest.approx(gravity(PLACE), abs=1e-12)
 
 
+def test_external_efforts_and_the_wrench_that_explains_them_are_told_to_listeners(
+    processes, peer, arm
+):
+    observer = {'observer_effort': 'measured', 'observer_bandwidth': [1e4], 'wrench_frame': 'tool'}
+    processes.start('controller', ARM | {'law': 'gravity_compensation'} | observer)
+    efforts = peer.collect(JointState, 'controller/external_effort')
+    rests = peer.collect(JointState, 'controller/unexplained_effort')
+    wrenches = peer.collect(WrenchStamped, 'controller/external_wrench')
+    F = np.array([3.0, -2.0, 4.0, 0.0, 0.0, 0.0])
+    model = pinocchio.buildModelFromXML(sample('four_dof').xml)
+    tool = model.getFrameId('tool')
+    J = pinocchio.computeFrameJacobian(model, model.createData(), PLACE, tool)  # tool's axes
+    measured = gravity(PLACE) - J.T @ F  # what motors give while the world helps them by J^T F
+
+    def heard() -> bool:
+        arm.publish(effort=measured)
+        return len(efforts) > 20 and len(rests) > 5 and len(wrenches) > 5
+
+    peer.spin_until(heard, 60.0, 'external efforts')
+    # The first ones are the observer's way from 0; with K h = 10 that is a matter of three.
+    assert efforts[-1].effort == pytest.approx(J.T @ F, abs=1e-6)
+    assert (efforts[-1].name, list(efforts[-1].position)) == (list(JOINTS), list(PLACE))
+    assert wrenches[-1].header.frame_id == 'tool'
+    force, moment = wrenches[-1].wrench.force, wrenches[-1].wrench.torque
+    wrench = np.array([force.x, force.y, force.z, moment.x, moment.y, moment.z])
+    assert J.T @ wrench + rests[-1].effort == pytest.approx(J.T @ F, abs=1e-6)
+    assert np.abs(rests[-1].effort).max() < 1e-3 * np.abs(J.T @ F).max()  # the damping's part
+
+
+def test_streamed_targets_lead_the_reference_and_a_wrench_needs_a_law_that_yields(
+    processes, peer, arm
+):
+    controller = processes.start('controller', ARM | {'law': 'impedance'})
+    references = peer.collect(JointState, 'controller/reference')
+    joints = peer.node.create_publisher(JointState, 'controller/target_joint', 1)
+    poses = peer.node.create_publisher(PoseStamped, 'controller/target_pose', 1)
+    wrenches = peer.node.create_publisher(WrenchStamped, 'controller/target_wrench', 1)
+    wanted = PLACE + [0.0, 0.05, 0.0, -0.1]
+    message = JointState(name=JOINTS[1:4:2], position=list(wanted[1:4:2]))
+
+    def led(sender, message, joint, position) -> bool:
+        arm.publish()
+        sender.publish(message)
+        return bool(references) and abs(references[-1].position[joint] - position) < 1e-3
+
+    peer.spin_until(lambda: led(joints, message, 1, wanted[1]), 60.0, 'target of joints')
+    model = pinocchio.buildModelFromXML(sample('four_dof').xml)
+    data = model.createData()
+    pinocchio.framesForwardKinematics(model, data, PLACE + [0.1, 0.0, 0.0, 0.0])
+    pose = PoseStamped()
+    p = data.oMf[model.getFrameId('tool')].translation
+    pose.pose.position.x, pose.pose.position.y, pose.pose.position.z = p
+    pose.pose.orientation.w = 0.0  # any
+    peer.spin_until(lambda: led(poses, pose, 0, PLACE[0] + 0.1), 60.0, 'target of a pose')
+    wrench = WrenchStamped()
+    wrench.header.frame_id = 'moon'
+    peer.spin_until(
+        lambda: led(wrenches, wrench, 0, np.inf) or "given in 'moon'" in controller.output,
+        60.0,
+        'refusal of a wrench',
+    )
+
+
 # What it survives ------------------------------------------------------------------------------
+
+
+def test_a_locked_joint_is_measured_and_its_moves_are_told_at_once_and_followed(processes, arm):
+    told = arm.peer.collect(DiagnosticArray, '/diagnostics')
+    locked = {'locked': ['joint2:=measured'], 'locked_joint_moved': 'update'}
+    law = {'law': 'gravity_compensation', 'diagnostics_period_s': 60.0}
+    processes.start('controller', ARM | law | locked)
+    # Two recursions, and a rotation by the locked position that is written as three angles.
+    assert arm.command() == pytest.approx(np.delete(gravity(PLACE), 1), abs=1e-10)
+    moved = PLACE + [0.0, 0.4, 0.0, 0.0]
+    expected = np.delete(gravity(moved), 1)
+    arm.peer.spin_until(
+        lambda: np.abs(arm.command(moved) - expected).max() < 1e-10, 30.0, 'the other model'
+    )
+    said = [status.message for array in told for status in array.status]
+    assert "locked joint 'joint2' stands at -0.6, the model has it at -1" in said
 
 
 @pytest.mark.parametrize('bad', [math.nan, math.inf, 1e300, -1e300])
@@ -314,6 +394,31 @@ def test_without_a_fresh_state_it_cannot_be_activated(processes, arm):
     activate(arm)
 
 
+#: A controller that is held up for half a second when it first becomes active.
+HELD_UP = """
+import sys, time
+from robot_dynamics_ros.ros.controller.running import RunningController
+from robot_dynamics_ros.ros.executables import run_executable
+delays, activate = [0.5], RunningController.activate
+def late(self):
+    time.sleep(delays.pop() if delays else 0.0)
+    activate(self)
+RunningController.activate = late
+sys.exit(run_executable('controller'))
+"""
+
+
+def test_a_controller_whose_first_state_grew_old_becomes_active_at_a_fresh_one(processes, arm):
+    node = processes.start('controller', ARM | SHORT, code=HELD_UP)
+
+    def refused() -> bool:
+        arm.publish()
+        return 'not activated: no fresh state on /joint_states within 0.3 s' in node.output
+
+    arm.peer.spin_until(refused, 30.0, 'a refused activation')
+    assert arm.command() == pytest.approx(gravity(PLACE), abs=1e-6)
+
+
 def test_a_transition_that_cannot_be_made_is_refused_and_control_goes_on(processes, arm):
     node = processes.start('controller', ARM)
     arm.command()
@@ -458,7 +563,7 @@ def test_a_wrong_trajectory_is_rejected_with_the_reason(processes, arm, msg, tex
 def test_a_trajectory_is_followed_and_an_empty_one_holds(processes, arm):
     processes.start('controller', ARM)
     arm.command()
-    assert arm.send(trajectory([(2.0, GOAL)])).startswith('accepted: 1 points')
+    assert arm.send(trajectory([(2.0, GOAL)])).startswith('accepted: 1 point ')
     start = arm.stamp
     while arm.stamp < start + NANO:
         arm.command(step=10 * PERIOD_NS)
@@ -497,15 +602,18 @@ def test_in_lockstep_the_paused_simulator_is_not_taken_for_a_dead_one(processes,
     commands = peer.collect(Float64MultiArray, COMMANDS)
     settings = {'robot': 'four_dof', 'mode': 'lockstep', 'start_paused': True}
     processes.start('simulator', settings | {'initial_position': PLACE.tolist()})
-    # Two listeners: the test must hear the first command, too, for it is the only one.
-    node = processes.start(
-        'controller',
-        ARM | {'state_timeout_s': 1.5, 'use_sim_time': True, 'command_listeners': 2},
-    )
+    waits = {'state_timeout_s': 1.5, 'use_sim_time': True, 'await_listeners': ['test_peer']}
+    node = processes.start('controller', ARM | waits)
     peer.spin_until(lambda: commands, 30.0, 'the answer to the first state')
     peer.spin_for(3.0)  # longer than state_timeout_s
     assert len(commands) == 1
     assert 'stop action' not in node.output
+    # Whoever comes late hears the answer as well, for there is no other while time stands still.
+    late = peer.collect(Float64MultiArray, COMMANDS)
+    peer.spin_until(lambda: late, 10.0, 'the answer once more')
+    assert late[0].data == commands[0].data
+    peer.spin_for(0.5)
+    assert len(commands) == 2
     assert peer.call(SetBool, 'simulator/pause', SetBool.Request(data=False)).success
     peer.spin_until(lambda: len(commands) > 200, 30.0, 'lockstep')
 
@@ -532,3 +640,70 @@ def test_a_shut_down_controller_leaves_nothing_that_ends_the_node(processes, pee
     arm.peer.spin_for(0.5)
     assert node.returncode is None
     assert 'Traceback' not in node.output
+
+
+def diagnosed(peer):
+    """Return what collects the levels and messages of the controller's diagnostics."""
+    told = peer.collect(DiagnosticArray, '/diagnostics')
+    return lambda: [(x.status[0].level, x.status[0].message) for x in told]
+
+
+def test_without_a_robot_it_says_for_what_it_waits(processes, peer):
+    told = diagnosed(peer)
+    node = processes.start('controller', {'diagnostics_period_s': 0.2})
+    waits = 'no robot: set robot, or publish robot_description'
+    expected = (DiagnosticStatus.WARN, f'not active: {waits}')
+    peer.spin_until(lambda: expected in told(), 30.0, 'a warning')
+    node.says(f'not active yet: {waits}', 20.0)
+
+
+def test_without_states_it_says_for_what_it_waits(processes, peer):
+    told = diagnosed(peer)
+    processes.start('controller', ARM | {'diagnostics_period_s': 0.2})
+    expected = 'not active: no fresh state on /joint_states'
+    peer.spin_until(
+        lambda: any(level == DiagnosticStatus.WARN and expected in text for level, text in told()),
+        30.0, 'a warning',
+    )  # fmt: skip
+
+
+def test_what_it_is_told_is_in_its_log_and_its_status(processes, peer, arm):
+    latched = QoSProfile(depth=10, durability=DurabilityPolicy.TRANSIENT_LOCAL)
+    statuses = peer.collect(String, 'controller/trajectory_status', latched)
+    node = processes.start('controller', ARM, '--log-level', 'controller:=debug')
+    arm.command()
+    node.says('states on /joint_states, efforts on /effort_controller/commands', 5.0)
+    assert 'natural_frequency: ' in node.output
+    assert set_parameter(peer, 'law', 'pd_gravity').successful
+    node.says('changed: law', 10.0)
+    assert arm.peer.change_state('controller', Transition.TRANSITION_DEACTIVATE)
+    node.says('not active any more: last command by stop action gravity', 10.0)
+    peer.spin_until(
+        lambda: statuses and statuses[-1].data == 'ended: the controller was deactivated',
+        10.0, 'a status',
+    )  # fmt: skip
+    assert arm.peer.change_state('controller', Transition.TRANSITION_CLEANUP)
+    node.says('cleaned up', 10.0)
+
+
+def test_an_interrupt_while_libraries_are_loaded_leaves_no_traceback(processes):
+    code = (
+        'import sys\nfrom robot_dynamics_ros.ros.executables import run_executable\n'
+        'print("begun", flush=True)\nsys.exit(run_executable("controller"))\n'
+    )
+    node = processes.start('controller', code=code)
+    node.says('begun', 20.0)
+    assert node.stop(signal.SIGINT) == 0
+    assert 'Traceback' not in node.output
+
+
+def test_names_that_are_allowed_are_described(processes, peer):
+    processes.start('controller', ARM)
+    names = ['law', 'formulation', 'stop_action']
+    request = DescribeParameters.Request(names=names)
+    answer = peer.call(DescribeParameters, 'controller/describe_parameters', request)
+    law, formulation, stop = (one.additional_constraints for one in answer.descriptors)
+    assert 'computed_torque' in law
+    assert 'pd_gravity' in law
+    assert 'newton_euler' in formulation
+    assert 'gravity' in stop

@@ -184,6 +184,60 @@ def test_a_profile_whose_commands_carry_names(processes, peer, tmp_path):
     assert list(heard[-1].name) == ['axis_1', 'axis_2', 'axis_4', 'axis_3']
 
 
+def test_efforts_are_laid_over_the_positions_where_the_arm_is(processes, peer, tmp_path):
+    rows = [{'joint': name} for name in reversed(JOINTS)]
+    rows[3] |= {'position_unit': 'deg', 'sign': -1}
+    profile = written(tmp_path, 'kuka_lbr', joints=rows)
+    below = peer.collect(Float64MultiArray, 'position_controller/commands')
+    states = peer.collect(JointState, 'joint_states')
+    start_pair(processes, profile)
+    peer.spin_until(lambda: states and below, 60.0, 'states and positions')
+    follow(peer, GOAL, 0.5)
+    reached(peer, GOAL, 2e-3)
+    assert 'reflex' not in processes.outputs()
+    known = {tuple(msg.position) for msg in states}
+    sent = np.array([list(msg.data) for msg in below])
+    np.testing.assert_allclose(sent[0], [-0.3, 0.1, 0.6, -math.degrees(0.2)], atol=1e-3)
+    # A state of the driver each, through rad and back; some states were not seen here.
+    near = [np.abs(np.array(sorted(known)) - row).max(axis=1).min() for row in sent[::50]]
+    assert np.median(near) < 1e-12
+
+
+def test_efforts_over_positions_far_from_the_arm_end_in_a_reflex(processes, peer, tmp_path):
+    states = peer.collect(JointState, 'joint_states')
+    below = peer.node.create_publisher(Float64MultiArray, 'position_controller/commands', RELIABLE)
+    emulator = {
+        'robot': 'scara',
+        'driver_profile': written(tmp_path, 'kuka_lbr'),
+        'initial_position': PLACE,
+        'mode': 'lockstep',
+    }
+    driver = processes.start('driver_emulator', emulator)
+    peer.spin_until(lambda: states and below.get_subscription_count(), 60.0, 'a state')
+    below.publish(Float64MultiArray(data=[0.5, 0.6, 0.1, -0.3]))
+    peer.spin_until(lambda: 'reflex: positions below' in driver.output, 60.0, 'the reflex')
+
+
+def test_a_spline_whose_two_motors_move_the_quill_is_driven_through_its_motors(
+    processes, peer, tmp_path
+):
+    lead = 0.02 / (2.0 * math.pi)
+    spline = {'joints': ['joint3', 'joint4'], 'matrix': [[lead, -lead], [0.0, 1.0]]}
+    spline['motor_effort_limit'] = [0.4, 0.5]
+    profile = written(tmp_path, 'generic_ros2_control', transmissions=[spline])
+    states = peer.collect(JointState, 'joint_states')
+    commands = peer.collect(Float64MultiArray, 'effort_controller/commands')
+    start_pair(processes, profile)
+    follow(peer, GOAL, 1.2)
+    reached(peer, GOAL, 2e-3)
+    # 0.15 m and 0.1 rad: the nut has turned by 0.15 / lead + 0.1.
+    nut = GOAL[2] / lead + GOAL[3]
+    np.testing.assert_allclose(states[-1].position[2:], [nut, GOAL[3]], atol=2e-3 / lead)
+    motors = np.array([list(msg.data)[2:] for msg in commands])
+    assert (np.abs(motors) <= [0.4, 0.5]).all()
+    assert motors[-1, 0] == pytest.approx(lead * gravity(GOAL)[2], abs=0.05)
+
+
 def test_noise_jitter_losses_ripple_and_breakaway_are_borne(processes, peer, tmp_path):
     rough = {
         'command_jitter': 2,

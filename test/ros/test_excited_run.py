@@ -54,7 +54,7 @@ def test_the_file_of_excite_is_run_and_identified_from(processes, peer, excitati
     bag, out = tmp_path / 'bag', tmp_path / 'out'
     recorder = processes.start('recorder', {'bag': str(bag)})
     recorder.says('recording to')
-    patient = {'state_timeout_s': 60.0, 'command_listeners': 2, 'use_sim_time': True}
+    patient = {'state_timeout_s': 60.0, 'await_listeners': ['recorder'], 'use_sim_time': True}
     processes.start('controller', {'robot': 'scara', **patient, **driver})
     plant = processes.start(
         arm,

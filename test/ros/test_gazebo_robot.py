@@ -8,72 +8,27 @@ from __future__ import annotations
 
 import math
 import os
+import signal
 from pathlib import Path
 
 import numpy as np
 import pytest
+from gz_stand_in import Gazebo
 from lifecycle_msgs.srv import GetState
-from processes import write_script
+from processes import wait_until
 from rclpy.qos import DurabilityPolicy, QoSProfile
 from scipy.spatial.transform import Rotation
 from std_msgs.msg import String
 
 from robot_dynamics_ros.description.shipped import shipped_robot
 from robot_dynamics_ros.description.urdf import read_description
-from robot_dynamics_ros.ros.gazebo_robot import force_topics, insertion
+from robot_dynamics_ros.ros.gazebo_forces import force_topics
+from robot_dynamics_ros.ros.gazebo_robot import insertion
 
 LATCHED = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 URDF = read_description(shipped_robot('scara'), {'gazebo': 'native'}).xml
 TOPICS = [f'/model/scara/joint/joint{i}/cmd_force' for i in range(1, 5)]
 ARM = {'robot_description': URDF, 'wait_for': ['test_peer'], 'timeout_s': 60.0}
-
-# One line of the notes per call; the robot is listed once it was inserted from a file that exists.
-GZ = """
-import pathlib, re, sys, time
-folder = pathlib.Path({folder!r})
-words = sys.argv[1:]
-with open(folder / 'notes', 'a') as notes:
-    notes.write(' '.join(words).replace('\\n', ' ') + '\\n')
-if {hangs} and sum(line.startswith('model') for line in open(folder / 'notes')) == 1:
-    time.sleep(100.0)
-if words[:2] == ['service', '-l']:
-    print({services!r})
-elif words[0] == 'service':
-    file = re.search('sdf_filename: "(.*?)"', words[-1])
-    if file and pathlib.Path(file[1]).read_text().startswith('<?xml'):
-        (folder / 'inserted').touch()
-    print('data: {answer}')
-elif words[:2] == ['model', '--list'] and (folder / 'inserted').exists():
-    print('    - {model}')
-"""
-
-
-class Gazebo:
-    """The command, in a folder of its own at the head of the PATH."""
-
-    def __init__(
-        self,
-        folder: Path,
-        services: str = '/world/arm/create',
-        answer: str = 'true',
-        model: str = 'scara',
-        hangs: bool = False,
-    ) -> None:
-        self._notes = folder / 'notes'
-        text = GZ.format(
-            folder=str(folder),
-            services=services,
-            answer=answer,
-            model=model,
-            hangs=hangs,
-        )
-        write_script(folder / 'gz', text, '-IS')
-        self.env = {'PATH': f'{folder}{os.pathsep}{os.environ["PATH"]}'}
-
-    def asked(self, text: str) -> list[str]:
-        """Return the calls so far that hold a text."""
-        notes = self._notes.read_text(encoding='utf-8') if self._notes.exists() else ''
-        return [line for line in notes.splitlines() if text in line]
 
 
 class Controller:
@@ -119,6 +74,14 @@ def test_a_question_that_is_never_answered_is_asked_again(processes, peer, tmp_p
     assert len(gazebo.asked('model --list')) >= 2
 
 
+def test_an_insertion_that_is_not_answered_is_asked_for_again(processes, peer, tmp_path):
+    Controller(peer).active = True
+    gazebo = Gazebo(tmp_path, unanswered=2)
+    node = processes.start('gazebo_robot', ARM, env=gazebo.env)
+    peer.spin_until(lambda: 'time runs' in node.output, 40.0, 'running time')
+    assert len(gazebo.asked('EntityFactory')) == 3
+
+
 def test_its_last_act_is_to_set_every_force_to_zero(processes, peer, gazebo):
     Controller(peer).active = True
     node = processes.start('gazebo_robot', ARM, env=gazebo.env)
@@ -127,6 +90,28 @@ def test_its_last_act_is_to_set_every_force_to_zero(processes, peer, gazebo):
     assert node.stop() == 0
     expected = [f'topic -t {topic} -m gz.msgs.Double -p data: 0.0' for topic in TOPICS]
     assert sorted(gazebo.asked('cmd_force')) == sorted(2 * expected), 'one may get lost'
+
+
+def test_no_force_is_left_by_one_that_is_killed(processes, peer, gazebo):
+    Controller(peer).active = True
+    node = processes.start('gazebo_robot', ARM, env=gazebo.env)
+    peer.spin_until(lambda: 'time runs' in node.output, 20.0, 'running time')
+    assert not gazebo.asked('cmd_force')
+    os.kill(node.pid, signal.SIGKILL)
+    expected = {f'topic -t {topic} -m gz.msgs.Double -p data: 0.0' for topic in TOPICS}
+    # Again and again: a controller that is told to end a little later sends a last command.
+    wait_until(lambda: len(gazebo.asked('cmd_force')) >= 3 * 4, 20.0, 'zeros')
+    assert set(gazebo.asked('cmd_force')) == expected
+    assert 'gazebo_robot was killed: its forces are set to zero' in node.output
+
+
+def test_in_a_world_that_runs_time_stands_still_before_the_robot_is_there(processes, peer, gazebo):
+    Controller(peer).active = True
+    node = processes.start('gazebo_robot', ARM | {'pause_first': True}, env=gazebo.env)
+    peer.spin_until(lambda: 'time runs' in node.output, 20.0, 'running time')
+    asked = [line for line in gazebo.asked('/world/arm/') if 'service -s' in line]
+    words = ['pause: true', 'EntityFactory', 'pause: false']
+    assert [word in line for word, line in zip(words, asked, strict=True)] == [True] * 3
 
 
 def test_it_may_end_once_time_runs_and_leave_the_forces_to_others(processes, peer, gazebo):

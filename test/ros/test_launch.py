@@ -7,16 +7,19 @@ Oracle of the last command: Pinocchio's gravity forces, built from the URDF text
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 import subprocess
 import sys
+import urllib.request
 from pathlib import Path
 
 import numpy as np
 import pinocchio
 import pytest
 import yaml
+from bags import state, text, write
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
 from lifecycle_msgs.srv import GetState
 from peer import RELIABLE
@@ -27,7 +30,8 @@ from std_msgs.msg import Float64MultiArray
 
 pytest.importorskip('launch_ros', reason='launch is not installed')
 
-from launches import PACKAGE, Launches, make_player, make_prefix
+from gz_stand_in import Gazebo
+from launches import PACKAGE, Launches, make_package, make_player, make_prefix
 from peer import Peer
 
 LAUNCH_FILES = [path.name for path in sorted((PROJECT / 'launch').glob('*.launch.py'))]
@@ -57,6 +61,12 @@ def wait_active(peer: Peer, name: str) -> None:
         return answer.current_state.id == ACTIVE
 
     peer.spin_until(active, 40.0, f'{name} being active')
+
+
+def started(launch) -> dict[str, int]:
+    """Return the process numbers of what a launch has started, by executable."""
+    pairs = re.findall(r'\[(\w+)-\d+\]: process started with pid \[(\d+)\]', launch.output)
+    return {name: int(pid) for name, pid in pairs}
 
 
 def nodes_there(peer: Peer, *names: str) -> None:
@@ -187,15 +197,117 @@ def test_a_program_needs_no_motion_and_lockstep_no_clock(launches, peer, listeni
 def test_the_scene_ends_with_a_node_that_dies(launches, peer):
     launch = launches.launch('simulation')
     wait_active(peer, 'controller')
-    (controller,) = [
-        int(line.rpartition('[')[2].rstrip(']'))
-        for line in launch.output.splitlines()
-        if '[controller-' in line and 'process started with pid' in line
-    ]
-    os.kill(controller, signal.SIGKILL)
-    launch.wait(30.0)
+    os.kill(started(launch)['controller'], signal.SIGKILL)
+    assert launch.wait(30.0) == 1, 'a script can tell'
     assert 'the scene ends: controller-2 ended with -9' in launch.output
     assert 'ERROR' in launch.output
+
+
+@pytest.mark.parametrize(
+    ('law', 'told'),
+    [
+        ({'program': 'four_dof_moving_plane'}, "is written for robot 'four_dof', this is 'scara'"),
+        ({'law': 'computed_torque', 'params_file': '{folder}/wrong.yaml'}, 'natural_frequency'),
+    ],
+)
+def test_a_scene_whose_parameters_a_node_refuses_ends_with_its_reason(
+    launches, tmp_path, law, told
+):
+    wrong = yaml.safe_load((PROJECT / 'config' / 'scara.yaml').read_text('utf-8'))
+    wrong['/**/controller']['ros__parameters']['natural_frequency'] = [-1.0]
+    (tmp_path / 'wrong.yaml').write_text(yaml.safe_dump(wrong), encoding='utf-8')
+    given = {key: value.format(folder=tmp_path) for key, value in law.items()}
+    launch = launches.launch('simulation', **{'law': 'constraint_stabilization', **given})
+    assert launch.wait(40.0) == 1, launch.output
+    assert told in launch.output
+    assert 'the scene ends: controller-2 ended with 2' in launch.output
+
+
+def test_an_arm_in_motion_survives_the_loss_of_what_only_looks_on(launches, peer, listening):
+    states, commands = listening()
+    launch = launches.launch('simulation', monitor=True, record=True, bag='bag')
+    launch.says('sent circle', 60.0)
+    os.kill(started(launch)['monitor'], signal.SIGKILL)
+    launch.says('lost: monitor-5 ended with -9', 20.0)
+    heard = len(commands)
+    peer.spin_until(lambda: len(commands) > heard + 100, 20.0, 'commands')
+    os.kill(started(launch)['recorder'], signal.SIGKILL)
+    assert launch.wait(30.0) == 1, 'what was to be recorded is not'
+    ends_with_gravity(peer, states, commands)
+
+
+def test_when_the_bridge_is_killed_no_force_is_left_in_gazebo(tmp_path):
+    """Gazebo and its bridge are stand-ins: seen is what Gazebo is asked for."""
+    prefix = tmp_path / 'prefix'
+    make_prefix(prefix, bridge=False)
+    make_package(prefix, 'ros_gz_bridge', {'parameter_bridge': 'import time\ntime.sleep(1000)'})
+    with free_domain() as domain, Launches(tmp_path, domain, prefix) as launches:
+        gazebo = Gazebo(tmp_path)
+        launches.env |= {'PATH': f'{tmp_path}{os.pathsep}{launches.env["PATH"]}'}
+        launch = launches.launch('gazebo', gui=False, start_world=False, motion=False)
+        launch.says('is in the world', 40.0)
+        assert not gazebo.asked('cmd_force')
+        os.kill(started(launch)['parameter_bridge'], signal.SIGKILL)
+        assert launch.wait(40.0) == 1, launch.output
+        assert 'ended with -9' in launch.output
+        zeros = gazebo.asked('cmd_force')
+        assert len(zeros) == 2 * 4
+        assert all(line.endswith('data: 0.0') for line in zeros)
+
+
+@pytest.fixture(scope='module')
+def long_bag(tmp_path_factory) -> Path:
+    """Return a bag of the SCARA that moves for so long that nothing ends meanwhile."""
+    time = np.arange(0.0, 600.0, 0.1)
+    q = np.array([0.3, 0.5, 0.05, 0.0]) + 0.1 * np.sin(time)[:, np.newaxis]
+    columns = (q, 0.1 * np.cos(time)[:, np.newaxis] + 0.0 * q, 0.0 * q)
+    path = tmp_path_factory.mktemp('long') / 'bag'
+    messages = [text(0, sample('scara').xml)]
+    messages += [state(round(1e9 * t), sample('scara').tree.joint_names, *row)
+                 for t, *row in zip(time, *columns, strict=True)]  # fmt: skip
+    return write(path, messages)
+
+
+@pytest.mark.parametrize(
+    ('name', 'arguments', 'topics'),
+    [
+        ('simulation', {}, ['/joint_states']),
+        ('two_robots', {}, ['/left/joint_states', '/right/joint_states']),
+        ('hardware', {'emulator': True}, ['/monitor/effort']),
+        ('gazebo', {'gui': False, 'start_world': False}, ['/joint_states']),
+        ('four_bar', {'gui': False}, ['/joint_states']),
+        ('replay', {'bag': '{bag}'}, ['/joint_states']),
+    ],
+)
+def test_every_scene_can_be_seen(tmp_path, long_bag, name, arguments, topics):
+    """Gazebo, its bridge and the player of bags are stand-ins; the viewer is what it is."""
+    prefix = make_prefix(tmp_path / 'prefix', bridge=False)
+    make_package(prefix, 'ros_gz_bridge', {'parameter_bridge': 'import time\ntime.sleep(1000)'})
+    make_player(prefix, tmp_path)
+    Gazebo(tmp_path, model=name if name == 'four_bar' else 'scara')
+    with free_domain() as domain, Launches(tmp_path, domain, prefix) as launches:
+        launches.env['PATH'] = f'{tmp_path}{os.pathsep}{launches.env["PATH"]}'
+        given = {k: long_bag if x == '{bag}' else x for k, x in arguments.items()}
+        launch = launches.launch(name, view=True, **given)
+        address = re.search(r'viewer: open (http://\S+)', launch.says('viewer: open', 60.0))[1]
+        with urllib.request.urlopen(address) as page:
+            assert page.status == 200
+        with Peer(launches, 'onlooker') as onlooker:
+            for topic in topics:
+                onlooker.spin_until(lambda t=topic: 'view' in readers(onlooker, t), 40.0, topic)
+
+
+def readers(peer: Peer, topic: str) -> set[str]:
+    """Return the names of the nodes that listen to a topic."""
+    return {info.node_name for info in peer.node.get_subscriptions_info_by_topic(topic)}
+
+
+def test_a_bag_that_exists_is_refused_before_anything_is_started(launches, tmp_path):
+    (tmp_path / 'bag').mkdir()
+    launch = launches.launch('simulation', record=True, bag='bag')
+    assert launch.wait(40.0) == 1
+    assert "bag 'bag': exists already" in launch.output
+    assert 'process started' not in launch.output
 
 
 def test_two_robots_have_their_own_topics_joints_and_time(launches, peer, listening):

@@ -52,7 +52,7 @@ def slowed(work, size_of):
         return work(*args)
     return slow
 
-def points(msg, joints):
+def points(msg, joints, others):
     return len(msg.points)
 
 message_arrays.trajectory_arrays = slowed(message_arrays.trajectory_arrays, points)
@@ -123,7 +123,7 @@ class Arm(EchoArm):
 def test_the_arm_is_driven_on_while_a_long_trajectory_is_accepted(processes, peer):
     node, arm = processes.start('controller', ARM, code=SLOW), Arm(peer)
     arm.until(lambda: len(arm.commands) > 5, 30.0, 'commands')
-    assert arm.send(trajectory([(3.0, AWAY)])).startswith('accepted: 1 points')
+    assert arm.send(trajectory([(3.0, AWAY)])).startswith('accepted: 1 point ')
     arm.until(arm.is_under_way, 30.0, 'motion')
     before = arm.stamp
     answer = arm.send(long_way())
@@ -141,7 +141,7 @@ def test_the_arm_is_driven_on_while_a_long_trajectory_is_accepted(processes, pee
 def test_a_long_trajectory_that_breaks_a_rule_says_so_and_what_runs_goes_on(processes, peer):
     node, arm = processes.start('controller', ARM, code=SLOW), Arm(peer)
     arm.until(lambda: len(arm.commands) > 5, 30.0, 'commands')
-    assert arm.send(trajectory([(2.0, AWAY)])).startswith('accepted: 1 points')
+    assert arm.send(trajectory([(2.0, AWAY)])).startswith('accepted: 1 point ')
     answer = arm.send(long_way(PLACE + [4.0, 0.0, 0.0, 0.0]))
     assert answer.startswith("rejected: joint 'joint1': is at ")
     assert node.output.count('answered 20 states meanwhile') == 3

@@ -10,6 +10,7 @@ import pytest
 from diagnostic_msgs.msg import DiagnosticArray
 from rcl_interfaces.msg import Parameter, ParameterType, ParameterValue
 from rcl_interfaces.srv import SetParameters
+from rclpy.qos import QoSProfile, ReliabilityPolicy
 from resting_arm import JOINTS, RestingArm
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64MultiArray
@@ -37,6 +38,24 @@ def set_string(peer, name, value):
     )
     request = SetParameters.Request(parameters=[parameter])
     return peer.call(SetParameters, 'controller/set_parameters', request).results[0]
+
+
+def test_who_may_miss_messages_costs_the_controller_fewer(processes, peer, arm):
+    """Parts of the effort, at 1 kHz: every tick for who listens reliably, each twentieth else."""
+    best_effort = QoSProfile(depth=100, reliability=ReliabilityPolicy.BEST_EFFORT)
+    parts = peer.collect(JointState, 'controller/effort_components', best_effort)
+    processes.start('controller', NODE)
+    peer.spin_until(lambda: (arm.command(), len(parts) > 5)[1], 60.0, 'parts')
+
+    def periods() -> list[int]:
+        """Return simulated ms between the last messages."""
+        stamps = [x.header.stamp.sec * 1000 + x.header.stamp.nanosec // 10**6 for x in parts[-4:]]
+        return np.diff(stamps).tolist()
+
+    assert min(periods()) >= 20
+    reliable = peer.collect(JointState, 'controller/effort_components')
+    peer.spin_until(lambda: (arm.command(), len(reliable) > 5)[1], 60.0, 'parts for both')
+    peer.spin_until(lambda: (arm.command(), max(periods()) < 20)[1], 20.0, 'more for all')
 
 
 def test_it_shows_f_multipliers_conditioning_and_the_effort_by_origin(processes, peer, arm):

@@ -48,7 +48,8 @@ def run(processes, peer, bag: Path, controller: dict, during) -> None:
     recorder = processes.start('recorder', {'bag': str(bag)})
     recorder.says('recording to')
     usual = {
-        'robot': 'scara', 'use_sim_time': True, 'state_timeout_s': 60.0, 'command_listeners': 2,
+        'robot': 'scara', 'use_sim_time': True, 'state_timeout_s': 60.0,
+        'await_listeners': ['recorder'],
         # A recorder that is held up while the run goes on shall miss nothing.
         'qos_overrides./effort_controller/commands.publisher.depth': 2000,
     }  # fmt: skip

@@ -45,6 +45,26 @@ def scenes(tmp_path_factory) -> tuple[subprocess.CompletedProcess[str], Path]:
     return done, out
 
 
+@pytest.mark.slow
+def test_an_arm_of_ones_own_is_held_on_the_plane_that_is_planned_for_it(tmp_path):
+    words = ['scene', 'urdf/four_dof.urdf.xacro', 'limits_profile:=wide', '--out', str(tmp_path)]
+    done = subprocess.run(
+        [sys.executable, '-m', 'robot_dynamics_ros', *words],
+        capture_output=True,
+        text=True,
+        timeout=850,
+        cwd=PROJECT,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    [rows] = [json.loads(x.read_text('utf-8')) for x in tmp_path.glob('plane/metrics.json')]
+    [part] = rows['relative']
+    assert part <= 0.02  # of 5 mm off the plane, as of every scene
+    assert len(recorded(tmp_path / 'plane' / 'bag', '/controller/constraint')) > 5000
+
+
+SCENES = ('circle', 'moving_plane', 'near_singular', 'four_bar', 'scara_press', 'four_dof_board')
+
+
 def recorded(bag: Path, topic: str) -> list:
     store = get_typestore(Stores.ROS2_JAZZY)
     with AnyReader([bag], default_typestore=store) as reader:
@@ -58,10 +78,21 @@ def recorded(bag: Path, topic: str) -> list:
 def test_all_scenes_keep_their_band(scenes):
     done, out = scenes
     assert done.returncode == 0, done.stdout + done.stderr
-    for name in ('circle', 'moving_plane', 'near_singular', 'four_bar'):
+    for name in SCENES:
         assert (out / name / 'report.html').is_file()
         figures = json.loads((out / name / 'metrics.json').read_text(encoding='utf-8'))
         assert figures['largest_effort_share'] <= 1.0
+
+
+@pytest.mark.parametrize(('name', 'wanted'), [('scara_press', 20.0), ('four_dof_board', 8.0)])
+def test_the_force_sensor_tells_what_is_wanted_and_coulomb_s_friction(scenes, name, wanted):
+    wrenches = recorded(scenes[1] / name / 'bag', '/controller/measured_wrench')
+    states = recorded(scenes[1] / name / 'bag', '/joint_states')
+    assert len(wrenches) >= len(states) - 1  # one before each state
+    forces = [message.wrench.force for message in wrenches]
+    size = np.linalg.norm([[f.x, f.y, f.z] for f in forces], axis=1)[2500:]
+    # The whole is the force across times (1 + 0.3^2)^(1/2) while it slides.
+    assert np.sqrt(np.mean((size / np.hypot(1.0, 0.3) - wanted) ** 2)) < 0.5
 
 
 def test_the_circle_decays_row_by_row_as_its_program_says(scenes):

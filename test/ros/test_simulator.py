@@ -7,6 +7,7 @@ import signal
 
 import numpy as np
 import pytest
+from geometry_msgs.msg import WrenchStamped
 from peer import RELIABLE
 from rclpy.qos import DurabilityPolicy, QoSProfile
 from rosgraph_msgs.msg import Clock
@@ -113,6 +114,26 @@ def test_lockstep_over_dds_equals_the_loop_in_one_process_bit_for_bit(processes,
     assert '300 steps to t = 0.300000 s; commands: 300 taken, 0 refused' in simulator.output
 
 
+def test_a_push_by_topic_moves_the_robot_and_one_on_no_link_is_refused(processes, peer):
+    driver = Driver(peer, last_stamp=-1)
+    simulator = processes.start('simulator', {'robot': 'scara', 'initial_position': FIRST})
+    push = peer.node.create_publisher(WrenchStamped, 'simulator/push', 10)
+    peer.spin_until(lambda: driver.states and driver.connected, 60, 'first state')
+    peer.spin_until(lambda: push.get_subscription_count(), 20, 'the simulator listens')
+    message = WrenchStamped()
+    message.header.frame_id = 'nowhere'
+    push.publish(message)
+    simulator.says('push refused')
+    message.header.frame_id, message.wrench.force.y = 'tool', 30.0
+    push.publish(message)
+    peer.delivered(push)
+    assert peer.call(SetBool, 'simulator/pause', SetBool.Request(data=False)).success
+    driver.publish(law(np.array(FIRST), np.zeros(4)))
+    peer.spin_until(lambda: len(driver.states) == 2, 20, 'a step')
+    pushed = arrays(driver.states)[1]
+    assert np.abs(pushed - in_process_loop(1)[0][1]).max() > 1e-4
+
+
 def test_pausing_in_between_changes_nothing(processes, peer):
     """State 0 is answered while paused, more than once; pauses come at any moment."""
     driver = Driver(peer, last_stamp=199_000_000)
@@ -136,7 +157,7 @@ def test_pausing_in_between_changes_nothing(processes, peer):
 
 
 def test_a_paused_simulator_can_be_stepped_and_reset(processes, peer):
-    processes.start(
+    simulator = processes.start(
         'simulator', {'robot': 'scara', 'initial_position': FIRST, 'start_paused': True}
     )
     for service in ('step', 'reset'):  # while nothing can happen: connects the test to both
@@ -153,6 +174,7 @@ def test_a_paused_simulator_can_be_stepped_and_reset(processes, peer):
         assert answer.success, answer.message
         peer.spin_until(lambda count=count: len(driver.answers) == count, 20, 'next state')
     assert peer.call(Trigger, 'simulator/reset', Trigger.Request()).success
+    simulator.says('2 steps to t = 0.002000 s; commands: 3 taken', 10.0)
     peer.spin_until(lambda: len(driver.states) == 4, 20, 'first state again')
     np.testing.assert_array_equal(
         arrays(driver.states)[[0, 1, 2, 3]], in_process_loop(2)[0][[0, 1, 2, 0]]
@@ -354,6 +376,10 @@ def test_parameters_are_checked_while_running(processes, peer):
     refused = set_parameter('on_peer_timeout', 'panic')
     assert "unknown on peer timeout 'panic'; known: exit, wait, zero" in refused.reason
     assert not set_parameter('period', 0.5).successful
+    assert set_parameter('mass_factor', [1.3]).successful
+    refused = set_parameter('mass_factor', [1.0, 0.0, 1.0, 1.0])
+    assert not refused.successful
+    assert 'a factor on masses is positive' in refused.reason
 
 
 def test_a_parameter_that_does_not_exist_is_told(processes):

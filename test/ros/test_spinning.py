@@ -23,6 +23,7 @@ from rclpy.task import Future
 from std_msgs.msg import String
 from robot_dynamics_ros.errors import ParameterError
 from robot_dynamics_ros.ros.spinning import run
+from robot_dynamics_ros.ros.states_first import StatesFirstExecutor
 
 class Speaker(Node):
     def __init__(self):
@@ -31,9 +32,11 @@ class Speaker(Node):
             raise ParameterError('gain', -1.0, 'must be positive')
         if {executor!r} == 'single':
             self.make_executor = SingleThreadedExecutor
+        if {executor!r} == 'states first':
+            self.make_executor = StatesFirstExecutor
         self.finished = Future()
         self.words = self.create_publisher(String, 'words', 10)
-        self.create_subscription(String, 'enough', self.heard, 10)
+        self.urgent = self.create_subscription(String, 'enough', self.heard, 10)
         self.create_timer(0.05, self.speak)
 
     def heard(self, _):
@@ -58,7 +61,7 @@ code = run(Speaker)
 assert not rclpy.ok()
 sys.exit(code)
 """
-EXECUTORS = pytest.mark.parametrize('executor', ['events', 'single'])
+EXECUTORS = pytest.mark.parametrize('executor', ['events', 'single', 'states first'])
 
 
 def start(processes, case, executor):
@@ -119,6 +122,32 @@ def test_a_mistake_in_the_program_is_shown_whole_after_the_orderly_end(processes
     assert speaker.wait(60) == 1
     assert 'stopped' in speaker.output
     assert 'ZeroDivisionError: a mistake in the program' in speaker.output
+
+
+def test_a_node_starts_without_the_parser_of_interfaces_and_logs_without_reading_sources(
+    tmp_path, processes
+):
+    script = tmp_path / 'light.py'
+    script.write_text(
+        'import inspect, sys\n'
+        'import rclpy\n'
+        'from sensor_msgs.msg import JointState\n'
+        'from robot_dynamics_ros.ros.rclpy_compat import start_lightly\n'
+        'start_lightly()\n'
+        'rclpy.init()\n'
+        "node = rclpy.create_node('light')\n"
+        "node.create_publisher(JointState, 'joint_states', 1)\n"
+        'def caller():\n'
+        "    node.get_logger().info('said')\n"
+        'caller()\n'
+        "assert 'lark' not in sys.modules and not inspect.modulesbyfile\n"
+        'import rosidl_generator_py.generate_py_impl\n'
+    )
+    form = {'RCUTILS_CONSOLE_OUTPUT_FORMAT': '{function_name}:{line_number}: {message}'}
+    code = f'import runpy; runpy.run_path({str(script)!r})'
+    node = processes.start('light', env=form, code=code)
+    assert node.wait() == 0, node.output
+    assert 'caller:10: said' in node.output
 
 
 class Ring:

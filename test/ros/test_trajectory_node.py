@@ -80,7 +80,8 @@ def test_a_trajectory_is_accepted_before_the_simulator_runs_to_its_end(processes
         MOVE | {'ready_services': ['somebody/ready'], 'unpause_simulator': True,
                 'end_simulator': True, 'settle_s': 0.05},
     )  # fmt: skip
-    peer.spin_for(1.0)
+    waiting = 'waiting for test_peer: activation (it is inactive)'
+    peer.spin_until(lambda: waiting in sender.output, 60, waiting)
     assert not controller.trajectories  # not active yet
     controller.active = True
     peer.spin_until(lambda: sender.returncode is not None, 60, 'end of the trajectory node')

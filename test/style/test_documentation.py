@@ -66,7 +66,8 @@ def test_a_documented_command_is_understood(page, line, monkeypatch):
     program, *words = words_of(line)
     if program == 'make':
         targets = re.findall(r'^([\w-]+):', (ROOT / 'Makefile').read_text(), re.MULTILINE)
-        assert set(words) <= set(targets), f'{page}: {line}'
+        asked = {word for word in words if '=' not in word}  # the others set a variable
+        assert asked <= set(targets), f'{page}: {line}'
     elif words[:2] == ['-m', 'benchmark']:
         names = list(takewhile(lambda word: not word.startswith('-'), words[2:]))
         assert set(names) <= {*BENCHMARKS, 'list'}, f'{page}: {line}'

@@ -48,6 +48,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 # One bag ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_one_bag_gives_figures_rows_and_a_report(bag, tmp_path, capsys):
     assert analyze(bag, '--output', tmp_path / 'out') == 0
     assert sorted(contents(tmp_path / 'out')) == [
@@ -265,6 +266,7 @@ def test_a_failed_bag_is_told_and_does_not_stop_the_others(many, tmp_path, capsy
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_processes_give_the_same_result_as_one_after_the_other(many, tmp_path):
     for jobs in (1, 2):
         words = ('--output', tmp_path / f'out{jobs}', '--jobs', jobs, '--no-report')
@@ -292,6 +294,7 @@ def test_a_scheduler_without_dask_says_what_to_install(bag, tmp_path, capsys, mo
     assert '--scheduler needs distributed, which is not installed' in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_worker_that_is_killed_costs_only_its_own_item():
     items = ['a', 'b', 'poison', 'c', 'd']
     found = dict(
@@ -301,6 +304,7 @@ def test_a_worker_that_is_killed_costs_only_its_own_item():
     assert found[2] == 'poison: its process was killed, perhaps for want of memory'
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('way', [signal.SIGKILL, signal.SIGINT])
 def test_no_worker_outlives_its_parent_and_an_interrupt_leaves_no_traceback(way, tmp_path):
     bags = [str(RecordedArm(30_000).bag(tmp_path / f'run{k}')) for k in range(2)]
@@ -332,6 +336,7 @@ def members(group: int) -> list[int]:
     return found
 
 
+@pytest.mark.slow
 def test_bags_are_found_in_folders_once_and_in_order(many, tmp_path):
     found = find_bags([many, many / 'run1' / 'bag'])
     assert [path.name for path in found] == ['broken', 'bag', 'bag', 'bag']
@@ -380,6 +385,7 @@ def test_a_driver_profile_says_what_the_numbers_of_a_bag_mean(tmp_path):
     assert max(figures['effort']['residual_share']) < 1e-3
 
 
+@pytest.mark.slow
 def test_two_runs_are_compared_in_the_units_of_the_model(bag, tmp_path):
     counted, profile = driver_bag(tmp_path)
     words = ['compare', counted, counted, '--driver_profile', profile, '--to', 0.2]

@@ -20,7 +20,7 @@ from robot_dynamics_ros.model import load_robot
 from robot_dynamics_ros.recordings.metrics.bag_analysis import Task, analyze_bag
 from robot_dynamics_ros.recordings.metrics.evaluator import Choices, Evaluator
 from robot_dynamics_ros.recordings.reading import RecordingReader, RobotChoice
-from robot_dynamics_ros.recordings.report.toolkit import PlotLine, panels
+from robot_dynamics_ros.recordings.report.figures import PlotLine, panels
 
 DATA = Path(__file__).resolve().parents[2].parent / 'shared' / 'data'
 NOMINAL, UNKNOWN = DATA / 'gazebo_scara_nominal', DATA / 'gazebo_scara_unknown_plant'
@@ -439,20 +439,43 @@ def test_a_constant_is_drawn_with_zero_beside_it():
 
 def test_axes_begin_with_zero_and_limits_flatten_no_curve():
     time = 1.6e9 + np.linspace(0.0, 2.0, 50)
-    values = np.column_stack([np.sin(time), 9.0 * np.sin(time)])
+    values = np.column_stack([np.sin(time), 11.0 * np.sin(time)])
     lines = [PlotLine(values, 'effort', '#000000')]
     figure = panels(time, ['low [N m]', 'high [N m]'], lines, limits=[10.0, 10.0])
     assert all(min(trace.x) == 0.0 for trace in figure.data)
     assert figure.layout.xaxis.title.text.startswith('time since 1600000000')
-    drawn = [np.abs(trace.y).max() for trace in figure.data if trace.yaxis == 'y']
-    assert max(drawn) <= 1.0, 'a limit ten times as high would flatten the curve'
-    assert 10.0 in [np.abs(trace.y).max() for trace in figure.data if trace.yaxis == 'y2']
+    low, high = figure.layout.yaxis.range
+    assert -1.2 < low < high < 1.2, 'a limit ten times as high would flatten the curve'
+    lines = {shape.y0 for shape in figure.layout.shapes if shape.type == 'line'}
+    assert lines == {-10.0, 10.0}, 'drawn; seen where the curve gets there'
     shares = [note.text for note in figure.layout.annotations if '%' in note.text]
     assert len(shares) == 2
     assert all('of ±10' in text for text in shares)
-    used = [shape.x1 for shape in figure.layout.shapes]
-    assert used[0] == used[2] == 1.0
-    assert used[1] == pytest.approx(np.abs(values[:, 0]).max() / 10.0)
+
+
+def test_a_band_below_each_curve_shows_the_share_of_its_limit():
+    time = np.linspace(0.0, 2.0, 50)
+    values = np.column_stack([-2.0 * np.sin(time), 12.0 * np.sin(time)])
+    lines = [PlotLine(values, 'effort', '#000000'), PlotLine(9.0 * values, 'model', '#000000')]
+    figure = panels(time, ['low', 'high'], lines, limits=[10.0, 10.0])
+    low, high, beyond = (trace for trace in figure.data if trace.fill == 'tozeroy')
+    np.testing.assert_allclose(low.y, 0.2 * np.sin(time), rtol=1e-6)
+    np.testing.assert_allclose(high.y, 1.2 * np.sin(time), rtol=1e-6)
+    np.testing.assert_array_equal(np.isfinite(beyond.y), 12.0 * np.sin(time) >= 10.0)
+    assert (low.xaxis, high.xaxis, beyond.xaxis) == ('x', 'x2', 'x2')
+    for curve, band in (('yaxis', 'yaxis3'), ('yaxis2', 'yaxis4')):
+        assert figure.layout[band].domain[1] < figure.layout[curve].domain[0]
+        assert figure.layout[band].range == (0.0, 1.0)
+
+
+def test_a_long_series_is_drawn_with_few_points_and_all_of_its_peaks():
+    time = np.linspace(0.0, 100.0, 100_000)
+    values = np.sin(time)[:, np.newaxis]
+    values[[4321, 77_777], 0] = 7.0, -9.0
+    (trace,) = panels(time, ['q'], [PlotLine(values, 'q', '#000000')]).data
+    assert len(trace.x) == len(trace.y) <= 2000
+    assert (max(trace.y), min(trace.y)) == (7.0, -9.0)
+    assert trace.x[int(np.argmax(trace.y))] == pytest.approx(time[4321], abs=0.1)
 
 
 def _program(folder: Path) -> str:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from benchmark.__main__ import BENCHMARKS
-from benchmark.libraries import contenders
+from benchmark.dynamics import contenders
 from benchmark.measuring import Contender, arms, chain, race
 from robot_dynamics_ros.model import load_robot
 

@@ -19,8 +19,7 @@ from robot_dynamics_ros.description.shipped import shipped_mechanism
 from robot_dynamics_ros.errors import MechanismError, ParameterError, UnknownNameError
 from robot_dynamics_ros.model import load_mechanism, load_robot
 from robot_dynamics_ros.spatial.scalar import maximum, minimum, select
-from robot_dynamics_ros.symbolic.c_files import STATES
-from robot_dynamics_ros.symbolic.c_function import CFunction
+from robot_dynamics_ros.symbolic.c_function import STATES, CFunction
 from robot_dynamics_ros.symbolic.c_source import c_source, robot_functions, write
 from robot_dynamics_ros.symbolic.kernel import compile_kernel
 from robot_dynamics_ros.symbolic.outputs import OUTPUTS
@@ -82,6 +81,7 @@ def files(name):
     return c_source(robot(name), outputs, frames=frames, formulation=formulation(name), name='arm')
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('compiler', COMPILERS)
 @pytest.mark.parametrize('name', NAMES)
 def test_strict_compilers_and_sanitizers_are_silent_and_the_self_test_passes(
@@ -124,6 +124,7 @@ def test_c_equals_the_compiled_kernel(name, tmp_path, rng):
                 assert np.max(np.abs(found - wanted)) <= allowed, (output, scale)
 
 
+@pytest.mark.slow
 @needs_gcc
 def test_every_output_is_passed_on_as_not_a_number_or_does_not_depend_on_the_input(tmp_path, rng):
     lib, n = library(files('four_dof'), tmp_path), 4
@@ -234,6 +235,7 @@ def test_make_builds_the_library_and_runs_the_test(tmp_path):
     assert sorted(file.name for file in folder.iterdir()) == sorted(files('scara'))
 
 
+@pytest.mark.slow
 @needs_gcc
 @pytest.mark.skipif(shutil.which('cmake') is None, reason='no cmake')
 def test_cmake_builds_the_target_for_a_library_of_ones_own(tmp_path):

@@ -156,3 +156,15 @@ def test_a_limit_in_another_unit_is_seen_by_the_weight_that_it_cannot_hold(bag, 
     printed = plain(capsys.readouterr().out)
     assert "warning joint 'joint2': gravity alone needs" in printed
     assert 'is the limit in the unit of the profile?' in printed
+
+
+def test_a_bag_without_poses_is_an_error_in_the_file_too(tmp_path):
+    """An error that was an exception has to become text as well."""
+    rows = list(zip(*swing(), strict=True))[:40]
+    messages = [state(k * PERIOD, JOINTS, *row) for k, row in enumerate(rows)]
+    file = tmp_path / 'found.json'
+    moving = write(tmp_path / 'moving', messages)
+    assert commission(moving, tmp_path, '--json', str(file)) == 1
+    findings = json.loads(file.read_text())['findings']
+    assert 'error' in {finding['severity'] for finding in findings}
+    assert {'severity', 'culprit', 'problem', 'remedy'} == set(findings[0])

@@ -11,13 +11,13 @@ import pinocchio
 import pytest
 from samples import sample, shipped
 
-from robot_dynamics_ros.commissioning.driver_samples import DriverSamples
-from robot_dynamics_ros.commissioning.held_arm import check_held
-from robot_dynamics_ros.commissioning.motion_checks import (
+from robot_dynamics_ros.commissioning.driver_samples import (
+    DriverSamples,
     check_limits,
     check_velocities,
     check_work,
 )
+from robot_dynamics_ros.commissioning.held_arm import check_held
 from robot_dynamics_ros.errors import RecordingError
 
 TREE = sample('four_dof').tree

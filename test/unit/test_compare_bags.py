@@ -201,3 +201,25 @@ def test_what_cannot_be_compared_is_refused_in_one_line(words, message, tmp_path
     assert message in error
     assert error.count('\n') == 1
     assert not (tmp_path / 'out').exists()
+
+
+def test_efforts_in_amperes_are_named_currents(tmp_path, capsys):
+    profile = tmp_path / 'driver.yaml'
+    profile.write_text('name: arm\nstate: {effort: total}\ndefaults: {effort_unit: mA}\n')
+    bags = []
+    for name, size in (('a', 1000.0), ('b', 3000.0)):
+        messages = [text(0, arm_xml())]
+        q, v = program(1e-3 * np.arange(400))
+        for k in range(400):
+            messages.append(state(k * MS, NAMES, q[k], v[k], np.full(3, size)))
+        bags.append(write(tmp_path / name, messages))
+    code, found = compared(tmp_path / 'out', *bags, '--driver_profile', str(profile))
+    assert code == 0
+    assert found['first']['rms_effort'] == pytest.approx([1.0] * 3)
+    assert found['difference']['rms_effort'] == pytest.approx([2.0] * 3)
+    assert 'RMS current, a' in (printed := ' '.join(capsys.readouterr().out.split()))
+    assert '3 A' in printed
+    report = (tmp_path / 'out' / 'report.html').read_text('utf-8')
+    assert '<h2>Current</h2>' in report
+    assert f'{NAMES[0]} [A]' in report
+    assert 'N m' not in report[report.rindex('<h2>Current') :].split('<script>')[0]

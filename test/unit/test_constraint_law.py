@@ -152,6 +152,7 @@ def test_beyond_the_limits_the_acceleration_keeps_its_direction_and_gravity_stay
     assert law.scale < 1.0, 'a case must meet the limits'
 
 
+@pytest.mark.slow
 def test_where_the_motion_alone_passes_a_limit_gravity_is_kept():
     robot = shipped('scara')
     tree = robot.tree.with_changes(effort_limit=np.array([5.0, 5.0, 40.0, 5.0]))
@@ -298,6 +299,7 @@ def four_bar():
     return load_robot(share_directory() / 'urdf' / 'four_bar.urdf.xacro', effort_limit=1.0)
 
 
+@pytest.mark.slow
 def test_joints_without_a_drive_get_no_effort_and_still_move_as_commanded(rng):
     """Accelerations of the closed linkage from the cut tree and its loop reaction (Pinocchio)."""
     tree = four_bar()

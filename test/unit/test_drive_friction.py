@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Friction of drives against its formula, written out number by number."""
+"""Friction that only ``identify`` knows: its formula by numbers, its file, plant and laws."""
 
 from __future__ import annotations
 
@@ -7,51 +7,253 @@ import math
 
 import numpy as np
 import pytest
+import yaml
+from oracles import PinocchioOracle, central_difference
+from samples import random_state, sample
 
-from robot_dynamics_ros.dynamics.drive_friction import DriveFriction
+from robot_dynamics_ros.control.laws.control_law import Reference
+from robot_dynamics_ros.control.laws.registry import make_law
+from robot_dynamics_ros.control.setup import PARAMETERS
+from robot_dynamics_ros.dynamics import linearize_driven, make_formulation
+from robot_dynamics_ros.dynamics.joint_terms import JointTerms
 from robot_dynamics_ros.errors import ConfigurationError
+from robot_dynamics_ros.model import load_robot
+from robot_dynamics_ros.model.from_parameters import robot_from_parameters
+from robot_dynamics_ros.parameters import defaults
+from robot_dynamics_ros.simulation.mujoco_plant import MujocoPlant
 
-TEXT = """
-joints:
-  b: {offset: 0.5, load_friction: 0.1, stribeck_friction: 2.0, stribeck_velocity: 0.2}
-  a: {root_friction: 3.0, square_friction: -0.7, cubic_friction: 0.3, stribeck_velocity: 0.1}
-"""
+#: Of the four joints of the arm; every term at some joint.
+DRIVE = {
+    'offset': [0.4, 0.0, -0.3, 0.0],
+    'load_friction': [0.05, 0.1, 0.08, 0.02],
+    'root_friction': [0.6, 0.0, 0.4, 0.1],
+    'square_friction': [-0.2, 0.3, 0.0, 0.05],
+    'cubic_friction': [0.05, 0.0, 0.2, 0.01],
+    'stribeck_friction': [0.5, 0.8, 0.0, 0.1],
+    'stribeck_velocity': [0.1, 0.2, 0.05, 0.15],
+}
+NAMES = ('joint1', 'joint2', 'joint3', 'joint4')
 
 
-@pytest.fixture
-def path(tmp_path):
-    (tmp_path / 'parameters.yaml').write_text(TEXT)
-    return tmp_path / 'parameters.yaml'
+def arm(**changes):
+    """A four-joint arm whose drives have all kinds of friction."""
+    drive = {key: np.array(value) for key, value in DRIVE.items()}
+    return sample('four_dof').tree.with_changes(drive_friction=drive, **changes)
 
 
-def test_each_term_is_what_the_formula_says(path):
-    friction = DriveFriction.read(path, ['a', 'b'])
-    v, load = np.array([[0.4, -0.3], [-1.5, 0.1]]), np.array([[7.0, -20.0], [2.0, 5.0]])
-    expected = [
-        [
-            3.0 * math.sqrt(0.4) - 0.7 * 0.4**2 + 0.3 * 0.4**3,
-            0.5 - 0.1 * 20.0 - 2.0 * math.exp(-((0.3 / 0.2) ** 2)),
-        ],
-        [
-            -3.0 * math.sqrt(1.5) + 0.7 * 1.5**2 - 0.3 * 1.5**3,
-            0.5 + 0.1 * 5.0 + 2.0 * math.exp(-((0.1 / 0.2) ** 2)),
-        ],
+def formula(j, v, load, direction):
+    """The friction of joint j beyond the description's, written out number by number."""
+    at = {key: value[j] for key, value in DRIVE.items()}
+    stribeck = math.exp(-((v / at['stribeck_velocity']) ** 2))
+    return (
+        at['offset']
+        + at['load_friction'] * abs(load) * direction
+        + at['root_friction'] * math.sqrt(abs(v)) * direction
+        + at['square_friction'] * v * abs(v)
+        + at['cubic_friction'] * v**3
+        + at['stribeck_friction'] * stribeck * direction
+    )
+
+
+def further(v, load, direction):
+    rows = zip(v.tolist(), load.tolist(), direction.tolist(), strict=True)
+    return np.array([formula(j, *row) for j, row in enumerate(rows)])
+
+
+def test_each_term_is_what_the_formula_says(rng):
+    tree = arm()
+    for _ in range(20):
+        v, load = rng.uniform(-2.0, 2.0, 4), rng.uniform(-30.0, 30.0, 4)
+        expected = tree.damping * v + tree.coulomb_friction * np.sign(v)
+        expected += further(v, load, np.sign(v))
+        found = JointTerms.of(tree).friction(v, load, np.sign(v))
+        # A few operations on numbers of about 10, and 1e-16 of the exponential.
+        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-13)
+
+
+def test_at_rest_only_the_offset_is_left():
+    rest, load = np.zeros(4), np.array([7.0, -20.0, 5.0, 1.0])
+    np.testing.assert_array_equal(JointTerms.of(arm()).friction(rest, load, rest), DRIVE['offset'])
+
+
+@pytest.mark.parametrize('seed', range(5))
+def test_the_linear_model_has_the_slope_of_all_friction(seed):
+    """Against differences of the motors' efforts, written with Pinocchio and by hand."""
+    tree = arm()
+    oracle = PinocchioOracle(sample('four_dof').xml, tree.gravity, tree.joint_names)
+
+    def motors(q, v, a):
+        load = oracle.mass_matrix(q) @ a + oracle.coriolis_matrix(q, v) @ v
+        load += oracle.gravity_forces(q)
+        drives = tree.damping * v + tree.coulomb_friction * np.sign(v) + tree.armature * a
+        return load + drives + further(v, load, np.sign(v))
+
+    q, v, a = random_state(tree, np.random.default_rng(seed))
+    v = np.sign(v) * np.maximum(np.abs(v), 0.3)  # slides in one direction, with its slope
+    by_q = central_difference(lambda x: motors(x, v, a), q)
+    by_v = central_difference(lambda x: motors(q, x, a), v)
+    inertia = central_difference(lambda x: motors(q, v, x), a)
+    A, B = linearize_driven(make_formulation('newton_euler', tree), q, v, a)
+    expected = np.linalg.solve(inertia, np.hstack([-by_q, -by_v, np.eye(4)]))
+    scale = np.abs(expected).max()
+    # Central differences of fourth order with h = 1e-3, and exp(-(v / 0.05)^2) within.
+    np.testing.assert_allclose(np.hstack([A, B])[4:], expected, rtol=0, atol=1e-6 * scale)
+
+
+def write(folder, **changes):
+    """A file of identify for the four-joint arm."""
+    described = {'damping': 0.7, 'coulomb_friction': 0.2, 'armature': 0.3}
+    joints = {
+        name: described | {key: value[j] for key, value in DRIVE.items()}
+        for j, name in enumerate(NAMES)
+    }
+    inertia = {'ixx': 0.2, 'ixy': 0.0, 'ixz': 0.0, 'iyy': 0.2, 'iyz': 0.0, 'izz': 0.2}
+    origin = {'xyz': [0.0, 0.0, 0.1], 'rpy': [0.0, 0.0, 0.0]}
+    link = {'mass': 7.25, 'origin': origin, 'inertia': inertia}
+    data = {'gravity': [0, 0, -9.81], 'links': {'link2': link}, 'joints': joints} | changes
+    (folder / 'parameters.yaml').write_text(yaml.safe_dump(data))
+    return folder / 'parameters.yaml'
+
+
+def test_a_robot_is_loaded_with_all_that_was_identified(tmp_path):
+    found = load_robot(sample('four_dof').xml, effort_limit=9.0, identified=write(tmp_path))
+    assert found.joint_names == NAMES
+    assert (found.mass[1], found.damping[3], found.armature[0]) == (7.25, 0.7, 0.3)
+    for key, value in DRIVE.items():
+        np.testing.assert_array_equal(found.drive_friction[key], value)
+    assert not any('gravity' in remark for remark in found.remarks)
+    tilted = load_robot(found.xml, (3.0, 0, -9.3), identified=write(tmp_path))
+    assert any('identified under another gravity' in remark for remark in tilted.remarks)
+
+
+def test_a_node_takes_the_file_by_its_parameter(tmp_path):
+    values = defaults(PARAMETERS) | {'robot': 'four_dof', 'identified': str(write(tmp_path))}
+    found = robot_from_parameters(values)
+    assert found.damping[3] == 0.7
+    np.testing.assert_array_equal(found.drive_friction['offset'], DRIVE['offset'])
+    assert robot_from_parameters(values | {'identified': ''}).drive_friction == {}
+
+
+def without(joint):
+    return {name: {'damping': 0.0} for name in NAMES if name != joint}
+
+
+WRONG = [
+    ({'joints': {}}, 'joint1'),
+    ({'joints': without('joint2')}, 'coulomb_friction'),
+    ({'effort_unit': 'A'}, 'in A'),
+    ({'gravity': [0, 0, '.nan']}, 'finite|convert'),
+    ({'links': {'link9': {}}}, 'origin'),
+]
+
+
+@pytest.mark.parametrize(('changes', 'message'), WRONG)
+def test_a_file_that_is_wrong_is_refused_by_name(tmp_path, changes, message):
+    with pytest.raises(ConfigurationError, match=rf'parameters\.yaml.*({message})'):
+        load_robot(sample('four_dof').xml, identified=write(tmp_path, **changes))
+
+
+def test_a_file_of_another_robot_is_refused(tmp_path):
+    with pytest.raises(ConfigurationError, match='another robot'):
+        load_robot(sample('planar_2r').xml, identified=write(tmp_path))
+
+
+LAWS = ('computed_torque', 'impedance', 'hand_guiding', 'constraint_stabilization')
+NEUTRAL = {'guiding_damping': 0.0, 'guiding_friction_share': 1.0, 'guiding_speed_share': 1.0,
+           'guiding_wall_frequency': 0.0}  # fmt: skip
+
+
+@pytest.mark.parametrize('name', LAWS)
+def test_every_law_that_compensates_friction_compensates_all_of_it(name, rng):
+    """At zero error a law with these drives gives so much more than one without them."""
+    tree, plain = arm(), sample('four_dof').tree
+    oracle = PinocchioOracle(sample('four_dof').xml, tree.gravity, tree.joint_names)
+    laws = [
+        make_law(name, robot, **(NEUTRAL if 'guid' in name else {})) for robot in (tree, plain)
     ]
-    # A few operations on numbers of about 5.
-    np.testing.assert_allclose(friction.effort(v, load), expected, rtol=0, atol=1e-13)
+    for _ in range(5):
+        reference = Reference(4)
+        q, v, a = random_state(tree, rng)
+        reference.position[:], reference.velocity[:], reference.acceleration[:] = q, v, a
+        load = oracle.gravity_forces(q)
+        if name != 'hand_guiding':
+            load = oracle.mass_matrix(q) @ a + oracle.coriolis_matrix(q, v) @ v + load
+        efforts = np.zeros((2, 4))
+        for law, out in zip(laws, efforts, strict=True):
+            law.effort(0.0, q, v, reference, out)
+            parts = law.decompose(0.0, q, v, reference)
+            np.testing.assert_allclose(sum(parts.values()), out, atol=1e-11)
+        expected = further(v, load, np.tanh(v / 1e-3))
+        # Two libraries in double precision; the largest effort is some hundred N m.
+        np.testing.assert_allclose(efforts[0] - efforts[1], expected, atol=1e-10)
 
 
-def test_at_rest_only_the_offset_is_left(path):
-    friction = DriveFriction.read(path, ['a', 'b'])
-    np.testing.assert_array_equal(friction.effort(np.zeros(2), np.ones(2)), [0.0, 0.5])
+def test_the_plant_needs_what_the_formula_says_to_move_as_it_does():
+    """A step tells the effort that moved the rigid bodies: the rest is friction."""
+    rigid = np.zeros(4)
+    tree = arm(coulomb_friction=rigid, damping=rigid, armature=rigid)
+    plant, v = MujocoPlant(tree, 1e-4, joint_limits=False), np.array([0.5, -0.4, 0.6, 0.3])
+    oracle = PinocchioOracle(sample('four_dof').xml, tree.gravity, tree.joint_names)
+    q = np.array([0.2, 0.4, 0.7, 0.1])
+    plant.reset(q, v)
+    effort = oracle.gravity_forces(q) + np.array([3.0, -2.0, 4.0, 0.5])
+    for _ in range(3):
+        before, now = np.zeros((2, 4)), np.zeros((2, 4))
+        plant.read(*before)
+        plant.step(effort)
+        plant.read(*now)
+    a = (now[1] - before[1]) / 1e-4
+    load = oracle.mass_matrix(before[0]) @ a + oracle.coriolis_matrix(*before) @ before[1]
+    load += oracle.gravity_forces(before[0])
+    expected = further(before[1], load, np.sign(before[1]))
+    # The load is that of the step before: it changes by some thousandth in 0.1 ms.
+    np.testing.assert_allclose(effort - load, expected, rtol=0.01, atol=0.01)
 
 
-@pytest.mark.parametrize(
-    ('text', 'joints'),
-    [(TEXT, ['a', 'c']), ('[]', ['a']), (TEXT.replace('0.1}', '-1}'), ['a']),
-     (TEXT.replace('3.0', '.nan'), ['a'])],
-)  # fmt: skip
-def test_a_file_of_another_robot_is_refused_by_name(tmp_path, text, joints):
-    (tmp_path / 'other.yaml').write_text(text)
-    with pytest.raises(ConfigurationError, match=r'other\.yaml'):
-        DriveFriction.read(tmp_path / 'other.yaml', joints)
+def test_friction_only_takes_energy():
+    """Under no effort and no gravity, whatever the state: the kinetic energy never grows."""
+    drive = {key: np.array(value) for key, value in DRIVE.items()} | {'offset': np.zeros(4)}
+    tree = arm(gravity=np.zeros(3)).with_changes(drive_friction=drive)
+    plant = MujocoPlant(tree, joint_limits=False)
+    oracle = PinocchioOracle(sample('four_dof').xml, tree.gravity, tree.joint_names)
+    q, v = np.zeros((2, 4))
+    plant.reset(np.array([0.2, 0.4, 0.7, 0.1]), np.array([2.0, -3.0, 2.5, 4.0]))
+    energies = []
+    for _ in range(1500):
+        plant.read(q, v)
+        M = oracle.mass_matrix(q) + np.diag(tree.armature)
+        energies.append(0.5 * v @ M @ v)
+        plant.step(np.zeros(4))
+    energies = np.array(energies)
+    # A semi-implicit step of 1 ms turns the rigid bodies with an error of some millionth.
+    assert (np.diff(energies) < 1e-5 * energies[0]).all()
+    assert energies[-1] < 1e-8 * energies[0]
+
+
+def tracked(plant_tree, law_tree):
+    """Return the RMS error of a circle-like motion under computed torque, shape (4,)."""
+    plant = MujocoPlant(plant_tree, joint_limits=False)
+    law = make_law('computed_torque', law_tree, period=1e-3, natural_frequency=20.0)
+    reference, out, errors = Reference(4), np.zeros(4), []
+    q, v = np.zeros((2, 4))
+    middle, size = np.array([0.2, 0.4, 0.7, 0.1]), np.array([0.4, 0.3, 0.4, 0.5])
+    w = 2.0
+    plant.reset(middle, w * size)
+    for k in range(2000):
+        t = 1e-3 * k
+        plant.read(q, v)
+        reference.position[:] = middle + size * np.sin(w * t)
+        reference.velocity[:] = w * size * np.cos(w * t)
+        reference.acceleration[:] = -w * w * size * np.sin(w * t)
+        errors.append(reference.position - q)
+        law.effort(t, q, v, reference, out)
+        plant.step(out)
+    return np.sqrt(np.mean(np.square(errors), axis=0))
+
+
+def test_a_law_that_knows_the_drives_tracks_as_if_they_had_no_such_friction():
+    plain, real = sample('four_dof').tree, arm()
+    ideal, known, unknown = tracked(plain, plain), tracked(real, real), tracked(real, plain)
+    # The plant has its load a millisecond late; the rest is one tanh in place of a sign.
+    assert (known < 0.02 * unknown + ideal).all()
+    assert (unknown > 20.0 * ideal).all()

@@ -15,7 +15,8 @@ import pytest
 from rich.progress import Progress
 
 from benchmark import drivers, measuring
-from benchmark.driver_run import DriverCase, is_unstable, make_arm, run, start_of
+from benchmark.driver_arm import DriverCase, make_arm, start_of
+from benchmark.driver_run import is_unstable, run
 from robot_dynamics_ros.control.laws.registry import make_law
 from robot_dynamics_ros.errors import ParameterError
 from robot_dynamics_ros.recordings.lockstep import SETTLE, run_lockstep
@@ -217,6 +218,7 @@ def test_a_delay_that_is_no_whole_number_of_periods_is_refused():
         run(short('scara', 'ur'), DriverCase(state_delay=3))
 
 
+@pytest.mark.slow
 def test_only_the_profiles_of_an_arm_are_run():
     assert 'template' in drivers.profiles_of('scara')
     assert 'template' not in drivers.profiles_of('four_dof')

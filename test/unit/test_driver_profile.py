@@ -50,6 +50,21 @@ def test_what_the_shipped_profiles_say_of_gravity_and_rates():
     assert load_driver_profile('generic_ros2_control').compensated_by_driver == ()
     assert load_driver_profile('ur').compensated_by_driver == ('gravity',)
     assert load_driver_profile('ur').command.topic == 'forward_effort_controller/commands'
+    assert load_driver_profile('openarm').compensated_by_driver == ()
+    real = load_driver_profile('franka')
+    assert real.compensated_by_driver == ('gravity', 'friction')
+    assert (real.state.topic, real.state.rate_hz) == ('franka/joint_states', 1000.0)
+    np.testing.assert_array_equal(bind(real, SCARA).rate_limit, 1000.0)  # N m/s
+    servo = load_driver_profile('dynamixel')
+    assert (servo.compensated_by_driver, servo.state.rate_hz) == ((), 200.0)
+    # 2.409 N m at the horn are 1 A, in mA
+    np.testing.assert_allclose(bind(servo, SCARA).command(np.full(4, 2.409)), 1000.0, rtol=1e-15)
+    lbr = load_driver_profile('kuka_lbr')
+    assert (lbr.compensated_by_driver, lbr.state.rate_hz) == (('gravity',), 500.0)
+    assert (lbr.command.form, lbr.command.topic_of_positions) == (
+        'overlay',
+        'position_controller/commands',
+    )
     franka = bind(load_driver_profile('franka_like'), SCARA)
     assert franka.profile.compensated_by_driver == ('gravity',)
     np.testing.assert_array_equal(franka.rate_limit, 1000.0)  # N m/s
@@ -84,6 +99,11 @@ REFUSALS = [
     ({'nome': 1}, ["unknown key 'nome'", 'known: command, compensated_by_driver']),
     ({'command': {'form': 'can'}}, ['command, form', "is 'can'", 'group, per_joint, joint_state']),
     ({'command': {'form': 'per_joint'}}, ['command, topic', 'must have {joint} in it']),
+    ({'command': {'form': 'overlay'}}, ['topic_of_positions', 'form: overlay, and only then']),
+    (
+        {'command': {'topic_of_positions': 'x'}},
+        ['topic_of_positions', 'form: overlay, and only then'],
+    ),
     ({'command': {'topic': '{joint}/c'}}, ['command, topic', 'without {joint}']),
     ({'command': {'topic': ''}}, ['command, topic', 'give a text']),
     ({'command': {'queue': 1}}, ['command', "unknown key 'queue'", 'known: form, topic']),
@@ -144,7 +164,7 @@ def test_a_wrong_profile_is_refused_by_the_name_of_the_culprit(keys, texts):
 def test_a_profile_without_a_name_or_that_does_not_exist_is_refused():
     with pytest.raises(ConfigurationError, match="'name' is missing"):
         load_driver_profile({})
-    with pytest.raises(ConfigurationError, match='is no file; .* those that ship: franka'):
+    with pytest.raises(ConfigurationError, match='is no file; .* those that ship: .*franka'):
         load_driver_profile('nobody')
 
 

@@ -108,6 +108,7 @@ def condition_by_pinocchio(robot, q, v, a):
     return np.linalg.cond(columns / np.linalg.norm(columns, axis=0))
 
 
+@pytest.mark.slow
 def test_it_is_far_better_than_random_motions():
     found = scara_motion()
     assert found.condition < 0.4 * found.random_condition

@@ -1,19 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
 """A sample of the campaign of faults, and that it finds defects put into the shell one by one."""
 
+import inspect
+
 import numpy as np
 import pytest
 
 from benchmark import faults
-from benchmark.fault_run import FAULTS, Fault, Scenario, breach_of
+from benchmark.fault_run import FAULTS, breach_of
+from benchmark.fault_states import Fault, Scenario
 from robot_dynamics_ros.control.loop import ControlLoop
+from robot_dynamics_ros.control.modes import SessionAction, SessionEvent, SessionMode
 from robot_dynamics_ros.control.safety import Braking, EffortLimiter, StateValidator, StateVerdict
+from robot_dynamics_ros.control.safety.shell import SafeShell
 from robot_dynamics_ros.control.session import ControllerSession
 from robot_dynamics_ros.control.trajectories.reference_generator import ReferenceGenerator
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize('first', range(0, 60, 15))
+@pytest.mark.parametrize('first', range(0, 300, 15))
 def test_no_fault_of_the_sample_breaks_a_promise(first):
     assert faults.run_chunk(range(first, first + 15), seed=2) == []
 
@@ -41,8 +46,9 @@ def scenario(*kinds: str, seed: int = UNLIMITED) -> Scenario:
     return Scenario('scara', 'computed_torque', 'gravity', 'none', seed, steps, (first, *events))
 
 
-def ungated(self, effort, dt, fallback, out, share=None):
-    out[:] = self.last[:] = effort
+def ungated(self, original, states, wanted, before, ramp, share, limiter, guard, dt, out):
+    original(states, wanted, before, ramp, share, limiter, guard, dt, out)
+    out[:] = limiter.last[:] = wanted
     return True
 
 
@@ -72,18 +78,111 @@ def thrown(self):
     self._gliding = True
 
 
-def unslowed(self, i, x, last, step):
-    return x
+def sudden(self, slew):
+    """Let what comes now come at once."""
 
 
+def instead(owner, name, change):
+    """Return a method that changes what another one of the shell is given or gives."""
+    original = getattr(owner, name)
+    return lambda self, *given, **named: change(self, original, *given, **named)
+
+
+def larger(self, original, limit):
+    original(self, 3.0 * np.asarray(limit))
+
+
+def pushes(self, original, q, v, limit, out):
+    original(self, q, -v, limit, out)
+
+
+def falls(self, q, v, limit, out):
+    out[:] = 0.0
+
+
+def slams(self, original, q, v, limit, out):
+    original(self, q, 30.0 * v, limit, out)
+
+
+def brakes_beyond_the_limits(self, original, q, v, limit, out):
+    original(self, q, v, limit, out)
+    out *= 4.0
+
+
+def never_recovers(self, original, event):
+    stopped = event is SessionEvent.STATE and self.mode is SessionMode.STOPPED
+    return False if stopped else original(self, event)
+
+
+def unnoticed(self):
+    self._stopping = False
+
+
+def kept(self, **options):
+    """Leave the effort of the motion."""
+
+
+def drops(self, out, *, fresh):
+    out[:] = 0.0
+
+
+def stops_too_strongly(self, original, **options):
+    original(self, **options)
+    self.effort *= 1.7
+
+
+def never_jumps(self, original, stamp, q, v):
+    running, self._running = self._running, False
+    seen = original(self, stamp, q, v)
+    self._running = running
+    return seen
+
+
+def backwards(self, original, stamp, q, v):
+    return original(self, stamp, q, -v)
+
+
+def leaves_with_a_kick(self, original, action):
+    gave = original(self, action)
+    if action is SessionAction.LAST:
+        self.loop.effort *= 40.0
+    return gave
+
+
+def rests_elsewhere(self, original, q, stamp):
+    original(self, q + 0.3, stamp)
+
+
+def unbridged(self, begin):
+    """Let a trajectory that is elsewhere begin there."""
+
+
+MORE = ('parameters', 'laws', 'parameters')
 DEFECTS = {
-    'limiter left out': (EffortLimiter, 'limit', ungated, ('nan', 'limits'), LIMITED),
+    'limiter left out': (SafeShell, 'run', ungated, ('nan', 'limits'), LIMITED),
     'states not checked': (StateValidator, '_judge', believes_all, ('nan', 'huge')),
     'rate limit reset at a gap': (ControlLoop, 'resume', from_the_law, ('time_ahead',), LIMITED),
     'effort of the past kept in a stop': (Braking, 'effort', stale_ramp, ('tolerance',)),
     'silence not noticed': (ControllerSession, 'watch', unreported, ('silence',)),
     'reference thrown at a stop': (ReferenceGenerator, 'begin_glide', thrown, ('tolerance',)),
-    'changes not softened': (EffortLimiter, '_slowed', unslowed, ('laws', 'tolerance')),
+    'changes not softened': (EffortLimiter, 'soften', sudden, ('laws', 'tolerance')),
+    'limits of three times the size': (EffortLimiter, 'set_limit', larger, ('laws', 'tolerance')),
+    'braking pushes': (Braking, 'effort', pushes, ('tolerance', 'hold')),
+    'braking forgets gravity': (Braking, 'effort', falls, ('tolerance',)),
+    'braking too strong': (Braking, 'effort', slams, ('nan', 'limits')),
+    'braking beyond the limits': (Braking, 'effort', brakes_beyond_the_limits,
+                                  ('laws', 'tolerance')),
+    'never recovers': (ControllerSession, '_handle', never_recovers, ('silence',)),
+    'gap not noticed': (ControlLoop, 'resume', unnoticed, ('silence', 'time_ahead')),
+    'stop keeps what acted': (ControlLoop, 'stop', kept, ('silence', 'stop_actions')),
+    'stop forgets gravity': (ControlLoop, '_write_stop', drops, ('silence',)),
+    'stop too strong': (ControlLoop, 'stop', stops_too_strongly,
+                        ('tolerance', 'limits', 'silence')),
+    'jump of time not noticed': (ControlLoop, 'observe', never_jumps, ('time_ahead', 'time_back')),
+    'velocities of the other sign': (ControlLoop, 'observe', backwards, ('nan', 'limits')),
+    'last command kicks': (ControllerSession, '_act', leaves_with_a_kick, ('silence', 'restart')),
+    'rests elsewhere': (ReferenceGenerator, 'rest_at', rests_elsewhere, MORE),
+    'trajectories not joined': (ReferenceGenerator, '_take_over', unbridged, ('hold',)),
 }  # fmt: skip
 
 
@@ -93,6 +192,8 @@ def test_a_defect_of_the_shell_is_found(defect, monkeypatch):
     owner, name, broken, kinds, *seed = DEFECTS[defect]
     one = scenario(*kinds, seed=seed[0] if seed else UNLIMITED)
     assert breach_of(one) == ''
+    if 'original' in inspect.signature(broken).parameters:
+        broken = instead(owner, name, broken)
     monkeypatch.setattr(owner, name, broken)
     with np.errstate(all='ignore'):
         assert breach_of(one)

@@ -339,3 +339,42 @@ def test_wrong_arguments_are_named():
         four_dof.inverse([0.1, 0.0], 0.0)
     with pytest.raises(ShapeError, match=r'R has shape \(2, 2\); expected \(3, 3\)'):
         four_dof.inverse_pose(np.eye(2), [0.1, 0.0, 0.5])
+
+
+def stretched(theta_1, theta_2, pitch, tool):
+    """Return joints of the stretched arm and the place of a tool point, by the chain."""
+    q = np.array([theta_1, theta_2, 0.0, pitch - theta_2])
+    return q, (chain(q) @ np.array([*tool, 1.0]))[:3]
+
+
+@pytest.mark.parametrize('t_z', [0.05, -0.2, 1e-3])
+def test_points_on_the_boundary_are_reached_with_a_tool_beside_the_plane_of_the_arm(t_z, rng):
+    """Stretched in any direction; and so that the tool is as near the waist axis as it can be.
+
+    There, rounding of the position by 1e-17 m changes the tool's lever by 1e-9 m and more.
+    """
+    tool = (0.03, 0.12, t_z)
+    geometry = replace(FOUR_DOF_WIDE, tool=tool)
+    for _ in range(300):
+        theta_1, theta_2, pitch = rng.uniform(-np.pi, np.pi, 3)
+        r = math.sin(pitch) * tool[1] - math.cos(pitch) * tool[0]
+        nearest_axis = -math.acos(r / (A2 + A3))
+        for angle in (theta_2, nearest_axis):
+            q, p = stretched(theta_1, angle, pitch, tool)
+            found = four_dof.inverse(p, pitch, geometry, point='tool')
+            places = [(chain(one.q) @ np.array([*tool, 1.0]))[:3] for one in found]
+            # Where the elbow is stretched a micrometre along the arm is a milliradian of it.
+            assert min(np.abs(place - p).max() for place in places) < 1e-8
+
+
+def test_points_a_micrometre_beyond_the_boundary_are_refused():
+    tool = (0.03, 0.12, 0.05)
+    geometry = replace(FOUR_DOF_WIDE, tool=tool)
+    with pytest.raises(UnreachableError, match='closer than 0.05 m to the waist axis'):
+        four_dof.inverse((0.05 - 1e-6, 0.0, 0.3), 0.4, geometry, point='tool')
+    _, p = stretched(0.3, -0.1, 0.0, tool)
+    outwards = np.array(
+        [math.cos(0.3) * math.cos(0.1), math.sin(0.3) * math.cos(0.1), math.sin(0.1)]
+    )
+    with pytest.raises(UnreachableError, match='reach is'):
+        four_dof.inverse(p + 1e-6 * outwards, 0.0, geometry, point='tool')

@@ -6,6 +6,7 @@ import time
 import pytest
 
 from benchmark import fuzz
+from benchmark.fuzz_inputs import InputKind
 from robot_dynamics_ros.errors import ConfigurationError
 
 
@@ -44,7 +45,7 @@ def _raise(error):
 )
 def test_the_judge_sees_what_it_looks_for(monkeypatch, read, said):
     monkeypatch.setattr(fuzz, 'LONGEST_S', 0.05)
-    monkeypatch.setitem(fuzz.KINDS, 'bad', fuzz.InputKind(lambda: [''], read))
+    monkeypatch.setitem(fuzz.KINDS, 'bad', InputKind(lambda: [''], read))
     verdict, found = fuzz.judge('bad', '', 0)
     assert verdict == 'breach'
     assert said in found
@@ -56,6 +57,6 @@ def test_a_refusal_must_be_one_short_line(monkeypatch):
             return self.problem
 
     for problem, verdict in (('one', 'refused'), ('two\nlines', 'breach'), ('x' * 6000, 'breach')):
-        kind = fuzz.InputKind(lambda: [''], lambda *_: _raise(LongError('', problem, '')))  # noqa: B023
+        kind = InputKind(lambda: [''], lambda *_: _raise(LongError('', problem, '')))  # noqa: B023
         monkeypatch.setitem(fuzz.KINDS, 'bad', kind)
         assert fuzz.judge('bad', '', 0)[0] == verdict

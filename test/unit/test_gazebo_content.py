@@ -19,6 +19,7 @@ from robot_dynamics_ros.description.urdf import read_description
 from robot_dynamics_ros.errors import ConfigurationError, DescriptionError
 from robot_dynamics_ros.model import load_robot
 from robot_dynamics_ros.ros.gazebo_bridge import bridge_entries, bridge_file
+from robot_dynamics_ros.ros.gazebo_lockstep import listening_world, step_ns
 
 PROJECT = Path(__file__).resolve().parents[2]
 ARMS = ('scara', 'four_dof')
@@ -91,6 +92,22 @@ def test_the_world_for_closed_loops_has_the_solver_that_takes_dependent_conditio
     physics = world_of(PROJECT / 'worlds' / 'four_bar.sdf').find('physics')
     assert physics is not None
     assert physics.findtext('dart/solver/solver_type') == 'pgs'
+
+
+@pytest.mark.parametrize('path', WORLDS, ids=lambda path: path.stem)
+def test_a_world_in_lockstep_is_the_same_and_answers_marks(path):
+    world, plain = world_of(listening_world(str(path))), world_of(path)
+    assert step_ns(str(path)) == 1_000_000
+    (answering,) = [p for p in world if p.get('name') == 'gz::sim::systems::TriggeredPublisher']
+    told = [(e.tag, e.get('type')) for e in answering]
+    assert told == [('input', 'gz.msgs.Empty'), ('output', 'gz.msgs.Empty')]
+    assert len({e.get('topic') for e in answering}) == 2
+    assert [e.tag for e in world if e is not answering] == [e.tag for e in plain]
+
+
+def test_a_world_that_cannot_be_read_is_refused():
+    with pytest.raises(ConfigurationError, match='nowhere.sdf'):
+        listening_world('nowhere.sdf')
 
 
 # Descriptions ------------------------------------------------------------------------------------
@@ -265,6 +282,7 @@ def test_of_several_bridges_only_one_carries_the_clock():
     without = bridge_entries('scara', clock=False)
     assert '/clock' not in [entry['ros_topic_name'] for entry in without]
     assert len(without) == len(bridge_entries('scara')) - 1
+    assert {e['direction'] for e in bridge_entries('scara', forces=False)} == {'GZ_TO_ROS'}
     (only,) = bridge_entries('')
     assert only['ros_topic_name'] == '/clock'
 

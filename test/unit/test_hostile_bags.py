@@ -129,6 +129,7 @@ def test_cuts_at_any_byte_give_a_run_or_one_clear_error(tmp_path, rng):
                 assert run.position.tobytes() == motion.q[: len(run.time)].tobytes()
 
 
+@pytest.mark.slow
 def test_damage_in_the_middle_costs_one_chunk_if_there_is_an_index(whole, tmp_path):
     bag = tmp_path / 'bag'
     shutil.copytree(whole['mcap'], bag)

@@ -18,7 +18,7 @@ from robot_dynamics_ros.estimation.filtering import (
 )
 from robot_dynamics_ros.identification.base_parameters import structural_base
 from robot_dynamics_ros.identification.choice import Request, choose_preparation
-from robot_dynamics_ros.identification.preparation import Preparation, prepare
+from robot_dynamics_ros.identification.preparation import AT_REST, Preparation, prepare
 from robot_dynamics_ros.identification.unknowns import Unknowns
 
 STEP = 1e-3
@@ -196,11 +196,11 @@ def test_samples_at_rest_at_limits_and_saturated_do_not_count(arm, free, run):
         Preparation(standstill=(1e-6, 1e-6)),
     )
     assert not samples.usable[1000:1100, 0].any()
-    assert samples.at_rest[1000:1100, 0].all()
+    assert samples.excluded[AT_REST][1000:1100, 0].all()
     assert samples.usable[1000:1100, 1].all()
     # Both ends of a step must be clear of the limit.
     assert not samples.usable[1999:2003, 1].any()
-    assert not samples.at_rest[1999:2003, 1].any()
+    assert not samples.excluded[AT_REST][1999:2003, 1].any()
     assert not samples.usable[3000, 0]
     # A missing command is the last one, still held.
     np.testing.assert_array_equal(samples.effort[3100, 1], effort[3099, 1])

@@ -133,6 +133,7 @@ def test_a_glitch_is_found_and_its_neighbours_are_not(rng, tmp_path):
     assert np.flatnonzero(found).tolist() == [200, 500]
 
 
+@pytest.mark.slow
 def test_the_period_behind_jittered_stamps_is_found_to_parts_of_a_million(rng, tmp_path):
     recording = read_recording(RecordedArm(4000).bag(tmp_path / 'bag'))
     stamps = np.sort(recording.stamp_ns + rng.integers(-50_000, 50_000, len(recording.time)))

@@ -8,6 +8,7 @@ import pytest
 from samples import sample
 
 from robot_dynamics_ros.control.safety import JointLimitGuard
+from robot_dynamics_ros.control.safety.joint_limit_guard import GuardBounds, acceleration_bound
 from robot_dynamics_ros.errors import ParameterError
 
 INERTIA = np.array([2.0, 0.5, 3.4, 0.01])
@@ -100,13 +101,15 @@ def test_the_braking_curve_joins_with_one_slope():
     """The two pieces of w_max meet at d = a_b / gamma^2 in value and slope."""
     tree = sample('scara').tree
     rate, brake = 25.0, 60.0
-    guard = JointLimitGuard(tree, INERTIA, rate=rate)
+    inertia = 0.5 * tree.effort_limit / brake  # so that half of the effort brakes so strongly
+    guard = JointLimitGuard(tree, inertia, rate=rate)
+    joint = GuardBounds(*guard.bounds[:, 0])
     corner = brake / rate**2
     # The bound at w = 0 is gamma * w_max.
-    below, above = (guard._bound(corner * s, 0.0, brake, 0.1) for s in (1 - 1e-9, 1 + 1e-9))
+    below, above = (acceleration_bound(corner * s, 0.0, joint) for s in (1 - 1e-9, 1 + 1e-9))
     assert below == pytest.approx(brake, rel=1e-8)
     assert above == pytest.approx(below, rel=1e-8)
-    slow, fast = (guard._bound(corner * s, 1e-3, brake, 0.1) for s in (1 - 1e-9, 1 + 1e-9))
+    slow, fast = (acceleration_bound(corner * s, 1e-3, joint) for s in (1 - 1e-9, 1 + 1e-9))
     assert slow == pytest.approx(fast, rel=1e-8)
 
 
@@ -162,8 +165,12 @@ def test_a_light_joint_with_much_friction_is_not_held_back_far_from_its_limits(t
     effort[0] = wanted = side * (10.0 * abs(v[0]) + 1.0)  # what goes on at this speed
     assert not guard.confine(middle(tree), v, G, effort)
     assert effort[0] == wanted
+    # Friction holds a joint that creeps as it holds one at rest.
+    v[0], effort[0] = -side * 1e-3, side * 1.0
+    assert not guard.confine(middle(tree), v, G, effort)
     # Where it could not stop any more, no friction counts: the guard brakes.
     near = middle(tree)
     near[0] = (tree.position_lower, tree.position_upper)[int(side > 0)][0] - side * 1e-3
+    v[0], effort[0] = side * 0.5 * tree.velocity_limit[0], wanted
     guard.confine(near, v, G, effort)
     assert side * effort[0] < 0.0

@@ -267,6 +267,7 @@ def test_a_tensor_near_the_largest_numbers_is_told():
     assert check_model(text).errors
 
 
+@pytest.mark.slow
 def test_ten_thousand_links_load_in_seconds():
     count = 10_000
     parts = [link('l0')]

@@ -16,7 +16,7 @@ import pytest
 from oracles import PinocchioOracle
 from samples import random_state, sample
 
-from robot_dynamics_ros.description.shipped import share_directory
+from robot_dynamics_ros.description.shipped import share_directory, shipped_mechanism
 from robot_dynamics_ros.dynamics.energy import kinetic_energy, potential_energy
 from robot_dynamics_ros.dynamics.kane_loops import KaneMechanism
 from robot_dynamics_ros.dynamics.newton_euler import NewtonEuler
@@ -25,6 +25,7 @@ from robot_dynamics_ros.errors import (
     MechanismError,
     ParameterError,
     ShapeError,
+    SingularityError,
     UnknownNameError,
 )
 from robot_dynamics_ros.identification.regressor import inertial_parameters
@@ -34,7 +35,7 @@ from robot_dynamics_ros.symbolic.arguments import Arguments
 from robot_dynamics_ros.symbolic.backends import PythonBackend
 from robot_dynamics_ros.symbolic.kernel import KernelSet, compile_kernel
 from robot_dynamics_ros.symbolic.outputs import OUTPUTS, Subject
-from robot_dynamics_ros.symbolic.python_source import functions
+from robot_dynamics_ros.symbolic.straight_line import functions
 
 TRACED = [name for name, kind in FORMULATIONS.items() if not kind.numbers_only]
 # Slow where the code of every output is generated anew, after a change of the sources.
@@ -201,6 +202,20 @@ def test_batch_knows_the_sine_of_any_angle(compiled, scale, rng):
         y = 0.325 * s + 0.275 * (s * c2 + c * s2)
         # Sines within 1e-16 and half a unit in the last place, lengths below 1 m.
         assert p[row, :2] == pytest.approx([x, y], rel=0, abs=5e-16)
+
+
+@pytest.mark.parametrize(('scale', 'units'), [(1.0, 1.5), (100.0, 1.5), (5e5, 2.5)])
+def test_sines_of_a_batch_are_as_exact_as_it_says(compiled, scale, units, rng):
+    """Oracle: the C library in 80 bits. Half of the angles lie near multiples of 90 degrees."""
+    angle = scale * rng.uniform(-1, 1, size=20_000)
+    near = np.round(angle / (np.pi / 2)) * (np.pi / 2) + 10.0 ** rng.uniform(-12, -1, 20_000)
+    q = np.zeros((40_000, 4))
+    q[:, 0] = np.concatenate([angle, near])
+    R, *_ = compiled('scara').batch('frame_motion', q, np.zeros((40_000, 4)))
+    for found, true in ((R[:, 0, 0], np.cos), (R[:, 1, 0], np.sin)):
+        expected = np.abs(true(q[:, 0].astype(np.longdouble)))
+        error = np.abs(np.abs(found).astype(np.longdouble) - expected)
+        assert (error / np.spacing(expected.astype(float))).max() < units
 
 
 def test_batch_passes_not_a_number_on(compiled):
@@ -442,6 +457,18 @@ def test_kernels_of_a_mechanism_equal_the_interpreted_recursion(mechanism, elbow
             inputs = (u, ud, x)[: len(OUTPUTS[name].inputs)]
             for one, other in zip(call(kernels, name, n, *inputs), results, strict=True):
                 close(one, other, ILL_CONDITIONED if name == 'forward_dynamics' else TOLERANCE)
+
+
+def test_the_kernels_of_a_flat_parallelogram_raise_what_the_recursion_raises():
+    flat = load_mechanism(*shipped_mechanism('parallelogram'))
+    kernels = compile_kernel(flat, 'kane', ('gravity_forces', 'mass_matrix'))
+    u, g = np.array([math.pi / 2 - 0.2, -0.2]), np.zeros(2)
+    with pytest.raises(SingularityError, match="Phi_phi of loop 'pin'"):
+        kernels.gravity_forces(u, g)
+    with pytest.raises(SingularityError, match="Phi_phi of loop 'pin'"):
+        kernels.batch('mass_matrix', np.array([[0.3, -0.2], u]))
+    kernels.gravity_forces(u - [0.5, 0.0], g)
+    assert np.abs(g).max() > 0.0
 
 
 def test_a_mechanism_is_refused_where_it_has_no_kernels(mechanism):

@@ -256,3 +256,11 @@ def test_a_robot_with_another_payload_gets_its_own_code(place, rng):
         compile_kernel(robot).inverse_dynamics(q, v, a, tau)
         expected = make_formulation('newton_euler', robot).inverse_dynamics(q, v, a)
         assert tau == pytest.approx(expected, rel=1e-12, abs=1e-13)  # rounding of 80 operations
+
+
+def test_what_is_compiled_is_said_once_and_not_when_it_is_kept(place, caplog):
+    caplog.set_level('INFO', logger='robot_dynamics_ros')
+    tree = sample('scara').tree
+    for _ in range(2):
+        compile_kernel(tree, outputs=('gravity_forces',))
+    assert caplog.messages == [f'compiling gravity_forces of {tree.name}']

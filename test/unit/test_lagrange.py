@@ -10,8 +10,7 @@ from oracles import PinocchioOracle, central_difference, complex_step, complex_s
 from samples import random_state, sample
 
 from robot_dynamics_ros.dynamics.energy import body_motions, kinetic_energy, power
-from robot_dynamics_ros.dynamics.lagrange import Lagrange
-from robot_dynamics_ros.dynamics.link_jacobians import link_jacobians
+from robot_dynamics_ros.dynamics.lagrange import Lagrange, link_jacobians
 from robot_dynamics_ros.dynamics.screw import Screw
 from robot_dynamics_ros.errors import ShapeError, UnknownNameError
 

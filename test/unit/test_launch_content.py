@@ -11,7 +11,9 @@ from xml.etree import ElementTree
 import pytest
 import setuptools
 import yaml
+from samples import sample
 
+from robot_dynamics_ros.model import load_robot
 from robot_dynamics_ros.parameters import checked, require_known
 from robot_dynamics_ros.ros.executables import NODES, declared_parameters
 
@@ -200,7 +202,6 @@ def test_the_native_scene_in_gazebo_has_a_bridge_and_no_controller_manager(monke
         (OURS, 'gazebo_robot'),
         (OURS, 'trajectory'),
         'RegisterEventHandler',
-        'RegisterEventHandler',
     ]
 
 
@@ -217,7 +218,6 @@ def test_through_ros2_control_states_are_spawned_and_efforts_follow_the_controll
         'RegisterEventHandler',  # gazebo_robot ended: the controller is active; effort_controller
         (OURS, 'trajectory'),
         (OURS, 'recorder'),
-        'RegisterEventHandler',
         'RegisterEventHandler',
     ]
 
@@ -240,7 +240,58 @@ def test_a_motion_is_sent_to_laws_that_follow_one(monkeypatch, law, program, mov
 def test_a_second_robot_starts_no_second_world(monkeypatch):
     found = scene('gazebo', monkeypatch, start_world='false', namespace='right', prefix='right_')
     assert 'ExecuteProcess' not in found
-    assert found.count('RegisterEventHandler') == 1, 'the scene ends with its controller'
+    assert found[-1] == 'RegisterEventHandler', 'somebody watches over its processes'
+
+
+def test_in_a_gazebo_that_runs_an_arm_waits_for_its_controller_and_has_a_clock(monkeypatch):
+    actions = executed('gazebo', monkeypatch, start_world='false')
+    assert parameters_of(actions, 'gazebo_robot')['pause_first']
+    bridge = Path(parameters_of(actions, 'parameter_bridge')['config_file'])
+    assert '/clock' in {e['ros_topic_name'] for e in yaml.safe_load(bridge.read_text('utf-8'))}
+
+
+def test_in_lockstep_the_bridge_carries_no_forces_and_time_waits_for_commands(monkeypatch):
+    pytest.importorskip('launch_ros', reason='launch is not installed')
+    from robot_dynamics_ros.ros import gazebo_lockstep
+
+    monkeypatch.setattr(gazebo_lockstep, 'bindings', lambda: ('gz.transport', 'gz.msgs'))
+    actions = executed('gazebo', monkeypatch, lockstep='true')
+    bridge = Path(parameters_of(actions, 'parameter_bridge')['config_file'])
+    carried = {e['direction'] for e in yaml.safe_load(bridge.read_text('utf-8'))}
+    assert carried == {'GZ_TO_ROS'}
+    robot = parameters_of(actions, 'gazebo_robot')
+    assert (robot['lockstep'], robot['step_ns'], robot['unpause']) == (True, 1_000_000, 'ready')
+    assert parameters_of(actions, 'controller')['state_timeout_s'] > 30.0, 'time waits'
+
+
+@pytest.mark.parametrize(
+    ('given', 'told'),
+    [
+        ({'interface': 'ros2_control'}, 'lockstep: needs interface:=native'),
+        ({'start_world': 'false'}, 'lockstep: needs start_world:=true'),
+    ],
+)
+def test_lockstep_is_refused_where_somebody_else_lets_time_run(monkeypatch, given, told):
+    pytest.importorskip('launch_ros', reason='launch is not installed')
+    from robot_dynamics_ros.errors import ConfigurationError
+
+    with pytest.raises(ConfigurationError, match=told):
+        executed('gazebo', monkeypatch, lockstep='true', **given)
+
+
+@pytest.mark.parametrize('simulator', ['gazebo', 'mujoco'])
+def test_two_robots_hand_world_and_parameters_on(monkeypatch, simulator):
+    pytest.importorskip('launch_ros', reason='launch is not installed')
+    from launch.actions import IncludeLaunchDescription
+
+    given = {'world': 'slow.sdf', 'gz_args': '-v 4', 'params_file': 'both.yaml'}
+    groups = executed('two_robots', monkeypatch, simulator=simulator, **given)
+    for group in groups:
+        parts = group.get_sub_entities()
+        (include,) = [part for part in parts if isinstance(part, IncludeLaunchDescription)]
+        handed = dict(include.launch_arguments)
+        kept = given if simulator == 'gazebo' else {'params_file': 'both.yaml'}
+        assert {key: handed[key] for key in kept} == kept
 
 
 # A real arm ------------------------------------------------------------------------------------
@@ -254,7 +305,7 @@ def test_the_monitor_stage_starts_nothing_that_commands(monkeypatch):
     found = scene('hardware', monkeypatch, **ALL_OF_IT, rviz='true')
     assert (OURS, 'controller') not in found
     assert (OURS, 'trajectory') not in found
-    assert found.count(HANDLER) == 2, 'the scene ends with the emulator or the monitor'
+    assert found[-1] == HANDLER, 'somebody watches over its processes'
 
 
 @pytest.mark.parametrize(
@@ -336,6 +387,23 @@ def test_an_arm_of_a_file_wants_to_be_told_its_motion(monkeypatch):
         scene('hardware', monkeypatch, **arm, motion='true')
 
 
+@pytest.mark.parametrize('name', ['simulation', 'gazebo'])
+def test_a_xacro_file_gets_its_arguments_in_every_simulation(monkeypatch, name):
+    pytest.importorskip('launch_ros', reason='launch is not installed')
+    from robot_dynamics_ros.errors import ConfigurationError
+
+    file = str(PROJECT / 'urdf' / 'four_dof.urdf.xacro')
+    actions = executed(name, monkeypatch, description=file, mappings='limits_profile:=wide')
+    given = parameters_of(actions, 'controller')
+    text = given.get('robot_description') or Path(given['robot']).read_text('utf-8')
+    planned = load_robot(text)
+    wide = load_robot(file, mappings={'limits_profile': 'wide'})
+    assert (planned.position_upper == wide.position_upper).all()
+    assert (planned.position_upper != load_robot(file).position_upper).any()
+    with pytest.raises(ConfigurationError, match='are for a xacro file'):
+        executed(name, monkeypatch, description='own/parameters.yaml', mappings='a:=b')
+
+
 def test_an_arm_of_ones_own_is_simulated_in_gazebo_and_mujoco(monkeypatch, tmp_path):
     pytest.importorskip('launch_ros', reason='launch is not installed')
     from robot_dynamics_ros.__main__ import main
@@ -411,6 +479,19 @@ def test_the_plotjuggler_layout_shows_topics_that_the_controller_has():
     root = ElementTree.parse(PROJECT / 'config' / 'plotjuggler.xml').getroot()
     topics = {curve.get('name').rsplit('/', 2)[0] for curve in root.iter('curve')}
     assert topics == {'/joint_states', '/controller/error', '/controller/reference'}
+
+
+def test_moveit_is_told_where_the_action_of_the_shipped_arms_is():
+    content = yaml.safe_load((PROJECT / 'config' / 'moveit_controllers.yaml').read_text('utf-8'))
+    manager = content[content['moveit_controller_manager'].split('/')[0]]
+    (name,) = manager['controller_names']
+    assert name in NODES
+    source = (PROJECT / 'robot_dynamics_ros/ros/controller/trajectory_action.py').read_text(
+        'utf-8'
+    )
+    assert f"'~/{manager[name]['action_ns']}'" in source
+    for robot in ('scara', 'four_dof'):
+        assert list(sample(robot).tree.joint_names) == manager[name]['joints']
 
 
 # Installation ------------------------------------------------------------------------------------

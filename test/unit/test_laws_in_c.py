@@ -38,6 +38,7 @@ PROGRAMS = {
     'parallelogram_loop': 'parallelogram',
     'four_bar_loop': 'four_bar',
 }
+PRESSING = {'scara_press': 'scara', 'four_dof_board': 'four_dof'}
 NAMES = [
     pytest.param(x, marks=[] if x == 'scara_circle' else [pytest.mark.slow]) for x in PROGRAMS
 ]
@@ -62,9 +63,16 @@ def inputs_of(function, given):
 
 
 def test_every_shipped_program_is_tried():
-    assert set(PROGRAMS) == set(shipped_programs())
+    assert set(PROGRAMS) | PRESSING.keys() == set(shipped_programs())
 
 
+@pytest.mark.parametrize('program', ['scara_press'])
+def test_a_contact_which_has_a_memory_is_refused(program):
+    with pytest.raises(ParameterError, match='has a contact'):
+        constraint_law_function(law_of(program, PRESSING[program]))
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize('program', NAMES)
 def test_the_function_is_the_law_of_the_tick(program, tmp_path, rng):
     """From the start through many times; efforts beyond their limits, and a motion ahead."""
@@ -99,6 +107,7 @@ def close(found, expected, tolerance):
     np.testing.assert_allclose(found, expected, rtol=0, atol=tolerance * size)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('program', NAMES)
 def test_c_equals_the_compiled_function_and_compiles_in_silence(program, tmp_path, rng):
     law = law_of(program, PROGRAMS[program], **SAMPLED)
@@ -122,6 +131,7 @@ def test_c_equals_the_compiled_function_and_compiles_in_silence(program, tmp_pat
         assert 'FAILED' not in run('./t', cwd=tmp_path)
 
 
+@pytest.mark.slow
 def test_a_program_that_follows_the_reference_takes_it_as_an_argument(tmp_path, rng):
     law = law_of(None, 'scara', limit_effort=False, **SAMPLED)
     function, n = constraint_law_function(law), 4
@@ -137,6 +147,7 @@ def test_a_program_that_follows_the_reference_takes_it_as_an_argument(tmp_path, 
         close(call(lib, function, inputs_of(function, given))[0], expected, 1e-12)
 
 
+@pytest.mark.slow
 def test_an_initial_error_blends_out_and_a_spline_is_followed(tmp_path, rng):
     tree = shipped('scara').tree
     path = {'spline': {'points': [[0.3, 0.1], [0.35, 0.2], [0.3, 0.25], [0.2, 0.2]]}, 'speed': 0.1}
@@ -235,6 +246,7 @@ def test_an_offset_is_at_rest_at_its_end():
 # ---- the command -------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_command_writes_the_law(tmp_path, capsys):
     words = ['derive', 'scara', '--format', 'c', '--functions', 'gravity_forces']
     words += ['--program', 'scara_circle', '--name', 'arm', '--output', str(tmp_path)]

@@ -145,6 +145,7 @@ def test_the_path_of_a_body_leads_from_the_base_to_it():
     assert tree.path(-1) == ()
 
 
+@pytest.mark.slow
 def test_a_well_known_arm_loads_as_its_makers_wrote_it():
     tree = serial_arms()['ur5_robot'].tree
     assert tree.n == 6

@@ -14,7 +14,8 @@ from samples import sample
 from robot_dynamics_ros.control.laws.registry import LAWS
 from robot_dynamics_ros.control.loop import ControlLoop, Observation
 from robot_dynamics_ros.control.safety import STOP_ACTIONS
-from robot_dynamics_ros.control.setup import DEFAULTS, build_loop, loop_settings
+from robot_dynamics_ros.control.settings import LoopSettings
+from robot_dynamics_ros.control.setup import DEFAULTS, build_loop
 from robot_dynamics_ros.errors import RobotDynamicsError, TrajectoryError
 from robot_dynamics_ros.model.payload import Payload
 
@@ -98,7 +99,7 @@ class Storm:
         self.followed += 1
 
     def change_settings(self) -> None:
-        self.loop.change_settings(loop_settings(self.parameters()))
+        self.loop.change_settings(LoopSettings.of(self.parameters()))
 
     def change_law(self) -> None:
         law = self.built.make_law(self.parameters())
@@ -120,6 +121,7 @@ class Storm:
         self.commands += 1
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings('ignore:overflow', 'ignore:invalid value')
 @pytest.mark.parametrize('seed', range(4))
 def test_whatever_arrives_every_command_is_finite_and_within_its_limit(seed):

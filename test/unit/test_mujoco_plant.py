@@ -12,6 +12,8 @@ from oracles import MujocoOracle, PinocchioOracle, relative_error
 from samples import SAMPLES, random_state, sample
 from urdf_text import joint, link, robot, symmetric
 
+from robot_dynamics_ros.control.laws.computed_torque import ComputedTorque
+from robot_dynamics_ros.control.laws.control_law import Reference
 from robot_dynamics_ros.dynamics import make_formulation
 from robot_dynamics_ros.errors import (
     DivergenceError,
@@ -24,6 +26,7 @@ from robot_dynamics_ros.errors import (
 from robot_dynamics_ros.model import load_robot
 from robot_dynamics_ros.model.payload import Payload
 from robot_dynamics_ros.simulation.mujoco_plant import MujocoPlant
+from robot_dynamics_ros.simulation.plant import SimulationRun
 
 ARMS = ('scara', 'four_dof')
 
@@ -124,6 +127,40 @@ def test_damping_acts_at_the_end_of_the_step_so_that_it_is_stable(name, rng):
     assert np.abs(after).max() < np.abs(v).max()
 
 
+def light_joint(damping, friction):
+    """Return a joint of 4e-6 kg m^2, as the last one of a TIAGo."""
+    flange = link('flange', 0.01, inertia=4e-6 * np.eye(3))
+    text = robot('wrist', link('base'), flange, joint('turn', 'base', 'flange'))
+    tree = load_robot(text, (0.0, 0.0, 0.0))
+    return tree.with_changes(damping=np.array([damping]), coulomb_friction=np.array([friction]))
+
+
+def test_a_light_joint_sticks_and_slides_as_its_stiff_damping_and_friction_say():
+    """Period times damping is 250 times the inertia; closed form: v = (tau - 1) / 1 when sliding.
+
+    MuJoCo's friction yields by 1e-4 of the effort, which over period by inertia with damping makes
+    1e-4 rad/s; with the bare inertia it would be 0.025 rad/s.
+    """
+    plant = MujocoPlant(light_joint(1.0, 1.0))
+    for effort, speed in ((0.5, 0.0), (0.95, 0.0), (1.1, 0.1), (1.5, 0.5)):
+        plant.reset()
+        for _ in range(200):
+            plant.step(np.array([effort]))
+        assert state_of(plant)[1][0] == pytest.approx(speed, abs=2e-4)
+
+
+def test_an_effort_computed_for_the_end_of_the_step_accelerates_as_asked():
+    """Computed torque on a joint whose damping scales a held effort by 1 / 251."""
+    tree = light_joint(1.0, 0.0)
+    plant, asked = MujocoPlant(tree), 3.0
+    plant.reset(v=np.array([0.2]))
+    law, reference, tau = ComputedTorque(tree, period=1e-3), Reference(1), np.zeros(1)
+    reference.velocity[:], reference.acceleration[:] = 0.2, asked
+    law.effort(0.0, np.zeros(1), np.array([0.2]), reference, tau)
+    # The quotient of 3e-3 rad/s by 1e-3 s keeps 13 digits.
+    assert acceleration_over_a_step(plant, tau)[0] == pytest.approx(asked, rel=1e-10)
+
+
 @pytest.mark.parametrize('name', ARMS)
 def test_coulomb_friction_holds_below_its_level_and_lets_go_above(name):
     tree = sample(name).tree
@@ -151,6 +188,51 @@ def test_coulomb_friction_takes_its_level_off_a_moving_joint():
     needed = model.inverse_dynamics(q, v, a) + tree.armature * a
     needed += tree.damping * (v + plant.period * a) + tree.coulomb_friction * np.sign(v)
     assert np.abs(needed - effort).max() < 1e-9  # the solver's tolerance
+
+
+@pytest.mark.parametrize('name', ['scara', 'four_dof'])
+def test_a_push_on_a_link_acts_as_pinocchio_says(name, rng):
+    tree = rigid(sample(name).tree)
+    plant = MujocoPlant(tree, joint_limits=False)
+    oracle = PinocchioOracle(sample(name).xml, tree.gravity, tree.joint_names)
+    for frame in (*tree.link_names, 'tool'):
+        q, v, _ = random_state(tree, rng)
+        wrench, effort = rng.normal(scale=5.0, size=6), rng.uniform(-1, 1, tree.n)
+        plant.reset(q, v)
+        plant.push(frame, wrench)
+        a = acceleration_over_a_step(plant, effort)
+        needed = oracle.inverse_dynamics(q, v, a, {frame: wrench})
+        # v / period in the difference quotient: rounding of 1e-16 / 1e-3.
+        assert np.abs(needed - effort).max() < 1e-10 * max(1.0, np.abs(a).max())
+
+
+def test_a_push_ends_when_the_hand_lets_go_at_a_reset_and_after_its_time():
+    tree = sample('scara').tree
+    still, wrench = np.zeros(4), np.array([0.0, 20.0, 0.0, 0.0, 0.0, 0.0])
+
+    def velocity_after(push, steps=10):
+        run = SimulationRun(MujocoPlant(tree), still, still)
+        run.push('tool', *push)
+        for _ in range(steps):
+            run.advance(still)
+        return state_of(run.plant)[1], run
+
+    free, _ = velocity_after((still.repeat(2)[:6], 1.0))
+    brief, _ = velocity_after((wrench, 0.002))
+    long, run = velocity_after((wrench, 1.0))
+    moved = [np.abs(v - free).max() for v in (brief, long)]
+    assert 0.0 < moved[0] < 0.5 * moved[1]
+    run.restart()
+    for _ in range(10):
+        run.advance(still)
+    np.testing.assert_array_equal(state_of(run.plant)[1], free)
+    for frame, wrong, error in (
+        ('nowhere', wrench, UnknownNameError),
+        ('tool', wrench[:3], ShapeError),
+        ('tool', wrench * np.nan, NonFiniteError),
+    ):
+        with pytest.raises(error):
+            run.push(frame, wrong, 1.0)
 
 
 def test_efforts_saturate_at_their_limits_and_the_plant_tells_what_acted():

@@ -27,6 +27,7 @@ PROVIDED = {
     'ros': {'rclpy', 'trajectory_msgs', 'rosgraph_msgs'},
     'sim': {'mujoco'},
     'recordings': {'rosbags', 'plotly'},
+    'view': {'viser'},
     'cluster': {'distributed', 'pyarrow'},
 }
 EVERYTHING = set().union(*PROVIDED.values())
@@ -79,6 +80,7 @@ def required(metadata, extra: str = '') -> set[str]:
     return names
 
 
+@pytest.mark.slow
 def test_the_base_holds_neither_ros_nor_pinocchio(metadata):
     assert required(metadata) == {'numpy', 'scipy', 'pyyaml', 'xacro', 'rich'}
 
@@ -129,7 +131,7 @@ def test_every_dependency_is_locked(metadata):
         set().union(*(required(metadata, e) for e in extras))
         <= locked('requirements-dev.txt').keys()
     )
-    of_the_demo = ('', 'kernels', 'ros', 'sim', 'recordings')
+    of_the_demo = ('', 'kernels', 'ros', 'sim', 'recordings', 'view')
     assert (
         set().union(*(required(metadata, e) for e in of_the_demo))
         <= locked('requirements.txt').keys()
@@ -138,9 +140,8 @@ def test_every_dependency_is_locked(metadata):
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize('extra', ['', 'ros', 'sim', 'recordings', 'all'])
+@pytest.mark.parametrize('extra', ['', 'ros', 'sim', 'recordings', 'view', 'all'])
 def test_an_install_of_each_extra_brings_its_libraries_and_no_others(extra, wheel, tmp_path):
-    pytest.importorskip('uv', reason='uv is not installed')
     uv = (sys.executable, '-m', 'uv')
     run(*uv, 'venv', '--quiet', '--python', sys.executable, tmp_path / 'venv', cwd=tmp_path)
     python = tmp_path / 'venv' / 'bin' / 'python'

@@ -125,6 +125,23 @@ def test_a_payload_reaches_the_plant_inside():
     assert plant.tree.mass[3] == plant.plant.tree.mass[3] == pytest.approx(2.72)
 
 
+def test_a_plant_may_become_heavier_while_it_carries_something():
+    tree = sample('four_dof').tree
+    q = np.array([0.4, -1.2, 0.2, 0.5])
+    plant = MujocoPlant(tree)
+    seen = ImperfectPlant(plant, Imperfections(position_noise=1e-9))
+    seen.reset(q)
+    seen.set_payload(Payload(0.5))
+    seen.set_robot(with_mismatch(tree, Mismatch(mass=2.0, damping=0.0, coulomb_friction=0.0)))
+    assert seen.tree.mass[3] == pytest.approx(2.0 * tree.mass[3] + 0.5)
+    np.testing.assert_array_equal(state_of(plant), [q, np.zeros(4)])
+    seen.set_payload(None)
+    # Without friction only twice the gravity forces hold the arm that is twice as heavy.
+    oracle = PinocchioOracle(sample('four_dof').xml, tree.gravity, tree.joint_names)
+    seen.step(2.0 * oracle.gravity_forces(q))
+    assert np.abs(state_of(plant)[1]).max() < 1e-9  # the solver's tolerance, rad/s
+
+
 @pytest.mark.parametrize(
     ('options', 'reason'),
     [

@@ -339,3 +339,8 @@ def test_the_example_of_the_documentation_is_accepted():
     example = text.split('```yaml')[1].split('```')[0]
     program = load_program(example, shipped('scara').tree)
     assert (program.name, program.m, program.remarks) == ('tray', 3, ())
+
+
+def test_a_program_for_another_robot_is_refused_for_its_robot(tree):
+    with pytest.raises(ProgramError, match="is written for robot 'scara', this is 'four_dof'"):
+        load_program('scara_circle', tree)

@@ -11,6 +11,7 @@ from oracles import PinocchioOracle
 from samples import DOWN_Z, Sample
 
 from robot_dynamics_ros.errors import RecordingError
+from robot_dynamics_ros.identification.gravity import estimate_gravity
 from robot_dynamics_ros.identification.identify import conclude, gather, make_plan
 from robot_dynamics_ros.identification.intervals import equal_intervals, glitches
 from robot_dynamics_ros.identification.loads import (
@@ -21,7 +22,6 @@ from robot_dynamics_ros.identification.loads import (
 )
 from robot_dynamics_ros.identification.plausibility import check_recording
 from robot_dynamics_ros.identification.preparation import Preparation
-from robot_dynamics_ros.identification.tilt import estimate_gravity
 from robot_dynamics_ros.identification.unknowns import TERMS
 from robot_dynamics_ros.recordings.recording import Recording
 
@@ -57,14 +57,14 @@ def arm_with(load=0.0):
     return Sample('arm', ''.join(parts) + '</robot>')
 
 
-def measured(seed, gravity=DOWN_Z, load=0.0):
+def measured(seed, gravity=DOWN_Z, load=0.0, pace=1.0):
     """A run with efforts by Pinocchio, friction by hand, noise, and stamps that jitter."""
     robot = arm_with(load)
     names, n = robot.tree.joint_names, robot.tree.n
     rng = np.random.default_rng(seed)
     t = np.arange(0.0, SECONDS, PERIOD)
     t = t + 0.02 * PERIOD * rng.uniform(-1.0, 1.0, len(t))
-    w = 2.0 * np.pi * np.array([0.1, 0.23, 0.37])
+    w = 2.0 * np.pi * pace * np.array([0.1, 0.23, 0.37])
     amplitude, phase = rng.uniform(0.25, 0.6, (3, n)), rng.uniform(0.0, 6.0, (3, n))
     angle = np.multiply.outer(t, w)[:, :, None] + phase
     q = (amplitude * np.sin(angle)).sum(axis=1)
@@ -96,8 +96,9 @@ def found(tree):
     return learned(measured(1), tree)
 
 
+@pytest.mark.slow
 def test_load_dependent_friction_is_chosen_where_it_is_and_told(tree, found):
-    value = found.drive['load_friction']
+    value = found.tree.drive_friction['load_friction']
     assert value[1] > 0.0
     at = found.plan.unknowns.names.index(f'{tree.joint_names[1]}.load_friction')
     deviation = found.physical.deviations[at]
@@ -113,6 +114,17 @@ def test_a_tilted_base_is_found_with_its_angle(tree):
     assert abs(estimate.tilt - 0.2) < max(3.0 * estimate.tilt_deviation, np.radians(1.0))
     upright = estimate_gravity(measured(2), tree, preparation)
     assert not upright.tilted
+
+
+@pytest.mark.slow
+def test_samples_that_mislead_are_left_out_for_what_is_held_out_and_only_then(tree):
+    plain = measured(5, pace=0.3)
+    speed = np.abs(plain.velocity) / np.abs(plain.velocity).max(axis=0)
+    stuck = np.where(speed < 0.02, 20.0 * np.sign(plain.velocity), 0.0)  # beyond the model
+    sticky = replace(plain, measured_effort=plain.measured_effort + stuck)
+    free, held = (make_plan(run, tree, tuple(TERMS)).preparation for run in (plain, sticky))
+    assert (np.array(held.standstill) > 2.0 * np.array(free.standstill)).all()
+    assert (np.array(free.standstill) < 0.01 * np.abs(plain.velocity).max(axis=0)).all()
 
 
 def test_glitches_are_found_and_nothing_else(tree):
@@ -165,6 +177,7 @@ def test_a_load_is_weighed_and_weighs_the_gains(found, tree):
     np.testing.assert_allclose(gains.factor[1:], 1.0, atol=0.05)
 
 
+@pytest.mark.slow
 def test_gains_are_scaled_by_the_weight_of_the_arm(tree):
     run = measured(7)
     wrong = replace(run, measured_effort=run.measured_effort * [1.0, 1.3, 0.9])

@@ -10,12 +10,24 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from bags import COMMANDS, DESCRIPTION, MS, STATES, Message, write
+from bags import (
+    COMMANDS,
+    DESCRIPTION,
+    MS,
+    STATES,
+    STORE,
+    Message,
+    header,
+    state,
+    text,
+    write,
+)
 from recorded_loop import FIRST, GIVEN, PARAMETERS, TRAJECTORY, RecordedLoop
 
 from robot_dynamics_ros.__main__ import main
 from robot_dynamics_ros.control.drivers.file import load_driver_profile
 
+BOOL = 'std_msgs/msg/Bool'
 AIM = [[0.5, -0.1, 0.15, 0.2], [0.3, -0.4, 0.1, 0.5]]
 STEPS = 520
 
@@ -31,13 +43,13 @@ def exact(loop: RecordedLoop, folder: Path, *words) -> dict:
     code, found = replayed(loop.bag(folder / 'bag'), folder / 'out', *words)
     assert found['commands'] == len(loop.efforts)
     # The same operations in the same order, on the same machine: not one digit differs.
-    assert found['peak'] == [0.0] * 4, found['notes']
+    assert found['peak'] == [0.0] * loop.tree.n, found['notes']
     assert code == 0
     return found
 
 
 def follow(stamp_ns: int = 0, times=(0.2, 0.45)):
-    return lambda loop: loop.follow(list(times), AIM, stamp_ns)
+    return lambda loop: loop.follow(list(times), [q[: loop.tree.n] for q in AIM], stamp_ns)
 
 
 def change(**changes):
@@ -64,6 +76,32 @@ def test_every_law_gives_its_recorded_commands_again(law, tmp_path):
     found = exact(loop, tmp_path)
     assert found['law'] == law['law']
     assert found['reference_error'] == 0.0
+
+
+LOCKED = {'natural_frequency': [12.0], 'locked': ['joint4:=0.2'], 'locked_joint_moved': 'update'}
+
+
+@pytest.mark.parametrize('moved', ['report', 'update', 'stop'])
+def test_a_locked_joint_that_moves_is_seen_at_the_same_tick_again(moved, tmp_path):
+    given = {**GIVEN, **LOCKED, 'locked_joint_moved': moved}
+    ways = {0: follow(50 * MS)}
+    loop = RecordedLoop(given, behind=ways, locked={0: 0.2, 90: 0.215, 150: 0.9}).run(STEPS)
+    still = RecordedLoop({**given, 'locked_joint_moved': 'report'}, behind=ways, locked={0: 0.2})
+    differs = np.abs(np.array(loop.efforts) - np.array(still.run(STEPS).efforts)).max(axis=1)
+    assert not differs[:151].any()
+    assert differs[152:].any() == (moved != 'report')
+    exact(loop, tmp_path)
+
+
+def test_locked_joints_that_were_measured_are_where_the_activation_found_them(tmp_path):
+    loop = RecordedLoop({**GIVEN, **LOCKED}, locked={0: 0.2}, activated=20)
+    loop.given['locked'] = ['joint4:=measured']
+    loop.messages.clear()
+    loop.messages.append(text(0, loop.tree.xml))
+    loop._publish_parameters(0)
+    loop.given['locked'] = ['joint4:=0.2']
+    loop._publish_parameters(19 * MS)
+    exact(loop.run(STEPS), tmp_path)
 
 
 @pytest.mark.slow
@@ -111,6 +149,110 @@ def test_a_recovery_after_silence_starts_anew(tmp_path):
     exact(loop.run(STEPS), tmp_path)
 
 
+def streamed(name: str, value: list[float]):
+    """Return what streams a target of the joints, of the tool, or a wrench there."""
+    T = STORE.types
+    head = header(0, {'target_pose': '', 'target_joint': ''}.get(name, 'tool'))
+
+    def vector(x, y, z, kind='Vector3'):
+        return T[f'geometry_msgs/msg/{kind}'](x, y, z)
+
+    if name == 'target_joint':
+        message = state(0, ['joint1', 'joint4'], value).content
+    elif name == 'target_pose':
+        turn = T['geometry_msgs/msg/Quaternion'](0.0, 0.0, 0.0, 0.0)
+        pose = T['geometry_msgs/msg/Pose'](vector(*value, kind='Point'), turn)
+        message = T['geometry_msgs/msg/PoseStamped'](head, pose)
+    else:
+        wrench = T['geometry_msgs/msg/Wrench'](vector(*value), vector(0.1, 0.0, 0.2))
+        message = T['geometry_msgs/msg/WrenchStamped'](head, wrench)
+    return lambda loop: loop.stream(name, message)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize('side', ['before', 'behind'])
+def test_streamed_targets_and_wrenches_count_from_the_right_tick_on(side, tmp_path):
+    """Targets at 10 Hz with jumps; some arrive on the other side of the answer."""
+    joints = [[0.5, 0.2], [0.1, 0.7], [0.4, 0.4]]
+    places = [[0.3, 0.2, 0.3], [0.35, 0.1, 0.25]]
+    inputs = {20 + 100 * k: streamed('target_joint', aim) for k, aim in enumerate(joints)}
+    inputs |= {70 + 100 * k: streamed('target_pose', place) for k, place in enumerate(places)}
+    odd = {350: streamed('target_joint', [0.2, 0.1])}
+    inputs |= {k: streamed('target_wrench', [k / 100, 2.0, -3.0]) for k in range(205, 320, 10)}
+    other = 'behind' if side == 'before' else 'before'
+    given = {**GIVEN, 'law': 'impedance', 'target_frame': 'tool'}
+    loop = RecordedLoop(given, **{side: inputs, other: odd}).run(STEPS)
+    assert np.ptp(loop.efforts, axis=0).min() > 0.1
+    exact(loop, tmp_path)
+
+
+@pytest.mark.slow
+def test_an_ordered_speed_counts_from_the_right_tick_on(tmp_path):
+    kind = STORE.types['control_msgs/msg/SpeedScalingFactor']
+    orders = {k: lambda loop, f=f: loop.stream('speed_scaling_input', kind(f))
+              for k, f in ((60, 0.4), (200, 0.0), (350, 0.8))}  # fmt: skip
+    loop = RecordedLoop(behind={0: follow(30 * MS), **orders}).run(STEPS)
+    plain = RecordedLoop(behind={0: follow(30 * MS)}).run(STEPS)
+    assert np.abs(np.subtract(loop.efforts, plain.efforts)).max() > 0.1
+    exact(loop, tmp_path)
+
+
+PRESS = {
+    **GIVEN,
+    'law': 'constraint_stabilization',
+    'program': 'scara_press',
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize('side', ['before', 'behind'])
+def test_a_measured_wrench_at_every_state_counts_again(side, tmp_path):
+    def feel(loop: RecordedLoop) -> None:
+        streamed('measured_wrench', [1.0, 0.5, -10.0 - 8.0 * np.sin(0.05 * loop.step)])(loop)
+
+    loop = RecordedLoop(PRESS, **{side: dict.fromkeys(range(20, STEPS - 1), feel)}).run(STEPS)
+    unfelt = RecordedLoop(PRESS).run(STEPS)
+    assert np.abs(np.array(loop.efforts) - unfelt.efforts).max() > 1.0, 'it counts'
+    exact(loop, tmp_path)
+
+
+def push(*force: float):
+    return lambda loop: loop.push(force)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize('side', ['before', 'behind'])
+def test_guiding_begins_and_lapses_at_the_same_tick_again(side, tmp_path):
+    """A hand leads the arm; the switch is let go, pressed, silent for too long, held, pressed."""
+    told = {**dict.fromkeys(range(40, 200, 20), True), 200: False, 230: True, 250: True}
+    told |= {480: True, 490: False, 500: True}
+    inputs = {
+        k: partial(RecordedLoop.stream, name='enable_guiding', message=STORE.types[BOOL](x))
+        for k, x in told.items()
+    }
+    given = {**GIVEN, 'law': 'hand_guiding', 'guiding_timeout_s': 0.1}
+    other = 'behind' if side == 'before' else 'before'
+    loop = RecordedLoop(given, **{side: inputs, other: {20: push(20.0, -10.0, 15.0)}})
+    loop.run(STEPS)
+    unpressed = RecordedLoop(given, before={20: push(20.0, -10.0, 15.0)}).run(STEPS)
+    assert np.abs(np.array(loop.efforts) - unpressed.efforts).max() > 1.0, 'it counts'
+    exact(loop, tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize('side', ['before', 'behind'])
+def test_an_arm_that_was_touched_goes_on_at_the_same_tick_again(side, tmp_path):
+    events = {300: RecordedLoop.go_on, 301: follow()}
+    given = {**GIVEN, 'contact_reaction': 'stop', 'observer_bandwidth': [100.0]}
+    hand = {100: push(0.0, 60.0, 0.0), 130: push(0.0, 0.0, 0.0)}
+    loop = RecordedLoop(given, before=hand, behind={0: follow(30 * MS)})
+    getattr(loop, side).update(events)
+    loop.run(STEPS)
+    untouched = RecordedLoop(given, behind={0: follow(30 * MS)}).run(STEPS)
+    assert np.abs(np.array(loop.efforts[250:]) - untouched.efforts[250:]).max() > 1.0
+    exact(loop, tmp_path)
+
+
 @pytest.mark.slow
 def test_a_late_activation_holds_where_the_controller_began(tmp_path):
     exact(RecordedLoop(activated=40, behind={90: follow()}).run(STEPS), tmp_path / 'same')
@@ -118,6 +260,7 @@ def test_a_late_activation_holds_where_the_controller_began(tmp_path):
     exact(loop.run(STEPS), tmp_path / 'before')
 
 
+@pytest.mark.slow
 def test_states_that_the_controller_did_not_answer_are_not_shown_to_it(tmp_path):
     exact(
         RecordedLoop(
@@ -158,6 +301,7 @@ def test_a_bag_in_a_drivers_names_and_units_is_replayed_in_ours(tmp_path):
     assert code == 0
 
 
+@pytest.mark.slow
 def test_without_trajectories_the_recorded_reference_is_followed(tmp_path):
     loop = RecordedLoop(behind={0: follow(50 * MS)}).run(STEPS)
     loop.messages = [m for m in loop.messages if m.topic != TRAJECTORY and 'status' not in m.topic]
@@ -172,6 +316,7 @@ def lines(found: dict) -> str:
     return '; '.join(found['notes'])
 
 
+@pytest.mark.slow
 def test_a_lost_command_is_ticked_where_the_reference_tells_of_it(tmp_path):
     """Ticks that are left out would give a rate limit more time, and the next commands differ."""
     given = {**GIVEN, 'effort_rate_limit': [120.0]}
@@ -277,6 +422,7 @@ def test_another_robot_needs_what_its_model_says(recorded, tmp_path):
     assert found['rms'][2] == pytest.approx(mass * 9.81, rel=0.05)
 
 
+@pytest.mark.slow
 def test_a_difference_is_told_with_joint_size_and_time(recorded, tmp_path, capsys):
     loop, _ = recorded
     messages = list(loop.messages)
@@ -323,6 +469,7 @@ def test_what_cannot_be_replayed_is_refused_in_one_line(
     assert not (tmp_path / 'out').exists()
 
 
+@pytest.mark.slow
 def test_a_bag_without_commands_or_parameters_is_told(recorded, tmp_path, capsys):
     loop, _ = recorded
     silent = [m for m in loop.messages if m.topic != COMMANDS]

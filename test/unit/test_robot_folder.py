@@ -16,7 +16,8 @@ from oracles import PinocchioOracle
 from samples import random_tree, world_files
 
 from robot_dynamics_ros.__main__ import NODE_COMMANDS, main
-from robot_dynamics_ros.cli.robot_folder import described
+from robot_dynamics_ros.cli import new_robot
+from robot_dynamics_ros.cli.new_robot import described
 from robot_dynamics_ros.constraints.feasibility import check_feasibility
 from robot_dynamics_ros.constraints.program_file import load_program
 from robot_dynamics_ros.control.design.default_motion import default_motion
@@ -29,9 +30,8 @@ from robot_dynamics_ros.model import load_robot
 from robot_dynamics_ros.parameters import checked, require_known
 from robot_dynamics_ros.ros.executables import declared_parameters
 from robot_dynamics_ros.ros.gazebo_bridge import bridge_entries
-from robot_dynamics_ros.ros.gazebo_description import gazebo_description
-from robot_dynamics_ros.ros.gazebo_files import bridge_text, ros2_control_text
-from robot_dynamics_ros.yaml_reader import read_yaml
+from robot_dynamics_ros.ros.gazebo_files import bridge_text, gazebo_description, ros2_control_text
+from robot_dynamics_ros.yaml_reader.parsing import read_yaml
 
 WORLD = {file.stem: str(file.locate()) for file in world_files()}
 ARMS = {
@@ -60,6 +60,7 @@ def written(request, tmp_path_factory):
     return found
 
 
+@pytest.mark.slow
 def test_every_node_takes_its_parameters(written):
     nodes = read_yaml(written.folder / 'parameters.yaml', 'parameter file')
     assert set(nodes) == set(read_yaml(share_directory() / 'config/scara.yaml', 'parameter file'))
@@ -104,6 +105,7 @@ def test_ros2_control_forwards_the_efforts_of_all_joints(written):
     assert content['/**/joint_state_broadcaster']['ros__parameters']['joints'] == joints
 
 
+@pytest.mark.slow
 def test_the_program_leads_the_tool_on_a_plane_that_swings(written):
     """Every configuration of the path is on the plane of the file, says Pinocchio."""
     file, tree = written.folder / 'program.yaml', written.tree
@@ -192,6 +194,7 @@ def test_names_that_yaml_would_read_otherwise_stay_names():
     assert sorted(joints) == sorted(names)
 
 
+@pytest.mark.slow
 def test_a_program_that_the_drives_cannot_hold_is_refused():
     robot = random_tree(np.random.default_rng(3), 3)
     tree = robot.tree.with_changes(effort_limit=np.full(3, 600.0))
@@ -202,3 +205,15 @@ def test_a_program_that_the_drives_cannot_hold_is_refused():
     weak = tree.with_changes(effort_limit=np.full(3, 1e-3))
     with pytest.raises(ModelError, match=r"holds no plane at its posture; .*joint '"):
         default_program(weak, motion, [5.0] * 3)
+
+
+def test_an_arm_whose_gripper_has_a_follower_is_named_joint_by_joint():
+    """Nine bodies, eight joints; the finger slides."""
+    tree = load_robot(WORLD['panda'])
+    assert (tree.n, tree.bodies, tree.slides[-1], sum(tree.slides)) == (8, 9, True, 1)
+    profile = load_driver_profile(new_robot._driver_profile(tree))
+    assert [joint.name for joint in profile.joints] == list(tree.joint_names)
+    assert bind(profile, tree) is not None
+    joints = yaml.safe_load(ros2_control_text(tree))['/**/effort_controller']['ros__parameters']
+    assert joints['joints'] == list(tree.joint_names)
+    assert bridge_text(tree).count('cmd_force') == 2 * tree.n

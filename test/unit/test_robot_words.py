@@ -104,6 +104,7 @@ def planned(request):
     return robot, tree, default_motion(tree, tree.link_names[-1])
 
 
+@pytest.mark.slow
 def test_a_planned_motion_keeps_within_the_shares_of_the_limits(planned):
     """Positions, velocities and efforts against Pinocchio, at other instants than planned with."""
     robot, tree, motion = planned

@@ -55,6 +55,7 @@ int main()
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which('g++') is None, reason='no g++')
 def test_the_error_decays_as_designed_and_nothing_bad_goes_out(tmp_path):
     outputs = ('inverse_dynamics', 'forward_dynamics', 'gravity_forces')

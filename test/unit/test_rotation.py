@@ -37,6 +37,7 @@ def is_rotation(R) -> bool:
     return np.allclose(R @ R.T, np.eye(3), atol=1e-14) and np.linalg.det(R) > 0
 
 
+@pytest.mark.slow
 @given(directions(), angles)
 def test_rotation_about_an_axis_is_the_exponential_of_its_cross_matrix(axis, angle):
     """C(alpha) = E + (1 - cos) <k><k> + sin <k> (Zaremba 1.1) = exp(alpha <k>)."""

@@ -18,6 +18,7 @@ from robot_dynamics_ros.control.changes import (
     GoalChange,
     ParameterChange,
     PayloadChange,
+    ReleaseChange,
     TrajectoryChange,
 )
 from robot_dynamics_ros.control.drivers.conversion import bind
@@ -67,6 +68,11 @@ class Driven:
         self.session.perform(TrajectoryChange(self.session, lambda: (points(), 0)))
         return self
 
+    def reacting(self) -> Driven:
+        self.active()
+        self.session._handle(SessionEvent.CONTACT)  # as the watch tells it
+        return self
+
     def faulted(self) -> Driven:
         self.active()
         law = self.session.loop.law
@@ -86,6 +92,7 @@ class Driven:
             {
                 SessionMode.HOLDING: self.active,
                 SessionMode.FOLLOWING: self.following,
+                SessionMode.REACTING: self.reacting,
                 SessionMode.FAULTED: self.faulted,
             }[mode]()
         assert self.session.mode is mode
@@ -104,13 +111,14 @@ def points(seconds: float = 1.0, goal=PLACE + 0.1) -> tuple:
 
 #: By mode: what each event leads to and whether it gives a command; -: refused.
 EXPECTED = """
-           state       silence   activate   deactivate  follow      hold       rest     change     fault     end
-inactive   inactive    inactive  holding    inactive    -           -          inactive inactive   inactive  ended
-holding    holding!    stopped!  -          inactive!   following   holding    holding  holding    faulted!  ended!
-following  following!  stopped!  -          inactive!   following   holding    holding  following  faulted!  ended!
-stopped    holding!    stopped!  -          inactive!   -           -          stopped  stopped    faulted!  ended!
-faulted    faulted!    faulted!  -          inactive!   -           -          faulted  faulted    faulted!  ended!
-ended      ended       ended     -          ended       -           -          ended    -          ended     ended
+           state       silence    activate  deactivate  follow     hold     rest      change     contact   lapse     release  fault     end
+inactive   inactive    inactive   holding   inactive    -          -        inactive  inactive   inactive  inactive  -        inactive  ended
+holding    holding!    stopped!   -         inactive!   following  holding  holding   holding    reacting  reacting  -        faulted!  ended!
+following  following!  stopped!   -         inactive!   following  holding  holding   following  reacting  reacting  -        faulted!  ended!
+reacting   reacting!   reacting!  -         inactive!   -          -        reacting  reacting   reacting  reacting  holding  faulted!  ended!
+stopped    holding!    stopped!   -         inactive!   -          -        stopped   stopped    stopped   stopped   -        faulted!  ended!
+faulted    faulted!    faulted!   -         inactive!   -          -        faulted   faulted    faulted   faulted   -        faulted!  ended!
+ended      ended       ended      -         ended       -          -        ended     -          ended     ended     -        ended     ended
 """  # noqa: E501
 HEADER, *ROWS = [line.split() for line in EXPECTED.strip().splitlines()]
 CELLS = [
@@ -127,13 +135,14 @@ def cause(run: Driven, event: SessionEvent) -> bool:
         SessionEvent.FOLLOW: TrajectoryChange(session, lambda: (points(), 0)),
         SessionEvent.HOLD: TrajectoryChange(session, lambda: (None, 0)),
         SessionEvent.CHANGE: ParameterChange(session, {'start_tolerance': 0.01}),
+        SessionEvent.RELEASE: ReleaseChange(session),
     }
     if event in changes:
         session.perform(changes[event])
         return False
     if event is SessionEvent.FAULT:
         return session._fail(ZeroDivisionError('x'))
-    if event is SessionEvent.REST:  # as ``settle`` tells it once a motion is over
+    if event in (SessionEvent.REST, SessionEvent.CONTACT, SessionEvent.LAPSE):  # of a tick
         return session._handle(event)
     return bool(
         {
@@ -205,6 +214,17 @@ def test_a_jump_of_the_stamps_ends_a_motion_and_says_so():
     assert run.state(step=3600 * 1000 * MS)
     assert run.session.mode is SessionMode.HOLDING
     assert run.session.remarks[-1].status == 'held: the time of the states jumped'
+
+
+@pytest.mark.parametrize(('step', 'answered'), [(MS, False), (500 * MS, True)])
+def test_the_reference_begins_where_the_first_answered_state_is(step, answered):
+    """A second publisher is not believed at once; after a gap the arm may be elsewhere."""
+    run = Driven({'law': 'pd_gravity'})
+    run.state()
+    run.session.activate(run.now)
+    assert run.state(PLACE + 0.1, step) == answered
+    expected = PLACE + 0.1 if answered else PLACE
+    assert run.session.loop.reference.position == pytest.approx(expected)
 
 
 def test_without_a_fresh_state_it_is_not_activated_and_says_what_is_missing():
@@ -376,7 +396,7 @@ class Followed(Driven):
 
 def test_a_goal_is_followed_to_its_end_and_then_held():
     run = Followed()
-    assert run.send(path=[('joint1', 0.05)]) == 'following a goal of 1 points, 1.000 s'
+    assert run.send(path=[('joint1', 0.05)]) == 'accepted: goal of 1 point, 1.000 s'
     assert run.session.mode is SessionMode.FOLLOWING
     run.run(0.9)
     assert run.ends == []
@@ -384,6 +404,26 @@ def test_a_goal_is_followed_to_its_end_and_then_held():
     assert [int(outcome.code) for outcome in run.ends] == [0]
     assert run.session.mode is SessionMode.HOLDING
     assert not run.session.goals.active
+
+
+def statuses(run: Driven) -> list[str]:
+    return [remark.status for remark in run.session.remarks if remark.status]
+
+
+def test_the_status_follows_goals_and_deactivation():
+    reached, failed, canceled = Followed(), Followed(), Followed()
+    reached.send()
+    reached.run(1.3)
+    reached.session.deactivate()
+    ended = 'ended: the controller was deactivated'
+    assert statuses(reached) == ['accepted: goal of 1 point, 1.000 s', 'goal reached', ended]
+    failed.send(path=[('joint2', 0.03)])
+    failed.run(1.0, stuck=1)
+    told = "goal aborted, PATH_TOLERANCE_VIOLATED: joint 'joint2'"
+    assert statuses(failed)[-1].startswith(told)
+    canceled.send()
+    canceled.session.cancel_goal()
+    assert statuses(canceled)[-1] == 'goal canceled: the arm comes to rest and holds'
 
 
 def test_a_violated_path_tolerance_names_the_joint_and_holds_where_the_arm_is():

@@ -12,8 +12,8 @@ import pytest
 
 from robot_dynamics_ros.spatial.scalar import cos, sin
 from robot_dynamics_ros.symbolic.native import LANES
+from robot_dynamics_ros.symbolic.native.arithmetic import LARGEST
 from robot_dynamics_ros.symbolic.native.code import MachineCode, compile_codes
-from robot_dynamics_ros.symbolic.native.sincos import LARGEST
 from robot_dynamics_ros.symbolic.straight_line import StraightLineCode
 from robot_dynamics_ros.symbolic.trace import Trace, reachable
 

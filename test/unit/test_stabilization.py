@@ -7,11 +7,12 @@ from oracles import PinocchioOracle
 from samples import random_state, sample, shipped
 
 from robot_dynamics_ros.constraints.stabilization import (
+    Singularity,
+    TaskInverse,
     gain_matrix,
     largest_scale,
     stabilizing_effort,
 )
-from robot_dynamics_ros.constraints.task_inverse import Singularity, TaskInverse
 from robot_dynamics_ros.errors import (
     NonFiniteError,
     ParameterError,

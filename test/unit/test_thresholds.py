@@ -8,7 +8,7 @@ import math
 import pytest
 
 from robot_dynamics_ros.errors import ConfigurationError, UnknownNameError
-from robot_dynamics_ros.recordings.metrics.thresholds import check, flat_figures, parse_threshold
+from robot_dynamics_ros.recordings.metrics.metric import check, flat_figures, parse_threshold
 
 FIGURES = {
     'tracking': {'rms_error': [0.1, 0.3], 'tool_rms_mm': 2.0, 'frame': 'tool'},

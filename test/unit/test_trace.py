@@ -15,8 +15,12 @@ from oracles import complex_step
 from robot_dynamics_ros.spatial.scalar import cos, cross, maximum, minimum, select, sin, sqrt, tanh
 from robot_dynamics_ros.symbolic.kernel import compile_function
 from robot_dynamics_ros.symbolic.native.code import MachineCode, compile_codes
-from robot_dynamics_ros.symbolic.python_source import functions, python_source
-from robot_dynamics_ros.symbolic.straight_line import jacobian, trace_function
+from robot_dynamics_ros.symbolic.straight_line import (
+    functions,
+    jacobian,
+    python_source,
+    trace_function,
+)
 from robot_dynamics_ros.symbolic.trace import OPERATIONS, Trace, Traced, reachable
 
 

@@ -62,6 +62,7 @@ def test_a_series_that_cannot_be_followed_is_refused(change, message):
         Fourier(**given)
 
 
+@pytest.mark.slow
 def test_a_file_gives_the_motion_again(tmp_path):
     file = tmp_path / 'motion.yaml'
     file.write_text(trajectory_text(motion(), NAMES, 0.02))

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from robot_dynamics_ros.spatial.rotation import rotation_about
-from robot_dynamics_ros.symbolic.compact import expression
+from robot_dynamics_ros.symbolic.closed_form import expression
 from robot_dynamics_ros.symbolic.trig_polynomial import Algebra, TrigPolynomial
 
 ALGEBRA = Algebra(['a', 'b', 'd'], ['x', 'y'])

@@ -23,12 +23,11 @@ from robot_dynamics_ros.errors import (
     UnknownNameError,
 )
 from robot_dynamics_ros.model.mechanism_file import read_mechanism_file
-from robot_dynamics_ros.yaml_reader import (
+from robot_dynamics_ros.yaml_reader import Section, number
+from robot_dynamics_ros.yaml_reader.parsing import (
     MOST_BYTES,
     MOST_LEVELS,
-    Section,
     file_text,
-    number,
     parse_yaml,
     read_yaml,
 )

@@ -13,15 +13,14 @@ from samples import random_tree, sample, shipped
 from scipy.integrate import solve_ivp
 from scipy.linalg import expm
 
-from robot_dynamics_ros.constraints.constraint import Constraint, Stack
+from robot_dynamics_ros.constraints.constraint import Constraint, Motion, Stack
 from robot_dynamics_ros.constraints.error_dynamics import stabilizing
 from robot_dynamics_ros.constraints.jet import stack, timed
-from robot_dynamics_ros.constraints.motion import Motion
 from robot_dynamics_ros.constraints.program import NullSpaceTask, Program
 from robot_dynamics_ros.constraints.program_file import load_program
 from robot_dynamics_ros.constraints.registry import make_constraint
 from robot_dynamics_ros.constraints.signals import Signal
-from robot_dynamics_ros.constraints.task_inverse import Singularity
+from robot_dynamics_ros.constraints.stabilization import Singularity
 from robot_dynamics_ros.control.laws.control_law import Reference
 from robot_dynamics_ros.control.laws.registry import make_law
 

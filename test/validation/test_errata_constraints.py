@@ -19,8 +19,7 @@ from robot_dynamics_ros.constraints.reactions import (
     reactions,
 )
 from robot_dynamics_ros.constraints.registry import make_constraint
-from robot_dynamics_ros.constraints.stabilization import stabilizing_effort
-from robot_dynamics_ros.constraints.task_inverse import TaskInverse
+from robot_dynamics_ros.constraints.stabilization import TaskInverse, stabilizing_effort
 from robot_dynamics_ros.errors import ProgramError, SingularityError
 from robot_dynamics_ros.model.kinematics import frame_motion
 from robot_dynamics_ros.spatial.rotation import right_jacobian_inverse, rotation_about

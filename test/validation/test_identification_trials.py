@@ -13,7 +13,7 @@ from synthetic_runs import Drives, periodic_motion, pinocchio_parameters, semi_i
 
 from robot_dynamics_ros.identification.choice import Request
 from robot_dynamics_ros.identification.identify import conclude, gather, make_plan
-from robot_dynamics_ros.identification.pseudo_inertia import pseudo_inertia
+from robot_dynamics_ros.identification.physical import pseudo_inertia_of
 
 TRIALS = 200
 STEP = 2e-3
@@ -76,5 +76,5 @@ def test_every_trial_gives_a_robot_that_could_be_built(noise):
     for found in trials(noise)[1]:
         values = found.physical.values
         for block in values[: found.plan.unknowns.links].reshape(-1, 10):
-            assert np.linalg.eigvalsh(pseudo_inertia(block))[0] > 0.0
+            assert np.linalg.eigvalsh(pseudo_inertia_of(block))[0] > 0.0
         assert (values[found.plan.unknowns.links :] >= 0.0).all()

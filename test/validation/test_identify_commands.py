@@ -55,13 +55,66 @@ def test_identify_learns_from_one_bag_and_proves_it_on_another(bags, tmp_path, c
     assert min(numbers['residuals']['nominal']['percent']) > 1.0
     assert numbers['preparation']['timing'] == 'semi_implicit'
     assert {'link2.Izz', 'joint2.armature'} <= {row['name'] for row in numbers['base_parameters']}
+    efforts = numbers['bags'][0]['efforts']
+    assert efforts['used']['joint1'] > 1000
+    assert 0 < efforts['at rest']['joint1'] < 100
     report = (out / 'report.html').read_text()
+    assert 'left out by reason' in report
     assert 'What the data could not tell' in report
     assert 'validated on' in report
     assert "of a joint's effort unexplained" in report
     assert report.index('Unexplained effort over time') < report.index('What the data could not')
     said = capsys.readouterr().out
     assert 'kept at its nominal value, since not told apart: joint1.armature' in said
+
+
+def test_analyze_computes_with_the_file_that_identify_wrote(tmp_path):
+    """The drives have an offset, which no URDF holds; both commands name the same residual."""
+    drives = Drives([0.6, 0.3], [0.8, 0.4], [0.05, 0.02], [0.7, -0.4])
+    for name, seed in (('one', 1), ('two', 2)):
+        q = periodic_motion(seed, 2, 4.0, STEP, swing=0.3)
+        write_recording(tmp_path / name, semi_implicit_run(sample('planar_2r'), drives, q, STEP))
+    out, told = tmp_path / 'out', []
+    terms = ('--terms', 'damping', 'coulomb_friction', 'armature', 'offset')
+    words = (tmp_path / 'one', *terms, '--validate', tmp_path / 'two', '--output', out)
+    assert identify(*words) == 0
+    for given in ([], ['--identified', str(out / 'parameters.yaml')]):
+        words = ['analyze', str(tmp_path / 'two'), *given, '--gravity', '0', '-9.81', '0',
+                 '--effort-limit', '1000', '--output', str(tmp_path / 'analysis'),
+                 '--force', '--jobs', '1']  # fmt: skip
+        assert main(words) == 0
+        figures = json.loads((tmp_path / 'analysis' / 'metrics.json').read_text())
+        told.append(max(figures['effort']['residual_share']))
+    assert told[0] > 0.05
+    # Exact data: what is left is what identify names as left, to all digits that both share.
+    left = json.loads((out / 'identification.json').read_text())['residuals']['corrected']
+    assert 100.0 * told[1] == pytest.approx(max(left['percent']), rel=1e-3)
+    assert told[1] < 1e-4
+
+
+def test_a_bag_of_motors_that_move_joints_together_needs_no_conversion_by_hand(tmp_path):
+    """A belt led over joint 1: motor 2 turns by the sum of both joints, in amperes."""
+    q = periodic_motion(1, 2, 4.0, STEP, swing=0.3)
+    run = semi_implicit_run(sample('planar_2r'), DRIVES, q, STEP)
+    motor = {'position': run.position, 'velocity': run.velocity}
+    motor = {key: np.column_stack([x[:, 0], x.sum(axis=1)]) for key, x in motor.items()}
+    effort = np.column_stack([run.effort[:, 0] - run.effort[:, 1], run.effort[:, 1]])
+    current = effort / np.array([0.1 * 50.0, 0.2 * 30.0])
+    write_recording(tmp_path / 'bag', replace(run, **motor, effort=current))
+    rows = [
+        {'joint': f'joint{k}', 'effort_unit': 'A', 'torque_constant': c, 'gear_ratio': ratio}
+        for k, c, ratio in ((1, 0.1, 50.0), (2, 0.2, 30.0))
+    ]
+    belt = {'joints': ['joint1', 'joint2'], 'matrix': [[1.0, 0.0], [-1.0, 1.0]]}
+    profile = {'name': 'belt', 'joints': rows, 'transmissions': [belt]}
+    (tmp_path / 'driver.yaml').write_text(yaml.safe_dump(profile))
+    out = tmp_path / 'out'
+    words = ('--driver_profile', tmp_path / 'driver.yaml', '--output', out, '--jobs', 1)
+    assert identify(tmp_path / 'bag', *words) == 0
+    robot = load_robot(out / 'corrected.urdf', effort_limit=1000.0)
+    # Exact data: the nominal model pulls by a millionth.
+    np.testing.assert_allclose(robot.damping, DRIVES.damping, rtol=1e-4)
+    np.testing.assert_allclose(robot.coulomb_friction, DRIVES.coulomb_friction, rtol=1e-4)
 
 
 def test_without_another_bag_halves_prove_each_other(bags, tmp_path):
@@ -152,7 +205,7 @@ def test_excite_writes_a_motion_that_can_be_sent(tmp_path, capsys):
 
 
 def test_the_demo_makes_the_same_controller_track_far_better(tmp_path, capsys):
-    from robot_dynamics_ros.cli.identify_demo import TOOL, WEAR
+    from robot_dynamics_ros.cli.identify_demo import WEAR, tool
 
     assert main(['identify_demo', '--out', str(tmp_path / 'demo')]) == 0
     out = tmp_path / 'demo' / 'scara'
@@ -161,7 +214,7 @@ def test_the_demo_makes_the_same_controller_track_far_better(tmp_path, capsys):
     assert gains.min() > 100.0
     # What was found is the arm as it is simulated, sensor noise notwithstanding.
     nominal = shipped('scara').tree
-    real = with_payload(with_mismatch(nominal, WEAR), TOOL)
+    real = with_payload(with_mismatch(nominal, WEAR), tool())
     found = load_robot(out / 'corrected.urdf')
     np.testing.assert_allclose(found.damping, real.damping, rtol=5e-3)
     np.testing.assert_allclose(found.coulomb_friction, real.coulomb_friction, rtol=5e-3)

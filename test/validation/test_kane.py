@@ -39,15 +39,7 @@ LINKAGES = {
     'parallelogram': lambda: shipped_mechanism('parallelogram'),
     'four_bar': lambda: shipped_mechanism('four_bar'),
     'welding_arm': lambda: shipped_mechanism('welding_arm'),
-    'scotch_yoke': lambda: linkages.scotch_yoke(0.2),
-    'quick_return': lambda: linkages.quick_return(0.2, 0.5),
-    'slider_crank': lambda: linkages.slider_crank(0.2, 0.6),
-    'ball_linkage': linkages.ball_linkage,
-    'welded_chain': lambda: linkages.welded_chain(0.55, 0.27, 0.50, 0.21),
-    'cardan': lambda: linkages.cardan(0.5),
-    'pointer': linkages.pointer,
-    'two_wrists': linkages.two_wrists,
-    'spin_lock': linkages.spin_lock,
+    **linkages.LINKAGES,
 }
 PIN = 'loops: {pin: {frames: [arm_pin, rod_pin], position: xy}}\n'
 

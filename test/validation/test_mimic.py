@@ -322,5 +322,6 @@ def test_what_has_no_reduced_form_says_so():
     with pytest.raises(ModelError, match='has mimic joints; use make_formulation'):
         FORMULATIONS['kane'](tree)
     loops = '{coordinates: [j1, g1], actuators: {a: {rate: {j1: 1}}, b: {rate: {g1: 1}}}}'
-    with pytest.raises(MechanismError, match='has both loops and mimic joints'):
+    with pytest.raises(MechanismError, match=r'has both loops and mimic joints \(g2, g3\).*lock'):
         load_mechanism(gripper().xml, loops)
+    assert load_mechanism(gripper().xml, loops, mimic='lock').tree.joint_names == ('j1', 'g1')

@@ -18,6 +18,7 @@ from samples import sample
 
 from robot_dynamics_ros.control.changes import ParameterChange, TrajectoryChange
 from robot_dynamics_ros.control.modes import SessionMode
+from robot_dynamics_ros.control.safety import make_stop_action
 from robot_dynamics_ros.control.session import ControllerSession
 from robot_dynamics_ros.simulation.mujoco_plant import MujocoPlant
 
@@ -41,7 +42,8 @@ class Arm:
         self.plant = MujocoPlant(self.tree, joint_limits=False)
         self.plant.reset(q, v)
         self.q, self.v = np.array(q), np.array(v)
-        self.stamp = MS
+        self.stamp, self.delay, self.encoder = MS, 0, 0.0
+        self.late: list[tuple[int, np.ndarray, np.ndarray]] = []
         self.session.on_state(self.stamp, self.stamp, self.q, self.v)
         self.session.activate(self.stamp)
 
@@ -52,7 +54,12 @@ class Arm:
     def state(self) -> bool:
         self.plant.read(self.q, self.v)
         self.stamp += MS
-        sent = self.session.on_state(self.stamp, self.stamp, self.q, self.v)
+        q = np.round(self.q / self.encoder) * self.encoder if self.encoder else self.q.copy()
+        self.late.append((self.stamp, q, self.v.copy()))
+        if len(self.late) <= self.delay:
+            return True
+        stamp, q, v = self.late.pop(0)
+        sent = self.session.on_state(stamp, self.stamp, q, v)
         self.session.settle()
         assert self.session.fault is None
         return sent
@@ -159,6 +166,50 @@ def test_a_stop_with_fresh_states_travels_no_farther_than_the_declared_braking(r
         assert np.abs(arm.v).max() < 0.02 * max(speed.max(), 0.05)
         moved += speed.max() > 0.5
     assert moved >= 2
+
+
+@pytest.mark.parametrize('robot', ROBOTS)
+@pytest.mark.parametrize('kind', ['hold', 'tolerance'])
+def test_late_states_and_encoder_steps_cost_their_own_way_and_no_more(robot, kind):
+    for seed, (delay, encoder) in enumerate([(2, 1e-4), (4, 0.0), (0, 1e-3)]):
+        arm = brought_into_motion(robot, 'computed_torque', seed)
+        arm.delay, arm.encoder = delay, encoder
+        arm.step(30)
+        arm.plant.read(arm.q, arm.v)
+        start, speed = arm.q.copy(), np.abs(arm.v)
+        allowed = 1.2 * declared_way(arm, arm.effort.copy()) + (2.0 + delay) * H * speed
+        allowed += 2.0 * encoder + 1e-6  # as where states are fresh
+        stop(arm, kind)
+        farthest = np.zeros(arm.tree.n)
+        for _ in range(800):
+            arm.step()
+            farthest = np.maximum(farthest, np.abs(arm.q - start))
+        assert (farthest <= allowed).all(), (seed, farthest, allowed, speed)
+
+
+@pytest.mark.parametrize('robot', ROBOTS)
+def test_damping_with_fresh_states_decays_at_least_as_its_own_exponential(robot):
+    """M dv/dt = -D v - c: the energy falls by 2 lambda, least eigenvalue of D relative to M."""
+    tree = sample(robot).tree
+    D = make_stop_action('damping', tree).damping
+    for seed in range(3):
+        _, q, v = drawn(robot, seed)
+        arm = Arm(robot, q, 0.3 * v, stop_action='damping')
+        arm.state()
+        energy = 0.0
+        for k in range(300):
+            arm.plant.read(arm.q, arm.v)
+            arm.stamp += MS
+            arm.session.loop.observe(arm.stamp, arm.q, arm.v)
+            arm.session.loop.stop(fresh=True)
+            arm.plant.step(arm.effort)
+            M = arm.oracle().mass_matrix(arm.q) + np.diag(tree.armature)
+            if k == 20:  # the command has gone over to the stop
+                energy = 1.01 * arm.kinetic_energy()  # first order in the period
+            if k >= 20:
+                assert arm.kinetic_energy() <= energy + 1e-9  # J
+                assert (np.abs(arm.effort) < tree.effort_limit).all()
+            energy *= np.exp(-2.0 * H * (1.0 / np.linalg.eigvals(M / D).real.max()))
 
 
 @pytest.mark.parametrize('robot', ROBOTS)

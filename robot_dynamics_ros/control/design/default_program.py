@@ -63,6 +63,7 @@ def _plane(
     wave = {'center': 0.0, 'amplitude': swing, 'frequency': min(_FASTEST, rate)}
     return {
         'name': 'moving_plane',
+        'robot': tree.name,
         'description': 'Tool on a plane that swings along its normal; the rest holds the posture.',
         'constraints': [
             {

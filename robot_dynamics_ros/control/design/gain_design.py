@@ -16,12 +16,11 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from scipy.linalg import solve_continuous_are
 
 from robot_dynamics_ros.constraints.error_dynamics import sampled_radius
 from robot_dynamics_ros.constraints.feasibility import FeasibilityCheck
 from robot_dynamics_ros.constraints.program import Program
-from robot_dynamics_ros.constraints.task_inverse import TaskInverse
+from robot_dynamics_ros.constraints.stabilization import TaskInverse
 from robot_dynamics_ros.dynamics.registry import make_formulation
 from robot_dynamics_ros.errors import ParameterError, ShapeError
 from robot_dynamics_ros.spatial.scalar import Array
@@ -127,6 +126,8 @@ def lqr_gains(
     zero, E = np.zeros((m, m)), np.eye(m)
     A, B = np.block([[zero, E], [zero, zero]]), np.vstack([zero, E])
     Q = np.diag(np.concatenate([error**-2.0, rate**-2.0]))
+    from scipy.linalg import solve_continuous_are  # late: slow to import
+
     P = solve_continuous_are(A, B, Q, R)
     K = np.linalg.solve(R, B.T @ P)
     return Gains(K[:, :m], K[:, m:])

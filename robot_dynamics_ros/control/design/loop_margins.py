@@ -30,7 +30,7 @@ from robot_dynamics_ros.errors import ParameterError
 from robot_dynamics_ros.spatial.scalar import Array
 
 _STEP = 1e-5  # of central differences of the law, rad or m
-_FREQUENCIES = np.geomspace(1e-2, 1e4, 1500)  # rad/s
+_LOWEST, _HIGHEST, _COUNT = 1e-2, 1e4, 1500  # of the frequencies that are looked at, rad/s
 
 
 class Margins(NamedTuple):
@@ -125,8 +125,9 @@ def loop_margins(A: Array, B: Array, K: Array, scale: Array, delay: float = 0.0)
     """
     n, k = B.shape[1], len(A)
     E = np.eye(n)
-    loops, worst = np.zeros((len(_FREQUENCIES), n), dtype=complex), 0.0
-    for row, w in enumerate(_FREQUENCIES):
+    frequencies = np.geomspace(_LOWEST, _HIGHEST, _COUNT)
+    loops, worst = np.zeros((_COUNT, n), dtype=complex), 0.0
+    for row, w in enumerate(frequencies):
         L = K @ np.linalg.solve(1j * w * np.eye(k) - A, B) * np.exp(-1j * w * delay)
         S = np.linalg.inv(E + L)
         loops[row] = 1.0 / np.diag(S) - 1.0
@@ -156,4 +157,5 @@ def _classical(loop: Array) -> tuple[float, float, float]:
 
 
 def _between(k: int, part: float) -> float:
-    return float(_FREQUENCIES[k] * (_FREQUENCIES[k + 1] / _FREQUENCIES[k]) ** part)
+    ratio = _HIGHEST / _LOWEST
+    return float(_LOWEST * ratio ** ((k + part) / (_COUNT - 1)))

@@ -9,6 +9,7 @@ import numpy as np
 
 from robot_dynamics_ros.control.design.default_motion import DefaultMotion, default_motion
 from robot_dynamics_ros.dynamics.registry import make_formulation
+from robot_dynamics_ros.geometry.collisions import Obstacles
 from robot_dynamics_ros.model.robot_tree import RobotTree
 from robot_dynamics_ros.spatial.scalar import Array
 
@@ -16,6 +17,9 @@ _SLOWEST, _FASTEST = 2.0, 12.0  # rad/s: natural frequencies
 _STEPS_PER_RADIAN = 40.0  # control periods in 1 rad of the error's oscillation, at least
 _ERROR = 0.02  # rad or m: the error whose correction may take _SHARE of what gravity leaves
 _SHARE = 0.5
+#: rad/s or m/s: Coulomb friction that is fed forward changes its sign within a period then. Ten
+#: times what a stuck joint creeps in MuJoCo; at 1e-3 the reversals are most of the error.
+STICTION_VELOCITY = 1e-5
 
 
 def natural_frequencies(tree: RobotTree, home: Array, period: float) -> Array:
@@ -33,7 +37,11 @@ def natural_frequencies(tree: RobotTree, home: Array, period: float) -> Array:
 
 
 def robot_parameters(
-    tree: RobotTree, robot: str, frame: str, period: float = 1e-3
+    tree: RobotTree,
+    robot: str,
+    frame: str,
+    period: float = 1e-3,
+    obstacles: Obstacles | None = None,
 ) -> tuple[dict[str, dict[str, Any]], DefaultMotion]:
     """Return the parameters of every node by its name, and the motion that they contain.
 
@@ -42,12 +50,14 @@ def robot_parameters(
         robot: File of the robot, or another word that names it.
         frame: Name of the frame to lead.
         period: Of control, s.
+        obstacles: What stands around it.
 
     Raises:
         ModelError: No posture or motion keeps within the limits; names the joint and what is left.
         UnknownNameError: There is no such frame.
     """
-    motion = default_motion(tree, frame)
+    obstacles = obstacles or Obstacles()
+    motion = default_motion(tree, frame, obstacles)
     home = np.round(motion.home, 9).tolist()
     simulated = {'robot': robot, 'initial_position': home}
     gains = np.round(natural_frequencies(tree, motion.home, period), 3).tolist()
@@ -57,8 +67,10 @@ def robot_parameters(
             'law': 'computed_torque',
             'natural_frequency': gains,
             'damping_ratio': [1.0],
+            'stiction_velocity': STICTION_VELOCITY,
             'period': period,
             'discretization': 'semi_implicit',
+            'lead_in': 0.25,
             'state_timeout_s': 0.5,
             'use_sim_time': True,
         },
@@ -72,8 +84,10 @@ def robot_parameters(
             'toward': motion.toward.tolist(),
             'laps': 2.0,
             'speed': motion.speed,
-            'ramp_s': 0.6,
+            'ramp_s': motion.ramp,
             'tool_frame': frame,
+            'boxes': obstacles.numbers,
+            'ground_below': obstacles.ground_below,
             'use_sim_time': True,
         },
         'recorder': {'use_sim_time': True},

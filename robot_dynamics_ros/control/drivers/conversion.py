@@ -17,8 +17,9 @@ from robot_dynamics_ros.control.drivers.profile import (
     DriverProfile,
     JointProfile,
 )
+from robot_dynamics_ros.control.drivers.transmission import Transmission
 from robot_dynamics_ros.errors import ConfigurationError
-from robot_dynamics_ros.model.limits import EffortLimit
+from robot_dynamics_ros.model.joints import EffortLimit
 from robot_dynamics_ros.model.robot_tree import RobotTree
 from robot_dynamics_ros.spatial.scalar import Array
 
@@ -36,6 +37,7 @@ class DriverConversion:
         effort_scale, effort_offset: ``c = (tau + offset) / scale``.
         measured_scale: ``tau = scale * m``.
         rate_limit: N m/s or N/s that the driver bears; infinite where any.
+        transmissions: Of joints that share motors: for these all above is that of the motors.
     """
 
     profile: DriverProfile
@@ -48,6 +50,7 @@ class DriverConversion:
     effort_offset: Array
     measured_scale: Array
     rate_limit: Array
+    transmissions: tuple[Transmission, ...] = ()
 
     @property
     def command_names(self) -> tuple[str, ...]:
@@ -66,37 +69,78 @@ class DriverConversion:
 
     def position(self, reading: Array) -> Array:
         """Return positions, rad or m, new array, from the driver's, both in the model's order."""
-        return self.position_scale * (reading - self.position_zero)
+        q = self.position_scale * (reading - self.position_zero)
+        for one in self.transmissions:
+            one.positions_of_joints(q)
+        return q
 
     def velocity(self, reading: Array) -> Array:
         """Return velocities, rad/s or m/s, new array."""
-        return self.velocity_scale * reading
+        v = self.velocity_scale * reading
+        for one in self.transmissions:
+            one.velocities_of_joints(v)
+        return v
 
     def measured_effort(self, reading: Array) -> Array:
         """Return measured efforts, N m or N at the joints, new array."""
-        return self.measured_scale * reading
+        effort = self.measured_scale * reading
+        for one in self.transmissions:
+            one.efforts_of_joints(effort)
+        return effort
 
     def command(self, effort: Array) -> Array:
         """Return what commands efforts, new array in the driver's unit and the model's order."""
-        return (effort + self.effort_offset) / self.effort_scale
+        return (self.motor_effort(effort) + self.effort_offset) / self.effort_scale
+
+    def motor_effort(self, effort: Array) -> Array:
+        """Return efforts at motors where they are shared, else at the joints; new array."""
+        values = effort.copy()
+        for one in self.transmissions:
+            one.efforts_of_motors(values)
+        return values
+
+    @property
+    def joint_rate_limit(self) -> Array:
+        """Changes of efforts at the joints that the driver bears in any case, shape (n,)."""
+        rates = self.rate_limit.copy()
+        for one in self.transmissions:
+            one.rates_of_joints(rates)
+        return rates
 
     # What the driver does -----------------------------------------------------------------------
 
     def position_reading(self, q: Array) -> Array:
         """Return what the driver reads at positions, new array."""
-        return q / self.position_scale + self.position_zero
+        values = q.copy()
+        for one in self.transmissions:
+            one.positions_of_motors(values)
+        return values / self.position_scale + self.position_zero
 
     def velocity_reading(self, v: Array) -> Array:
         """Return what the driver reads at velocities, new array."""
-        return v / self.velocity_scale
+        values = v.copy()
+        for one in self.transmissions:
+            one.velocities_of_motors(values)
+        return values / self.velocity_scale
 
     def effort_reading(self, effort: Array) -> Array:
         """Return what the driver tells of efforts, new array."""
-        return effort / self.measured_scale
+        return self.motor_effort(effort) / self.measured_scale
+
+    def driven_effort(self, command: Array) -> Array:
+        """Return the effort that a command brings, each shared motor within its limit."""
+        motors = self.effort_scale * command - self.effort_offset
+        for one in self.transmissions:
+            one.clip(motors)
+            one.efforts_of_joints(motors)
+        return motors
 
     def commanded_effort(self, command: Array) -> Array:
         """Return the effort that a command asks for, N m or N, new array."""
-        return self.effort_scale * command - self.effort_offset
+        effort = self.effort_scale * command - self.effort_offset
+        for one in self.transmissions:
+            one.efforts_of_joints(effort)
+        return effort
 
 
 def effort_limits(profile: DriverProfile) -> EffortLimit:
@@ -123,14 +167,11 @@ def bind(profile: DriverProfile, tree: RobotTree) -> DriverConversion:
         _refuse_useless(row)
     by_name = {row.joint: row for row in rows}
     ordered = [by_name[name] for name in tree.joint_names]
-    position = [
-        _position(row, slides) for row, slides in zip(ordered, tree.prismatic, strict=True)
-    ]
-    velocity = [
-        _velocity(row, slides) for row, slides in zip(ordered, tree.prismatic, strict=True)
-    ]
+    linear = [_slides(profile, row, tree) for row in ordered]
+    position = [_position(row, slides) for row, slides in zip(ordered, linear, strict=True)]
+    velocity = [_velocity(row, slides) for row, slides in zip(ordered, linear, strict=True)]
     command, measured = (
-        [_effort(row, slides, key) for row, slides in zip(ordered, tree.prismatic, strict=True)]
+        [_effort(row, slides, key) for row, slides in zip(ordered, linear, strict=True)]
         for key in ('effort_unit', 'measured_effort_unit')
     )
     return DriverConversion(
@@ -144,7 +185,26 @@ def bind(profile: DriverProfile, tree: RobotTree) -> DriverConversion:
         np.array([row.effort_offset for row in ordered]),
         np.array(measured),
         np.array([row.effort_rate_limit or np.inf for row in ordered]),
+        _transmissions(profile, tree),
     )
+
+
+def _transmissions(profile: DriverProfile, tree: RobotTree) -> tuple[Transmission, ...]:
+    unknown = [name for name in profile.coupled if name not in tree.joint_names]
+    if unknown:
+        raise ConfigurationError(
+            f'driver profile {profile.name!r}, transmissions',
+            f'names {", ".join(unknown)}',
+            f'known joints of {tree.name!r}: {", ".join(tree.joint_names)}',
+        )
+    return tuple(Transmission(one, tree.joint_names) for one in profile.transmissions)
+
+
+def _slides(profile: DriverProfile, row: JointProfile, tree: RobotTree) -> bool:
+    """Return whether the row is of something that slides: a joint, or a shared motor."""
+    if row.joint in profile.coupled:
+        return row.position_unit in ('m', 'mm')
+    return bool(tree.slides[tree.joint_index(row.joint)])
 
 
 def _rows(profile: DriverProfile, tree: RobotTree) -> list[JointProfile]:

@@ -16,9 +16,11 @@ from robot_dynamics_ros.control.drivers.profile import (
     JointProfile,
     StateProfile,
 )
+from robot_dynamics_ros.control.drivers.transmission import TransmissionProfile
 from robot_dynamics_ros.description.shipped import share_directory
 from robot_dynamics_ros.errors import ConfigurationError, shown
 from robot_dynamics_ros.yaml_reader import Section
+from robot_dynamics_ros.yaml_reader.parsing import read_yaml
 
 Source = str | os.PathLike[str] | Mapping[str, Any]
 
@@ -35,7 +37,7 @@ def load_driver_profile(source: Source) -> DriverProfile:
     """
     data: Any = source
     if not isinstance(source, Mapping):
-        data = read.read_yaml(source, 'driver profile', shipped_profiles())
+        data = read_yaml(source, 'driver profile', shipped_profiles())
     with read.reported_as(ConfigurationError, f'driver profile {_label(source)}: '):
         return _profile(Section('driver', data))
 
@@ -54,6 +56,7 @@ def _label(source: Source) -> str:
 def _profile(section: Section) -> DriverProfile:
     defaults = _joint(JointProfile(), 'defaults', section.take('defaults', _any, {}), False)
     listed: list[Any] = section.take('joints', _list, [])
+    shared: list[Any] = section.take('transmissions', _list, [])
     profile = DriverProfile(
         name=section.take('name', read.text),
         summary=section.take('summary', read.text, ''),
@@ -63,9 +66,28 @@ def _profile(section: Section) -> DriverProfile:
         payload_known_to_driver=section.take('payload_known_to_driver', read.switch, True),
         defaults=defaults,
         joints=tuple(_joint(defaults, f'joint {k}', row, True) for k, row in enumerate(listed)),
+        transmissions=tuple(
+            _transmission(f'transmission {k}', gear) for k, gear in enumerate(shared)
+        ),
     )
     section.close()
     return profile
+
+
+def _transmission(place: str, data: Any) -> TransmissionProfile:
+    section = Section(place, data)
+    found = TransmissionProfile(
+        tuple(read.text(place, name) for name in section.take('joints', _list)),
+        tuple(_numbers(place, row) for row in section.take('matrix', _list)),
+        section.take('offset', _numbers, ()),
+        section.take('motor_effort_limit', _numbers, ()),
+    )
+    section.close()
+    return found
+
+
+def _numbers(place: str, value: Any) -> tuple[float, ...]:
+    return tuple(read.number(place, x) for x in _list(place, value))
 
 
 def _read_into(kind: Any, place: str, data: Any) -> Any:
@@ -86,7 +108,9 @@ def _joint(defaults: JointProfile, place: str, data: Any, named: bool) -> JointP
     return replace(defaults, **found)
 
 
-_TEXTS = frozenset({'topic', 'form', 'velocity', 'effort', 'joint', 'driver_name'})
+_TEXTS = frozenset(
+    {'topic', 'topic_of_positions', 'form', 'velocity', 'effort', 'joint', 'driver_name'}
+)
 _UNITS = frozenset({'position_unit', 'velocity_unit'})
 _EFFORT_UNITS = frozenset({'effort_unit', 'measured_effort_unit'})
 

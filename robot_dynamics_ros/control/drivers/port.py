@@ -3,13 +3,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection, Sequence
 
 import numpy as np
 
 from robot_dynamics_ros.control.drivers.conversion import DriverConversion
 from robot_dynamics_ros.control.drivers.filtered_derivative import FilteredDerivative
+from robot_dynamics_ros.control.friction import DriveFriction
 from robot_dynamics_ros.errors import ParameterError
 from robot_dynamics_ros.model.robot_tree import RobotTree
 from robot_dynamics_ros.spatial.scalar import Array
@@ -24,6 +24,7 @@ class DriverPort:
         order: Index in the model of each effort of a command, shape (n,).
         q, v: The last reading, shape (n,), rad or m and rad/s or m/s, in the model's order.
         command: The last command, shape (n,), in the driver's unit and order.
+        overlaid: Positions over which the driver lays it, likewise; 0 unless it wants any.
         differentiates: Whether velocities are made of positions; readings have none then.
 
     Args:
@@ -46,9 +47,12 @@ class DriverPort:
         self.q: Array = np.zeros(tree.n)
         self.v: Array = np.zeros(tree.n)
         self.command: Array = np.zeros(tree.n)
+        self.overlaid: Array = np.zeros(tree.n)
         if driver is not None:
             self._offset = driver.effort_offset[self.order]
             self._scale = driver.effort_scale[self.order]
+            self._motors: Array = np.zeros(tree.n)
+            self._overlays = driver.profile.command.form == 'overlay'
 
     def read(self, x: Array, y: Array) -> None:
         """Take over a reading into ``q`` and, unless differentiated, ``v``.
@@ -63,8 +67,12 @@ class DriverPort:
             return
         np.subtract(x, driver.position_zero, out=self.q)
         self.q *= driver.position_scale
+        for one in driver.transmissions:
+            one.positions_of_joints(self.q)
         if not self.differentiates:
             np.multiply(y, driver.velocity_scale, out=self.v)
+            for one in driver.transmissions:
+                one.velocities_of_joints(self.v)
 
     def motor_effort(
         self, measured: Array, q: Array, v: Array, compensation: DriverCompensation | None = None
@@ -86,12 +94,30 @@ class DriverPort:
         """Return a reading of efforts, in the driver's unit, as N m or N."""
         return z if self.driver is None else self.driver.measured_effort(z)
 
-    def write(self, effort: Array) -> None:
-        """Turn efforts, shape (n,), N m or N in the model's order, into ``command``."""
-        np.take(effort, self.order, out=self.command, mode='clip')
-        if self.driver is not None:
+    def write(self, effort: Array, share: Array | None = None, q: Array | None = None) -> None:
+        """Turn efforts into ``command``, and positions into ``overlaid`` if the driver wants any.
+
+        Args:
+            effort: Shape (n,), N m or N in the model's order. Joints that share motors are scaled
+                there so that no motor passes its limit: what is left is what is commanded.
+            share: What the driver adds by itself, shape (n,), N m or N; None: nothing.
+            q: Where the arm is, shape (n,), rad or m; None: where it was at the last call.
+        """
+        driver, motors = self.driver, effort
+        if driver is not None and driver.transmissions:
+            motors = self._motors
+            for one in driver.transmissions:
+                one.within_limits(effort, share)
+            motors[:] = effort
+            for one in driver.transmissions:
+                one.efforts_of_motors(motors)
+                one.clip(motors)
+        np.take(motors, self.order, out=self.command, mode='clip')
+        if driver is not None:
             self.command += self._offset
             self.command /= self._scale
+            if self._overlays and q is not None:
+                np.take(driver.position_reading(q), self.order, out=self.overlaid, mode='clip')
 
     def effort_of_command(self, command: Array) -> Array:
         """Return the efforts, N m or N in the model's order, of a command, new array, (n,)."""
@@ -118,9 +144,6 @@ def command_order(joints: Sequence[str], tree: RobotTree) -> Array:
     return np.array(order, dtype=np.intp)
 
 
-_STICTION_VELOCITY = 1e-3  # rad/s or m/s: width of the smooth sign, as in the laws
-
-
 class DriverCompensation:
     r"""What a driver compensates: gravity, friction, both or nothing.
 
@@ -144,8 +167,8 @@ class DriverCompensation:
     def __init__(self, tree: RobotTree, gravity_forces: Kernel, terms: Collection[str]) -> None:
         self.terms = tuple(terms)
         self._gravity = gravity_forces if 'gravity' in terms else None
-        friction = zip(tree.damping.tolist(), tree.coulomb_friction.tolist(), strict=True)
-        self._friction = tuple(friction) if 'friction' in terms else ()
+        described = tree.with_changes(drive_friction={})
+        self._friction = DriveFriction(described) if 'friction' in terms else None
         self.effort: Array = np.zeros(tree.n)
 
     def update(self, q: Array, v: Array) -> Array:
@@ -155,7 +178,6 @@ class DriverCompensation:
             self._gravity(q, share)
         else:
             share.fill(0.0)
-        for i, (b, dry) in enumerate(self._friction):
-            speed = float(v[i])
-            share[i] += b * speed + dry * math.tanh(speed / _STICTION_VELOCITY)
+        if self._friction is not None:
+            share += self._friction.at(v, share)
         return share

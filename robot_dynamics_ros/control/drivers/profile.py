@@ -23,6 +23,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from robot_dynamics_ros.control.drivers.transmission import TransmissionProfile
 from robot_dynamics_ros.errors import ConfigurationError
 from robot_dynamics_ros.parameters import Parameter
 
@@ -61,7 +62,7 @@ MOTOR_EFFORT_UNITS: dict[str, float] = {
 NEED_CONSTANT = ('A', 'mA', 'rated', 'percent', 'permille')
 _EFFORT_UNITS = {**JOINT_EFFORT_UNITS, **dict.fromkeys(MOTOR_EFFORT_UNITS, (0.0, False))}
 
-COMMAND_FORMS = ('group', 'per_joint', 'joint_state')
+COMMAND_FORMS = ('group', 'per_joint', 'joint_state', 'overlay')
 #: The topics of efforts without a profile.
 COMMAND = (
     Parameter('joints', [''], 'Order of the efforts in the command, which must equal the order of '
@@ -144,12 +145,15 @@ class CommandProfile:
 
     Attributes:
         topic: Name; of form per_joint with ``{joint}`` for the driver's name of the joint.
-        form: One of ``COMMAND_FORMS``: a Float64MultiArray for all, a Float64 for each, or a
-            JointState with names and efforts.
+        form: One of ``COMMAND_FORMS``: a Float64MultiArray for all, a Float64 for each, a
+            JointState with names and efforts, or efforts laid over positions: a Float64MultiArray
+            of each, the positions those where the arm is.
+        topic_of_positions: Name of the topic of these positions; of form overlay only.
     """
 
     topic: str = 'effort_controller/commands'
     form: str = 'group'
+    topic_of_positions: str = ''
 
     def __post_init__(self) -> None:
         _one_of('command', 'form', self.form, COMMAND_FORMS)
@@ -158,6 +162,12 @@ class CommandProfile:
             wanted = 'have {joint} in it' if per_joint else 'be one name, without {joint}'
             raise ConfigurationError(
                 'command, topic', f'is {self.topic!r}', f'of form {self.form} it must {wanted}'
+            )
+        if (self.form == 'overlay') != bool(self.topic_of_positions):
+            raise ConfigurationError(
+                'command, topic_of_positions',
+                f'is {self.topic_of_positions!r} with form: {self.form}',
+                'give it with form: overlay, and only then',
             )
 
 
@@ -220,6 +230,7 @@ class DriverProfile:
         payload_known_to_driver: Whether its gravity includes what the arm carries.
         defaults: What holds for joints that do not say otherwise.
         joints: In the order of the command; empty: those of the model in its order.
+        transmissions: Joints that share motors; of these the rows are those of the motors.
     """
 
     name: str
@@ -230,6 +241,7 @@ class DriverProfile:
     payload_known_to_driver: bool = True
     defaults: JointProfile = field(default_factory=JointProfile)
     joints: tuple[JointProfile, ...] = ()
+    transmissions: tuple[TransmissionProfile, ...] = ()
 
     def __post_init__(self) -> None:
         for term in self.compensated_by_driver:
@@ -237,6 +249,18 @@ class DriverProfile:
         _each_once('compensated_by_driver', self.compensated_by_driver)
         _each_once('joints', [joint.joint for joint in self.joints])
         _each_once('joints, driver_name', [joint.name for joint in self.joints])
+        _each_once('transmissions, joints', self.coupled)
+        if self.coupled and self.command.form == 'per_joint':
+            raise ConfigurationError(
+                'command, form',
+                'is per_joint, but motors that move joints together need one message for all',
+                'let it be group or joint_state',
+            )
+
+    @property
+    def coupled(self) -> list[str]:
+        """The joints of all transmissions."""
+        return [name for one in self.transmissions for name in one.joints]
 
 
 def _each_once(place: str, names: tuple[str, ...] | list[str]) -> None:

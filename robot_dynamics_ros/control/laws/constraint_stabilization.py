@@ -29,7 +29,9 @@ from robot_dynamics_ros.constraints.reactions import constraint_force
 from robot_dynamics_ros.constraints.signals import Followed
 from robot_dynamics_ros.constraints.timing import quintic_offset
 from robot_dynamics_ros.control.laws import parameter_checks as check
+from robot_dynamics_ros.control.laws.contact_press import ContactPress
 from robot_dynamics_ros.control.laws.control_law import ConstraintSnapshot, ControlLaw, Reference
+from robot_dynamics_ros.control.laws.lead_in import LeadIn
 from robot_dynamics_ros.control.laws.look_ahead import LookAhead
 from robot_dynamics_ros.control.laws.program_effort import ProgramEffort
 from robot_dynamics_ros.errors import ParameterError
@@ -46,6 +48,12 @@ LIMIT_EFFORT = Parameter(
     'limit_effort', True, 'Whether law constraint_stabilization scales efforts into the limits '
     'with their direction kept, before the safe shell clips each joint by itself.',
 )  # fmt: skip
+LEAD_IN = Parameter(
+    'lead_in', 0.0, 'Share of the velocity limits at which law constraint_stabilization first '
+    'leads the joints to the start of a program that begins at a singularity, or with efforts '
+    'beyond the limits, from where the arm is; 0: never.', 0.0, 1.0,
+)  # fmt: skip
+_LED_BLEND_S = 0.3  # over which what is left of an error after that is faded out
 
 
 class ConstraintStabilization(ControlLaw):
@@ -53,7 +61,8 @@ class ConstraintStabilization(ControlLaw):
 
     The program's clock starts at :meth:`reset`, or at the first tick. An error that is there at
     the start decays by the program's gains; with ``blend`` the target is led away from the
-    measured f instead, and the effort starts without a demand.
+    measured f instead, and the effort starts without a demand. Where the arm stands so that the
+    program could not begin, all joints are led to its start first, see ``lead_in``.
 
     Effort limits: the commanded acceleration is scaled by the largest s in [0, 1] that fits, so
     its direction stays; gravity, Coriolis forces and friction are kept. Where those alone pass a
@@ -69,7 +78,6 @@ class ConstraintStabilization(ControlLaw):
         Gamma: Its Jacobian, shape (m, n).
         acceleration: Commanded joint acceleration of the last tick, shape (n,).
         scale: s of the last tick; 1 if no effort limit was met.
-        damped: Whether the last tick was near a singularity.
 
     Args:
         tree: The robot as the law shall believe it is, payload included.
@@ -86,12 +94,14 @@ class ConstraintStabilization(ControlLaw):
     """
 
     name: ClassVar[str] = 'constraint_stabilization'
+    structural: ClassVar[frozenset[str]] = frozenset({PROGRAM.name})
     declared: ClassVar[tuple[Parameter, ...]] = (
         PROGRAM,
         *check.FRICTION,
         check.PERIOD,
         check.DISCRETIZATION,
         LIMIT_EFFORT,
+        LEAD_IN,
     )
 
     def __init__(
@@ -113,10 +123,13 @@ class ConstraintStabilization(ControlLaw):
         self.f, self.f_dot, self.Gamma = self._kernel.f, self._kernel.f_dot, self._kernel.Gamma
         n, m = tree.n, program.m
         self.acceleration: Array = np.zeros(n)
-        self.scale, self.damped = 1.0, False
+        self.scale = 1.0
         self._previous = np.zeros(n)
         self._followed = followed_signals(program)
+        self._press = ContactPress(self._kernel, self.external) if program.contacts else None
         self._start: float | None = None
+        self._lead: LeadIn | None = None
+        self._leading, self._blend = False, program.blend
         self._initial: tuple[Array, Array] = (np.zeros(m), np.zeros(m))
         self.set_parameters(parameters)
 
@@ -132,6 +145,9 @@ class ConstraintStabilization(ControlLaw):
         self._kernel.look_ahead(self._look.time, self._look.lead)
         self._effort.configure(self._look.end, parameters)
         self._unlimited = not parameters['limit_effort']
+        share = parameters['lead_in']
+        led = share and not (self._unlimited or self._followed or self.program.passive)
+        self._lead = LeadIn.to(self.program, share) if led else None
 
     @property
     def follows_reference(self) -> bool:
@@ -164,27 +180,65 @@ class ConstraintStabilization(ControlLaw):
             q: Measured positions, shape (n,), rad or m.
             v: Measured velocities, shape (n,), rad/s or m/s.
         """
-        self._start = t
-        self.acceleration[:] = 0.0
+        self._start, self._leading = t, False
+        self._begin_program(q, v, self.program.blend)
+        if self._lead is not None and not self._can_begin(q, v):
+            self._lead.begin(q, v)
+            self._start, self._leading = t + self._lead.duration, True
+
+    def _begin_program(self, q: Array, v: Array, blend: float) -> None:
+        """Take the error at a state for the initial one, to be faded out over a time, s."""
+        self.acceleration[:], self._blend = 0.0, blend
         zero = np.zeros(self.program.m)
         self._kernel.set_offset(zero, zero, zero)
-        if self.program.blend > 0.0:
+        if self._press is not None:
+            self._press.reset(self.external)
+        if blend > 0.0:
             self._kernel.run(0.0, q, v)
             self._initial = self.f.copy(), self.f_dot.copy()
+
+    def _can_begin(self, q: Array, v: Array) -> bool:
+        """Return whether the program's first demand is regular and within the effort limits."""
+        if self._blend > 0.0:
+            self._kernel.set_offset(*quintic_offset(*self._initial, self._blend, 0.0))
+        self._kernel.run(0.0, q, v)
+        demand = self._kernel.acceleration.copy()
+        within = self._effort.write(q, v, demand, np.zeros(self.tree.n))
+        return within and not self._kernel.damped
 
     def effort(self, t: float, q: Array, v: Array, reference: Reference, out: Array) -> None:
         """Write the efforts for the coming period, see :class:`ControlLaw`."""
         if self._start is None:
             self.reset(t, q, v)
-        np.copyto(self._previous, self.acceleration)
+        if self._leading:
+            self._go_to_start(t, q, v, out)
+            return
+        self._previous, self.acceleration = self.acceleration, self._previous
         self._evaluate(t, q, v, reference)
         kernel = self._kernel
-        np.copyto(self.acceleration, kernel.acceleration)
-        self.damped, self.scale = kernel.damped, 1.0
+        self.acceleration[:] = kernel.acceleration
+        self.scale = 1.0
         if self._look.time > 0.0:
             q, v = kernel.q, kernel.v
         if not self._effort.write(q, v, self.acceleration, out):
             self._meet_limits(q, v, out)
+        if self._press is not None:
+            self._press.add(out)
+
+    def _go_to_start(self, t: float, q: Array, v: Array, out: Array) -> None:
+        """Write the efforts of the way to where the program begins."""
+        lead, kernel = self._lead, self._kernel
+        assert lead is not None
+        assert self._start is not None
+        kernel.run(0.0, q, v)
+        self.scale = 1.0
+        self.acceleration[:] = lead.acceleration(t - self._start + lead.duration, q, v)
+        kernel.program_velocity[:] = lead.velocity
+        if not self._effort.write(q, v, self.acceleration, out):
+            self._meet_limits(q, v, out)
+        if t >= self._start:
+            self._leading = False
+            self._begin_program(q, v, max(self.program.blend, _LED_BLEND_S))
 
     def _meet_limits(self, q: Array, v: Array, out: Array) -> None:
         """Scale efforts beyond their limits; forget an acceleration that is no number."""
@@ -208,9 +262,18 @@ class ConstraintStabilization(ControlLaw):
                     [given_v[i] for i in joints],
                     [given_a[i] for i in joints],
                 )
-        if self.program.blend > 0.0:
-            self._kernel.set_offset(*quintic_offset(*self._initial, self.program.blend, time))
+        if self._blend > 0.0:
+            self._kernel.set_offset(*quintic_offset(*self._initial, self._blend, time))
+        if self._press is not None:
+            self._press.begin(t)
         self._kernel.run(time, q, v, self._previous)
+        if self._press is not None:
+            self._press.decide()
+
+    @property
+    def answers_force(self) -> bool:
+        """Whether a row of the program is pressed on."""
+        return self._press is not None
 
     def decompose(self, t: float, q: Array, v: Array, reference: Reference) -> dict[str, Array]:
         """Return the efforts of the last tick by origin, see :class:`ControlLaw`.
@@ -222,6 +285,8 @@ class ConstraintStabilization(ControlLaw):
         """
         if self._start is None:
             self.reset(t, q, v)
+        if self._leading:
+            return self._effort.split(q, v, {'inertia': self.acceleration})
         self._evaluate(t, q, v, reference)
         if self._look.time > 0.0:
             q, v = self._kernel.q.copy(), self._kernel.v.copy()
@@ -236,6 +301,9 @@ class ConstraintStabilization(ControlLaw):
         if not (within or self._unlimited):
             self._effort.confine(q, v, sent)
         parts['saturation'] = sent - whole
+        if self._press is not None:
+            parts['contact'] = np.zeros(self.tree.n)
+            self._press.add(parts['contact'])
         return parts
 
     def constraints(self) -> ConstraintSnapshot:
@@ -249,10 +317,10 @@ class ConstraintStabilization(ControlLaw):
             self.program.stack.rows,
             kernel.f.copy(),
             kernel.f_dot.copy(),
-            multipliers,
+            multipliers if self._press is None else self._press.reactions(multipliers),
             solution.sigma_min,
             solution.condition,
-            self.damped,
+            kernel.damped,
             self.scale,
         )
 
@@ -262,11 +330,13 @@ class ConstraintStabilization(ControlLaw):
         worst = int(np.argmax(np.abs(seen.f)))
         return {
             'program': self.program.name,
+            'program_start_s': f'{self._start or 0.0:.6f}',
             'largest_f': f'{seen.f[worst]:.3e} ({seen.rows[worst]})',
             'sigma_min': f'{seen.sigma_min:.3e}',
             'condition': f'{seen.condition:.3g}',
             'inverse': 'damped' if seen.damped else 'exact',
             'effort_scale': f'{seen.scale:.3f}',
+            **({} if self._press is None else self._press.status()),
         }
 
     def remarks(self) -> tuple[str, ...]:

@@ -18,17 +18,33 @@ class Reference:
     """Where the joints shall be now: preallocated arrays that trajectories write into.
 
     Attributes:
+        rows: The three below, one after the other, shape (3, n).
         position: Shape (n,), rad or m.
         velocity: Shape (n,), rad/s or m/s.
         acceleration: Shape (n,), rad/s^2 or m/s^2, to hold during the coming period.
     """
 
-    __slots__ = ('acceleration', 'position', 'velocity')
+    __slots__ = ('acceleration', 'position', 'rows', 'velocity')
 
     def __init__(self, n: int) -> None:
-        self.position: Array = np.zeros(n)
-        self.velocity: Array = np.zeros(n)
-        self.acceleration: Array = np.zeros(n)
+        self.rows: Array = np.zeros((3, n))
+        self.position, self.velocity, self.acceleration = self.rows
+
+
+class ExternalEffort:
+    """What the world does to the joints, for laws that answer it.
+
+    Attributes:
+        effort: Shape (n,), N m or N; 0 where nothing is known.
+        measured: Whether a sensor tells it; else it is observed.
+        known: Whether anything does.
+    """
+
+    __slots__ = ('effort', 'known', 'measured')
+
+    def __init__(self, n: int) -> None:
+        self.effort: Array = np.zeros(n)
+        self.measured = self.known = False
 
 
 class ConstraintSnapshot(NamedTuple):
@@ -67,6 +83,7 @@ class ControlLaw(ABC):
 
     Attributes:
         tree: The robot as the law shall believe it is, payload included.
+        external: What the world does to the joints; kept up to date where ``answers_force``.
         parameters: The values in use by name, lists with one entry for all joints or n.
 
     Args:
@@ -77,14 +94,25 @@ class ControlLaw(ABC):
     #: What may be set. ``period`` and ``discretization`` are set by the loop that runs the law;
     #: a name that another law declares too must be declared alike.
     declared: ClassVar[tuple[Parameter, ...]] = ()
+    #: Whether it gives way to a force, so that one that is added moves the arm.
+    yields: ClassVar[bool] = False
+    #: Whether it acts only while an enabling switch is pressed.
+    needs_enabling: ClassVar[bool] = False
+    #: Names of those that need another law to be made when they change.
+    structural: ClassVar[frozenset[str]] = frozenset()
 
     @property
     def follows_reference(self) -> bool:
         """Whether the joint reference matters to this law."""
         return True
 
+    @property
+    def answers_force(self) -> bool:
+        """Whether external efforts matter to this law."""
+        return False
+
     def __init__(self, tree: RobotTree) -> None:
-        self.tree = tree
+        self.tree, self.external = tree, ExternalEffort(tree.n)
         self.parameters: dict[str, Any] = defaults(self.declared)
 
     @abstractmethod

@@ -15,7 +15,31 @@ from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.symbolic.kernel import KernelSet, compile_kernel
 
 
-class GravityCompensation(ControlLaw):
+class GravityLaw(ControlLaw):
+    """A law that adds something to gravity.
+
+    Args:
+        tree: The robot as the law shall believe it is, payload included.
+        kernels: With ``gravity_forces``; compiled from the tree if None.
+        parameters: Of ``declared``.
+    """
+
+    def __init__(
+        self, tree: RobotTree, kernels: KernelSet | None = None, **parameters: Any
+    ) -> None:
+        super().__init__(tree)
+        kernels = kernels or compile_kernel(tree, outputs=('gravity_forces',))
+        self._gravity_forces = kernels.gravity_forces
+        self.set_parameters(parameters)
+
+    def gravity(self, q: Array) -> Array:
+        """Return the efforts that balance gravity, shape (n,), N m or N; allocates."""
+        gravity = np.zeros(self.tree.n)
+        self._gravity_forces(q, gravity)
+        return gravity
+
+
+class GravityCompensation(GravityLaw):
     """Efforts that balance gravity, with damping if wanted; the reference is ignored.
 
     Args:
@@ -30,18 +54,11 @@ class GravityCompensation(ControlLaw):
     """
 
     name: ClassVar[str] = 'gravity_compensation'
+    yields: ClassVar[bool] = True
     declared: ClassVar[tuple[Parameter, ...]] = (
         Parameter('damping', [0.0], 'Damping D of law gravity_compensation.', 0.0,
                   unit='N m s/rad or N s/m', per_joint=True),
     )  # fmt: skip
-
-    def __init__(
-        self, tree: RobotTree, kernels: KernelSet | None = None, **parameters: Any
-    ) -> None:
-        super().__init__(tree)
-        kernels = kernels or compile_kernel(tree, outputs=('gravity_forces',))
-        self._gravity_forces = kernels.gravity_forces
-        self.set_parameters(parameters)
 
     def configure(self, parameters: Mapping[str, Any]) -> None:
         """Take over the damping, see :class:`ControlLaw`."""
@@ -61,6 +78,4 @@ class GravityCompensation(ControlLaw):
 
     def decompose(self, t: float, q: Array, v: Array, reference: Reference) -> dict[str, Array]:
         """Return gravity and damping, see :class:`ControlLaw`; shape (n,), N m or N."""
-        gravity = np.zeros(self.tree.n)
-        self._gravity_forces(q, gravity)
-        return {'gravity': gravity, 'damping': -np.array(self._damping) * v}
+        return {'gravity': self.gravity(q), 'damping': -np.array(self._damping) * v}

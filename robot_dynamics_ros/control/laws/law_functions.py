@@ -14,7 +14,11 @@ import numpy as np
 from robot_dynamics_ros.constraints.program_kernel import program_formulas
 from robot_dynamics_ros.constraints.signals import Followed
 from robot_dynamics_ros.constraints.timing import clamped, quintic_offset
-from robot_dynamics_ros.control.laws.computed_torque import ComputedTorque
+from robot_dynamics_ros.control.laws.computed_torque import (
+    ComputedTorque,
+    drive_settings,
+    drives,
+)
 from robot_dynamics_ros.control.laws.constraint_stabilization import (
     ConstraintStabilization,
     followed_signals,
@@ -23,8 +27,9 @@ from robot_dynamics_ros.control.laws.look_ahead import LookAhead
 from robot_dynamics_ros.control.laws.parameter_checks import gains_of
 from robot_dynamics_ros.control.laws.program_effort import drive_effort, effort_settings
 from robot_dynamics_ros.dynamics.registry import make_formulation
+from robot_dynamics_ros.errors import ParameterError
 from robot_dynamics_ros.model.robot_tree import RobotTree
-from robot_dynamics_ros.spatial.scalar import Array, Scalar, maximum, minimum, select, tanh
+from robot_dynamics_ros.spatial.scalar import Array, Scalar, maximum, minimum, select
 from robot_dynamics_ros.symbolic.c_function import CFunction
 from robot_dynamics_ros.symbolic.straight_line import Shape, trace_function
 
@@ -58,8 +63,10 @@ def constraint_law_function(
     program blends it out.
 
     Raises:
-        ParameterError: A curve of the program has no end and no formula.
+        ParameterError: A curve of the program has no end and no formula, or a row is pressed on.
     """
+    if law.program.contacts:
+        raise ParameterError('program', law.program.name, 'has a contact, which has a memory')
     return _LawFunction(law, formulation).function()
 
 
@@ -79,18 +86,12 @@ def computed_torque_function(
     tree, n, parameters = law.tree, law.tree.n, law.parameters
     Kp, Kd = (np.array(gain) for gain in gains_of(parameters, n))
     model = make_formulation(formulation, tree)
-    h, v_s = parameters['period'], parameters['stiction_velocity']
-    friction = float(parameters['friction_compensation'])
-    desired = parameters['friction_velocity'] == 'desired'
+    settings = drive_settings(parameters)
 
     def effort(q: Array, v: Array, reference: Array) -> Array:
         q_r, v_r, a_r = reference.reshape(3, n)
         a = a_r + Kd * (v_r - v) + Kp * (q_r - q)
-        end = v + h * a
-        sliding = (v_r + h * a_r if desired else end) / v_s
-        coulomb = tree.coulomb_friction * np.array([tanh(x) for x in sliding])
-        drives = tree.armature * a + friction * (tree.damping * end + coulomb)
-        return model.inverse_dynamics(q, v, a) + drives
+        return drives(tree, model.inverse_dynamics(q, v, a), v, a, v_r, a_r, settings)
 
     def compute(q: Array, v: Array, reference: Array, *ramped: Array) -> tuple[Array]:
         tau = effort(q, v, reference)

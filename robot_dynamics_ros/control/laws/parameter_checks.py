@@ -23,9 +23,9 @@ FEEDBACK = (
       per_joint=True),
     P('damping_ratio', [1.0], 'Damping ratio of the error.', 0.0, per_joint=True),
 )  # fmt: skip
-#: Compensation of the joint friction that the description has.
+#: Compensation of the robot's joint friction, identified terms included.
 FRICTION = (
-    P('friction_compensation', True, "Whether the description's joint friction is compensated."),
+    P('friction_compensation', True, "Whether the robot's joint friction is compensated."),
     P('friction_velocity', 'desired', 'Velocity of the Coulomb friction that is compensated: '
       'desired (of the reference or the program, which does not chatter at rest) or measured.',
       choices=('desired', 'measured')),

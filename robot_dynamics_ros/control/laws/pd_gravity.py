@@ -15,12 +15,12 @@ from typing import Any, ClassVar
 import numpy as np
 
 from robot_dynamics_ros.control.laws import parameter_checks as check
-from robot_dynamics_ros.control.laws.control_law import ControlLaw, Reference
+from robot_dynamics_ros.control.laws.control_law import Reference
+from robot_dynamics_ros.control.laws.gravity_compensation import GravityLaw
 from robot_dynamics_ros.dynamics.registry import make_formulation
 from robot_dynamics_ros.model.robot_tree import RobotTree
 from robot_dynamics_ros.parameters import Parameter
 from robot_dynamics_ros.spatial.scalar import Array
-from robot_dynamics_ros.symbolic.kernel import KernelSet, compile_kernel
 
 
 def joint_inertia(tree: RobotTree, home: Array) -> Array:
@@ -30,7 +30,7 @@ def joint_inertia(tree: RobotTree, home: Array) -> Array:
     )
 
 
-class PdGravity(ControlLaw):
+class PdGravity(GravityLaw):
     """Proportional-derivative feedback plus gravity; knows nothing of the reference's motion.
 
     Globally stable at a constant reference for any positive gains; a moving one it follows with a
@@ -58,14 +58,6 @@ class PdGravity(ControlLaw):
         check.PERIOD,
     )  # fmt: skip
 
-    def __init__(
-        self, tree: RobotTree, kernels: KernelSet | None = None, **parameters: Any
-    ) -> None:
-        super().__init__(tree)
-        kernels = kernels or compile_kernel(tree, outputs=('gravity_forces',))
-        self._gravity_forces = kernels.gravity_forces
-        self.set_parameters(parameters)
-
     def configure(self, parameters: Mapping[str, Any]) -> None:
         """Take over gains and home, see :class:`ControlLaw`."""
         Kp, Kd = check.gains_of(parameters, self.tree.n)
@@ -86,7 +78,5 @@ class PdGravity(ControlLaw):
     def decompose(self, t: float, q: Array, v: Array, reference: Reference) -> dict[str, Array]:
         """Return gravity and feedback, see :class:`ControlLaw`; shape (n,), N m or N."""
         stiffness, damping = np.array(self._gains).T
-        gravity = np.zeros(self.tree.n)
-        self._gravity_forces(q, gravity)
         error, rate = reference.position - q, reference.velocity - v
-        return {'gravity': gravity, 'feedback': stiffness * error + damping * rate}
+        return {'gravity': self.gravity(q), 'feedback': stiffness * error + damping * rate}

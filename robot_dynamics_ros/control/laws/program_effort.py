@@ -10,9 +10,10 @@ import numpy as np
 
 from robot_dynamics_ros.constraints.program_kernel import ProgramKernel
 from robot_dynamics_ros.constraints.stabilization import largest_scale
+from robot_dynamics_ros.dynamics.joint_terms import JointTerms, smooth_direction
 from robot_dynamics_ros.model.robot_tree import RobotTree
 from robot_dynamics_ros.spatial.linear_algebra import positive_part
-from robot_dynamics_ros.spatial.scalar import Array, Scalar, sqrt, tanh
+from robot_dynamics_ros.spatial.scalar import Array, Scalar, sqrt
 from robot_dynamics_ros.symbolic.kernel import Kernel, compile_function
 
 
@@ -51,8 +52,8 @@ class ProgramEffort:
     def write(self, q: Array, v: Array, a: Array, out: Array) -> bool:
         r"""Write :math:`M a + c + g + J_aa` and friction at the end of the coming period.
 
-        Coulomb friction is :math:`\tau_c\tanh\{[\dot q+ha+w/(1+\dot q^2/v_s^2)]/v_s\}`, with w the
-        velocity that the program asks for: it counts where the joint sticks.
+        Its direction is :math:`\tanh\{[\dot q+ha+w/(1+\dot q^2/v_s^2)]/v_s\}`, with w the velocity
+        that the program asks for: it counts where the joint sticks.
 
         Returns:
             Whether every effort is within its limit; false if one is not a number.
@@ -157,14 +158,12 @@ def drive_effort(
     tree: RobotTree, model: Array, v: Array, a: Array, towards: Array, settings: Array
 ) -> tuple[Array, Array]:
     """Return efforts with armature and friction, and how far beyond their limits they are."""
-    end, v_s, friction, break_away = settings
-    efforts: list[Scalar] = []
+    end, v_s, part, break_away = settings
+    x, later = v / v_s, v + end * a
+    direction = smooth_direction(later + break_away * towards / (1 + x * x), v_s)
+    friction = JointTerms.of(tree).friction(later, model, direction)
+    efforts = model + tree.armature * a + part * friction
     excess: Scalar = 0
-    for i in range(tree.n):
-        x, later = v[i] / v_s, v[i] + end * a[i]
-        sliding = later + break_away * towards[i] / (1 + x * x)
-        dry = tree.coulomb_friction[i] * tanh(sliding / v_s)
-        tau = model[i] + tree.armature[i] * a[i] + friction * (tree.damping[i] * later + dry)
-        efforts.append(tau)
-        excess = excess + positive_part(sqrt(tau * tau) - tree.effort_limit[i])
-    return np.array(efforts), np.array([excess])
+    for tau, limit in zip(efforts, tree.effort_limit.tolist(), strict=True):
+        excess = excess + positive_part(sqrt(tau * tau) - limit)
+    return efforts, np.array([excess])

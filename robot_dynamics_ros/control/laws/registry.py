@@ -17,6 +17,8 @@ from robot_dynamics_ros.control.laws.computed_torque import ComputedTorque
 from robot_dynamics_ros.control.laws.constraint_stabilization import ConstraintStabilization
 from robot_dynamics_ros.control.laws.control_law import ControlLaw
 from robot_dynamics_ros.control.laws.gravity_compensation import GravityCompensation
+from robot_dynamics_ros.control.laws.hand_guiding import HandGuiding
+from robot_dynamics_ros.control.laws.impedance import Impedance
 from robot_dynamics_ros.control.laws.pd_gravity import PdGravity
 from robot_dynamics_ros.errors import ConfigurationError, UnknownNameError
 from robot_dynamics_ros.model.robot_tree import RobotTree
@@ -27,6 +29,8 @@ LAWS: dict[str, type[ControlLaw]] = {
     'computed_torque': ComputedTorque,
     'constraint_stabilization': ConstraintStabilization,
     'gravity_compensation': GravityCompensation,
+    'hand_guiding': HandGuiding,
+    'impedance': Impedance,
     'pd_gravity': PdGravity,
 }
 

@@ -8,11 +8,14 @@ A tick of a node that composes them::
     effort = start + ramp.share(t) (effort - start)  # after activation, or between laws
     guard.confine(q, v, gravity, effort)            # near the joint limits
     limiter.limit(effort, dt, fallback, command)    # last of all: finite, within limit and rate
+
+``shell.run`` does the last three at once, compiled.
 """
 
 from robot_dynamics_ros.control.safety.activation_ramp import ActivationRamp
 from robot_dynamics_ros.control.safety.effort_limiter import EffortLimiter
 from robot_dynamics_ros.control.safety.joint_limit_guard import JointLimitGuard
+from robot_dynamics_ros.control.safety.shell import SafeShell
 from robot_dynamics_ros.control.safety.state_validator import StateValidator, StateVerdict
 from robot_dynamics_ros.control.safety.stop_action import (
     STOP_ACTIONS,
@@ -27,6 +30,7 @@ __all__ = [
     'Braking',
     'EffortLimiter',
     'JointLimitGuard',
+    'SafeShell',
     'StateValidator',
     'StopAction',
     'StateVerdict',

@@ -4,13 +4,13 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from robot_dynamics_ros.control.laws.parameter_checks import number, per_joint
 from robot_dynamics_ros.errors import ParameterError
-from robot_dynamics_ros.spatial.scalar import Array
+from robot_dynamics_ros.spatial.scalar import Array, Scalar, maximum, minimum, select
 
 
 class EffortLimiter:
@@ -30,12 +30,13 @@ class EffortLimiter:
     lowered.
 
     Attributes:
-        last: The last command, shape (n,), N m or N; read only for callers.
-        saturated: Ticks in which each joint's effort was clipped, shape (n,).
-        rate_limited: Ticks in which each joint's change was clipped, shape (n,).
         non_finite: Ticks in which each joint's effort was not finite, shape (n,).
         ticks: Commands written.
-        motor_limit: Of command and driver's share together, N m or N: those of the constructor.
+        table: The rows of ``state``, one after the other; may be replaced.
+        bounds: A column of ``LimiterBounds`` for each joint, shape (3, n); the motor's, which are
+            of command and driver's share together, are those of the constructor.
+        bounds_table: Its rows, one after the other.
+        slew: Of ``soften``.
 
     Args:
         limit: Largest magnitude, shape (n,), N m or N; positive and finite.
@@ -55,37 +56,62 @@ class EffortLimiter:
         decay_time: float = 0.1,
     ) -> None:
         n = int(np.size(limit))
-        self._limit = per_joint('effort_limit', limit, n, zero_allowed=False)
-        self.motor_limit = list(self._limit)
+        self.bounds: Array = np.zeros((len(LimiterBounds._fields), n))
+        self.bounds_table = self.bounds.reshape(-1)
+        self.set_limit(limit)
+        self.bounds[2] = self.limits
         self.longest_step = number('longest_step', longest_step, positive=True)
         self.decay_time = number('decay_time', decay_time, positive=True)
-        self._slew, self._soft = math.inf, [False] * n
+        self.slew = math.inf
         self.set_rate(rate)
-        self.last: Array = np.zeros(n)
-        self.saturated: Array = np.zeros(n, dtype=np.int64)
-        self.rate_limited: Array = np.zeros(n, dtype=np.int64)
-        self.non_finite: Array = np.zeros(n, dtype=np.int64)
+        self.table: Array = np.zeros(len(LimiterState._fields) * n)
+        self.non_finite: Array = np.zeros(n)
         self.ticks = 0
 
     @property
-    def limits(self) -> list[float]:
-        """The largest magnitude of each joint, N m or N."""
-        return self._limit
+    def state(self) -> Array:
+        """A column of ``LimiterState`` for each joint, shape (4, n): a view of ``table``."""
+        return self.table.reshape(len(LimiterState._fields), -1)
+
+    @property
+    def last(self) -> Array:
+        """The last command, shape (n,), N m or N; read only for callers."""
+        last: Array = self.state[0]
+        return last
+
+    @property
+    def saturated(self) -> Array:
+        """Ticks in which each joint's effort was clipped, shape (n,)."""
+        saturated: Array = self.state[2]
+        return saturated
+
+    @property
+    def rate_limited(self) -> Array:
+        """Ticks in which each joint's change was clipped, shape (n,)."""
+        rate_limited: Array = self.state[3]
+        return rate_limited
+
+    @property
+    def limits(self) -> Array:
+        """The largest magnitude of each joint, shape (n,), N m or N."""
+        limits: Array = self.bounds[0]
+        return limits
 
     def set_limit(self, limit: Any) -> None:
         """Change the limits, see the constructor; a lower one is reached at the rate limit."""
-        self._limit = per_joint('effort_limit', limit, len(self._limit), zero_allowed=False)
+        n = self.bounds.shape[1]
+        self.bounds[0] = per_joint('effort_limit', limit, n, zero_allowed=False)
 
     def set_rate(self, rate: Any) -> None:
         """Change the rate limit, see the constructor; infinite entries mean none."""
-        n = len(self._limit)
+        n = self.bounds.shape[1]
         try:
             values = np.broadcast_to(np.asarray(rate, dtype=float), (n,))
         except (TypeError, ValueError):
             raise ParameterError('effort_rate_limit', rate, f'give one number or {n}') from None
         if not (values > 0.0).all():
             raise ParameterError('effort_rate_limit', rate, 'must be positive; .inf for none')
-        self._rate: list[float] = values.tolist()
+        self.bounds[1] = values
 
     def soften(self, slew: float) -> None:
         """Let what comes now come gently: no faster than ``slew`` until it has been reached.
@@ -93,7 +119,8 @@ class EffortLimiter:
         Args:
             slew: In parts of each limit per s.
         """
-        self._slew, self._soft = slew, [True] * len(self._limit)
+        self.slew = slew
+        self.state[1] = 1.0
 
     def reset(self, effort: Array | None = None) -> None:
         """Set the last command, from which the rate counts: clipped to the limits, 0 if None.
@@ -101,9 +128,14 @@ class EffortLimiter:
         Args:
             effort: Shape (n,), N m or N; entries that are not finite count as 0.
         """
-        start = [0.0] * len(self._limit) if effort is None else effort.tolist()
-        for i, (x, limit) in enumerate(zip(start, self._limit, strict=True)):
-            self.last[i] = min(max(x, -limit), limit) if math.isfinite(x) else 0.0
+        start = np.zeros_like(self.last) if effort is None else effort
+        self.state[0] = np.clip(
+            np.where(np.isfinite(start), start, 0.0), -self.limits, self.limits
+        )
+
+    def step(self, dt: float) -> float:
+        """Return the time that counts of a time since the last command, s."""
+        return min(dt, self.longest_step) if dt > 0.0 else 0.0
 
     def limit(
         self,
@@ -125,48 +157,21 @@ class EffortLimiter:
         Returns:
             Whether all efforts were finite.
         """
-        wanted, last = effort.tolist(), self.last.tolist()
+        wanted = effort.tolist()
         finite = all(map(math.isfinite, wanted))
         if not finite:
-            wanted = self._instead(wanted, last, dt, fallback)
-        step = min(dt, self.longest_step) if dt > 0.0 else 0.0
-        for i, (x, limit) in enumerate(zip(wanted, self._limit, strict=True)):
-            if not -limit <= x <= limit:
-                x = limit if x > 0.0 else -limit
-                self.saturated[i] += 1
-            if self._soft[i] or self._rate[i] != math.inf:
-                x = self._slowed(i, x, last[i], step)
-            if share is not None:
-                x = self._within_sum(i, x, float(share[i]))
-            self.last[i] = x
-            out[i] = x
+            wanted = self._instead(wanted, dt, fallback)
+        step, slew, states = self.step(dt), self.slew, self.state
+        for i, x in enumerate(wanted):
+            state = LimiterState(*states[:, i].tolist())
+            bounds = LimiterBounds(*self.bounds[:, i].tolist())
+            told = None if share is None else float(share[i])
+            states[:, i] = limited_effort(x, state, bounds, slew, step, told)
+        out[:] = self.last
         self.ticks += 1
         return finite
 
-    def _slowed(self, i: int, x: float, last: float, step: float) -> float:
-        """Return what a joint may reach in a step."""
-        rate, most = self._rate[i], self._slew * self._limit[i]
-        soft = self._soft[i] and most < rate
-        reach = min(rate, most) if soft else rate
-        if reach == math.inf:
-            return x
-        reach = reach * step if step > 0.0 else 0.0
-        if -reach <= x - last <= reach:
-            self._soft[i] = False
-            return x
-        if not soft:
-            self.rate_limited[i] += 1
-        return last + (reach if x > last else -reach)
-
-    def _within_sum(self, i: int, x: float, share: float) -> float:
-        """Return a command that, with the driver's share, is within the motor's limit."""
-        motor, most = self.motor_limit[i], self._limit[i]
-        x = min(max(x, -motor - share), motor - share)
-        return min(max(x, -most), most)
-
-    def _instead(
-        self, wanted: list[float], last: list[float], dt: float, fallback: Array | None
-    ) -> list[float]:
+    def _instead(self, wanted: list[float], dt: float, fallback: Array | None) -> list[float]:
         for i, x in enumerate(wanted):
             if not math.isfinite(x):
                 self.non_finite[i] += 1
@@ -175,4 +180,74 @@ class EffortLimiter:
             if all(map(math.isfinite, other)):
                 return other
         keep = math.exp(-min(dt, self.longest_step) / self.decay_time) if dt > 0.0 else 1.0
-        return [x * keep for x in last]
+        return [x * keep for x in self.last.tolist()]
+
+
+class LimiterBounds(NamedTuple):
+    """Bounds of a joint, numbers or symbols: effort, its rate, and effort of the motor."""
+
+    limit: Scalar
+    rate: Scalar
+    motor: Scalar
+
+
+class LimiterState(NamedTuple):
+    """What the limiter remembers of a joint: numbers, or symbols.
+
+    Attributes:
+        last: The last command, N m or N.
+        soft: 1 until what is wanted has been reached, else 0.
+        saturated, rate_limited: Counts.
+    """
+
+    last: Scalar
+    soft: Scalar
+    saturated: Scalar
+    rate_limited: Scalar
+
+
+def limited_effort(
+    x: Scalar,
+    state: LimiterState,
+    bounds: LimiterBounds,
+    slew: Scalar,
+    step: Scalar,
+    share: Scalar | None,
+) -> LimiterState:
+    """Return the state of a joint after a command, whose ``last`` is the command.
+
+    Args:
+        x: What is wanted, N m or N; what is not a number gives no numbers.
+        state: Before.
+        bounds: Of the joint.
+        slew: In parts of the limit per s, while it is soft.
+        step: Time since the last command, s; not negative.
+        share: What the driver adds by itself, N m or N; None: nothing.
+    """
+    limit, last = bounds.limit, state.last
+    clipped = minimum(maximum(x, -limit), limit)
+    saturated = select(x, -limit, 1.0, select(limit, x, 1.0, 0.0))
+    most = slew * limit
+    gentle = select(most, bounds.rate, state.soft, 0.0)
+    reach = select(0.0, gentle, most, bounds.rate)
+    way = select(0.0, step, reach * step, 0.0)
+    change = clipped - last
+    there = last + select(last, clipped, way, -way)
+    beyond = select(change, -way, 1.0, select(way, change, 1.0, 0.0))
+    bounded = select(reach, math.inf, 1.0, 0.0)
+    slowed = beyond * bounded
+    command = select(0.0, slowed, there, clipped)
+    if share is not None:
+        command = within_sum(command, bounds, share)
+    return LimiterState(
+        command,
+        state.soft * select(0.0, bounded, beyond, 1.0),
+        state.saturated + saturated,
+        state.rate_limited + select(0.0, gentle, 0.0, slowed),
+    )
+
+
+def within_sum(x: Scalar, bounds: LimiterBounds, share: Scalar) -> Scalar:
+    """Return a command that, with the driver's share, is within the motor's limit."""
+    x = minimum(maximum(x, -bounds.motor - share), bounds.motor - share)
+    return minimum(maximum(x, -bounds.limit), bounds.limit)

@@ -22,15 +22,14 @@ that the guard does not throw the arm; it never pushes harder than :math:`a_b` a
 
 from __future__ import annotations
 
-import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from robot_dynamics_ros.control.laws.parameter_checks import finite_vector, number, per_joint
 from robot_dynamics_ros.errors import ParameterError
 from robot_dynamics_ros.model.robot_tree import RobotTree
-from robot_dynamics_ros.spatial.scalar import Array
+from robot_dynamics_ros.spatial.scalar import Array, Scalar, maximum, minimum, select, sqrt
 
 #: Speed of the return from beyond a limit, as a part of the joint's velocity limit.
 RETURN_SPEED = 0.05
@@ -43,6 +42,7 @@ class JointLimitGuard:
     violent motion of other joints a limit may be passed by a little. A margin takes care of that.
 
     Attributes:
+        bounds: A column of ``GuardBounds`` for each joint, shape (9, n); ``table``: row after row.
         active: Ticks in which each joint's effort was confined, shape (n,).
 
     Args:
@@ -69,18 +69,21 @@ class JointLimitGuard:
         self._rate = number('limit_rate', rate, positive=True)
         if not 0.0 < braking <= 1.0:
             raise ParameterError('limit_braking', braking, 'must be above 0, at most 1')
-        self._joints = []
-        friction = list(zip(tree.damping.tolist(), tree.coulomb_friction.tolist(), strict=True))
-        for i, (mass, room) in enumerate(zip(masses, margins, strict=True)):
+        self.bounds: Array = np.zeros((len(GuardBounds._fields), tree.n))
+        friction = zip(tree.damping.tolist(), tree.coulomb_friction.tolist(), strict=True)
+        for i, (mass, room, (b, dry)) in enumerate(zip(masses, margins, friction, strict=True)):
             lower = float(tree.position_lower[i]) + room
             upper = float(tree.position_upper[i]) - room
             if room < 0.0 or not lower < upper:
                 raise ParameterError('limit_margin', margin, f'joint {i}: no range is left')
-            if math.isfinite(lower) or math.isfinite(upper):
-                brake = braking * float(tree.effort_limit[i]) / mass
-                back = min(RETURN_SPEED * float(tree.velocity_limit[i]), brake / self._rate)
-                self._joints.append((i, mass, lower, upper, brake, back, *friction[i]))
-        self.active: Array = np.zeros(tree.n, dtype=np.int64)
+            brake = braking * float(tree.effort_limit[i]) / mass
+            back = min(RETURN_SPEED * float(tree.velocity_limit[i]), brake / self._rate)
+            stretch = brake / (self._rate * self._rate)
+            self.bounds[:, i] = GuardBounds(
+                mass, lower, upper, brake, stretch, back, b, dry, self._rate
+            )
+        self.table = self.bounds.reshape(-1)
+        self.active: Array = np.zeros(tree.n)
 
     def confine(self, q: Array, v: Array, gravity: Array, effort: Array) -> bool:
         """Confine efforts in place; entries that are not finite are left to the limiter.
@@ -95,47 +98,96 @@ class JointLimitGuard:
             Whether any joint's effort was changed.
         """
         acted = False
-        position, speed, weight = q.tolist(), v.tolist(), gravity.tolist()
-        for i, mass, lower, upper, brake, back, b, dry in self._joints:
-            x, w, g, tau = position[i], speed[i], weight[i], float(effort[i])
-            # A bound is positive while the joint is inside and not on its way there.
-            confined = tau
-            if tau > g or w > 0.0 or x > upper:
-                most = g + mass * self._bound(upper - x, w, brake, back)
-                if not tau <= most:
-                    confined = min(tau, most + self._spare(upper - x, w, brake, b * w + dry))
-            if tau < g or w < 0.0 or x < lower:
-                least = g - mass * self._bound(x - lower, -w, brake, back)
-                if not confined >= least:
-                    spare = self._spare(x - lower, -w, brake, dry - b * w)
-                    confined = max(confined, least - spare)
-            if confined != tau and not math.isnan(tau):
+        columns = (q.tolist(), v.tolist(), gravity.tolist(), effort.tolist())
+        for i, (x, w, g, tau) in enumerate(zip(*columns, strict=True)):
+            bounds = GuardBounds(*self.bounds[:, i].tolist())
+            confined, counted = confined_effort(x, w, g, tau, bounds)
+            if counted == 1:
                 effort[i] = confined
                 self.active[i] += 1
                 acted = True
         return acted
 
-    def _spare(self, d: float, w: float, brake: float, friction: float) -> float:
-        """Return what may be given to overcome friction, which takes it, N m or N.
 
-        All of it up to half of the largest speed, nothing at that or on the way back.
-        """
-        most = self._fastest(d, brake)[0]
-        if w < 0.0 or not most > 0.0:
-            return 0.0
-        return min(max(2.0 - 2.0 * w / most, 0.0), 1.0) * friction
+class GuardBounds(NamedTuple):
+    """What the guard knows of a joint: numbers, or symbols.
 
-    def _fastest(self, d: float, brake: float) -> tuple[float, float]:
-        """Return the speed from which a joint can still stop within d, and its slope by d."""
-        rate = self._rate
-        if d > brake / (rate * rate):
-            most = math.sqrt(2.0 * brake * (d - 0.5 * brake / (rate * rate)))
-            return most, min(rate, brake / most) if most > 0.0 else rate  # below the smallest one
-        return rate * d, rate
+    Attributes:
+        mass: Effective inertia, kg m^2 or kg.
+        lower, upper: Ends of the guarded range, rad or m; infinite where there are none.
+        brake: Deceleration that may be used, rad/s^2 or m/s^2.
+        stretch: Length of the linear stretch, brake / rate^2, rad or m.
+        back: Speed of the return from beyond, rad/s or m/s.
+        damping, dry: Viscous and Coulomb friction, N m s and N m, or N s/m and N.
+        rate: gamma, 1/s.
+    """
 
-    def _bound(self, d: float, w: float, brake: float, back: float) -> float:
-        """Return the largest acceleration towards a limit at distance d and speed w."""
-        most, slope = self._fastest(d, brake)
-        if most <= -back:
-            most, slope = -back, 0.0
-        return max(self._rate * (most - w) - slope * w, -brake)
+    mass: Scalar
+    lower: Scalar
+    upper: Scalar
+    brake: Scalar
+    stretch: Scalar
+    back: Scalar
+    damping: Scalar
+    dry: Scalar
+    rate: Scalar
+
+
+def confined_effort(
+    x: Scalar, w: Scalar, g: Scalar, tau: Scalar, joint: GuardBounds
+) -> tuple[Scalar, Scalar]:
+    """Return a joint's confined effort, and 1 if that is another one, else 0.
+
+    Args:
+        x: Position, rad or m.
+        w: Velocity, rad/s or m/s.
+        g: Gravity force, N m or N.
+        tau: Effort, N m or N; what is not a number gives no numbers.
+        joint: As above.
+    """
+    rubbing = joint.damping * w
+    most = g + joint.mass * acceleration_bound(joint.upper - x, w, joint)
+    spare = _spare(joint.upper - x, w, joint, rubbing + joint.dry)
+    lowered = select(most, tau, minimum(tau, most + spare), tau)
+    # A bound is positive while the joint is inside and not on its way there.
+    confined = select(
+        g, tau, lowered, select(0.0, w, lowered, select(joint.upper, x, lowered, tau))
+    )
+    least = g - joint.mass * acceleration_bound(x - joint.lower, -w, joint)
+    spare = _spare(x - joint.lower, -w, joint, joint.dry - rubbing)
+    raised = select(confined, least, maximum(confined, least - spare), confined)
+    falling = select(w, 0.0, raised, select(x, joint.lower, raised, confined))
+    confined = select(tau, g, raised, falling)
+    return confined, select(confined, tau, 1.0, select(tau, confined, 1.0, 0.0))
+
+
+def acceleration_bound(d: Scalar, w: Scalar, joint: GuardBounds) -> Scalar:
+    """Return the largest acceleration towards a limit at distance d and speed w."""
+    most, slope = _fastest(d, joint)
+    returning = -joint.back
+    slope = select(returning, most, slope, 0.0)
+    most = maximum(most, returning)
+    return maximum(joint.rate * (most - w) - slope * w, -joint.brake)
+
+
+def _spare(d: Scalar, w: Scalar, joint: GuardBounds, friction: Scalar) -> Scalar:
+    """Return what may be given to overcome friction, which takes it, N m or N.
+
+    All of it up to half of the largest speed, nothing at that or beyond the limit. A joint that
+    creeps away from the limit is no different from one at rest: friction holds it.
+    """
+    most, _ = _fastest(d, joint)
+    share = 2.0 - 2.0 * w / select(0.0, most, most, 1.0)
+    share = minimum(maximum(share, 0.0), 1.0) * maximum(friction, 0.0)
+    return select(0.0, most, share, 0.0)
+
+
+def _fastest(d: Scalar, joint: GuardBounds) -> tuple[Scalar, Scalar]:
+    """Return the speed from which a joint can still stop within d, and its slope by d."""
+    square = 2.0 * joint.brake * (d - 0.5 * joint.stretch)
+    root = sqrt(maximum(square, 0.0))
+    # Below the smallest number the root is 0.
+    steep = minimum(joint.rate, joint.brake / select(0.0, root, root, 1.0))
+    slope = select(0.0, root, steep, joint.rate)
+    near = joint.stretch
+    return select(near, d, root, joint.rate * d), select(near, d, slope, joint.rate)

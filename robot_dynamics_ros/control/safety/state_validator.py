@@ -100,7 +100,11 @@ class StateValidator:
         self._plausible: _State = ([], [])
         self._believed = self._plausible
         self._plausible_time = self._late_time = math.nan
-        self._jumped = False
+        self._jumped = self._again = False
+
+    def begin(self) -> None:
+        """Take the next state even if it is the last one again; what it must agree with stays."""
+        self._again = True
 
     def accept(
         self, stamp: float, q: Array, v: Array, arrival: float, missing: Sequence[str] = ()
@@ -116,8 +120,9 @@ class StateValidator:
         """
         verdict = StateVerdict.MISSING if missing else self._judge(stamp, q.tolist(), v.tolist())
         if verdict.usable:
-            self.dt = stamp - self.time if verdict is StateVerdict.ACCEPTED else 0.0
-            self.time, self._arrival = stamp, arrival
+            goes_on = verdict is StateVerdict.ACCEPTED and not self._again
+            self.dt = stamp - self.time if goes_on else 0.0
+            self.time, self._arrival, self._again = stamp, arrival, False
         self.counts[verdict] += 1
         return verdict
 
@@ -142,12 +147,17 @@ class StateValidator:
         if not math.isfinite(stamp):
             return StateVerdict.NON_FINITE
         step = stamp - self._plausible_time
-        if step == 0.0 or (-self.longest_gap <= step < 0.0 and not stamp > self._late_time):
+        again = self._again and step == 0.0
+        if not again and (
+            step == 0.0 or -self.longest_gap <= step < 0.0 and not stamp > self._late_time
+        ):
             self._late_time = stamp
             return StateVerdict.NOT_NEWER
         since, state = stamp - self.time, (q, v)
         follows = 0.0 < since <= self.longest_gap and not self._far(state, self._believed, since)
-        restarted = not 0.0 < step <= self.longest_gap  # also before the first, when it is NaN
+        restarted = not (
+            again or 0.0 < step <= self.longest_gap
+        )  # also before the first, when it is NaN
         far = not follows and not restarted and self._far(state, self._plausible, step)
         self._plausible, self._plausible_time, self._late_time = state, stamp, math.nan
         jumped, self._jumped = self._jumped, far

@@ -75,14 +75,15 @@ class Hold(Trajectory):
     duration = 0.0
 
     def __init__(self, position: Sequence[float] | Array) -> None:
-        self.position = np.array(joint_vector('position', position))
-        self.n = len(self.position)
+        values = joint_vector('position', position)
+        self.n = len(values)
+        self._rows = np.zeros((3, self.n))
+        self.position = self._rows[0]
+        self.position[:] = values
 
     def sample(self, t: float, reference: Reference) -> None:
         """Write the position at rest, see :class:`Trajectory`."""
-        reference.position[:] = self.position
-        reference.velocity.fill(0.0)
-        reference.acceleration.fill(0.0)
+        reference.rows[:] = self._rows
 
 
 class Slowed(Trajectory):

@@ -3,16 +3,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
-from robot_dynamics_ros.constraints.timing import quintic_offset
 from robot_dynamics_ros.control.laws.control_law import Reference
 from robot_dynamics_ros.control.trajectories.composed import Hold
+from robot_dynamics_ros.control.trajectories.path_speed import PathSpeed
+from robot_dynamics_ros.control.trajectories.prepared import (
+    Points,
+    Prepared,
+    ReferenceSnapshot,
+    TakenOver,
+)
 from robot_dynamics_ros.control.trajectories.quintic import PEAK_VELOCITY
 from robot_dynamics_ros.control.trajectories.sampling import ReferenceSampler
 from robot_dynamics_ros.control.trajectories.spline import Knot, KnotTable
+from robot_dynamics_ros.control.trajectories.target_stream import TargetFilter, TargetStream
 from robot_dynamics_ros.control.trajectories.trajectory import Trajectory, check_limits
 from robot_dynamics_ros.control.trajectories.waypoints import JointWaypoints
 from robot_dynamics_ros.errors import TrajectoryError
@@ -26,92 +31,6 @@ _BRAKING_S = 0.2
 #: Where a trajectory begins elsewhere than the reference is, the reference goes over to it with at
 #: most this part of the velocity limit besides, and in no less than this time, s.
 _BRIDGE_SPEED, _SHORTEST_BRIDGE_S = 0.5, 0.3
-_TAKEN_OVER_S = 2.0  # longer than any period: a sampler looks back
-
-
-#: Times, positions, velocities and accelerations, see ``ControlLoop.follow``.
-Points = tuple[Array, Array, Array | None, Array | None]
-
-
-@dataclass(frozen=True, eq=False)
-class ReferenceSnapshot:
-    """What a trajectory that arrives now is seen from; nothing changes in it later.
-
-    Attributes:
-        reference: Where the arm shall be.
-        measured: Where it is, shape (n,), rad or m; None if that is not known.
-        now_ns: Stamp of the last state, ns.
-        changes: ``ReferenceGenerator.changes``.
-    """
-
-    reference: Reference
-    measured: Array | None
-    now_ns: int
-    changes: int
-
-
-@dataclass(frozen=True, eq=False)
-class Prepared:
-    """A trajectory that was checked and can be followed at once.
-
-    Attributes:
-        trajectory: From the reference of its moment.
-        start_ns: Stamp of its start, ns; 0 for now.
-        moment: When it arrived.
-        start_tolerance: Largest step of the reference at its start, rad or m.
-        outside: How far outside of its limits each joint may be before the end, (n,), rad or m.
-    """
-
-    trajectory: JointWaypoints
-    start_ns: int
-    moment: ReferenceSnapshot
-    start_tolerance: float
-    outside: Array
-
-
-class _TakenOver(Trajectory):
-    """A trajectory that takes over from a reference in motion, without a jump.
-
-    Args:
-        trajectory: What is followed.
-        begin: Its time at which it takes over, s.
-        start: Position and velocity of the reference then, each of shape (n,): before, it was on
-            its straight way there.
-        offset: By which both are beyond those of the trajectory.
-        seconds: Time in which the offset goes to 0, s; 0: there is none.
-    """
-
-    def __init__(
-        self,
-        trajectory: Trajectory,
-        begin: float,
-        start: tuple[Array, Array],
-        offset: tuple[Array, Array],
-        seconds: float,
-    ) -> None:
-        self.n, self.duration = trajectory.n, trajectory.duration
-        self._trajectory, self._begin, self._start = trajectory, begin, start
-        self._offset, self._seconds = offset, seconds
-
-    def sample(self, t: float, reference: Reference) -> None:
-        """Write the motion at a time, see :class:`Trajectory`."""
-        since = t - self._begin
-        if since < 0.0:
-            reference.position[:] = self._start[0] + since * self._start[1]
-            reference.velocity[:] = self._start[1]
-            reference.acceleration.fill(0.0)
-            return
-        self._trajectory.sample(t, reference)
-        if since < self._seconds:
-            parts = quintic_offset(*self._offset, self._seconds, since)
-            reference.position += parts[0]
-            reference.velocity += parts[1]
-            reference.acceleration += parts[2]
-
-    def left_at(self, t: float) -> Trajectory:
-        """Return what is to be followed at a time, s: in the end the trajectory alone."""
-        done = t - self._begin > self._seconds + _TAKEN_OVER_S
-        return self._trajectory if done else self
 
 
 class ReferenceGenerator:
@@ -133,7 +52,8 @@ class ReferenceGenerator:
         self.changes = self.bridges = 0
         self._trajectory: Trajectory = Hold(self.reference.position)
         self._start_ns = self._now_ns = 0
-        self._pending: tuple[int, JointWaypoints] | None = None
+        self._pending: tuple[int, Prepared] | None = None
+        self._speed = PathSpeed(self._trajectory)
         limit = tree.velocity_limit
         self._fastest: Array = np.where(np.isfinite(limit), limit, 1.0)
 
@@ -219,11 +139,8 @@ class ReferenceGenerator:
         Args:
             measured: Where the arm is, shape (n,), rad or m, if that is known; copied.
         """
-        seen = Reference(self._tree.n)
-        seen.position[:] = self.reference.position
-        seen.velocity[:] = self.reference.velocity
-        seen.acceleration[:] = self.reference.acceleration
-        q = None if measured is None else measured.copy()
+        seen, q = Reference(self._tree.n), None if measured is None else measured.copy()
+        seen.rows[:] = self.reference.rows
         return ReferenceSnapshot(seen, q, self._now_ns, self.changes)
 
     def prepare(
@@ -236,8 +153,8 @@ class ReferenceGenerator:
         if moment.measured is not None:
             outside = np.maximum(outside, self._outside(moment.measured))
         prepared = Prepared(trajectory, start_ns, moment, start_tolerance, outside)
-        self._refuse_step(prepared, moment.reference, moment.measured)
-        _refuse_past(prepared, moment.now_ns)
+        prepared.refuse_step(moment.reference, moment.measured, tree.joint_names)
+        prepared.refuse_past(moment.now_ns)
         check_limits(trajectory, tree, outside=outside)
         return prepared
 
@@ -253,26 +170,33 @@ class ReferenceGenerator:
             self._refuse_old(prepared)
         self._meet(prepared, start, self._reference_at(start), measured)
         if start > self._now_ns:
-            self._pending = (start, trajectory)
+            self._pending = (start, prepared)
             self.changes += 1
         else:
             self._replace(trajectory, start)
-            self._take_over(self._elapsed())
+            self._begin(prepared, self._elapsed())
         return start
+
+    def _begin(self, prepared: Prepared, begin: float) -> None:
+        """Go over to a trajectory at its time, s."""
+        moving = bool(self.reference.velocity.any())
+        self._take_over(begin)
+        self._speed.start(begin, prepared.limit, ordered=True, moving=moving)
 
     def _refuse_old(self, prepared: Prepared) -> None:
         if self.changes != prepared.moment.changes:
             raise TrajectoryError(
                 'trajectory', 'came before the arm was brought to a hold', 'send it again'
             )
-        _refuse_past(prepared, self._now_ns)
+        prepared.refuse_past(self._now_ns)
 
     def _reference_at(self, start_ns: int) -> Reference:
         """Return where the reference will be at the start of a trajectory, if nothing happens."""
         if start_ns <= self._now_ns:
             return self.reference
         found = Reference(self._tree.n)
-        self._trajectory.sample((start_ns - self._start_ns) / _SECOND_NS, found)
+        since = (start_ns - self._start_ns) / _SECOND_NS - self._speed.delay
+        self._trajectory.sample(since, found)
         return found
 
     def _meet(
@@ -280,39 +204,68 @@ class ReferenceGenerator:
     ) -> None:
         """Let a trajectory begin at the reference of its start."""
         late = max(self._now_ns - start, 0) / _SECOND_NS
-        self._refuse_step(prepared, reference, measured)
+        prepared.refuse_step(reference, measured, self._tree.joint_names)
         opening = prepared.trajectory.opening(reference)
-        if opening is not None and not _alike(reference, prepared.moment.reference):
+        if opening is not None and not np.array_equal(
+            reference.rows, prepared.moment.reference.rows
+        ):
             check_limits(opening, self._tree, outside=prepared.outside)
             prepared.trajectory.open_by(opening)
         if late > 0.0:
-            self._refuse_leap(prepared, reference, late)
+            prepared.refuse_leap(reference, late, self._tree.joint_names)
 
-    def _refuse_leap(self, prepared: Prepared, reference: Reference, late: float) -> None:
-        """Refuse a trajectory that began elsewhere some time ago, s."""
-        there = Reference(self._tree.n)
-        prepared.trajectory.sample(late, there)
-        leap = np.abs(there.position - reference.position)
-        worst = int(np.argmax(leap))
-        if leap[worst] > prepared.start_tolerance:
-            raise TrajectoryError(
-                'header.stamp',
-                f'is {late:.3f} s ago, and the trajectory by now {leap[worst]:.4g} from where '
-                f'joint {self._tree.joint_names[worst]!r} shall be',
-                'use a stamp in the future, or 0 for now',
-            )
+    def aim(self, target: Array, limits: TargetFilter) -> bool:
+        """Follow a stream of targets; the first one replaces what was followed.
+
+        Args:
+            target: Shape (n,), rad or m; beyond a limit it counts as being there.
+            limits: Of the stream.
+
+        Returns:
+            Whether it is the first one.
+        """
+        stream = self._trajectory if self._pending is None else None
+        first = not isinstance(stream, TargetStream)
+        if not isinstance(stream, TargetStream):
+            sampler = self._sampler
+            implicit = sampler.discretization == 'semi_implicit'
+            stream = TargetStream(limits, self.reference, sampler.period, implicit, self._now_ns)
+            self._replace(stream, self._now_ns)
+        stream.filter = limits
+        stream.aim(self._inside(target))
+        return first
+
+    @property
+    def speed(self) -> PathSpeed:
+        """How fast trajectories are passed through."""
+        return self._speed
+
+    @property
+    def streaming(self) -> bool:
+        """Whether what is followed, or was last, is a stream."""
+        return isinstance(self._trajectory, TargetStream)
+
+    @property
+    def target(self) -> Array:
+        """Where the reference is led by a stream, else where it is, shape (n,), rad or m."""
+        trajectory = self._trajectory
+        if isinstance(trajectory, TargetStream):
+            return trajectory.target
+        return self.reference.position
 
     @property
     def progress(self) -> tuple[float, float]:
         """Time since the start of what is followed, negative before, and its duration, s."""
         if self._pending is not None:
-            start, trajectory = self._pending
-            return (self._now_ns - start) / _SECOND_NS, trajectory.duration
+            start, awaited = self._pending
+            return (self._now_ns - start) / _SECOND_NS, awaited.trajectory.duration
         return self._elapsed(), self._trajectory.duration
 
     @property
     def moving(self) -> bool:
         """Whether a trajectory is being followed or waits for its start."""
+        if isinstance(self._trajectory, TargetStream) and self._pending is None:
+            return not self._trajectory.resting
         elapsed, duration = self.progress
         return elapsed < duration
 
@@ -320,13 +273,24 @@ class ReferenceGenerator:
         """Write the reference of a state's stamp, ns."""
         self._now_ns = stamp_ns
         if self._pending is not None and stamp_ns >= self._pending[0]:
-            start, trajectory = self._pending
-            trajectory.begin_at(self.reference)
-            self._trajectory, self._start_ns, self._pending = trajectory, start, None
-            self._take_over(0.0)
-        self._sampler.sample(self._trajectory, self._elapsed(), self.reference)
-        if isinstance(self._trajectory, _TakenOver):
-            self._trajectory = self._trajectory.left_at(self._elapsed())
+            start, awaited = self._pending
+            awaited.trajectory.begin_at(self.reference)
+            self._trajectory, self._start_ns, self._pending = awaited.trajectory, start, None
+            self._begin(awaited, 0.0)
+        trajectory = self._trajectory
+        if isinstance(trajectory, Hold):
+            trajectory.sample(0.0, self.reference)
+            return
+        if isinstance(trajectory, TargetStream):
+            trajectory.advance(stamp_ns)
+            trajectory.sample(0.0, self.reference)
+            return
+        speed = self._speed
+        elapsed = speed.advance((stamp_ns - self._start_ns) / _SECOND_NS)
+        speed.trajectory = trajectory
+        self._sampler.sample(trajectory if speed.plain else speed, elapsed, self.reference)
+        if isinstance(trajectory, TakenOver):
+            self._trajectory = trajectory.left_at(elapsed)
 
     def _take_over(self, begin: float) -> None:
         """Go over smoothly from the present reference to a trajectory that is elsewhere.
@@ -344,47 +308,12 @@ class ReferenceGenerator:
             seconds = max(float((times / fastest).max()), _SHORTEST_BRIDGE_S)
             self.bridges += 1
         start = now.position.copy(), now.velocity.copy()
-        self._trajectory = _TakenOver(self._trajectory, begin, start, (offset, rate), seconds)
+        self._trajectory = TakenOver(self._trajectory, begin, start, (offset, rate), seconds)
 
     def _elapsed(self) -> float:
-        return (self._now_ns - self._start_ns) / _SECOND_NS
+        return (self._now_ns - self._start_ns) / _SECOND_NS - self._speed.delay
 
     def _replace(self, trajectory: Trajectory, start_ns: int) -> None:
         self._trajectory, self._start_ns, self._pending = trajectory, start_ns, None
+        self._speed.start((self._now_ns - start_ns) / _SECOND_NS)
         self.changes += 1
-
-    def _refuse_step(
-        self, prepared: Prepared, reference: Reference, measured: Array | None
-    ) -> None:
-        """Refuse a first point at time 0 that is far from a reference, and from the arm."""
-        first, names = prepared.trajectory.first, self._tree.joint_names
-        begin, most = np.array(first.position), prepared.start_tolerance
-        step = np.abs(begin - reference.position)
-        worst = int(np.argmax(step))
-        at_arm = measured is not None and bool((np.abs(begin - measured) <= most).all())
-        if first.time == 0.0 and step[worst] > most and not at_arm:
-            raise TrajectoryError(
-                'point 0',
-                f'is at time 0 and {step[worst]:.4g} from where joint {names[worst]!r} shall be',
-                f'begin within {prepared.start_tolerance:g}, or give it time to get there',
-            )
-
-
-def _refuse_past(prepared: Prepared, now_ns: int) -> None:
-    """Refuse a trajectory that is over."""
-    start = prepared.start_ns or now_ns
-    late = (now_ns - start) / _SECOND_NS - prepared.trajectory.duration
-    if late > 0.0:
-        raise TrajectoryError(
-            'header.stamp',
-            f'the trajectory was over {late:.3f} s ago',
-            'use a stamp in the future, or 0 for now',
-        )
-
-
-def _alike(one: Reference, other: Reference) -> bool:
-    return bool(
-        (one.position == other.position).all()
-        and (one.velocity == other.velocity).all()
-        and (one.acceleration == other.acceleration).all()
-    )

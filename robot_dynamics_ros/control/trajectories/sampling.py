@@ -31,11 +31,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import cache
+
+import numpy as np
 
 from robot_dynamics_ros.control.laws.control_law import Reference
 from robot_dynamics_ros.control.laws.look_ahead import DISCRETIZATIONS
+from robot_dynamics_ros.control.trajectories.composed import Hold
 from robot_dynamics_ros.control.trajectories.trajectory import Trajectory
 from robot_dynamics_ros.errors import ParameterError, UnknownNameError
+from robot_dynamics_ros.spatial.scalar import Array
+from robot_dynamics_ros.symbolic.kernel import Kernel, compile_function
 
 
 class ReferenceSampler:
@@ -57,8 +63,9 @@ class ReferenceSampler:
         if not 0.0 < period < math.inf:
             raise ParameterError('period', period, 'must be positive and finite, in s')
         self.discretization, self.period = discretization, float(period)
-        self._write = _WRITERS[discretization]
+        self._write, self._held = _WRITERS[discretization], held_motion(n)
         self._before, self._after = Reference(n), Reference(n)
+        self._period = np.array([self.period])
 
     def sample(self, trajectory: Trajectory, t: float, reference: Reference) -> None:
         """Write the reference of the state at time t and of the acceleration held after it.
@@ -68,76 +75,67 @@ class ReferenceSampler:
             t: Time of the state, on the trajectory's clock, s.
             reference: Written.
 
-        Cost: one sample of the trajectory ('continuous') or three; allocates no array.
+        Cost: one sample of the trajectory ('continuous', or at rest) or three; allocates no array.
         """
-        self._write(trajectory, t, self.period, self._before, reference, self._after)
+        if isinstance(trajectory, Hold):
+            trajectory.sample(t, reference)
+        else:
+            self._write(self, trajectory, t, reference)
 
+    def _continuous(self, trajectory: Trajectory, t: float, reference: Reference) -> None:
+        trajectory.sample(t, reference)
 
-def _continuous(
-    trajectory: Trajectory,
-    t: float,
-    h: float,
-    before: Reference,
-    reference: Reference,
-    after: Reference,
-) -> None:
-    trajectory.sample(t, reference)
+    def _semi_implicit(self, trajectory: Trajectory, t: float, reference: Reference) -> None:
+        before, after, h = self._before, self._after, self.period
+        trajectory.sample(t - h, before)
+        trajectory.sample(t, reference)
+        trajectory.sample(t + h, after)
+        self._held[0](
+            before.position, reference.position, after.position, self._period,
+            reference.velocity, reference.acceleration,
+        )  # fmt: skip
 
-
-def _semi_implicit(
-    trajectory: Trajectory,
-    t: float,
-    h: float,
-    before: Reference,
-    reference: Reference,
-    after: Reference,
-) -> None:
-    trajectory.sample(t - h, before)
-    trajectory.sample(t, reference)
-    trajectory.sample(t + h, after)
-    states = zip(
-        before.position.tolist(),
-        reference.position.tolist(),
-        after.position.tolist(),
-        strict=True,
-    )
-    for i, (last, now, coming) in enumerate(states):
-        step = now - last
-        reference.velocity[i] = step / h
-        reference.acceleration[i] = (coming - now - step) / (h * h)
-
-
-def _zero_order(
-    trajectory: Trajectory,
-    t: float,
-    h: float,
-    before: Reference,
-    reference: Reference,
-    after: Reference,
-) -> None:
-    trajectory.sample(t - 0.5 * h, before)
-    trajectory.sample(t + 0.5 * h, reference)
-    trajectory.sample(t + 1.5 * h, after)
-    lead = 0.125 * h * h
-    states = zip(
-        before.position.tolist(),
-        before.acceleration.tolist(),
-        reference.position.tolist(),
-        reference.acceleration.tolist(),
-        after.position.tolist(),
-        after.acceleration.tolist(),
-        strict=True,
-    )
-    for i, (r0, a0, r1, a1, r2, a2) in enumerate(states):
-        last, now, coming = r0 - lead * a0, r1 - lead * a1, r2 - lead * a2
-        step = now - last
-        reference.position[i] = 0.5 * (now + last)
-        reference.velocity[i] = step / h
-        reference.acceleration[i] = (coming - now - step) / (h * h)
+    def _zero_order(self, trajectory: Trajectory, t: float, reference: Reference) -> None:
+        before, after, h = self._before, self._after, self.period
+        trajectory.sample(t - 0.5 * h, before)
+        trajectory.sample(t + 0.5 * h, reference)
+        trajectory.sample(t + 1.5 * h, after)
+        self._held[1](
+            before.position, before.acceleration, reference.position, reference.acceleration,
+            after.position, after.acceleration, self._period,
+            reference.position, reference.velocity, reference.acceleration,
+        )  # fmt: skip
 
 
 _WRITERS: dict[str, Callable[..., None]] = {
-    'semi_implicit': _semi_implicit,
-    'zero_order': _zero_order,
-    'continuous': _continuous,
+    'semi_implicit': ReferenceSampler._semi_implicit,
+    'zero_order': ReferenceSampler._zero_order,
+    'continuous': ReferenceSampler._continuous,
 }
+
+
+@cache
+def held_motion(n: int) -> tuple[Kernel, Kernel]:
+    """Return the equations of this module for n joints, compiled: semi-implicit, zero order."""
+    joints = dict.fromkeys(('r0', 'r1', 'r2'), n)
+    seen = {'r0': n, 'a0': n, 'r1': n, 'a1': n, 'r2': n, 'a2': n, 'h': 1}
+    motion = dict.fromkeys(('q', 'v', 'a'), (n,))
+    rates = {'v': (n,), 'a': (n,)}
+    return (
+        compile_function('semi_implicit', joints | {'h': 1}, rates, _differences, fused=False),
+        compile_function('zero_order', seen, motion, _lagged, fused=False),
+    )
+
+
+def _differences(last: Array, now: Array, coming: Array, h: Array) -> tuple[Array, Array]:
+    """Return velocity, and acceleration that is held, of three positions a period apart."""
+    step = now - last
+    return step / h[0], (coming - now - step) / (h[0] * h[0])
+
+
+def _lagged(
+    r0: Array, a0: Array, r1: Array, a1: Array, r2: Array, a2: Array, h: Array
+) -> tuple[Array, Array, Array]:
+    lead = 0.125 * h[0] * h[0]
+    last, now, coming = r0 - lead * a0, r1 - lead * a1, r2 - lead * a2
+    return (0.5 * (now + last), *_differences(last, now, coming, h))

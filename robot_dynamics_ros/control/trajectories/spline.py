@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 
@@ -12,6 +13,7 @@ from robot_dynamics_ros.constraints.splines import PiecewisePolynomial
 from robot_dynamics_ros.control.laws.control_law import Reference
 from robot_dynamics_ros.control.trajectories.trajectory import Trajectory, refuse_lone_acceleration
 from robot_dynamics_ros.spatial.scalar import Array
+from robot_dynamics_ros.symbolic.kernel import Kernel, compile_function
 
 #: A polynomial of fifth degree shows its extremes to a part in a thousand on so many pieces.
 MOST_PIECES = 32
@@ -184,6 +186,7 @@ class JointSpline(Trajectory):
         table = knots if isinstance(knots, KnotTable) else KnotTable.of(knots)
         self.n = table.position.shape[1]
         self._pieces = PiecewisePolynomial(table.time, table.coefficients())
+        self._polynomials, self._x = polynomials(self.n), np.zeros(1)
         self.duration = self._times[-1]
         self._start: list[float] = table.position[0].tolist()
         self._end: list[float] = table.position[-1].tolist()
@@ -197,13 +200,11 @@ class JointSpline(Trajectory):
         if not 0.0 <= t < self.duration:
             self._rest(self._end if t >= self.duration else self._start, reference)
             return
-        x, rows = self._pieces.piece(t)
-        position, velocity = reference.position, reference.velocity
-        acceleration = reference.acceleration
-        for i, (c0, c1, c2, c3, c4, c5) in enumerate(rows):
-            position[i] = c0 + x * (c1 + x * (c2 + x * (c3 + x * (c4 + x * c5))))
-            velocity[i] = c1 + x * (2 * c2 + x * (3 * c3 + x * (4 * c4 + x * 5 * c5)))
-            acceleration[i] = 2 * c2 + x * (6 * c3 + x * (12 * c4 + x * 20 * c5))
+        pieces, x = self._pieces, self._x
+        x[0] = pieces.piece(t)
+        self._polynomials(
+            pieces.row, x, reference.position, reference.velocity, reference.acceleration
+        )
 
     def instants(self, step: float) -> Array:
         """Return the knots and, between them, 1 to 31 more, see :class:`Trajectory`.
@@ -238,3 +239,20 @@ class JointSpline(Trajectory):
         reference.position[:] = position
         reference.velocity.fill(0.0)
         reference.acceleration.fill(0.0)
+
+
+@cache
+def polynomials(n: int) -> Kernel:
+    """Return n polynomials of fifth degree with both derivatives, compiled.
+
+    Its arguments: coefficients, shape (6 n,), x, shape (1,); the three results, shape (n,).
+    """
+    return compile_function(
+        'polynomials',
+        {'rows': 6 * n, 'x': 1},
+        dict.fromkeys(('position', 'velocity', 'acceleration'), (n,)),
+        lambda rows, x: [
+            np.array(row) for row in PiecewisePolynomial.evaluated(x[0], rows.reshape(-1, 6))
+        ],
+        fused=False,
+    )

@@ -53,6 +53,14 @@ class Outcome:
     reason: str = ''
     canceled: bool = False
 
+    def describe(self) -> str:
+        """Return one sentence."""
+        if self.canceled:
+            return f'goal {self.reason}'
+        if self.code is ResultCode.SUCCESSFUL:
+            return 'goal reached'
+        return f'goal aborted, {self.code.name}: {self.reason}'
+
 
 @dataclass(frozen=True)
 class JointTolerances:

@@ -8,9 +8,11 @@ trajectory_msgs/msg/JointTrajectory "$(cat FILE)"``.
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import yaml
 
 from robot_dynamics_ros import yaml_reader as read
@@ -18,9 +20,14 @@ from robot_dynamics_ros.control.trajectories.spline import Knot
 from robot_dynamics_ros.control.trajectories.trajectory import Trajectory
 from robot_dynamics_ros.control.trajectories.waypoints import JointWaypoints
 from robot_dynamics_ros.errors import TrajectoryError, shown
+from robot_dynamics_ros.model.robot_tree import RobotTree
+from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.yaml_reader import Section
+from robot_dynamics_ros.yaml_reader.parsing import file_text, parse_yaml
 
 _NANO = 1_000_000_000
+_PEAK = 1.875  # largest by mean speed of a quintic from rest to rest
+_BRIEFEST = 0.5  # s, between two way-points
 _Row = tuple[float, list[float], list[float] | None, list[float] | None]
 
 
@@ -43,17 +50,67 @@ def trajectory_text(trajectory: Trajectory, joints: Sequence[str], step: float) 
         )
     times = trajectory.instants(step)
     position, velocity, acceleration = trajectory.table(times)
-    points: list[dict[str, Any]] = []
-    for k, time in enumerate(times.tolist()):
-        seconds, rest = divmod(round(time * _NANO), _NANO)
-        points.append(
-            {
-                'positions': position[k].tolist(),
-                'velocities': velocity[k].tolist(),
-                'accelerations': acceleration[k].tolist(),
-                'time_from_start': {'sec': seconds, 'nanosec': rest},
-            }
-        )
+    rows = zip(times.tolist(), position, velocity, acceleration, strict=True)
+    return _message_text(joints, [_point(*row) for row in rows])
+
+
+def add_waypoint(path: str, tree: RobotTree, position: Array, share: float) -> int:
+    """Add a point at rest to a trajectory file; the file is replaced at once or not at all.
+
+    Args:
+        path: The file; it is made if there is none.
+        tree: The robot, of which the file must be.
+        position: Of the joints, shape (n,), rad or m.
+        share: Part of the velocity limits that the quintic from the last point reaches.
+
+    Returns:
+        How many points there are now.
+
+    Raises:
+        TrajectoryError: The file is no trajectory of the robot, or cannot be written.
+    """
+    joints, knots = tree.joint_names, list[Knot]()
+    if os.path.exists(path):
+        knots = _read_knots(path, joints)
+        JointWaypoints(knots, joint_names=joints)
+    time = 0.0
+    if knots:
+        limit = np.where(np.isfinite(tree.velocity_limit), tree.velocity_limit, 1.0)
+        way = np.abs(position - np.asarray(knots[-1].position)) / (share * limit)
+        time = knots[-1].time + max(_BRIEFEST, _PEAK * float(way.max()))
+    still = np.zeros(tree.n)
+    points = [_point(k.time, k.position, k.velocity, k.acceleration) for k in knots]
+    points.append(_point(time, position, still, still))
+    _replace(path, _message_text(joints, points))
+    return len(points)
+
+
+def _replace(path: str, text: str) -> None:
+    """Write a file anew such that either the former or the new one is there."""
+    folder = os.path.dirname(os.path.abspath(path))
+    try:
+        descriptor, temporary = tempfile.mkstemp(dir=folder, suffix='.part')
+        with os.fdopen(descriptor, 'w', encoding='utf-8') as file:
+            file.write(text)
+            file.flush()
+            os.fsync(descriptor)
+        os.replace(temporary, path)
+    except OSError as error:
+        culprit = f'trajectory file {shown(path)}'
+        problem = f'cannot be written ({error.strerror})'
+        raise TrajectoryError(culprit, problem, 'name another, or make room') from error
+
+
+def _point(time: float, *arrays: Any) -> dict[str, Any]:
+    """Return a point of a message; arrays that are None are left out."""
+    names = ('positions', 'velocities', 'accelerations')
+    rows = zip(names, arrays, strict=True)
+    point: dict[str, Any] = {name: np.asarray(x).tolist() for name, x in rows if x is not None}
+    seconds, rest = divmod(round(time * _NANO), _NANO)
+    return {**point, 'time_from_start': {'sec': seconds, 'nanosec': rest}}
+
+
+def _message_text(joints: Sequence[str], points: list[dict[str, Any]]) -> str:
     message = {'joint_names': list(joints), 'points': points}
     return str(yaml.safe_dump(message, sort_keys=False, default_flow_style=None, width=1000))
 
@@ -68,10 +125,15 @@ def read_trajectory(path: str | os.PathLike[str], joints: Sequence[str]) -> Join
     Raises:
         TrajectoryError: The file cannot be read, its joints are others, or a rule is broken.
     """
+    return JointWaypoints(_read_knots(path, joints), joint_names=joints)
+
+
+def _read_knots(path: str | os.PathLike[str], joints: Sequence[str]) -> list[Knot]:
+    """Return the points of a file, their joints in the given order; errors as above."""
     culprit = f'trajectory file {shown(os.fspath(path))}'
     with read.reported_as(TrajectoryError):
         message = Section(
-            culprit, read.parse_yaml(read.file_text(os.fspath(path), 'trajectory file'), culprit)
+            culprit, parse_yaml(file_text(os.fspath(path), 'trajectory file'), culprit)
         )
         named = message.take('joint_names', read.names)
         rows = message.take('points', _rows)
@@ -88,11 +150,10 @@ def read_trajectory(path: str | os.PathLike[str], joints: Sequence[str]) -> Join
             )
         return None if values is None else [values[i] for i in order]
 
-    knots = [
+    return [
         Knot(time, ordered(position) or [], ordered(velocity), ordered(acceleration))
         for time, position, velocity, acceleration in rows
     ]
-    return JointWaypoints(knots, joint_names=joints)
 
 
 def _rows(place: str, value: Any) -> list[_Row]:

@@ -16,7 +16,7 @@ from robot_dynamics_ros.control.trajectories.trajectory import (
 from robot_dynamics_ros.errors import TrajectoryError
 
 #: A final velocity up to this counts as rest (messages come from single precision arithmetic).
-REST = float(np.finfo(np.float32).eps)
+REST = 2.0**-23
 #: No time of a point is this long, in s: more does not fit into a message.
 LONGEST = 2.0**31
 

@@ -56,25 +56,25 @@ def decompress(data: Any, method: str) -> tuple[bytes, bool]:
     if not method:
         return bytes(data), True
     decompressor = zstd().ZstdDecompressor() if method == 'zstd' else _lz4().LZ4FrameDecompressor()
-    found = bytearray()
+    plain = bytearray()
     for start in range(0, len(data), _SLICE):
         if decompressor.eof:
             break
         try:
-            found += decompressor.decompress(bytes(data[start : start + _SLICE]))
+            plain += decompressor.decompress(bytes(data[start : start + _SLICE]))
         except (RuntimeError, ValueError, EOFError, _zstd_error()):
-            return bytes(found), False
-    return bytes(found), bool(decompressor.eof)
+            return bytes(plain), False
+    return bytes(plain), bool(decompressor.eof)
 
 
 def decompress_message(data: Any) -> bytes | None:
     """Return what a zstd-compressed message holds; None if it is damaged."""
     module = _zstd_once()
     try:
-        found: bytes = module.decompress(data)
+        plain: bytes = module.decompress(data)
     except module.ZstdError:
         return None
-    return found
+    return plain
 
 
 @cache

@@ -11,7 +11,7 @@ from pathlib import Path, PurePath
 from typing import Any
 
 from robot_dynamics_ros.errors import ConfigurationError, RecordingError
-from robot_dynamics_ros.yaml_reader import parse_yaml
+from robot_dynamics_ros.yaml_reader.parsing import parse_yaml
 
 _KIND = re.compile(r'\.(mcap|db3)(\.zstd)?$')
 _METADATA = 'metadata.yaml'
@@ -102,19 +102,19 @@ def _metadata(path: Path) -> tuple[dict[str, Any] | None, str]:
     if not path.is_file():
         return None, f'{_METADATA} is missing: every storage file in the folder was read'
     document = yaml_mapping(path.read_text(encoding='utf-8', errors='replace'))
-    found = document.get('rosbag2_bagfile_information')
-    if isinstance(found, dict):
-        return found, ''
+    information = document.get('rosbag2_bagfile_information')
+    if isinstance(information, dict):
+        return information, ''
     return None, f'{_METADATA} is damaged: every storage file in the folder was read'
 
 
 def yaml_mapping(text: str) -> dict[str, Any]:
     """Return the mapping that a text of a bag holds; empty if it is none: it may be any text."""
     try:
-        found = parse_yaml(text, 'text of a bag')
+        information = parse_yaml(text, 'text of a bag')
     except ConfigurationError:
         return {}
-    return found if isinstance(found, dict) else {}
+    return information if isinstance(information, dict) else {}
 
 
 def _listed(metadata: Mapping[str, Any], present: list[Path]) -> tuple[list[Path], list[str]]:
@@ -145,8 +145,8 @@ def _series(name: str) -> str:
 
 
 def _remarks(metadata: Mapping[str, Any]) -> dict[str, str]:
-    given = metadata.get('custom_data')
-    return {str(k): str(v) for k, v in given.items()} if isinstance(given, dict) else {}
+    custom = metadata.get('custom_data')
+    return {str(k): str(v) for k, v in custom.items()} if isinstance(custom, dict) else {}
 
 
 def _counts(metadata: Mapping[str, Any]) -> dict[str, int]:

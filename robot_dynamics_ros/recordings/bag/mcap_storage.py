@@ -58,6 +58,11 @@ class Contents:
     counts: dict[str, int]
     losses: list[str]
 
+    def lose(self, problem: str) -> None:
+        """Note what could not be read, once."""
+        if problem not in self.losses:
+            self.losses.append(problem)
+
 
 class _Fields:
     """Reads the fields of a record one after the other."""
@@ -66,17 +71,17 @@ class _Fields:
         self._data, self._at = memoryview(data), 0
 
     def numbers(self, layout: str) -> tuple[int, ...]:
-        found = struct.unpack_from('<' + layout, self._data, self._at)
+        numbers = struct.unpack_from('<' + layout, self._data, self._at)
         self._at += struct.calcsize('<' + layout)
-        return found
+        return numbers
 
     def blob(self) -> bytes:
         (size,) = self.numbers('I')
-        found = bytes(self._data[self._at : self._at + size])
-        if len(found) != size:
+        data = bytes(self._data[self._at : self._at + size])
+        if len(data) != size:
             raise struct.error('a field is longer than its record')
         self._at += size
-        return found
+        return data
 
     def text(self) -> str:
         return self.blob().decode()
@@ -117,12 +122,7 @@ class McapStorage:
         with ZstdFile(self.path) if self._packed else self.path.open('rb') as file:
             yield from scan.run(file)
             if self._packed and not getattr(file, 'intact', True):
-                self.lose('the compressed file ends early or is damaged')
-
-    def lose(self, problem: str) -> None:
-        """Note what could not be read, once."""
-        if problem not in self.contents.losses:
-            self.contents.losses.append(problem)
+                self.contents.lose('the compressed file ends early or is damaged')
 
     # Records ------------------------------------------------------------------------------------
 
@@ -139,7 +139,7 @@ class McapStorage:
         key, schema = fields.numbers('HH')
         topic, encoding = fields.text(), fields.text()
         if encoding != 'cdr':
-            self.lose(f'topic {topic!r} is encoded as {encoding!r}, not as cdr')
+            self.contents.lose(f'topic {topic!r} is encoded as {encoding!r}, not as cdr')
             return
         kind, definition = self._schemas.get(schema, ('', Definition('', '')))
         self._channels[key] = topic
@@ -204,7 +204,7 @@ class _Scan:
         self._learn()
 
     def run(self, file: Any) -> Iterator[list[Raw]]:
-        lose = self._storage.lose
+        lose = self._storage.contents.lose
         if file.read(len(_MAGIC)) != _MAGIC:
             lose(
                 'it is no mcap file' if self._storage.path.stat().st_size else 'the file is empty'
@@ -247,7 +247,7 @@ class _Scan:
 
     def _chunk(self, body: bytes) -> list[Raw]:
         """Return the messages of a chunk, of one that is cut off those before the cut."""
-        lose = self._storage.lose
+        lose = self._storage.contents.lose
         block: list[Raw] = []
         try:
             _, _, size, crc, length = _CHUNK_HEAD.unpack_from(body)
@@ -300,11 +300,11 @@ class _Scan:
                 self._storage.take_channel(body)
                 self._learn()
         except (struct.error, UnicodeDecodeError):
-            self._storage.lose('a record is damaged')
+            self._storage.contents.lose('a record is damaged')
 
     def _message(self, channel: int, time_ns: int, data: Any, block: list[Raw]) -> None:
         if time_ns > _LATEST:
-            self._storage.lose('a record is damaged')
+            self._storage.contents.lose('a record is damaged')
         else:
             block.append((self._topics[channel], time_ns, data))
 

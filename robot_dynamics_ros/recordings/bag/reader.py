@@ -43,7 +43,7 @@ class BagWriter:
             raise RecordingError(
                 f'bag {str(self.path)!r}', 'exists already', 'choose another name or remove it'
             )
-        self._types = typesys.get_typestore(typesys.Stores.ROS2_JAZZY)
+        self._types = _common_types('JAZZY')
         self._writer = rosbag2.Writer(
             self.path, version=9, storage_plugin=rosbag2.StoragePlugin.MCAP
         )
@@ -177,8 +177,10 @@ class BagReader:
             if not storage.has_summary:
                 storage.survey()
         contents = [storage.contents for storage in self._storages]
-        self.topics = {topic: kind for found in contents for topic, kind in found.topics.items()}
-        definitions = {k: d for found in contents for k, d in found.definitions.items()}
+        self.topics = {
+            topic: kind for content in contents for topic, kind in content.topics.items()
+        }
+        definitions = {k: d for content in contents for k, d in content.definitions.items()}
         self._types = _Types(definitions, self._files.distro)
         self.remarks = dict(self._files.remarks)
         self.counts = self._count()
@@ -192,17 +194,19 @@ class BagReader:
     @property
     def losses(self) -> list[str]:
         """What was unusual so far, and what could not be read, one sentence each."""
-        found = list(self._files.notes)
+        sentences = list(self._files.notes)
         for file, storage in zip(self._files.files, self._storages, strict=True):
             if storage.contents.losses:
-                found.append(f'{file.name}: {"; ".join(storage.contents.losses)}')
+                sentences.append(f'{file.name}: {"; ".join(storage.contents.losses)}')
         for topic, count in self._read.items():
             announced = self._files.counts.get(topic, count)
             if count < announced:
-                found.append(f'{announced - count} of {announced} messages on {topic} are lost')
+                sentences.append(
+                    f'{announced - count} of {announced} messages on {topic} are lost'
+                )
         if self._damaged_messages:
-            found.append(f'{self._damaged_messages} compressed messages are damaged: left out')
-        return found
+            sentences.append(f'{self._damaged_messages} compressed messages are damaged: left out')
+        return sentences
 
     def blocks(self, *topics: str) -> Iterator[list[Raw]]:
         """Yield serialized messages of the given topics, some at a time.
@@ -255,21 +259,32 @@ class BagReader:
         """Return a block whose messages are not compressed one by one."""
         if not any(data[:4] == ZSTD_MAGIC for _, _, data in block):
             return block
-        found: list[Raw] = []
+        messages: list[Raw] = []
         for topic, time_ns, data in block:
             if data[:4] != ZSTD_MAGIC:
-                found.append((topic, time_ns, data))
+                messages.append((topic, time_ns, data))
                 continue
             plain = decompress_message(data)
             if plain is None:
                 self._damaged_messages += 1
             else:
-                found.append((topic, time_ns, memoryview(plain)))
-        return found
+                messages.append((topic, time_ns, memoryview(plain)))
+        return messages
 
 
 def _storage(file: Path, folder: TemporaryDirectory[str]) -> McapStorage | SqliteStorage:
     return SqliteStorage(file, folder) if '.db3' in file.suffixes else McapStorage(file)
+
+
+def _common_types(distro: str) -> Any:
+    """Return the message types of a distribution, and those of others that are recorded."""
+    _, typesys = _import_rosbags()
+    stores = typesys.Stores
+    types = typesys.get_typestore(getattr(stores, f'ROS2_{distro.upper()}', stores.LATEST))
+    factor = 'control_msgs/msg/SpeedScalingFactor'
+    if factor not in types.types:
+        types.register(typesys.get_types_from_msg('float64 factor', factor))
+    return types
 
 
 class _Types:
@@ -278,9 +293,7 @@ class _Types:
     def __init__(self, definitions: Mapping[str, Definition], distro: str) -> None:
         self._definitions = definitions
         _, typesys = _import_rosbags()
-        stores = typesys.Stores
-        store = getattr(stores, f'ROS2_{distro.upper()}', stores.LATEST)
-        self._common = typesys.get_typestore(store)
+        self._common = _common_types(distro)
         self._stores: dict[str, Any] = {}
 
     def deserialize(self, data: Any, kind: str) -> Any:

@@ -86,7 +86,7 @@ class SqliteStorage:
                     return
                 except sqlite3.Error as error:
                     yield block
-                    self._lose(self._reason(error))
+                    self.contents.lose(self._reason(error))
                     step = 2 * step or 1
 
     def _usable(self, path: Path, folder: Path) -> Path:
@@ -94,11 +94,11 @@ class SqliteStorage:
         if path.suffix == '.zstd':
             target = folder / path.stem
             if not unpack(path, target):
-                self._lose('the compressed file ends early or is damaged')
+                self.contents.lose('the compressed file ends early or is damaged')
             return target
         cut = _cut_in_a_page(path)
         if cut:
-            self._lose('it ends early, within a page')
+            self.contents.lose('it ends early, within a page')
             target = folder / path.name
             shutil.copyfile(path, target)
             os.truncate(target, cut)
@@ -108,7 +108,7 @@ class SqliteStorage:
             target = folder / path.name
             shutil.copyfile(path, target)
             shutil.copyfile(log, folder / log.name)
-            self._lose('its recorder did not end properly: the write-ahead log was used')
+            self.contents.lose('its recorder did not end properly: the write-ahead log was used')
             with closing(sqlite3.connect(target)) as connection:
                 connection.execute('PRAGMA wal_checkpoint(TRUNCATE)')
             return target
@@ -124,7 +124,7 @@ class SqliteStorage:
         rows = connection.execute('SELECT id, name, type, serialization_format FROM topics')
         for key, topic, kind, encoding in rows:
             if encoding != 'cdr':
-                self._lose(f'topic {topic!r} is encoded as {encoding!r}, not as cdr')
+                self.contents.lose(f'topic {topic!r} is encoded as {encoding!r}, not as cdr')
                 continue
             self._ids[key] = topic
             self.contents.topics[topic] = kind
@@ -136,10 +136,6 @@ class SqliteStorage:
             for kind, encoding, text in connection.execute(query):
                 if text:
                     self.contents.definitions[kind] = Definition(encoding, text)
-
-    def _lose(self, problem: str) -> None:
-        if problem not in self.contents.losses:
-            self.contents.losses.append(problem)
 
     def _reason(self, error: sqlite3.Error) -> str:
         if not self.path.stat().st_size:

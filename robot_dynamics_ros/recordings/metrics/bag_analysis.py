@@ -21,8 +21,12 @@ from robot_dynamics_ros.model.robot_tree import RobotTree
 from robot_dynamics_ros.recordings.bag.files import short_name
 from robot_dynamics_ros.recordings.driver_units import current_unit
 from robot_dynamics_ros.recordings.metrics.evaluator import Choices, Evaluator, Sink
-from robot_dynamics_ros.recordings.metrics.metric import MetricRemark
-from robot_dynamics_ros.recordings.metrics.thresholds import Threshold, ThresholdResult, check
+from robot_dynamics_ros.recordings.metrics.metric import (
+    MetricRemark,
+    Threshold,
+    ThresholdResult,
+    check,
+)
 from robot_dynamics_ros.recordings.output_folder import (
     CsvTable,
     ParquetTable,
@@ -131,7 +135,7 @@ def analyze_bag(bag: str | os.PathLike[str], task: Task, folder: Path | None = N
         program = _program(task, reader, tree, notes)
         commands = reader.topics.commands
         evaluator = Evaluator(tree, choices, program, reader.remarks, commands)
-        curves, every = Curves(), 1
+        curves, every = Curves(tree.n), 1
         sinks: list[Sink] = []
         if folder is not None and task.report:
             sinks.append(curves)
@@ -176,7 +180,8 @@ def analyze_bag(bag: str | os.PathLike[str], task: Task, folder: Path | None = N
     if folder is not None:
         write_json(folder / 'metrics.json', result.as_dict())
         if task.report:
-            drawn = replace(report, figures=curves.figures(tree, figures))
+            arm = curves.arm(tree, evaluator.frame)
+            drawn = replace(report, figures=curves.figures(tree, figures), arm=arm)
             drawn.write(folder / 'report.html')
     return result
 

@@ -99,14 +99,14 @@ class Effort(Metric):
         explained = f'the model explains the efforts to {share[worst]:.1g} of their size'
         if share[worst] < _EXPLAINED:
             return [MetricRemark('good', explained)]
-        found = self._causes()
+        remarks = self._causes()
         if share[worst] > _POOR:
             text = (
                 f'the model misses {100 * share[worst]:.2g} % of the effort of {names[worst]}; '
                 'identify the arm to correct it'
             )
-            found.append(MetricRemark('look', text))
-        return found or [MetricRemark('good', explained)]
+            remarks.append(MetricRemark('look', text))
+        return remarks or [MetricRemark('good', explained)]
 
     def _causes(self) -> list[MetricRemark]:
         """Name what the residual looks like, if one cause explains it better than all others."""
@@ -209,9 +209,9 @@ class Energy(Metric):
         effort = self._efforts(run.effort)
         valid = h <= BRIDGED * self._timing.period
         valid &= np.isfinite(effort).all(axis=1) & np.isfinite(mean).all(axis=1)
-        friction = self._model.friction(
-            run.velocity[1:] if self._timing.name == 'semi_implicit' else mean
-        )
+        q, a = 0.5 * (run.position[1:] + run.position[:-1]), np.diff(run.velocity, axis=0)
+        at = run.velocity[1:] if self._timing.name == 'semi_implicit' else mean
+        friction = self._model.friction(q, mean, a / np.where(valid, h, np.inf)[:, np.newaxis], at)
         work = np.where(valid, h * np.einsum('kj,kj->k', effort, mean), 0.0)
         lost = np.where(valid, h * np.einsum('kj,kj->k', friction, mean), 0.0)
         return work, lost, valid

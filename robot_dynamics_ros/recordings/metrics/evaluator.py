@@ -14,7 +14,7 @@ from robot_dynamics_ros.constraints.program import Program
 from robot_dynamics_ros.errors import RecordingError, UnknownNameError
 from robot_dynamics_ros.estimation.effort_model import EffortModel
 from robot_dynamics_ros.model.robot_tree import RobotTree
-from robot_dynamics_ros.recordings.instants import make_instants, with_neighbours
+from robot_dynamics_ros.recordings.metrics.contacts import Contacts
 from robot_dynamics_ros.recordings.metrics.effort import CrossCheck, Effort, Energy
 from robot_dynamics_ros.recordings.metrics.metric import (
     SEVERITIES,
@@ -27,7 +27,13 @@ from robot_dynamics_ros.recordings.metrics.program import ProgramMetric
 from robot_dynamics_ros.recordings.metrics.rates import Rates
 from robot_dynamics_ros.recordings.metrics.tracking import Limits, Tracking, tool_frame
 from robot_dynamics_ros.recordings.recording import Recording
-from robot_dynamics_ros.recordings.timing import SampleTiming, contradictions, find_timing
+from robot_dynamics_ros.recordings.timing import (
+    SampleTiming,
+    contradictions,
+    find_timing,
+    make_instants,
+    with_neighbours,
+)
 from robot_dynamics_ros.spatial.scalar import Array
 
 #: Which efforts are evaluated.
@@ -50,6 +56,7 @@ class Choices:
         frame: Tool frame; empty: the usual one.
         program_start: Start of a program's clock, s; None: at the first command.
         limited: Whether the description limits the efforts.
+        contacts: Thresholds of contacts, a file of command ``calibrate``; empty: none are sought.
     """
 
     formulation: str = 'newton_euler'
@@ -58,6 +65,7 @@ class Choices:
     frame: str = ''
     program_start: float | None = None
     limited: bool = True
+    contacts: str = ''
 
 
 class Evaluator:
@@ -130,7 +138,7 @@ class Evaluator:
     def figures(self) -> dict[str, Any]:
         """Return the figures of all metrics by name."""
         timing = self.timing
-        found: dict[str, Any] = {
+        figures: dict[str, Any] = {
             'timing': {
                 'name': timing.name,
                 'reason': timing.reason,
@@ -142,19 +150,19 @@ class Evaluator:
                 'trapezoid_remainder': timing.trapezoid,
             }
         }
-        return found | {metric.name: metric.figures() for metric in self._metrics}
+        return figures | {metric.name: metric.figures() for metric in self._metrics}
 
     def findings(self) -> list[MetricRemark]:
         """Return what the metrics find worth saying, the gravest first."""
-        found = [finding for metric in self._metrics for finding in metric.findings()]
+        remarks = [finding for metric in self._metrics for finding in metric.findings()]
         if self._contradictions:
             count, first = len(self._contradictions), at(self._contradictions[0])
             text = (
                 f'{count} states contradict their neighbours, the first at {first}: positions do '
                 'not move by the velocities; left out'
             )
-            found.append(MetricRemark('look', text))
-        return sorted(found, key=lambda finding: SEVERITIES.index(finding.severity))
+            remarks.append(MetricRemark('look', text))
+        return sorted(remarks, key=lambda finding: SEVERITIES.index(finding.severity))
 
     def _begin(self, first: Recording) -> None:
         """Decide on efforts and timing by the first chunk, and make the metrics."""
@@ -177,6 +185,8 @@ class Evaluator:
             Limits(tree, self._choices.limited),
             Rates(period, self._remarks, self._commands),
         ]
+        if self._choices.contacts:
+            self._metrics.append(Contacts(tree, self._choices.contacts))
         if self._program is not None:
             start = self._choices.program_start
             self._metrics.append(ProgramMetric(self._program, start, period))

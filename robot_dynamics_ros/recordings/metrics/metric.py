@@ -1,20 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The contract of a metric, what it is shown, and what it remarks."""
+"""The contract of a metric: what it is shown, what it remarks, and thresholds on its figures."""
 
 from __future__ import annotations
 
+import math
+import re
 from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from robot_dynamics_ros.errors import ConfigurationError, UnknownNameError
 from robot_dynamics_ros.estimation.effort_model import Explanation, Instants
 from robot_dynamics_ros.recordings.recording import Recording
 from robot_dynamics_ros.spatial.scalar import Array
 
 #: How much a remark matters, the gravest first.
 SEVERITIES = ('wrong', 'look', 'good')
+_FORM = re.compile(r'^([\w.\-/ ]+?)\s*(<=|>=|=)\s*([-+0-9.eE]+|inf)$')
 
 
 def at(time: float) -> str:
@@ -59,9 +64,9 @@ class Window:
 
     def on_rows(self, values: Array) -> Array:
         """Return values of the steps (M, ...) as those of the rows (N, ...); NaN without one."""
-        found = np.full((len(self.run.time), *values.shape[1:]), np.nan)
-        found[self.steps.row] = values
-        return found
+        columns = np.full((len(self.run.time), *values.shape[1:]), np.nan)
+        columns[self.steps.row] = values
+        return columns
 
 
 class Metric(ABC):
@@ -88,3 +93,112 @@ class Metric(ABC):
     def findings(self) -> list[MetricRemark]:
         """Return what is worth saying."""
         return []
+
+
+@dataclass(frozen=True)
+class Threshold:
+    """A figure and its bound.
+
+    Attributes:
+        key: Names joined by dots, such as ``tracking.tool_rms_mm``; of a list of joints the worst
+            counts, or that of one joint: ``tracking.rms_error.joint2``.
+        least: Whether the bound is a lower one.
+        bound: In the unit of the figure.
+    """
+
+    key: str
+    least: bool
+    bound: float
+
+    def __str__(self) -> str:
+        return f'{self.key} {">=" if self.least else "<="} {self.bound:g}'
+
+
+@dataclass(frozen=True)
+class ThresholdResult:
+    """What became of a threshold: the worst value (None if there is none) and whether it holds."""
+
+    threshold: Threshold
+    value: float | None
+
+    @property
+    def holds(self) -> bool:
+        """Whether the bound is kept; a missing value keeps none."""
+        if self.value is None or math.isnan(self.value):
+            return False
+        bound = self.threshold.bound
+        return self.value >= bound if self.threshold.least else self.value <= bound
+
+    def __str__(self) -> str:
+        state = 'nothing was recorded' if self.value is None else f'it is {self.value:.6g}'
+        return f'{self.threshold}: {state}'
+
+
+def parse_threshold(text: str) -> Threshold:
+    """Return the threshold of ``KEY=VALUE``, ``KEY<=VALUE`` or ``KEY>=VALUE``.
+
+    Raises:
+        ConfigurationError: It has another form.
+    """
+    match = _FORM.match(text.strip())
+    try:
+        if match:
+            return Threshold(match[1], match[2] == '>=', float(match[3]))
+    except ValueError:
+        pass
+    raise ConfigurationError(
+        f'threshold {text!r}', 'has no bound', 'write KEY=VALUE (at most) or KEY>=VALUE (at least)'
+    )
+
+
+def check(
+    thresholds: Iterable[Threshold], figures: Mapping[str, Any], joints: Sequence[str]
+) -> list[ThresholdResult]:
+    """Hold figures against thresholds.
+
+    Args:
+        thresholds: The bounds.
+        figures: Nested figures, as in ``metrics.json``.
+        joints: Names of the joints, in the order of the lists.
+
+    Raises:
+        UnknownNameError: There is no such figure; lists those that exist.
+    """
+    known = flat_figures(figures, joints)
+    results = []
+    for threshold in thresholds:
+        chosen = [
+            value
+            for key, value in known.items()
+            if key == threshold.key or key.startswith(f'{threshold.key}.')
+        ]
+        if not chosen:
+            raise UnknownNameError('figure', threshold.key, known)
+        numbers = [value for value in chosen if value is not None and not math.isnan(value)]
+        worst = min if threshold.least else max
+        complete = len(numbers) == len(chosen)
+        results.append(
+            ThresholdResult(threshold, worst(numbers) if numbers and complete else None)
+        )
+    return results
+
+
+def flat_figures(figures: Mapping[str, Any], joints: Sequence[str]) -> dict[str, float | None]:
+    """Return all numbers of nested figures by their names joined by dots."""
+    flat: dict[str, float | None] = {}
+    _flatten('', figures, joints, flat)
+    return flat
+
+
+def _flatten(place: str, value: Any, joints: Sequence[str], flat: dict[str, float | None]) -> None:
+    if isinstance(value, Mapping):
+        for key, inner in value.items():
+            _flatten(f'{place}.{key}' if place else str(key), inner, joints, flat)
+    elif isinstance(value, (list, tuple)):
+        names = joints if len(value) == len(joints) else range(len(value))
+        for name, inner in zip(names, value, strict=True):
+            _flatten(f'{place}.{name}', inner, joints, flat)
+    elif isinstance(value, (int, float)) and not isinstance(value, bool):
+        flat[place] = float(value)
+    elif value is None:
+        flat[place] = None

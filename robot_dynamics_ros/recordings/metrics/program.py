@@ -14,9 +14,11 @@ from robot_dynamics_ros.constraints.program import Program
 from robot_dynamics_ros.constraints.program_kernel import ProgramKernel
 from robot_dynamics_ros.errors import RecordingError
 from robot_dynamics_ros.estimation.accumulate import Spread
+from robot_dynamics_ros.messages.cdr import stamp_ns
 from robot_dynamics_ros.recordings.bag.reader import BagReader
 from robot_dynamics_ros.recordings.metrics.metric import Metric, MetricRemark, Window, at
 from robot_dynamics_ros.recordings.recording import NANO
+from robot_dynamics_ros.spatial.linear_algebra import root_mean_square
 from robot_dynamics_ros.spatial.scalar import Array
 
 CONSTRAINT, CONDITION = '/controller/constraint', '/controller/constraint_condition'
@@ -51,17 +53,17 @@ class ProgramMetric(Metric):
             answered = np.isfinite(run.effort).all(axis=1)
             if answered.any():
                 self._start = float(run.time[int(answered.argmax())])
-        found = np.full((len(run.time), self.program.m), np.nan)
+        values = np.full((len(run.time), self.program.m), np.nan)
         if self._start is None:
-            return {'constraint': found}
+            return {'constraint': values}
         first = -self._count % self._every
         self._count += len(run.time)
         for k in range(first, len(run.time), self._every):
             t = float(run.time[k]) - self._start
             if t >= 0.0 and np.isfinite(run.velocity[k]).all():
                 self._evaluate(t, run, k)
-                found[k] = self._kernel.f
-        return {'constraint': found}
+                values[k] = self._kernel.f
+        return {'constraint': values}
 
     def _evaluate(self, t: float, run: Any, k: int) -> None:
         self._kernel.run(t, run.position[k], run.velocity[k])
@@ -143,7 +145,7 @@ def read_program_run(path: str | os.PathLike[str]) -> ProgramRun:
                 conditions.append(list(message.data))
                 continue
             names = tuple(message.name)
-            stamps.append(message.header.stamp.sec * NANO + message.header.stamp.nanosec)
+            stamps.append(stamp_ns(message))
             rows.append((message.position, message.velocity, message.effort))
     if not stamps:
         raise RecordingError(
@@ -181,6 +183,50 @@ def _by_tick(stamps: list[int], received: list[int], rows: list[list[float]]) ->
     before = np.maximum(after - 1, 0)
     nearer = np.abs(times[before] - stamps) <= np.abs(times[after] - stamps)
     return np.array(rows)[np.where(nearer, before, after)]
+
+
+@dataclass(frozen=True)
+class PressedForce:
+    """With what force a program's contact was pressed on.
+
+    Attributes:
+        row: Its row of f.
+        wanted: N.
+        mean: Of the force, N.
+        deviation: RMS of its difference from the wanted one, N.
+        overshoot: Largest force of the whole run by the wanted one, less 1.
+        along: RMS of the rows of f in metres along the surface, m.
+    """
+
+    row: str
+    wanted: float
+    mean: float
+    deviation: float
+    overshoot: float
+    along: float
+
+    def __str__(self) -> str:
+        return (
+            f'{self.row}: {self.mean:.2f} N of {self.wanted:g} N, off by {self.deviation:.2f} N '
+            f'(RMS), overshoot {100 * self.overshoot:.0f} %, '
+            f'off along the surface by {1e3 * self.along:.3f} mm (RMS)'
+        )
+
+
+def pressed_forces(run: ProgramRun, program: Program, since: float) -> list[PressedForce]:
+    """Return the forces of a program's contacts, from a time (s) of the program on."""
+    late = run.time - run.time[0] >= since
+    pressed = [row for row, _ in program.contacts]
+    along = [i for i, row in enumerate(run.rows) if i not in pressed and row.endswith('(m)')]
+    off = float(np.sqrt(np.mean(np.sum(np.square(run.f[late][:, along]), axis=1))))
+    forces = []
+    for row, contact in program.contacts:
+        force, wanted = run.multipliers[:, row], contact.force
+        deviation = float(np.sqrt(np.mean(np.square(force[late] - wanted))))
+        overshoot = float(force.max()) / wanted - 1.0
+        mean = float(force[late].mean())
+        forces.append(PressedForce(run.rows[row], wanted, mean, deviation, overshoot, off))
+    return forces
 
 
 @dataclass(frozen=True)
@@ -234,7 +280,7 @@ def evaluate_program(run: ProgramRun, program: Program) -> tuple[ProgramMetrics,
         initial_f=run.f[0].tolist(),
         relative=(deviation / start if start > 0.0 else np.full(len(deviation), np.nan)).tolist(),
         deviation=deviation.tolist(),
-        floor=np.sqrt(np.mean(np.square(tail), axis=0)).tolist(),
+        floor=root_mean_square(tail).tolist(),
         sigma_min=float(np.nanmin(run.sigma_min)),
         damped_ticks=int(run.damped.sum()),
         least_scale=float(np.nanmin(run.scale)),

@@ -70,10 +70,10 @@ class Rates(Metric):
             }
         if not self._delay.count or not self._delay.largest > 0.0:
             return {}
-        found = {
+        quantiles = {
             name: 1e6 * self._delay.at(share) for name, share in (('p50', 0.5), ('p99', 0.99))
         }
-        return found | {'max': 1e6 * self._delay.largest}
+        return quantiles | {'max': 1e6 * self._delay.largest}
 
     def figures(self) -> dict[str, Any]:
         """Return rate, jitter, gaps, delay."""
@@ -101,13 +101,13 @@ class Rates(Metric):
 
     def findings(self) -> list[MetricRemark]:
         """Say what is irregular."""
-        found = []
+        remarks = []
         if self._gaps:
             text = (
                 f'{self._gaps} gaps between states, the longest {1e3 * self._longest:.3g} ms at '
                 f'{at(self._longest_at)}'
             )
-            found.append(MetricRemark('look', text))
+            remarks.append(MetricRemark('look', text))
         noted = f'{self._commands} latency_p99_us' in self._remarks
         late = self._delay.at(0.99) if self._delay.count and not noted else 0.0
         if self._period and late > _LATE * self._period:
@@ -115,5 +115,5 @@ class Rates(Metric):
                 f'1 % of the commands answer later than {1e6 * late:.3g} µs, the period is '
                 f'{1e6 * self._period:.4g} µs'
             )
-            found.append(MetricRemark('look', text))
-        return found
+            remarks.append(MetricRemark('look', text))
+        return remarks

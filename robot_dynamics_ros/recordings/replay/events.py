@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a controller received during a recording: parameters, trajectories, and how it answered."""
+"""What a controller received during a recording, and how it answered.
+
+Parameters, trajectories and streams; and the recorded reference in place of the trajectories.
+"""
 
 from __future__ import annotations
 
@@ -8,20 +11,29 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+
+from robot_dynamics_ros.control.locked_joints import LockedJointWatch
+from robot_dynamics_ros.control.trajectories.reference_generator import ReferenceGenerator
 from robot_dynamics_ros.errors import RecordingError
+from robot_dynamics_ros.messages.cdr import stamp_ns
+from robot_dynamics_ros.model.robot_tree import RobotTree
 from robot_dynamics_ros.recordings.reading import RecordingReader, recorded_parameters
 from robot_dynamics_ros.recordings.recording import NANO
+from robot_dynamics_ros.spatial.scalar import Array
 
 _ACCEPTED = re.compile(r'^accepted: \d+ points from (-?\d+)\.(\d{9}) s')
 _RECOVERED = 'held: states returned'
+_RELEASED = 'held: told to go on'
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Event:
     """Something that reached the controller between two states.
 
     Attributes:
-        kind: 'parameters', 'trajectory', 'hold' or 'recovery'.
+        kind: 'parameters', 'trajectory', 'hold', 'recovery', 'release' from a reaction, 'locked'
+            for positions of locked joints, or what streamed, see ``STREAMS``.
         time: On the clock of the bag, ns; at or after that of the state before it.
         content: Parameters by name, or the trajectory message.
         before_tick: Whether it came before the answer to that state; by the times in a bag both
@@ -53,7 +65,8 @@ def read_events(reader: RecordingReader) -> tuple[list[Event], int]:
     """
     topics = reader.topics
     names = [t for t in (topics.parameters, topics.trajectory, topics.status) if t]
-    found: list[Event] = []
+    names += topics.streams
+    events: list[Event] = []
     sent: list[tuple[int, Any]] = []
     answers: list[tuple[int, str]] = []
     known, unreadable = False, 0
@@ -63,17 +76,47 @@ def read_events(reader: RecordingReader) -> tuple[list[Event], int]:
             continue
         if topic == topics.parameters:
             if known:
-                found.append(Event('parameters', time, recorded_parameters(message.data)))
+                events.append(Event('parameters', time, recorded_parameters(message.data)))
             known = True
+        elif topic in topics.streams:
+            events.append(Event(topics.streams[topic], time, message))
         elif topic == topics.trajectory:
             sent.append((time, message))
         else:
             answers.append((time, str(message.data)))
     recoveries = [entry for entry in answers if entry[1].startswith(_RECOVERED)]
-    found += [Event('recovery', time, before_tick=True, certain=True) for time, _ in recoveries]
-    answers = [entry for entry in answers if entry not in recoveries]
-    found += _trajectories(sent, answers)
-    return sorted(found, key=lambda event: event.time), unreadable
+    events += [Event('recovery', time, before_tick=True, certain=True) for time, _ in recoveries]
+    releases = [entry for entry in answers if entry[1].startswith(_RELEASED)]
+    events += [Event('release', time) for time, _ in releases]
+    answers = [entry for entry in answers if entry not in recoveries + releases]
+    events += _trajectories(sent, answers)
+    return sorted(events, key=lambda event: event.time), unreadable
+
+
+def locked_events(
+    reader: RecordingReader, watch: LockedJointWatch, topic: str, changes: Sequence[Event]
+) -> Iterator[Event]:
+    """Yield where locked joints leave their place or come back, behind the answer to that state.
+
+    Args:
+        reader: Of the bag.
+        watch: Of the controller's robot; spent here.
+        topic: Of the joint states.
+        changes: The events of parameters, by time, which may move the model after them.
+    """
+    waiting = list(changes)
+    for _, time, message in _messages(reader, [topic]):
+        while waiting and waiting[0].time <= time:
+            watch.configure(waiting[0].content)
+            watch.place(waiting.pop(0).content)
+        if message is None or len(message.position) != len(message.name):
+            continue
+        heard = dict(zip(message.name, message.position.tolist(), strict=True))
+        positions = [heard.get(*pair) for pair in zip(watch.names, watch.measured, strict=True)]
+        first, before = np.isnan(watch.measured).any(), watch.deviation
+        watch.update(np.array(positions))
+        if first or bool(before) != bool(watch.deviation):
+            yield Event('locked', stamp_ns(message), np.array(positions), stamped=True)
 
 
 def first_reference(reader: RecordingReader) -> tuple[int, dict[str, float]] | None:
@@ -81,7 +124,7 @@ def first_reference(reader: RecordingReader) -> tuple[int, dict[str, float]] | N
     for _, _, message in _messages(reader, [reader.topics.reference]):
         if message is None or len(message.position) != len(message.name):
             return None
-        return _stamp(message), dict(zip(message.name, message.position.tolist(), strict=True))
+        return stamp_ns(message), dict(zip(message.name, message.position.tolist(), strict=True))
     return None
 
 
@@ -96,29 +139,53 @@ def _messages(reader: RecordingReader, topics: Sequence[str]) -> Iterator[tuple[
 
 
 def _trajectories(sent: list[tuple[int, Any]], answers: list[tuple[int, str]]) -> list[Event]:
-    found = []
+    events = []
     for place, (time, message) in enumerate(sent):
-        told = answers[place] if place < len(answers) else None
-        if told is None:
+        answer = answers[place] if place < len(answers) else None
+        if answer is None:
             if not answers:
-                found.append(_trajectory(time, message))
+                events.append(_trajectory(time, message))
             continue
-        accepted = _ACCEPTED.match(told[1])
+        accepted = _ACCEPTED.match(answer[1])
         if not message.points:
-            found.append(Event('hold', max(time, told[0])))
-        elif accepted and not _stamp(message):
+            events.append(Event('hold', max(time, answer[0])))
+        elif accepted and not stamp_ns(message):
             start = int(accepted[1]) * NANO + int(accepted[2])
-            found.append(Event('trajectory', start, message, certain=True, stamped=True))
+            events.append(Event('trajectory', start, message, certain=True, stamped=True))
         elif accepted:
-            found.append(_trajectory(max(time, told[0]), message))
-    return found
+            events.append(_trajectory(max(time, answer[0]), message))
+    return events
 
 
 def _trajectory(time: int, message: Any) -> Event:
     """Return a trajectory; before its start it does not matter when it came."""
-    return Event('trajectory', time, message, certain=_stamp(message) > time)
+    return Event('trajectory', time, message, certain=stamp_ns(message) > time)
 
 
-def _stamp(message: Any) -> int:
-    stamp = message.header.stamp
-    return int(stamp.sec) * NANO + int(stamp.nanosec)
+class RecordedReference(ReferenceGenerator):
+    r"""Shows the loop the reference that was recorded at each state.
+
+    The acceleration was not recorded; :math:`(\dot q_{r,k+1} - \dot q_{r,k})/h` is the one that a
+    ``ReferenceSampler`` gives for a plant that holds its effort.
+
+    Args:
+        tree: The robot.
+    """
+
+    def __init__(self, tree: RobotTree) -> None:
+        super().__init__(tree)
+        self._shown = np.zeros((3, tree.n))
+
+    def show(self, position: Array, velocity: Array, acceleration: Array) -> None:
+        """Give the reference of the next tick, each of shape (n,)."""
+        self._shown[:] = position, velocity, acceleration
+
+    def glide(self, q: Array, dt: float) -> bool:
+        """Return whether the reference that was shown is at rest."""
+        return not self.reference.velocity.any()
+
+    def sample(self, stamp_ns: int) -> None:
+        """Write the reference that was shown."""
+        self._now_ns = stamp_ns
+        reference = self.reference
+        reference.position[:], reference.velocity[:], reference.acceleration[:] = self._shown

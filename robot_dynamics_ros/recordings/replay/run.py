@@ -9,25 +9,33 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import takewhile
 from typing import Any
 
 import numpy as np
 
-from robot_dynamics_ros.control.changes import ParameterChange, TrajectoryChange
+from robot_dynamics_ros.control.changes import (
+    ModelChange,
+    ParameterChange,
+    ReleaseChange,
+    TrajectoryChange,
+)
 from robot_dynamics_ros.control.drivers.conversion import DriverConversion
+from robot_dynamics_ros.control.locked_joints import LockedJointWatch
 from robot_dynamics_ros.control.modes import SessionMode
-from robot_dynamics_ros.control.session import ControllerSession
+from robot_dynamics_ros.control.session import ControllerSession, SessionChange
+from robot_dynamics_ros.control.streamed import STREAMED
 from robot_dynamics_ros.control.trajectories.message_arrays import read_trajectory
-from robot_dynamics_ros.control.trajectories.recorded_reference import RecordedReference
-from robot_dynamics_ros.control.trajectories.reference_generator import Points
+from robot_dynamics_ros.control.trajectories.prepared import Points
 from robot_dynamics_ros.errors import RobotDynamicsError
 from robot_dynamics_ros.model.robot_tree import RobotTree
 from robot_dynamics_ros.recordings.recording import NANO, Recording
-from robot_dynamics_ros.recordings.replay.events import Event
+from robot_dynamics_ros.recordings.replay.events import Event, RecordedReference
 from robot_dynamics_ros.spatial.scalar import Array
 
 #: A silence is an event of the recording here, not of a clock.
 _ARRIVAL_NS = 0
+_NO_REFERENCE = ('target_wrench', 'measured_wrench', 'enable_guiding')  # what leads none
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,6 +57,7 @@ class Setup:
         first_reference: Stamp (ns) and positions, shape (n,), of the first reference, if that is
             older than every state; else None.
         told_by_reference: Whether a recorded reference tells of an answer whose command is lost.
+        load: Returns the robot for other parameters ``locked``.
     """
 
     tree: RobotTree
@@ -61,6 +70,7 @@ class Setup:
     begins: str = ''
     first_reference: tuple[int, Array] | None = None
     told_by_reference: bool = False
+    load: Callable[[Mapping[str, Any]], RobotTree] | None = None
 
 
 @dataclass
@@ -74,6 +84,7 @@ class ReplayResult:
         refused: States that the loop did not believe though the controller answered.
         reference_error: Largest difference to the recorded reference, rad or m.
         first: Place and time (s) of the first command beyond the tolerance, or None.
+        first_ns: When that state came, on the clock of the events, ns.
         last: Time of the last one, s, or None.
         beyond: How many there are.
         problems: What could not be done, one sentence each.
@@ -85,6 +96,7 @@ class ReplayResult:
     refused: int = 0
     reference_error: float = 0.0
     first: tuple[int, float] | None = None
+    first_ns: int = 0
     last: float | None = None
     beyond: int = 0
     problems: list[str] = field(default_factory=list)
@@ -103,6 +115,10 @@ class _StateTimes:
     now: int
     stamp: int
     end: int
+
+    def may_have(self, event: Event) -> bool:
+        """Return whether events behind this one, sorted, may have come before the next state."""
+        return event.stamped or event.time < self.end
 
     def is_behind(self, event: Event) -> bool:
         """Return whether an event came before this state was published."""
@@ -139,6 +155,7 @@ class Replay:
         self._waiting = sorted(setup.events, key=lambda event: event.time)
         self._row = 0
         self._last_reference: Array | None = None
+        self._known_fault: Exception | None = None  # of a locked joint that moved
         self.course = ReplayResult()
 
     def run(self, chunks: Iterable[Recording], sinks: Iterable[Sink] = ()) -> None:
@@ -167,7 +184,7 @@ class Replay:
         for k, is_answered in enumerate(answered.tolist()):
             instant = _StateTimes(int(clock[k]), int(chunk.stamp_ns[k]), int(ends[k]))
             if self._is_running:
-                self._apply(instant.is_behind)
+                self._apply(instant, instant.is_behind)
             if self._follower is not None and is_answered:
                 self._show(chunk, k, acceleration[k])
             if is_answered:
@@ -185,7 +202,7 @@ class Replay:
         """Return the session's answer to a state that the controller answered."""
         if not self._is_running:
             self._activate(chunk, k, instant)
-        self._apply(instant.is_within)
+        self._apply(instant, instant.is_within)
         if not self._observe(chunk, k):
             self.course.refused += 1
             return None
@@ -217,9 +234,12 @@ class Replay:
             session.on_state(stamp, _ARRIVAL_NS, position, np.zeros(len(position)))
         elif begins != 'before' or self._row == 0:
             self._observe(chunk, k)
+        for event in self._waiting:
+            if instant.is_behind(event) and event.kind == 'parameters':
+                self._follow_locked(event)
         session.activate(_ARRIVAL_NS)
         session.perform(ParameterChange(session, self._given))
-        self._apply(instant.is_behind)
+        self._apply(instant, instant.is_behind)
 
     def _observe(self, chunk: Recording, k: int) -> bool:
         """Show the session a state; return whether it answered."""
@@ -227,7 +247,7 @@ class Replay:
         measured = chunk.measured_effort[k] if session.wants_effort else None
         q, v = chunk.position[k], chunk.velocity[k]
         answered = session.on_state(stamp, _ARRIVAL_NS, q, v, measured)
-        if session.fault is not None:
+        if session.fault is not None and session.fault is not self._known_fault:
             raise session.fault
         return answered
 
@@ -245,17 +265,18 @@ class Replay:
         if np.abs(effort - chunk.effort[k]).max() > self._tolerance:
             self.course.beyond += 1
             self.course.last = float(chunk.time[k])
-            self.course.first = self.course.first or (self._row, self.course.last)
+            if self.course.first is None:
+                clock = chunk.arrival_ns if self._setup.by_arrival else chunk.stamp_ns
+                self.course.first = (self._row, self.course.last)
+                self.course.first_ns = int(clock[k])
 
     # Events -------------------------------------------------------------------------------------
 
-    def _apply(self, due: Callable[[Event], bool]) -> None:
+    def _apply(self, instant: _StateTimes, due: Callable[[Event], bool]) -> None:
         """Take in what has reached the controller meanwhile."""
-        if not self._waiting:
-            return
-        ready = [event for event in self._waiting if due(event)]
-        self._waiting = [event for event in self._waiting if event not in ready]
-        for event in ready:
+        near = takewhile(instant.may_have, self._waiting)
+        for event in [event for event in near if due(event)]:
+            self._waiting.remove(event)
             try:
                 self._take(event)
             except RobotDynamicsError as error:
@@ -264,11 +285,32 @@ class Replay:
     def _take(self, event: Event) -> None:
         session = self._session
         if event.kind == 'parameters':
+            self._follow_locked(event)
             session.perform(ParameterChange(session, {**event.content, **self._setup.changes}))
         elif event.kind == 'recovery':
             session.fall_silent()
-        elif self._follower is None:  # else the recorded reference tells what came of it
-            session.perform(TrajectoryChange(session, partial(self._read, event)))
+        elif event.kind == 'locked':
+            session.on_locked(event.content)
+            self._known_fault = session.fault
+        elif event.kind == 'release':
+            session.perform(ReleaseChange(session))
+        elif self._follower is None or event.kind in _NO_REFERENCE:
+            # else the recorded reference tells what came of it
+            session.perform(self._change(event))
+
+    def _follow_locked(self, event: Event) -> None:
+        """Let the model have the locked joints where new parameters have them."""
+        watch, load = LockedJointWatch(self._session.tree, event.content), self._setup.load
+        if load is not None and watch.names and watch.place(event.content):
+            words = {'locked': event.content['locked']}
+            self._session.on_locked(watch.modelled)
+            self._session.perform(ModelChange(self._session, lambda _: load(words)))
+
+    def _change(self, event: Event) -> SessionChange:
+        """Return what a trajectory or a streamed target changes."""
+        if event.kind in STREAMED:
+            return STREAMED[event.kind](self._session, event.content)
+        return TrajectoryChange(self._session, partial(self._read, event))
 
     def _read(self, event: Event) -> tuple[Points | None, int]:
         """Return points and start of a trajectory; none of a hold."""
@@ -292,8 +334,8 @@ def _with_acceleration(chunks: Iterable[Recording]) -> Iterator[tuple[Recording,
 def _acceleration(chunk: Recording, following: Recording | None) -> Array:
     whole = chunk if following is None else chunk.followed_by(following)
     steps = np.diff(whole.stamp_ns)[:, np.newaxis] / NANO
-    found = np.diff(whole.reference_velocity, axis=0) / np.where(steps > 0.0, steps, 1.0)
+    acceleration = np.diff(whole.reference_velocity, axis=0) / np.where(steps > 0.0, steps, 1.0)
     if following is None:  # of the last state nothing is known; it goes on
-        last = found[-1:] if len(found) else np.zeros((1, found.shape[1]))
-        found = np.vstack([found, last])
-    return np.asarray(found)
+        last = acceleration[-1:] if len(acceleration) else np.zeros((1, acceleration.shape[1]))
+        acceleration = np.vstack([acceleration, last])
+    return np.asarray(acceleration)

@@ -8,14 +8,18 @@ then agree for longer.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import replace
 from functools import partial
 
 import numpy as np
 
 from robot_dynamics_ros.recordings.recording import Recording
+from robot_dynamics_ros.recordings.replay.events import Event
 from robot_dynamics_ros.recordings.replay.run import Replay, ReplayResult, Setup, Sink
+from robot_dynamics_ros.recordings.topics import STREAMS
+
+_NEAR_NS = 20_000_000  # between a streamed message and what shows that it came otherwise
 
 
 def replay(
@@ -39,9 +43,11 @@ def replay(
     if not tolerance < np.inf:
         return _pass(setup, chunks, tolerance, tuple(sinks()))
     course = _pass(setup, chunks, tolerance)
-    for other_way in _other_ways(setup):
+    for other_way, event in _other_ways(setup):
         if course.first is None:
             break
+        if event is not None and abs(event.time - course.first_ns) > _NEAR_NS:
+            continue
         candidate = other_way(setup)
         other = _pass(candidate, chunks, tolerance)
         if other.agrees_longer(course):
@@ -50,19 +56,24 @@ def replay(
     return _pass(setup, chunks, tolerance, taking) if taking else course
 
 
-def _other_ways(setup: Setup) -> Iterator[Callable[[Setup], Setup]]:
-    """Yield what could have been otherwise, one after the other."""
+def _other_ways(setup: Setup) -> Iterator[tuple[Callable[[Setup], Setup], Event | None]]:
+    """Yield what could have been otherwise, and the streamed message near which that shows."""
     for begins in ('before', 'here', *(('earlier',) if setup.first_reference else ())):
-        yield partial(replace, begins=begins)
+        yield partial(replace, begins=begins), None
+    kinds = [event.kind for event in setup.events]
+    for kind in sorted(STREAMS.keys() & set(kinds)):
+        yield partial(_turned, places={i for i, one in enumerate(kinds) if one == kind}), None
     for place, event in enumerate(setup.events):
         if not event.certain:
-            yield partial(_turned, place=place)
+            streamed = event.kind in STREAMS
+            yield partial(_turned, places={place}), event if streamed else None
 
 
-def _turned(setup: Setup, place: int) -> Setup:
-    """Return a setup with one of its events on the other side of the answer."""
-    events = list(setup.events)
-    events[place] = events[place].turned()
+def _turned(setup: Setup, places: Collection[int]) -> Setup:
+    """Return a setup with some of its events on the other side of the answer."""
+    events = [
+        event.turned() if place in places else event for place, event in enumerate(setup.events)
+    ]
     return replace(setup, events=tuple(events))
 
 

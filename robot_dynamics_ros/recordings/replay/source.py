@@ -12,6 +12,7 @@ import numpy as np
 
 from robot_dynamics_ros.control.drivers.conversion import DriverConversion, bind, effort_limits
 from robot_dynamics_ros.control.drivers.file import load_driver_profile
+from robot_dynamics_ros.control.locked_joints import LockedJointWatch
 from robot_dynamics_ros.control.setup import DEFAULTS, PARAMETERS
 from robot_dynamics_ros.errors import ConfigurationError, RobotDynamicsError
 from robot_dynamics_ros.model import RobotTree, load_robot
@@ -19,7 +20,12 @@ from robot_dynamics_ros.model.from_parameters import robot_from_parameters
 from robot_dynamics_ros.parameters import checked
 from robot_dynamics_ros.recordings.reading import RecordingReader, recorded_parameters
 from robot_dynamics_ros.recordings.recording import Recording
-from robot_dynamics_ros.recordings.replay.events import first_reference, read_events
+from robot_dynamics_ros.recordings.replay.events import (
+    Event,
+    first_reference,
+    locked_events,
+    read_events,
+)
 from robot_dynamics_ros.recordings.replay.run import Setup
 from robot_dynamics_ros.spatial.scalar import Array
 
@@ -65,7 +71,10 @@ class ReplaySource:
             self.recorded = bool(given)
             self._events, unreadable = read_events(reader) if given else ([], 0)
             recorded, self._by_arrival = reader.description, not reader.answers
-            self._has_trajectories = bool(reader.bag.counts.get(reader.topics.trajectory))
+            self._has_trajectories = any(
+                reader.bag.counts.get(topic)
+                for topic in (reader.topics.trajectory, *reader.topics.streams)
+            )
             period = reader.period
             self._references_held = reader.references_held
             self._first_reference = first_reference(reader) if given else None
@@ -73,7 +82,7 @@ class ReplaySource:
             self.notes.append(
                 f'{unreadable} messages to the controller or from it are damaged: left out'
             )
-        self.given = {**DEFAULTS, **given}
+        self.given = {**DEFAULTS, 'path_effort_share': 0.0, **given}
         if not given:
             self.notes.append(
                 'the bag has no parameters of a controller: the usual ones are taken, without a '
@@ -88,16 +97,20 @@ class ReplaySource:
         limits = None if profile is None else effort_limits(profile)
         if description:
             merged |= {'robot': '', 'robot_description': description}
-        self.tree: RobotTree = robot_from_parameters(merged, recorded, limits)
+        self._load = lambda given: robot_from_parameters({**merged, **given}, recorded, limits)
+        self.tree: RobotTree = self._load({})
         self._driver: DriverConversion | None = (
             None if profile is None else bind(profile, self.tree)
         )
-        if profile is not None and profile.command.form != 'group':
+        if profile is not None and profile.command.form not in ('group', 'overlay'):
             raise ConfigurationError(
                 f'driver profile {profile.name!r}',
                 f'commands in the form {profile.command.form!r}',
-                "a replay reads the form 'group'",
+                "a replay reads the forms 'group' and 'overlay'",
             )
+        if self.tree.locked and self.recorded:
+            self._events += self._locked_events(merged)
+            self._events.sort(key=lambda event: event.time)
         if merged['robot'] and recorded and not _is_described(self.tree, recorded):
             self.notes.append(
                 f'the controller had the shipped robot {merged["robot"]!r}, which is not (or no '
@@ -126,21 +139,34 @@ class ReplaySource:
             begins='running' if late else '',
             first_reference=self._early_reference(),
             told_by_reference=self.recorded and not self._references_held,
+            load=self._load,
         )
 
-    def chunks(self) -> Iterator[Recording]:
-        """Yield the states and efforts in the model's order and units, up to a restart."""
-        names: tuple[str, ...] = self.tree.joint_names
-        chosen: dict[str, Any] = {'namespace': self._namespace}
+    def _locked_events(self, given: Mapping[str, Any]) -> list[Event]:
+        changes = [event for event in self._events if event.kind == 'parameters']
+        with RecordingReader(self._bag, **self._choice()) as reader:
+            watch = LockedJointWatch(self.tree, given)
+            return list(locked_events(reader, watch, reader.topics.states, changes))
+
+    def _choice(self) -> dict[str, Any]:
+        """Return how the bag is read: the topics and names of the driver, if there is one."""
+        chosen: dict[str, Any] = {'namespace': self._namespace, 'joints': self.tree.joint_names}
         if self._driver is not None:
             names, profile = self._driver.names, self._driver.profile
             space = f'/{self._namespace.strip("/")}'.rstrip('/')
             chosen |= {
+                'joints': names,
                 'states': f'{space}/{profile.state.topic}',
                 'commands': f'{space}/{profile.command.topic}',
                 'command_joints': self._driver.command_names,
             }
-        with RecordingReader(self._bag, joints=names, **chosen) as reader:
+        return chosen
+
+    def chunks(self) -> Iterator[Recording]:
+        """Yield the states and efforts in the model's order and units, up to a restart."""
+        chosen = self._choice()
+        names = chosen['joints']
+        with RecordingReader(self._bag, **chosen) as reader:
             for chunk in reader.chunks():
                 restarts = reader.counts.restart_ns
                 own = chunk.of_joints(names).renamed(self.tree.joint_names)

@@ -14,16 +14,13 @@ from robot_dynamics_ros.estimation.effort_model import ORIGINS
 from robot_dynamics_ros.model.robot_tree import RobotTree
 from robot_dynamics_ros.recordings.metrics.metric import MetricRemark, at
 from robot_dynamics_ros.recordings.recording import Recording
+from robot_dynamics_ros.recordings.report.arm import ArmAnimation, measured_arm
+from robot_dynamics_ros.recordings.report.figures import COLOURS, GREY, PlotLine, panels
 from robot_dynamics_ros.recordings.report.toolkit import (
-    COLOURS,
-    GREY,
-    PlotLine,
     Report,
     ReportTable,
     joint_titles,
     joint_units,
-    panels,
-    paths,
     quantity,
 )
 from robot_dynamics_ros.spatial.scalar import Array
@@ -35,15 +32,20 @@ _NOT_DRAWN = ('acceleration', 'tool', 'program')
 class Curves:
     """Gathers what is drawn of a run, chunk by chunk, with few points and every peak."""
 
-    def __init__(self) -> None:
-        self._envelope, self._points = Envelope(), Thinned(6)
+    def __init__(self, n: int) -> None:
+        self._envelope, self._positions = Envelope(500), Thinned(2 * n)
 
     def __call__(self, recording: Recording, columns: Mapping[str, Array]) -> None:
         """Take the rows of a chunk and what the metrics add to them."""
         drawn = {name: x for name, x in columns.items() if name not in _NOT_DRAWN}
         self._envelope.take(recording.time, {'position': recording.position, **drawn})
-        points = np.hstack([columns['tool'], columns['program']])
-        self._points.take(recording.time, points)
+        positions = np.hstack([recording.position, columns['reference']])
+        self._positions.take(recording.time, positions)
+
+    def arm(self, tree: RobotTree, frame: str) -> ArmAnimation:
+        """Return the arm along the run, with its reference."""
+        motions = measured_arm(*np.hsplit(self._positions.values, 2))
+        return ArmAnimation(tree, frame, self._positions.time, motions)
 
     def figures(self, tree: RobotTree, figures: Mapping[str, Any]) -> list[tuple[str, Any]]:
         """Return headings and plotly figures; those without data are left out.
@@ -52,19 +54,12 @@ class Curves:
             MissingDependencyError: The plot library is not installed.
         """
         series = self._envelope.series()
-        tool, program = np.hsplit(self._points.values, 2)
-        found: list[tuple[str, Any]] = []
-        if np.isfinite(program).any():
-            distance, colours = 1e3 * series['tool_error'][:, 0], (GREY, _MEASURED, _ERROR)
-            figure = paths(
-                [(program, 'reference'), (tool, 'tool')], series['time'], distance, colours
-            )
-            found.append(('Tool path against its reference', figure))
+        drawn: list[tuple[str, Any]] = []
         for heading, titles, lines, limits in _panels(tree, series, figures):
             lines = [line for line in lines if np.isfinite(line.values).any()]
             if lines:
-                found.append((heading, panels(series['time'], titles, lines, limits=limits)))
-        return found
+                drawn.append((heading, panels(series['time'], titles, lines, limits=limits)))
+        return drawn
 
 
 _Panels = tuple[str, list[str], list[PlotLine], Sequence[float]]
@@ -77,9 +72,12 @@ def _panels(
     angle, small = joint_titles(tree, 'rad', 'm'), joint_titles(tree, 'mrad', 'mm')
     force = joint_titles(tree, 'N m', 'N')
     followed = bool(np.isfinite(series['reference']).any())
-    limits = [x for x in figures['limits']['effort_limit'] if not math.isnan(x)]
+    limits = figures['limits']['effort_limit']
+    limits = limits if np.isfinite(limits).any() else ()
     origins = [PlotLine(series[origin], origin, COLOURS[i]) for i, origin in enumerate(ORIGINS)]
-    found: list[_Panels] = [
+    distance = PlotLine(1e3 * series['tool_error'], 'distance', _ERROR)
+    shown: list[_Panels] = [
+        ('Tool from its reference', ['distance [mm]'], [distance], ()),
         (
             'Joint positions, measured and reference' if followed else 'Joint positions, measured',
             angle,
@@ -102,7 +100,7 @@ def _panels(
                 PlotLine(series['effort'], 'recorded', GREY, 4.0),
                 PlotLine(series['model'], 'model', _MODEL, 1.5),
             ],
-            limits if len(limits) == tree.n else (),
+            limits,
         ),
         (
             'Residual, recorded − model',
@@ -119,12 +117,15 @@ def _panels(
             (),
         ),
     ]
+    if 'external_effort' in series:
+        lines = [PlotLine(series['external_effort'], 'external', _ERROR)]
+        shown.append(('External effort, what the world does to each joint', force, lines, ()))
     rows = figures.get('program', {}).get('rows', [])
     if rows:
         lines = [PlotLine(series['constraint'], 'f', _MEASURED)]
         titles = [f'{row} [m or rad]' for row in rows]
-        found.append(('Constraints of the program', titles, lines, ()))
-    return found
+        shown.append(('Constraints of the program', titles, lines, ()))
+    return shown
 
 
 def _energy(series: Mapping[str, Array]) -> list[PlotLine]:
@@ -163,23 +164,23 @@ def analysis_report(
 
 def _tiles(figures: Mapping[str, Any]) -> list[tuple[str, str]]:
     rates, tracking = figures['rates'], figures['tracking']
-    found = [
+    tiles = [
         (f'{rates["duration_s"]:.4g} s', f'{rates["states"]} states at {rates["rate_hz"]:.4g} Hz')
     ]
     if tracking:
-        found.append((f'{tracking["tool_rms_mm"]:.4g} mm', 'tool error, RMS'))
-        found.append((f'{tracking["tool_peak_mm"]:.4g} mm', 'tool error, peak'))
+        tiles.append((f'{tracking["tool_rms_mm"]:.4g} mm', 'tool error, RMS'))
+        tiles.append((f'{tracking["tool_peak_mm"]:.4g} mm', 'tool error, peak'))
     if 'residual_share' in figures['effort']:
         share = np.fmax.reduce(figures['effort']['residual_share'])
-        found.append((f'{100 * share:.3g} %', 'effort unexplained by the model, worst joint'))
+        tiles.append((f'{100 * share:.3g} %', 'effort unexplained by the model, worst joint'))
     share = np.fmax.reduce(figures['limits']['effort_share'])
     if not math.isnan(share):
-        found.append((f'{100 * share:.0f} %', 'largest share of an effort limit'))
-    found.append((f'{rates["jitter_us"]["p99"]:.3g} µs', 'jitter of the period, 99 %'))
+        tiles.append((f'{100 * share:.0f} %', 'largest share of an effort limit'))
+    tiles.append((f'{rates["jitter_us"]["p99"]:.3g} µs', 'jitter of the period, 99 %'))
     latency = rates['latency_us']
     if latency:
-        found.append((f'{latency["p50"]:.4g} µs', f'to the command; 99 %: {latency["p99"]:.4g}'))
-    return found
+        tiles.append((f'{latency["p50"]:.4g} µs', f'to the command; 99 %: {latency["p99"]:.4g}'))
+    return tiles
 
 
 def _joint_table(tree: RobotTree, figures: Mapping[str, Any]) -> ReportTable:

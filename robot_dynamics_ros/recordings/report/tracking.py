@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from html import escape
 from pathlib import Path
 
 import numpy as np
@@ -12,17 +11,19 @@ import numpy as np
 from robot_dynamics_ros.model.robot_tree import RobotTree
 from robot_dynamics_ros.recordings.metrics.tracking import TrackingMetrics, tool_path
 from robot_dynamics_ros.recordings.recording import Recording
-from robot_dynamics_ros.recordings.report.toolkit import (
+from robot_dynamics_ros.recordings.report.arm import ArmAnimation, measured_arm
+from robot_dynamics_ros.recordings.report.figures import (
     COLOURS,
     GREY,
     PlotLine,
+    panels,
+)
+from robot_dynamics_ros.recordings.report.toolkit import (
     Report,
+    ReportList,
     ReportTable,
     joint_titles,
     joint_units,
-    panels,
-    paths,
-    thinning,
 )
 from robot_dynamics_ros.spatial.scalar import Array
 
@@ -55,20 +56,19 @@ def write_tracking_report(
     """
     run = _drawn(recording, tree, metrics)
     program, tool = (tool_path(tree, q, frame) for q in (run.reference_position, run.position))
-    distance = 1e3 * np.linalg.norm(program - tool, axis=1)
-    colours = (GREY, COLOURS[0], COLOURS[1])
-    error = (run.reference_position - run.position) * np.where(tree.prismatic, 1e6, 1e3)
+    distance = 1e3 * np.linalg.norm(program - tool, axis=1)[:, np.newaxis]
+    error = (run.reference_position - run.position) * 1e3
     both = [
         PlotLine(run.reference_position, 'reference', GREY, 4.0),
         PlotLine(run.position, 'measured', COLOURS[0], 1.5),
     ]
     effort = [PlotLine(run.effort, 'command', COLOURS[2])]
-    angle, small = joint_titles(tree, 'rad', 'm'), joint_titles(tree, 'mrad', 'µm')
+    angle, small = joint_titles(tree, 'rad', 'm'), joint_titles(tree, 'mrad', 'mm')
     force = joint_titles(tree, 'N m', 'N')
     figures = [
         (
-            'Tool path against the program',
-            paths([(program, 'program'), (tool, 'tool')], run.time, distance, colours),
+            'Tool from its reference',
+            panels(run.time, ['distance [mm]'], [PlotLine(distance, '', COLOURS[1])]),
         ),
         ('Joint positions, measured and reference', panels(run.time, angle, both)),
         (
@@ -78,7 +78,9 @@ def write_tracking_report(
         ('Effort and its limit', panels(run.time, force, effort, limits=metrics.effort_limit)),
     ]
     tables = [_table(metrics, tree)]
-    Report(title, lead, tiles=_tiles(metrics), tables=tables, figures=figures).write(path)
+    arm = ArmAnimation(tree, frame, run.time, measured_arm(run.position, run.reference_position))
+    tiles = _tiles(metrics)
+    Report(title, lead, tiles=tiles, tables=tables, figures=figures, arm=arm).write(path)
 
 
 def write_correction_report(
@@ -130,15 +132,15 @@ def write_correction_report(
         (f'{new:.3g} mm', f'tool error {_NAMES[1]}, RMS'),
         (ratio_text(old, new), 'same controller, same motion, same arm'),
     ]
-    below = ['<h2>What belongs to it</h2>', _link_list(links)] if links else []
+    files, texts = zip(*links, strict=True)
+    below = [ReportList('What belongs to it', texts, files)]
     tables = [_gains(tree, before, after)]
     Report(title, lead, tiles=tiles, tables=tables, figures=figures, below=below).write(path)
 
 
 def _drawn(recording: Recording, tree: RobotTree, metrics: TrackingMetrics) -> Recording:
     """Return the rows that are drawn of what was evaluated."""
-    run = recording.of_joints(tree.joint_names).between(metrics.start, metrics.end)
-    return run.rows(thinning(run.time))
+    return recording.of_joints(tree.joint_names).between(metrics.start, metrics.end)
 
 
 def _sizes(time: Array, titles: list[str], values: Sequence[Array]) -> object:
@@ -152,14 +154,6 @@ def _sizes(time: Array, titles: list[str], values: Sequence[Array]) -> object:
 def ratio_text(before: float, after: float) -> str:
     """Return how many times less, to two digits and without an exponent."""
     return f'{float(f"{before / max(after, _LOWEST):.2g}"):,.15g} times less'
-
-
-def _link_list(links: Sequence[tuple[str, str]]) -> str:
-    rows = (
-        f'<li><a href="{escape(file)}">{escape(file)}</a>: {escape(text)}</li>'
-        for file, text in links
-    )
-    return f'<ul>{"".join(rows)}</ul>'
 
 
 def _tiles(metrics: TrackingMetrics) -> list[tuple[str, str]]:

@@ -6,18 +6,25 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from diagnostic_msgs.msg import DiagnosticArray
 from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackReturn
 from std_msgs.msg import String
 
+from robot_dynamics_ros.control.health import HealthReport
+from robot_dynamics_ros.control.modes import SessionMode
 from robot_dynamics_ros.errors import RobotDynamicsError
 from robot_dynamics_ros.ros.controller import parameters as declared
 from robot_dynamics_ros.ros.controller.running import STEADY, RunningController
 from robot_dynamics_ros.ros.controller.trajectories import LATCHED
+from robot_dynamics_ros.ros.controller_monitor import diagnostic_array
 from robot_dynamics_ros.ros.parameters import declare, on_set_parameters, values
 from robot_dynamics_ros.ros.rclpy_compat import lifecycle_state, refuse_impossible_transitions
+from robot_dynamics_ros.ros.real_time import claim_real_time
 from robot_dynamics_ros.ros.spinning import spare_what_stays
 
 _AUTOSTART_PERIOD_S = 0.02
+_WAITS_FOR_CONFIGURE = 'it waits for the transition configure'
+_WAITS_FOR_ACTIVATE = 'it waits for the transition activate'
 _WORD_EVERY = 250  # of these periods: 5 s
 
 
@@ -39,7 +46,10 @@ class Controller(LifecycleNode):
         super().__init__('controller')
         declare(self, declared.CONTROLLER)
         self._run: RunningController | None = None
-        self._topic_description, self._waited = '', 0
+        self._topic_description, self._waited, self._missing = '', 0, _WAITS_FOR_CONFIGURE
+        self._diagnostics = self.create_publisher(DiagnosticArray, '/diagnostics', 10)
+        period = self._value('diagnostics_period_s')
+        self.create_timer(period, self._report, clock=STEADY)
         self.create_subscription(String, 'robot_description', self._on_description, LATCHED)
         on_set_parameters(self, self._check_change, self._apply_change)
         refuse_impossible_transitions(self)
@@ -55,6 +65,7 @@ class Controller(LifecycleNode):
         try:
             if self._run is None:
                 self._configure()
+                spare_what_stays()  # now, for no state is read meanwhile
         except RobotDynamicsError as error:
             self.get_logger().error(f'not configured: {error}')
             return TransitionCallbackReturn.FAILURE
@@ -78,11 +89,13 @@ class Controller(LifecycleNode):
     def on_cleanup(self, state: LifecycleState) -> TransitionCallbackReturn:
         """Free model and topics."""
         self._release()
+        self.get_logger().info('cleaned up')
         return super().on_cleanup(state)
 
     def on_shutdown(self, state: LifecycleState) -> TransitionCallbackReturn:
         """Send the stop action's effort if still active, and free everything."""
         self._release()
+        self.get_logger().info('shut down')
         return super().on_shutdown(state)
 
     def on_error(self, state: LifecycleState) -> TransitionCallbackReturn:
@@ -95,6 +108,11 @@ class Controller(LifecycleNode):
         if self._run is not None:
             self._run.finish()
 
+    @property
+    def urgent(self) -> Any:
+        """The subscription that is answered before all else; None while there is none."""
+        return None if self._run is None else self._run.states
+
     def _value(self, name: str) -> Any:
         return self.get_parameter(name).value
 
@@ -106,7 +124,7 @@ class Controller(LifecycleNode):
         return bool(given or self._topic_description)
 
     def _start_when_ready(self) -> None:
-        """Configure and activate as soon as possible, once."""
+        """Configure and activate as soon as possible, once; states that fail are awaited."""
         if self._run is None and not self._has_description():
             self._say_what_is_missing('no robot: set robot, or publish robot_description')
             return
@@ -115,28 +133,40 @@ class Controller(LifecycleNode):
         if self._run is None:
             self._autostart.cancel()
             return
-        missing = self._run.awaits(self._value('command_listeners'))
+        missing = self._run.awaits()
         if missing:
             self._say_what_is_missing(missing)
-        else:
+            return
+        self._missing = _WAITS_FOR_ACTIVATE
+        active = self.trigger_activate() is TransitionCallbackReturn.SUCCESS
+        if active or not self._run.awaits():  # refused for a reason that waiting does not mend
             self._autostart.cancel()
-            self.trigger_activate()
 
     def _say_what_is_missing(self, missing: str) -> None:
         """Say every few seconds for what the node waits."""
-        self._waited += 1
+        self._waited, self._missing = self._waited + 1, missing
         if self._waited % _WORD_EVERY == 0:
             self.get_logger().warning(f'not active yet: {missing}')
 
+    def _report(self) -> None:
+        """Tell /diagnostics how the controller is doing, or for what it waits."""
+        robot, values = '', {}
+        if self._run is not None:
+            session, report = self._run.session, self._run.report()
+            robot, values = session.tree.name, report.values
+        if self._run is None or session.mode is SessionMode.INACTIVE:
+            report = HealthReport('warning', f'not active: {self._missing}', values)
+        self._diagnostics.publish(diagnostic_array(self, robot, report))
+
     def _configure(self) -> None:
         given = values(self, declared.CONTROLLER)
-        self._run = RunningController(self, given, self._topic_description)
-        spare_what_stays()
+        claim_real_time(given['thread_priority'], given['cpu_affinity'], given['lock_memory'])
+        self._run = RunningController(self, given, self._topic_description, self._report)
 
     def _release(self) -> None:
         if self._run is not None:
             self._run.close()
-        self._run = None
+        self._run, self._missing = None, _WAITS_FOR_CONFIGURE
 
     def _check_change(self, changes: Mapping[str, Any]) -> None:
         """Refuse a change of parameters that could not be applied."""
@@ -145,4 +175,4 @@ class Controller(LifecycleNode):
 
     def _apply_change(self, changes: Mapping[str, Any]) -> None:
         if self._run is not None:
-            self._run.apply_change()
+            self._run.apply_change(changes)

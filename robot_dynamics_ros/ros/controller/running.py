@@ -4,39 +4,38 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import yaml
-from diagnostic_msgs.msg import DiagnosticArray
 from rclpy.clock import Clock, ClockType
 from rclpy.duration import Duration
 from rclpy.node import Node
-from sensor_msgs.msg import JointState
 from std_msgs.msg import String
-from std_srvs.srv import SetBool
 
-from robot_dynamics_ros.control.changes import ParameterChange, PayloadChange
+from robot_dynamics_ros.control.changes import ParameterChange
 from robot_dynamics_ros.control.drivers.conversion import effort_limits
-from robot_dynamics_ros.control.health import SessionHealth
+from robot_dynamics_ros.control.health import HealthReport, SessionHealth
 from robot_dynamics_ros.control.modes import SessionMode
-from robot_dynamics_ros.control.session import ControllerSession, SessionChange
-from robot_dynamics_ros.errors import ConfigurationError, RobotDynamicsError
+from robot_dynamics_ros.control.session import ControllerSession
+from robot_dynamics_ros.errors import ConfigurationError
 from robot_dynamics_ros.model.from_parameters import robot_from_parameters
-from robot_dynamics_ros.ros.controller.diagnostics import diagnostic_array
-from robot_dynamics_ros.ros.controller.publishers import ControllerMonitor
+from robot_dynamics_ros.ros.controller.constraint_parameters import ConstraintParameters
+from robot_dynamics_ros.ros.controller.contact_topics import ContactMonitor
 from robot_dynamics_ros.ros.controller.trajectories import LATCHED, ControllerTrajectories
-from robot_dynamics_ros.ros.conversions import stamp_to_ns
+from robot_dynamics_ros.ros.controller_monitor import ControllerMonitor
 from robot_dynamics_ros.ros.driver_connection import (
     DriverConnection,
     bound,
     profile_from_parameters,
 )
-from robot_dynamics_ros.ros.rclpy_compat import take_message
-from robot_dynamics_ros.ros.spinning import beside
+from robot_dynamics_ros.ros.locked_joint_input import LockedJointInput
+from robot_dynamics_ros.ros.rclpy_compat import destroy, take_message
+from robot_dynamics_ros.ros.session_changes import WATCH_PERIOD_S, SessionChanges
+from robot_dynamics_ros.ros.streamed_inputs import StreamedInputs
 
 STEADY = Clock(clock_type=ClockType.STEADY_TIME)
-_WATCH_PERIOD_S = 0.02
+_LONGEST = 200  # characters of a parameter in the log
 _DELIVERY_TIMEOUT = Duration(seconds=0.3)
 
 
@@ -47,6 +46,7 @@ class RunningController:
         node: The controller.
         given: Its parameters.
         description: URDF text from the topic; used if the parameters name no robot.
+        tell_health: Publishes the health at once.
 
     Attributes:
         session: What decides.
@@ -55,36 +55,51 @@ class RunningController:
         RobotDynamicsError: A parameter or the description is refused.
     """
 
-    def __init__(self, node: Node, given: Mapping[str, Any], description: str) -> None:
+    def __init__(
+        self,
+        node: Node,
+        given: Mapping[str, Any],
+        description: str,
+        tell_health: Callable[[], None],
+    ) -> None:
         profile = profile_from_parameters(given)
         limits = None if profile is None else effort_limits(profile)
         tree = robot_from_parameters(given, description, limits)
         simulated = bool(node.get_parameter('use_sim_time').value)
         driver = bound(profile, tree)
+        self._constraints = ConstraintParameters(node, given, tree.joint_names)
+        given = {**given, **self._constraints.own}
         self.session = session = ControllerSession(tree, given, driver, simulated_time=simulated)
         self._node, self._log = node, node.get_logger()
         self._connection = DriverConnection(session.port, given['command_form'])
+        self._states = self._connection.serialized
+        self._locked = LockedJointInput(session, self._states, given, description, limits)
+        self._tell_health = tell_health
         self._health, self._prepared = SessionHealth(), dict[str, ParameterChange]()
+        self._changes = changes = SessionChanges(node, session, self._take, self._watch)
         self._open(node, given)
-        self._trajectories = ControllerTrajectories(node, session, self._perform)
-        self._log.info(self._connection.describe())
-        self._tell_of_law()
+        self._trajectories = ControllerTrajectories(node, session, changes)
+        changes.announce = self._trajectories.announce
+        self._log.info(f'{tree.name} under {session.loop.law.name}: {self._connection.describe()}')
+        for name, value in session.given.items():
+            self._log.debug(f'{name}: {str(value)[:_LONGEST]}')
+        self._changes.tell_of_law()
         self._publish_parameters()
 
     def _open(self, node: Node, given: Mapping[str, Any]) -> None:
-        """Create topics, timers and the service."""
+        """Create topics and timers."""
         self._monitor = ControllerMonitor(
             node, self.session.tree.joint_names, given['monitor_decimation']
         )
+        self._contact = ContactMonitor(node, self.session)
         self._parameters = node.create_publisher(String, '~/parameters', LATCHED)
-        self._diagnostics = node.create_publisher(DiagnosticArray, '/diagnostics', 10)
-        self._watchdog = node.create_timer(_WATCH_PERIOD_S, self._watch, clock=STEADY)
+        self._watchdog = node.create_timer(WATCH_PERIOD_S, self._on_timer, clock=STEADY)
         self._entities = [
             *self._connection.open(node, self._on_state),
             *self._monitor.publishers,
-            *(self._parameters, self._diagnostics, self._watchdog),
-            node.create_timer(given['diagnostics_period_s'], self._report, clock=STEADY),
-            node.create_service(SetBool, '~/carry_payload', self._on_carry),
+            *self._contact.publishers,
+            *StreamedInputs(node, self.session, self._changes.perform).subscriptions,
+            *(self._parameters, self._watchdog, *self._changes.services),
         ]
 
     def close(self) -> None:
@@ -92,31 +107,58 @@ class RunningController:
         self.finish()
         self.session.end()
         self._trajectories.destroy()
-        destroy = {
-            'Subscription': self._node.destroy_subscription,
-            'Timer': self._node.destroy_timer,
-            'Service': self._node.destroy_service,
-        }
-        for entity in self._entities:
-            destroy.get(type(entity).__name__, self._node.destroy_publisher)(entity)
+        destroy(self._node, self._entities)
+
+    @property
+    def states(self) -> Any:
+        """The subscription of the states."""
+        return self._connection.states
 
     # States and commands ------------------------------------------------------------------------
 
-    def _on_state(self, msg: JointState) -> None:
+    def _on_state(self, content: bytes) -> None:
         begin = time.perf_counter_ns()
-        reader, session = self._connection.reader, self.session
-        if not reader.read(msg):
+        states, reader, session = self._states, self._connection.reader, self.session
+        if not states.read(content):
+            self._look_at_locked()
             return
-        stamp = stamp_to_ns(msg.header.stamp) or self._node.get_clock().now().nanoseconds
-        effort = reader.effort_of(msg) if session.wants_effort else None
+        stamp = states.stamp_ns or self._node.get_clock().now().nanoseconds
+        effort = states.effort() if session.wants_effort else None
         if session.on_reading(stamp, begin, reader.q, reader.v, effort):
             self._connection.writer.publish(session.command)
             self._health.count(stamp, time.perf_counter_ns() - begin)
             session.settle()
             self._trajectories.publish_feedback()
-            self._monitor.publish(session.loop, msg.header.stamp)
+            self._monitor.publish(session.loop, states.stamp_ns)
+            self._contact.publish(states.stamp_ns)
+        elif session.repeats > 1:
+            self._repeat_answer()
+        self._look_at_locked()
         if session.remarks:
-            self._tell()
+            self._changes.tell()
+
+    def _look_at_locked(self) -> None:
+        """Look where the locked joints stand; what follows is done at once."""
+        if self._locked.take():
+            self._connection.writer.publish(self.session.command)
+        if self._locked.has_news():
+            self._changes.tell()
+            self._tell_health()
+
+    def _repeat_answer(self) -> None:
+        """Send the answer to a state that stands still again, if somebody came too late for it."""
+        if self.session.controls and self._connection.has_new_listener():
+            self._connection.writer.publish(self.session.command)
+            self._monitor.publish(self.session.loop, self._states.stamp_ns)
+
+    def _on_timer(self) -> None:
+        """Look at the age of the states, and at the model."""
+        self._watch()
+        text = self._locked.follow(self._changes.perform)
+        if text:
+            self._log.warning(text)
+            self._publish_parameters()
+            self._tell_health()
 
     def _watch(self) -> None:
         """Look at the age of the last state, and come back when it could be too old."""
@@ -126,23 +168,18 @@ class RunningController:
         session.source = f'{self._connection.states.topic_name}{self._connection.absence()}'
         if session.watch(now):
             self._connection.writer.publish(session.command)
-        self._tell()
+        self._changes.tell()
         self._watchdog.timer_period_ns = session.patience_ns(now)
         self._watchdog.reset()
 
-    def awaits(self, listeners: int) -> str:
-        """Say what is missing for the activation; empty if nothing is.
-
-        Args:
-            listeners: How many subscribers every command needs.
-        """
+    def awaits(self) -> str:
+        """Say what is missing for the activation; empty if nothing is."""
         self._watch()  # so that it says what is known
         if self.session.is_silent(time.perf_counter_ns()):
             return self.session.silence()
-        heard = min(x.get_subscription_count() for x in self._connection.outputs)
-        if heard < listeners:
-            return f'{heard} of {listeners} subscribers of the command'
-        return self._rivals()
+        awaited = self._node.get_parameter('await_listeners').value
+        unheard = self._connection.unheard(self._node, [name for name in awaited if name])
+        return unheard or self._locked.missing() or self._rivals()
 
     def activate(self) -> None:
         """Begin to control.
@@ -154,8 +191,11 @@ class RunningController:
         if rivals:
             raise ConfigurationError('not activated', rivals, 'end it, or set share_command_topic')
         self._watch()  # so that a refusal says what is known
+        self._locked.before_activation(self._changes.perform)
+        self._publish_parameters()
         self.session.activate(time.perf_counter_ns())
-        self._tell()
+        self._connection.has_new_listener()
+        self._changes.tell()
 
     def _rivals(self) -> str:
         shared = self._node.get_parameter('share_command_topic').value
@@ -165,7 +205,7 @@ class RunningController:
         """Send a last safe command if the controller is active, and wait until it has arrived."""
         if self.session.deactivate():
             self._connection.writer.publish(self.session.command)
-            self._tell()
+            self._changes.tell()
             self._connection.writer.wait_until_delivered(_DELIVERY_TIMEOUT)
 
     # Changes ------------------------------------------------------------------------------------
@@ -173,39 +213,20 @@ class RunningController:
     def check_change(self, changes: Mapping[str, Any]) -> None:
         """Prepare a change of parameters; errors as in ``ControllerSession.prepare``."""
         self._prepared.clear()
-        change = ParameterChange(self.session, changes)
-        self._prepare(change, change.slow)
+        change = ParameterChange(self.session, self._constraints.translated(changes))
+        self._changes.prepare(change, change.slow)
         self._prepared['parameters'] = change
 
-    def apply_change(self) -> None:
+    def apply_change(self, changes: Mapping[str, Any]) -> None:
         """Let the change of parameters act that was prepared."""
+        self._constraints.take(changes)
         change = self._prepared.pop('parameters')
-        self.session.commit(change)
+        self._log.info(self.session.commit(change))
         if change.slow:
-            self._tell_of_law()
+            self._changes.tell_of_law()
         self._monitor.decimation = self.session.given['monitor_decimation']
         self._watch()
         self._publish_parameters()
-
-    def _on_carry(self, request: SetBool.Request, response: SetBool.Response) -> SetBool.Response:
-        try:
-            response.message = self._perform(PayloadChange(self.session, request.data), False)
-            response.success = True
-            self._log.info(response.message)
-        except RobotDynamicsError as error:
-            response.success, response.message = False, str(error)
-        return response
-
-    def _perform(self, change: SessionChange, slow: bool) -> str:
-        """Let a change act; one that takes long is prepared beside the ticks."""
-        self._prepare(change, slow)
-        return self.session.commit(change)
-
-    def _prepare(self, change: SessionChange, slow: bool) -> None:
-        if not slow:
-            self.session.prepare(change)
-            return
-        beside(lambda: self.session.prepare(change), self._take, self._watch, _WATCH_PERIOD_S)
 
     def _take(self) -> bool:
         """Answer a state that waits; return whether there was one."""
@@ -216,32 +237,14 @@ class RunningController:
 
     # What is reported ---------------------------------------------------------------------------
 
-    def _tell(self) -> None:
-        """Pass on what the session remarks."""
-        remarks = self.session.remarks
-        while remarks:
-            remark = remarks.popleft()
-            if remark.level == 'error':  # rclpy wants a line of code for each
-                self._log.error(remark.text)
-            elif remark.level == 'warning':
-                self._log.warning(remark.text)
-            else:
-                self._log.info(remark.text)
-            if remark.status:
-                self._trajectories.announce(remark.status)
-
-    def _tell_of_law(self) -> None:
-        for remark in self.session.loop.law.remarks():
-            self._log.warning(remark)
-
     def _publish_parameters(self) -> None:
         given = {**self.session.given, 'robot_description': ''}  # that has a topic of its own
         self._parameters.publish(String(data=yaml.safe_dump(given)))
 
-    def _report(self) -> None:
-        session = self.session
-        if session.mode is SessionMode.ENDED:
-            return
-        report = self._health.report(session)
-        array = diagnostic_array(self._node, session.tree.name, report)
-        self._diagnostics.publish(array)
+    def report(self) -> HealthReport:
+        """Return what happened since the last call."""
+        report = self._health.report(self.session)
+        report.values['states_read_as_messages'] = self._states.as_messages
+        report.values['states_unreadable'] = self._states.unreadable
+        self._log.debug(f'{report.message}; {report.values}')
+        return report

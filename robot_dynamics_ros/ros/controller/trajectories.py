@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -14,10 +13,11 @@ from std_msgs.msg import String
 from trajectory_msgs.msg import JointTrajectory
 
 from robot_dynamics_ros.control.changes import TrajectoryChange
-from robot_dynamics_ros.control.session import ControllerSession, SessionChange
+from robot_dynamics_ros.control.session import ControllerSession
 from robot_dynamics_ros.control.trajectories.message_arrays import read_trajectory
 from robot_dynamics_ros.errors import RobotDynamicsError, TrajectoryError
 from robot_dynamics_ros.ros.controller.trajectory_action import TrajectoryAction
+from robot_dynamics_ros.ros.session_changes import SessionChanges
 
 LATCHED = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 #: A message of more bytes, some hundred points, is read beside the ticks.
@@ -34,23 +34,18 @@ class ControllerTrajectories:
     Args:
         node: The controller.
         session: Its session.
-        perform: Prepares a change, beside the ticks if told so, and commits it.
+        changes: Lets changes of it act.
     """
 
-    def __init__(
-        self,
-        node: Node,
-        session: ControllerSession,
-        perform: Callable[[SessionChange, bool], str],
-    ) -> None:
-        self._node, self._session, self._perform = node, session, perform
+    def __init__(self, node: Node, session: ControllerSession, changes: SessionChanges) -> None:
+        self._node, self._session, self._changes = node, session, changes
         self._status = node.create_publisher(String, '~/trajectory_status', LATCHED)
         self._subscription = node.create_subscription(
             JointTrajectory, '~/joint_trajectory', self._on_trajectory, 1, raw=True
         )
         self._action: TrajectoryAction | None = None
         try:
-            self._action = TrajectoryAction(node, session, perform)
+            self._action = TrajectoryAction(node, session, changes)
         except ImportError:
             node.get_logger().info(
                 'control_msgs is not installed: no action ~/follow_joint_trajectory; '
@@ -77,7 +72,8 @@ class ControllerTrajectories:
         read = partial(_read, content, self._session.tree.joint_names)
         change = TrajectoryChange(self._session, read)
         try:
-            self.announce(self._perform(change, len(content) > _LONG))
+            self._changes.prepare(change, len(content) > _LONG)
+            self.announce(self._changes.commit(change))
         except RobotDynamicsError as error:
             self.announce(f'rejected: {error}')
             self._node.get_logger().warning(f'trajectory rejected: {error}')

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """The action ``~/follow_joint_trajectory``, as MoveIt and others expect of an arm's controller.
 
-What becomes of a goal is decided in ``control/goals.py``. A goal that breaks a rule, or comes
-while the driver is silent, is accepted and aborted at once, with code and reason: a mere rejection
-could not say why.
+What becomes of a goal is decided in ``control/goals.py``. As joint_trajectory_controller does it,
+a goal that breaks a rule is rejected; why is in the log and in ``~/trajectory_status``. One that
+comes while the driver is silent is accepted and aborted at once, with the reason.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import time
 from typing import Any
 
 import numpy as np
@@ -18,13 +18,15 @@ from trajectory_msgs.msg import JointTrajectoryPoint
 
 from robot_dynamics_ros.control.changes import GoalChange
 from robot_dynamics_ros.control.modes import SessionMode
-from robot_dynamics_ros.control.session import ControllerSession, SessionChange
+from robot_dynamics_ros.control.session import ControllerSession
 from robot_dynamics_ros.control.trajectories.tolerances import Outcome, ResultCode
 from robot_dynamics_ros.errors import RefusedGoalError, RobotDynamicsError
 from robot_dynamics_ros.ros.conversions import NANO
+from robot_dynamics_ros.ros.session_changes import SessionChanges
 
 #: Points of a goal above which it is read beside the ticks.
 _MANY = 100
+_STATE_PERIOD_S = 0.02
 
 
 class TrajectoryAction:
@@ -33,24 +35,27 @@ class TrajectoryAction:
     Args:
         node: The controller.
         session: Its session.
-        perform: Prepares a change, beside the ticks if told so, and commits it.
+        changes: Lets changes of it act.
 
     Raises:
         ImportError: control_msgs is not installed.
     """
 
-    def __init__(
-        self,
-        node: Any,
-        session: ControllerSession,
-        perform: Callable[[SessionChange, bool], str],
-    ) -> None:
+    def __init__(self, node: Any, session: ControllerSession, changes: SessionChanges) -> None:
         from control_msgs.action import FollowJointTrajectory
+        from control_msgs.msg import JointTrajectoryControllerState
         from rclpy.action import ActionServer, CancelResponse, GoalResponse
 
         self._type, self._cancel, self._goal = FollowJointTrajectory, CancelResponse, GoalResponse
-        self._node, self._session, self._perform = node, session, perform
+        self._node, self._session, self._changes = node, session, changes
         self._followed: Any = None
+        self._checked: tuple[GoalChange, Future] | None = None
+        self._accepted: dict[bytes, tuple[GoalChange, Future] | None] = {}
+        self._state = JointTrajectoryControllerState(joint_names=list(session.tree.joint_names))
+        self._states = node.create_publisher(
+            JointTrajectoryControllerState, '~/controller_state', 1
+        )
+        self._state_due = 0.0
         self._feedback = FollowJointTrajectory.Feedback(joint_names=list(session.tree.joint_names))
         self._server = ActionServer(
             node,
@@ -59,18 +64,32 @@ class TrajectoryAction:
             execute_callback=self._execute,
             goal_callback=self._on_goal,
             cancel_callback=self._on_cancel,
+            handle_accepted_callback=self._on_accepted,
         )
 
     def destroy(self) -> None:
         """End the goal and the server."""
         self._session.goals.abort('the controller was cleaned up')
         self._server.destroy()
+        self._node.destroy_publisher(self._states)
 
-    def _on_goal(self, _: Any) -> Any:
-        if self._session.mode not in (SessionMode.INACTIVE, SessionMode.ENDED):
+    def _on_goal(self, request: Any) -> Any:
+        self._checked, ended = None, Future()
+        if self._session.mode in (SessionMode.STOPPED, SessionMode.FAULTED):
             return self._goal.ACCEPT
-        self._node.get_logger().warning('goal rejected: the controller is not active')
-        return self._goal.REJECT
+        change = GoalChange(self._session, request, ended.set_result)
+        try:
+            self._changes.prepare(change, len(request.trajectory.points) > _MANY)
+        except RobotDynamicsError as error:
+            text = f'rejected: {error}'
+            self._session.remark('warning', f'goal {text}', text)
+            return self._goal.REJECT
+        self._checked = change, ended
+        return self._goal.ACCEPT
+
+    def _on_accepted(self, handle: Any) -> None:
+        self._accepted[bytes(handle.goal_id.uuid)] = self._checked
+        handle.execute()
 
     def _on_cancel(self, handle: Any) -> Any:
         if not self._session.goals.active or self._followed.goal_id != handle.goal_id:
@@ -80,45 +99,60 @@ class TrajectoryAction:
 
     async def _execute(self, handle: Any) -> Any:
         """Follow one goal; the result is sent when this returns."""
-        ended = Future()
-        change = GoalChange(self._session, handle.request, ended.set_result)
+        checked = self._accepted.pop(bytes(handle.goal_id.uuid))
+        if checked is None:
+            return self._result(handle, Outcome(ResultCode.INVALID_GOAL, self._session.silence()))
+        change, ended = checked
         try:
-            text = self._perform(change, len(handle.request.trajectory.points) > _MANY)
+            self._changes.commit(change)
         except RefusedGoalError as error:
             return self._result(handle, Outcome(ResultCode(error.code), error.reason))
         except RobotDynamicsError as error:
             return self._result(handle, Outcome(ResultCode.INVALID_GOAL, str(error)))
         self._followed = handle
-        self._node.get_logger().info(text)
         return self._result(handle, await ended)
 
     def _result(self, handle: Any, outcome: Outcome) -> Any:
-        log, result = self._node.get_logger(), self._type.Result()
+        result = self._type.Result()
         result.error_code, result.error_string = int(outcome.code), outcome.reason
         if outcome.canceled:
             handle.canceled()
-            log.info('goal canceled: holding')
         elif outcome.code is ResultCode.SUCCESSFUL:
             handle.succeed()
-            log.info('goal reached')
         else:
             handle.abort()
-            log.warning(f'goal aborted, {outcome.code.name}: {outcome.reason}')
         return result
 
     def publish_feedback(self) -> None:
-        """Publish how the goal is followed if it is time for that."""
+        """Publish the controller's state, and how the goal is followed, if it is time for that."""
+        now = time.monotonic()
+        if now >= self._state_due and self._states.get_subscription_count():
+            self._state_due = now + _STATE_PERIOD_S
+            self._publish_state()
         if not self._session.goals.feedback_due() or self._followed is None:
             return
         loop, feedback = self._session.loop, self._feedback
-        reference, time = loop.reference, _duration(loop.progress[0])
+        reference, since = loop.reference, _duration(loop.progress[0])
         feedback.header.stamp = self._node.get_clock().now().to_msg()
         feedback.desired = _point(
-            time, reference.position, reference.velocity, reference.acceleration
+            since, reference.position, reference.velocity, reference.acceleration
         )
-        feedback.actual = _point(time, loop.q, loop.v)
-        feedback.error = _point(time, reference.position - loop.q, reference.velocity - loop.v)
+        feedback.actual = _point(since, loop.q, loop.v)
+        feedback.error = _point(since, reference.position - loop.q, reference.velocity - loop.v)
         self._followed.publish_feedback(feedback)
+
+    def _publish_state(self) -> None:
+        loop, state = self._session.loop, self._state
+        reference, since = loop.reference, _duration(loop.progress[0])
+        state.header.stamp = self._node.get_clock().now().to_msg()
+        state.reference = _point(
+            since, reference.position, reference.velocity, reference.acceleration
+        )
+        state.feedback = _point(since, loop.q, loop.v)
+        state.error = _point(since, reference.position - loop.q, reference.velocity - loop.v)
+        state.output = JointTrajectoryPoint(time_from_start=since, effort=loop.effort.tolist())
+        state.speed_scaling_factor = loop.speed.factor
+        self._states.publish(state)
 
 
 def _point(time: Duration, *arrays: Any) -> JointTrajectoryPoint:

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 from sensor_msgs.msg import JointState
+from std_msgs.msg import Float64MultiArray
 from std_srvs.srv import Trigger
 
 from robot_dynamics_ros.control.drivers.conversion import bind, effort_limits
@@ -25,12 +26,13 @@ from robot_dynamics_ros.model.from_parameters import robot_from_parameters
 from robot_dynamics_ros.model.robot_tree import RobotTree
 from robot_dynamics_ros.ros.conversions import JointStateWriter, ns_to_stamp
 from robot_dynamics_ros.ros.simulator import emulator_parameters as declared
-from robot_dynamics_ros.ros.simulator.node import STATE_QOS, Simulator
+from robot_dynamics_ros.ros.simulator.node import COMMAND_QOS, STATE_QOS, Simulator
 from robot_dynamics_ros.simulation.plant import Plant
 from robot_dynamics_ros.spatial.scalar import Array
 
 _OWN_FREQUENCY = 30.0  # rad/s, of the driver's own position controller
 _ROUNDING = 1e-9  # relative, that a rate limit forgives
+_FAR = 0.1  # rad or m: so far the positions below efforts may be from the arm
 
 
 class DriverEmulator(Simulator):
@@ -74,6 +76,9 @@ class DriverEmulator(Simulator):
             self._state.message.velocity = array.array('d')
         self._states = self.create_publisher(JointState, profile.state.topic, STATE_QOS)
         self._subscribe_commands(profile.command.form, driver.command_topics)
+        if profile.command.form == 'overlay':
+            topic = profile.command.topic_of_positions
+            self.create_subscription(Float64MultiArray, topic, self._on_overlaid, COMMAND_QOS)
         self.create_service(Trigger, '~/recover', self._on_recover)
 
     # Commands -----------------------------------------------------------------------------------
@@ -90,13 +95,22 @@ class DriverEmulator(Simulator):
         if len(command) == len(driver.order):
             ordered = np.empty(len(command))
             ordered[driver.order] = command
-            ordered = driver.commanded_effort(ordered)
+            ordered = driver.driven_effort(ordered)
         self._received(self._inbox.take(ordered.tolist()))
 
     def _on_joint_command(self, index: int, effort: float) -> None:
         i = int(self._driver.order[index])
         effort = self._driver.effort_scale[i] * effort - self._driver.effort_offset[i]
         self._received(self._inbox.take_one(i, float(effort)))
+
+    def _on_overlaid(self, message: Float64MultiArray) -> None:
+        """Stop with a reflex if efforts are laid over positions that are not where the arm is."""
+        self._driven.read(self._q, self._v)
+        told = np.full(len(self._q), np.nan)
+        if len(message.data) == len(told):
+            told[self._driver.order] = message.data
+        if not (np.abs(self._driver.position(told) - self._q) < _FAR).all():
+            self._react('positions below the efforts are not where the arm is')
 
     def _received(self, complete: bool) -> None:
         if complete and self._reflex:
@@ -108,18 +122,23 @@ class DriverEmulator(Simulator):
 
     def _check_rate(self, command: Array) -> None:
         """Stop with a reflex if the command changes faster than the profile allows."""
+        command = self._driver.motor_effort(command)
         change = np.abs(command - self._last_command)
         most = self._driver.rate_limit * self._linked.period
         too_fast = change > most * (1.0 + _ROUNDING)
         self._last_command[:] = command
         if too_fast.any():
             i = int(np.argmax(too_fast))
-            self._reflex = (
+            self._react(
                 f'the command of {self._driver.names[i]} changed by {change[i]:.3g} in one '
                 f'period, more than {most[i]:.3g}'
             )
-            self.get_logger().error(f'reflex: {self._reflex}; holding until ~/recover')
-            self._hold_here()
+
+    def _react(self, reason: str) -> None:
+        """Hold the arm until ~/recover."""
+        self._reflex = reason
+        self.get_logger().error(f'reflex: {reason}; holding until ~/recover')
+        self._hold_here()
 
     def _on_recover(self, _: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
         response.success = bool(self._reflex)

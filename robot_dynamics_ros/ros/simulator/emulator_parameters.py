@@ -15,7 +15,7 @@ from robot_dynamics_ros.model.robot_tree import RobotTree
 from robot_dynamics_ros.parameters import Parameter
 from robot_dynamics_ros.ros.simulator.parameters import SIMULATOR, exact_plant, imperfect
 from robot_dynamics_ros.simulation.drives import DrivenPlant, Drives
-from robot_dynamics_ros.simulation.jittery_link import LinkBehavior, LinkedPlant
+from robot_dynamics_ros.simulation.imperfections import LinkBehavior, LinkedPlant
 from robot_dynamics_ros.spatial.scalar import Array
 
 P = Parameter

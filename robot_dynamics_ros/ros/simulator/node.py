@@ -25,6 +25,8 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+from geometry_msgs.msg import WrenchStamped
 from rclpy.qos import QoSProfile
 from rosgraph_msgs.msg import Clock as ClockMessage
 from sensor_msgs.msg import JointState
@@ -34,13 +36,19 @@ from robot_dynamics_ros.errors import PeerTimeoutError, RobotDynamicsError
 from robot_dynamics_ros.model.from_parameters import robot_from_parameters
 from robot_dynamics_ros.model.payload import payload_from_parameters
 from robot_dynamics_ros.model.robot_tree import RobotTree
-from robot_dynamics_ros.ros.conversions import JointStateWriter, ns_to_stamp, subscribe_commands
+from robot_dynamics_ros.ros.conversions import (
+    JointStateWriter,
+    ns_to_stamp,
+    subscribe_commands,
+    wrench_message,
+)
 from robot_dynamics_ros.ros.node import STEADY, PackageNode
 from robot_dynamics_ros.ros.parameters import on_set_parameters
 from robot_dynamics_ros.ros.rclpy_compat import take_message
 from robot_dynamics_ros.ros.simulator import parameters as declared
 from robot_dynamics_ros.ros.simulator.command_buffer import CommandBuffer
-from robot_dynamics_ros.simulation.plant import Pace, Plant, SimulationRun
+from robot_dynamics_ros.simulation.mujoco_plant import MujocoPlant
+from robot_dynamics_ros.simulation.plant import Pace, Plant, SimulationRun, WrappedPlant
 from robot_dynamics_ros.spatial.scalar import Array
 
 STATE_QOS = QoSProfile(depth=2000)  # reliable and deep: a recorder that falls behind loses nothing
@@ -52,10 +60,12 @@ _QUIET_S = 1.0  # least time between two warnings of a kind
 class Simulator(PackageNode):
     """A simulated robot on topics.
 
-    Publishes ``joint_states`` (effort: what acted during the step before), ``/clock`` and,
-    latched, ``robot_description``. Subscribes ``effort_controller/commands`` or
-    ``<joint>/cmd_force``. Services ``~/pause`` (SetBool), ``~/reset`` (to the first state, paused)
-    and ``~/step`` (one step while paused).
+    Publishes ``joint_states`` (effort: what acted during the step before), ``/clock``, latched
+    ``robot_description``, and on ``wrench_topic`` what a board does to the robot. Subscribes
+    ``effort_controller/commands`` or ``<joint>/cmd_force``, and ``~/push`` (WrenchStamped, in the
+    axes and about the origin of the link ``header.frame_id``): a hand on the robot. Services
+    ``~/pause`` (SetBool), ``~/reset`` (to the first state, paused) and ``~/step`` (one step while
+    paused).
 
     Attributes:
         finished: Completes when the run is over: end of time, missing peer, divergence.
@@ -74,12 +84,17 @@ class Simulator(PackageNode):
     def on_stop(self) -> None:
         """Say what happened."""
         if self._ready:
-            inbox, run = self._inbox, self._run
-            self.get_logger().info(
-                f'{run.plant.steps} steps to t = {run.time:.6f} s; commands: {inbox.accepted} '
-                f'taken, {inbox.refused} refused, {self._superfluous} superfluous; '
-                f'{self._pace.lost} steps of real time lost'
-            )
+            self._sum_up()
+
+    def _sum_up(self) -> None:
+        """Say what happened since the first state; count anew."""
+        inbox, run = self._inbox, self._run
+        self.get_logger().info(
+            f'{run.plant.steps} steps to t = {run.time:.6f} s; commands: {inbox.accepted} '
+            f'taken, {inbox.refused} refused, {self._superfluous} superfluous; '
+            f'{self._pace.lost} steps of real time lost'
+        )
+        inbox.accepted = inbox.refused = self._superfluous = self._pace.lost = 0
 
     # Building -----------------------------------------------------------------------------------
 
@@ -91,7 +106,7 @@ class Simulator(PackageNode):
 
     def _begin(self, description: str) -> None:
         settings, tree = self._settings, self._robot(description)
-        plant = self._make_plant(tree)
+        plant, self._described = self._make_plant(tree), tree
         first = declared.initial_state(tree, settings)
         self._run = SimulationRun(plant, *first, settings['end_time_s'])
         self._schedule_payload()
@@ -123,6 +138,9 @@ class Simulator(PackageNode):
         self.create_service(SetBool, '~/pause', self._on_pause)
         self.create_service(Trigger, '~/reset', self._on_reset)
         self.create_service(Trigger, '~/step', self._on_step)
+        topic = settings['wrench_topic']
+        self._sensor = self.create_publisher(WrenchStamped, topic, STATE_QOS) if topic else None
+        self.create_subscription(WrenchStamped, '~/push', self._on_push, COMMAND_QOS)
         self.create_timer(settings['republish_period_s'], self._on_idle, clock=STEADY)
         if not self._lockstep:
             self.create_timer(self._pace.period, self._on_rate, clock=STEADY)
@@ -140,6 +158,17 @@ class Simulator(PackageNode):
         self._commands = subscribe_commands(
             self, form, topics, self._on_command, self._on_joint_command, COMMAND_QOS
         )
+
+    def _publish_wrench(self) -> None:
+        """Publish what the board does to the robot."""
+        plant = self._run.plant
+        while isinstance(plant, WrappedPlant):
+            plant = plant.plant
+        if self._sensor is None or not isinstance(plant, MujocoPlant) or plant.board is None:
+            return
+        stamp = self._state.message.header.stamp
+        wrench = wrench_message(plant.board.frame, plant.board_wrench(), stamp)
+        self._sensor.publish(wrench)
 
     # Commands -----------------------------------------------------------------------------------
 
@@ -168,6 +197,15 @@ class Simulator(PackageNode):
         for subscription in self._commands:
             while take_message(subscription) is not None:
                 self._superfluous += 1
+
+    def _on_push(self, msg: WrenchStamped) -> None:
+        """Let a hand push until the next message, at most for ``push_timeout_s``."""
+        force, moment = msg.wrench.force, msg.wrench.torque
+        wrench = np.array([force.x, force.y, force.z, moment.x, moment.y, moment.z])
+        try:
+            self._run.push(msg.header.frame_id, wrench, self._settings['push_timeout_s'])
+        except RobotDynamicsError as error:
+            self.get_logger().warning(f'push refused: {error}', throttle_duration_sec=_QUIET_S)
 
     # Time ---------------------------------------------------------------------------------------
 
@@ -205,6 +243,7 @@ class Simulator(PackageNode):
         self._published_at = self._sent_at = time.monotonic()
         if self._lockstep:
             self._drop_superfluous()
+        self._publish_wrench()
         self._states.publish(self._state.message)
         if self._clock_publisher is not None and now >= self._next_clock:
             self._next_clock = now - now % self._clock_ns + self._clock_ns
@@ -303,6 +342,7 @@ class Simulator(PackageNode):
 
     def _on_reset(self, _: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
         self._paused = True
+        self._sum_up()
         self._to_first_state()
         response.success, response.message = True, 'at the first state, paused'
         return response
@@ -320,11 +360,14 @@ class Simulator(PackageNode):
 
     def _check_change(self, changes: Mapping[str, Any]) -> None:
         merged = {**self._settings, **changes}
+        declared.mistaken(self._described, merged)
         self._run.check_payload(payload_from_parameters(merged))
 
     def _apply_change(self, changes: Mapping[str, Any]) -> None:
         self._settings = self._read_parameters()
         self._run.end_at(self._settings['end_time_s'])
+        if changes.keys() & declared.MISMATCH_NAMES:
+            self._run.set_robot(declared.mistaken(self._described, self._settings))
         if changes.keys() & declared.PAYLOAD_NAMES:
             self._schedule_payload()
 

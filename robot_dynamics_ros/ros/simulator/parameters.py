@@ -8,12 +8,14 @@ from typing import Any
 
 import numpy as np
 
+from robot_dynamics_ros.constraints.program_file import load_program
 from robot_dynamics_ros.control.drivers.profile import COMMAND
 from robot_dynamics_ros.errors import ParameterError
 from robot_dynamics_ros.model.from_parameters import ROBOT
 from robot_dynamics_ros.model.payload import PAYLOAD
 from robot_dynamics_ros.model.robot_tree import RobotTree
 from robot_dynamics_ros.parameters import Parameter, checked, spread
+from robot_dynamics_ros.simulation.board import Board
 from robot_dynamics_ros.simulation.imperfections import (
     Imperfections,
     ImperfectPlant,
@@ -73,16 +75,6 @@ PLANT = (
       'taken for all, moved into the limits.', per_joint=True, fixed=True),
     P('initial_velocity', [0.0], 'First velocities.', unit='rad/s or m/s', per_joint=True,
       fixed=True),
-    P('mass_factor', [1.0], 'Model error: factor on mass and inertia.', per_joint=True,
-      fixed=True),
-    P('damping_factor', [1.0], 'Model error: factor on the viscous friction.', per_joint=True,
-      fixed=True),
-    P('coulomb_friction_factor', [1.0], 'Model error: factor on Coulomb friction.',
-      per_joint=True, fixed=True),
-    P('armature_factor', [1.0], 'Model error: factor on the drive inertia.', per_joint=True,
-      fixed=True),
-    P('com_shift', [0.0, 0.0, 0.0], 'Model error: displacement of the centres of mass along '
-      'the link axes.', unit='m', size=3, fixed=True),
     P('position_resolution', [0.0], 'Encoder step.', 0.0, unit='rad or m', per_joint=True,
       fixed=True),
     P('velocity_from_encoder', False, 'Whether velocity is the difference of encoder readings.',
@@ -96,13 +88,46 @@ PLANT = (
     P('noise_seed', 0, 'Seed of the noise.', 0, 2**31 - 1, fixed=True),
 )  # fmt: skip
 
+#: In what the simulated robot differs from its description; may change while the node runs.
+MISMATCH = (
+    P('mass_factor', [1.0], 'Model error: factor on mass and inertia.', per_joint=True),
+    P('damping_factor', [1.0], 'Model error: factor on the viscous friction.', per_joint=True),
+    P('coulomb_friction_factor', [1.0], 'Model error: factor on Coulomb friction.', 0.0,
+      per_joint=True),
+    P('armature_factor', [1.0], 'Model error: factor on the drive inertia.', per_joint=True),
+    P('com_shift', [0.0, 0.0, 0.0], 'Model error: displacement of the centres of mass along '
+      'the link axes.', unit='m', size=3),
+)  # fmt: skip
+
 #: What is carried; may change while the node runs.
 CARRIED = (
     *PAYLOAD,
     P('payload_time_s', 0.0, 'Simulated time at which it is taken.', 0.0, 1e9, unit='s'),
 )  # fmt: skip
 
-SIMULATOR = (*ROBOT, *TIME, *TOPICS, *PLANT, *CARRIED)
+PUSH = (
+    P('push_timeout_s', 0.5, 'Simulated time for which a push on ~/push acts if no other comes.',
+      0.0, 1e9, unit='s'),
+)  # fmt: skip
+
+#: What it may press on, as ``simulation.board`` has it.
+BOARD = (
+    P('board_program', '', 'Constraint program on whose plane with a contact a board is, also '
+      'where that moves; empty: none.', fixed=True),
+    P('board_stiffness', 1e4, 'Of the spring on which the board is, across it.', 1.0, 1e7,
+      unit='N/m', fixed=True),
+    P('board_damping', 0.0, 'Of that spring.', 0.0, unit='N s/m', fixed=True),
+    P('board_mass', 1.0, 'Of the board.', 1e-3, 1e3, unit='kg', fixed=True),
+    P('board_friction', 0.0, 'Coefficient of Coulomb friction on the board.', 0.0, 10.0,
+      fixed=True),
+    P('board_offset', 0.0, 'How far the board is beyond where the program expects it, along the '
+      'normal.', unit='m', fixed=True),
+    P('wrench_topic', '', 'Topic of a force sensor at the link that touches the board, published '
+      'before each state; empty: none.', fixed=True),
+)  # fmt: skip
+
+SIMULATOR = (*ROBOT, *TIME, *TOPICS, *PLANT, *MISMATCH, *BOARD, *CARRIED, *PUSH)
+MISMATCH_NAMES = frozenset(one.name for one in MISMATCH)
 PAYLOAD_NAMES = frozenset(one.name for one in CARRIED)
 
 
@@ -118,26 +143,46 @@ def plant_from_parameters(tree: RobotTree, settings: Mapping[str, Any]) -> Plant
 
 def exact_plant(tree: RobotTree, settings: Mapping[str, Any]) -> MujocoPlant:
     """Return the plant at its initial state, model error applied, seen as it is."""
-    real = with_mismatch(
-        tree,
-        Mismatch(
-            mass=settings['mass_factor'],
-            damping=settings['damping_factor'],
-            coulomb_friction=settings['coulomb_friction_factor'],
-            armature=settings['armature_factor'],
-            com_shift=settings['com_shift'],
-        ),
-    )
     plant = MujocoPlant(
-        real,
+        mistaken(tree, settings),
         settings['period'],
         substeps=settings['substeps'],
         integrator=settings['integrator'],
         joint_limits=settings['joint_limits'],
         pins=_pairs(settings['pins']),
+        board=board_from_parameters(tree, settings),
     )
     plant.reset(*initial_state(tree, settings))
     return plant
+
+
+def board_from_parameters(tree: RobotTree, settings: Mapping[str, Any]) -> Board | None:
+    """Return what the robot may press on, or None.
+
+    Raises:
+        RobotDynamicsError: The program is refused, or presses on no plane.
+    """
+    if not settings['board_program']:
+        return None
+    program = load_program(settings['board_program'], tree, check=False)
+    names = ('stiffness', 'damping', 'mass', 'friction', 'offset')
+    return Board.expected_by(program, **{name: settings[f'board_{name}'] for name in names})
+
+
+def mistaken(tree: RobotTree, settings: Mapping[str, Any]) -> RobotTree:
+    """Return a robot as it is simulated: its description with the model error of the parameters.
+
+    Raises:
+        ParameterError: A value is refused.
+    """
+    mismatch = Mismatch(
+        mass=settings['mass_factor'],
+        damping=settings['damping_factor'],
+        coulomb_friction=settings['coulomb_friction_factor'],
+        armature=settings['armature_factor'],
+        com_shift=settings['com_shift'],
+    )
+    return with_mismatch(tree, mismatch)
 
 
 def imperfect(plant: Plant, settings: Mapping[str, Any]) -> Plant:

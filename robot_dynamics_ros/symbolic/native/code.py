@@ -50,8 +50,8 @@ def compile_codes(codes: Iterable[StraightLineCode], *, batch: bool = True) -> b
     """
     from llvmlite import ir
 
+    from robot_dynamics_ros.symbolic.native.arithmetic import define_sincos
     from robot_dynamics_ros.symbolic.native.functions import define_batch, define_call
-    from robot_dynamics_ros.symbolic.native.sincos import define_sincos
 
     module = ir.Module('kernels')
     sincos = define_sincos(module) if batch else None

@@ -14,20 +14,20 @@ from collections.abc import Sequence
 
 from llvmlite import ir
 
-from robot_dynamics_ros.symbolic.native import LANES
+from robot_dynamics_ros.symbolic.native import (
+    ALIGNED,
+    CONTIGUOUS,
+    FIELDS,
+    HEADER,
+    LANES,
+    WRITEABLE,
+)
 from robot_dynamics_ros.symbolic.native.arithmetic import (
     DOUBLE,
     INTEGER,
     VECTOR,
     Arithmetic,
     constant,
-)
-from robot_dynamics_ros.symbolic.native.layout import (
-    ALIGNED,
-    CONTIGUOUS,
-    FIELDS,
-    HEADER,
-    WRITEABLE,
 )
 from robot_dynamics_ros.symbolic.straight_line import StraightLineCode
 
@@ -91,8 +91,8 @@ def _check_arrays(
         sizes = _field(builder, objects[k], 'shape', INTEGER.as_pointer())
         right: ir.Value = ir.Constant(_BIT, 1)
         for axis, size in enumerate(shapes[k]):
-            found = builder.load(_at(builder, sizes, axis))
-            right = builder.and_(right, builder.icmp_unsigned('==', found, _integer(size)))
+            length = builder.load(_at(builder, sizes, axis))
+            right = builder.and_(right, builder.icmp_unsigned('==', length, _integer(size)))
         return right
 
     for check in (is_array, is_plain, has_shape):

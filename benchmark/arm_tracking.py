@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How an arm of example-robot-data follows the motion and the program that are planned for it.
+
+In lockstep with MuJoCo, 1 kHz, exact model, without noise: PD + gravity, the same with the
+friction of the reference fed forward, and computed torque, all with the same gains; then the
+constraint program, begun off the plane.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+
+from robot_dynamics_ros.constraints.program_file import load_program
+from robot_dynamics_ros.control.design.default_motion import DefaultMotion
+from robot_dynamics_ros.control.design.default_program import default_program
+from robot_dynamics_ros.control.design.robot_setup import STICTION_VELOCITY
+from robot_dynamics_ros.control.laws.computed_torque import ComputedTorque
+from robot_dynamics_ros.control.laws.constraint_stabilization import ConstraintStabilization
+from robot_dynamics_ros.control.laws.control_law import ControlLaw, Reference
+from robot_dynamics_ros.control.laws.pd_gravity import PdGravity
+from robot_dynamics_ros.dynamics.joint_terms import JointTerms
+from robot_dynamics_ros.dynamics.registry import make_formulation
+from robot_dynamics_ros.model import RobotTree
+from robot_dynamics_ros.model.kinematics import frame_jacobian
+from robot_dynamics_ros.recordings.lockstep import SETTLE, run_lockstep
+from robot_dynamics_ros.simulation.mujoco_plant import MujocoPlant
+from robot_dynamics_ros.spatial.linear_algebra import root_mean_square
+from robot_dynamics_ros.spatial.scalar import Array
+
+PERIOD = 1e-3  # s
+MOVES = (0.05, 0.02)  # rad, m: joints that move by more are compared
+_OFF = 0.005  # m off the plane at the start of the program
+_DECAY = 10.0  # of the time constant: how long its decay is looked at
+
+
+class PdFriction(PdGravity):
+    """PD + gravity with the friction of the reference's motion fed forward."""
+
+    name: ClassVar[str] = 'pd_gravity_friction'
+
+    def effort(self, t: float, q: Array, v: Array, reference: Reference, out: Array) -> None:
+        """Write the efforts for the coming period, see :class:`ControlLaw`."""
+        super().effort(t, q, v, reference, out)
+        terms = JointTerms.of(self.tree, stiction_velocity=STICTION_VELOCITY)
+        out += terms.friction(reference.velocity)
+
+
+def tracking(tree: RobotTree, motion: DefaultMotion, gains: Array) -> dict[str, Any]:
+    """Return how far the joints are from their references, and how near to the effort limits.
+
+    Returns:
+        ``error``: largest error by way under computed torque, without dry friction. ``better`` and
+        ``better_fed``: least ratio of the RMS errors of PD + gravity (with friction fed forward)
+        and of computed torque, with the friction of the URDF. ``effort``: largest share of an
+        effort limit. ``stiff``: largest damping by inertia and rate, D h / M.
+    """
+    smooth = tree.with_changes(coulomb_friction=np.zeros(tree.n))
+    w = gains.tolist()
+    home = motion.home.tolist()
+    exact = _followed(smooth, motion, ComputedTorque(smooth, natural_frequency=w, period=PERIOD))
+    torque = exact
+    if tree.coulomb_friction.any():
+        law = ComputedTorque(
+            tree, natural_frequency=w, period=PERIOD, stiction_velocity=STICTION_VELOCITY
+        )
+        torque = _followed(tree, motion, law)
+    pd, fed = (
+        _followed(tree, motion, kind(tree, natural_frequency=w, home=home, period=PERIOD))
+        for kind in (PdGravity, PdFriction)
+    )
+    moves = exact['way'] > np.where(tree.slides, MOVES[1], MOVES[0])
+    return {
+        'error': float(np.max(exact['peak'][moves] / exact['way'][moves])),
+        'better': float(np.min(pd['rms'][moves] / torque['rms'][moves])),
+        'better_fed': float(np.min(fed['rms'][moves] / torque['rms'][moves])),
+        'effort': float(max(run['share'].max() for run in (exact, torque))),
+        'stiff': float(np.max(tree.damping * PERIOD / (_inertia(tree, motion.home)))),
+    }
+
+
+def _inertia(tree: RobotTree, q: Array) -> Array:
+    """Return the inertia that each drive feels with all others free to give way, shape (n,)."""
+    M = make_formulation('newton_euler', tree).mass_matrix(q) + np.diag(tree.armature)
+    return np.asarray(1.0 / np.diag(np.linalg.inv(M)))
+
+
+def _followed(tree: RobotTree, motion: DefaultMotion, law: ControlLaw) -> dict[str, Array]:
+    """Return way, largest error, RMS error and largest share of the effort limit of each joint."""
+    run = run_lockstep(MujocoPlant(tree, PERIOD), law, motion.path(tree, laps=1.0))
+    begun = run.time > SETTLE
+    error = (run.reference_position - run.position)[begun]
+    return {
+        'way': np.ptp(run.reference_position[begun], axis=0),
+        'peak': np.max(np.abs(error), axis=0),
+        'rms': root_mean_square(error),
+        'share': np.max(np.abs(run.effort[begun]), axis=0) / tree.effort_limit,
+    }
+
+
+def program_decay(tree: RobotTree, motion: DefaultMotion, gains: Array) -> dict[str, Any]:
+    """Return how well the planned program is held from 5 mm off its plane.
+
+    Returns:
+        ``decay``: largest difference of f from the designed decay, by its first value.
+        ``saturated``: ticks in which the limits scaled the acceleration.
+    """
+    smooth = tree.with_changes(coulomb_friction=np.zeros(tree.n))
+    content = default_program(tree, motion, gains.tolist())
+    program = load_program(content, smooth)
+    w = float(content['constraints'][0]['natural_frequency'])
+    law = ConstraintStabilization(
+        smooth, program=program, period=PERIOD, discretization='semi_implicit', lead_in=0.0
+    )
+    plant = MujocoPlant(smooth, PERIOD)
+    slope = motion.toward @ frame_jacobian(tree, motion.home, motion.frame)[:3]
+    plant.reset(motion.home + _OFF * slope / float(slope @ slope))
+    q, v, tau = (np.zeros(tree.n) for _ in range(3))
+    reference, values, saturated = Reference(tree.n), [], 0
+    for k in range(round(_DECAY / w / PERIOD)):
+        plant.read(q, v)
+        law.effort(k * PERIOD, q, v, reference, tau)
+        values.append((law.f[0], law.f_dot[0]))
+        saturated += law.scale < 1.0
+        plant.step(tau)
+    f, f_dot = np.array(values).T
+    t = PERIOD * np.arange(len(f))
+    designed = (f[0] + (f_dot[0] + w * f[0]) * t) * np.exp(-w * t)
+    return {'decay': float(np.max(np.abs(f - designed)) / abs(f[0])), 'saturated': saturated}

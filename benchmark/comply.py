@@ -1,0 +1,291 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Compliance in MuJoCo: stiffness and damping by known pushes, streamed targets, pressing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import mujoco
+import numpy as np
+
+from benchmark import pressing
+from benchmark.measuring import files, show
+from robot_dynamics_ros import ControllerSession, load_robot
+from robot_dynamics_ros.description.shipped import shipped_robot
+from robot_dynamics_ros.model.robot_tree import RobotTree
+from robot_dynamics_ros.simulation.mujoco_plant import MujocoPlant
+from robot_dynamics_ros.spatial.rotation import right_jacobian_inverse, rotation_vector
+from robot_dynamics_ros.spatial.scalar import Array
+
+STEP_NS = 1_000_000
+
+
+class Bench:
+    """An arm in MuJoCo under a session, one state a millisecond.
+
+    Attributes:
+        session: The controller.
+        plant: The arm.
+        q, v: The last state that was answered, shape (n,).
+        push: Generalized force on the arm, shape (n,), N m or N.
+
+    Args:
+        tree: The arm.
+        start: Where it begins at rest, shape (n,).
+        parameters: Of the controller.
+    """
+
+    def __init__(self, tree: RobotTree, start: Array, parameters: Mapping[str, Any]) -> None:
+        self.plant = MujocoPlant(tree, 1e-9 * STEP_NS)
+        self.plant.reset(start)
+        self.session = ControllerSession(tree, parameters)
+        self.q, self.v, self.push = start.copy(), np.zeros(tree.n), np.zeros(tree.n)
+        self._clock = 0
+        self.session.on_state(0, 0, self.q, self.v)
+        self.session.activate(0)
+
+    def run(self, steps: int) -> Iterable[int]:
+        """Advance step by step; between two of them ``push`` may change."""
+        for k in range(steps):
+            self._clock += STEP_NS
+            self.plant.read(self.q, self.v)
+            self.session.on_state(self._clock, self._clock, self.q, self.v)
+            self.plant.data.qfrc_applied[:] = self.push
+            self.plant.step(self.session.command)
+            self.session.settle()
+            yield k
+
+    def settle(self, seconds: float) -> None:
+        """Advance by a time, s."""
+        for _ in self.run(round(1e9 * seconds / STEP_NS)):
+            pass
+
+
+# Impedance ---------------------------------------------------------------------------------------
+
+
+class Measured(NamedTuple):
+    """What pushes show of an impedance, each as a part of what was asked for.
+
+    Attributes:
+        stiffness: One per push.
+        damping: Damping ratios, one per mode that a push moves.
+        frequency: Natural frequencies likewise, those of MuJoCo's mass and the wanted stiffness.
+    """
+
+    stiffness: list[float]
+    damping: list[float]
+    frequency: list[float]
+
+
+class Spring:
+    """A wanted stiffness in the joints or at a frame, and what MuJoCo shows of it.
+
+    Args:
+        bench: At rest at the reference.
+        frame: Where the stiffness is; empty: in the joints.
+        stiffness: Wanted, shape (n,) or (6,).
+    """
+
+    def __init__(self, bench: Bench, frame: str, stiffness: Array) -> None:
+        self._bench, self._frame, self.stiffness = bench, frame, stiffness
+        self._home, self._pose = bench.plant.data.qpos.copy(), None
+        self._pose = self._here() if frame else None
+
+    def _here(self) -> tuple[Array, Array]:
+        plant = self._bench.plant
+        mujoco.mj_kinematics(plant.model, plant.data)
+        mujoco.mj_comPos(plant.model, plant.data)
+        site = plant.model.site(self._frame).id
+        p, R = plant.data.site_xpos[site], plant.data.site_xmat[site]
+        return p.copy(), R.reshape(3, 3).copy()
+
+    def error(self) -> tuple[Array, Array]:
+        """Return how far the arm is from its reference, and the Jacobian of that."""
+        plant, n = self._bench.plant, self._bench.plant.tree.n
+        if self._pose is None:
+            return plant.data.qpos - self._home, np.eye(n)
+        (p, R), (wanted, axes) = self._here(), self._pose
+        J = np.zeros((2, 3, n))
+        site = plant.model.site(self._frame).id
+        mujoco.mj_jacSite(plant.model, plant.data, J[0], J[1], site)
+        turned = rotation_vector(axes.T @ R)
+        turning = right_jacobian_inverse(turned) @ R.T
+        away = np.concatenate([axes.T @ (p - wanted), turned])
+        return away, np.concatenate([axes.T @ J[0], turning @ J[1]])
+
+    def mass(self) -> Array:
+        """Return MuJoCo's mass matrix with armature, shape (n, n)."""
+        plant = self._bench.plant
+        M = np.zeros((plant.tree.n, plant.tree.n))
+        mujoco.mj_fullM(plant.model, plant.data, M)
+        return M
+
+    def modes(self) -> tuple[Array, Array]:
+        """Return natural frequencies, rad/s, and rows that give each mode of a joint motion."""
+        L, (_, J) = np.linalg.cholesky(self.mass()), self.error()
+        A = np.linalg.solve(L, J.T * np.sqrt(self.stiffness))
+        squares, U = np.linalg.eigh(A @ A.T)
+        return np.sqrt(np.maximum(squares, 0.0)), U.T @ L.T
+
+    def energy(self) -> float:
+        """Return kinetic energy and that of the spring, J."""
+        away, _ = self.error()
+        v = self._bench.plant.data.qvel
+        return 0.5 * float(v @ self.mass() @ v + away @ (self.stiffness * away))
+
+
+def held(
+    tree: RobotTree, start: Array, frame: str, stiffness: Array, **more: Any
+) -> tuple[Bench, Spring]:
+    """Return an arm at rest under law impedance, and its spring."""
+    place = 'frame_stiffness' if frame else 'joint_stiffness'
+    given = {'law': 'impedance', 'impedance_frame': frame, place: stiffness.tolist(), **more}
+    bench = Bench(tree, start, given)
+    bench.settle(0.3)
+    return bench, Spring(bench, frame, stiffness)
+
+
+def pushed(
+    tree: RobotTree,
+    start: Array,
+    frame: str,
+    stiffness: Array,
+    away: Array,
+    ratio: float = 0.7,
+    directions: Sequence[int] | None = None,
+) -> Measured:
+    """Push along directions that have a stiffness, wait, let go, and look.
+
+    Args:
+        tree: The arm.
+        start: Where it is held, shape (n,).
+        frame: Where the stiffness is; empty: in the joints.
+        stiffness: Wanted, shape (n,) or (6,).
+        away: How far each push shall bring the arm, of the shape of the stiffness.
+        ratio: Wanted damping ratio.
+        directions: Which entries of the stiffness; all that there are if None.
+    """
+    given = {'impedance_damping_ratio': ratio}
+    bench, spring = held(tree, start, frame, stiffness, **given)
+    result = Measured([], [], [])
+    for i in np.flatnonzero(stiffness) if directions is None else directions:
+        wrench = np.where(np.arange(len(stiffness)) == i, stiffness * away, 0.0)
+        for k in bench.run(_PUSHED):
+            bench.push[:] = spring.error()[1].T @ wrench * min(k / (0.6 * _PUSHED), 1.0)
+        error, _ = spring.error()
+        result.stiffness.append(float(wrench @ error / (error @ (stiffness * error))))
+        bench.push[:] = 0.0
+        frequency, rows = spring.modes()
+        motion = [rows @ (bench.plant.data.qpos - start) for _ in bench.run(_FREE)]
+        _add_modes(result, np.array(motion), frequency, ratio)
+        bench.settle(1.0)
+    return result
+
+
+_PUSHED, _FREE = 2500, 600  # steps of a push, and of what is looked at after it
+
+
+def _add_modes(result: Measured, motion: Array, frequency: Array, ratio: float) -> None:
+    """Fit a damped oscillation to each mode that the push has moved.
+
+    A mode sampled once a step obeys x_k+1 = a x_k - b x_k-1 exactly.
+    """
+    for x, w in zip(motion.T, frequency, strict=True):
+        x = x[: int(2000.0 / max(w, 4.0))]
+        if w < 1.0 or abs(x[0]) < 0.5 * np.abs(motion[0]).max():
+            continue
+        (a, b), *_ = np.linalg.lstsq(np.column_stack([x[1:-1], -x[:-2]]), x[2:], rcond=None)
+        roots = np.log(np.roots([1.0, -a, b]).astype(complex)) / (1e-9 * STEP_NS)
+        seen = float(np.sqrt(np.abs(roots[0] * roots[1])))
+        result.frequency.append(seen / w)
+        result.damping.append(-float(roots.sum().real) / (2.0 * seen * ratio))
+
+
+def energy_made(
+    tree: RobotTree, start: Array, frame: str, stiffness: Array, seed: int, ratio: float = 0.0
+) -> float:
+    """Return the most energy that an arm has beyond the work of a push, by the largest it has.
+
+    Args:
+        tree: The arm, without friction.
+        start: Where it is held, shape (n,).
+        frame: Where the stiffness is; empty: in the joints.
+        stiffness: Wanted, shape (n,) or (6,).
+        seed: Of the push to and fro, a sine of up to 30 rad/s for each joint.
+        ratio: Damping ratio; without one, nothing hides what is made.
+    """
+    none = {'null_space_frequency': 0.0, 'impedance_damping_ratio': ratio}
+    bench, spring = held(tree, start, frame, stiffness, **none)
+    rng = np.random.default_rng(seed)
+    rates, phases = rng.uniform(5.0, 30.0, (2, tree.n))
+    work = most = largest = 0.0
+    before = bench.plant.data.qvel.copy()
+    for k in bench.run(2000):
+        v = bench.plant.data.qvel
+        work += 0.5e-9 * STEP_NS * float(bench.push @ (v + before))
+        energy = spring.energy()
+        most, largest = max(most, energy - work), max(largest, energy)
+        before[:] = v
+        size = 0.02 * tree.effort_limit
+        bench.push[:] = size * np.sin(1e-9 * STEP_NS * k * rates + phases)
+    return most / largest
+
+
+ARMS = {
+    'scara': ('tool', [0.3, 0.8, 0.1, 0.0], [800.0, 800.0, 800.0, 0.0, 0.0, 20.0]),
+    'four_dof': ('tool', [0.2, -1.0, -0.5, 0.5], [800.0, 800.0, 800.0, 0.0, 0.0, 20.0]),
+    'panda': ('panda_hand', [0.1, -0.5, 0.2, -2.0, 0.1, 1.6, 0.3], [800.0] * 3 + [20.0] * 3),
+}
+#: How far a push moves a frame, m and rad, and a joint; small, for a stiffness is a derivative.
+AWAY, JOINT_AWAY = np.array([0.5e-3] * 3 + [2e-3] * 3), 2e-3
+
+
+def arm(name: str, *, friction: bool = False) -> RobotTree:
+    """Return an arm of ``ARMS``, by default without joint friction."""
+    panda = 'panda_description/urdf/panda.urdf'
+    tree = (
+        load_robot(files()[panda], tip='panda_hand')
+        if name == 'panda'
+        else load_robot(shipped_robot(name))
+    )
+    none = np.zeros(tree.n)
+    return tree if friction else tree.with_changes(coulomb_friction=none, damping=none)
+
+
+def known_arms() -> list[str]:
+    """Return those of ``ARMS`` that are installed."""
+    return [name for name in ARMS if name != 'panda' or files()]
+
+
+def cases(name: str, tree: RobotTree) -> Iterable[tuple[str, Array, Array]]:
+    """Return frame, stiffness and size of the pushes: in the joints, and at the frame."""
+    frame, _, stiffness = ARMS[name]
+    slides = np.array(tree.prismatic)
+    yield '', np.where(slides, 2000.0, 100.0), np.where(slides, 0.5, 1.0) * JOINT_AWAY
+    yield frame, np.array(stiffness), AWAY
+
+
+def impedance() -> None:
+    """Print what pushes show of law impedance."""
+    rows = []
+    for name in known_arms():
+        tree, start = arm(name), np.array(ARMS[name][1])
+        for frame, stiffness, away in cases(name, tree):
+            seen = pushed(tree, start, frame, stiffness, away)
+            worst = [100.0 * float(np.abs(np.array(x) - 1.0).max()) for x in seen]
+            made = [100.0 * energy_made(tree, start, frame, stiffness, 1, r) for r in (0.0, 0.3)]
+            rows.append((f'{name}, {frame or "joints"}', *worst, *made))
+    show(
+        'Law impedance: largest error, energy made (%)',
+        ('', 'stiffness', 'damping', 'frequency', 'energy undamped', 'damped 0.3'),
+        rows,
+    )
+
+
+def main() -> int:
+    """Run everything and print it."""
+    impedance()
+    pressing.main()
+    return 0

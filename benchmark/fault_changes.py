@@ -1,0 +1,231 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is asked of a session while faults happen: changes, wrong ones among them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from functools import partial
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from benchmark.fault_judge import CLOSED, NS, FaultJudge
+from robot_dynamics_ros.control.changes import (
+    EnablingChange,
+    GoalChange,
+    ParameterChange,
+    PayloadChange,
+    SpeedChange,
+    TrajectoryChange,
+)
+from robot_dynamics_ros.control.laws.registry import LAWS
+from robot_dynamics_ros.control.modes import SessionMode
+from robot_dynamics_ros.control.safety import STOP_ACTIONS
+from robot_dynamics_ros.control.trajectories.tolerances import Outcome, ResultCode
+from robot_dynamics_ros.errors import RobotDynamicsError
+
+PROGRAMS = {'scara': 'scara_circle', 'four_dof': 'four_dof_moving_plane',
+            'four_bar': 'four_bar_loop'}  # fmt: skip
+HOSTILE: Mapping[str, tuple[Any, ...]] = {
+    'program': ('a: !!bool x', 'a: 0b_', '/proc/self/mem', 'x' * 5000, 'nosuch', '[' * 900),
+    'law': ('nosuch', '', 7),
+    'natural_frequency': ([math.nan], [-1.0], [1.0, 2.0], 'x', [1e300]),
+    'payload_mass': (math.nan, -1.0, 1e300),
+    'payload_frame': ('nosuch',),
+    'effort_scale': (0.0, math.inf, -1),
+    'activation_ramp_s': (math.nan, -1.0, 1e300),
+    'state_timeout_s': (0.0, math.nan),
+    'stop_action': ('nosuch', None),
+}
+
+
+class FaultChanges(FaultJudge):
+    """What may be asked for, by name."""
+
+    def _try(self, change: Callable[[np.random.Generator], None], rng: Any) -> None:
+        """Ask for something, which may be refused with a reason, and not with anything else."""
+        try:
+            change(rng)
+        except RobotDynamicsError:
+            return
+
+    def _set(self, **values: Any) -> None:
+        self.session.perform(ParameterChange(self.session, values))
+
+    def _put(self, values: Mapping[str, Any], rng: np.random.Generator) -> None:
+        self._set(**values)
+
+    def parameters(self, rng: np.random.Generator) -> None:
+        """Change several parameters at once."""
+        w = self.frequency
+        choices: dict[str, tuple[Any, ...]] = {
+            'natural_frequency': ([w / 1.5], [w], [2.0 * w]),
+            'damping_ratio': ([0.7], [1.0], [1.5]),
+            'friction_compensation': (True, False), 'activation_ramp_s': (0.0, 0.05, 0.2),
+            'discretization': ('semi_implicit', 'zero_order'), 'state_timeout_s': (0.05, 0.1),
+            'effort_scale': (0.7, 1.0), 'stop_effort_share': (0.3, 0.7, 1.0),
+            'activation_effort': ('gravity', 'measured', 'zero'),
+            'effort_rate_limit': ([0.0], [300.0], [2000.0]),
+        }  # fmt: skip
+        for name in rng.choice(list(choices), 3, replace=False):
+            values = choices[name]
+            self._try(partial(self._put, {name: values[rng.integers(len(values))]}), rng)
+
+    def hostile_parameters(self, rng: np.random.Generator) -> None:
+        """Send what no parameter can be."""
+        for name, values in HOSTILE.items():
+            law = {'law': 'constraint_stabilization'} if name == 'program' else {}
+            value = values[rng.integers(len(values))]
+            self._try(partial(self._put, {**law, name: value}), rng)
+
+    def laws(self, rng: np.random.Generator) -> None:
+        """Change the law, three times in a row."""
+        self.stopped_at = self.now * 1e-9
+        for name in rng.choice([name for name, law in LAWS.items() if not law.needs_enabling], 3):
+            self._set(law=str(name))
+
+    def guiding(self, rng: np.random.Generator) -> None:
+        """Press the switch of law hand_guiding, once; let it go, or lapse."""
+        self.stopped_at = self.now * 1e-9
+        self._set(law='hand_guiding', guiding_timeout_s=float(rng.uniform(0.01, 0.1)))
+        for pressed in (False, True, *rng.choice([False, True], 2)):
+            self.session.perform(EnablingChange(self.session, bool(pressed)))
+
+    def stop_actions(self, rng: np.random.Generator) -> None:
+        """Change the stop action."""
+        self._set(stop_action=str(rng.choice(list(STOP_ACTIONS))))
+
+    def programs(self, rng: np.random.Generator) -> None:
+        """Run a program, or leave it."""
+        self.stopped_at = self.now * 1e-9
+        name = str(rng.choice([PROGRAMS.get(self.scenario.arm, ''), '']))
+        self._set(law='constraint_stabilization', program=name)
+
+    def payloads(self, rng: np.random.Generator) -> None:
+        """Take something, and drop it."""
+        self.heavy = True
+        self._set(payload_mass=float(rng.choice([0.2, 1.0])))
+        self.session.perform(PayloadChange(self.session, bool(rng.integers(2))))
+
+    def trajectories(self, rng: np.random.Generator) -> None:
+        """Send trajectories that begin now, later, some time ago, or elsewhere, and wrong ones."""
+        for _ in range(rng.integers(1, 4)):
+            self._try(self.trajectory, rng)
+
+    def trajectory(self, rng: np.random.Generator) -> None:
+        """Send one, smooth, with a goal within reach."""
+        self.session.perform(TrajectoryChange(self.session, partial(self._motion, rng)))
+
+    def goals(self, rng: np.random.Generator) -> None:
+        """Send goals as of the action, some of them with tolerances that are violated."""
+        for _ in range(rng.integers(1, 3)):
+            self._try(self.goal, rng)
+
+    def goal(self, rng: np.random.Generator) -> None:
+        """Send one; a tolerance that is violated stops the arm."""
+        (times, *rows), start = self._motion(rng)
+        names = ('positions', 'velocities', 'accelerations')
+        points = [
+            SimpleNamespace(
+                time_from_start=_duration(t), effort=(), **dict(zip(names, row, strict=True))
+            )
+            for t, *row in zip(times, *rows, strict=True)
+        ]
+        header = SimpleNamespace(stamp=_duration(1e-9 * start), frame_id='')
+        joints = list(self.tree.joint_names)
+        path = [SimpleNamespace(name=joints[0], velocity=0.0, acceleration=0.0,
+                                position=float(rng.choice([0.0, 1e-4, math.nan])))]  # fmt: skip
+        request = SimpleNamespace(
+            trajectory=SimpleNamespace(header=header, joint_names=joints, points=points),
+            multi_dof_trajectory=SimpleNamespace(points=()), path_tolerance=path,
+            goal_tolerance=(), goal_time_tolerance=_duration(float(rng.choice([0.0, 0.1]))),
+        )  # fmt: skip
+        self.session.perform(GoalChange(self.session, request, self._ended))
+
+    def _ended(self, outcome: Outcome) -> None:
+        if outcome.canceled or outcome.code is not ResultCode.SUCCESSFUL:
+            self._after_hold(True)
+
+    def speeds(self, rng: np.random.Generator) -> None:
+        """Order speeds, and what is none."""
+        for factor in rng.choice([0.0, 0.2, 1.0, math.nan, -1.0, 7.0], 2):
+            self._try(lambda _, f=factor: self.session.perform(SpeedChange(self.session, f)), rng)
+
+    def _motion(self, rng: np.random.Generator) -> tuple[Any, int]:
+        """Return times, positions, velocities, accelerations, and the start."""
+        here = self.loop.reference.position
+        goal = self.middle + 0.4 * self.half * rng.uniform(-1, 1, self.tree.n)
+        goal = here + np.clip(goal - here, -0.4, 0.4)
+        last = float(rng.uniform(0.8, 1.5))
+        times = np.linspace(float(rng.choice([0.0, 0.2])), last, 25)
+        x = times / last
+        s, ds = x**3 * (10 - 15 * x + 6 * x**2), 30 * x**2 * (1 - x) ** 2 / last
+        dds = 60 * x * (1 - x) * (1 - 2 * x) / last**2
+        begin = (here, self.q, here + 0.04)[rng.integers(3)]
+        points = begin + np.outer(s, goal - begin)
+        if rng.random() < 0.2:
+            points[rng.integers(25), 0] = rng.choice([math.nan, 1e300, 50.0])
+        read = (times, points, np.outer(ds, goal - begin), np.outer(dds, goal - begin))
+        stamp = self.now + self.shift
+        start = int(rng.choice([0, 0, stamp + 30_000_000, stamp - 400_000_000]))
+        return read, start
+
+    def hold(self, rng: np.random.Generator) -> None:
+        """Give up what is followed."""
+        moving = self.loop.moving
+        self.session.perform(TrajectoryChange(self.session, lambda: (None, 0)))
+        self._after_hold(moving)
+
+    def tolerance(self, rng: np.random.Generator) -> None:
+        """Stop as a violated tolerance does."""
+        if self.session.mode in (SessionMode.HOLDING, SessionMode.FOLLOWING):
+            self.loop.hold_here()
+            self._after_hold(True)
+
+    def cancel(self, rng: np.random.Generator) -> None:
+        """Cancel what is followed."""
+        self.session.cancel_goal()
+
+    def _after_hold(self, moving: bool) -> None:
+        self.stopped_at = self.now * 1e-9
+        if moving and self.loop.law.follows_reference:
+            self.plant.read(self.q, self.v)
+            self._note_stop(fresh=True)
+
+    def time_ahead(self, rng: np.random.Generator) -> None:
+        """Let the stamps be ahead by a gap, or by an hour."""
+        self.shift += int(rng.choice([150_000_000, 3600 * NS]))
+
+    def time_back(self, rng: np.random.Generator) -> None:
+        """Let the stamps go back."""
+        self.shift -= 10 * NS
+
+    def restart(self, rng: np.random.Generator) -> None:
+        """Deactivate; the next state activates."""
+        if self.session.deactivate():
+            self._judge(self.h, final=True)
+        self.energy = None
+
+    def limits(self, rng: np.random.Generator) -> None:
+        """Let the arm be found beyond a limit, in motion."""
+        if self.scenario.arm in CLOSED:
+            return  # not every position closes a loop
+        q = self.middle + 0.5 * self.half * rng.uniform(-1, 1, self.tree.n)
+        i = rng.integers(self.tree.n)
+        q[i] = self.middle[i] + (self.half[i] + float(rng.uniform(0, 0.02))) * rng.choice([-1, 1])
+        self.plant.reset(q, 0.5 * self.tree.velocity_limit * rng.uniform(-1, 1, self.tree.n))
+        self.true_ticks = 0
+
+
+def _duration(seconds: float) -> SimpleNamespace:
+    sec = int(seconds)
+    return SimpleNamespace(sec=sec, nanosec=round(1e9 * (seconds - sec)))
+
+
+CHANGES = (
+    'parameters', 'hostile_parameters', 'laws', 'guiding', 'stop_actions', 'programs', 'payloads',
+    'trajectories', 'goals', 'speeds', 'hold', 'tolerance', 'cancel', 'time_ahead', 'time_back',
+    'restart', 'limits',
+)  # fmt: skip

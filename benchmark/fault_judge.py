@@ -1,0 +1,290 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is demanded of every command of a session on the plant.
+
+What a breach is stands in ``docs/reliability.md``. The judge has numbers of its own: gravity and
+the mass matrix are MuJoCo's, limits and rates those of model and parameters. The robots have no
+Coulomb friction, whose compensation is a step that belongs to a law.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import cache
+from typing import Any
+
+import mujoco
+import numpy as np
+
+from benchmark.fault_states import Distortion, Scenario, Vector
+from robot_dynamics_ros.control.drivers.conversion import DriverConversion, bind, effort_limits
+from robot_dynamics_ros.control.drivers.file import load_driver_profile
+from robot_dynamics_ros.control.modes import SessionMode
+from robot_dynamics_ros.control.session import ControllerSession
+from robot_dynamics_ros.control.setup import DEFAULTS
+from robot_dynamics_ros.description.shipped import share_directory, shipped_robot
+from robot_dynamics_ros.dynamics.registry import make_formulation
+from robot_dynamics_ros.model import RobotTree, load_robot
+from robot_dynamics_ros.model.from_parameters import robot_from_parameters
+from robot_dynamics_ros.simulation.mujoco_plant import MujocoPlant
+from robot_dynamics_ros.yaml_reader.parsing import read_yaml
+
+NS = 1_000_000_000
+#: Natural frequency of what the laws regulate, rad/s, by a driver of this rate, Hz; a stiffer law
+#: steps by itself. Less by the rate of a slower one: at 15 rad/s and 200 Hz pd_gravity swings
+#: without any fault, where the inertia that a pair of joints feels is less than that of each.
+FREQUENCY, RATE = 15.0, 1000.0
+#: As declared, in parts of each limit per s: after a change, after a stop; of the reference, in
+#: parts of the velocity limits.
+CHANGE, STOP, REFERENCE = 50.0, 200.0, 1.5
+#: A longer time between two states counts as this, s; so long a stop takes until it brakes, s.
+LONGEST, STOP_LASTS = 0.05, 0.06
+#: Clean states at the end, s, in which a session must be back.
+TAIL = 0.5
+#: Below this part of the velocity limits a stop has brought the arm to rest.
+AT_REST = 0.01
+#: Clean states at the end, s, in which a session must be back.
+#: Energy of an arm that comes to rest under its law, J.
+SETTLING = 1e-3
+ROUNDING = 1.0 + 1e-9
+
+
+class BreachError(AssertionError):
+    """A promise was not kept; says at which step."""
+
+
+#: Closed loops, by parameter file; what no model of the loop brakes is not judged.
+CLOSED = ('four_bar',)
+
+
+@cache
+def nodes_of(mechanism: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the parameters of controller and simulator of a shipped mechanism."""
+    content = read_yaml(share_directory() / 'config' / f'{mechanism}.yaml', mechanism)
+    return tuple(content[f'/**/{node}']['ros__parameters'] for node in ('controller', 'simulator'))
+
+
+@cache
+def _arm(name: str, profile: str) -> tuple[RobotTree, DriverConversion | None]:
+    driver = load_driver_profile(profile) if profile != 'none' else None
+    if name in CLOSED:
+        tree = robot_from_parameters({**DEFAULTS, **nodes_of(name)[0]})
+    else:
+        limits = effort_limits(driver) if driver else None
+        tree = load_robot(shipped_robot(name), effort_limit=limits)
+    tree = tree.with_changes(coulomb_friction=np.zeros(tree.n))
+    return tree, bind(driver, tree) if driver else None
+
+
+def _frequency(driver: DriverConversion | None) -> float:
+    """Return the natural frequency of the laws at a driver's rate, rad/s."""
+    rate = RATE if driver is None else driver.profile.state.rate_hz
+    return FREQUENCY * min(1.0, rate / RATE)
+
+
+def _stiffness(tree: RobotTree, w: float) -> list[float]:
+    """Return the stiffness that gives each joint alone a natural frequency w, rad/s."""
+    middle = 0.5 * (tree.position_lower + tree.position_upper)
+    inertia = make_formulation('newton_euler', tree).mass_matrix(middle).diagonal()
+    return [float(w**2 * (i + j)) for i, j in zip(inertia, tree.armature, strict=True)]
+
+
+class FaultJudge:
+    """A session and its plant, and what is demanded of every command."""
+
+    def __init__(self, scenario: Scenario) -> None:
+        self.scenario, rng = scenario, np.random.default_rng(scenario.seed)
+        self.tree, self.driver = _arm(scenario.arm, scenario.profile)
+        self.frequency = w = _frequency(self.driver)
+        stiffness = _stiffness(self.tree, w)
+        given = {
+            'law': scenario.law, 'stop_action': scenario.stop_action, 'state_timeout_s': 0.05,
+            'natural_frequency': [w], 'joint_stiffness': stiffness,
+            'damping': [k / w for k in stiffness],
+            'activation_ramp_s': float(rng.choice([0.0, 0.1, 0.5])),
+            'effort_rate_limit': [float(rng.choice([0.0, 0.0, 500.0]))],
+        }  # fmt: skip
+        closed = scenario.arm in CLOSED
+        simulated = nodes_of(scenario.arm)[1] if closed else {}
+        pins = simulated.get('pins', ())
+        if closed:
+            given['program'] = nodes_of(scenario.arm)[0]['program']
+        self.session = ControllerSession(self.tree, given, self.driver)
+        self.h = self.session.loop.settings.period
+        self.period = round(self.h * NS)
+        self.plant = MujocoPlant(
+            self.tree, self.h, pins=[*zip(pins[::2], pins[1::2], strict=True)]
+        )
+        self.data = mujoco.MjData(self.plant.model)
+        lower, upper = self.tree.position_lower, self.tree.position_upper
+        self.middle, self.half = 0.5 * (lower + upper), 0.5 * (upper - lower)
+        begin = self.middle + 0.3 * self.half * rng.uniform(-1, 1, self.tree.n)
+        self.plant.reset(np.array(simulated.get('initial_position', begin)))
+        self.q, self.v = np.zeros(self.tree.n), np.zeros(self.tree.n)
+        self.step, self.shift, self.now = 0, 50 * NS, 50 * NS
+        self.truth: dict[int, tuple[Vector, Vector]] = {}
+        self.active: list[Distortion] = []
+        self.answered = self.commanded = 0
+        self.braking = False
+        self.stopped_at, self.true_ticks, self.heavy = -math.inf, 0, closed
+        self.energy: tuple[int, float, float] | None = None
+        self.effort = np.zeros(self.tree.n)
+        self.fresh_start, self.guarded, self.restarts = True, (0, 0), 0  # of the last two ticks
+        self.rated_at = -math.inf
+
+    @property
+    def loop(self) -> Any:
+        """The tick of the session."""
+        return self.session.loop
+
+    def breach(self, said: str, *numbers: Any) -> None:
+        """Raise a breach."""
+        text = ' '.join(np.array2string(np.asarray(x), precision=4) for x in numbers)
+        where = f'step {self.step}, {self.loop.law.name}, {self.session.mode.value}'
+        raise BreachError(f'{said}: {text} ({where})')
+
+    def _judge(self, dt: float, elapsed: float = LONGEST, *, silent: bool = False,
+               final: bool = False) -> None:  # fmt: skip
+        """Demand of a command what holds for every one."""
+        session, loop, limit = self.session, self.loop, self.tree.effort_limit
+        if session.fault is not None:
+            self.breach(f'stopped by {type(session.fault).__name__}: {session.fault}')
+        sent = session.command, session.port.overlaid, loop.effort
+        if not np.isfinite(sent).all():
+            self.breach('not finite', *sent)
+        effort = session.port.effort_of_command(session.command)
+        if not (np.abs(effort) <= limit * ROUNDING + 1e-9).all():
+            self.breach('beyond the limit', effort, limit)
+        share = self._driven(loop.q)
+        at_sum = np.abs(np.abs(effort + share) - limit) < 1e-6 * limit
+        check_sum = not (self.heavy or loop.settings.stop_action == 'zero')
+        if check_sum and not (np.abs(effort + share) <= limit * (1 + 1e-6)).all():
+            self.breach('beyond the motor limit with the share of the driver', effort + share)
+        step = np.abs(effort - self.effort)
+        if self.fresh_start and not final:
+            self._begins()
+        if not (self.fresh_start or final):
+            rates = loop.settings.rates(self.tree.n)
+            most = rates * min(max(dt, 0.0), 0.1) * ROUNDING + 1e-9
+            if ((step > most) & ~(at_sum & (share != 0.0))).any():
+                self.breach('faster than the rate limit', step, most)
+            if (step > 0.99 * most - 1e-9).any():
+                self.rated_at = self.now * 1e-9
+            if not silent:
+                self._smooth(step / limit, min(elapsed, LONGEST), at_sum)
+        self.reference = loop.reference.position.copy()
+        self.effort, self.fresh_start = effort, False
+
+    def _begins(self) -> None:
+        """Demand that the reference begins where the arm is believed to be."""
+        q = np.clip(self.loop.q, self.tree.position_lower, self.tree.position_upper)
+        away = np.abs(self.loop.reference.position - q) / self.tree.velocity_limit
+        if (away > REFERENCE * LONGEST).any():
+            self.breach('the reference begins elsewhere', away)
+
+    def _smooth(self, step: Vector, elapsed: float, at_sum: Vector) -> None:
+        """Demand that neither the command nor the reference jumps."""
+        session = self.session
+        moved = np.abs(self.loop.reference.position - self.reference) / self.tree.velocity_limit
+        if (moved > REFERENCE * elapsed * (1 + 1e-6) + 1e-9).any():
+            self.breach('the reference jumps', moved, elapsed)
+        lower, upper = self.tree.position_lower, self.tree.position_upper
+        if not ((lower < self.q) & (self.q < upper)).all():
+            self.true_ticks = 0  # an end stop throws the arm back: its state steps
+        acted, self.guarded = self.guarded, (self.guarded[1], int(self.loop.guard.active.sum()))
+        guards = len({*acted, *self.guarded}) > 1
+        since = 40 if session.port.differentiates else 3  # the filter forgets within 40
+        rates = self.loop.settings.rates(self.tree.n)  # which make what was false last longer
+        since += int((2.0 * self.tree.effort_limit / rates).max() / self.h)
+        if self.true_ticks < since or guards or self.programmed:
+            return  # a law may step where its states do, or its program, a stop, the guard
+        if self.braking and (np.abs(self.v) > AT_REST * self.tree.velocity_limit).any():
+            self.stopped_at = self.now * 1e-9
+        else:
+            self.braking = False
+        recent = self.now * 1e-9 - self.stopped_at < STOP_LASTS
+        most = STOP if recent else CHANGE
+        if ((step > most * elapsed * ROUNDING + 1e-9) & ~at_sum).any():
+            self.breach('the command jumps', step, most * elapsed)
+
+    def _silent(self) -> None:
+        """Demand that silence has led to the stop action."""
+        session = self.session
+        running = session.mode in (SessionMode.HOLDING, SessionMode.FOLLOWING)
+        if running and session.is_silent(self.now):
+            self.breach('no stop action though the states are silent')
+
+    def _recovered(self) -> None:
+        """Demand that clean states are answered at the end, and that the arm has come to rest."""
+        mode = self.session.mode
+        waits = self.session.waits_for_enabling
+        if mode not in (SessionMode.HOLDING, SessionMode.FOLLOWING) and not waits:
+            self.breach('has not recovered')
+        if self.now + self.shift - self.answered > 2 * self.period:
+            self.breach('does not answer clean states')
+        fast = np.abs(self.v) > 0.1 * self.tree.velocity_limit
+        free = not self.heavy and self.now * 1e-9 - self.rated_at > 0.5 * TAIL
+        if self.loop.law.follows_reference and free and fast.any():
+            self.breach('has not come to rest', self.v)
+
+    # Energy -------------------------------------------------------------------------------------
+
+    def _at(self, q: Vector, v: Vector) -> Vector:
+        """Return MuJoCo's bias forces at a state."""
+        self.data.qpos[:], self.data.qvel[:] = q, v
+        mujoco.mj_forward(self.plant.model, self.data)
+        return self.data.qfrc_bias.copy()
+
+    def _driven(self, q: Vector) -> Vector:
+        """Return what the driver gives by itself."""
+        if self.driver is None or 'gravity' not in self.driver.profile.compensated_by_driver:
+            return np.zeros(self.tree.n)
+        return self._at(q, np.zeros(self.tree.n))
+
+    def _kinetic(self) -> float:
+        self._at(self.q, self.v)
+        momentum = np.zeros(self.tree.n)
+        mujoco.mj_mulM(self.plant.model, self.data, momentum, self.v)
+        return float(0.5 * self.v @ momentum)
+
+    def _note_stop(self, *, fresh: bool) -> None:
+        """Note that a stop begins at the present state, and how much energy it may have."""
+        self.braking = fresh
+        if fresh:
+            self.stopped_at = self.now * 1e-9
+        settings, limit = self.loop.settings, self.tree.effort_limit
+        gravity = np.abs(self._at(self.loop.q, np.zeros(self.tree.n)))
+        bears = (gravity < 0.9 * settings.effort_scale * limit).all()
+        counts = not self.programmed if fresh else settings.stop_action != 'zero'
+        self.energy = None
+        if counts and bears and self.true_ticks > 2 and not self.heavy and not self.active_lies:
+            work = float(np.abs(self.v) @ limit) * self.h * 2
+            self.energy = self.step, self._kinetic() + work + SETTLING, 1.0 if fresh else 0.0
+
+    @property
+    def programmed(self) -> bool:
+        """Whether a program moves the arm, by itself."""
+        law = self.loop.law.name == 'constraint_stabilization'
+        return bool(law and self.session.given['program'])
+
+    @property
+    def active_lies(self) -> bool:
+        """Whether states are not what they say, or may be late."""
+        return any(one.kind != 'silence' for one in self.active)
+
+    def _energy(self) -> None:
+        """Demand that the energy of the motion does not grow after a stop."""
+        if self.energy is None or self.step - self.energy[0] > 0.3 / self.h:
+            self.energy = None
+            return
+        begin, most, fresh = self.energy
+        limit, rates = self.tree.effort_limit, self.loop.settings.rates(self.tree.n)
+        since = (self.step - begin + 1) * self.h
+        slew = np.minimum(rates, STOP * limit) if fresh else rates
+        left = np.clip(2.0 * limit - slew * since, 0.0, None)  # not yet what the stop asks for
+        if not fresh:
+            zero = np.zeros(self.tree.n)
+            left += np.abs(self._at(self.q, zero) - self._at(self.loop.q, zero))
+        most += float(np.abs(self.v) @ left) * self.h
+        self.energy = begin, most, fresh
+        if self._kinetic() > most * 1.01:
+            self.breach('the energy grows after a stop', self._kinetic(), most)

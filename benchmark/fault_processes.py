@@ -1,0 +1,193 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Faults of real processes over DDS: kills, stops (SIGSTOP), floods, second publishers.
+
+A controller and a simulator in real time; every command that comes is judged: finite, within its
+limit. After each fault the arm must be controlled again, by a controller that is active.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import signal
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from lifecycle_msgs.srv import GetState
+from rcl_interfaces.srv import SetParameters
+from rclpy.parameter import Parameter
+from sensor_msgs.msg import JointState
+from std_msgs.msg import Float64MultiArray
+from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
+
+from benchmark.fault_judge import BreachError
+from benchmark.soak import Spinner
+from robot_dynamics_ros.cli.processes import SceneProcesses, own_domain
+from robot_dynamics_ros.description.shipped import shipped_robot
+from robot_dynamics_ros.errors import PeerTimeoutError
+from robot_dynamics_ros.model import load_robot
+
+_ARM, _PATIENCE_S, _ENOUGH = 'scara', 90.0, 50
+#: The controller knows the rest from the arm's parameter file.
+_GIVEN: dict[str, dict[str, Any]] = {
+    'controller': {'use_sim_time': False, 'state_timeout_s': 0.2},
+    'simulator': {},
+}
+_COMMANDS = {'controller': 'control', 'simulator': 'simulate'}
+_ACTIVE = 3
+
+
+def wrong(effort: Any, limit: Any) -> str:
+    """Say what is wrong with a command, N m or N, or nothing."""
+    within = effort.shape == limit.shape and bool((np.abs(effort) <= limit * (1.0 + 1e-9)).all())
+    return '' if within else f'command {effort} beyond {limit}'
+
+
+class ProcessTrial:
+    """Two processes in a domain, what is done to them, and the judge of every command.
+
+    Args:
+        domain: ROS domain.
+        nodes: Where the processes are started.
+        seed: Of what is drawn.
+    """
+
+    def __init__(self, domain: int, nodes: SceneProcesses, seed: int) -> None:
+        self._nodes, self._rng = nodes, np.random.default_rng(seed)
+        self._tree = load_robot(shipped_robot(_ARM))
+        for name in _GIVEN:
+            self._start(name)
+        self.spinner = Spinner(domain)
+        node = self.spinner.node
+        self.commands, self._wrong = 0, ''
+        node.create_subscription(
+            Float64MultiArray, 'effort_controller/commands', self._on_command, 1000
+        )
+        self._states = node.create_publisher(JointState, 'joint_states', 100)
+        self._way = node.create_publisher(JointTrajectory, 'controller/joint_trajectory', 10)
+        self._parameters = node.create_client(SetParameters, 'controller/set_parameters')
+
+    def _start(self, name: str) -> None:
+        self._nodes.start(name, _COMMANDS[name], _GIVEN[name], _ARM)
+
+    def _on_command(self, msg: Float64MultiArray) -> None:
+        self.commands += 1
+        self._wrong = self._wrong or wrong(np.array(msg.data), self._tree.effort_limit)
+
+    def run(self, kind: str) -> None:
+        """Do something, and demand that the arm is controlled again.
+
+        Raises:
+            BreachError: It is not, or a command was wrong.
+        """
+        getattr(self, kind)()
+        with suppress(PeerTimeoutError):
+            self.await_control()
+            if not self._wrong:
+                return
+        logs = self._nodes.output('controller').splitlines()[-5:]
+        raise BreachError(f'{kind}: {self._wrong or "not controlled any more"}; {logs}')
+
+    def await_control(self) -> None:
+        """Wait until commands flow, of a controller that is active.
+
+        Raises:
+            PeerTimeoutError: They do not.
+        """
+        end, first = time.monotonic() + _PATIENCE_S, self.commands
+        while time.monotonic() < end:
+            self.spinner.spin(0.2)
+            self._nodes.check()
+            if self.commands - first < _ENOUGH:
+                continue
+            state = self.spinner.call(GetState, 'controller/get_state', GetState.Request())
+            if state.current_state.id == _ACTIVE:
+                return
+        raise PeerTimeoutError('controller', 'command', _PATIENCE_S)
+
+    # Faults -------------------------------------------------------------------------------------
+
+    def _stop(self, name: str) -> None:
+        """Let a process stand still for longer than the timeout of the states."""
+        pid = self._nodes.pid(name)
+        os.kill(pid, signal.SIGSTOP)
+        self.spinner.spin(float(self._rng.uniform(0.3, 1.0)))
+        os.kill(pid, signal.SIGCONT)
+
+    def _kill(self, name: str) -> None:
+        """End a process at once, and start another one."""
+        os.kill(self._nodes.pid(name), signal.SIGKILL)
+        self.spinner.spin(float(self._rng.uniform(0.0, 1.0)))
+        self._start(name)
+
+    def stop_simulator(self) -> None:
+        """Let the simulator stand still."""
+        self._stop('simulator')
+
+    def stop_controller(self) -> None:
+        """Let the controller stand still."""
+        self._stop('controller')
+
+    def kill_simulator(self) -> None:
+        """Replace the simulator: time goes back, the arm is elsewhere."""
+        self._kill('simulator')
+
+    def kill_controller(self) -> None:
+        """Replace the controller; the killed one is still discovered for a while."""
+        self._kill('controller')
+
+    def contradict(self) -> None:
+        """Publish states of another arm, impossible ones among them."""
+        n = self._tree.n
+        for k in range(200):
+            now = self.spinner.node.get_clock().now().to_msg()
+            values = self._rng.normal(size=n) * self._rng.choice([0.3, 1.0, 1e9])
+            values[k % n] = self._rng.choice([values[k % n], math.nan, math.inf])
+            message = JointState(name=list(self._tree.joint_names), position=values.tolist(),
+                                 velocity=[0.0] * n, effort=[0.0] * n)  # fmt: skip
+            message.header.stamp = now
+            self._states.publish(message)
+            self.spinner.spin(0.002)
+
+    def flood(self) -> None:
+        """Send trajectories and parameters, right and wrong, as fast as they go."""
+        names, n = list(self._tree.joint_names), self._tree.n
+        middle = 0.5 * (self._tree.position_lower + self._tree.position_upper)
+        for _ in range(100):
+            goal = middle + self._rng.choice([0.05, 1e300, math.nan]) * self._rng.normal(size=n)
+            point = JointTrajectoryPoint(positions=goal.tolist())
+            point.time_from_start.sec = int(self._rng.integers(0, 4))
+            self._way.publish(JointTrajectory(joint_names=names, points=[point]))
+            value = [float(self._rng.choice([8.0, 15.0, -1.0, math.nan]))] * n
+            changed = Parameter('natural_frequency', value=value).to_parameter_msg()
+            self._parameters.call_async(SetParameters.Request(parameters=[changed]))
+            self.spinner.spin(0.005)
+
+
+KINDS = ('stop_simulator', 'contradict', 'kill_simulator', 'stop_controller', 'flood',
+         'kill_controller')  # fmt: skip
+
+
+def campaign(rounds: int, seed: int, folder: Path, tell: Callable[[str], None] = print) -> int:
+    """Do so many things to the processes, one after the other; return how many commands came.
+
+    Raises:
+        BreachError: A promise was not kept; says which.
+        SceneError: A process ended by itself.
+    """
+    with own_domain() as domain, SceneProcesses(folder / 'logs', domain) as nodes:
+        trial = ProcessTrial(domain, nodes, seed)
+        try:
+            trial.await_control()
+            order = np.random.default_rng(seed).permutation(rounds)
+            for kind in (KINDS[k % len(KINDS)] for k in order):
+                trial.run(kind)
+                tell(f'{kind}: controlled again, {trial.commands} commands so far')
+        finally:
+            trial.spinner.close()
+        nodes.end(list(_GIVEN))
+    return trial.commands

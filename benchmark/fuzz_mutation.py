@@ -1,0 +1,193 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Texts that are mutated: their content, their characters, or both."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+from xml.etree import ElementTree
+
+import numpy as np
+import yaml
+
+from robot_dynamics_ros.errors import RobotDynamicsError
+from robot_dynamics_ros.yaml_reader.parsing import parse_yaml
+
+#: What replaces numbers, words and whole values.
+HOSTILE = (
+    '', ' ', '0', '-0.0', '1e-320', '5e-324', '1e308', '-1e308', '1e400', '.inf', '-.inf', '.nan',
+    'nan', 'inf', '9' * 400, '0b_', '0x_', '0o7', '1_0', '190:20:30', '2001-99-99', '2001-01-01',
+    '1e3', '+', '-', '.', '~', 'null', 'true', 'no', '[]', '{}', '[[[]]]', '{a: {b: {c: 1}}}',
+    '!!int ""', '!!timestamp x', '!!bool x', '!!python/object:os.system x', '!x', '&a [*a]', '*a',
+    '"\\U00110000"', '"\\ud800"', "'", '"', '\x00', '\x1b[31m', '\ufffe', '\ud800', '\u202e',
+    'é' * 40, 'x' * 5000, '[' * 900, '(' * 900, '- ' * 900, '../../etc/passwd', '/proc/self/mem',
+    '/dev/zero', '~nosuchuser/x', '<<: *a', '? [a, b]', '---', '...', '%YAML 9', '|', '>', '#',
+    '${x}', '$(eval 1)', '&lt;', '&#xD800;', '&nosuch;', '<!DOCTYPE a [<!ENTITY b "c">]>', ']]>',
+    '<a>' * 300, 'http://nowhere/x.dae', 'file:///dev/zero', 'package://nowhere/x.stl',
+)  # fmt: skip
+#: What replaces values of a content that stays well formed.
+VALUES: tuple[Any, ...] = (
+    None, True, False, 0, -1, 1, 2, 7, 10**6, -(10**18), 10**400, 0.0, -0.0, 0.5, -0.5, 1e-320,
+    1e-12, 1e-3, 1e3, 1e12, 1e60, 1e154, 1e200, 1e308, -1e308, math.inf, -math.inf, math.nan, '',
+    ' ', 'x', 'tool', 'base_link', 'link1', 'joint1', 'joint2', 'world', 'none', 'endless', 'xyz',
+    'rad', 'deg', '1e3', '0b_', '2001-99-99', 'x' * 5000, '\u202e', 'é\n', '/proc/self/mem',
+    '~nosuchuser', [], {}, [[]], [{}], [0.0], [1.0, 2.0, 3.0], [math.nan] * 3, [0.0] * 3,
+    [1] * 400, ['joint1', 'joint1'], {'x': 1}, {'joint1': 1.0}, {'a': {'b': [{}]}},
+)  # fmt: skip
+_UNWRITABLE = re.compile('[^\t\n -\ud7ff]')
+_TOKEN = re.compile(r'[-+]?\d+\.?\d*(?:[eE][-+]?\d+)?|\w+|[^\w\s]')
+
+
+def mutated(text: str, rng: np.random.Generator) -> str:
+    """Return a text after one to four mutations: of its content, of its characters, or of both."""
+    kind = rng.integers(4)
+    for _ in range(rng.integers(1, 5) if kind != 0 else 0):
+        text = _content_mutated(text, rng)
+    for _ in range(rng.integers(1, 3) if kind < 2 else 0):
+        text = _MUTATIONS[rng.integers(len(_MUTATIONS))](text, rng)
+    return text
+
+
+def _content_mutated(text: str, rng: np.random.Generator) -> str:
+    """Return a text that is still XML or YAML, with another value, key or structure in it."""
+    if text.lstrip().startswith('<'):
+        return _xml_mutated(text, rng)
+    try:
+        content = _plain(parse_yaml(text, 'seed'))
+    except RobotDynamicsError:
+        return text
+    places = list(_places(content)) if isinstance(content, (dict, list)) else []
+    if not places:
+        return _replace_token(text, rng)
+    inner, key = places[rng.integers(len(places))]
+    _change(inner, key, rng)
+    return str(yaml.safe_dump(content, sort_keys=False))
+
+
+def _plain(content: Any) -> Any:
+    """Return a content that can be written again."""
+    if isinstance(content, dict):
+        return {key: _plain(value) for key, value in content.items()}
+    return [_plain(value) for value in content] if isinstance(content, list) else content
+
+
+def _places(content: Any) -> Iterator[tuple[Any, Any]]:
+    """Yield every mapping or list of a content with each of its keys or indices."""
+    for key in list(content) if isinstance(content, dict) else range(len(content)):
+        yield content, key
+        if isinstance(content[key], (dict, list)):
+            yield from _places(content[key])
+
+
+def _change(inner: Any, key: Any, rng: np.random.Generator) -> None:
+    """Replace, drop, double or rename one entry."""
+    kind, value = rng.integers(8), VALUES[rng.integers(len(VALUES))]
+    if kind < 5:
+        inner[key] = value
+    elif kind == 5:
+        del inner[key]
+    elif isinstance(inner, list):
+        inner.insert(int(rng.integers(len(inner) + 1)), inner[key])
+    else:
+        inner[value if isinstance(value, (str, int, float)) else 'other'] = inner.pop(key)
+
+
+def _xml_mutated(text: str, rng: np.random.Generator) -> str:
+    """Return XML with an attribute set or dropped, or an element dropped, doubled or moved."""
+    try:
+        root = ElementTree.fromstring(text)
+    except (ElementTree.ParseError, ValueError):
+        return text
+    elements = list(root.iter())
+    one, parent = elements[rng.integers(len(elements))], elements[rng.integers(len(elements))]
+    kind = rng.integers(6)
+    if kind < 3 and one.attrib:
+        name = list(one.attrib)[rng.integers(len(one.attrib))]
+        one.set(name, _attribute(one.get(name, ''), rng))
+    elif kind == 3 and one.attrib:
+        del one.attrib[list(one.attrib)[rng.integers(len(one.attrib))]]
+    elif kind == 4 and len(one):
+        one.remove(one[rng.integers(len(one))])
+    elif one not in parent.iter() and parent not in one.iter():
+        parent.append(one)
+    return ElementTree.tostring(root, encoding='unicode')
+
+
+def _attribute(value: str, rng: np.random.Generator) -> str:
+    """Return another value of an attribute: one of its numbers changed, or all of it."""
+    hostile = str(VALUES[rng.integers(len(VALUES))])
+    words = value.split()
+    if words and rng.random() < 0.6:
+        words[rng.integers(len(words))] = hostile
+        return _UNWRITABLE.sub('', ' '.join(words))
+    return _UNWRITABLE.sub('', hostile)
+
+
+def _replace_token(text: str, rng: np.random.Generator) -> str:
+    tokens = list(_TOKEN.finditer(text))
+    if not tokens:
+        return text + _hostile(rng)
+    chosen = tokens[rng.integers(len(tokens))]
+    return text[: chosen.start()] + _hostile(rng) + text[chosen.end() :]
+
+
+def _replace_value(text: str, rng: np.random.Generator) -> str:
+    """Replace what stands behind a colon or between quotes."""
+    values = list(re.finditer(r'(?<=: )[^\n]+|(?<=")[^"\n]*(?=")', text))
+    if not values:
+        return _replace_token(text, rng)
+    chosen = values[rng.integers(len(values))]
+    return text[: chosen.start()] + _hostile(rng) + text[chosen.end() :]
+
+
+def _edit_lines(text: str, rng: np.random.Generator) -> str:
+    """Drop, double, move or indent a line."""
+    lines = text.splitlines()
+    if not lines:
+        return text
+    k, other = rng.integers(len(lines)), rng.integers(len(lines))
+    kind = rng.integers(4)
+    if kind == 0:
+        del lines[k]
+    elif kind == 1:
+        lines.insert(other, lines[k])
+    elif kind == 2:
+        lines[k], lines[other] = lines[other], lines[k]
+    else:
+        lines[k] = ' ' * int(rng.integers(1, 9)) + lines[k]
+    return '\n'.join(lines) + '\n'
+
+
+def _edit_characters(text: str, rng: np.random.Generator) -> str:
+    for _ in range(rng.integers(1, 6)):
+        k = int(rng.integers(len(text) + 1))
+        new = chr(rng.integers(0, 0x300)) if rng.random() < 0.7 else ''
+        text = text[:k] + new + text[k + int(rng.integers(2)) :]
+    return text
+
+
+def _cut(text: str, rng: np.random.Generator) -> str:
+    a, b = sorted(rng.integers(0, len(text) + 1, 2).tolist())
+    return text[:a] if rng.random() < 0.3 else text[:a] + text[b:]
+
+
+def _swap_tokens(text: str, rng: np.random.Generator) -> str:
+    tokens = list(_TOKEN.finditer(text))
+    if len(tokens) < 2:
+        return text
+    one, other = sorted(rng.choice(len(tokens), 2, replace=False).tolist())
+    a, b = tokens[one], tokens[other]
+    middle = text[a.end() : b.start()]
+    return text[: a.start()] + b.group() + middle + a.group() + text[b.end() :]
+
+
+def _hostile(rng: np.random.Generator) -> str:
+    return HOSTILE[rng.integers(len(HOSTILE))]
+
+
+_MUTATIONS: tuple[Callable[[str, np.random.Generator], str], ...] = (
+    _replace_token, _replace_token, _replace_value, _replace_value, _edit_lines, _edit_characters,
+    _cut, _swap_tokens,
+)  # fmt: skip

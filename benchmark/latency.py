@@ -1,0 +1,242 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From a state to its command over DDS, against echoes of the same messages; where it goes.
+
+The peers run in processes of their own and are asked in turns, in blocks; the median of the
+blocks counts, so that what disturbs one disturbs the others.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import rclpy
+
+from benchmark.latency_nodes import KINDS, SEVERAL, WITHIN
+from benchmark.latency_probe import Peer, Probe, processes, trip_figures, use_own_domain
+from benchmark.measuring import machine, note, save, show
+from robot_dynamics_ros.spatial.scalar import Array
+
+EXECUTORS = ('events', 'single')
+_PERIOD = 1e-3
+_BASE = 'typed echo'
+_WATCHED = 'controller, monitor and recorder on'
+#: Trips in turn before another peer is asked, and those at the beginning that do not count.
+_SPAN, _WAKING = 50, 5
+#: How far the sum of the parts may be from the whole.
+CLOSED = 0.1
+#: A program that keeps a processor busy, and how many of them run beside.
+_BUSY, _BUSY_LOOPS = (sys.executable, '-c', 'while True: pass'), 3
+
+
+def main(given: Sequence[str] = ()) -> int:
+    """Measure, print and write ``out/benchmark/latency.json``; 1 if a budget does not add up."""
+    parser = argparse.ArgumentParser(prog='python -m benchmark latency', description=__doc__)
+    parser.add_argument('--budget', action='store_true', help='where the time goes, by stamps')
+    parser.add_argument('--executor', choices=EXECUTORS, help='only with this one')
+    parser.add_argument('--blocks', type=int, default=9, help='for each peer')
+    parser.add_argument('--messages', type=int, default=400, help='in a block')
+    args = parser.parse_args(given)
+    use_own_domain()
+    rclpy.init()
+    try:
+        executors = (args.executor,) if args.executor else EXECUTORS
+        measure = budget if args.budget else comparison
+        results = {name: measure(name, args.blocks, args.messages) for name in executors}
+    finally:
+        rclpy.try_shutdown()
+    name = 'latency_budget.json' if args.budget else 'latency.json'
+    save(name, {'machine': machine(), **results})
+    return int(any(not one.get('closed', True) for one in results.values()))
+
+
+# Round trips -------------------------------------------------------------------------------------
+
+
+def comparison(executor: str, blocks: int, messages: int) -> dict[str, Any]:
+    """Return times of round trips, us: one after the other, at a pace, and beside busy loops.
+
+    Late is what takes longer than a period, one after the other longer than 1 ms.
+    """
+    peers = {kind: Peer(kind, executor) for kind in (*KINDS, SEVERAL)}
+    watched = peers[_WATCHED] = Peer('controller', executor, title='watched')
+    results: dict[str, Any] = {}
+    with tempfile.TemporaryDirectory() as folder, _answering(peers) as probes:
+        with processes(watched.listeners(folder)):
+            probes[_WATCHED].wait_for_listeners()
+            several = probes.pop(SEVERAL)
+            results['one after the other'] = _turns(probes, blocks, messages)
+        del probes[_WATCHED]
+        probes[SEVERAL] = several
+        for hertz in (1000, 2000):
+            results[f'at {hertz} Hz'] = _turns(probes, blocks, messages, period=1.0 / hertz)
+        with processes([_BUSY] * _BUSY_LOOPS):
+            busy = f'at 1000 Hz, {_BUSY_LOOPS} busy loops beside it'
+            results[busy] = _turns(probes, blocks, messages, period=1e-3)
+    for title, rows in results.items():
+        _show_trips(f'{title}, {executor} executor, us', rows)
+    return results
+
+
+@contextmanager
+def _answering(peers: Mapping[str, Peer]) -> Iterator[dict[str, Probe]]:
+    """Run peers, and give the probe of each once it answers."""
+    with processes([peer.command() for peer in peers.values()]):
+        probes = {name: Probe(peer.arms) for name, peer in peers.items()}
+        for probe in probes.values():
+            probe.wait_for_peer()
+        yield probes
+
+
+def _turns(
+    probes: Mapping[str, Probe], blocks: int, messages: int, *, period: float | None = None
+) -> dict[str, dict[str, float]]:
+    """Return figures of each peer; within each block they are asked in short turns."""
+    times: dict[str, list[Array]] = {name: [] for name in probes}
+    for _ in range(blocks):
+        spans: dict[str, list[Array]] = {name: [] for name in probes}
+        for _ in range(max(1, messages // _SPAN)):
+            for name, probe in probes.items():
+                count = min(_SPAN, messages) + _WAKING
+                span = probe.keep_pace(count, period) if period else probe.measure(count)
+                spans[name].append(span[_WAKING:])
+        for name, parts in spans.items():
+            times[name].append(np.concatenate(parts))
+    base = times[_BASE]
+    return {name: trip_figures(values, base, period or _PERIOD) for name, values in times.items()}
+
+
+def _show_trips(title: str, rows: Mapping[str, Mapping[str, float]]) -> None:
+    base = rows[_BASE]
+    listed = [
+        (
+            name,
+            *(round(row[key]) for key in ('p50', 'p99', 'worst')),
+            f'{row["p50"] / base["p50"]:.2f}',
+            f'{row["p99"] / base["p99"]:.2f} ({row["low"]:.2f} to {row["high"]:.2f})',
+            f'{row["missed"]:.2%}',
+        )
+        for name, row in rows.items()
+    ]
+    headings = ('node', 'p50', 'p99', 'worst', 'p50 / echo', 'p99 / echo', 'late')
+    show(title, headings, listed)
+
+
+# Budget ------------------------------------------------------------------------------------------
+
+
+def budget(executor: str, blocks: int, messages: int) -> dict[str, Any]:
+    """Return where the time of a round trip goes, by stamps on every answer, us.
+
+    Beside every peer with stamps stands one without, which says what the stamps cost.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        files = {kind: Path(folder) / f'{kind}.json' for kind in KINDS}
+        peers = {kind: Peer(kind, executor, str(file)) for kind, file in files.items()}
+        without = {f'{kind}, plain': Peer(kind, executor) for kind in KINDS}
+        with _answering(peers | without) as probes:
+            figures = _turns(probes, blocks, messages)
+        parts = {
+            kind: _parts(probes[kind].rows, json.loads(file.read_text()))
+            for kind, file in files.items()
+        }
+    for kind, row in parts.items():
+        plain = figures[f'{kind}, plain']
+        row.update(
+            zip(_TAIL, (plain['p99'], plain['worst'], 100.0 * plain['missed']), strict=True)
+        )
+        row[_PLAIN] = _middle([trip['took'] for trip in probes[f'{kind}, plain'].rows])
+    _separate_conversion(parts)
+    return _show_budget(parts, executor)
+
+
+def _parts(trips: list[dict[str, int]], answers: list[dict[str, int]]) -> dict[str, float]:
+    """Return the mean of each part over the middle half of the round trips, us, in order."""
+    by_stamp = {row['sent']: row for row in answers}
+    pairs = [(trip, by_stamp[trip['sent']]) for trip in trips if trip['sent'] in by_stamp]
+    pairs.sort(key=lambda pair: pair[0]['took'])
+    rows = [_part(*pair) for pair in pairs[len(pairs) // 4 : -(len(pairs) // 4)]]
+    return {name: 1e-3 * float(np.mean([row[name] for row in rows])) for name in rows[0]}
+
+
+def _middle(times: list[int]) -> float:
+    """Return the mean of the middle half of times in ns, us."""
+    quarter = len(times) // 4
+    return 1e-3 * float(np.mean(np.sort(times)[quarter:-quarter]))
+
+
+def _part(trip: Mapping[str, int], answer: Mapping[str, int]) -> dict[str, int]:
+    """Return the parts of one round trip, ns."""
+    own = {name: ns for name, ns in answer.items() if name not in _INSTANTS}
+    for name, others in WITHIN.items():
+        if name in own:
+            own[name] -= sum(own.get(other, 0) for other in others)
+    before = sum(ns for name, ns in own.items() if name != 'published')
+    received = answer['received'] or trip['gone']
+    return {
+        'probe: publish': trip['gone'] - trip['sent'],
+        'state on the wire': received - trip['gone'],
+        'executor and take': answer['entered'] - received,
+        **{name: ns for name, ns in own.items() if name != 'published'},
+        'callback itself': answer['publishing'] - answer['entered'] - before,
+        'publish': trip['answered'] - answer['publishing'],
+        'command on the wire': trip['heard'] - trip['answered'],
+        'probe: executor and take': trip['ended'] - trip['heard'],
+        _WHOLE: trip['took'],
+        _LATER: answer['left'] - answer['publishing'] - answer['published'],
+    }
+
+
+_INSTANTS = ('sent', 'received', 'entered', 'left', 'publishing')
+_TAKE, _CONVERSION = 'executor and take', 'conversion to Python'
+_WHOLE, _PLAIN, _LATER = 'whole', 'whole without stamps', 'after the command, not on its way'
+_TAIL = ('p99 without stamps', 'worst without stamps', 'above 1 ms without stamps, %')
+_BELOW = (_WHOLE, _PLAIN, *_TAIL, _LATER)  # the sum
+
+
+def _separate_conversion(parts: dict[str, dict[str, float]]) -> None:
+    """Tell what it costs to make a state a Python object, by leaving it out: the raw echo."""
+    saved = parts['typed echo'][_TAKE] - parts['raw echo'][_TAKE]
+    for kind, row in parts.items():
+        row[_CONVERSION] = saved if kind == 'typed echo' else 0.0  # the controller takes bytes
+        row[_TAKE] -= row[_CONVERSION]
+
+
+def _show_budget(parts: dict[str, dict[str, float]], executor: str) -> dict[str, Any]:
+    """Print the parts side by side; return them, and whether they add up to the whole."""
+    names = [name for name in parts['controller'] if name not in _BELOW]
+    names.insert(names.index(_TAKE) + 1, names.pop(names.index(_CONVERSION)))
+    sums = {kind: sum(row.get(name, 0.0) for name in names) for kind, row in parts.items()}
+    above = {
+        name: parts['controller'].get(name, 0.0) - parts['typed echo'].get(name, 0.0)
+        for name in (*names, *_BELOW)
+    }
+    rows: list[list[Any]] = [_budget_row(name, parts, above[name]) for name in names]
+    rows.append(
+        ['sum', *(f'{x:.1f}' for x in sums.values()), f'{sum(above[n] for n in names):.1f}']
+    )
+    rows += [_budget_row(name, parts, above[name]) for name in _BELOW]
+    show(
+        f'state to command, {executor} executor, means of the middle half, us',
+        ('part', *parts, 'controller above typed echo'),
+        rows,
+    )
+    off = {kind: sums[kind] / row[_WHOLE] - 1.0 for kind, row in parts.items()}
+    note('sum against the whole: ' + ', '.join(f'{kind} {x:+.1%}' for kind, x in off.items()))
+    return {
+        'parts_us': parts,
+        'above_us': above,
+        'sum_against_whole': off,
+        'closed': all(abs(x) <= CLOSED for x in off.values()),
+    }
+
+
+def _budget_row(name: str, parts: Mapping[str, Mapping[str, float]], above: float) -> list[str]:
+    return [name, *(f'{row.get(name, 0.0):.1f}' for row in parts.values()), f'{above:.1f}']

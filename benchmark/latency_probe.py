@@ -1,0 +1,234 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The other side of ``latency_nodes``: sends states, and times the commands that answer them."""
+
+from __future__ import annotations
+
+import array
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+import numpy as np
+from rclpy.executors import SingleThreadedExecutor
+from rclpy.node import Node
+from sensor_msgs.msg import JointState
+from std_msgs.msg import Float64MultiArray
+
+from benchmark.latency_nodes import ARMS, COMMAND_TOPIC, SEVERAL, arm_namespace, known_of
+from robot_dynamics_ros.ros.conversions import ns_to_stamp
+from robot_dynamics_ros.spatial.scalar import Array
+
+#: A domain of its own for each run, among those whose ports are free everywhere.
+_ENVIRONMENT = {
+    'ROS_DOMAIN_ID': str(20 + os.getpid() % 80),
+    'ROS_AUTOMATIC_DISCOVERY_RANGE': 'LOCALHOST',
+}
+_PARAMETERS = ('use_sim_time:=false', 'state_timeout_s:=5.0', 'share_command_topic:=true')
+
+
+#: Draws of blocks that say how sure a ratio is.
+_DRAWS = 1000
+
+
+class Peer(NamedTuple):
+    """A process that answers.
+
+    Attributes:
+        kind: One of ``latency_nodes.KINDS``.
+        executor: 'events' or 'single'.
+        stamps: File of its stamps; empty: none.
+        title: Tells it from others of its kind.
+    """
+
+    kind: str
+    executor: str = 'events'
+    stamps: str = ''
+    title: str = ''
+
+    @property
+    def namespace(self) -> str:
+        """A name for its topics."""
+        words = (self.kind, self.executor, 'stamped' * bool(self.stamps), self.title)
+        return '_'.join(word for word in words if word).replace(' ', '_')
+
+    @property
+    def arms(self) -> list[str]:
+        """Namespaces of the arms that it answers for."""
+        if self.kind != SEVERAL:
+            return [self.namespace]
+        return [arm_namespace(self.namespace, k) for k in range(ARMS)]
+
+    def listeners(self, folder: str) -> list[list[str]]:
+        """Return the command lines of a monitor and a recorder, which records below a folder."""
+        node = [sys.executable, '-m', 'robot_dynamics_ros']
+        common = ['--namespace', self.namespace, '-p', 'use_sim_time:=false']
+        recorder = ['record', *common, '-p', f'bag:={folder}/bag', '-p', 'fail_on_loss:=false']
+        return [[*node, 'monitor', *common], [*node, *recorder]]
+
+    def command(self) -> list[str]:
+        """Return the command line."""
+        words = [sys.executable, '-m', 'benchmark.latency_nodes', *self[:3]]
+        words += ['--ros-args']
+        words += ['-r', f'__ns:=/{self.namespace}'] if self.kind != SEVERAL else []
+        words += ['--params-file', 'config/scara.yaml']
+        return words + [word for given in _PARAMETERS for word in ('-p', given)]
+
+
+def use_own_domain() -> None:
+    """Keep what this process and its peers send apart from everything else."""
+    os.environ.update(_ENVIRONMENT)
+
+
+@contextmanager
+def processes(commands: Sequence[Sequence[str]]) -> Iterator[None]:
+    """Run commands in processes of their own for as long as a block lasts."""
+    running = [subprocess.Popen(command) for command in commands]
+    try:
+        yield
+    finally:
+        for one in running:
+            one.terminate()
+        for one in running:
+            one.wait(timeout=30)
+
+
+class Probe:
+    """Publishes joint states, of all arms at once, and waits for the commands that answer them.
+
+    Attributes:
+        rows: For each round trip: when the state was begun ('sent') and had been published
+            ('gone'), when the command was sent ('answered'), received ('heard') and given to the
+            callback ('ended'), ns; and how long it 'took' by a clock of its own.
+
+    Args:
+        namespaces: Of the peer's topics, one for each arm.
+    """
+
+    def __init__(self, namespaces: Sequence[str]) -> None:
+        self._node = Node('probe', namespace=namespaces[0])
+        self._state = JointState(
+            name=[f'joint{i}' for i in range(1, 5)],
+            position=array.array('d', [-0.4, 1.4, 0.1, 0.0]),
+            velocity=array.array('d', [0.0] * 4),
+        )
+        self._publishers = [
+            self._node.create_publisher(JointState, f'/{name}/joint_states', 1)
+            for name in namespaces
+        ]
+        for name in namespaces:
+            topic = f'/{name}/{COMMAND_TOPIC}'
+            self._node.create_subscription(Float64MultiArray, topic, self._on_command, 1)
+        self._executor = SingleThreadedExecutor()
+        self._executor.add_node(self._node)
+        self._answered, self._row = 0, dict[str, int]()
+        self.rows: list[dict[str, int]] = []
+
+    def _on_command(self, _: Any, info: Any) -> None:
+        self._row = {
+            'answered': known_of(info, 'source_timestamp'),
+            'heard': known_of(info, 'received_timestamp'),
+            'ended': time.time_ns(),
+        }
+        self._answered += 1
+
+    def wait_for_peer(self, seconds: float = 60.0) -> None:
+        """Publish at 50 Hz until an answer of each arm comes to one state.
+
+        Raises:
+            TimeoutError: There is none.
+        """
+        end = time.monotonic() + seconds
+        before = self._answered
+        while self._lacks(before):
+            if time.monotonic() > end:
+                raise TimeoutError(f'no answer in {self._node.get_namespace()}')
+            before, again = self._answered, time.monotonic() + 0.02
+            self._publish()
+            while self._lacks(before) and time.monotonic() < again:
+                self._executor.spin_once(timeout_sec=0.02)
+
+    def _lacks(self, before: int) -> bool:
+        """Return whether an answer is missing of those since a count of them."""
+        return self._answered - before < len(self._publishers)
+
+    def wait_for_listeners(self, count: int = 2, seconds: float = 60.0) -> None:
+        """Wait until so many others than the peer hear its states.
+
+        Raises:
+            TimeoutError: They do not come.
+        """
+        end = time.monotonic() + seconds
+        while self._publishers[0].get_subscription_count() <= count:
+            if time.monotonic() > end:
+                raise TimeoutError('monitor and recorder do not listen')
+            time.sleep(0.1)
+
+    def measure(self, count: int) -> Array:
+        """Return the times of round trips, one after the other, shape (count,), us."""
+        times: list[float] = []
+        while len(times) < count:
+            before = self._answered
+            begin = time.perf_counter()
+            sent, gone = self._publish(), time.time_ns()
+            while self._lacks(before) and time.perf_counter() - begin < 1.0:
+                self._executor.spin_once(timeout_sec=0.1)
+            took = time.perf_counter() - begin
+            times.append(1e6 * took)
+            row = {'sent': sent, 'gone': gone, 'took': round(1e9 * took)}
+            self.rows.append(row | self._row)
+        return np.array(times)
+
+    def keep_pace(self, count: int, period: float) -> Array:
+        """Return the times of round trips begun at an even pace, shape (count,), us.
+
+        Args:
+            count: How many.
+            period: From one state to the next, s. What is not answered by then counts as missed,
+                with the time until the next answer.
+        """
+        times, due = [], time.perf_counter()
+        for _ in range(count):
+            due += period
+            while (left := due - time.perf_counter()) > 0.0:
+                time.sleep(left)
+            before, begin = self._answered, time.perf_counter()
+            self._publish()
+            while self._lacks(before) and time.perf_counter() - begin < 1.0:
+                self._executor.spin_once(timeout_sec=0.1)
+            end = time.perf_counter()
+            times.append(1e6 * (end - begin))
+            due = max(due, end - period)
+        return np.array(times)
+
+    def _publish(self) -> int:
+        """Send a state; return when that began, which is also its stamp, ns."""
+        now = time.time_ns()
+        self._state.header.stamp = ns_to_stamp(now)
+        for publisher in self._publishers:
+            publisher.publish(self._state)
+        return now
+
+
+def trip_figures(blocks: list[Array], base: list[Array], period: float) -> dict[str, float]:
+    """Return medians over blocks of their percentiles, us, the worst, and missed periods.
+
+    ``low`` and ``high`` hold the ratio of p99 to that of the typed echo in nine of ten draws of
+    blocks, the same ones of both: what one disturbance in one block could make of it.
+    """
+    every = np.concatenate(blocks)
+    p50, p99 = np.percentile(blocks, [50, 99], axis=1)
+    drawn = np.random.default_rng(0).integers(len(blocks), size=(_DRAWS, len(blocks)))
+    of_base = np.percentile(base, 99, axis=1)
+    ratios = np.median(p99[drawn], axis=1) / np.median(of_base[drawn], axis=1)
+    return {
+        'p50': float(np.median(p50)),
+        'p99': float(np.median(p99)),
+        'low': float(np.percentile(ratios, 5)),
+        'high': float(np.percentile(ratios, 95)),
+        'worst': float(every.max()),
+        'missed': float((every > 1e6 * period).mean()),
+    }

@@ -1,0 +1,215 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Arms that press on a board on a spring in MuJoCo, as programs with a contact ask for it."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from benchmark.measuring import show
+from robot_dynamics_ros import ControllerSession, load_program, load_robot
+from robot_dynamics_ros.constraints.program import Program
+from robot_dynamics_ros.control.changes import MeasuredWrench
+from robot_dynamics_ros.control.laws.constraint_stabilization import ConstraintStabilization
+from robot_dynamics_ros.description.shipped import shipped_robot
+from robot_dynamics_ros.model.robot_tree import RobotTree
+from robot_dynamics_ros.simulation.board import Board
+from robot_dynamics_ros.simulation.mujoco_plant import MujocoPlant
+from robot_dynamics_ros.spatial.scalar import Array
+
+_MS = 1_000_000
+_ABOVE = 0.005  # m: where the arm begins above the board
+NAMES = ('scara_press', 'four_dof_board')
+
+
+class PressingScene(NamedTuple):
+    """An arm that presses.
+
+    Attributes:
+        tree: The arm.
+        program: Shipped program.
+        near: Joint positions near its start, shape (n,).
+        along: Rows of f along the board.
+    """
+
+    tree: RobotTree
+    program: str
+    near: Array
+    along: tuple[int, int]
+
+
+def scene(name: str, *, friction: bool) -> PressingScene:
+    """Return a scene, one of ``NAMES``, with or without joint friction."""
+    if name == 'scara_press':
+        tree, along = load_robot(shipped_robot('scara')), (0, 1)
+        near = [-0.4, 1.55, 0.11, 1.15]
+    else:
+        tree, along = load_robot(shipped_robot('four_dof')), (1, 2)
+        near = [0.1, -1.0, -0.66, 0.75]
+    none = np.zeros(tree.n)
+    if not friction:
+        tree = tree.with_changes(coulomb_friction=none, damping=none)
+    return PressingScene(tree, name, np.array(near), along)
+
+
+def make_board(scene: PressingScene, stiffness: float, friction: float) -> Board:
+    """Return the board of a scene, of 1 kg, on a spring with a damping ratio of 2 %."""
+    program = load_program(scene.program, scene.tree, check=False)
+    damping = 0.04 * float(np.sqrt(stiffness))
+    return Board.expected_by(program, stiffness=stiffness, friction=friction, damping=damping)
+
+
+def above(program: Program, near: Array) -> Array:
+    """Return joint positions at which f is 0 but for the contact's row, a little above."""
+    wanted, q = np.zeros(program.m), near
+    for row, _ in program.contacts:
+        wanted[row] = _ABOVE
+    for _ in range(30):
+        seen = program.stack.evaluate(q, 0.0 * q, 0.0)
+        q = q - np.linalg.lstsq(seen.Gamma, seen.f - wanted, rcond=None)[0]
+    return q
+
+
+class Pressing:
+    """A scene that runs, one state a millisecond.
+
+    Attributes:
+        session: The controller.
+        plant: Arm and board; five steps of integration a period.
+        force: Force of the board on the arm along the normal, one per step, N.
+        f: Values of the program, likewise.
+        efforts: Commands, likewise.
+
+    Args:
+        scene: The scene.
+        board: What it presses on; None: nothing.
+        sensed: Whether a sensor tells the force.
+        more: Further parameters of the controller.
+    """
+
+    def __init__(
+        self,
+        scene: PressingScene,
+        board: Board | None,
+        *,
+        sensed: bool = True,
+        **more: Any,
+    ) -> None:
+        program, tree = load_program(scene.program, scene.tree), scene.tree
+        self.plant = MujocoPlant(tree, 1e-3, substeps=5, board=board)
+        start = above(program, scene.near)
+        self.plant.reset(start)
+        law = {'law': 'constraint_stabilization', 'program': scene.program}
+        self.session = ControllerSession(tree, {**law, 'observer_bandwidth': [200.0], **more})
+        self.sensed, self._clock = sensed, 0
+        self.force: list[float] = []
+        self.f: list[Array] = []
+        self.efforts: list[Array] = []
+        self._q, self._v = start.copy(), np.zeros(tree.n)
+        self._normal = np.zeros(3) if board is None else np.array(board.normal)
+        self.session.on_state(0, 0, self._q, self._v)
+        self.session.activate(0)
+
+    @property
+    def law(self) -> ConstraintStabilization:
+        """The law, which must not have been changed."""
+        law = self.session.loop.law
+        assert isinstance(law, ConstraintStabilization)
+        return law
+
+    def run(self, seconds: float) -> None:
+        """Go on for a time, s."""
+        for _ in range(round(1e3 * seconds)):
+            self.step()
+
+    def step(self) -> None:
+        """Go on by a millisecond."""
+        session, plant = self.session, self.plant
+        self._clock += _MS
+        plant.read(self._q, self._v)
+        if self.sensed:
+            session.perform(MeasuredWrench(session, 'tool', plant.board_wrench().tolist()))
+        session.on_state(self._clock, self._clock, self._q, self._v)
+        plant.step(session.command)
+        session.settle()
+        self.force.append(float(self._normal @ plant.board_force))
+        self.efforts.append(session.command.copy())
+        if isinstance(session.loop.law, ConstraintStabilization):
+            self.f.append(session.loop.law.f.copy())
+
+
+class Figures(NamedTuple):
+    """What a run of a scene shows, from ``since`` on but for the peak.
+
+    Attributes:
+        overshoot: Largest force at all by the wanted one, less 1.
+        mean: Of the force, N.
+        deviation: RMS of its difference from the wanted one, N.
+        along: RMS distance from the program along the board, mm.
+    """
+
+    overshoot: float
+    mean: float
+    deviation: float
+    along: float
+
+
+def figures(pressing: Pressing, scene: PressingScene, since: float) -> Figures:
+    """Return what a run shows; ``since`` in s."""
+    begin = round(1e3 * since)
+    [(_, contact)] = pressing.law.program.contacts
+    force, f = np.array(pressing.force), np.array(pressing.f)[begin:, list(scene.along)]
+    late = force[begin:]
+    return Figures(
+        float(force.max()) / contact.force - 1.0,
+        float(late.mean()),
+        float(np.sqrt(np.mean((late - contact.force) ** 2))),
+        1e3 * float(np.sqrt(np.mean(np.sum(f**2, axis=1)))),
+    )
+
+
+def pressed(
+    name: str,
+    stiffness: float | None,
+    friction: float = 0.0,
+    *,
+    joint_friction: bool = True,
+    sensed: bool = True,
+    seconds: float = 4.0,
+) -> Figures:
+    """Run a scene and return what it shows from 2.2 s on, when it draws."""
+    here = scene(name, friction=joint_friction)
+    board = None if stiffness is None else make_board(here, stiffness, friction)
+    pressing = Pressing(here, board, sensed=sensed)
+    pressing.run(seconds)
+    return figures(pressing, here, 2.2)
+
+
+#: Stiffness, friction of the board, friction of the joints, sensor; the cases that are printed.
+CASES = (
+    (1e4, 0.0, True, True),
+    *((stiffness, 0.3, True, True) for stiffness in (1e3, 1e4, 1e5)),
+    *((stiffness, 0.3, True, False) for stiffness in (1e3, 1e4, 1e5)),
+    (1e4, 0.3, False, False),
+)
+
+
+def main() -> None:
+    """Print the figures of both scenes."""
+    rows = []
+    for name in NAMES:
+        free = pressed(name, None, seconds=3.2)
+        rows.append((f'{name}, no board', '', '', '', free.along))
+        for stiffness, friction, joints, sensed in CASES:
+            case = {'joint_friction': joints, 'sensed': sensed}
+            seen = pressed(name, stiffness, friction, seconds=3.2, **case)
+            told = 'sensor' if sensed else 'no sensor'
+            told += '' if joints else ', joints without friction'
+            label = f'{name}, {stiffness:g} N/m, friction {friction:g}, {told}'
+            rows.append((label, 100.0 * seen.overshoot, *seen[1:]))
+    show(
+        'Pressing: overshoot (%), mean and RMS error of the force (N), RMS along the board (mm)',
+        ('', 'overshoot', 'mean', 'RMS', 'along'),
+        rows,
+    )

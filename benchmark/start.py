@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From the start of the controller's process until it waits for states, and until it commands.
+
+Beside it, in turns, a process that imports rclpy, numpy and the controller's message packages.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+
+import numpy as np
+import rclpy
+
+from benchmark.latency_probe import Peer, Probe, use_own_domain
+from benchmark.measuring import machine, note, save, show
+
+_BLOCKS = 9
+_PACKAGES = (
+    'diagnostic_msgs.msg',
+    'geometry_msgs.msg',
+    'lifecycle_msgs.srv',
+    'sensor_msgs.msg',
+    'std_msgs.msg',
+    'std_srvs.srv',
+    'trajectory_msgs.msg',
+)
+_IMPORTS = f'import numpy, rclpy.lifecycle, {", ".join(_PACKAGES)}'
+
+
+def main() -> int:
+    """Measure with a cache of kernels, print and write ``out/benchmark/start.json``."""
+    use_own_domain()
+    rclpy.init()
+    try:
+        rows = [_one_start(k) for k in range(_BLOCKS + 1)][1:]  # the first fills caches
+    finally:
+        rclpy.try_shutdown()
+    names = 'imports', 'controller waits for states', 'first command'
+    middle, least = np.median(rows, axis=0).tolist(), np.min(rows, axis=0).tolist()
+    found = {name: list(pair) for name, *pair in zip(names, middle, least, strict=True)}
+    shown = [(name, *pair, pair[0] / middle[0]) for name, pair in found.items()]
+    show('start of a process, s', ('until', 'median', 'shortest', 'by the imports'), shown)
+    note('the first command: once both sides have discovered each other')
+    save('start.json', {'machine': machine(), 'seconds': found})
+    return 0
+
+
+def _one_start(k: int) -> tuple[float, float, float]:
+    """Return how long imports took, the controller until ready, and until it commanded, s."""
+    begin = time.perf_counter()
+    subprocess.run([sys.executable, '-c', _IMPORTS], check=True)
+    imported = time.perf_counter()
+    peer = Peer('controller', title=f'start {k}')
+    with subprocess.Popen(peer.command(), stderr=subprocess.PIPE, text=True) as node:
+        assert node.stderr is not None
+        next(line for line in node.stderr if 'states on' in line)
+        ready = time.perf_counter()
+        Probe(peer.arms).wait_for_peer()
+        answered = time.perf_counter()
+        node.terminate()
+    return imported - begin, ready - imported, answered - imported

@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Contacts of arms whose model is wrong: false alarms in motion, hits found, links named, stops.
+
+Thresholds are learned on seeds of their own. What is done to the arms is in ``touch_run``. Each
+arm is written when it is done; ``--resume`` leaves out those that were, with the same options.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import tempfile
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import asdict, replace
+from functools import partial
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.progress import track
+
+from benchmark.measuring import OUT, machine, note, save, show
+from benchmark.touch_run import ARMS, FOUND_WITHIN, LEVER, HitResult, TouchTrial, arm
+from robot_dynamics_ros.contact.calibration import CalibrationSamples, calibrate
+from robot_dynamics_ros.contact.thresholds import ContactThresholds
+
+DELAY = 0.002  # s, as known from the driver
+ALARMS_PER_HOUR = 0.1
+_OTHER_SEEDS = 1000  # those of the thresholds
+_PER_TRIAL = 25  # hits
+_WAY = 1.2  # by that of the declared braking
+_RESULT = 'touch.json'
+_COLUMNS = {
+    'minutes': 'minutes of\nmotion',
+    'reached': 'largest effort\nby its limit',
+    'alarms': 'false\nalarms',
+    'hits': 'hits',
+    'found': f'found within\n{1e3 * FOUND_WITHIN:g} ms, %',
+    'median_ms': 'median\nms',
+    'named': f'link named, %\n(lever > {100 * LEVER:g} cm)',
+    'levered': 'of so\nmany hits',
+    'stopped': f'way within {_WAY:g} of\nthe declared, %',
+    'force': 'median\nforce, N',
+}
+
+
+def learn_one(name: str, seconds: float, seed: int) -> tuple[CalibrationSamples, Any]:
+    """Return what the detector of one arm saw without contact, and the observer's bandwidth."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / 'coarse.yaml'
+        tree = arm(name)
+        bands = replace(ContactThresholds.coarse(tree), delay=DELAY)
+        bands.write(path, tree.joint_names, {})
+        trial = TouchTrial(name, seed, {'contact_thresholds': str(path)})
+    trial.run(seconds, learn=True)
+    return trial.samples, trial.session.contact.observer.bandwidth
+
+
+def learn(name: str, seconds: float, seeds: Sequence[int], path: Path, run: Any = map) -> None:
+    """Learn thresholds from so much motion of each seed, s, and write them."""
+    samples, parts = CalibrationSamples(), list(run(partial(learn_one, name, seconds), seeds))
+    for one, _ in parts:
+        samples.join(one)
+    result = calibrate(samples, parts[0][1], ALARMS_PER_HOUR, DELAY)
+    result.thresholds.write(path, arm(name).joint_names, {})
+
+
+def alarms(name: str, seconds: float, path: Path, seed: int) -> tuple[int, float, float]:
+    """Return false alarms, largest effort by its limit, and time in motion, s."""
+    trial = TouchTrial(name, seed, {'contact_thresholds': str(path)})
+    return trial.run(seconds), trial.reached, trial.moved
+
+
+def hits(name: str, count: int, path: Path, seed: int) -> list[HitResult]:
+    """Return what became of hits on one arm."""
+    given = {'contact_thresholds': str(path), 'contact_reaction': 'stop'}
+    trial = TouchTrial(name, seed, given)
+    return [trial.hit() for _ in range(count)]
+
+
+def summary(results: Sequence[HitResult]) -> dict[str, Any]:
+    """Return figures of hits."""
+    delays = np.array([one.delay for one in results])
+    levered = [one for one in results if one.lever > LEVER and np.isfinite(one.delay)]
+    ways = np.array([one.way for one in results if np.isfinite(one.delay)])
+    return {
+        'hits': len(results),
+        'found': 100.0 * float((delays <= FOUND_WITHIN + 1e-9).mean()),
+        'median_ms': 1e3 * float(np.median(delays)),
+        'named': 100.0 * float(np.mean([one.far in (0, 1) for one in levered])),
+        'levered': len(levered),
+        'stopped': 100.0 * float((ways <= _WAY).mean()),
+        'force': float(np.median([one.force for one in results])),
+    }
+
+
+def campaign(args: argparse.Namespace, name: str, pool: Any) -> tuple[dict[str, Any], list[Any]]:
+    """Return the figures of one arm, and its hits."""
+
+    def run(what: str, work: Any, seeds: Sequence[int]) -> list[Any]:
+        done = pool.map(work, seeds)
+        return list(track(done, f'{name}, {what}', len(seeds), transient=True))
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / 'contact.yaml'
+        own = range(_OTHER_SEEDS, _OTHER_SEEDS + args.seeds)
+        learn(name, 60.0 * args.learn / args.seeds, own, path, partial(run, 'thresholds'))
+        seconds = 60.0 * args.minutes / args.seeds
+        quiet = run('motions', partial(alarms, name, seconds, path), range(args.seeds))
+        trials = range(_OTHER_SEEDS // 2, _OTHER_SEEDS // 2 - (-args.hits // _PER_TRIAL))
+        parts = run('hits', partial(hits, name, _PER_TRIAL, path), trials)
+        results = [one for part in parts for one in part][: args.hits]
+    count, reached, moved = (list(column) for column in zip(*quiet, strict=True))
+    row = {'minutes': sum(moved) / 60.0, 'reached': max(reached), 'alarms': sum(count)}
+    return row | summary(results), [asdict(one) for one in results]
+
+
+def main(options: Sequence[str] = ()) -> int:
+    """Run the campaign; return 1 if an arm does not do what is demanded."""
+    parser = argparse.ArgumentParser(prog='python -m benchmark touch')
+    parser.add_argument('--arms', nargs='+', choices=ARMS, default=ARMS)
+    parser.add_argument('--seeds', type=int, default=20, help='wrong models (default: 20)')
+    parser.add_argument('--minutes', type=float, default=10.0, help='of motion (default: 10)')
+    parser.add_argument('--learn', type=float, default=10.0, help='minutes (default: 10)')
+    parser.add_argument('--hits', type=int, default=1000, help='on each arm (default: 1000)')
+    parser.add_argument('--jobs', type=int, default=2, help='processes (default: 2)')
+    parser.add_argument('--resume', action='store_true', help='leave out arms that are done')
+    args = parser.parse_args(list(options))
+    size = {key: getattr(args, key) for key in ('seeds', 'minutes', 'learn', 'hits')}
+    result = done(size) if args.resume else {}
+    rows, drawn = result.get('arms', {}), result.get('hits', {})
+    with ProcessPoolExecutor(args.jobs, mp_context=get_context('spawn')) as pool:
+        for name in [name for name in args.arms if name not in rows]:
+            rows[name], drawn[name] = campaign(args, name, pool)
+            save(_RESULT, {'machine': machine(), 'size': size, 'arms': rows, 'hits': drawn})
+    cells = [[name, *(row[key] for key in _COLUMNS)] for name, row in rows.items()]
+    show('Contacts', ['arm', *_COLUMNS.values()], cells, width=140)
+    failed = [name for name, row in rows.items() if not good(row)]
+    note(f'demands not kept by: {", ".join(failed) or "none"}')
+    return 1 if failed else 0
+
+
+def done(size: dict[str, Any]) -> dict[str, Any]:
+    """Return what an earlier campaign of the same size has written, or nothing."""
+    try:
+        result: dict[str, Any] = json.loads((OUT / _RESULT).read_text('utf-8'))
+    except FileNotFoundError:
+        return {}
+    return result if result.get('size') == size else {}
+
+
+def good(row: dict[str, Any]) -> bool:
+    """Return whether figures are what is demanded."""
+    found = row['found'] >= 99.0 and row['named'] >= 90.0 and row['stopped'] >= 95.0
+    return bool(row['alarms'] == 0 and found)

@@ -1,0 +1,305 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One arm of the campaign of contacts: wrong model, encoders, friction, delay, motions, hits.
+
+Every mass, centre and inertia of the plant differs from the session's model by up to 5 %, each by
+itself. Positions are read in encoder steps, velocities are their differences, and 2 ms lie between
+a command and the state that shows it. The arm goes from one random posture to the next, as fast
+as 60 % of an effort limit, or 80 % of a velocity limit, allow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from benchmark.measuring import files
+from robot_dynamics_ros.contact.calibration import CalibrationSamples
+from robot_dynamics_ros.control.changes import ReleaseChange, TrajectoryChange
+from robot_dynamics_ros.control.loop import STOP_SLEW
+from robot_dynamics_ros.control.modes import SessionMode
+from robot_dynamics_ros.control.safety import Braking
+from robot_dynamics_ros.control.session import ControllerSession
+from robot_dynamics_ros.description.shipped import ROBOTS, shipped_robot
+from robot_dynamics_ros.dynamics.joint_terms import JointTerms
+from robot_dynamics_ros.model import RobotTree, load_robot
+from robot_dynamics_ros.model.kinematics import frame_jacobian, frame_pose
+from robot_dynamics_ros.simulation.imperfections import Imperfections, ImperfectPlant
+from robot_dynamics_ros.simulation.mujoco_plant import MujocoPlant
+from robot_dynamics_ros.symbolic.kernel import compile_kernel
+
+MS = 1_000_000
+ARMS = ('scara', 'four_dof', 'panda')
+ERROR, ENCODER = 0.05, 1e-5  # of masses, centres, inertias; rad or m
+EFFORT, SPEED = 0.6, 0.8  # of the limits
+GIVEN = {'law': 'computed_torque', 'natural_frequency': [12.0], 'activation_ramp_s': 0.1}
+FORCE, OVER = 15.0, 1.5  # N; times the dead band
+HIT_LASTS, FOUND_WITHIN, LEVER = 0.03, 0.020, 0.05  # s, s, m
+_SAMPLES = np.linspace(0.02, 0.98, 25)
+_BRIEFEST = 0.1  # s, of a motion
+_DELAY = 2  # periods between a state and what answers it
+_BEGINS = 5  # steps: a stop begins with the state after the contact
+_SLIDE = 2.0 * LEVER  # m: at a sliding joint half of the force along it counts as that lever
+_LARGEST = 500.0  # N: a hit that would have to be harder is felt by no joint, and is drawn again
+
+Vector = Any
+
+
+@cache
+def arm(name: str) -> RobotTree:
+    """Return an arm: a shipped one, or the Panda of example-robot-data without its fingers."""
+    if name in ROBOTS:
+        return load_robot(shipped_robot(name))
+    paths = [path for path in files().values() if path.name == f'{name}.urdf']
+    joints = [f'panda_joint{i}' for i in range(1, 8)]
+    return load_robot(paths[0], joints=joints)
+
+
+def perturbed(tree: RobotTree, rng: np.random.Generator) -> RobotTree:
+    """Return the arm with every mass, centre and inertia off by up to 5 %."""
+
+    def factor(*shape: int) -> Vector:
+        return 1.0 + ERROR * rng.uniform(-1.0, 1.0, shape)
+
+    n = tree.bodies
+    return tree.with_changes(
+        mass=tree.mass * factor(n),
+        com=tree.com * factor(n, 3),
+        inertia=tree.inertia * factor(n)[:, np.newaxis, np.newaxis],
+    )
+
+
+@dataclass(frozen=True)
+class HitResult:
+    """What became of a hit.
+
+    Attributes:
+        link: The link that was hit.
+        lever: Of the force about that link's own joint, m.
+        force: N.
+        delay: Time until it was found, s; infinite if it was not.
+        named: The link that was named.
+        far: Bodies outwards from the link that was hit to the one that was named; -1: inwards, or
+            on another branch.
+        way: Way until the arm was at rest, by that of the declared braking under the same hit.
+    """
+
+    link: str
+    lever: float
+    force: float
+    delay: float
+    named: str
+    far: int
+    way: float
+
+
+class TouchTrial:
+    """A session and its imperfect plant, in motion.
+
+    Attributes:
+        session: The session.
+        samples: What its detector saw.
+        reached: Largest effort by its limit.
+        moved: Time in motion, s.
+
+    Args:
+        name: One of ``ARMS``.
+        seed: Of the wrong model and of the motions.
+        given: Parameters besides ``GIVEN``.
+    """
+
+    def __init__(self, name: str, seed: int, given: Mapping[str, Any] | None = None) -> None:
+        self.tree, self.rng = arm(name), np.random.default_rng(seed)
+        tree = self.tree
+        self.real = perturbed(tree, self.rng)
+        lower, upper = np.maximum(tree.position_lower, -2.5), np.minimum(tree.position_upper, 2.5)
+        self.lower, self.upper = lower + 0.15 * (upper - lower), upper - 0.15 * (upper - lower)
+        self.inner = MujocoPlant(self.real, joint_limits=False)
+        self.inner.reset(self._posture())
+        self.plant = ImperfectPlant(
+            self.inner, Imperfections(ENCODER, True, measurement_delay=1, command_delay=1)
+        )
+        parameters = {**GIVEN, 'contact_reaction': 'report', **(given or {})}
+        self.session = ControllerSession(tree, parameters)
+        self.kernel = compile_kernel(tree)
+        self.terms = JointTerms.of(tree)
+        self.samples, self.reached, self.moved = CalibrationSamples(), 0.0, 0.0
+        self.q, self.v = np.zeros(tree.n), np.zeros(tree.n)
+        self.stamp = 0
+        self._state()
+        self.session.activate(self.stamp)
+        for _ in range(300):  # the plant is held from here on; until it rests
+            self.step()
+        self.samples = CalibrationSamples()
+
+    def _posture(self) -> Vector:
+        return self.rng.uniform(self.lower, self.upper)
+
+    def _state(self) -> None:
+        self.plant.read(self.q, self.v)
+        if self.session.on_state(self.stamp, self.stamp, self.q, self.v):
+            self.session.settle()
+
+    def step(self) -> None:
+        """Advance by a millisecond."""
+        effort = self.session.loop.effort
+        self.reached = max(self.reached, float((np.abs(effort) / self.tree.effort_limit).max()))
+        self.plant.step(effort)
+        self.stamp += MS
+        self._state()
+
+    def set_out(self) -> float:
+        """Begin a motion to another posture; return how long it takes, s."""
+        start = self.session.loop.reference.position.copy()
+        # Short ways are fast in effort, long ones in speed.
+        goal = start + self.rng.uniform() ** 2 * (self._posture() - start)
+        duration = self._duration(start, goal)
+        still = np.zeros((1, self.tree.n))
+        points = np.array([duration]), goal[np.newaxis], still, still
+        self.session.perform(TrajectoryChange(self.session, lambda: (points, 0)))
+        return duration
+
+    def _duration(self, start: Vector, goal: Vector) -> float:
+        """Return the least duration of a quintic that the limits allow, s."""
+        way = goal - start
+        limit = np.where(np.isfinite(self.tree.velocity_limit), self.tree.velocity_limit, 2.0)
+        duration = max(_BRIEFEST, float((1.875 * np.abs(way) / (SPEED * limit)).max()))
+        for _ in range(12):
+            if self._load(start, way, duration) <= EFFORT:
+                break
+            duration *= 1.15
+        return duration
+
+    def _load(self, start: Vector, way: Vector, duration: float) -> float:
+        """Return the largest effort of a quintic by its limit."""
+        x = _SAMPLES[:, np.newaxis]
+        q = start + way * x**3 * (10.0 - 15.0 * x + 6.0 * x**2)
+        v = way * 30.0 * x**2 * (1.0 - x) ** 2 / duration
+        a = way * 60.0 * x * (1.0 - x) * (1.0 - 2.0 * x) / duration**2
+        rigid = self.kernel.batch('inverse_dynamics', q, v, a)
+        effort = np.abs(rigid + self.terms.effort(v, a, rigid))
+        return float((effort / self.tree.effort_limit).max())
+
+    def run(self, seconds: float, *, learn: bool = False) -> int:
+        """Move for a time, s; return the contacts that are found, or learn that there are none."""
+        detector, before = self.session.contact.detector, self.session.contact.detector.count
+        end = self.moved + seconds
+        while self.moved < end:
+            steps = round(1e3 * self.set_out()) + 50
+            stopped = int(self.rng.uniform(0.1, 0.9) * steps) if self.rng.random() < 0.2 else -1
+            for k in range(steps):
+                if k == stopped:  # as a user may
+                    self.session.perform(TrajectoryChange(self.session, lambda: (None, 0)))
+                self.step()
+                self.moved += 1e-3
+                if learn:
+                    self.samples.take(1e-3, detector)
+        self.samples.interrupt()
+        return detector.count - before
+
+    # Hits ---------------------------------------------------------------------------------------
+
+    def hit(self) -> HitResult:
+        """Hit the arm in motion, let it stop, and let it go on."""
+        self._go_on()
+        duration = self.set_out()
+        for _ in range(round(1e3 * duration * self.rng.uniform(0.2, 0.8))):
+            self.step()
+        body, wrench, lever = self._draw()
+        contact, link = self.session.contact, self.tree.link_names[body]
+        before = contact.detector.count
+        self.inner.push(link, wrench)
+        delay, way = np.inf, 0.0
+        for k in range(100):
+            if k == round(1e3 * HIT_LASTS):
+                self.inner.push(link, np.zeros(6))
+            self.step()
+            if contact.detector.count > before:
+                delay = 1e-3 * (k + 1)
+                way = self._stopped(link, wrench, round(1e3 * HIT_LASTS) - k - 1)
+                break
+        self.inner.push(link, np.zeros(6))
+        event = contact.last
+        named = event.link if event is not None and np.isfinite(delay) else ''
+        force = float(np.linalg.norm(wrench[:3]))
+        return HitResult(link, lever, force, delay, named, self._outwards(body, named), way)
+
+    def _draw(self) -> tuple[int, Vector, float]:
+        """Return a body, a wrench in its axes about its origin, and the lever at its joint."""
+        tree, loop = self.tree, self.session.loop
+        detector = self.session.contact.detector
+        bands = (detector.thresholds.coefficients[0] * detector.growth).sum(axis=1)
+        while True:
+            body = int(self.rng.integers(tree.bodies))
+            end = self._end(body)
+            point = self.rng.uniform(0.0, 1.0) * end
+            direction = self.rng.normal(size=3)
+            direction /= np.linalg.norm(direction)
+            unit = np.concatenate([direction, np.cross(point, direction)])
+            frame = tree.frame(tree.link_names[body])
+            R, _ = frame_pose(tree, loop.q, frame)
+            J = frame_jacobian(tree, loop.q, frame)
+            felt = J.T @ np.concatenate([R @ unit[:3], R @ unit[3:]])
+            force = max(FORCE, OVER / max(float((np.abs(felt) / bands).max()), 1e-9))
+            if force <= _LARGEST:
+                own = abs(float(felt[body])) * (_SLIDE if tree.prismatic[body] else 1.0)
+                return body, force * unit, own
+
+    def _end(self, body: int) -> Vector:
+        """Return where a body ends: at the next joint, or twice as far as its centre of mass."""
+        following = [i for i in range(self.tree.bodies) if self.tree.parent[i] == body]
+        own = 2.0 * self.tree.com[body]
+        ends = [own, *(self.tree.p_PJ[i] for i in following)]
+        return max(ends, key=lambda p: float(np.linalg.norm(p)))
+
+    def _outwards(self, body: int, named: str) -> int:
+        if named not in self.tree.link_names:
+            return -1
+        path = self.tree.path(self.tree.link_names.index(named))
+        return path.index(path[-1]) - path.index(body) if body in path else -1
+
+    def _stopped(self, link: str, wrench: Vector, left: int) -> float:
+        """Let the arm stop; return its way by that of the declared braking under the same hit."""
+        if self.session.mode is not SessionMode.REACTING:
+            return 0.0
+        twin = MujocoPlant(self.real, joint_limits=False)
+        q, v = np.zeros(self.tree.n), np.zeros(self.tree.n)
+        self.inner.read(q, v)
+        start, brake = q.copy(), Braking(self.tree)
+        speed = np.abs(v)
+        twin.reset(q, v)
+        twin.push(link, wrench)
+        declared, gone = np.zeros(self.tree.n), np.zeros(self.tree.n)
+        limit, wanted = self.tree.effort_limit, np.zeros(self.tree.n)
+        effort = self.session.loop.effort.copy()
+        for k in range(400):
+            if k > _BEGINS and not self.session.loop.braking:
+                break  # what follows is how a law with a wrong model holds, not a stop
+            if k == left:
+                twin.push(link, np.zeros(6))
+                self.inner.push(link, np.zeros(6))
+            twin.read(q, v)
+            if k >= _DELAY:
+                brake.effort(q, v, limit, wanted)
+                most = 1e-3 * STOP_SLEW * limit
+                effort = np.clip(wanted, effort - most, effort + most)
+            twin.step(effort)
+            declared = np.maximum(declared, np.abs(q - start))
+            self.step()
+            self.inner.read(q, v)
+            gone = np.maximum(gone, np.abs(q - start))
+        slack = 2e-3 * speed + 2.0 * ENCODER
+        return float((gone / (declared + slack)).max())
+
+    def _go_on(self) -> None:
+        """Let the arm come to rest and go back to work, until nothing is felt any more."""
+        for k in range(4000):
+            self.step()
+            if k % 300 == 299:
+                if self.session.mode is SessionMode.REACTING:
+                    self.session.perform(ReleaseChange(self.session))
+                elif not self.session.contact.detector.touched:
+                    break

@@ -1,0 +1,216 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the viewer costs: its own processor time, and the controller's round trip beside it."""
+
+from __future__ import annotations
+
+import math
+import multiprocessing
+import os
+import re
+import statistics
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from itertools import pairwise
+from typing import Any
+
+import psutil
+from rich.console import Console
+
+from benchmark.measuring import OUT, chain, machine, save
+from robot_dynamics_ros.cli.processes import IN_LOCKSTEP, SceneProcesses, own_domain
+from robot_dynamics_ros.model import load_robot
+
+_NODES = ('left', 'right')
+_STATES_HZ = 200.0
+_WARM_UP_S, _SPAN_S = 6.0, 15.0
+_ROUNDS, _ROUND_S = 7, 4.0
+_CLIENTS = 3
+_MOST_SHARE, _MOST_RATIO = 0.25, 1.05
+
+
+def main() -> int:
+    """Measure, print and save; return 1 if the viewer costs more than it may."""
+    console = Console()
+    cost, ratio = own_cost(console), round_trip(console)
+    save('view', {'machine': machine(), 'share_of_a_core': cost, 'round_trip_ratio': ratio})
+    return int(cost > _MOST_SHARE or ratio > _MOST_RATIO)
+
+
+def own_cost(console: Console) -> float:
+    """Return the share of a core of the viewer of two 7-joint arms at 30 Hz, with one client."""
+    context = multiprocessing.get_context('spawn')
+    with own_domain() as domain, scene('view_cost', domain) as nodes:
+        moving = context.Process(target=publish, args=(domain,), daemon=True)
+        moving.start()
+        process, address = start_viewer(nodes)
+        with clients(1, address) as received:
+            time.sleep(_WARM_UP_S)
+            before, count, begin = sum(process.cpu_times()[:2]), sum(received), time.monotonic()
+            time.sleep(_SPAN_S)
+            seconds = time.monotonic() - begin
+            share = (sum(process.cpu_times()[:2]) - before) / seconds
+            megabytes = (sum(received) - count) / seconds / 1e6
+        moving.kill()
+    console.print(
+        f'two 7-joint arms, 30 Hz, one client: {100.0 * share:.1f} % of a core '
+        f'(at most {100.0 * _MOST_SHARE:.0f}), {megabytes:.2f} MB/s'
+    )
+    return share
+
+
+def round_trip(console: Console) -> float:
+    """Return the round trip of a controller beside three clients over that without the viewer.
+
+    In lockstep, simulated time per wall time is the round trip. Both kinds take turns, so that
+    each round with the viewer is compared with the mean of the rounds before and after it; the
+    median of these ratios knows neither drift nor outliers of the machine.
+    """
+    without, beside = [], []
+    with own_domain() as domain, ExitStack() as stack:
+        nodes = stack.enter_context(scene('view_round_trip', domain))
+        nodes.start('simulator', 'simulate', {'mode': 'lockstep'}, 'scara')
+        nodes.start('controller', 'control', dict(IN_LOCKSTEP), 'scara')
+        newest = stack.enter_context(listening(domain))
+        for _ in range(_ROUNDS):
+            without.append(_period(newest))
+            with scene('view_round_trip_view', domain) as shown:
+                _, address = start_viewer(shown)
+                with clients(_CLIENTS, address):
+                    time.sleep(_ROUND_S / 2.0)
+                    beside.append(_period(newest))
+        without.append(_period(newest))
+    around = [statistics.mean(pair) for pair in pairwise(without)]
+    ratios = [slow / usual for slow, usual in zip(beside, around, strict=True)]
+    ratio = statistics.median(ratios)
+    console.print(
+        f'round trip: {1e6 * statistics.median(without):.0f} us without the viewer, '
+        f'{1e6 * statistics.median(beside):.0f} us with {_CLIENTS} clients: '
+        f'{ratio:.3f} (at most {_MOST_RATIO}; {_ROUNDS} rounds: '
+        f'{min(ratios):.3f} to {max(ratios):.3f})'
+    )
+    return ratio
+
+
+@contextmanager
+def scene(name: str, domain: int) -> Iterator[SceneProcesses]:
+    """Yield a starter of processes whose output goes to a folder of its own."""
+    with SceneProcesses(OUT / name, domain) as nodes:
+        yield nodes
+
+
+def start_viewer(nodes: SceneProcesses) -> tuple[psutil.Process, str]:
+    """Start a viewer; return its process and its address once it has one."""
+    nodes.start_command('view', ['view', '--port', '0'])
+    for _ in range(600):
+        printed = re.search(r'http://(\S+)', nodes.output('view'))
+        if printed:
+            return psutil.Process(nodes.pid('view')), printed.group(1)
+        time.sleep(0.1)
+    raise TimeoutError('the viewer has no address')
+
+
+@contextmanager
+def clients(count: int, address: str) -> Iterator[list[int]]:
+    """Yield the bytes that so many clients have received, which speak but do not draw."""
+    import viser
+    from websockets.exceptions import ConnectionClosed
+    from websockets.sync.client import connect
+
+    received, done = [0] * count, threading.Event()
+
+    def read(k: int) -> None:
+        protocol = [f'viser-v{viser.__version__}']
+        with connect(f'ws://{address}', subprotocols=protocol, max_size=None) as socket:
+            while not done.is_set():
+                try:
+                    received[k] += len(socket.recv(timeout=1.0))
+                except (TimeoutError, ConnectionClosed):
+                    continue
+
+    threads = [threading.Thread(target=read, args=(k,), daemon=True) for k in range(count)]
+    for thread in threads:
+        thread.start()
+    yield received
+    done.set()
+    for thread in threads:
+        thread.join(5.0)
+
+
+@contextmanager
+def listening(domain: int) -> Iterator[Any]:
+    """Yield a function that returns the time of the newest state, s."""
+    import rclpy
+    from rclpy.context import Context
+    from rclpy.qos import QoSProfile, ReliabilityPolicy
+    from sensor_msgs.msg import JointState
+
+    from robot_dynamics_ros.ros.rclpy_compat import take_message
+
+    os.environ['ROS_AUTOMATIC_DISCOVERY_RANGE'] = 'LOCALHOST'
+    context = Context()
+    rclpy.init(context=context, domain_id=domain)
+    node = rclpy.create_node('view_benchmark', context=context)
+    qos = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
+    states = node.create_subscription(JointState, '/joint_states', print, qos)
+
+    def newest() -> float:
+        while (taken := take_message(states)) is None:
+            time.sleep(0.001)
+        stamp = taken[0].header.stamp
+        return float(stamp.sec + 1e-9 * stamp.nanosec)
+
+    yield newest
+    node.destroy_node()
+    context.try_shutdown()
+
+
+def _period(newest: Any) -> float:
+    """Return the wall time of a period of 1 ms over some seconds, s; the least of its parts."""
+    parts = []
+    for _ in range(8):
+        stamp, begin = newest(), time.monotonic()
+        time.sleep(_ROUND_S / 8.0)
+        parts.append(1e-3 * (time.monotonic() - begin) / max(newest() - stamp, 1e-3))
+    return min(parts)
+
+
+def publish(domain: int) -> None:
+    """Publish states, references and efforts of two 7-joint arms that move, as controllers do."""
+    os.environ |= {'ROS_DOMAIN_ID': str(domain), 'ROS_AUTOMATIC_DISCOVERY_RANGE': 'LOCALHOST'}
+    import rclpy
+    from sensor_msgs.msg import JointState
+    from std_msgs.msg import String
+
+    from robot_dynamics_ros.ros.node import LATCHED
+
+    rclpy.init()
+    node = rclpy.create_node('arms')
+    xml = chain(7)
+    joints = list(load_robot(xml, effort_limit=1.0).joint_names)
+    publishers, described = [], []
+    for side in _NODES:
+        latched = node.create_publisher(String, f'/{side}/robot_description', LATCHED)
+        latched.publish(String(data=xml))
+        described.append(latched)
+        for topic in ('joint_states', 'controller/reference', 'controller/effort_components'):
+            publishers.append(node.create_publisher(JointState, f'/{side}/{topic}', 10))
+    parts = [
+        f'{name}/{origin}' for origin in ('inertia', 'gravity', 'friction') for name in joints
+    ]
+    message, split = JointState(name=joints), JointState(name=parts)
+    while rclpy.ok():
+        t = time.time()
+        position = [0.5 * math.sin(t + k) for k in range(len(joints))]
+        message.header.stamp = node.get_clock().now().to_msg()
+        message.position = message.velocity = message.effort = position
+        split.effort = [position[k % len(joints)] for k in range(len(parts))]
+        for publisher in publishers:
+            of_parts = publisher.topic_name.endswith('components')
+            publisher.publish(split if of_parts else message)
+        time.sleep(1.0 / _STATES_HZ)
+
+
+if __name__ == '__main__':
+    raise SystemExit(main())

@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Photograph the viewer and a report, with the runs of ``make demo``, into ``docs/images``.
+
+``PYTHONPATH=. python docs/site_code/screenshots.py [NAME…]`` needs chromium, what the tests need,
+and the runs in ``out``; pictures whose run is not there are left out.
+"""
+
+from __future__ import annotations
+
+import base64
+import io
+import re
+import shutil
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from PIL import Image
+from playwright.sync_api import sync_playwright
+
+from robot_dynamics_ros.cli.processes import SceneProcesses, own_domain
+from robot_dynamics_ros.viewing.bag_run import BagRun
+from robot_dynamics_ros.viewing.page import Page
+from robot_dynamics_ros.viewing.playback import Playback
+
+ROOT = Path(__file__).resolve().parents[2]
+OUT = ROOT / 'out'
+#: Recordings below ``out`` and the time that is shown, s.
+PLAYED = {
+    'viewer_ghost': ('scara/pd_gravity/bag', 4.1),
+    'viewer_program': ('scenes/moving_plane/bag', 9.0),
+}
+_REPORT, _REPORT_S = 'scara/pd_gravity/report.html', 2.2
+_ARM = 'four_dof'
+_OPTIONS = ['--no-sandbox', '--use-gl=angle', '--use-angle=swiftshader',
+            '--enable-unsafe-swiftshader']  # fmt: skip
+_COLOURS = 256
+_PATIENCE_MS = 120_000
+_SETTLE_MS = 15_000  # the scene is faded in, and drawn by the processor
+_USUAL, _HIGH, _OF_REPORT = (1400, 800), (1400, 1240), (1100, 1270)  # pixels
+_NARROW = (880, 800)  # hardly any scene, so that the page answers at once
+
+
+def main() -> None:
+    """Write every picture, or those that are named, whose runs there are."""
+    pictures = {name: partial(played, *PLAYED[name]) for name in PLAYED}
+    pictures |= {'viewer_control': live, 'report': report}
+    with sync_playwright() as driver:
+        chromium = shutil.which('chromium')
+        browser = driver.chromium.launch(executable_path=chromium, args=_OPTIONS)
+        for name in sys.argv[1:] or pictures:
+            with pictures[name](browser) as tab:
+                file = ROOT / 'docs' / 'images' / f'{name}.png'
+                file.write_bytes(photograph(tab))
+                print(f'{file.relative_to(ROOT)}: {file.stat().st_size // 1000} kB', flush=True)
+        browser.close()
+
+
+@contextmanager
+def played(bag: str, t: float, browser: Any) -> Iterator[Any]:
+    """Yield the page of a recording at a time, s."""
+    page = Page(0, 'robot dynamics')
+    Playback(page, [BagRun(OUT / bag)]).go_to(t)
+    yield opened(browser, page.address)
+    page.close()
+
+
+@contextmanager
+def live(browser: Any) -> Iterator[Any]:
+    """Yield the page of a running arm that is led along a circle while a hand pushes it."""
+    place = ['--robot', _ARM, '--namespace', _ARM]
+    with own_domain() as domain, SceneProcesses(OUT / 'screenshots', domain) as nodes:
+        slow = ['-p', 'mode:=real_time', '-p', 'real_time_factor:=0.05']
+        slow += ['-p', 'push_timeout_s:=9.']
+        nodes.start_command('simulator', ['simulate', *place, *slow])
+        patient = ['-p', 'state_timeout_s:=60.', '-p', 'wrench_frame:=tool']
+        nodes.start_command('controller', ['control', *place, *patient])
+        nodes.start_command('view', ['view', '--control', '--port', '0', '--rate', '5'])
+        while not (found := re.search(r'http://\S+', nodes.output('view'))):
+            time.sleep(0.2)
+        tab = opened(browser, found.group(), _NARROW)
+        tab.get_by_text('active: computed_torque').first.wait_for(timeout=_PATIENCE_MS)
+        command(tab)
+        tab.set_viewport_size(_extent(_HIGH))
+        tab.get_by_role('button', name='STOP').scroll_into_view_if_needed()
+        tab.wait_for_timeout(2 * _SETTLE_MS)
+        yield tab
+
+
+def command(tab: Any) -> None:
+    """Send a circle, and push the arm."""
+    tab.get_by_text('motion', exact=True).first.click()
+    tab.get_by_role('button', name='circle with the tool').click()
+    tab.get_by_text('a motion of').first.wait_for(timeout=_PATIENCE_MS)
+    tab.get_by_text('motion', exact=True).first.click()
+    tab.get_by_text('simulator', exact=True).first.click()
+    numbers = tab.locator('label:has-text("force, N")').locator('xpath=following::input')
+    numbers.nth(1).fill('20')
+    numbers.nth(1).press('Enter')
+    tab.locator('label:text-is("push")').locator('xpath=following::input').first.click()
+
+
+@contextmanager
+def report(browser: Any) -> Iterator[Any]:
+    """Yield a report whose arm stands within its motion."""
+    tab = browser.new_page(viewport=_extent(_OF_REPORT))
+    tab.goto((OUT / _REPORT).as_uri())
+    time_slider = tab.locator('.arm input')
+    time_slider.fill(str(_REPORT_S))
+    time_slider.blur()
+    tab.wait_for_timeout(_SETTLE_MS)
+    yield tab
+
+
+def _extent(size: tuple[int, int]) -> dict[str, int]:
+    return {'width': size[0], 'height': size[1]}
+
+
+def opened(browser: Any, address: str, size: tuple[int, int] = _USUAL) -> Any:
+    """Return a tab with a page of the viewer, once it shows an arm."""
+    tab = browser.new_page(viewport=_extent(size))
+    tab.set_default_timeout(_PATIENCE_MS)
+    tab.goto(address)
+    tab.get_by_text('t = ').first.wait_for(timeout=_PATIENCE_MS)
+    tab.add_style_tag(content='.mantine-Notification-root {display: none}')
+    tab.wait_for_timeout(_SETTLE_MS)
+    return tab
+
+
+def photograph(tab: Any) -> bytes:
+    """Return what a tab shows as PNG of few colours, and close it."""
+    session = tab.context.new_cdp_session(tab)
+    shot = base64.b64decode(session.send('Page.captureScreenshot')['data'])
+    tab.close()
+    image = Image.open(io.BytesIO(shot)).convert('RGB')
+    stream = io.BytesIO()
+    image.quantize(_COLOURS, Image.Quantize.MAXCOVERAGE).save(stream, 'PNG', optimize=True)
+    return stream.getvalue()
+
+
+if __name__ == '__main__':
+    main()

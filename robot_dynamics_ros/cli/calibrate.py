@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Learn from recordings without contact from which external effort on it is one."""
+
+from __future__ import annotations
+
+import argparse
+import math
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+from robot_dynamics_ros.cli.robot_argument import add_recording_arguments, recording_choice
+from robot_dynamics_ros.cli.tables import print_table, wide_console
+from robot_dynamics_ros.contact.calibration import CalibrationSamples, calibrate
+from robot_dynamics_ros.contact.effort_fit import FitSamples
+from robot_dynamics_ros.contact.thresholds import KINDS, ContactThresholds
+from robot_dynamics_ros.errors import ConfigurationError, RecordingError
+from robot_dynamics_ros.model.robot_tree import RobotTree
+from robot_dynamics_ros.recordings.bag_jobs import find_bags
+from robot_dynamics_ros.recordings.metrics.contacts import ContactStream, has_measured
+from robot_dynamics_ros.recordings.reading import RobotChoice
+from robot_dynamics_ros.recordings.recording import Recording
+from robot_dynamics_ros.recordings.report.toolkit import ReportTable, quantity
+
+_MOST, _BY_RATE = 200.0, 0.3  # bandwidth, 1/s: at most, and by the rate of the states
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument(
+        'bags', nargs='+', type=Path, metavar='BAG', help='recordings in which nothing touches'
+    )
+    parser.add_argument('--output', type=Path, required=True, help='file of the thresholds')
+    parser.add_argument(
+        '--alarms-per-hour',
+        type=float,
+        default=20.0,
+        help='false alarms of the whole robot that are allowed (default: 20)',
+    )
+    parser.add_argument(
+        '--bandwidth',
+        type=float,
+        default=0.0,
+        help='of the observer, 1/s (default: 0.3 of the rate of the states, 200 at most)',
+    )
+    parser.add_argument(
+        '--delay', type=float, default=0.0, help='of commanded efforts, s (default: 0)'
+    )
+    parser.add_argument(
+        '--fit',
+        action=argparse.BooleanOptionalAction,
+        help='fit efforts to the model first (default: if they are measured)',
+    )
+    add_recording_arguments(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Learn, write, print."""
+    for name in ('alarms_per_hour', 'bandwidth', 'delay'):
+        value, positive = getattr(args, name), name == 'alarms_per_hour'
+        if not (math.isfinite(value) and (value > 0.0 if positive else value >= 0.0)):
+            wanted = 'positive' if positive else '0 or more'
+            raise ConfigurationError(f'--{name.replace("_", "-")}', f'is {value:g}', wanted)
+    bags, choice = find_bags(args.bags), recording_choice(args)
+    tree, measured, rate = _survey(bags[0], choice)
+    bandwidth = np.full(tree.n, args.bandwidth or min(_MOST, _BY_RATE * rate))
+    coarse = ContactThresholds.coarse(tree).coefficients
+    start = ContactThresholds(coarse, bandwidth, args.delay)
+    fitted = measured if args.fit is None else args.fit
+    fitting = _seen(bags, choice, tree, start, measured) if fitted else None
+    fit = None if fitting is None else fitting.fit()
+    start = ContactThresholds(coarse, bandwidth, args.delay, fit)
+    samples = CalibrationSamples()
+    stream = ContactStream(tree, start, measured=measured)
+    others = () if fitting is None else fitting.halves()
+    for chunk in _chunks(bags, choice, tree):
+        for _, step, _ in stream.take(chunk):
+            if step > 0.0:
+                samples.take(step, stream.detector)
+            else:
+                samples.interrupt()
+            if fitting is not None:  # explained by what other parts say
+                odd = bool(fitting.in_odd_block(len(samples.bands)))
+                stream.observer.explain = others[odd].external
+    result = calibrate(samples, bandwidth, args.alarms_per_hour, args.delay, fit)
+    minutes = len(samples.bands) / rate / 60.0
+    remarks = {
+        'robot': tree.name,
+        'effort': 'measured' if measured else 'commanded',
+        'minutes': round(minutes, 3),
+        'alarms_per_hour': args.alarms_per_hour,
+        'factor': round(result.factor, 3),
+    }
+    args.output.parent.mkdir(parents=True, exist_ok=True)
+    result.thresholds.write(args.output, tree.joint_names, remarks)
+    _print(tree, result.thresholds, samples, remarks)
+    print(f'written: {args.output}')
+    return 0
+
+
+def _survey(bag: Path, choice: RobotChoice) -> tuple[RobotTree, bool, float]:
+    """Return the robot, whether its efforts were measured, and the rate of the states, Hz."""
+    with choice.read(bag) as reader:
+        tree, _ = choice.load(reader)
+        first = next(iter(choice.parts(reader, tree)), None)
+    if first is None or len(first.time) < 2:
+        raise RecordingError(f'bag {bag}', 'holds no two states', 'record for longer')
+    return tree, has_measured(first), 1.0 / float(np.median(np.diff(first.time)))
+
+
+def _chunks(bags: list[Path], choice: RobotChoice, tree: RobotTree) -> Iterator[Recording]:
+    for bag in bags:
+        with choice.read(bag) as reader:
+            for part in choice.parts(reader, tree):
+                yield part.of_joints(tree.joint_names)
+
+
+def _seen(
+    bags: list[Path],
+    choice: RobotChoice,
+    tree: RobotTree,
+    start: ContactThresholds,
+    measured: bool,
+) -> FitSamples:
+    """Return what an observer sees in all recordings."""
+    fitting = FitSamples()
+    stream = ContactStream(tree, start, measured=measured, fitting=fitting)
+    for chunk in _chunks(bags, choice, tree):
+        for _ in stream.take(chunk):
+            pass
+    return fitting
+
+
+def _print(
+    tree: RobotTree,
+    thresholds: ContactThresholds,
+    samples: CalibrationSamples,
+    remarks: dict[str, object],
+) -> None:
+    growth = np.array(samples.growth)
+    bands = np.einsum('kjc,mjc->kj', thresholds.coefficients, growth) / len(growth)
+    rms = np.sqrt(np.square(np.array(samples.bands)).mean(axis=0))
+    rows = [
+        [name, *(quantity(x) for k in range(len(KINDS)) for x in (rms[k, j], bands[k, j]))]
+        for j, name in enumerate(tree.joint_names)
+    ]
+    heads = [f'{kind}: {what}' for kind in KINDS for what in ('RMS without contact', 'dead band')]
+    console = wide_console()
+    print_table(console, ReportTable(('joint', *heads), rows))
+    console.print(', '.join(f'{key}: {value}' for key, value in remarks.items()))

@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Show arms, programs and efforts in a browser on this machine."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+
+from robot_dynamics_ros.cli.robot_argument import ROBOT_HELP
+from robot_dynamics_ros.cli.run_node import run_with
+from robot_dynamics_ros.description.shipped import robot_file
+from robot_dynamics_ros.description.urdf import read_description
+from robot_dynamics_ros.errors import ConfigurationError
+from robot_dynamics_ros.viewing.bag_run import BagRun
+from robot_dynamics_ros.viewing.page import Page
+from robot_dynamics_ros.viewing.playback import Playback
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument('bags', nargs='*', metavar='BAG', help='recordings to play, one or two')
+    parser.add_argument(
+        '--overlay', action='store_true', help='the second recording as the ghost of the first'
+    )
+    parser.add_argument('--port', type=int, default=8080, help='on 127.0.0.1 (default: 8080)')
+    parser.add_argument('--robot', default='', help=f'if no description comes: {ROBOT_HELP}')
+    parser.add_argument(
+        '--namespace', action='append', default=[], help='of an arm (default: all there are)'
+    )
+    parser.add_argument('--rate', type=float, default=30.0, help='updates a second (default: 30)')
+    parser.add_argument(
+        '--control', action='store_true', help='let the page command the arm; off without it'
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Serve the page until an interrupt.
+
+    Raises:
+        ConfigurationError: More than two recordings are given, or the ghost of none.
+    """
+    if args.bags:
+        return _play(args)
+    if args.overlay:
+        raise ConfigurationError('--overlay', 'needs two recordings', 'name them')
+    parameters = {
+        'port': args.port,
+        'robot': args.robot,
+        'namespaces': args.namespace or [''],
+        'rate_hz': args.rate,
+        'control': args.control,
+    }
+    assignments = [f'{name}:={json.dumps(value)}' for name, value in parameters.items()]
+    words = [word for assignment in assignments for word in ('-p', assignment)]
+    return run_with('view', ['--ros-args', *words])
+
+
+def _play(args: argparse.Namespace) -> int:
+    """Play recordings until an interrupt."""
+    if len(args.bags) > 2 or (args.overlay and len(args.bags) != 2):
+        count = f'{len(args.bags)} are given'
+        raise ConfigurationError('BAG', count, 'two with --overlay, else one or two')
+    robot = read_description(robot_file(args.robot)).xml if args.robot else ''
+    choices = {'namespace': args.namespace[0]} if args.namespace else {}
+    runs = [BagRun(bag, **choices) for bag in args.bags]
+    page = Page(args.port, 'robot dynamics')
+    playback = Playback(page, runs, robot, overlay=args.overlay)
+    for note in (note for run in runs for note in run.notes):
+        print(f'note: {note}')
+    print(f'viewer: open {page.address} in a browser on this machine', flush=True)
+    playback.play(True)
+    with contextlib.suppress(KeyboardInterrupt):
+        playback.run()
+    page.close()
+    return 0

@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: Apache-2.0
+"""External efforts and contacts of a running session, looked at after every command."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from robot_dynamics_ros.contact.detector import ContactDetector, ContactEvent
+from robot_dynamics_ros.contact.observer import MomentumObserver, ObserverSettings
+from robot_dynamics_ros.contact.thresholds import ContactThresholds
+from robot_dynamics_ros.contact.wrench import WrenchEstimate
+from robot_dynamics_ros.control.reactions import ContactReactions, ReactionSettings
+from robot_dynamics_ros.control.setup import BuiltLoop
+from robot_dynamics_ros.errors import ConfigurationError
+from robot_dynamics_ros.spatial.scalar import Array
+from robot_dynamics_ros.symbolic.kernel import compile_kernel
+
+
+class ContactWatch:
+    """Observes what the world does to the arm of a loop, and lets it react.
+
+    Attributes:
+        observer: The observer of external efforts.
+        detector: What finds contacts in them.
+        reactions: What the arm does about one.
+        wrench: What explains external efforts at ``wrench_frame``; None if there is none.
+        wanted: Whether anybody wants to know them; else nothing is computed unless contacts are
+            looked for.
+        observing: Whether the observer knew the last tick.
+
+    Args:
+        built: The loop, and what it was made of.
+        given: Parameters by name, see ``CONTACT``.
+
+    Raises:
+        UnknownNameError: There is no frame ``wrench_frame``.
+        ConfigurationError: A file cannot be read, or the thresholds are for another observer.
+    """
+
+    def __init__(self, built: BuiltLoop, given: Mapping[str, Any]) -> None:
+        loop, kernels, tree = built.loop, built.kernels, built.loop.tree
+        self._loop, names = loop, tree.joint_names
+        self.observer = MomentumObserver(tree, kernels.inverse_dynamics)
+        path = given['contact_thresholds']
+        bands = ContactThresholds.read(path, names) if path else ContactThresholds.coarse(tree)
+        if bands.fit is not None:
+            self.observer.explain = bands.fit.external
+        self.detector = ContactDetector(tree, kernels.gravity_forces, self.observer, bands)
+        self.wrench: WrenchEstimate | None = None
+        if frame := given['wrench_frame']:
+            motion = compile_kernel(tree, outputs=('frame_motion',), frame=frame).frame_motion
+            self.wrench = WrenchEstimate(motion, tree.n)
+        holding = {**given, 'law': 'computed_torque'}
+        self.reactions = ContactReactions(loop, kernels, partial(built.make_law, holding))
+        self.check(given)
+        self.configure(given)
+        self.wanted = self.observing = False
+        self._given: deque[Array] = deque(maxlen=1)
+        self._measured = np.full(tree.n, np.nan)
+
+    def check(self, given: Mapping[str, Any]) -> None:
+        """Refuse parameters that do not go together.
+
+        Raises:
+            ConfigurationError: The thresholds are for an observer of another bandwidth.
+        """
+        bandwidth = np.asarray(given['observer_bandwidth'], dtype=float)
+        if given['contact_reaction'] != 'off' and not self.detector.thresholds.suits(bandwidth):
+            learned = ', '.join(f'{x:g}' for x in self.detector.thresholds.bandwidth)
+            raise ConfigurationError(
+                'contact_thresholds',
+                f'were learned with an observer_bandwidth of {learned} 1/s',
+                'use that, or calibrate anew',
+            )
+
+    def configure(self, given: Mapping[str, Any]) -> None:
+        """Take over parameters, and the settings of the loop."""
+        self._settings, loop = ObserverSettings.of(given), self._loop.settings
+        self.observer.configure(self._settings, loop.discretization, loop.period)
+        self.reactions.configure(ReactionSettings.of(given))
+
+    @property
+    def reacts(self) -> bool:
+        """Whether a contact leads to more than a report."""
+        return self.reactions.settings.contact_reaction not in ('off', 'report')
+
+    @property
+    def looks(self) -> bool:
+        """Whether contacts are looked for."""
+        return self.reactions.settings.contact_reaction != 'off'
+
+    @property
+    def last(self) -> ContactEvent | None:
+        """The last contact."""
+        return self.detector.last
+
+    @property
+    def needs_measured_effort(self) -> bool:
+        """Whether the measured efforts of the states are needed."""
+        return self._needed and self._settings.observer_effort == 'measured'
+
+    @property
+    def _needed(self) -> bool:
+        """Whether anything needs to know external efforts."""
+        return self.wanted or self.looks or self._loop.law.answers_force
+
+    def update(self) -> ContactEvent | None:
+        """Look at the last tick, once its command has left; return the contact that begins."""
+        if not self._needed:
+            self.observing = False
+            return None
+        loop, observer, event = self._loop, self.observer, None
+        step = loop.monitor.dt
+        if self.observing and step > 0.0:
+            observer.update(step, loop.q, loop.v, self._acted())
+            if self.looks:
+                event = self.detector.update(step)
+        else:
+            observer.begin(loop.q, loop.v)
+            self.detector.begin()
+            self._begin_delay()
+        self.observing = True
+        if self.reacts:
+            self.reactions.remember()
+        self._given.append(loop.motor_effort())
+        self._measured[:] = loop.measured_effort
+        return event
+
+    def _begin_delay(self) -> None:
+        """Forget the commands of the past, of which as many are kept as are on their way."""
+        delay, period = self.detector.thresholds.delay, self._loop.settings.period
+        self._given = deque(maxlen=round(delay / period) + 1)
+
+    def _acted(self) -> Array:
+        """Return the efforts since the last state, shape (n,); commanded where not measured.
+
+        A simulator tells what acted since then, an arm what acts now.
+        """
+        if self._settings.observer_effort == 'commanded':
+            return self._given[0]
+        measured = self._loop.measured_effort
+        if self._loop.settings.discretization != 'semi_implicit':
+            measured = 0.5 * (self._measured + measured)
+        return np.where(np.isfinite(measured), measured, self._given[0])
+
+    def status(self) -> dict[str, str]:
+        """Return what diagnostics say of contacts, a few words by name; allocates."""
+        if not self.looks:
+            return {}
+        ratio, last = self.detector.ratio.max(), self.last
+        return {
+            'contacts': str(self.detector.count),
+            'last_contact': 'none' if last is None else str(last),
+            'touched_link': 'none' if last is None else last.link,
+            'external_effort_by_dead_band': f'{ratio:.2f}',
+        }
+
+    def explain(self) -> None:
+        """Explain the external efforts by a wrench, if there is a frame for it."""
+        if self.wrench is not None:
+            self.wrench.update(self._loop.q, self.observer.effort)

@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Wrenches at frames of a robot as efforts: those that are streamed, and those of a sensor."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from robot_dynamics_ros.control.laws.control_law import ExternalEffort
+from robot_dynamics_ros.control.trajectories.target_stream import TargetSettings
+from robot_dynamics_ros.errors import ConfigurationError
+from robot_dynamics_ros.model.robot_tree import RobotTree
+from robot_dynamics_ros.spatial.scalar import Array
+from robot_dynamics_ros.symbolic.kernel import compile_kernel
+
+#: A sensor that has been silent for so long is believed no more.
+_FRESH_NS = 100_000_000
+_SMALL = 1e-9  # N, N m: gone
+
+
+class FrameEfforts:
+    r"""Turns wrenches at a frame into efforts :math:`J^Tw`; allocates nothing.
+
+    Args:
+        tree: The robot.
+        frame: Name of a link.
+
+    Raises:
+        UnknownNameError: There is no such frame.
+    """
+
+    def __init__(self, tree: RobotTree, frame: str) -> None:
+        kernels = compile_kernel(tree, outputs=('frame_pose', 'frame_jacobian'), frame=frame)
+        self._pose, self._jacobian = kernels.frame_pose, kernels.frame_jacobian
+        self._R, self._p, self._J = np.zeros((3, 3)), np.zeros(3), np.zeros((6, tree.n))
+        self._base = np.zeros(6)
+
+    def write(self, q: Array, wrench: Array, in_frame: bool, out: Array) -> None:
+        """Write the efforts of a wrench, (6,), in the axes of the frame or of the base."""
+        self._jacobian(q, self._J)
+        base = self._base
+        base[:] = wrench
+        if in_frame:
+            self._pose(q, self._R, self._p)
+            np.dot(self._R, wrench[:3], out=base[:3])
+            np.dot(self._R, wrench[3:], out=base[3:])
+        np.dot(base, self._J, out=out)
+
+
+class ForceSensor:
+    """What the world does to the arm: by a wrench that a sensor tells, else as it is observed.
+
+    Attributes:
+        external: Kept up to date for laws.
+
+    Args:
+        tree: The robot.
+    """
+
+    def __init__(self, tree: RobotTree) -> None:
+        self.tree, self.external = tree, ExternalEffort(tree.n)
+        self._efforts: FrameEfforts | None = None
+        self.frame = ''
+        self._wrench, self._now_ns, self._heard_ns = np.zeros(6), 0, -_FRESH_NS
+
+    def feel(self, frame: str, efforts: FrameEfforts, wrench: Array) -> None:
+        """Take over what the world does to the arm at a frame, in its axes, shape (6,)."""
+        self.frame, self._efforts = frame, efforts
+        self._wrench[:] = wrench
+        self._heard_ns = self._now_ns
+
+    def efforts(self, frame: str) -> FrameEfforts:
+        """Return what turns wrenches at a frame into efforts; compiled if it is a new one."""
+        known = self._efforts is not None and frame == self.frame
+        return self._efforts if known and self._efforts else FrameEfforts(self.tree, frame)
+
+    def update(self, now_ns: int, q: Array) -> None:
+        """Look at the last wrench from the state's stamp, ns, on."""
+        self._now_ns, external = now_ns, self.external
+        external.measured = self._efforts is not None and 0 <= now_ns - self._heard_ns < _FRESH_NS
+        if external.measured and self._efforts is not None:
+            self._efforts.write(q, self._wrench, True, external.effort)
+            external.known = True
+
+    def observe(self, effort: Array, known: bool) -> None:
+        """Take over observed efforts, shape (n,), unless a sensor tells them."""
+        external = self.external
+        if not external.measured:
+            external.known = known
+            external.effort[:] = effort if known else 0.0
+
+
+class TargetWrench:
+    """A filtered wrench at a frame, as efforts.
+
+    Attributes:
+        active: Whether there is anything to add.
+
+    Args:
+        tree: The robot.
+        settings: Frame, bandwidth, timeout.
+
+    Raises:
+        UnknownNameError: The robot has no such frame.
+    """
+
+    def __init__(self, tree: RobotTree, settings: TargetSettings) -> None:
+        self._efforts = FrameEfforts(tree, settings.target_frame)
+        self._target, self._middle, self._wrench = np.zeros(6), np.zeros(6), np.zeros(6)
+        self._effort = np.zeros(tree.n)
+        self._most = tuple(settings.target_wrench_limit)
+        self._bandwidth = settings.target_bandwidth
+        self._timeout_ns = round(1e9 * settings.target_timeout_s)
+        self._in_frame, self.active = False, False
+        self._now_ns = self._heard_ns = 0
+
+    def aim(self, wrench: Array, in_frame: bool) -> None:
+        """Press with another wrench from now on.
+
+        Args:
+            wrench: Force and torque that the arm shall exert there, shape (6,), N and N m.
+            in_frame: Whether in the axes of the frame; else in those of the base.
+
+        Raises:
+            ConfigurationError: The axes are not those of the wrench that still acts.
+        """
+        if in_frame != self._in_frame and self.active:
+            raise ConfigurationError(
+                'target_wrench', 'changes its axes while it acts', 'keep the frame_id'
+            )
+        self._in_frame = in_frame
+        for part, most in zip((slice(3), slice(3, 6)), self._most, strict=True):
+            size = float(np.linalg.norm(wrench[part]))
+            self._target[part] = wrench[part] * (most / size if size > most else 1.0)
+        self._heard_ns, self.active = self._now_ns, True
+
+    def add(self, now_ns: int, q: Array, effort: Array) -> None:
+        """Add the efforts of a state's stamp, ns, to others, shape (n,)."""
+        h, self._now_ns = 1e-9 * (now_ns - self._now_ns), now_ns
+        if not self.active:
+            return
+        if now_ns - self._heard_ns > self._timeout_ns:
+            self._target.fill(0.0)
+        part = -math.expm1(-self._bandwidth * min(max(h, 0.0), 0.02))
+        self._middle += part * (self._target - self._middle)
+        self._wrench += part * (self._middle - self._wrench)
+        if not self._target.any() and np.abs(self._wrench).max() < _SMALL:
+            self.active = False
+        self._efforts.write(q, self._wrench, self._in_frame, self._effort)
+        effort += self._effort

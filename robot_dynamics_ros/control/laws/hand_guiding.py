@@ -1,0 +1,212 @@
+# SPDX-License-Identifier: Apache-2.0
+r"""Guiding by hand: the arm is weightless, heavy to hurry, and ends at walls.
+
+.. math:: \tau = g + \sigma\,\tau_{friction}(\dot q) - m\,(d\,\dot q + \kappa\,e(\dot q))
+          + \tau_{wall}
+
+with the smallest inertia m of each joint, the others free; :math:`e` is what of a speed is beyond
+the reduced one. A wall at depth x > 0, reached at the rate :math:`\dot x`, pushes with
+
+.. math:: k\,x\,\max(0, 1 + \dot x / v_0):
+
+no step where it begins, and it never pulls. As long as the friction of the description is no
+more than that of the arm, :math:`\tfrac12\dot q^TM\dot q` and the energy :math:`\tfrac12kx^2` of
+the walls grow by no more than the work of the hand.
+
+Source: K. H. Hunt, F. R. E. Crossley, Coefficient of restitution interpreted as damping in
+vibroimpact, J. Appl. Mech. 42, 1975, (2) with exponent 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+
+from robot_dynamics_ros.constraints.program_file import load_program
+from robot_dynamics_ros.constraints.program_kernel import ProgramKernel
+from robot_dynamics_ros.control.friction import DriveFriction
+from robot_dynamics_ros.control.laws import parameter_checks as check
+from robot_dynamics_ros.control.laws.control_law import Reference
+from robot_dynamics_ros.control.laws.gravity_compensation import GravityLaw
+from robot_dynamics_ros.dynamics.registry import make_formulation
+from robot_dynamics_ros.errors import ParameterError
+from robot_dynamics_ros.model.robot_tree import RobotTree
+from robot_dynamics_ros.parameters import Parameter
+from robot_dynamics_ros.spatial.scalar import Array
+from robot_dynamics_ros.symbolic.kernel import KernelSet
+
+P = Parameter
+_BRAKE = 100.0  # 1/s, kappa, where the period allows it
+_SAMPLED = 0.25  # largest part of a speed that one period may take
+_WIDEST = 0.25  # of a joint's range, for each of its walls
+_SURFACE_SPEED = 0.25  # m/s, v_0 of surfaces: the reduced speed of ISO 10218-1
+_UNLIMITED = 1.0  # rad/s or m/s: what counts where a joint has no velocity limit
+
+
+class HandGuiding(GravityLaw):
+    """Gravity and friction compensated, damped, at reduced speed, between walls.
+
+    A joint's wall begins where its spring can stop the joint from the reduced speed before the
+    position limit. The rows with ``contact`` of ``guiding_program`` are walls too: their surfaces
+    as they are at the program's start, kept on the side of their outward normals.
+
+    Args:
+        tree: The robot as the law shall believe it is, payload included.
+        kernels: With ``gravity_forces``; compiled from the tree if None.
+        parameters: Of ``declared``.
+
+    Raises:
+        ProgramError: The program cannot be used.
+        ParameterError: A parameter is refused.
+
+    Cost: one gravity kernel, that of the program if there is one, and about 5 us for four joints.
+    """
+
+    name: ClassVar[str] = 'hand_guiding'
+    yields: ClassVar[bool] = True
+    needs_enabling: ClassVar[bool] = True
+    structural: ClassVar[frozenset[str]] = frozenset({'guiding_program'})
+    declared: ClassVar[tuple[Parameter, ...]] = (
+        P('guiding_damping', 5.0, 'Damping of law hand_guiding, by the inertia of each joint.',
+          0.0, 100.0, unit='1/s'),
+        P('guiding_friction_share', 0.8, "Part of the robot's joint friction that law "
+          'hand_guiding compensates.', 0.0, 1.0),
+        P('guiding_speed_share', 0.25, 'Part of the velocity limits beyond which law hand_guiding '
+          'brakes.', 0.001, 1.0),
+        P('guiding_wall_frequency', 30.0, 'Natural frequency of a joint at its walls.', 0.0,
+          1000.0, unit='rad/s'),
+        P('guiding_wall_stiffness', 2000.0, "Stiffness of a program's surfaces under law "
+          'hand_guiding.', 0.0, 1e6, unit='N/m'),
+        P('guiding_program', '', 'Constraint program whose rows with contact are walls of law '
+          'hand_guiding; empty: joint limits alone.'),
+        check.FRICTION[2],
+        check.PERIOD,
+    )  # fmt: skip
+
+    def __init__(
+        self, tree: RobotTree, kernels: KernelSet | None = None, **parameters: Any
+    ) -> None:
+        self._path = str(parameters.get('guiding_program', ''))
+        self._surfaces = surfaces_of(tree, self._path) if self._path else None
+        middle = check.middle_of_limits(tree)
+        M = make_formulation('newton_euler', tree).mass_matrix(middle) + np.diag(tree.armature)
+        self._inertia: Array = 1.0 / np.diag(np.linalg.inv(M))
+        self._friction = DriveFriction(tree)
+        super().__init__(tree, kernels, **parameters)
+
+    def configure(self, parameters: Mapping[str, Any]) -> None:
+        """Take over all but the program, see :class:`ControlLaw`."""
+        if parameters['guiding_program'] != self._path:
+            raise ParameterError(
+                'guiding_program', parameters['guiding_program'], 'make a law with it'
+            )
+        tree, period = self.tree, parameters['period']
+        frequency = self._bounded_frequency(parameters['guiding_wall_frequency'], period)
+        limit = np.where(np.isfinite(tree.velocity_limit), tree.velocity_limit, _UNLIMITED)
+        speed = parameters['guiding_speed_share'] * limit
+        room = _WIDEST * (tree.position_upper - tree.position_lower)
+        width = np.minimum(speed / frequency, room) if frequency else 0.0 * speed
+        share = parameters['guiding_friction_share']
+        self._friction.configure(parameters['stiction_velocity'], share)
+        columns = (
+            parameters['guiding_damping'] * self._inertia,
+            speed,
+            _within(_BRAKE, period) * self._inertia,
+            frequency**2 * self._inertia,
+            tree.position_lower + width,
+            tree.position_upper - width,
+        )
+        self._joints = np.array(columns).T.tolist()
+        self._stiffness = parameters['guiding_wall_stiffness']
+
+    @staticmethod
+    def _bounded_frequency(frequency: float, period: float) -> float:
+        """Refuse a frequency that one effort per period cannot hold."""
+        if frequency * period > 1.0:
+            raise ParameterError(
+                'guiding_wall_frequency',
+                frequency,
+                f'is unstable at a period of {period:g} s; give at most {1.0 / period:g}',
+            )
+        return frequency
+
+    @property
+    def follows_reference(self) -> bool:
+        """It does not: the arm is led by hand."""
+        return False
+
+    @classmethod
+    def check(cls, tree: RobotTree, values: Mapping[str, Any]) -> None:
+        """Refuse, besides what is out of range, a program without surfaces."""
+        super().check(tree, values)
+        if values.get('guiding_program'):
+            surfaces_of(tree, values['guiding_program'])
+
+    def effort(self, t: float, q: Array, v: Array, reference: Reference, out: Array) -> None:
+        """Write the efforts for the coming period, see :class:`ControlLaw`."""
+        self._gravity_forces(q, out)
+        out += self._friction.at(v, out)
+        if self._surfaces is not None:
+            self._add_surfaces(q, v, out)
+        joints = zip(q.tolist(), v.tolist(), out.tolist(), self._joints, strict=True)
+        for i, (x, w, effort, joint) in enumerate(joints):
+            out[i] = effort + _moving(w, joint) + _walls(x, w, joint)
+
+    def _add_surfaces(self, q: Array, v: Array, out: Array) -> None:
+        """Add what the surfaces push with, N m or N."""
+        kernel = self._surfaces
+        assert kernel is not None
+        kernel.run(0.0, q, v)
+        f, rates = kernel.f.tolist(), kernel.Gamma.dot(v).tolist()
+        for row, _ in kernel.program.contacts:
+            force = _push(self._stiffness, -f[row], -rates[row], _SURFACE_SPEED)
+            if force > 0.0:
+                out += force * kernel.Gamma[row]
+
+    def decompose(self, t: float, q: Array, v: Array, reference: Reference) -> dict[str, Array]:
+        """Return gravity, friction with damping and brake, walls; shape (n,), N m or N."""
+        surfaces = np.zeros(self.tree.n)
+        if self._surfaces is not None:
+            self._add_surfaces(q, v, surfaces)
+        states = list(zip(q.tolist(), v.tolist(), self._joints, strict=True))
+        walls = np.array([_walls(x, w, joint) for x, w, joint in states])
+        gravity, moving = self.gravity(q), np.array([_moving(w, joint) for _, w, joint in states])
+        moving += self._friction.at(v, gravity)
+        return {'gravity': gravity, 'friction': moving, 'walls': walls + surfaces}
+
+
+def surfaces_of(tree: RobotTree, program: str) -> ProgramKernel:
+    """Return the kernel of a program with surfaces.
+
+    Raises:
+        ProgramError: It cannot be used.
+        ParameterError: It has no row with ``contact``.
+    """
+    loaded = load_program(program, tree)
+    if not loaded.contacts:
+        raise ParameterError('guiding_program', loaded.name, 'has no row with contact')
+    return ProgramKernel(loaded)
+
+
+def _within(rate: float, period: float) -> float:
+    return min(rate, _SAMPLED / period) if period else rate
+
+
+def _moving(w: float, joint: list[float]) -> float:
+    """Return damping and brake of a joint at a speed, N m or N."""
+    viscous, speed, brake, *_ = joint
+    beyond = w - max(-speed, min(speed, w))
+    return -viscous * w - brake * beyond
+
+
+def _walls(x: float, w: float, joint: list[float]) -> float:
+    """Return what both walls of a joint push with, N m or N."""
+    _, speed, _, stiffness, lower, upper = joint
+    return _push(stiffness, lower - x, -w, speed) - _push(stiffness, x - upper, w, speed)
+
+
+def _push(stiffness: float, depth: float, rate: float, speed: float) -> float:
+    """Return with what a wall pushes at a depth that grows at a rate; never negative."""
+    return stiffness * max(depth, 0.0) * max(1.0 + rate / speed, 0.0)

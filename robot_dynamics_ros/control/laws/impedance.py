@@ -1,0 +1,334 @@
+# SPDX-License-Identifier: Apache-2.0
+r"""Impedance: the arm answers a push like a spring with a damper, in its joints or at a frame.
+
+With the error :math:`e = q - q_r` and, at a frame, :math:`f(q, q_r)` of its pose from the pose at
+the reference (in the reference's axes: position, rotation vector),
+:math:`\Gamma = \partial f/\partial q`:
+
+.. math::
+
+   \tau = M\ddot q_r + C(q,\dot q)\,\dot q_r + g - \Gamma^TKf - D\dot e - LPL^T(2\zeta_0\omega_0
+   \dot e + \omega_0^2e) + \text{friction}
+
+The mass stays the arm's own:
+:math:`M\ddot e + C\dot e + D\dot e + \Gamma^TKf = \tau_{ext}`. For a reference at rest
+:math:`\tfrac12\dot q^TM\dot q + \tfrac12f^TKf` grows by no more than the work of the push: C,
+being that of Christoffel's symbols, does none, and D only takes. With
+:math:`M = LL^T` and :math:`A = L^{-1}\Gamma^TK^{1/2}`
+
+.. math:: D = 2\zeta\,L\,(AA^T)^{1/2}\,L^T
+
+gives every mode of :math:`(M, \Gamma^TK\Gamma)` the damping ratio :math:`\zeta`, in every
+configuration and without an inverse of the Jacobian. P projects on what A does not reach, so that
+the null space accelerates no direction that has a stiffness: :math:`\Gamma M^{-1}LP = 0`.
+
+Source: A. Albu-Schäffer, C. Ott, U. Frese, G. Hirzinger, Cartesian impedance control of redundant
+robots, ICRA 2003 (damping design); C of Christoffel's symbols is bilinear and symmetric:
+:math:`C(q,v)w = c(\tfrac{v+w}2) - c(\tfrac{v-w}2)` with :math:`c(v) = C(q,v)v`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+
+from robot_dynamics_ros.constraints.constraint import Motion
+from robot_dynamics_ros.constraints.jet import Jet, dot, rotation_error, stack, timed
+from robot_dynamics_ros.control.friction import DriveFriction
+from robot_dynamics_ros.control.laws import parameter_checks as check
+from robot_dynamics_ros.control.laws.control_law import ControlLaw, Reference
+from robot_dynamics_ros.control.laws.look_ahead import LookAhead
+from robot_dynamics_ros.dynamics.registry import make_formulation
+from robot_dynamics_ros.errors import ParameterError
+from robot_dynamics_ros.model.robot_tree import RobotTree
+from robot_dynamics_ros.parameters import Parameter, spread
+from robot_dynamics_ros.spatial.linear_algebra import (
+    cholesky,
+    forward,
+    singular_value_decomposition,
+    squares,
+)
+from robot_dynamics_ros.spatial.scalar import Array, sqrt
+from robot_dynamics_ros.symbolic.kernel import KernelSet, compile_function, compile_kernel
+
+P = Parameter
+FRAME = P(
+    'impedance_frame', '', 'Frame at which law impedance has its stiffness; empty: in the joints.'
+)
+_OUTPUTS = ('inverse_dynamics', 'gravity_forces', 'mass_matrix')
+_TINY = 1e-150  # no square of a number that counts
+_LOST = 1e-12  # of the sum of squared singular values: no stiffness in that direction
+_AXES = ((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0))
+
+
+class Impedance(ControlLaw):
+    """A spring and a damper of known size around the reference; the mass is the arm's own.
+
+    The acceleration of the last period is taken from the velocities, so that stiffness and damping
+    are those that were asked for at any period, under any push; see :class:`LookAhead`. Joint
+    friction is compensated at the measured velocity.
+
+    Args:
+        tree: The robot as the law shall believe it is, payload included.
+        kernels: With ``inverse_dynamics``, ``gravity_forces`` and ``mass_matrix``; compiled from
+            the tree if None.
+        parameters: Of ``declared``.
+
+    Raises:
+        UnknownNameError: The robot has no such frame.
+        ParameterError: A parameter is refused, or the stiffness is unstable at the period.
+
+    Cost: two inverse dynamics and about 10 us for four joints; allocates no array.
+    """
+
+    name: ClassVar[str] = 'impedance'
+    yields: ClassVar[bool] = True
+    structural: ClassVar[frozenset[str]] = frozenset({FRAME.name})
+    declared: ClassVar[tuple[Parameter, ...]] = (
+        FRAME,
+        P('joint_stiffness', [100.0], 'Stiffness of law impedance in the joints.', 0.0,
+          unit='N m/rad or N/m', per_joint=True),
+        P('frame_stiffness', [500.0, 500.0, 500.0, 20.0, 20.0, 20.0], 'Stiffness of law impedance '
+          'at its frame, in the axes that it shall have.', 0.0, unit='N/m and N m/rad', size=6,
+          entries='along x, y, z, about x, y, z'),
+        P('impedance_damping_ratio', 0.7, 'Damping ratio of every motion that law impedance gives '
+          'a stiffness.', 0.0, 10.0),
+        P('null_space_frequency', 5.0, 'Natural frequency with which law impedance draws to the '
+          'reference what its frame leaves free.', 0.0, unit='rad/s'),
+        P('null_space_damping_ratio', 1.0, 'Damping ratio of the same.', 0.0),
+        check.FRICTION[0],
+        check.FRICTION[2],
+        check.PERIOD,
+        check.DISCRETIZATION,
+    )  # fmt: skip
+
+    def __init__(
+        self, tree: RobotTree, kernels: KernelSet | None = None, **parameters: Any
+    ) -> None:
+        super().__init__(tree)
+        kernels = kernels or compile_kernel(tree, outputs=_OUTPUTS)
+        self._kernels, n = kernels, tree.n
+        self._frame = str(parameters.get('impedance_frame', ''))
+        self._springs = compile_springs(tree, self._frame)
+        self._rows = 6 if self._frame else n
+        self._numbers = np.zeros(self._rows + 3)
+        self._previous, self._acceleration = np.zeros(n), np.zeros(n)
+        self._mass, self._mean, self._half = np.zeros((n, n)), np.zeros(n), np.zeros(n)
+        self._zeros, self._swing, self._gravity = np.zeros(n), np.zeros(n), np.zeros(n)
+        self._spring, self._damper, self._free = np.zeros(n), np.zeros(n), np.zeros(n)
+        self._armature, self._time = tree.armature.tolist(), math.nan
+        self._friction = DriveFriction(tree)
+        self._sliding, self._load = np.zeros(n), np.zeros(n)
+        self.set_parameters(parameters)
+
+    def configure(self, parameters: Mapping[str, Any]) -> None:
+        """Take over all but the frame, see :class:`ControlLaw`."""
+        n = self.tree.n
+        if parameters['impedance_frame'] != self._frame:
+            raise ParameterError(
+                'impedance_frame', parameters['impedance_frame'], 'make a law with it'
+            )
+        given = 'frame_stiffness' if self._frame else 'joint_stiffness'
+        stiffness = np.array(spread(parameters[given], self._rows))
+        ratio, period = parameters['impedance_damping_ratio'], parameters['period']
+        self._require_sampled_stability(given, stiffness, ratio, period)
+        w, free = parameters['null_space_frequency'], parameters['null_space_damping_ratio']
+        self._numbers[:] = *stiffness, ratio, 2.0 * free * w, w * w
+        self._look = LookAhead(n, parameters['discretization'], period)
+        part = float(parameters['friction_compensation'])
+        self._friction.configure(parameters['stiction_velocity'], part)
+
+    def _require_sampled_stability(
+        self, name: str, stiffness: Array, ratio: float, period: float
+    ) -> None:
+        """Refuse a stiffness whose fastest mode, in the middle of the limits, is too fast."""
+        q, still = check.middle_of_limits(self.tree), np.zeros(self.tree.n)
+        M = make_formulation('newton_euler', self.tree).mass_matrix(q)  # beside the ticks
+        L = np.linalg.cholesky(M + np.diag(self.tree.armature))
+        J = np.array(_error(self.tree, self._frame, q, still, q, still).J, dtype=float)
+        A = np.linalg.solve(L, J.T * np.sqrt(stiffness))
+        x = period * float(np.linalg.norm(A, 2))
+        if x > 0.0 and not x * x + 4.0 * ratio * x < 4.0:
+            raise ParameterError(
+                name,
+                stiffness.tolist(),
+                f'has a mode of {x / period:.4g} rad/s, unstable at a period of {period:g} s',
+            )
+
+    def reset(self, t: float, q: Array, v: Array) -> None:
+        """Forget the last velocity, see :class:`ControlLaw`."""
+        self._time = math.nan
+
+    def effort(self, t: float, q: Array, v: Array, reference: Reference, out: Array) -> None:
+        """Write the efforts for the coming period, see :class:`ControlLaw`."""
+        self._see_acceleration(t, v)
+        self._write(q, v, reference, out)
+        for part in (self._spring, self._damper, self._free):
+            out += part
+        out += self._friction_at(v, reference.acceleration, out)
+
+    def _see_acceleration(self, t: float, v: Array) -> None:
+        """Take the acceleration from the last velocity; none after a gap of two periods."""
+        elapsed, a = t - self._time, self._acceleration
+        period = self.parameters['period']
+        recent = 0.0 < elapsed < 2.5 * period
+        for i, (now, before) in enumerate(zip(v.tolist(), self._previous.tolist(), strict=True)):
+            a[i] = (now - before) / elapsed if recent else 0.0
+        np.copyto(self._previous, v)
+        self._time = t
+
+    def _write(self, q: Array, v: Array, reference: Reference, out: Array) -> None:
+        """Write what moves the reference, and spring, damper and free motion beside it."""
+        kernels, look = self._kernels, self._look
+        v_r, a_r = reference.velocity, reference.acceleration
+        np.add(v, v_r, out=self._mean)
+        np.subtract(v, v_r, out=self._half)
+        self._mean *= 0.5
+        self._half *= 0.5
+        kernels.inverse_dynamics(q, self._mean, a_r, out)
+        kernels.inverse_dynamics(q, self._half, self._zeros, self._swing)
+        kernels.gravity_forces(q, self._gravity)
+        out -= self._swing
+        out += self._gravity
+        for i, (armature, a) in enumerate(zip(self._armature, a_r.tolist(), strict=True)):
+            out[i] += armature * a
+            self._mass[i, i] = 0.0
+        kernels.mass_matrix(q, self._mass)
+        for i, armature in enumerate(self._armature):
+            self._mass[i, i] += armature
+        look.see(q, v, self._acceleration)
+        self._springs(
+            look.q,
+            look.v,
+            reference.position,
+            v_r,
+            self._mass.reshape(-1),
+            self._numbers,
+            self._spring,
+            self._damper,
+            self._free,
+        )
+
+    def _friction_at(self, v: Array, a_r: Array, motor: Array) -> Array:
+        """Return the friction at the velocity that the plant applies it at, N m or N.
+
+        Gears are loaded by what motors give beyond their own inertia's share.
+        """
+        np.multiply(self._acceleration, self._look.end, out=self._sliding)
+        self._sliding += v
+        np.multiply(self.tree.armature, a_r, out=self._load)
+        np.subtract(motor, self._load, out=self._load)
+        return self._friction.at(self._sliding, self._load)
+
+    def decompose(self, t: float, q: Array, v: Array, reference: Reference) -> dict[str, Array]:
+        """Return the efforts of the last tick by origin, see :class:`ControlLaw`.
+
+        Call it with the arguments of that tick: gravity, inertia and coriolis of the reference's
+        motion, stiffness, damping, null_space, friction; each shape (n,), N m or N.
+        """
+        n, whole, inertia = self.tree.n, np.zeros(self.tree.n), np.zeros(self.tree.n)
+        self._write(q, v, reference, whole)
+        self._kernels.inverse_dynamics(q, np.zeros(n), reference.acceleration, inertia)
+        inertia += self.tree.armature * reference.acceleration - self._gravity
+        parts = {
+            'inertia': inertia,
+            'coriolis': whole - inertia - self._gravity,
+            'gravity': self._gravity.copy(),
+            'stiffness': self._spring.copy(),
+            'damping': self._damper.copy(),
+            'null_space': self._free.copy(),
+        }
+        motor = whole + self._spring + self._damper + self._free
+        friction = self._friction_at(v, reference.acceleration, motor)
+        return {**parts, 'friction': friction.copy()}
+
+
+def compile_springs(tree: RobotTree, frame: str) -> Any:
+    """Return the compiled function that writes spring, damper and free motion, each (n,).
+
+    Args:
+        tree: The robot.
+        frame: Where the stiffness is; empty: in the joints.
+
+    Raises:
+        UnknownNameError: The robot has no such frame.
+    """
+    n = tree.n
+    if frame:
+        tree.frame(frame)
+    sizes = {'q': n, 'v': n, 'q_r': n, 'v_r': n, 'mass': n * n, 'numbers': (6 if frame else n) + 3}
+    return compile_function(
+        'impedance_tick',
+        sizes,
+        {'spring': (n,), 'damper': (n,), 'free': (n,)},
+        lambda *arrays: spring_formulas(tree, frame, *arrays),
+    )
+
+
+def spring_formulas(
+    tree: RobotTree,
+    frame: str,
+    q: Array,
+    v: Array,
+    q_r: Array,
+    v_r: Array,
+    mass: Array,
+    numbers: Array,
+) -> tuple[Array, Array, Array]:
+    """Return the efforts of spring, damper and free motion; over numbers or symbols.
+
+    Args:
+        tree: The robot.
+        frame: Where the stiffness is; empty: in the joints.
+        q: Joint positions, shape (n,), rad or m.
+        v: Joint velocities, shape (n,).
+        q_r: Positions of the reference, shape (n,).
+        v_r: Velocities of the reference, shape (n,).
+        mass: Mass matrix with armature, row by row, shape (n * n,).
+        numbers: Stiffness of each row, damping ratio, damping (1/s) and stiffness (1/s^2) of the
+            free motion.
+    """
+    n, f = tree.n, _error(tree, frame, q, v, q_r, v_r)
+    stiffness, (ratio, free_damping, free_stiffness) = numbers[:-3], numbers[-3:]
+    root = np.array([sqrt(k) for k in stiffness])
+    L = cholesky(mass.reshape(n, n))
+    lengths, U = _modes(forward(L, f.J.T * root))
+    error_rate = L.T @ (v - v_r)
+    along = U.T @ error_rate
+    damper = L @ (U @ (2 * ratio * lengths * along))
+    wish = L.T @ (free_damping * (v - v_r) + free_stiffness * (q - q_r))
+    reached = lengths * lengths / (lengths * lengths + _LOST * squares(lengths) + _TINY)
+    free = L @ (wish - U @ (reached * (U.T @ wish)))
+    return -(f.J.T @ (stiffness * f.value)), -damper, -free
+
+
+def _modes(A: Array) -> tuple[Array, Array]:
+    """Return singular values and left singular vectors of a matrix; zero where there is none."""
+    n, rows = A.shape
+    if rows >= n:
+        B, U = singular_value_decomposition(A.T)
+    else:
+        B, _ = singular_value_decomposition(A)
+    lengths = np.array([sqrt(column @ column + _TINY) for column in B.T])
+    return lengths, U if rows >= n else B / lengths
+
+
+def _error(tree: RobotTree, frame: str, q: Array, v: Array, q_r: Array, v_r: Array) -> Jet:
+    """Return how far the joints, or the frame, are from the reference; its axes count."""
+    motion = Motion(tree, q, v)
+    if not frame:
+        return motion.joints(np.eye(tree.n)) - timed(q_r, v_r, np.zeros(tree.n), tree.n)
+    wanted = Motion(tree, q_r, v_r)
+    away = motion.point(frame) - _given(wanted.point(frame))
+    axes = [_given(wanted.axis(frame, np.array(axis))) for axis in _AXES]
+    x, y, z = (motion.axis(frame, np.array(axis)) for axis in _AXES)
+    position = stack([dot(axis, away) for axis in axes])
+    return stack([position, rotation_error((axes[0], axes[1], axes[2]), (x, y, z))])
+
+
+def _given(jet: Jet) -> Jet:
+    """Return what the reference moves as a quantity that is given in time."""
+    return timed(jet.value, jet.rate, np.zeros(len(jet.value)), len(jet.J[0]))

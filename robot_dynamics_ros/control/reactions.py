@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What an arm does when it is touched: stop, hold, retract or float, until it is told to go on."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from robot_dynamics_ros.control.laws.control_law import ControlLaw
+from robot_dynamics_ros.control.laws.gravity_compensation import GravityCompensation
+from robot_dynamics_ros.control.laws.pd_gravity import joint_inertia
+from robot_dynamics_ros.control.loop import ControlLoop
+from robot_dynamics_ros.control.trajectories.prepared import Points
+from robot_dynamics_ros.errors import TrajectoryError
+from robot_dynamics_ros.parameters import Settings, parameter, parameters_of
+from robot_dynamics_ros.spatial.scalar import Array
+from robot_dynamics_ros.symbolic.kernel import KernelSet
+
+#: By name, what it does.
+REACTIONS = {
+    'off': 'contacts are not looked for',
+    'report': 'it is told, and nothing else',
+    'stop': 'the arm brakes and holds where it comes to rest',
+    'hold': 'the arm brakes and goes back to where it was touched',
+    'retract': 'the arm brakes and goes back along its way',
+    'float': 'the arm is balanced and damped, and yields',
+}
+_KEPT, _PARTS = 400, 50  # positions of the past; parts of the way back in which one is kept
+_SPEED = 0.25  # of the velocity limits, on the way back
+_PEAK = 1.875  # largest by mean speed of a quintic from rest to rest
+_BRIEFEST = 0.5  # s
+_POINTS = 21
+
+
+@dataclass(frozen=True)
+class ReactionSettings(Settings):
+    """What a contact leads to.
+
+    Each field declares the parameter of its name, see ``REACTION``.
+    """
+
+    contact_reaction: str = parameter(
+        'off',
+        f'What a contact leads to: {"; ".join(f"{x}: {does}" for x, does in REACTIONS.items())}.',
+        choices=tuple(REACTIONS),
+    )
+    contact_thresholds: str = parameter(
+        '',
+        "File of command calibrate that says from what on it is a contact; '': coarse ones.",
+        fixed=True,
+    )
+    contact_retract_way: float = parameter(
+        0.05, 'Way back of the joint that goes farthest.', 0.0, 10.0, unit='rad or m'
+    )
+    contact_float_damping: float = parameter(
+        5.0, 'Damping of an arm that floats, by the inertia of each joint.', 0.0, 1e3, unit='1/s'
+    )
+
+
+REACTION = parameters_of(ReactionSettings)
+
+
+class ContactReactions:
+    """Lets a loop react.
+
+    Args:
+        loop: The loop.
+        kernels: Its dynamics, with what it carries.
+        make_follower: Returns a law that follows the reference, for one that does not.
+    """
+
+    def __init__(
+        self, loop: ControlLoop, kernels: KernelSet, make_follower: Callable[[], ControlLaw]
+    ) -> None:
+        self._loop, self._kernels, self._make_follower = loop, kernels, make_follower
+        self._past: deque[Array] = deque(maxlen=_KEPT)
+        self._way: list[Array] = []
+        self.configure(ReactionSettings())
+
+    def configure(self, settings: ReactionSettings) -> None:
+        """Take over settings; what may take long is made here, not at a contact."""
+        self.settings, loop = settings, self._loop
+        inertia = joint_inertia(loop.tree, np.zeros(loop.tree.n))
+        damping = (settings.contact_float_damping * inertia).tolist()
+        self._float = GravityCompensation(loop.tree, self._kernels, damping=damping)
+        needed = settings.contact_reaction in ('stop', 'hold', 'retract')
+        self._follower = self._make_follower() if needed else None
+
+    def remember(self) -> None:
+        """Keep where the arm is, for a way back; to be called after every tick."""
+        q, least = self._loop.q, self.settings.contact_retract_way / _PARTS
+        if not self._past or float(np.abs(q - self._past[-1]).max()) > least:
+            self._past.append(q.copy())
+
+    def begin(self) -> None:
+        """React to a contact at the present state."""
+        loop, reaction = self._loop, self.settings.contact_reaction
+        self._way = []
+        if reaction == 'float':
+            loop.react(self._float)
+            return
+        own = loop.law.follows_reference
+        loop.react(loop.law if own or self._follower is None else self._follower)
+        if reaction in ('hold', 'retract'):
+            way = self.settings.contact_retract_way if reaction == 'retract' else 0.0
+            self._way = way_back([loop.q.copy(), *reversed(self._past)], way)
+        self._past.clear()
+
+    def go_on(self) -> str:
+        """Set out for the way back once the arm is at rest; return what prevents it, if any."""
+        if not self._way or self._loop.braking:
+            return ''
+        way, self._way = [self._loop.reference.position.copy(), *self._way], []
+        try:
+            points = points_along(way, self._loop.tree.velocity_limit)
+            if points is not None:
+                self._loop.follow(*points)
+        except TrajectoryError as error:
+            return f'no way back from the contact: {error}'
+        return ''
+
+
+def way_back(past: list[Array], way: float) -> list[Array]:
+    """Return positions of the past, the latest first, up to a way, rad or m, of the joints."""
+    kept, gone = past[:1], 0.0
+    for q in past[1:]:
+        if gone >= way:
+            break
+        gone += float(np.abs(q - kept[-1]).max())
+        kept.append(q)
+    return kept
+
+
+def points_along(way: list[Array], speed: Array) -> Points | None:
+    """Return a motion from rest to rest along positions; None if they are all the same.
+
+    Args:
+        way: Positions, shape (n,) each, rad or m.
+        speed: Velocity limits, shape (n,), rad/s or m/s; infinite ones count as 1.
+
+    Returns:
+        Times, positions, velocities, accelerations, see ``ControlLoop.follow``.
+    """
+    table = np.array(way)
+    lengths = np.abs(np.diff(table, axis=0)).max(axis=1)
+    moved = np.concatenate([[True], lengths > 1e-9])
+    table, lengths = table[moved], lengths[moved[1:]]
+    if len(table) < 2:
+        return None
+    along = np.concatenate([[0.0], np.cumsum(lengths)])
+    slopes = np.abs(np.diff(table, axis=0)) / lengths[:, np.newaxis]
+    limit = np.where(np.isfinite(speed), speed, 1.0)
+    fastest = _SPEED * float((limit / np.maximum(slopes.max(axis=0), 1e-9)).min())
+    duration = max(_BRIEFEST, _PEAK * float(along[-1]) / fastest)
+    x = np.linspace(0.0, 1.0, _POINTS)
+    share = x**3 * (10.0 - 15.0 * x + 6.0 * x**2)
+    columns = [np.interp(share * along[-1], along, column) for column in table.T]
+    position = np.array(columns).T
+    velocity = np.gradient(position, duration * x, axis=0)
+    velocity[[0, -1]] = 0.0
+    acceleration = np.gradient(velocity, duration * x, axis=0)
+    acceleration[[0, -1]] = 0.0
+    return duration * x[1:], position[1:], velocity[1:], acceleration[1:]

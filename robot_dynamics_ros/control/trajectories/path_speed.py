@@ -1,0 +1,225 @@
+# SPDX-License-Identifier: Apache-2.0
+r"""How fast a trajectory is passed through: slower if ordered, or if the efforts do not suffice.
+
+The path :math:`r(s)` is kept, its time s passes at :math:`\dot s = f(t)\,c(s)`. The ordered factor
+f goes smoothly to what is wanted; c is the largest speed up to 1 for which the model's efforts are
+enough. With :math:`x = c^2` and :math:`u = \ddot s` they are linear,
+
+.. math:: \tau = \underbrace{M r'}_{a}\,u + \underbrace{(M r'' + C r')}_{b}\,x + g(r),
+
+so x is found on a grid, by one pass backwards (from where braking is still possible) and one
+forwards (as far as accelerating allows): Bobrow, Dubowsky, Gibson 1985 and Shin, McKay 1985, with
+the linear form of Pham, Pham 2018 (TOPP-RA). A factor f < 1 keeps the bounds, as gravity does.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from robot_dynamics_ros.control.laws.control_law import Reference
+from robot_dynamics_ros.control.trajectories.trajectory import Trajectory
+from robot_dynamics_ros.model.robot_tree import RobotTree
+from robot_dynamics_ros.spatial.scalar import Array
+
+#: Double pole of the ordered factor, 1/s; nearer than this it is what was ordered.
+_POLE, _NEAR = 10.0, 1e-6
+#: The grid: its step, s, and how many there are at least and at most.
+_GRID_S, _FEWEST, _MOST = 0.005, 200, 20_000
+#: For so long to both sides the smallest speed holds, and then its mean, s: no effort jumps.
+_SMOOTH_S = 0.02
+#: Smallest c^2, and part of the limit that is left whatever friction takes.
+_SLOWEST, _LEAST_ROOM = 1e-3, 0.05
+
+
+class SpeedLimit:
+    """The square of the largest speed along a path, linear between the nodes of a grid.
+
+    Args:
+        step: Of the grid, s.
+        squares: At its nodes.
+    """
+
+    def __init__(self, step: float, squares: list[float]) -> None:
+        self._step, self._squares = step, squares
+
+    def at(self, s: float) -> tuple[float, float]:
+        """Return the speed c at a time of the path, s, and c dc/ds, 1/s."""
+        x, place = self._squares, s / self._step
+        if not 0.0 <= place < len(x) - 1:
+            return math.sqrt(x[0] if place < 0.0 else x[-1]), 0.0
+        k = int(place)
+        slope = x[k + 1] - x[k]
+        return math.sqrt(x[k] + (place - k) * slope), 0.5 * slope / self._step
+
+
+def speed_limit(
+    trajectory: Trajectory, tree: RobotTree, kernels: Any, limit: Array, moving: bool
+) -> SpeedLimit | None:
+    """Return how fast a trajectory can be passed through; None where it can be as it is.
+
+    Args:
+        trajectory: With a finite duration.
+        tree: Gives friction and rotor inertia.
+        kernels: With ``inverse_dynamics``.
+        limit: Effort that may be needed, shape (n,), N m or N.
+        moving: Whether it begins in motion, which must not jump.
+
+    Cost: some 10 us for every 5 ms of the trajectory, three times that where it is slowed.
+    """
+    count = min(max(math.ceil(trajectory.duration / _GRID_S), _FEWEST), _MOST)
+    q, v, a = trajectory.table(np.linspace(0.0, trajectory.duration, count + 1))
+    still = np.zeros(tree.n)
+    g = np.array([_effort(kernels, x, still, still) for x in q])
+    b = np.array([_effort(kernels, *row) for row in zip(q, v, a, strict=True)]) - g
+    b += tree.armature * a
+    viscous = tree.damping * np.abs(v)
+    least = np.abs(g) + _LEAST_ROOM * limit
+    if (np.abs(b + g) <= np.maximum(limit - viscous - tree.coulomb_friction, least)).all():
+        return None
+    momentum = np.array([_effort(kernels, x, still, y) for x, y in zip(q, v, strict=True)]) - g
+    momentum += tree.armature * v
+    step, speed, around = trajectory.duration / count, np.zeros((count + 1, 1)), 0
+    for _ in range(2):  # viscous friction at the speed that there would be without it
+        room = np.maximum(limit - viscous * speed - tree.coulomb_friction, least)
+        kept = 2 * around + 1 if moving else 0
+        x = _squares(momentum, b, -room - g, room - g, 2.0 * step, kept)
+        speed = np.sqrt(x)[:, np.newaxis]
+        around = math.ceil(_SMOOTH_S / float((step / speed).mean()))
+    return SpeedLimit(step, _windows(_windows(x, around).min(1), around).mean(1).tolist())
+
+
+def _windows(x: Array, around: int) -> Array:
+    """Return every number with so many neighbours to both sides, shape (k, 2 around + 1)."""
+    padded = np.pad(x, around, mode='edge')
+    return np.lib.stride_tricks.sliding_window_view(padded, 2 * around + 1)
+
+
+def _effort(kernels: Any, q: Array, v: Array, a: Array) -> Array:
+    out = np.zeros(len(q))
+    kernels.inverse_dynamics(q, v, a, out)
+    return out
+
+
+def _squares(a: Array, b: Array, low: Array, high: Array, step: float, kept: int) -> Array:
+    """Return x at the nodes, with low <= a u + b x <= high and x' = 2 u; each shape (k, n).
+
+    From a node to the next, u = (x_next - x) / step; both ends of the way must keep the bounds.
+    At the first ``kept`` nodes x is 1.
+    """
+    here = np.hstack([b[:-1] - a[:-1] / step, -a[1:] / step])  # what x takes part with, (k, 2 n)
+    there = np.hstack([a[:-1] / step, b[1:] + a[1:] / step])  # and x_next
+    low, high = (np.hstack([bound[:-1], bound[1:]]) for bound in (low, high))
+    x = np.ones(len(a))
+    for k in range(len(here) - 1, -1, -1):
+        x[k] = _largest(here[k], low[k] - there[k] * x[k + 1], high[k] - there[k] * x[k + 1])
+    x[:kept] = 1.0
+    for k in range(max(kept - 1, 0), len(here)):
+        left = low[k] - here[k] * x[k], high[k] - here[k] * x[k]
+        x[k + 1] = min(x[k + 1], _largest(there[k], *left))
+    return x
+
+
+def _largest(factor: Array, low: Array, high: Array) -> float:
+    """Return the largest number up to 1, though no smaller than the slowest, within bounds."""
+    bound = np.where(factor > 0.0, high, low)
+    reached = np.divide(bound, factor, out=np.ones_like(bound), where=factor != 0.0)
+    return float(min(1.0, max(_SLOWEST, reached.min())))
+
+
+class PathSpeed(Trajectory):
+    """A trajectory as seen at the time of the states, while its own time passes more slowly.
+
+    Attributes:
+        trajectory: What is passed through; set before a sample.
+        wanted: Ordered factor, 0 to 1.
+        delay: How much later than asked for it is by now, s.
+        plain: Whether its time passes as that of the states.
+
+    Args:
+        trajectory: The first one.
+    """
+
+    def __init__(self, trajectory: Trajectory) -> None:
+        self.n, self.duration, self.wanted = trajectory.n, math.inf, 1.0
+        self.trajectory = trajectory
+        self.start(0.0)
+
+    def start(
+        self,
+        begin: float,
+        limit: SpeedLimit | None = None,
+        *,
+        ordered: bool = False,
+        moving: bool = False,
+    ) -> None:
+        """Begin with another trajectory.
+
+        Args:
+            begin: Its time, s.
+            limit: Of its speed.
+            ordered: Whether the ordered factor holds for it.
+            moving: Whether it takes over from a motion, which goes on as it is.
+        """
+        self._limit, self._ordered, self._rate = limit, ordered, 0.0
+        speed = 1.0 if limit is None else limit.at(begin)[0]
+        self._factor = self.wanted if ordered and not moving else 1.0 / speed
+        if not ordered:
+            self._factor = 1.0
+        self.delay, self._elapsed, self._step = 0.0, begin, 0.0
+        self._now = self._last = self._motion(begin)
+
+    @property
+    def factor(self) -> float:
+        """How fast the time of the trajectory passes."""
+        return self._now[1]
+
+    @property
+    def plain(self) -> bool:
+        """Whether the time of the trajectory passes as that of the states."""
+        goal = self.wanted if self._ordered else 1.0
+        return self._limit is None and self._factor == goal == 1.0
+
+    def advance(self, elapsed: float) -> float:
+        """Return the time of the trajectory, s, at a time since its start, s."""
+        step, self._elapsed = max(elapsed - self._elapsed, 0.0), elapsed
+        if self.plain:
+            s = elapsed - self.delay
+        else:
+            s, speed, rate = self._now
+            s += step * (speed + 0.5 * rate * step)
+            self.delay = elapsed - s
+            self._go_on(min(step, 0.2 / _POLE))
+        self._last, self._now, self._step = self._now, self._motion(s), step
+        return s
+
+    def _go_on(self, dt: float) -> None:
+        """Let the factor go on to what is wanted."""
+        goal = self.wanted if self._ordered else 1.0
+        away = goal - self._factor
+        self._rate += dt * _POLE * (_POLE * away - 2.0 * self._rate)
+        self._factor = max(self._factor + dt * self._rate, 0.0)
+        if abs(away) < _NEAR and abs(self._rate) < _NEAR * _POLE:
+            self._factor, self._rate = goal, 0.0
+
+    def _motion(self, s: float) -> tuple[float, float, float]:
+        """Return the time of the trajectory, its speed, and the rate of that, 1/s."""
+        c, slope = (1.0, 0.0) if self._limit is None else self._limit.at(s)
+        f = self._factor
+        return s, f * c, self._rate * c + f * f * slope
+
+    def sample(self, t: float, reference: Reference) -> None:
+        """Write the motion near the last advance, see :class:`Trajectory`."""
+        s, speed, rate = self._now
+        since = t - s
+        if since < 0.0:
+            s, speed, rate = self._last
+            since += self._step
+        self.trajectory.sample(s + since * (speed + 0.5 * rate * since), reference)
+        speed += rate * since
+        moved = zip(reference.velocity.tolist(), reference.acceleration.tolist(), strict=True)
+        for i, (v, a) in enumerate(moved):
+            reference.velocity[i] = speed * v
+            reference.acceleration[i] = speed * speed * a + rate * v

@@ -1,0 +1,192 @@
+# SPDX-License-Identifier: Apache-2.0
+r"""Targets that stream, at any rate and with jumps, as a reference that the arm can follow.
+
+Each joint's reference x goes to its target through three equal poles at the bandwidth p,
+
+.. math:: \dot v_d = 3p\,\big(\mathrm{sat}_{a}\{p\,(v_w - \dot x)\} - v_d\big),\quad
+   \ddot x = v_d,\quad
+   v_w = \mathrm{sgn}(e)\min\big(v_{max}, \tfrac p3|e|, \sqrt{a_{max}|e|}\big),\quad e = x_t - x,
+
+so that position, velocity and acceleration are continuous whatever the target does, speed and
+acceleration keep their limits, and a target at rest is reached without passing it: braking plans
+with half of the acceleration. The states obey the plant's own step (see ``sampling``).
+When no target comes for ``target_timeout_s`` the wanted velocity is zero.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from robot_dynamics_ros.control.laws.control_law import Reference
+from robot_dynamics_ros.control.laws.parameter_checks import middle_of_limits
+from robot_dynamics_ros.control.laws.pd_gravity import joint_inertia
+from robot_dynamics_ros.control.trajectories.trajectory import Trajectory
+from robot_dynamics_ros.model.robot_tree import RobotTree
+from robot_dynamics_ros.parameters import Settings, parameter, parameters_of, spread
+from robot_dynamics_ros.spatial.scalar import Array
+
+_STILL = 1e-6  # rad/s or m/s, rad/s^2 or m/s^2: at rest
+_LONGEST = 20  # periods that a single sample catches up with
+#: Of the effort limit, where the acceleration limit is not set.
+_EFFORT_SHARE = 0.3
+#: The velocity of the linear filter passes its bound by half a percent.
+_MARGIN = 0.99
+
+
+@dataclass(frozen=True)
+class TargetSettings(Settings):
+    """How streamed targets are followed.
+
+    Each field declares the parameter of its name, see ``TARGETS``.
+    """
+
+    target_bandwidth: float = parameter(
+        15.0, 'Bandwidth of the filter of streamed targets.', 0.1, 200.0, unit='rad/s'
+    )
+    target_speed_share: float = parameter(
+        0.5, 'Part of the velocity limits with which streamed targets are followed.', 0.01, 1.0
+    )
+    target_acceleration: Any = parameter(
+        [0.0],
+        'Largest acceleration towards streamed targets; 0: what 0.3 of the effort limit gives to '
+        'the inertia in the middle of the limits.',
+        0.0,
+        unit='rad/s^2 or m/s^2',
+        per_joint=True,
+    )
+    target_timeout_s: float = parameter(
+        0.5,
+        'Age of the last streamed target at which the arm comes to rest.',
+        1e-3,
+        60.0,
+        unit='s',
+    )
+    target_wrench_limit: Any = parameter(
+        [100.0, 20.0],
+        'Largest force and torque of streamed wrenches; a larger one keeps its direction.',
+        0.0,
+        unit='N and N m',
+        size=2,
+        entries='force, torque',
+    )
+    target_frame: str = parameter(
+        'tool',
+        'Link whose pose is the target on ~/target_pose and whose wrench on ~/target_wrench.',
+    )
+
+
+TARGETS = parameters_of(TargetSettings)
+
+
+class TargetFilter:
+    """Speed and acceleration limits of streamed targets, and one step of the filter.
+
+    Args:
+        tree: The robot.
+        settings: Of the stream.
+    """
+
+    def __init__(self, tree: RobotTree, settings: TargetSettings) -> None:
+        speed = np.where(np.isfinite(tree.velocity_limit), tree.velocity_limit, 1.0)
+        inertia = joint_inertia(tree, middle_of_limits(tree))
+        acceleration = np.array(spread(settings.target_acceleration, tree.n))
+        usual = _EFFORT_SHARE * tree.effort_limit / inertia
+        self._limits = tuple(
+            zip(
+                (_MARGIN * settings.target_speed_share * speed).tolist(),
+                np.where(acceleration > 0.0, acceleration, usual).tolist(),
+                strict=True,
+            )
+        )
+        self._p = settings.target_bandwidth
+        self.timeout_ns = round(1e9 * settings.target_timeout_s)
+
+    def acceleration(
+        self, i: int, error: float, velocity: float, last: float, h: float, stopping: bool
+    ) -> float:
+        """Return the acceleration of joint i for the coming step.
+
+        Args:
+            i: The joint.
+            error: From the reference to the target, rad or m.
+            velocity: Of the reference.
+            last: Its acceleration in the last step.
+            h: Duration of the step, s.
+            stopping: Whether it shall come to rest instead.
+        """
+        p, (fastest, most) = self._p, self._limits[i]
+        size = abs(error)
+        speed = 0.0 if stopping else min(fastest, p / 3.0 * size, math.sqrt(most * size))
+        wanted = p * (math.copysign(speed, error) - velocity)
+        wanted = max(-most, min(most, wanted))
+        return last - math.expm1(-3.0 * p * h) * (wanted - last)
+
+
+class TargetStream(Trajectory):
+    """The reference that follows streamed targets; has memory, and no end while they come.
+
+    Args:
+        filter_: Its limits.
+        reference: Where it begins; copied.
+        period: Time between two samples, s.
+        semi_implicit: How the plant steps.
+        now_ns: Stamp of the last state, ns.
+
+    Attributes:
+        target: Where the joints shall go, shape (n,), rad or m.
+        stopping: Whether no target came for too long.
+    """
+
+    def __init__(
+        self,
+        filter_: TargetFilter,
+        reference: Reference,
+        period: float,
+        semi_implicit: bool,
+        now_ns: int,
+    ) -> None:
+        self.n, self.duration = len(reference.position), math.inf
+        self.filter, self._period, self._semi_implicit = filter_, period, semi_implicit
+        self._q, self._v = reference.position.tolist(), reference.velocity.tolist()
+        self._a = reference.acceleration.tolist()
+        self.target: Array = reference.position.copy()
+        self.stopping = False
+        self._now_ns = self._heard_ns = now_ns
+
+    def aim(self, target: Array) -> None:
+        """Go for another target, shape (n,), rad or m, from now on."""
+        self.target[:] = target
+        self._heard_ns, self.stopping = self._now_ns, False
+
+    @property
+    def resting(self) -> bool:
+        """Whether the stream has ended and the reference stands still."""
+        motion = zip(self._v, self._a, strict=True)
+        return self.stopping and all(abs(v) < _STILL and abs(a) < _STILL for v, a in motion)
+
+    def advance(self, now_ns: int) -> None:
+        """Go on to the state's stamp, ns, and choose the acceleration that is held from there."""
+        elapsed, self._now_ns = 1e-9 * (now_ns - self._now_ns), now_ns
+        self.stopping = now_ns - self._heard_ns > self.filter.timeout_ns
+        steps = min(max(round(elapsed / self._period), 1), _LONGEST)
+        h = min(max(elapsed / steps, 0.0), 2.0 * self._period)
+        for _ in range(steps):
+            self._step(h)
+
+    def _step(self, h: float) -> None:
+        part = h if self._semi_implicit else 0.5 * h
+        targets = self.target.tolist()
+        for i, (q, v, a) in enumerate(zip(self._q, self._v, self._a, strict=True)):
+            self._q[i] = q = q + h * (v + part * a)
+            self._v[i] = v = v + h * a
+            self._a[i] = self.filter.acceleration(i, targets[i] - q, v, a, h, self.stopping)
+
+    def sample(self, t: float, reference: Reference) -> None:
+        """Write the present reference, whatever the time, see :class:`Trajectory`."""
+        reference.position[:] = self._q
+        reference.velocity[:] = self._v
+        reference.acceleration[:] = self._a

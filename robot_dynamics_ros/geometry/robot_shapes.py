@@ -1,0 +1,225 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The visible surfaces of a robot's links, from the text of its URDF."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from robot_dynamics_ros.description.robot_description import Link
+from robot_dynamics_ros.description.shipped import package_file
+from robot_dynamics_ros.description.urdf import Element, parse_urdf, parse_xml
+from robot_dynamics_ros.errors import DescriptionError
+from robot_dynamics_ros.geometry.mesh_files import read_mesh
+from robot_dynamics_ros.geometry.triangles import (
+    Colour,
+    Triangles,
+    box,
+    capsule,
+    cylinder,
+    decimated,
+    inertia_box,
+    joined,
+    sphere,
+)
+from robot_dynamics_ros.model.build import written_tensor
+from robot_dynamics_ros.spatial.rotation import rotation_from_rpy
+
+_GREY: Colour = (0.72, 0.74, 0.77, 1.0)
+_OF_INERTIA: Colour = (0.55, 0.62, 0.70, 0.6)
+#: Triangles of a whole robot that a browser turns without effort.
+MOST_FACES = 60_000
+_FEWEST = 32  # triangles that a part may keep, however many parts there are
+
+
+@dataclass(frozen=True, eq=False)
+class LinkShape(Triangles):
+    """A surface of a link, in the link's frame; several may belong to one link.
+
+    Attributes:
+        link: Name of the link.
+        colour: Never None.
+    """
+
+    colour: Colour = _GREY
+    link: str = ''
+
+
+class RobotShapes(NamedTuple):
+    """Surfaces of a robot, and a sentence for everything that could not be shown as written."""
+
+    shapes: tuple[LinkShape, ...]
+    remarks: tuple[str, ...]
+
+
+def robot_shapes(xml: str, most_faces: int = MOST_FACES) -> RobotShapes:
+    """Return what a robot looks like.
+
+    A link is shown by its ``<visual>`` elements. Where there is none, or none can be read, it is
+    shown by its ``<collision>`` elements, and else as the homogeneous box of its inertia. Meshes
+    with more than their share of the triangles are decimated.
+
+    Args:
+        xml: URDF text, such as ``RobotTree.xml``; meshes named ``package://PACKAGE/PATH``,
+            ``file://PATH`` or by an absolute path (``read_description`` has made it so).
+        most_faces: Triangles of the whole robot.
+
+    Returns:
+        The surfaces, links in the order of the file.
+
+    Raises:
+        DescriptionError: The text is no URDF.
+    """
+    remarks: list[str] = []
+    shapes: list[LinkShape] = []
+    for link, elements in _written(xml, ('visual', 'collision'), remarks):
+        parts = [part for element in elements for part in element] or list(_by_inertia(link))
+        shapes += [LinkShape(x.vertices, x.faces, x.colour or _GREY, link.name) for x in parts]
+    return RobotShapes(_within(shapes, most_faces), tuple(dict.fromkeys(remarks)))
+
+
+def collision_shapes(xml: str) -> RobotShapes:
+    """Return what of a robot may touch something: a whole surface for each element.
+
+    A link is what its ``<collision>`` elements say. Where there is none, or none can be read, it
+    is what its ``<visual>`` elements say, and else nothing.
+
+    Args:
+        xml: As for :func:`robot_shapes`.
+
+    Raises:
+        DescriptionError: The text is no URDF.
+    """
+    remarks: list[str] = []
+    shapes = [
+        LinkShape(whole.vertices, whole.faces, link=link.name)
+        for link, elements in _written(xml, ('collision', 'visual'), remarks)
+        for whole in map(joined, elements)
+    ]
+    return RobotShapes(tuple(shapes), tuple(dict.fromkeys(remarks)))
+
+
+def _written(
+    xml: str, kinds: Sequence[str], remarks: list[str]
+) -> Iterator[tuple[Link, list[list[Triangles]]]]:
+    """Yield every link with the surfaces of its elements, of the first kind that has any."""
+    links = parse_urdf(xml, lambda fault: None).links
+    root = parse_xml(xml)
+    elements = {element.get('name', ''): element for element in reversed(root.findall('link'))}
+    materials = {x.get('name', ''): colour for x in root.iter('material') if (colour := _rgba(x))}
+    for link in links:
+        for kind in kinds:
+            elements_of_kind = elements[link.name].findall(kind)
+            read = [_readable(link.name, x, materials, remarks) for x in elements_of_kind]
+            if any(read):
+                break
+        yield link, [parts for parts in read if parts]
+
+
+def _within(shapes: list[LinkShape], most_faces: int) -> tuple[LinkShape, ...]:
+    """Return shapes of at most so many triangles, each coarser by the same share."""
+    total = sum(len(shape.faces) for shape in shapes)
+    if total <= most_faces:
+        return tuple(shapes)
+    small = sum(min(len(shape.faces), _FEWEST) for shape in shapes)
+    share = max(most_faces - small, 0) / (total - small)
+    result = []
+    for shape in shapes:
+        kept = min(len(shape.faces), _FEWEST)
+        coarse = decimated(shape, kept + int(share * (len(shape.faces) - kept)))
+        result.append(replace(shape, vertices=coarse.vertices, faces=coarse.faces))
+    return tuple(result)
+
+
+def _readable(
+    link: str, element: Element, materials: dict[str, Colour], remarks: list[str]
+) -> list[Triangles]:
+    """Return the surfaces of a <visual> or <collision>; none, and a remark, if it is faulty."""
+    try:
+        return list(_surfaces(element, materials))
+    except (DescriptionError, ValueError) as error:
+        remarks.append(f'link {link!r} <{element.tag}>: {error}')
+        return []
+
+
+def _surfaces(element: Element, materials: dict[str, Colour]) -> Iterator[Triangles]:
+    origin, material = element.find('origin'), element.find('material')
+    xyz = _numbers(origin, 'xyz', '0 0 0')
+    R = rotation_from_rpy(*_numbers(origin, 'rpy', '0 0 0'))
+    colour = None
+    if material is not None:
+        colour = _rgba(material) or materials.get(material.get('name', ''))
+    for geometry in element.findall('geometry/*'):
+        for part in _geometry(geometry):
+            yield replace(part.moved(R, xyz), colour=colour or part.colour)
+
+
+def _geometry(element: Element) -> list[Triangles]:
+    """Return the surfaces of one element within <geometry>."""
+    if element.tag == 'mesh':
+        scale = np.diag(_numbers(element, 'scale', '1 1 1'))
+        return [part.moved(scale, np.zeros(3)) for part in read_mesh(mesh_path(element))]
+    if element.tag == 'box':
+        return [box(_numbers(element, 'size', ''))]
+    if element.tag == 'sphere':
+        return [sphere(*_numbers(element, 'radius', '', 1))]
+    if element.tag in ('cylinder', 'capsule'):
+        radius, length = (_numbers(element, key, '', 1)[0] for key in ('radius', 'length'))
+        return [cylinder(radius, length) if element.tag == 'cylinder' else capsule(radius, length)]
+    raise DescriptionError(f'<{element.tag}>', 'no known geometry', 'box, cylinder, sphere, mesh')
+
+
+def mesh_path(element: Element) -> Path:
+    """Return the file of a <mesh>.
+
+    Raises:
+        DescriptionError: There is no such package or file.
+    """
+    name = element.get('filename', '')
+    if name.startswith('package://'):
+        return package_file(name)
+    path = Path(name.removeprefix('file://'))
+    if not path.is_absolute() or not path.is_file():
+        raise DescriptionError(
+            f'mesh {name!r}',
+            'no such file',
+            'name it as package://PACKAGE/PATH, or relative to the file of the URDF',
+        )
+    return path
+
+
+def _by_inertia(link: Link) -> Iterator[Triangles]:
+    """Yield the box of a link's inertia if it has a mass."""
+    inertial = link.inertial
+    if inertial is None or not inertial.mass > 0.0:
+        return
+    tensor = written_tensor(inertial)
+    numbers = (*inertial.origin.xyz, *inertial.origin.rpy, inertial.mass)
+    if np.isfinite(tensor).all() and np.isfinite(numbers).all():
+        edges, axes = inertia_box(inertial.mass, tensor)
+        R = rotation_from_rpy(*inertial.origin.rpy) @ axes
+        surface = box(edges).moved(R, np.array(inertial.origin.xyz))
+        yield replace(surface, colour=_OF_INERTIA)
+
+
+def _rgba(material: Element) -> Colour | None:
+    colour = material.find('color')
+    if colour is None:
+        return None
+    try:
+        red, green, blue, opacity = np.clip(_numbers(colour, 'rgba', '', 4), 0.0, 1.0).tolist()
+    except ValueError:
+        return None
+    return red, green, blue, opacity
+
+
+def _numbers(element: Element | None, key: str, default: str, count: int = 3) -> np.ndarray:
+    text = default if element is None else element.get(key, default)
+    values = np.array(text.split(), dtype=float)
+    if values.shape != (count,) or not np.isfinite(values).all():
+        raise ValueError(f'{key}="{text}": {count} finite numbers are needed')
+    return values

@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What command ``identify`` found of a robot: its file ``parameters.yaml``.
+
+Inertias, viscous and Coulomb friction and armature take the place of the description's; friction
+of other kinds, which a URDF has no place for, goes into ``RobotTree.drive_friction``. What the
+terms mean says ``dynamics.joint_terms``, and the header of the file.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from robot_dynamics_ros.description.robot_description import Inertial, Pose, Vector
+from robot_dynamics_ros.description.urdf_patch import JointDynamics, patch_urdf
+from robot_dynamics_ros.errors import ConfigurationError, RobotDynamicsError, UnknownNameError
+from robot_dynamics_ros.model.robot_tree import RobotTree
+from robot_dynamics_ros.spatial.scalar import Array
+from robot_dynamics_ros.yaml_reader.parsing import read_yaml
+
+#: Friction of drives that a URDF has no place for.
+DRIVE_TERMS = (
+    'offset',
+    'load_friction',
+    'root_friction',
+    'square_friction',
+    'cubic_friction',
+    'stribeck_friction',
+)
+#: Speed at which the Stribeck effect is mostly gone, rad/s or m/s.
+STRIBECK_VELOCITY = 'stribeck_velocity'
+_IN_URDF = ('damping', 'coulomb_friction', 'armature')
+_TENSOR = ('ixx', 'ixy', 'ixz', 'iyy', 'iyz', 'izz')
+_SAME_GRAVITY = 0.02  # m/s^2: Gazebo's 9.8 for 9.81 is no other gravity
+
+
+@dataclass(frozen=True)
+class IdentifiedParameters:
+    """The content of a file.
+
+    Attributes:
+        path: The file.
+        links: New <inertial> of links that differ.
+        joints: Terms of every joint: those of a URDF, ``DRIVE_TERMS`` and ``STRIBECK_VELOCITY``.
+        gravity: Under which they were identified, base frame, m/s^2.
+    """
+
+    path: str
+    links: Mapping[str, Inertial]
+    joints: Mapping[str, Mapping[str, float]]
+    gravity: Vector
+
+    @classmethod
+    def read(cls, path: str | os.PathLike[str]) -> IdentifiedParameters:
+        """Return the parameters of a file.
+
+        Raises:
+            ConfigurationError: It cannot be read, or is no such file; says what is wrong.
+        """
+        word = os.fspath(path)
+        data = read_yaml(word, 'identified')
+        try:
+            if 'effort_unit' in data:
+                raise ValueError(f'its terms are in {data["effort_unit"]}, not in N m or N')
+            links = {name: _inertial(row) for name, row in (data.get('links') or {}).items()}
+            joints = {name: _terms(row) for name, row in data['joints'].items()}
+            gravity = _vector(data['gravity'])
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            problem = f'is refused: {type(error).__name__} {" ".join(str(error).split())}'
+            raise _fault(word, problem) from error
+        return cls(word, links, joints, gravity)
+
+    def patched(self, xml: str) -> str:
+        """Return URDF text with the identified inertias and dynamics.
+
+        Raises:
+            ConfigurationError: The file is of another robot.
+        """
+        dynamics = {
+            name: JointDynamics(*(terms[key] for key in _IN_URDF))
+            for name, terms in self.joints.items()
+        }
+        try:
+            return patch_urdf(xml, self.links, dynamics)
+        except UnknownNameError as error:
+            raise _fault(self.path, f'is of another robot: {error}') from error
+
+    def completed(self, tree: RobotTree) -> RobotTree:
+        """Return a robot, made from the patched text, with the friction of its drives.
+
+        Raises:
+            ConfigurationError: The file lacks a joint of the robot.
+        """
+        missing = [name for name in tree.joint_names if name not in self.joints]
+        if missing:
+            raise _fault(self.path, f'is of another robot: it lacks joint {missing[0]!r}')
+        every = {
+            term: np.array([self.joints[name][term] for name in tree.joint_names])
+            for term in (*DRIVE_TERMS, STRIBECK_VELOCITY)
+        }
+        remarks = tree.remarks
+        if math.dist(self.gravity, tree.gravity) > _SAME_GRAVITY:
+            written = ' '.join(f'{x:.4g}' for x in self.gravity)
+            remarks += (f'{self.path} was identified under another gravity: {written} m/s^2',)
+        return tree.with_changes(drive_friction=terms_in_use(every), remarks=remarks)
+
+
+def terms_in_use(drive: Mapping[str, Array]) -> dict[str, Array]:
+    """Return the terms that are not zero at every joint, with the Stribeck velocity; or none."""
+    used = {term: drive[term] for term in DRIVE_TERMS if np.any(drive.get(term))}
+    return {**used, STRIBECK_VELOCITY: drive[STRIBECK_VELOCITY]} if used else {}
+
+
+def _fault(path: str, problem: str) -> RobotDynamicsError:
+    remedy = 'give the parameters.yaml of command identify for this robot'
+    return ConfigurationError(f'identified {path!r}', problem, remedy)
+
+
+def _terms(row: Mapping[str, Any]) -> dict[str, float]:
+    terms = dict(zip(_IN_URDF, _numbers(row[key] for key in _IN_URDF), strict=True))
+    terms |= dict(
+        zip(DRIVE_TERMS, _numbers(row.get(key, 0.0) for key in DRIVE_TERMS), strict=True)
+    )
+    [speed] = _numbers([row[STRIBECK_VELOCITY]])
+    if speed <= 0.0:
+        raise ValueError(f'{STRIBECK_VELOCITY} {speed:g} is not positive')
+    return terms | {STRIBECK_VELOCITY: speed}
+
+
+def _inertial(row: Mapping[str, Any]) -> Inertial:
+    place = Pose(*(_vector(row['origin'][key]) for key in ('xyz', 'rpy')))
+    [mass] = _numbers([row['mass']])
+    return Inertial(mass, place, *_numbers(row['inertia'][key] for key in _TENSOR))
+
+
+def _vector(values: Iterable[Any]) -> Vector:
+    x, y, z = _numbers(values)
+    return x, y, z
+
+
+def _numbers(values: Iterable[Any]) -> list[float]:
+    """Return finite numbers.
+
+    Raises:
+        TypeError, ValueError: One is none.
+    """
+    numbers = [float(value) for value in values]
+    if not all(map(math.isfinite, numbers)):
+        raise ValueError('a number is not finite')
+    return numbers

@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Contacts of a run, by the observer and the detector of a running controller."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+
+from robot_dynamics_ros.contact.detector import ContactDetector, ContactEvent
+from robot_dynamics_ros.contact.effort_fit import FitSamples
+from robot_dynamics_ros.contact.observer import MomentumObserver, ObserverSettings
+from robot_dynamics_ros.contact.thresholds import ContactThresholds
+from robot_dynamics_ros.estimation.accumulate import Spread
+from robot_dynamics_ros.model.robot_tree import RobotTree
+from robot_dynamics_ros.recordings.metrics.metric import Metric, MetricRemark, Window, at
+from robot_dynamics_ros.recordings.recording import Recording
+from robot_dynamics_ros.spatial.scalar import Array
+from robot_dynamics_ros.symbolic.kernel import compile_kernel
+
+_TOLD = 10  # contacts that get a sentence of their own
+_LONGEST = 0.2  # s between two states of one motion
+
+
+class Contacts(Metric):
+    """What touched the arm, by the observer and the dead bands of a running controller.
+
+    Args:
+        tree: The robot.
+        path: File of command ``calibrate``.
+
+    Raises:
+        ConfigurationError: The file cannot be read.
+    """
+
+    name = 'contacts'
+
+    def __init__(self, tree: RobotTree, path: str) -> None:
+        self._tree, self._bands = tree, ContactThresholds.read(path, tree.joint_names)
+        self._stream: ContactStream | None = None
+        self._events: list[tuple[float, ContactEvent]] = []
+        self._external, self._seconds = Spread(tree.n), 0.0
+
+    def take(self, window: Window) -> dict[str, Array]:
+        """Look for contacts in a chunk; see the contract."""
+        run = window.run
+        if self._stream is None:
+            self._stream = ContactStream(self._tree, self._bands, measured=has_measured(run))
+        external = np.full(run.position.shape, np.nan)
+        for k, (time, step, event) in enumerate(self._stream.take(run)):
+            self._seconds += step
+            if step > 0.0:
+                external[k] = self._stream.observer.effort
+            if event is not None:
+                self._events.append((time, event))
+        self._external.take(run.time, external)
+        return {'external_effort': external}
+
+    def figures(self) -> dict[str, Any]:
+        """Return contacts, how often they were, and the external efforts."""
+        minutes = self._seconds / 60.0
+        return {
+            'count': len(self._events),
+            'per_minute': len(self._events) / minutes if minutes > 0.0 else float('nan'),
+            'events': [{'time_s': time, **asdict(event)} for time, event in self._events],
+            'external_rms': self._external.rms.tolist(),
+            'external_peak': self._external.peak.tolist(),
+        }
+
+    def findings(self) -> list[MetricRemark]:
+        """Return the first contacts, a sentence each."""
+        remarks = [
+            MetricRemark('look', f'contact at {at(time)}: {event}')
+            for time, event in self._events[:_TOLD]
+        ]
+        more = len(self._events) - len(remarks)
+        return remarks + ([MetricRemark('look', f'{more} more contacts')] if more else [])
+
+
+class ContactStream:
+    """Looks for contacts in recordings, chunk by chunk.
+
+    Attributes:
+        detector: What finds them.
+        observer: What it looks at.
+        measured: Whether measured efforts are taken, where there are any.
+
+    Args:
+        tree: The robot.
+        thresholds: Dead bands, bandwidth, delay and fit.
+        measured: As above.
+        fitting: Collects what is seen, for a fit; None: nothing is collected.
+    """
+
+    def __init__(
+        self,
+        tree: RobotTree,
+        thresholds: ContactThresholds,
+        *,
+        measured: bool,
+        fitting: FitSamples | None = None,
+    ) -> None:
+        kernels = compile_kernel(tree)
+        settings = ObserverSettings(observer_bandwidth=thresholds.bandwidth.tolist())
+        discretization = 'zero_order' if measured else 'semi_implicit'
+        self.observer = MomentumObserver(
+            tree, kernels.inverse_dynamics, settings, discretization=discretization
+        )
+        if thresholds.fit is not None:
+            self.observer.explain = thresholds.fit.external
+        self.detector = ContactDetector(tree, kernels.gravity_forces, self.observer, thresholds)
+        self.measured, self._fitting = measured, fitting
+        self._last: Recording | None = None
+
+    def take(self, run: Recording) -> Iterator[tuple[float, float, ContactEvent | None]]:
+        """Yield time, s, step, s, 0 where a motion begins, and contact for each state.
+
+        Args:
+            run: A chunk, its joints in the order of the model.
+        """
+        whole = run if self._last is None else self._last.followed_by(run)
+        efforts = whole.measured_effort if self.measured else whole.effort
+        first = len(whole.time) - len(run.time)
+        steps = np.diff(whole.time, prepend=whole.time[0] - 2.0 * _LONGEST)
+        for k in range(first, len(whole.time)):
+            acted = self._acted(efforts, k)
+            step = float(steps[k])
+            if not (0.0 < step <= _LONGEST and np.isfinite(acted).all()):
+                self._begin(whole.position[k], whole.velocity[k])
+                yield float(whole.time[k]), 0.0, None
+                continue
+            self.observer.update(step, whole.position[k], whole.velocity[k], acted)
+            if self._fitting is not None:
+                self._fitting.take(self.observer, acted)
+            yield float(whole.time[k]), step, self.detector.update(step)
+        self._last = whole.rows(slice(len(whole.time) - 1, None))
+
+    def _begin(self, q: Array, v: Array) -> None:
+        self.observer.begin(q, v)
+        self.detector.begin()
+        if self._fitting is not None:
+            self._fitting.begin()
+
+    def _acted(self, efforts: Array, k: int) -> Array:
+        """Return the effort between state k and the one before."""
+        if k == 0:
+            return np.full(efforts.shape[1], np.nan)
+        return 0.5 * (efforts[k - 1] + efforts[k]) if self.measured else efforts[k - 1]
+
+
+def has_measured(run: Recording) -> bool:
+    """Return whether a recording has measured efforts."""
+    measured = run.measured_effort
+    return bool(np.isfinite(measured).mean() > 0.5 and np.nan_to_num(measured).any())

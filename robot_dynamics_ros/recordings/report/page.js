@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
+// Plots are as wide as the paper while the page is printed.
+const plots = () => [...document.querySelectorAll('.js-plotly-plot')];
+const PAPER = 700;
+
+addEventListener('beforeprint', () => {
+  for (const plot of plots()) Plotly.relayout(plot, {width: PAPER, autosize: false});
+});
+addEventListener('afterprint', () => {
+  for (const plot of plots()) Plotly.relayout(plot, {width: null, autosize: true});
+});

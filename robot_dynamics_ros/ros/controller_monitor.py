@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the controller shows of its ticks, its law and its health, to whoever listens.
+
+Standard messages; /diagnostics once a second (REP-107).
+"""
+
+from __future__ import annotations
+
+import array
+from typing import Any
+
+import numpy as np
+from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
+from rclpy.node import Node
+from rclpy.qos import QoSProfile, ReliabilityPolicy
+from sensor_msgs.msg import JointState
+from std_msgs.msg import Float64MultiArray, MultiArrayDimension, MultiArrayLayout
+
+from robot_dynamics_ros.control.health import HealthReport
+from robot_dynamics_ros.control.laws.control_law import ConstraintSnapshot
+from robot_dynamics_ros.control.loop import ControlLoop
+from robot_dynamics_ros.ros.conversions import JointStateWriter, ns_to_stamp
+from robot_dynamics_ros.ros.serialized import PreparedMessage
+
+#: Labels of ``~/constraint_condition``, in its order.
+CONDITION = ('sigma_min', 'condition', 'damped', 'scale')
+#: Deep, so that a recorder that is held up for a while loses nothing.
+MONITOR_QOS = QoSProfile(depth=2000)
+_SELDOM_HZ = 50
+_SELDOM_NS = 1_000_000_000 // _SELDOM_HZ
+_LEVELS = {
+    'ok': DiagnosticStatus.OK,
+    'warning': DiagnosticStatus.WARN,
+    'error': DiagnosticStatus.ERROR,
+}
+
+
+class ControllerMonitor:
+    """Publishes ``~/reference``, ``~/error`` and what :class:`LawMonitor` shows.
+
+    Attributes:
+        decimation: Every how many ticks; may be changed.
+        publishers: To be destroyed with the node's topics.
+
+    Args:
+        node: The controller.
+        joints: Their names.
+        decimation: As above.
+    """
+
+    def __init__(self, node: Node, joints: tuple[str, ...], decimation: int) -> None:
+        self.decimation = self._left = decimation
+        self._reference = PreparedMessage(JointStateWriter(joints, effort=True).message)
+        self._error = PreparedMessage(JointStateWriter(joints, effort=False).message)
+        self._reference_publisher = node.create_publisher(JointState, '~/reference', MONITOR_QOS)
+        self._error_publisher = node.create_publisher(JointState, '~/error', MONITOR_QOS)
+        self._law = LawMonitor(node)
+        self.publishers = (
+            self._reference_publisher,
+            self._error_publisher,
+            *self._law.publishers,
+        )
+
+    def publish(self, loop: ControlLoop, stamp_ns: int) -> None:
+        """Publish the last tick to whoever listens; the command has left already."""
+        self._left -= 1
+        if self._left > 0:
+            return
+        self._left = self.decimation
+        reference = loop.reference
+        if self._reference_publisher.get_subscription_count():
+            position, velocity, effort = self._reference.doubles
+            position[:], velocity[:] = reference.position, reference.velocity
+            effort[:] = loop.effort
+            self._reference.publish(self._reference_publisher, stamp_ns)
+        if self._error_publisher.get_subscription_count():
+            position, velocity, _ = self._error.doubles
+            np.subtract(reference.position, loop.q, out=position)
+            np.subtract(reference.velocity, loop.v, out=velocity)
+            self._error.publish(self._error_publisher, stamp_ns)
+        self._law.publish(loop, stamp_ns)
+
+
+class LawMonitor:
+    """Publishes the constraints of a program and the efforts by origin.
+
+    * ``~/constraint`` (JointState): a name per row of f; position f, velocity its rate, effort
+      the multiplier.
+    * ``~/constraint_condition`` (Float64MultiArray): smallest singular value of the constraint
+      Jacobian, condition, whether the inverse is damped, share that the effort limits let through.
+    * ``~/effort_components`` (JointState): names ``<joint>/<origin>``, effort the part of that
+      origin (inertia, coriolis, gravity, friction, task or feedback, null_space).
+
+    They cost about what a law does: who listens best effort, and so may miss some, gets them
+    ``_SELDOM_HZ`` times a second, who listens reliably with each tick.
+    """
+
+    def __init__(self, node: Node) -> None:
+        self._node, self._listeners, self._seldom = node, (0, 0, 0), False
+        self._next_ns = 0
+        self._constraint = node.create_publisher(JointState, '~/constraint', MONITOR_QOS)
+        self._condition = node.create_publisher(
+            Float64MultiArray, '~/constraint_condition', MONITOR_QOS
+        )
+        self._split = node.create_publisher(JointState, '~/effort_components', MONITOR_QOS)
+        self.publishers = (self._constraint, self._condition, self._split)
+        self._layout = MultiArrayLayout(
+            dim=[MultiArrayDimension(label=','.join(CONDITION), size=len(CONDITION), stride=1)]
+        )
+
+    def publish(self, loop: ControlLoop, stamp_ns: int) -> None:
+        """Publish what there are listeners for; the command has left already."""
+        listeners = tuple([x.get_subscription_count() for x in self.publishers])
+        if listeners != self._listeners:
+            self._listeners, self._seldom = listeners, self._all_may_miss_some()
+        if self._seldom and stamp_ns and 0 < self._next_ns - stamp_ns <= _SELDOM_NS:
+            return
+        self._next_ns = stamp_ns + _SELDOM_NS
+        constraint, condition, split = listeners
+        if constraint or condition:
+            seen = loop.law.constraints()
+            if seen is not None:
+                self._publish_constraint(seen, stamp_ns)
+        if split:
+            self._publish_split(loop, stamp_ns)
+
+    def _all_may_miss_some(self) -> bool:
+        """Return whether everybody listens best effort."""
+        topics = [publisher.topic_name for publisher in self.publishers]
+        known = [x for topic in topics for x in self._node.get_subscriptions_info_by_topic(topic)]
+        reliability = {info.qos_profile.reliability for info in known}
+        complete = len(known) >= sum(self._listeners)
+        return complete and reliability == {ReliabilityPolicy.BEST_EFFORT}
+
+    def _publish_constraint(self, seen: ConstraintSnapshot, stamp_ns: int) -> None:
+        message = JointState(
+            name=list(seen.rows),
+            position=_doubles(seen.f),
+            velocity=_doubles(seen.f_dot),
+            effort=_doubles(seen.multipliers),
+        )
+        message.header.stamp = ns_to_stamp(stamp_ns)
+        self._constraint.publish(message)
+        values = [seen.sigma_min, seen.condition, float(seen.damped), seen.scale]
+        self._condition.publish(Float64MultiArray(layout=self._layout, data=values))
+
+    def _publish_split(self, loop: ControlLoop, stamp_ns: int) -> None:
+        parts = loop.decompose()
+        message = JointState(
+            name=[f'{joint}/{origin}' for origin in parts for joint in loop.tree.joint_names],
+            effort=_doubles(np.concatenate(list(parts.values()))),
+        )
+        message.header.stamp = ns_to_stamp(stamp_ns)
+        self._split.publish(message)
+
+
+def _doubles(values: Any) -> array.array[float]:
+    return array.array('d', np.asarray(values, dtype=float).tobytes())
+
+
+def diagnostic_array(node: Any, robot: str, report: HealthReport) -> DiagnosticArray:
+    """Return a report as a message.
+
+    Args:
+        node: Gives name and time.
+        robot: Name of the robot.
+        report: How the controller is doing.
+    """
+    status = DiagnosticStatus(
+        level=_LEVELS[report.level],
+        name=f'{node.get_fully_qualified_name().lstrip("/")}: control loop',
+        message=report.message,
+        hardware_id=robot,
+        values=[KeyValue(key=k, value=str(x)) for k, x in report.values.items()],
+    )
+    array = DiagnosticArray(status=[status])
+    array.header.stamp = node.get_clock().now().to_msg()
+    return array

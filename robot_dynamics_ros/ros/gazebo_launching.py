@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the launch files with Gazebo share: the server, the bridge, the arm in the world."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+from xml.etree import ElementTree
+
+from launch.actions import ExecuteProcess
+from launch_ros.actions import Node
+
+from robot_dynamics_ros.errors import ConfigurationError, MissingDependencyError
+from robot_dynamics_ros.ros import launching
+from robot_dynamics_ros.ros.gazebo_bridge import bridge_file
+from robot_dynamics_ros.ros.gazebo_lockstep import listening_world
+
+
+def require_gazebo() -> None:
+    """Refuse to go on without Gazebo and its bridge.
+
+    Raises:
+        MissingDependencyError: One is not installed; tells the apt line.
+    """
+    launching.require(['ros_gz_bridge'], 'Gazebo', 'ros_gz')
+    if shutil.which('gz') is None:
+        raise MissingDependencyError('the command gz', 'Gazebo', launching.apt_line('ros_gz'))
+
+
+def gazebo_server(chosen: SimpleNamespace) -> ExecuteProcess:
+    """Return Gazebo, paused: values ``world``, ``gui``, ``gz_args``, and ``lockstep`` if any."""
+    window = [] if chosen.gui else ['-s']
+    lockstep = getattr(chosen, 'lockstep', False)
+    world = str(listening_world(chosen.world)) if lockstep else chosen.world
+    paths = [os.environ.get(name) for name in ('GZ_SIM_SYSTEM_PLUGIN_PATH', 'LD_LIBRARY_PATH')]
+    return ExecuteProcess(
+        cmd=['gz', 'sim', *window, *chosen.gz_args.split(), world],
+        name='gazebo',
+        output='screen',
+        additional_env={'GZ_SIM_SYSTEM_PLUGIN_PATH': os.pathsep.join(filter(None, paths))},
+        sigterm_timeout=str(launching.SHUTDOWN_SECONDS),
+    )
+
+
+def gazebo_bridge(
+    chosen: SimpleNamespace,
+    robot: str,
+    prefix: str = '',
+    *,
+    clock: bool = True,
+    forces: bool = True,
+    remappings: Sequence[tuple[str, str]] = (),
+) -> list[Node]:
+    """Return the bridge: value ``namespace``.
+
+    Args:
+        chosen: Values of the launch.
+        robot: A robot with a bridge file; empty: only the clock.
+        prefix: Prefix of the robot's names.
+        clock: Whether the clock is carried too.
+        forces: Whether the robot's forces are.
+        remappings: Pairs of names.
+
+    Returns:
+        One node, or none if there is nothing to carry.
+    """
+    file = bridge_file(robot, prefix, clock=clock, forces=forces)
+    if file is None:
+        return []
+    return [
+        Node(
+            package='ros_gz_bridge',
+            executable='parameter_bridge',
+            name='gazebo_bridge',
+            namespace=chosen.namespace,
+            output='screen',
+            parameters=[{'config_file': str(file)}],
+            remappings=list(remappings),
+        )
+    ]
+
+
+def robot_in_world(chosen: SimpleNamespace, urdf: str, **parameters: Any) -> Node:
+    """Return the node that inserts the robot: value ``world`` and those of a package's node.
+
+    Args:
+        chosen: Values of the launch.
+        urdf: Description with what Gazebo needs.
+        parameters: Further parameters of the node ``gazebo_robot``.
+    """
+    parameters = {'world': world_name(chosen.world), 'robot_description': urdf, **parameters}
+    return launching.package_node('gazebo_robot', chosen, parameters)
+
+
+def world_name(file: str) -> str:
+    """Return the name of the world in an SDF file.
+
+    Raises:
+        ConfigurationError: There is no such file, or no world in it.
+    """
+    if not Path(file).is_file():
+        raise ConfigurationError(f'world {file!r}', 'no such file', 'give the path of an SDF file')
+    world = ElementTree.parse(file).getroot().find('world')
+    if world is None:
+        raise ConfigurationError(f'world {file!r}', 'has no <world>', 'give an SDF world')
+    return world.get('name', '')

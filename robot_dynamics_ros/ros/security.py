@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Policies of SROS2: what each node of a scene may publish, hear, offer and call, and no more.
+
+They are made of what the nodes of a run have::
+
+    ros2 launch robot_dynamics_ros simulation.launch.py ...       # let it run, and beside it:
+    python -m robot_dynamics_ros.ros.security policy.xml
+
+Those of the launch files are in ``config/security``. A keystore is made of one by
+``ros2 security create_keystore``, ``create_enclave`` and ``create_permission``.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Collection
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, NamedTuple
+from xml.etree import ElementTree
+
+import rclpy
+from rclpy.node import NodeNameNonExistentError
+
+from robot_dynamics_ros.errors import ConfigurationError
+
+_DISCOVERY_S = 5.0
+#: Element, attribute and inner element of each entry of a profile.
+_PARTS = {
+    'publish': ('topics', 'publish', 'topic'),
+    'subscribe': ('topics', 'subscribe', 'topic'),
+    'reply': ('services', 'reply', 'service'),
+    'request': ('services', 'request', 'service'),
+}
+
+
+class NodeUse(NamedTuple):
+    """Full names of what a node publishes, hears, offers as services and calls."""
+
+    publish: frozenset[str]
+    subscribe: frozenset[str]
+    reply: frozenset[str]
+    request: frozenset[str]
+
+
+def uses(observer: Any, without: Collection[str] = ()) -> dict[tuple[str, str], NodeUse]:
+    """Return what every node has that is known now, by name and namespace.
+
+    Args:
+        observer: The node that looks; left out.
+        without: Names of nodes that are left out besides.
+    """
+    ask = (
+        observer.get_publisher_names_and_types_by_node,
+        observer.get_subscriber_names_and_types_by_node,
+        observer.get_service_names_and_types_by_node,
+        observer.get_client_names_and_types_by_node,
+    )
+    hidden, found = {observer.get_name(), *without}, {}
+    for name, space in observer.get_node_names_and_namespaces():
+        with suppress(NodeNameNonExistentError):  # it has just ended
+            if name not in hidden:
+                rows = [frozenset(x for x, _ in one(name, space)) for one in ask]
+                found[name, space] = NodeUse(*rows)
+    return found
+
+
+def policy(found: dict[tuple[str, str], NodeUse]) -> str:
+    """Return the policy of nodes, as XML text: one enclave, a profile for each."""
+    root = ElementTree.Element('policy', version='0.2.0')
+    enclave = ElementTree.SubElement(ElementTree.SubElement(root, 'enclaves'), 'enclave', path='/')
+    profiles = ElementTree.SubElement(enclave, 'profiles')
+    for (name, space), use in sorted(found.items()):
+        profile = ElementTree.SubElement(profiles, 'profile', node=name, ns=space)
+        for field, (group, attribute, kind) in _PARTS.items():
+            names = sorted(getattr(use, field))
+            if names:
+                part = ElementTree.SubElement(profile, group, {attribute: 'ALLOW'})
+                for one in names:
+                    ElementTree.SubElement(part, kind).text = one
+    ElementTree.indent(root)
+    return f'{ElementTree.tostring(root, encoding="unicode")}\n'
+
+
+def read_policy(file: Path) -> dict[tuple[str, str], NodeUse]:
+    """Return what the nodes of a policy may do, by name and namespace."""
+    found = {}
+    for profile in ElementTree.parse(file).getroot().iter('profile'):
+        rows = {
+            field: frozenset(
+                one.text or ''
+                for part in profile.iter(group)
+                if part.get(attribute) == 'ALLOW'
+                for one in part.iter(kind)
+            )
+            for field, (group, attribute, kind) in _PARTS.items()
+        }
+        found[profile.get('node', ''), profile.get('ns', '')] = NodeUse(**rows)
+    return found
+
+
+def main(file: str) -> None:
+    """Write the policy of what runs in this domain.
+
+    Raises:
+        ConfigurationError: Nothing runs.
+    """
+    rclpy.init()
+    observer = rclpy.create_node('policy_observer')
+    time.sleep(_DISCOVERY_S)
+    found = uses(observer)
+    rclpy.shutdown()
+    if not found:
+        raise ConfigurationError('scene', 'no node runs in this domain', 'launch it first')
+    Path(file).write_text(policy(found), encoding='utf-8')
+
+
+if __name__ == '__main__':
+    main(sys.argv[1])

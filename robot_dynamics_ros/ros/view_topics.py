@@ -1,0 +1,223 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is published of one arm, looked at when the viewer draws: no message wakes the process."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import yaml
+from diagnostic_msgs.msg import DiagnosticArray
+from geometry_msgs.msg import WrenchStamped
+from rclpy.callback_groups import CallbackGroup
+from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
+from sensor_msgs.msg import JointState
+from std_msgs.msg import Float64MultiArray, String
+
+from robot_dynamics_ros.ros.conversions import NANO, stamp_to_ns
+from robot_dynamics_ros.ros.node import LATCHED
+from robot_dynamics_ros.ros.rclpy_compat import take_message
+from robot_dynamics_ros.spatial.scalar import Array
+from robot_dynamics_ros.viewing.instant import (
+    ArmInstant,
+    ContactFlash,
+    diagnostic_status,
+    grouped,
+)
+
+_NEWEST = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
+_SEVERAL = QoSProfile(
+    depth=20, reliability=ReliabilityPolicy.BEST_EFFORT, durability=DurabilityPolicy.VOLATILE
+)
+_SILENT_S = 1.0  # without states
+_PUSHED_S = 0.5  # without wrenches
+_STALE_S = 3.0  # without diagnostics, or without what the controller publishes with each tick
+
+
+class NeverCalled(CallbackGroup):
+    """A group whose subscriptions no executor waits for: they are polled."""
+
+    def can_execute(self, entity: Any) -> bool:
+        """Return False."""
+        return False
+
+    def beginning_execution(self, entity: Any) -> bool:
+        """Return False."""
+        return False
+
+    def ending_execution(self, entity: Any) -> None:
+        """Do nothing."""
+
+
+class Polled:
+    """The newest message of a topic, and when it came."""
+
+    def __init__(self, node: Any, kind: Any, topic: str, qos: Any, group: Any) -> None:
+        self.message: Any = None
+        self.came = -math.inf
+        self._node = node
+        self.subscription = node.create_subscription(
+            kind, topic, lambda _: None, qos, callback_group=group
+        )
+
+    def poll(self) -> bool:
+        """Take what has come; return whether something has."""
+        news = False
+        while (taken := take_message(self.subscription)) is not None:
+            self.message, news = taken[0], True
+        if news:
+            self.came = time.monotonic()
+        return news
+
+    def fresh(self, seconds: float) -> Any:
+        """Return the newest message if it came in the last seconds, else None."""
+        return self.message if time.monotonic() - self.came < seconds else None
+
+    def destroy(self) -> None:
+        """Free the subscription."""
+        self._node.destroy_subscription(self.subscription)
+
+
+class ArmTopics:
+    """The topics of one arm and its controller.
+
+    Attributes:
+        description: URDF text; empty while none has come.
+        parameters: Of the controller, by name; empty while none have come.
+        status: What became of the last trajectory.
+
+    Args:
+        node: The viewer.
+        space: Namespace of the arm, with a slash at its end.
+        states: Topic of the joint states within it.
+        group: Of subscriptions that are polled.
+    """
+
+    def __init__(self, node: Any, space: str, states: str, group: NeverCalled) -> None:
+        def topic(kind: Any, name: str, qos: Any = _NEWEST) -> Polled:
+            return Polled(node, kind, f'{space}{name}', qos, group)
+
+        self.description, self.status = '', ''
+        self.parameters: Mapping[str, Any] = {}
+        self._controller = f'{space}controller'.lstrip('/')
+        self._states = topic(JointState, states)
+        self._reference = topic(JointState, 'controller/reference')
+        self._constraint = topic(JointState, 'controller/constraint')
+        self._condition = topic(Float64MultiArray, 'controller/constraint_condition')
+        self._components = topic(JointState, 'controller/effort_components')
+        self._wrenches = {
+            'external': topic(WrenchStamped, 'controller/external_wrench'),
+            'push': topic(WrenchStamped, 'simulator/push'),
+        }
+        self._description = topic(String, 'robot_description', LATCHED)
+        self._parameters = topic(String, 'controller/parameters', LATCHED)
+        self._status = topic(String, 'controller/trajectory_status', LATCHED)
+        self._fast = (
+            self._states,
+            self._reference,
+            self._constraint,
+            self._condition,
+            self._components,
+            *self._wrenches.values(),
+        )
+        self._flash = ContactFlash()
+        self._health: dict[str, str] = {}
+        self._heard = -math.inf
+
+    def take_health(self, message: DiagnosticArray) -> None:
+        """Take what the arm's controller tells of itself out of a message of /diagnostics."""
+        for status in message.status:
+            if status.name == f'{self._controller}: control loop':
+                self._health = diagnostic_status(status)
+                self._heard = time.monotonic()
+                self._flash.begins(self._health, self._heard)
+
+    def poll(self) -> bool:
+        """Take the newest messages; return whether there is a new state."""
+        self._poll_texts()
+        return [topic.poll() for topic in self._fast][0]
+
+    def destroy(self) -> None:
+        """Free the subscriptions."""
+        for topic in (*self._fast, self._description, self._parameters, self._status):
+            topic.destroy()
+
+    def _poll_texts(self) -> None:
+        if self._description.poll():
+            self.description = self._description.message.data
+        if self._status.poll():
+            self.status = self._status.message.data
+        if self._parameters.poll():
+            try:
+                given = yaml.safe_load(self._parameters.message.data)
+            except yaml.YAMLError:
+                given = None
+            self.parameters = given if isinstance(given, dict) else {}
+
+    def instant(self) -> ArmInstant:
+        """Return the arm as the newest messages have it, and what is missing."""
+        state = self._states.message or JointState()
+        reference = self._reference.fresh(_STALE_S) or JointState()
+        constraint = self._constraint.fresh(_STALE_S) or JointState()
+        condition = self._condition.fresh(_STALE_S)
+        parts = self._components.fresh(_STALE_S) or JointState()
+        health = self._told()
+        seconds = stamp_to_ns(state.header.stamp) / NANO
+        position = dict(zip(state.name, state.position, strict=False))
+        return ArmInstant(
+            time=seconds,
+            position=position,
+            reference=dict(zip(reference.name, reference.position, strict=False)),
+            effort=_efforts(reference) or _efforts(state),
+            components=grouped(parts.name, parts.effort),
+            f=dict(zip(constraint.name, constraint.position, strict=False)),
+            sigma_min=condition.data[0] if condition and len(condition.data) else math.nan,
+            wrenches={
+                kind: _wrench(x)
+                for kind, topic in self._wrenches.items()
+                if (x := topic.fresh(_PUSHED_S))
+            },
+            touched=self._flash.link(self._health, time.monotonic()),
+            program_time=seconds - _number(health.get('program_start_s')),
+            status=health,
+            alarm=self._alarm(position),
+        )
+
+    def _alarm(self, position: Mapping[str, float]) -> str:
+        waited = time.monotonic() - self._states.came
+        if waited > _SILENT_S:
+            seconds = '' if math.isinf(waited) else f' for {waited:.0f} s'
+            return f'no joint states on {self._states.subscription.topic_name}{seconds}'
+        unknown = [name for name, x in position.items() if not math.isfinite(x)]
+        return f'positions that are no numbers: {", ".join(unknown)}' if unknown else ''
+
+    def _told(self) -> dict[str, str]:
+        waited = time.monotonic() - self._heard
+        trajectory = {'trajectory': self.status} if self.status else {}
+        if math.isinf(waited):
+            return trajectory
+        if waited > _STALE_S:
+            message = f'nothing heard of {self._controller} for {waited:.0f} s'
+            return {'level': 'error', 'message': message, **trajectory}
+        return {**self._health, **trajectory}
+
+
+def _wrench(message: WrenchStamped) -> tuple[str, Array]:
+    """Return the link of a wrench, and force and moment in its axes, shape (6,)."""
+    force, moment = message.wrench.force, message.wrench.torque
+    values = [force.x, force.y, force.z, moment.x, moment.y, moment.z]
+    return message.header.frame_id, np.array(values)
+
+
+def _efforts(message: JointState) -> dict[str, float]:
+    return dict(zip(message.name, message.effort, strict=False))
+
+
+def _number(text: str | None) -> float:
+    try:
+        return float(text or 'nan')
+    except ValueError:
+        return math.nan

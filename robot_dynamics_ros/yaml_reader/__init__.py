@@ -1,0 +1,289 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The one reader of YAML: what users write, safe by construction, refused with place and line.
+
+``parsing`` makes plain values of a file; :class:`Section` reads a mapping key by key, so that
+every refusal names the place and what is known there; the functions below read single values.
+
+Everything here raises ``ConfigurationError``; :func:`reported_as` makes the error of a kind of
+file of it.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from numbers import Real
+from typing import Any, TypeVar
+
+from robot_dynamics_ros.errors import (
+    ConfigurationError,
+    DescriptionError,
+    ParameterError,
+    ProgramError,
+    RobotDynamicsError,
+    ShapeError,
+    UnknownNameError,
+    shown,
+)
+
+T = TypeVar('T')
+#: How the values of keys are read: ``(place, value) -> result`` by key.
+Readers = Mapping[str, Callable[[str, Any], Any]]
+
+#: No quantity of a robot is larger; squares and products of accepted numbers stay finite.
+LARGEST = 1e50
+_EXPONENT = re.compile(r'[-+]?[0-9]+[eE][-+]?[0-9]+')
+
+
+@contextmanager
+def reported_as(kind: type[DescriptionError], before: str = '') -> Iterator[None]:
+    """Make the error of a kind of file of what this module raises.
+
+    Args:
+        kind: Its class.
+        before: What the culprit is a part of.
+    """
+    try:
+        yield
+    except (ConfigurationError, ProgramError) as error:
+        raise kind(f'{before}{error.culprit}', error.problem, error.remedy) from error
+
+
+class Section:
+    """A mapping of a file, read key by key.
+
+    Args:
+        place: Where it stands, for errors: "constraint 'circle'".
+        data: What was read.
+
+    Raises:
+        ConfigurationError: It is no mapping, or a key is no text.
+    """
+
+    def __init__(self, place: str, data: Any) -> None:
+        if not isinstance(data, Mapping) or not all(isinstance(key, str) for key in data):
+            raise ConfigurationError(
+                place, f'is {shown(data)}', 'give a mapping of keys to values'
+            )
+        self.place, self._data = place, dict(data)
+        self._lines: Mapping[str, int] = getattr(data, 'lines', {})
+        self._known: list[str] = []
+
+    def __contains__(self, key: str) -> bool:
+        return self._data.get(key) is not None
+
+    def take(self, key: str, read: Callable[[str, Any], T], default: T | None = None) -> T:
+        """Return the value of a key, read and checked.
+
+        Args:
+            key: The key; it counts as known from now on.
+            read: ``(place, value) -> result``; raises ConfigurationError.
+            default: Result if the key is absent.
+
+        Raises:
+            ConfigurationError: The key is missing and has no default, or its value is wrong.
+        """
+        self._known.append(key)
+        place = self._at(key)
+        if key not in self:
+            if default is None:
+                raise ConfigurationError(self.place, f'{key!r} is missing', 'give it')
+            return default
+        with blaming(place):
+            return read(place, self._data[key])
+
+    def maybe(self, key: str, read: Callable[[str, Any], T]) -> T | None:
+        """Return the value of a key, or None if it is absent."""
+        self._known.append(key)
+        return self.take(key, read) if key in self else None
+
+    def build(
+        self, make: Callable[..., T], required: Readers, optional: Readers | None = None
+    ) -> T:
+        """Return what a constructor makes of the values of keys.
+
+        Args:
+            make: The constructor.
+            required: How each key that must be given is read, in the constructor's order.
+            optional: How each other key is read, by the constructor's own names; where one is
+                absent, the constructor's default counts.
+
+        Raises:
+            ConfigurationError: A required key is missing, or a value is wrong.
+        """
+        values = [self.take(key, read) for key, read in required.items()]
+        chosen = {key: self.maybe(key, read) for key, read in (optional or {}).items()}
+        return make(*values, **{key: value for key, value in chosen.items() if key in self})
+
+    def one_of(self, keys: Sequence[str]) -> str:
+        """Return which of several keys is given.
+
+        Raises:
+            ConfigurationError: None is, or more than one.
+        """
+        self._known += keys
+        present = [key for key in keys if key in self]
+        if len(present) != 1:
+            listed = ' and '.join(map(repr, present)) or 'none of them'
+            raise ConfigurationError(self.place, f'has {listed}', f'give one of {", ".join(keys)}')
+        return present[0]
+
+    def close(self) -> None:
+        """Refuse keys that nobody has asked for.
+
+        Raises:
+            ConfigurationError: There is one; lists those that are known here.
+        """
+        for key in self._data:
+            if key not in self._known:
+                known = ', '.join(sorted(set(self._known)))
+                raise ConfigurationError(
+                    self.place + self._line(key), f'unknown key {shown(key)}', f'known: {known}'
+                )
+
+    def _at(self, key: str) -> str:
+        """Return the place of a key."""
+        return f'{self.place}, {key}{self._line(key)}'
+
+    def _line(self, key: str) -> str:
+        return f' (line {self._lines[key]})' if key in self._lines else ''
+
+
+def built(
+    make: Callable[..., T], required: Readers, optional: Readers | None = None
+) -> Callable[[str, Any], T]:
+    """Return the reader of a mapping whose keys are arguments of a constructor.
+
+    Args:
+        make: The constructor.
+        required: Its arguments that must be given; see :meth:`Section.build`.
+        optional: Its other arguments; every other key is refused.
+    """
+
+    def read(place: str, value: Any) -> T:
+        section = Section(place, value)
+        made = section.build(make, required, optional)
+        section.close()
+        return made
+
+    return read
+
+
+@contextmanager
+def blaming(place: str) -> Iterator[None]:
+    """Turn errors of constructors into errors that name the place in the file."""
+    try:
+        yield
+    except (ConfigurationError, ProgramError):
+        raise
+    except UnknownNameError as error:
+        known = ', '.join(error.known)
+        problem = f'unknown {error.kind} {error.name!r}'
+        raise ConfigurationError(place, problem, f'known: {known}') from error
+    except ShapeError as error:
+        problem = f'{error.argument} has {_sizes(error.shape)}'
+        raise ConfigurationError(place, problem, f'expected {error.expected}') from error
+    except ParameterError as error:
+        raise ConfigurationError(
+            place, f'{error.name} is {error.value!r}', error.reason
+        ) from error
+    except RobotDynamicsError as error:
+        raise ConfigurationError(place, str(error), 'correct it') from error
+
+
+def number(place: str, value: Any) -> float:
+    """Return a finite number, of at most LARGEST."""
+    if isinstance(value, str) and _EXPONENT.fullmatch(value):
+        better = re.sub('[eE]', '.0e', value).replace('e+', 'e')
+        better = re.sub(r'e(?=[0-9])', 'e+', better)
+        raise ConfigurationError(
+            place, f'is the text {value!r}', f'YAML wants a point in such a number: {better}'
+        )
+    number = isinstance(value, Real) and not isinstance(value, bool)  # numpy's are real too
+    if not number or not abs(value) <= LARGEST:
+        raise ConfigurationError(place, f'is {shown(value)}', 'give a finite number')
+    return float(value)
+
+
+def positive(place: str, value: Any) -> float:
+    """Return a positive number."""
+    if not number(place, value) > 0.0:
+        raise ConfigurationError(place, f'is {value!r}', 'must be positive')
+    return float(value)
+
+
+def not_negative(place: str, value: Any) -> float:
+    """Return a number that is not negative."""
+    if number(place, value) < 0.0:
+        raise ConfigurationError(place, f'is {value!r}', 'must not be negative')
+    return float(value)
+
+
+def count(place: str, value: Any) -> float:
+    """Return a positive number, or infinity for 'endless'."""
+    return math.inf if value == 'endless' else positive(place, value)
+
+
+def numbers(place: str, value: Any) -> list[float]:
+    """Return a list of finite numbers; a single number counts as a list of one."""
+    values = value if isinstance(value, list) else [value]
+    if not values:
+        raise ConfigurationError(place, 'is empty', 'give numbers')
+    return [number(place, x) for x in values]
+
+
+def vector3(place: str, value: Any) -> list[float]:
+    """Return three finite numbers."""
+    vector = numbers(place, value)
+    if len(vector) != 3:
+        raise ConfigurationError(place, f'has {len(vector)} numbers', 'give three: x, y, z')
+    return vector
+
+
+def rows(place: str, value: Any) -> list[list[float]]:
+    """Return rows of finite numbers, all of one length; a number counts as a row of one."""
+    if not isinstance(value, list) or not value:
+        raise ConfigurationError(place, f'is {shown(value)}', 'give a list of rows')
+    table = [numbers(f'{place}, row {i}', row) for i, row in enumerate(value)]
+    if len({len(row) for row in table}) != 1:
+        raise ConfigurationError(place, 'has rows of different lengths', 'give equal ones')
+    return table
+
+
+def text(place: str, value: Any) -> str:
+    """Return a text that is not empty."""
+    if not isinstance(value, str) or not value:
+        raise ConfigurationError(place, f'is {shown(value)}', 'give a text')
+    return value
+
+
+def names(place: str, value: Any) -> list[str]:
+    """Return a list of texts."""
+    if not isinstance(value, list) or not value:
+        raise ConfigurationError(place, f'is {shown(value)}', 'give a list of names')
+    return [text(place, name) for name in value]
+
+
+def mappings(place: str, value: Any) -> list[dict[str, float]]:
+    """Return mappings from name to number; a single one counts as a list of one."""
+    entries = value if isinstance(value, list) else [value]
+    if not entries or not all(isinstance(row, Mapping) and row for row in entries):
+        raise ConfigurationError(
+            place, f'is {shown(value)}', 'give mappings from joint name to number'
+        )
+    return [
+        {text(place, k): number(f'{place}, {k}', x) for k, x in row.items()} for row in entries
+    ]
+
+
+def switch(place: str, value: Any) -> bool:
+    """Return true or false."""
+    if not isinstance(value, bool):
+        raise ConfigurationError(place, f'is {shown(value)}', 'give true or false')
+    return value
+
+
+def _sizes(shape: tuple[int, ...]) -> str:
+    return f'{shape[0]} components' if len(shape) == 1 else f'shape {shape}'

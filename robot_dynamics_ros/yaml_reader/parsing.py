@@ -1,0 +1,231 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From a file to plain values: YAML of a bounded size, without tags, with unique names.
+
+Values are mappings, lists, texts, numbers, true, false and null; what looks like a date stays a
+text. Depth, number of values and what aliases repeat are bounded.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, NoReturn
+
+import yaml
+from yaml.constructor import SafeConstructor
+from yaml.resolver import Resolver
+
+from robot_dynamics_ros.errors import ConfigurationError, shown
+
+#: Bounds of what is read: bytes of a file, its values (aliases written out), levels, digits.
+MOST_BYTES, MOST_VALUES, MOST_LEVELS, MOST_DIGITS = 20_000_000, 1_000_000, 64, 100
+_LONGEST_PATH = 4096
+_Parser = getattr(yaml, 'CSafeLoader', yaml.SafeLoader)
+_BUILD: dict[str, Callable[[Any], Any]] = {
+    'tag:yaml.org,2002:null': lambda _: None,
+    'tag:yaml.org,2002:bool': SafeConstructor().construct_yaml_bool,
+    'tag:yaml.org,2002:int': SafeConstructor().construct_yaml_int,
+    'tag:yaml.org,2002:float': SafeConstructor().construct_yaml_float,
+}
+
+
+def read_yaml(source: Any, what: str, shipped: Mapping[str, Path] | None = None) -> Any:
+    """Return what a YAML file or text says.
+
+    Args:
+        source: Path of a file, name of a shipped one, or the text itself: what has a line break or
+            ``: `` in it, or begins with ``{``.
+        what: What it is, for errors: 'program'.
+        shipped: Files that ship with the package, by name.
+
+    Raises:
+        ConfigurationError: It cannot be read; says what and where, and what would be right.
+    """
+    if not isinstance(source, (str, os.PathLike)):
+        raise ConfigurationError(what, f'is {shown(source)}', 'give YAML text or a path')
+    word = os.fspath(source)
+    if '\n' in word or ': ' in word or word.endswith(':') or word.lstrip().startswith('{'):
+        return parse_yaml(word, what)
+    return parse_yaml(file_text(word, what, shipped), f'{what} {shown(word)}')
+
+
+def file_text(word: str, what: str, shipped: Mapping[str, Path] | None = None) -> str:
+    """Return the text of the file that a user names.
+
+    Args:
+        word: Its path; ``~`` and ``~user`` are understood; or a name of ``shipped``.
+        what: What it is, for errors.
+        shipped: Files that ship with the package, by name.
+
+    Raises:
+        ConfigurationError: It is no file, cannot be read, is too large or no UTF-8 text.
+    """
+    culprit = f'{what} {shown(word)}'
+    path = (shipped or {}).get(word.removesuffix('.yaml')) or _path(word)
+    if path is None:
+        known = f', or one of those that ship: {", ".join(shipped)}' if shipped else ''
+        raise ConfigurationError(culprit, 'is no file', f'give a path{known}')
+    try:
+        with path.open('rb') as file:
+            content = file.read(MOST_BYTES + 1)
+    except OSError as error:
+        raise ConfigurationError(
+            culprit, f'cannot be read: {error.strerror}', 'give a file that can be'
+        ) from error
+    if len(content) > MOST_BYTES:
+        raise ConfigurationError(culprit, 'is too large', f'give at most {MOST_BYTES} bytes')
+    try:
+        return content.decode('utf-8-sig')
+    except UnicodeDecodeError as error:
+        problem = f'is no UTF-8 text (byte {content[error.start]:#x} at {error.start})'
+        raise ConfigurationError(culprit, problem, 'save it as UTF-8') from None
+
+
+def _path(word: str) -> Path | None:
+    """Return the path of a file that exists, or None; whatever the word is."""
+    if len(word) > _LONGEST_PATH:
+        return None
+    try:
+        path = Path(word).expanduser()
+        return path if path.is_file() else None
+    except (OSError, ValueError, RuntimeError):  # too long a name, a null byte, no such user
+        return None
+
+
+class Lined(dict[str, Any]):
+    """A mapping of a file that knows the line of each key, counted from 1."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lines: dict[str, int] = {}
+
+
+def parse_yaml(text: str, what: str) -> Any:
+    """Return what a YAML text says; mappings as :class:`Lined`, an empty text as None.
+
+    Args:
+        text: The text.
+        what: What it is, for errors.
+
+    Raises:
+        ConfigurationError: It is no YAML of the kind that is allowed; says where.
+
+    Cost: about a second for a million values with libyaml, twenty times that without.
+    """
+    builder = _Builder(what)
+    try:
+        for event in yaml.parse(text, Loader=_Parser):
+            builder.take(event)
+    except ConfigurationError:
+        raise
+    except (yaml.YAMLError, ValueError, OverflowError) as error:
+        mark = getattr(error, 'problem_mark', None)
+        place = what if mark is None else f'{what}, line {mark.line + 1}'
+        reason = getattr(error, 'problem', None) or ' '.join(str(error).split())
+        raise ConfigurationError(place, f'is no YAML: {reason}', 'correct it') from error
+    return builder.result
+
+
+class _Open:
+    """A list or mapping that is being read, and which values its aliases stand for."""
+
+    def __init__(self, value: Any, anchor: str | None, before: int) -> None:
+        self.value, self.anchor, self.before = value, anchor, before
+        self.key: str | None = None
+
+
+class _Builder:
+    """Builds plain values from the events of a parser, one level of Python for any depth."""
+
+    def __init__(self, what: str) -> None:
+        self.result: Any = None
+        self._what, self._documents, self._count = what, 0, 0
+        self._stack: list[_Open] = []
+        self._anchors: dict[str, tuple[Any, int]] = {}
+        self._resolver = Resolver()
+
+    def take(self, event: Any) -> None:
+        """Take the next event of the parser."""
+        line = event.start_mark.line + 1 if event.start_mark else 0
+        if isinstance(event, yaml.ScalarEvent):
+            self._refuse_tag(event, line)
+            value = self._scalar(event, line)
+            self._add(value, line, 1)
+            self._name(event.anchor, value, 1)
+        elif isinstance(event, yaml.CollectionStartEvent):
+            self._refuse_tag(event, line)
+            self._begin(event, line)
+        elif isinstance(event, yaml.CollectionEndEvent):
+            done = self._stack.pop()
+            self._name(done.anchor, done.value, self._count - done.before)
+        elif isinstance(event, yaml.AliasEvent):
+            self._repeat(event.anchor, line)
+        elif isinstance(event, yaml.DocumentStartEvent):
+            self._documents += 1
+            if self._documents > 1:
+                self._refuse(line, 'has a second document', 'keep one')
+
+    def _begin(self, event: Any, line: int) -> None:
+        mapping = isinstance(event, yaml.MappingStartEvent)
+        new = _Open(Lined() if mapping else [], event.anchor, self._count)
+        self._add(new.value, line, 1)
+        self._stack.append(new)
+        if len(self._stack) > MOST_LEVELS:
+            self._refuse(line, 'is nested too deeply', f'use at most {MOST_LEVELS} levels')
+
+    def _add(self, value: Any, line: int, size: int) -> None:
+        """Put a value where it belongs: into a list, as a key, or as the value of one."""
+        self._count += size
+        if self._count > MOST_VALUES:
+            self._refuse(line, 'has too many values', f'give at most {MOST_VALUES}')
+        if not self._stack:
+            self.result = value
+            return
+        top = self._stack[-1]
+        if isinstance(top.value, list):
+            top.value.append(value)
+        elif top.key is None:
+            top.key = self._new_key(top.value, value, line)
+        else:
+            top.value[top.key], top.key = value, None
+
+    def _new_key(self, mapping: Lined, key: Any, line: int) -> str:
+        if not isinstance(key, str):
+            kind = shown(key) if not isinstance(key, (list, dict)) else 'of several values'
+            self._refuse(line, f'key {kind} is not a name', 'use text')
+        if key in mapping:
+            self._refuse(line, f'key {shown(key)} is given twice', 'keep one of the two')
+        mapping.lines[key] = line
+        return str(key)
+
+    def _scalar(self, event: Any, line: int) -> Any:
+        text: str = event.value
+        if not event.implicit[0]:
+            return text
+        tag = self._resolver.resolve(yaml.ScalarNode, text, (True, False))
+        if tag not in _BUILD:
+            return text  # also what looks like a date
+        if len(text) > MOST_DIGITS and tag.endswith('int'):
+            self._refuse(line, f'has a number of {len(text)} digits', 'give a finite number')
+        try:
+            return _BUILD[tag](yaml.ScalarNode(tag, text))
+        except (ValueError, IndexError, OverflowError):
+            self._refuse(line, f'{shown(text)} is no number', 'write a number, or quote the text')
+
+    def _repeat(self, anchor: str | None, line: int) -> None:
+        if anchor is None or anchor not in self._anchors:
+            self._refuse(line, f'*{anchor} stands for nothing', f'name it before: &{anchor}')
+        self._add(self._anchors[anchor][0], line, self._anchors[anchor][1])
+
+    def _name(self, anchor: str | None, value: Any, size: int) -> None:
+        if anchor is not None:
+            self._anchors[anchor] = (value, size)
+
+    def _refuse_tag(self, event: Any, line: int) -> None:
+        if event.tag is not None:
+            tag = event.tag.replace('tag:yaml.org,2002:', '!!')
+            self._refuse(line, f'has the tag {shown(tag)}', 'leave tags out')
+
+    def _refuse(self, line: int, problem: str, remedy: str) -> NoReturn:
+        raise ConfigurationError(f'{self._what}, line {line}', problem, remedy)

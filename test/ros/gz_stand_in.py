@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A command ``gz`` that notes what it is asked and answers; nothing is simulated."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from processes import write_script
+
+# One line of the notes per call; the robot is listed once it was inserted from a file that exists.
+GZ = """
+import pathlib, re, sys, time
+folder = pathlib.Path({folder!r})
+words = sys.argv[1:]
+with open(folder / 'notes', 'a') as notes:
+    notes.write(' '.join(words).replace('\\n', ' ') + '\\n')
+if {hangs} and sum(line.startswith('model') for line in open(folder / 'notes')) == 1:
+    time.sleep(100.0)
+if words[0] == 'sim':
+    time.sleep(1000.0)
+elif words[:2] == ['service', '-l']:
+    print({services!r})
+elif words[0] == 'service':
+    if '/create' in words[2] and sum('/create' in x and 'EntityFactory' in x
+                                     for x in open(folder / 'notes')) <= {unanswered}:
+        sys.exit('Service call timed out')
+    file = re.search('sdf_filename: "(.*?)"', words[-1])
+    if file and pathlib.Path(file[1]).read_text().startswith('<?xml'):
+        (folder / 'inserted').touch()
+    print('data: {answer}')
+elif words[:2] == ['model', '--list'] and (folder / 'inserted').exists():
+    print('    - {model}')
+"""
+
+
+class Gazebo:
+    """The command, in a folder of its own at the head of the PATH."""
+
+    def __init__(
+        self,
+        folder: Path,
+        services: str = '/world/arm/create /world/arm/control',
+        answer: str = 'true',
+        model: str = 'scara',
+        hangs: bool = False,
+        unanswered: int = 0,
+    ) -> None:
+        self._notes = folder / 'notes'
+        text = GZ.format(
+            folder=str(folder),
+            services=services,
+            answer=answer,
+            model=model,
+            hangs=hangs,
+            unanswered=unanswered,
+        )
+        write_script(folder / 'gz', text, '-IS')
+        self.env = {'PATH': f'{folder}{os.pathsep}{os.environ["PATH"]}'}
+
+    def asked(self, text: str) -> list[str]:
+        """Return the calls so far that hold a text."""
+        notes = self._notes.read_text(encoding='utf-8') if self._notes.exists() else ''
+        return [line for line in notes.splitlines() if text in line]

@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Guiding by hand over DDS: the switch, its timeout, way-points, and a run that is replayed.
+
+Oracle of the commands: an arm at rest that is guided is given its weight, by Pinocchio; one that
+is held is drawn back besides.
+"""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pinocchio
+import yaml
+from geometry_msgs.msg import Vector3, WrenchStamped
+from resting_arm import JOINTS, RestingArm
+from samples import sample
+from std_msgs.msg import Bool
+from std_srvs.srv import Trigger
+from test_recorded_run import run
+
+from robot_dynamics_ros.__main__ import main
+
+PLACE = np.array([0.0, -1.0, -0.5, 0.7])
+AWAY = PLACE + 0.002  # rad, not far enough for a jump of the position
+GUIDED = {'law': 'hand_guiding', 'robot': 'four_dof', 'state_timeout_s': 30.0}
+LAPSED = 'hand_guiding is not enabled: braking, holding'
+
+
+def gravity(q) -> np.ndarray:
+    model = pinocchio.buildModelFromXML(sample('four_dof').xml)
+    return pinocchio.computeGeneralizedGravity(model, model.createData(), np.asarray(q, float))
+
+
+class Hand:
+    """An arm that a hand has moved to a place where it rests, and the enabling switch."""
+
+    def __init__(self, peer) -> None:
+        self.peer, self.arm = peer, RestingArm(peer, PLACE)
+        self._switch = peer.node.create_publisher(Bool, 'controller/enable_guiding', 1)
+
+    def is_weightless(self, place) -> bool:
+        """Publish a state; return whether the last command holds no more than the weight."""
+        self.arm.publish(place)
+        last = self.arm.commands[-1].data
+        return np.allclose(last, gravity(place), rtol=0.0, atol=1e-9)
+
+    def tell(self, pressed: bool, place) -> bool:
+        """Tell the switch, publish a state; return whether the arm is weightless."""
+        self._switch.publish(Bool(data=pressed))
+        return self.is_weightless(place)
+
+    def assert_held(self, place) -> None:
+        """Expect that the arm is drawn back from where it was not held."""
+        # Of the stiffness w^2 = 100 1/s^2 of 2 mrad: hundredths of a newton metre.
+        assert np.abs(self.arm.command(place) - gravity(place)).max() > 1e-2
+
+
+def test_only_a_press_of_the_switch_frees_the_arm_and_silence_stops_it(processes, peer, tmp_path):
+    path = tmp_path / 'taught.yaml'
+    controller = processes.start('controller', GUIDED | {'waypoint_file': str(path)})
+    hand = Hand(peer)
+    hand.arm.command(PLACE)
+    hand.assert_held(AWAY)
+    peer.spin_until(lambda: hand.tell(True, AWAY), 60.0, 'weightlessness')
+
+    def lapsed(times: int) -> bool:
+        hand.arm.publish(AWAY)
+        return controller.output.count(LAPSED) > times
+
+    before = controller.output.count(LAPSED)
+    peer.spin_until(lambda: lapsed(before), 60.0, 'a stop after guiding_timeout_s')
+    hand.assert_held(PLACE)
+    for _ in range(20):
+        hand.tell(True, PLACE)
+        peer.spin_for(0.005)
+    hand.assert_held(PLACE)  # a button that is held frees nothing
+
+    def pressed_anew() -> bool:
+        for pressed in (False, True):
+            hand.tell(pressed, PLACE)
+            peer.spin_for(0.1)
+        return hand.is_weightless(PLACE)
+
+    peer.spin_until(pressed_anew, 60.0, 'weightlessness after another press')
+    hand.tell(False, PLACE)
+    peer.spin_until(lambda: lapsed(before + 1), 60.0, 'a stop once the switch is let go')
+
+    for k in (1, 2):
+        answer = peer.call(Trigger, 'controller/add_waypoint', Trigger.Request())
+        assert answer.success, answer.message
+        assert f'{k} point' in answer.message
+    points = yaml.safe_load(path.read_text('utf-8'))
+    assert points['joint_names'] == list(JOINTS)
+    np.testing.assert_array_equal([p['positions'] for p in points['points']], [AWAY, AWAY])
+
+
+def test_without_a_file_no_way_point_is_added(processes, peer):
+    processes.start('controller', GUIDED)
+    RestingArm(peer, PLACE).command()
+    answer = peer.call(Trigger, 'controller/add_waypoint', Trigger.Request())
+    assert not answer.success
+    assert 'waypoint_file is empty' in answer.message
+
+
+def test_a_guided_run_is_recorded_and_replayed_to_the_digit(processes, peer, tmp_path):
+    bag = tmp_path / 'bag'
+    push = WrenchStamped()
+    push.header.frame_id, push.wrench.force = 'tool', Vector3(x=12.0, y=6.0, z=10.0)
+
+    def guide(peer, _, statuses) -> None:
+        switch = peer.node.create_publisher(Bool, 'controller/enable_guiding', 1)
+        hand = peer.node.create_publisher(WrenchStamped, 'simulator/push', 1)
+        enabled = 'guiding is enabled'
+
+        def told() -> bool:
+            hand.publish(push)
+            switch.publish(Bool(data=True))
+            return enabled in processes.outputs()
+
+        peer.spin_until(told, 60.0, enabled)
+
+    run(processes, peer, bag, {'law': 'hand_guiding', 'guiding_timeout_s': 5.0}, guide)
+    assert main(['replay', str(bag), '--output', str(tmp_path / 'replay')]) == 0
+    found = json.loads((tmp_path / 'replay' / 'replay.json').read_text('utf-8'))
+    assert max(found['peak']) <= 1e-9, found  # the same object, the same numbers
+    assert found['commands'] > 500

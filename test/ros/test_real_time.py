@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Priority, processors and locked memory are had, or refused with the right that is missing."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from benchmark.latency_probe import trip_figures
+from robot_dynamics_ros.errors import ConfigurationError
+from robot_dynamics_ros.ros.real_time import claim_real_time
+
+NOBODY = 65534
+#: Asks in a process that has no rights and whose limits are zero.
+ASKING = """
+import os, resource, sys
+from robot_dynamics_ros.errors import ConfigurationError
+from robot_dynamics_ros.ros.real_time import claim_real_time
+for limit in (resource.RLIMIT_RTPRIO, resource.RLIMIT_MEMLOCK):
+    resource.setrlimit(limit, (0, 0))
+if os.getuid() == 0:
+    os.setuid({nobody})
+try:
+    claim_real_time({arguments})
+except ConfigurationError as error:
+    print(error)
+"""
+
+
+def said(arguments: str) -> str:
+    """Return why something is refused to nobody."""
+    code = ASKING.format(nobody=NOBODY, arguments=arguments)
+    done = subprocess.run([sys.executable, '-c', code], capture_output=True, text=True, check=True)
+    return done.stdout
+
+
+def test_without_the_right_the_refusal_names_parameter_and_right():
+    for arguments, parameter, right in (
+        ('50, [-1], False', 'thread_priority', 'rtprio 50'),
+        ('0, [-1], True', 'lock_memory', 'memlock unlimited'),
+    ):
+        text = said(arguments)
+        assert parameter in text
+        assert right in text
+
+
+def test_the_defaults_ask_for_nothing():
+    assert said('0, [-1], False') == ''
+
+
+def test_processors_that_do_not_exist_are_refused_with_those_that_do():
+    allowed = os.sched_getaffinity(0)
+    with pytest.raises(ConfigurationError, match=f'may use {min(allowed)}'):
+        claim_real_time(0, [4000], False)
+    assert os.sched_getaffinity(0) == allowed
+
+
+def test_the_thread_runs_where_it_is_told_to():
+    allowed = os.sched_getaffinity(0)
+    try:
+        claim_real_time(0, [min(allowed)], False)
+        assert os.sched_getaffinity(0) == {min(allowed)}
+    finally:
+        os.sched_setaffinity(0, allowed)
+
+
+def test_the_ratio_of_two_tails_says_how_sure_it_is():
+    """The same noise twice: 2 and nothing else; one disturbed block of three is no proof of it."""
+    noise = np.random.default_rng(0).exponential(size=(9, 400))
+    blocks, slower = list(noise), list(2.0 * noise)
+    row = trip_figures(slower, blocks, period=1e-3)
+    assert (row['low'], row['high']) == pytest.approx((2.0, 2.0))
+    assert row['p99'] == pytest.approx(np.median(np.percentile(slower, 99, axis=1)))
+    third = [100.0 * x if k % 3 == 0 else x for k, x in enumerate(blocks)]
+    row = trip_figures(third, blocks, period=1e-3)
+    assert row['low'] < 2.0
+    assert row['high'] > 10.0

@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The policy of a launch file names exactly what its nodes use in a run."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from processes import PROJECT, free_domain, write_script
+
+pytest.importorskip('launch_ros', reason='launch is not installed')
+
+from gz_stand_in import Gazebo
+from launches import Launches, make_package, make_prefix
+from peer import Peer
+
+from robot_dynamics_ros.ros.security import NodeUse, policy, read_policy, uses
+
+#: Arguments with which a launch file starts all of ours, its nodes, and how many motions are sent
+#: then. Gazebo, its bridge and ``ros2 bag play`` are stand-ins, which open nothing.
+SCENES = {
+    'simulation': (
+        {'record': True, 'bag': 'bag', 'monitor': True, 'mode': 'lockstep'},
+        {'simulator', 'controller', 'trajectory', 'recorder', 'monitor'},
+        1,
+    ),
+    'two_robots': (
+        {'record': True, 'bag': 'bag'},
+        {'simulator', 'controller', 'trajectory', 'recorder'},
+        2,
+    ),
+    'hardware': (
+        {'stage': 'full', 'emulator': True, 'motion': True, 'record': True, 'bag': 'bag',
+         'monitor': True},
+        {'driver_emulator', 'controller', 'trajectory', 'recorder', 'monitor'},
+        1,
+    ),
+    'gazebo': (
+        {'gui': False, 'record': True, 'bag': 'bag', 'monitor': True},
+        {'gazebo_robot', 'controller', 'trajectory', 'recorder', 'monitor'},
+        0,
+    ),
+    'four_bar': (
+        {'gui': False, 'record': True, 'bag': 'bag'},
+        {'gazebo_robot', 'controller', 'recorder'},
+        0,
+    ),
+    'replay': ({'robot': 'scara', 'bag': 'nothing'}, {'monitor'}, 0),
+}  # fmt: skip
+
+_STAND_STILL = 'import time\ntime.sleep(1000)'
+
+
+@pytest.mark.parametrize('scene', SCENES)
+def test_a_policy_names_exactly_what_a_run_uses(tmp_path, scene):
+    arguments, nodes, sent = SCENES[scene]
+    prefix = make_prefix(tmp_path / 'prefix', bridge=False)
+    world = {'four_bar': 'four_bar'}.get(scene, 'arm')
+    gazebo = Gazebo(tmp_path, f'/world/{world}/create /world/{world}/control')
+    make_package(prefix, 'ros_gz_bridge', {'parameter_bridge': _STAND_STILL})
+    make_package(prefix, 'ros2bag', {})
+    write_script(tmp_path / 'ros2', _STAND_STILL)
+    file = PROJECT / 'config' / 'security' / f'{scene}.policy.xml'
+    with free_domain() as domain, Launches(tmp_path, domain, prefix) as launches:
+        launches.env |= gazebo.env
+        with Peer(launches) as peer:
+            launch = launches.launch(scene, **arguments)
+            seen: dict[tuple[str, str], NodeUse] = {}
+
+            def found() -> dict[tuple[str, str], NodeUse]:
+                """Return what every node has had so far; one may have ended."""
+                for key, use in uses(peer.node).items():
+                    before = seen.get(key, use)
+                    seen[key] = NodeUse(*(a | b for a, b in zip(before, use, strict=True)))
+                return seen
+
+            peer.spin_until(lambda: _are_ready(found(), nodes), 60.0, f'{nodes} to be ready')
+            peer.spin_until(
+                lambda: bool(found()) and launch.output.count('sent circle') >= sent,
+                60.0,
+                'the motions to be sent',
+            )
+            if os.environ.get('WRITE_POLICIES'):
+                peer.spin_for(3.0)
+                file.write_text(policy(found()), encoding='utf-8')
+            allowed = read_policy(file)
+            peer.spin_until(lambda: found() == allowed, 20.0, f'what {file.name} says')
+        launch.interrupt()
+
+
+def _are_ready(seen: dict[tuple[str, str], NodeUse], nodes: set[str]) -> bool:
+    """Return whether all nodes are there, and controllers configured."""
+    configured = all(
+        any(topic.endswith('/controller/parameters') for topic in use.publish)
+        for (name, _), use in seen.items()
+        if name == 'controller'
+    )
+    return {name for name, _ in seen} == nodes and configured
+
+
+def test_a_policy_is_read_as_it_is_written(tmp_path):
+    one = NodeUse(frozenset({'/a'}), frozenset(), frozenset({'/n/x', '/n/y'}), frozenset({'/b'}))
+    two = NodeUse(frozenset(), frozenset({'/a'}), frozenset(), frozenset())
+    file = Path(tmp_path / 'policy.xml')
+    file.write_text(policy({('n', '/'): one, ('m', '/left'): two}), encoding='utf-8')
+    assert read_policy(file) == {('n', '/'): one, ('m', '/left'): two}
+
+
+def test_every_launch_file_has_a_policy():
+    files = {
+        name: {path.name.partition('.')[0] for path in (PROJECT / name).glob(pattern)}
+        for name, pattern in (('launch', '*.launch.py'), ('config/security', '*.policy.xml'))
+    }
+    assert files['launch'] == files['config/security'] == set(SCENES)

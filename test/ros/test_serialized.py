@@ -1,0 +1,212 @@
+# SPDX-License-Identifier: Apache-2.0
+"""States and commands as bytes say what the same messages say as objects.
+
+Oracle: rclpy's own serialization, and the reader of messages as objects.
+"""
+
+from __future__ import annotations
+
+import array
+import math
+import struct
+
+import numpy as np
+import pytest
+from rclpy.serialization import deserialize_message, serialize_message
+from sensor_msgs.msg import JointState
+from std_msgs.msg import Float64, Float64MultiArray
+
+from robot_dynamics_ros.ros.conversions import JointStateReader
+from robot_dynamics_ros.ros.serialized import (
+    EffortWriter,
+    PreparedMessage,
+    SerializedStateReader,
+)
+
+JOINTS = ('joint1', 'joint2', 'joint3')
+OTHER = ('joint3', 'gripper', 'joint1', 'joint2')
+
+
+def state(names=JOINTS, position=None, velocity=None, effort=(), sec=7, frame='') -> JointState:
+    count = len(names)
+    message = JointState(
+        name=list(names),
+        position=array.array('d', np.arange(count) + 0.5 if position is None else position),
+        velocity=array.array('d', -np.arange(count) - 0.25 if velocity is None else velocity),
+        effort=array.array('d', effort),
+    )
+    message.header.frame_id = frame
+    message.header.stamp.sec, message.header.stamp.nanosec = sec, 123_456_789
+    return message
+
+
+#: Each after a usable message of the usual order, and after one of another order.
+MESSAGES = {
+    'usual': state(position=[3.0, 2.0, 1.0]),
+    'another order': state(OTHER),
+    'a part': state(JOINTS[:2]),
+    'nothing of ours': state(('gripper',)),
+    'a name twice': state(('joint1', 'joint2', 'joint3', 'joint1')),
+    'a name instead of another': state(('joint1', 'joint1', 'joint3')),
+    'not a number': state(position=[math.nan, math.inf, -math.inf]),
+    'no velocities': state(velocity=[]),
+    'too few velocities': state(velocity=[1.0, 2.0]),
+    'too many positions': state(position=[1.0] * 4),
+    'too few positions': state(position=[1.0] * 2),
+    'efforts': state(effort=[1.0, 2.0, 3.0]),
+    'too few efforts': state(effort=[1.0]),
+    'a longer frame': state(frame='base_link'),
+    'before 1970': state(sec=-5),
+    'empty': state((), [], []),
+}
+
+
+def outcome(reader, complete, effort):
+    return (
+        complete,
+        reader.q.tobytes(),
+        reader.v.tobytes(),
+        reader.missing_velocity,
+        effort.tobytes(),
+    )
+
+
+@pytest.mark.parametrize('velocity', [True, False])
+@pytest.mark.parametrize('first', ['usual', 'another order', 'a part', 'efforts'])
+@pytest.mark.parametrize('second', MESSAGES)
+def test_bytes_are_taken_and_refused_as_messages_are(first, second, velocity):
+    as_objects = JointStateReader(JOINTS, velocity=velocity)
+    as_bytes = SerializedStateReader(JointStateReader(JOINTS, velocity=velocity))
+    for name in (first, first, second, second, first, second):
+        message = MESSAGES[name]
+        expected = outcome(
+            as_objects, as_objects.read(message), as_objects.effort_of(message.effort)
+        )
+        complete = as_bytes.read(bytes(serialize_message(message)))
+        assert outcome(as_bytes.reader, complete, as_bytes.effort()) == expected, name
+        stamp = message.header.stamp
+        assert as_bytes.stamp_ns == stamp.sec * 1_000_000_000 + stamp.nanosec
+    assert as_bytes.unreadable == 0
+
+
+def test_only_the_first_of_equal_messages_becomes_an_object():
+    reader = SerializedStateReader(JointStateReader(JOINTS))
+    for i in range(10):
+        assert reader.read(bytes(serialize_message(state(OTHER, [float(i)] * 4))))
+        np.testing.assert_array_equal(reader.reader.q, [float(i)] * 3)
+    assert reader.as_messages == 1
+    assert reader.read(bytes(serialize_message(state())))
+    assert reader.as_messages == 2
+
+
+def big_endian(message: JointState) -> bytes:
+    """Return a message as big-endian CDR, written by hand."""
+    content = bytearray(b'\x00\x00\x00\x00')
+
+    def put(code: str, *values: object) -> None:
+        size = struct.calcsize(f'>{code[-1]}')
+        content.extend(b'\x00' * (-(len(content) - 4) % size))
+        content.extend(struct.pack(f'>{code}', *values))
+
+    put('i', message.header.stamp.sec)
+    put('I', message.header.stamp.nanosec)
+    for text in (message.header.frame_id, len(message.name), *message.name):
+        if isinstance(text, int):
+            put('I', text)
+        else:
+            put('I', len(text) + 1)
+            content.extend(text.encode() + b'\x00')
+    for values in (message.position, message.velocity, message.effort):
+        put('I', len(values))
+        if values:
+            put(f'{len(values)}d', *values)
+    return bytes(content)
+
+
+def test_another_order_of_bytes_is_read_as_the_middleware_reads_it():
+    reader, message = SerializedStateReader(JointStateReader(JOINTS)), MESSAGES['usual']
+    for _ in range(2):
+        assert reader.read(big_endian(message))
+        np.testing.assert_array_equal(reader.reader.q, [3.0, 2.0, 1.0])
+        assert reader.stamp_ns == 7_123_456_789
+    assert reader.as_messages == 2
+
+
+@pytest.mark.parametrize('kind', [b'\x00\x06', b'\x00\x0a', b'\xff\xff'])
+def test_an_unknown_encapsulation_never_serves_as_a_layout(kind):
+    usual = bytes(serialize_message(MESSAGES['usual']))
+    changed = kind + usual[2:]
+    try:
+        message = deserialize_message(changed, JointState)
+    except RuntimeError:
+        message = None
+    reader = SerializedStateReader(JointStateReader(JOINTS))
+    assert reader.read(usual)
+    for _ in range(2):
+        complete = reader.read(changed)
+        assert complete == (message is not None and JointStateReader(JOINTS).read(message))
+    assert reader.as_messages + reader.unreadable == 3
+    assert reader.read(usual)
+
+
+@pytest.mark.parametrize('size', [0, 3, 4, 11, 40, 90])
+def test_a_message_that_was_cut_off_is_refused_and_counted(size):
+    usual = bytes(serialize_message(MESSAGES['usual']))
+    reader = SerializedStateReader(JointStateReader(JOINTS))
+    assert reader.read(usual)
+    assert not reader.read(usual[:size])
+    assert reader.unreadable == 1
+    assert reader.read(usual)
+
+
+class Collector:
+    """Stands where a publisher is: keeps the bytes it is given."""
+
+    def __init__(self) -> None:
+        self.contents: list[bytes] = []
+
+    def publish(self, content: bytes) -> None:
+        self.contents.append(content)
+
+
+def test_prepared_commands_are_such_messages():
+    command = np.array([1.5, -2.5, 3.5])
+    group = Float64MultiArray(data=command.tolist())
+    named = JointState(name=list(JOINTS), effort=command.tolist())
+    for form, expected in (('group', group), ('joint_state', named)):
+        topic = Collector()
+        writer = EffortWriter([topic], JOINTS, form)
+        writer.publish(np.full(3, 9.0))
+        writer.publish(command)
+        assert deserialize_message(topic.contents[1], type(expected)) == expected
+
+
+@pytest.mark.parametrize('count', [1, 3])
+def test_prepared_commands_go_to_one_topic_per_joint(count):
+    command, topics = np.array([1.5, -2.5, 3.5])[:count], [Collector() for _ in range(count)]
+    EffortWriter(topics, JOINTS[:count], 'per_joint').publish(command)
+    for topic, value in zip(topics, command.tolist(), strict=True):
+        assert [deserialize_message(x, Float64).data for x in topic.contents] == [value]
+
+
+def test_efforts_over_positions_go_to_two_topics():
+    below, efforts = Collector(), Collector()
+    positions = np.zeros(3)
+    writer = EffortWriter([below, efforts], JOINTS, 'overlay', positions)
+    positions[:] = 0.1, 0.2, 0.3
+    writer.publish(np.array([1.5, -2.5, 3.5]))
+    for topic, expected in ((below, [0.1, 0.2, 0.3]), (efforts, [1.5, -2.5, 3.5])):
+        [content] = topic.contents
+        assert deserialize_message(content, Float64MultiArray).data.tolist() == expected
+
+
+def test_a_prepared_message_gets_numbers_and_stamp():
+    prepared, topic = PreparedMessage(state(position=[0.0] * 3, effort=[0.0] * 3)), Collector()
+    for values, new in zip(prepared.doubles, ([1, 2, 3], [4, 5, 6], [7, 8, 9]), strict=True):
+        values[:] = new
+    prepared.publish(topic, 9_000_000_001)
+    message = deserialize_message(topic.contents[0], JointState)
+    assert (message.header.stamp.sec, message.header.stamp.nanosec) == (9, 1)
+    found = [list(x) for x in (message.position, message.velocity, message.effort)]
+    assert found == [[1, 2, 3], [4, 5, 6], [7, 8, 9]]
+    assert list(message.name) == list(JOINTS)

@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The viewer node: what a person reads in a browser while arms come, go and go wrong."""
+
+from __future__ import annotations
+
+import math
+import re
+
+import pytest
+from browser import Tab, chromium
+from sensor_msgs.msg import JointState
+from std_msgs.msg import String
+
+from robot_dynamics_ros.description.shipped import shipped_robot
+from robot_dynamics_ros.description.urdf import read_description
+from robot_dynamics_ros.ros.node import LATCHED
+
+JOINTS = ['joint1', 'joint2', 'joint3', 'joint4']
+
+
+@pytest.fixture(scope='module')
+def browser():
+    """Yield a browser for the tests of this file."""
+    with chromium() as opened:
+        yield opened
+
+
+def address(viewer) -> str:
+    return re.search(r'open (http://\S+)', viewer.says('viewer: open')).group(1)
+
+
+def state(peer, position: list[float]) -> JointState:
+    message = JointState(name=JOINTS, position=position, velocity=[0.0] * 4)
+    message.header.stamp = peer.node.get_clock().now().to_msg()
+    return message
+
+
+@pytest.mark.slow
+def test_the_page_says_what_is_missing_and_shows_what_comes(processes, peer, browser):
+    viewer = processes.start('view', {'port': 0})
+    states = peer.node.create_publisher(JointState, 'joint_states', 10)
+    position = [0.3, 0.5, 0.05, 0.0]
+
+    def publish() -> None:
+        states.publish(state(peer, position))
+        peer.spin_for(0.02)
+
+    with Tab(browser, address(viewer)) as tab:
+        tab.reads('waiting for an URDF on /robot_description', publish)
+        described = peer.node.create_publisher(String, 'robot_description', LATCHED)
+        described.publish(String(data=read_description(shipped_robot('scara')).xml))
+        tab.reads('0.300 rad', publish)
+        tab.reads('no controller heard yet')
+        position[1] = math.nan
+        tab.reads('positions that are no numbers: joint2', publish)
+        tab.reads('no joint states on /joint_states for')
+        position[:] = [-0.4, 0.5, 0.05, 0.0]
+        tab.reads('-0.400 rad', publish)
+        # It stays among the events, which begin with their time.
+        assert not any(line.startswith('no joint states') for line in tab.text.splitlines())
+        assert tab.errors == []
+    assert viewer.stop() == 0
+    assert 'Traceback' not in viewer.output
+
+
+@pytest.mark.slow
+def test_a_controller_that_dies_and_returns_is_seen(processes, browser):
+    given = {'robot': 'scara', 'autostart': True, 'diagnostics_period_s': 0.2}
+    processes.start('simulator', {'robot': 'scara', 'mode': 'real_time'})
+    viewer = processes.start('view', {'port': 0})
+    controller = processes.start('controller', given)
+    with Tab(browser, address(viewer)) as tab:
+        tab.reads('active: computed_torque')
+        tab.reads('gravity')  # an origin of the efforts
+        controller.kill()
+        tab.reads('nothing heard of controller for')
+        processes.start('controller', given | {'share_command_topic': True})
+        tab.reads('active: computed_torque')
+        assert tab.errors == []
+    assert viewer.stop() == 0
+
+
+@pytest.mark.slow
+def test_two_arms_stand_on_one_page(processes, browser):
+    for side, arm in (('left', 'scara'), ('right', 'four_dof')):
+        place = ('-r', f'__ns:=/{side}')
+        processes.start('simulator', {'robot': arm, 'mode': 'real_time'}, *place)
+    viewer = processes.start('view', {'port': 0})
+    with Tab(browser, address(viewer)) as tab:
+        for text in ('left', 'of 150 N', 'right', 'of 35 N m'):
+            tab.reads(text)
+    assert viewer.stop() == 0

@@ -1,0 +1,226 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The arm in 3D in a report, as a browser shows it without a network."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+
+import numpy as np
+import pinocchio
+import pytest
+from browser import chromium
+
+from robot_dynamics_ros.__main__ import main
+from robot_dynamics_ros.description.shipped import package_file, shipped_robot
+from robot_dynamics_ros.geometry import robot_shapes
+from robot_dynamics_ros.model import load_robot
+from robot_dynamics_ros.recordings.bag.writer import write_recording
+from robot_dynamics_ros.recordings.metrics.tracking import tracking_metrics
+from robot_dynamics_ros.recordings.recording import Recording
+from robot_dynamics_ros.recordings.report.arm import MOST_FACES, ArmAnimation, ArmMotion
+from robot_dynamics_ros.recordings.report.toolkit import Report
+from robot_dynamics_ros.recordings.report.tracking import write_tracking_report
+
+EPOCH = 1.6e9  # s
+PANDA = 'package://example-robot-data/robots/panda_description/urdf/panda.urdf'
+PATIENCE_MS = 60_000  # of a browser without a graphics card on a busy machine
+
+
+def motion(tree, rows=400, rate=100.0):
+    """The first joint turns to and fro, the others sway; the reference is ahead by 0.1 s."""
+    time = np.arange(rows) / rate
+    phase = np.linspace(0.3, 1.0, tree.n) * np.where(tree.prismatic, 0.05, 0.4)
+
+    def at(t):
+        return phase * np.sin(1.5 * t[:, np.newaxis] + np.arange(tree.n))
+
+    v = np.gradient(at(time), time, axis=0)
+    effort = 0.5 * np.cos(time)[:, np.newaxis] * tree.effort_limit
+    return Recording(
+        tree.joint_names, EPOCH + time, at(time), v, effort, at(time + 0.1), v, tree.xml
+    )
+
+
+@pytest.fixture(scope='module')
+def robot():
+    return load_robot(shipped_robot('four_dof'))
+
+
+@pytest.fixture(scope='module')
+def run(robot):
+    return motion(robot)
+
+
+@pytest.fixture(scope='module')
+def report(tmp_path_factory, robot, run):
+    path = tmp_path_factory.mktemp('report') / 'report.html'
+    metrics = tracking_metrics(run, robot, (EPOCH, EPOCH + 10.0))
+    write_tracking_report(path, 'four_dof', 'A made-up motion.', run, robot, metrics)
+    return path
+
+
+@pytest.fixture(scope='module')
+def browser():
+    with chromium() as opened:
+        yield opened
+
+
+@pytest.fixture(scope='module')
+def page(browser, report):
+    """The report in a browser without a network; nothing is asked of one, nothing fails."""
+    context = browser.new_context(viewport={'width': 900, 'height': 700}, offline=True)
+    page, errors, asked = context.new_page(), [], []
+    page.set_default_timeout(PATIENCE_MS)
+    page.on('pageerror', lambda error: errors.append(str(error)))
+    page.on('request', lambda request: asked.append(request.url))
+    page.goto(report.as_uri())
+    page.wait_for_function("document.querySelector('.arm').scene !== undefined")
+    yield page
+    assert errors == []
+    assert asked == [report.as_uri()]
+    context.close()
+
+
+def shown_at(page, seconds):
+    """Move the slider as a person does; return the picture of the arm."""
+    page.locator('.arm input').fill(str(seconds))
+    from PIL import Image
+
+    png = page.locator('.arm canvas').screenshot()
+    return np.asarray(Image.open(io.BytesIO(png)).convert('RGB'), dtype=int)
+
+
+def test_the_arm_stands_where_the_joint_states_say(page, robot, run):
+    """The oracle is Pinocchio, from the same URDF."""
+    model = pinocchio.buildModelFromXML(robot.xml)
+    data = model.createData()
+    for row in (0, 137, 399):
+        shown_at(page, run.time[row] - EPOCH)
+        poses = page.evaluate("[0, 1].map((i) => document.querySelector('.arm').scene.poses(i))")
+        for shown, q in zip(poses, (run.position, run.reference_position), strict=True):
+            pinocchio.forwardKinematics(model, data, q[row])
+            for joint, link in zip(robot.joint_names, shown, strict=True):
+                pose = data.oMi[model.getJointId(joint)]
+                # positions are float32 in the file, times a slider of the browser's precision
+                np.testing.assert_allclose(link['p'], pose.translation, atol=2e-5)
+                np.testing.assert_allclose(np.reshape(link['R'], (3, 3)), pose.rotation, atol=2e-5)
+
+
+def test_the_picture_follows_the_slider_there_and_back(page):
+    first = shown_at(page, 0.4)
+    later = shown_at(page, 2.5)
+    assert (np.abs(first - later).max(axis=2) > 40).mean() > 0.005, 'the arm moved in the picture'
+    np.testing.assert_array_equal(first, shown_at(page, 0.4))
+    assert page.locator('.arm output').inner_text() == '0.40 s'
+
+
+def test_it_plays_and_stops_at_the_end(page):
+    shown_at(page, 3.5)
+    before = page.evaluate("document.querySelector('.arm').scene.now")
+    page.locator('.arm select').select_option('5')
+    page.locator('.arm button').click()
+    page.wait_for_function("document.querySelector('.arm').scene.now > 3.9")
+    page.wait_for_function("!document.querySelector('.arm').scene.moving")
+    assert before == pytest.approx(3.5, abs=1e-3)
+    assert page.locator('.arm output').inner_text() == '3.99 s'
+
+
+def test_a_line_in_the_plots_over_time_moves_along_and_a_click_leads_the_arm(page):
+    shown_at(page, 1.0)
+    cursors = page.locator('.cursor').filter(visible=True)
+    assert cursors.count() >= 1 + 3 * 4, 'one in each panel'
+    places = [page.locator('.cursor').first.bounding_box()['x']]
+    shown_at(page, 2.0)
+    places.append(page.locator('.cursor').first.bounding_box()['x'])
+    axis = page.locator('.xaxislayer-above').first.locator('.xtick text')
+    marks = {mark.text_content(): mark.bounding_box() for mark in axis.all()}
+    for text, place in zip('12', places, strict=True):
+        box = marks[text]
+        assert place == pytest.approx(box['x'] + box['width'] / 2.0, abs=3.0)
+    panel = page.locator('.nsewdrag').first
+    panel.scroll_into_view_if_needed()
+    box = panel.bounding_box()
+    page.mouse.move(marks['3']['x'] + marks['3']['width'] / 2.0 - 3.0, box['y'] + 40.0)
+    page.mouse.move(marks['3']['x'] + marks['3']['width'] / 2.0, box['y'] + 40.0, steps=3)
+    page.locator('.hoverlayer .hovertext, .hoverlayer .legend').first.wait_for()
+    page.mouse.click(marks['3']['x'] + marks['3']['width'] / 2.0, box['y'] + 40.0)
+    page.wait_for_function("document.querySelector('.arm').scene.now > 2.5")
+    assert float(page.locator('.arm input').input_value()) == pytest.approx(3.0, abs=0.05)
+
+
+def test_it_turns_by_the_mouse_and_a_double_click_sets_it_back(page):
+    straight = shown_at(page, 0.4)
+    box = page.locator('.arm canvas').bounding_box()
+    x, y = box['x'] + 200.0, box['y'] + 200.0
+    page.mouse.move(x, y)
+    page.mouse.down()
+    page.mouse.move(x + 80.0, y + 20.0, steps=4)
+    page.mouse.up()
+    assert (np.abs(straight - shown_at(page, 0.4)).max(axis=2) > 40).mean() > 0.005
+    page.mouse.dblclick(x, y)
+    np.testing.assert_array_equal(straight, shown_at(page, 0.4))
+
+
+def test_light_dark_and_paper_have_colours_of_their_own(page):
+    def colours():
+        return [
+            page.evaluate(f"getComputedStyle(document.querySelector('{where}')).{what}")
+            for where, what in (('body', 'backgroundColor'), ('.gtitle, .xtick text', 'fill'))
+        ]
+
+    page.emulate_media(color_scheme='dark')
+    dark = colours()
+    page.emulate_media(color_scheme='light')
+    light = colours()
+    page.emulate_media(color_scheme='dark', media='print')
+    assert colours() == ['rgb(255, 255, 255)', 'rgb(0, 0, 0)']
+    page.emulate_media(color_scheme='light', media='screen')
+    assert light == ['rgb(255, 255, 255)', 'rgb(36, 41, 47)']
+    assert dark == ['rgb(20, 23, 27)', 'rgb(228, 231, 235)']
+
+
+def document_of(html):
+    return json.loads(re.search(r'application/json">(.*?)</script>', html, re.S).group(1))
+
+
+def test_an_arm_that_is_not_known_for_a_while_is_not_shown_then(browser, robot, tmp_path):
+    """Also a label that would end the script is only text."""
+    time = np.linspace(0.0, 1.0, 50)
+    q = np.zeros((50, robot.n))
+    gone = np.where(time[:, np.newaxis] > 0.5, np.nan, q)
+    motions = [ArmMotion('a</script>', q, '#2f86c8'), ArmMotion('b', gone, '#e03e3e', ghost=True)]
+    report = Report('t', 'l', arm=ArmAnimation(robot, 'tool', time, motions))
+    report.write(tmp_path / 'report.html')
+    page = browser.new_page()
+    page.goto((tmp_path / 'report.html').as_uri())
+    shown = "[0, 1].map((i) => document.querySelector('.arm').scene.poses(i) !== null)"
+    assert page.evaluate(shown) == [True, True]
+    shown_at(page, 0.8)
+    assert page.evaluate(shown) == [True, False]
+    assert page.locator('.arm .legend').inner_text().split() == ['a</script>', 'b']
+    page.close()
+
+
+def test_without_a_known_instant_there_is_no_arm(robot):
+    nothing = ArmMotion('b', np.full((50, robot.n), np.nan), '#e03e3e')
+    assert ArmAnimation(robot, 'tool', np.arange(50.0), [nothing]).html() == ''
+
+
+@pytest.mark.slow
+def test_the_report_of_an_arm_with_seven_joints_and_meshes_is_no_larger_than_nine_megabytes(
+    tmp_path,
+):
+    """More states than the curves keep: a longer recording makes no larger file."""
+    robot = load_robot(str(package_file(PANDA)), tip='panda_link8')
+    assert robot.n == 7
+    shapes, remarks = robot_shapes(robot.xml, MOST_FACES)
+    assert not remarks
+    assert 0.8 * MOST_FACES < sum(len(shape.faces) for shape in shapes) <= MOST_FACES
+    write_recording(tmp_path / 'bag', motion(robot, rows=6000, rate=200.0))
+    assert main(['analyze', str(tmp_path / 'bag'), '--output', str(tmp_path / 'out')]) == 0
+    html = (tmp_path / 'out' / 'report.html').read_text('utf-8')
+    assert (tmp_path / 'out' / 'report.html').stat().st_size <= 9_000_000
+    assert html.count('plotly.js v') == 1
+    assert len(document_of(html)['shapes']) >= 8

@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The matrix of arms: its groups exist, the shipped arms reach its figures, its page is whole."""
+
+from __future__ import annotations
+
+import math
+import operator
+import os
+from functools import partial
+
+import pytest
+
+pytest.importorskip('pinocchio')
+
+from benchmark.arm_groups import ARMS, HANDS
+from benchmark.arm_tracking import PERIOD, program_decay, tracking
+from benchmark.arms import measure_group, page
+from benchmark.measuring import apart, files
+from robot_dynamics_ros.control.design.default_motion import default_motion
+from robot_dynamics_ros.control.design.robot_setup import natural_frequencies
+from robot_dynamics_ros.description.shipped import shipped_robot
+from robot_dynamics_ros.description.urdf import read_description
+from robot_dynamics_ros.model import load_robot
+
+KNOWN = files()
+
+
+@pytest.mark.skipif(not KNOWN, reason='needs example-robot-data')
+def test_every_group_is_in_its_file():
+    assert len(ARMS) >= 30
+    links: dict[str, set[str]] = {}
+    for group in (*ARMS.values(), *HANDS.values()):
+        if group.file not in links:
+            found = read_description(KNOWN[group.file], on_fault=lambda fault: None)
+            links[group.file] = {link.name for link in found.links}
+        assert {group.frame, group.base} - {''} <= links[group.file]
+
+
+@pytest.mark.skipif(not KNOWN, reason='needs example-robot-data')
+def test_a_hand_is_measured_without_leading_anything():
+    group = HANDS['Panda hand']
+    figures = apart(measure_group, KNOWN[group.file], group, False, limit_s=600.0)
+    assert 'note' not in figures
+    assert figures['joints'] == '1 (2)'  # a finger and the one that follows it
+    # The rounding of recursions over a single body, relative to the effort.
+    assert figures['deviation'] < 1e-13
+    assert 'error' not in figures
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize('name', ['scara', 'four_dof'])
+def test_the_shipped_arms_follow_what_is_planned_for_them(name):
+    """The figures that every arm of the matrix is to reach."""
+    tree = load_robot(shipped_robot(name))
+    motion = default_motion(tree, 'tool')
+    gains = natural_frequencies(tree, motion.home, PERIOD)
+    found = tracking(tree, motion, gains)
+    assert found['error'] <= 1e-4
+    assert found['better'] >= 20.0
+    assert found['better_fed'] >= 3.0
+    assert found['effort'] <= 0.61
+    held = program_decay(tree, motion, gains)
+    assert held['decay'] <= 0.02
+    assert held['saturated'] == 0
+
+
+def test_the_page_has_a_row_for_each_and_counts_the_reasons():
+    measured = {
+        'arms': {'A': {'joints': '6', 'error': 1.25e-13, 'better': 7.0, 'note': ''}},
+        'hands': {'B': {'joints': '1'}},
+        'files': {
+            'a.urdf': {'joints': '6', 'note': ''},
+            'b.urdf': {'note': "refused: robot 'b': has no moving joint; give one"},
+            'c.urdf': {'note': "refused: robot 'c': has no moving joint; give one"},
+        },
+    }
+    text = page(measured)
+    assert '| A | 6 |' in text
+    assert '1.2e-13' in text
+    assert 'than PD 7 instead of at least 20' in text
+    assert '| B | 1 |' in text
+    assert '* 2: refused: robot ...: has no moving joint' in text
+    assert '* 1: loads as it is' in text
+
+
+@pytest.mark.parametrize(
+    ('end', 'note'),
+    [
+        (os.abort, 'its process ended with code -6'),
+        (partial(math.sqrt, -1.0), 'ValueError: math domain error'),
+        (partial(load_robot, '<robot'), 'malformed XML'),
+    ],
+)
+def test_what_was_measured_before_a_crash_is_kept_with_its_reason(end, note):
+    parts = [partial(dict, joints='6'), end]
+    figures = apart(map, operator.call, parts, limit_s=600.0)
+    assert figures['joints'] == '6'
+    assert note in figures['note']
+
+
+def test_what_takes_too_long_is_ended_and_says_so():
+    figures = apart(map, operator.call, [os.abort], limit_s=0.0)
+    assert figures == {'note': 'ended after 0 s'}

@@ -1,0 +1,233 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Nothing that is planned touches the arm, the ground or a box; Pinocchio and geometry say so."""
+
+from __future__ import annotations
+
+import math
+import sys
+
+import numpy as np
+import pinocchio as pin
+import pytest
+from samples import world_files
+
+from robot_dynamics_ros.__main__ import main
+from robot_dynamics_ros.control.design.default_motion import default_motion
+from robot_dynamics_ros.description.shipped import share_directory, shipped_robot
+from robot_dynamics_ros.errors import ModelError, ParameterError, TrajectoryError
+from robot_dynamics_ros.geometry import solids
+from robot_dynamics_ros.geometry.collisions import (
+    BETWEEN_LINKS,
+    GROUND,
+    CollisionChecker,
+    Obstacles,
+    make_checker,
+    random_postures,
+)
+from robot_dynamics_ros.geometry.triangles import box, sphere
+from robot_dynamics_ros.identification.excitation import design_excitation
+from robot_dynamics_ros.model import load_robot
+from robot_dynamics_ros.model.kinematics import FramePose, frame_pose
+from robot_dynamics_ros.parameters import defaults
+from robot_dynamics_ros.ros.trajectory_plan import MOTION, make_plan
+from robot_dynamics_ros.yaml_reader.parsing import read_yaml
+
+UR5 = next(file.locate() for file in world_files() if file.name == 'ur5_robot.urdf')
+FOUR_DOF = load_robot(shipped_robot('four_dof'), mappings={'limits_profile': 'wide'})
+HERE = FramePose(np.eye(3), np.zeros(3))
+BAR = """<link name="{}"><inertial><origin xyz="0.5 0 0"/><mass value="1"/>
+    <inertia ixx="0.1" iyy="0.1" izz="0.1" ixy="0" ixz="0" iyz="0"/></inertial>
+    <collision><origin xyz="0.5 0 0"/><geometry><box size="1 0.1 0.1"/></geometry></collision>
+  </link>"""
+# Two links of 1 m on a turning base; a lid of the base is 0.3 m above the ground.
+ELBOW = f"""<robot name="elbow">
+  <link name="base"><visual><origin xyz="0 0 0.25"/><geometry><box size="0.1 0.1 0.1"/></geometry>
+  </visual></link>
+  <joint name="shoulder" type="revolute"><parent link="base"/><child link="upper"/>
+    <origin xyz="0 0 0.5"/><axis xyz="0 0 1"/>
+    <limit lower="-2.5" upper="2.5" velocity="2" effort="100"/></joint>
+  {BAR.format('upper')}
+  <joint name="elbow" type="revolute"><parent link="upper"/><child link="fore"/>
+    <origin xyz="1 0 0"/><axis xyz="0 0 1"/>
+    <limit lower="-3" upper="3" velocity="2" effort="100"/></joint>
+  {BAR.format('fore')}
+  <joint name="tip" type="fixed"><parent link="fore"/><child link="tool"/>
+    <origin xyz="1 0 0"/></joint>
+  <link name="tool"/>
+</robot>"""
+
+
+@pytest.fixture(params=['coal', 'mujoco'])
+def library(request, monkeypatch):
+    """Measure with one library, the other ones not being installed."""
+    for name in {*solids.COAL, solids.MUJOCO} - {request.param}:
+        monkeypatch.setitem(sys.modules, name, None)
+    return request.param
+
+
+def test_distances_are_those_of_closed_forms(library):
+    pair = solids.make_solids([box(np.array([0.2, 0.4, 0.6])), sphere(0.1)])
+    turned = FramePose(np.array([[0.0, -1, 0], [1, 0, 0], [0, 0, 1]]), np.array([0.0, 0.0, 0.1]))
+    away = FramePose(np.eye(3), np.array([1.0, 0.0, 0.1]))
+    # After the quarter turn the box reaches 0.2 m along x; the sphere has corners at its equator.
+    assert pair.distance(0, turned, 1, away) == pytest.approx(1.0 - 0.2 - 0.1, abs=1e-6)
+    assert pair.distance(0, HERE, 1, away) == pytest.approx(1.0 - 0.1 - 0.1, abs=1e-6)
+    assert pair.distance(0, HERE, 1, HERE) <= 0.0
+
+
+def test_what_touches_is_what_pinocchio_says():
+    tree = load_robot(UR5, effort_limit=100.0)
+    checker = CollisionChecker(tree)
+    model = pin.buildModelFromXML(tree.xml)
+    shares = str(UR5).split('/example-robot-data/')[0]
+    geometry = pin.buildGeomFromUrdfString(
+        model, tree.xml, pin.GeometryType.COLLISION, None, [shares]
+    )
+    geometry.addAllCollisionPairs()
+    data, found = model.createData(), geometry.createData()
+    left_out = {frozenset(pair) for pair in checker.left_out}
+    clear = touching = 0
+    for q in random_postures(tree, 40):
+        pin.updateGeometryPlacements(model, data, geometry, found, q)
+        expected = False
+        for k, pair in enumerate(geometry.collisionPairs):
+            names = {geometry.geometryObjects[i].name[:-2] for i in (pair.first, pair.second)}
+            if len(names) == 2 and frozenset(names) not in left_out:
+                distance = pin.computeDistance(geometry, found, k).min_distance
+                expected = expected or distance < BETWEEN_LINKS
+        near = checker.nearest(q)
+        own = near is not None and GROUND not in (near.first, near.second)
+        assert expected or not own
+        assert own or not expected or near is not None  # the ground may be seen first
+        clear, touching = clear + (not expected), touching + expected
+    assert clear >= 5
+    assert touching >= 5
+
+
+def test_neighbours_and_what_always_touches_are_left_out_and_said():
+    assert CollisionChecker(load_robot(ELBOW)).left_out == (('base', 'upper'), ('fore', 'upper'))
+    low = ELBOW.replace('0 0 0.25', '0 0 0.47')  # the lid reaches the upper arm, which carries
+    assert ('base', 'upper') in CollisionChecker(load_robot(low)).left_out
+
+
+def test_a_box_in_the_way_is_named_with_posture_and_distance():
+    """Closed form: at 0 the forearm ends at x = 2; the box begins 3 mm beyond."""
+    tree = load_robot(ELBOW)
+    wall = Obstacles(boxes=[[2.103, 0.0, 0.5, 0.2, 1.0, 1.0]])
+    checker = CollisionChecker(tree, wall)
+    near = checker.nearest(np.zeros(2))
+    assert (near.first, near.second) == ('fore', 'box 1')
+    assert near.distance == pytest.approx(0.003, abs=1e-6)
+    assert CollisionChecker(tree).nearest(np.zeros(2)) is None
+    with pytest.raises(TrajectoryError, match=r"sweep: leaves \d.\d mm between 'fore'"):
+        checker.require_free('sweep', np.array([[-1.0, 0.05], [1.0, 0.05]]))
+    thin = CollisionChecker(tree, Obstacles(boxes=[[1.5, 0.0, 0.5, 1.0, 0.002, 1.0]]))
+    assert thin.is_free(np.array([[0.4, 0.4], [0.5, 0.4]]))
+    assert not thin.is_free(np.array([[0.4, 0.4], [-0.8, -0.4]]))  # through it between the two
+
+
+def test_the_ground_is_where_the_base_stands_unless_gravity_says_nothing():
+    flat = load_robot(ELBOW.replace('0 0 0.5"/><axis xyz="0 0 1"', '0 0 0.5"/><axis xyz="0 1 0"'))
+    down = np.array([0.6, 0.0])  # the tip would be 0.63 m below the ground
+    assert CollisionChecker(flat).nearest(down).second == GROUND
+    assert CollisionChecker(flat, Obstacles(ground_below=2.0)).nearest(down) is None
+    for gravity in ((0.0, 0.0, 9.81), (9.81, 0.0, 0.0), (0.0, 0.0, 0.0)):
+        assert CollisionChecker(flat.with_gravity(gravity)).nearest(down) is None
+
+
+def test_boxes_that_are_none_are_refused():
+    for numbers in ([1.0] * 5, [0.0, 0.0, 0.0, 1.0, -1.0, 1.0], [math.nan] * 6):
+        with pytest.raises(ParameterError, match='centre and size, six numbers each'):
+            Obstacles.of(numbers)
+
+
+def test_without_a_library_it_is_said(monkeypatch):
+    for name in (*solids.COAL, solids.MUJOCO):
+        monkeypatch.setitem(sys.modules, name, None)
+    checker, remarks = make_checker(load_robot(ELBOW))
+    assert checker is None
+    assert 'collisions are not looked for' in remarks[0]
+
+
+# ---- what is planned ----------------------------------------------------------------------------
+
+
+def hits(tree, positions, boxes=()):
+    """Return postures in which a link is inside a box, by points on the links: no library."""
+    count = 0
+    for q in positions:
+        for link, reach in (('upper', 1.0), ('fore', 1.0)):
+            R, p = frame_pose(tree, q, link)
+            for s in np.linspace(0.0, reach, 41):
+                for centre, size in boxes:
+                    point = p + R @ [s, 0.0, 0.0]
+                    count += bool((np.abs(point - centre) < np.array(size) / 2.0).all())
+    return count
+
+
+def settings(**changes):
+    return {**defaults(MOTION), 'kind': 'circle', 'tool_frame': 'tool', **changes}
+
+
+def test_a_path_goes_by_another_elbow_where_a_box_is_in_the_way():
+    """The elbow goes from 0.6 to 0.9 rad along the path, or from -0.6 to -0.9 rad."""
+    tree, q = load_robot(ELBOW), np.array([0.6, -1.2])
+    tool = frame_pose(tree, q).p_WF
+    circle = {'center': (tool - [0.2, 0.0, 0.0]).tolist(), 'radius': 0.2, 'speed': 0.2}
+    block = [1.08 * math.cos(0.8), 1.08 * math.sin(0.8), 0.5, 0.1, 0.1, 1.0]
+    assert make_plan(tree, settings(**circle), q).approach == 0.0
+    led = make_plan(tree, settings(**circle, boxes=block), q)
+    assert led.approach > 0.0
+    assert led.position[-1, 0] == pytest.approx(-0.6, abs=1e-9)
+    assert hits(tree, led.position, [(np.array(block[:3]), np.array(block[3:]))]) == 0
+    below = [block[0], -block[1], *block[2:]]
+    with pytest.raises(TrajectoryError, match="mm between '(upper|fore)' and 'box 1' at q = "):
+        make_plan(tree, settings(**circle, boxes=[*block, *below]), q)
+    blind = settings(**circle, boxes=block, avoid_collisions=False)
+    assert make_plan(tree, blind, q).approach == 0.0
+
+
+def test_a_default_motion_keeps_clear_of_a_box(capsys, tmp_path):
+    """The box takes the place of the motion that is planned without it."""
+    tree = load_robot(ELBOW)
+    plain = default_motion(tree, 'tool')
+    middle = plain.center.tolist()
+    wall = Obstacles(boxes=[[*middle, 0.2, 0.2, 1.0]])
+    led = default_motion(tree, 'tool', wall)
+    path = led.path(tree)
+    positions = path.table(np.linspace(0.0, path.duration, 200))[0]
+    assert hits(tree, positions, [(np.array(middle), np.array([0.2, 0.2, 1.0]))]) == 0
+    with pytest.raises(ModelError, match='apart in its best posture; something touches in all of'):
+        default_motion(tree, 'tool', Obstacles(boxes=[[0.5, 0.0, 0.5, 0.9, 9.0, 0.5]]))
+    file = tmp_path / 'elbow.urdf'
+    file.write_text(ELBOW)
+    words = ['--box', *map(str, [*middle, 0.2, 0.2, 1.0])]
+    assert main(['new_robot', str(file), *words, '--out', str(tmp_path / 'out')]) == 0
+    written = read_yaml(tmp_path / 'out' / 'parameters.yaml', 'parameter file')
+    assert written['/**/trajectory']['ros__parameters']['boxes'] == pytest.approx(
+        [*middle, 0.2, 0.2, 1.0]
+    )
+
+
+@pytest.mark.slow
+def test_an_excitation_keeps_clear():
+    tree = load_robot(ELBOW)
+    wall = Obstacles(boxes=[[1.2, 1.2, 0.5, 0.5, 0.5, 1.0]])
+    boxes = [(np.array([1.2, 1.2, 0.5]), np.array([0.5, 0.5, 1.0]))]
+    times = np.linspace(0.0, 10.0, 300)
+    for checker, touches in ((None, True), (CollisionChecker(tree, wall), False)):
+        found = design_excitation(tree, iterations=3, checker=checker)
+        w = 2.0 * np.pi * np.arange(1, 6) / found.period
+        angle = np.outer(times, w)
+        q = found.centre + np.sin(angle) @ found.sine.T + np.cos(angle) @ found.cosine.T
+        assert (hits(tree, q, boxes) > 0) is touches
+
+
+@pytest.mark.parametrize('robot', ['scara', 'four_dof'])
+def test_the_motions_of_the_shipped_arms_keep_clear(robot):
+    nodes = read_yaml(share_directory() / f'config/{robot}.yaml', 'parameter file')
+    given = nodes['/**/trajectory']['ros__parameters']
+    tree = FOUR_DOF if robot == 'four_dof' else load_robot(shipped_robot(robot))
+    start = nodes['/**/simulator']['ros__parameters']['initial_position']
+    plan = make_plan(tree, {**defaults(MOTION), **given}, np.array(start, dtype=float))
+    assert CollisionChecker(tree).is_free(plan.position)

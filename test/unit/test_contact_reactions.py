@@ -1,0 +1,261 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An arm that is touched: it stops, goes back or yields, and never goes on by itself.
+
+The plant is MuJoCo, what a jump is stands in ``docs/reliability.md``.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import yaml
+from samples import sample
+
+from robot_dynamics_ros.control.changes import (
+    ParameterChange,
+    PayloadChange,
+    ReleaseChange,
+    TrajectoryChange,
+)
+from robot_dynamics_ros.control.health import SessionHealth
+from robot_dynamics_ros.control.modes import SessionMode
+from robot_dynamics_ros.control.session import ControllerSession
+from robot_dynamics_ros.errors import ConfigurationError
+from robot_dynamics_ros.model.payload import Payload
+from robot_dynamics_ros.simulation.mujoco_plant import MujocoPlant
+
+MS = 1_000_000
+START = np.array([0.2, -1.2, 0.4, 0.6])
+GOAL = np.array([0.9, -2.0, -0.5, 1.4])
+PUSH = np.array([0.0, 0.0, 45.0, 0.0, 0.0, 0.0])
+REACTIONS = ('stop', 'hold', 'retract', 'float')
+STOP_JUMP, CHANGE_JUMP = 0.2, 0.05  # of each limit per ms, as declared
+PROGRAM = {'law': 'constraint_stabilization', 'program': 'four_dof_moving_plane'}
+
+
+class Scene:
+    """A session on the plant; every command is judged.
+
+    Attributes:
+        ways: Positions of the arm at every step.
+    """
+
+    def __init__(self, **given):
+        self.tree = sample('four_dof').tree
+        self.plant = MujocoPlant(self.tree)
+        self.plant.reset(START)
+        parameters = {
+            'contact_reaction': 'stop',
+            'activation_ramp_s': 0.0,
+            'law': 'computed_torque',
+        }
+        self.session = ControllerSession(self.tree, {**parameters, **given})
+        self.q, self.v, self.stamp = np.zeros(4), np.zeros(4), 0
+        self.ways, self.jumps, self.last = [], [], np.zeros(4)
+        self._state()
+        self.session.activate(0)
+        self.run(5)
+
+    def _state(self, spoil=None):
+        self.plant.read(self.q, self.v)
+        q = self.q if spoil is None else spoil(self.q)
+        if self.session.on_state(self.stamp, self.stamp, q, self.v):
+            self.session.settle()
+
+    def run(self, steps, spoil=None, lost=()):
+        """Go on for so many ms."""
+        limit = self.tree.effort_limit
+        for k in range(steps):
+            effort = self.session.loop.effort
+            assert np.isfinite(effort).all()
+            assert (np.abs(effort) <= limit).all()
+            self.jumps.append(float((np.abs(effort - self.last) / limit).max()))
+            self.last = effort.copy()
+            self.plant.step(effort)
+            self.stamp += MS
+            if k in lost:
+                self.session.watch(self.stamp)
+            else:
+                self._state(spoil)
+            self.ways.append(self.q.copy())
+
+    def moving(self):
+        """Set out, and go on until the middle of the motion."""
+        still = np.zeros((1, 4))
+        points = np.array([1.2]), GOAL[np.newaxis], still, still
+        self.session.perform(TrajectoryChange(self.session, lambda: (points, 0)))
+        self.run(600)
+        return self
+
+    def touched(self, push=PUSH, longest=100):
+        """Push until the arm is seen to react."""
+        self.plant.push('tool', push)
+        for _ in range(longest):
+            self.run(1)
+            if self.session.mode is SessionMode.REACTING:
+                break
+        assert self.session.mode is SessionMode.REACTING
+        self.at = self.q.copy()
+        self.jumps.clear()
+        self.plant.push('tool', np.zeros(6))
+        return self
+
+    @property
+    def speed(self):
+        return float(np.abs(self.v / self.tree.velocity_limit).max())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ('reaction', 'law'),
+    [*((one, 'computed_torque') for one in REACTIONS), ('stop', 'pd_gravity'),
+     ('hold', 'program'), ('float', 'program')],
+)  # fmt: skip
+def test_a_touched_arm_reacts_without_a_jump_and_works_again_only_when_told(reaction, law):
+    given = PROGRAM if law == 'program' else {'law': law}
+    scene = Scene(contact_reaction=reaction, **given)
+    if law == 'program':
+        scene.run(700)
+    else:
+        scene.moving()
+    scene.touched()
+    scene.run(1600)
+    assert scene.session.mode is SessionMode.REACTING
+    assert max(scene.jumps) <= STOP_JUMP * (1.0 + 1e-9)
+    assert scene.speed < 5e-3
+    still = np.zeros((1, 4))
+    points = np.array([1.0]), GOAL[np.newaxis], still, still
+    with pytest.raises(ConfigurationError, match='touched'):
+        scene.session.perform(TrajectoryChange(scene.session, lambda: (points, 0)))
+    rest = scene.q.copy()
+    scene.jumps.clear()
+    scene.session.perform(ReleaseChange(scene.session))
+    assert scene.session.mode is SessionMode.HOLDING
+    scene.run(100)
+    # A glide of the reference is braked as a stop; a law that is blended in is a change.
+    assert max(scene.jumps) <= STOP_JUMP * (1.0 + 1e-9)
+    if law != 'program':
+        assert np.abs(scene.q - rest).max() < 0.02
+    with pytest.raises(ConfigurationError, match='reacts to no contact'):
+        scene.session.perform(ReleaseChange(scene.session))
+
+
+@pytest.mark.slow
+def test_the_arm_stops_where_it_brakes_holds_where_it_was_touched_and_retracts_along_its_way():
+    ends = {}
+    for reaction in ('stop', 'hold', 'retract'):
+        scene = Scene(contact_reaction=reaction, contact_retract_way=0.1).moving().touched()
+        touched, before = scene.at, np.array(scene.ways)
+        scene.run(1600)
+        ends[reaction] = scene.q - touched
+        if reaction == 'hold':
+            assert np.abs(ends[reaction]).max() < 0.02  # friction holds against the law's spring
+        if reaction == 'retract':
+            way = np.abs(before - scene.q).max(axis=1).min()
+            assert way < 0.02  # back on the way that it came
+            assert 0.07 < np.abs(ends[reaction]).max() < 0.13
+    direction = GOAL - START
+    assert ends['stop'] @ direction > 0.0 > ends['retract'] @ direction
+
+
+@pytest.mark.slow
+def test_a_floating_arm_yields_and_does_not_fall():
+    scene = Scene(contact_reaction='float', contact_float_damping=2.0).moving().touched()
+    scene.run(1500)
+    rest = scene.q.copy()
+    scene.run(300)
+    assert np.abs(scene.q - rest).max() < 5e-3  # balanced
+    scene.plant.push('tool', 0.4 * PUSH)
+    scene.run(300)
+    assert np.abs(scene.q - rest).max() > 0.05  # a hand leads it
+
+
+def test_reported_contacts_change_nothing_but_are_told_with_joint_direction_and_link():
+    scene = Scene(contact_reaction='report').moving()
+    other = Scene(contact_reaction='off').moving()
+    for one in (scene, other):
+        one.plant.push('link4', np.array([0.0, 80.0, 0.0, 0.0, 0.0, 0.0]))  # on its own axis
+        one.run(30)
+        one.plant.push('link4', np.zeros(6))
+        one.run(200)
+    np.testing.assert_array_equal(scene.ways, other.ways)
+    event = scene.session.contact.last
+    assert (event.kind, event.link) == ('hit', 'link3')
+    assert event.size > event.threshold > 0.0
+    assert scene.session.mode is SessionMode.FOLLOWING
+    assert any('touched: hit on link' in remark.text for remark in scene.session.remarks)
+    report = SessionHealth().report(scene.session)
+    assert report.values['contacts'] == '1'
+    assert other.session.contact.last is None
+
+
+@pytest.mark.slow
+def test_a_slow_push_is_found_as_one():
+    scene = Scene(contact_reaction='report')
+    for force in np.linspace(0.0, 40.0, 40):
+        scene.plant.push('tool', np.array([0.0, 0.0, force, 0.0, 0.0, 0.0]))
+        scene.run(50)
+    assert scene.session.contact.last.kind == 'push'
+
+
+@pytest.mark.slow
+def test_nothing_is_felt_where_nothing_touches():
+    scene = Scene(contact_reaction='stop')
+    for _ in range(3):
+        scene.moving()
+        scene.run(800)
+    assert scene.session.contact.detector.count == 0
+
+
+@pytest.mark.slow
+def test_faults_during_a_reaction_keep_what_is_promised():
+    rng = np.random.default_rng(5)
+    scene = Scene(state_timeout_s=0.05).moving().touched()
+    scene.run(100, lost=set(rng.choice(100, 60, replace=False).tolist()))
+    scene.run(20, spoil=lambda q: q * np.nan)
+    assert scene.session.mode is SessionMode.REACTING
+    scene.run(200, lost=set(range(120)))  # silence, and back
+    assert scene.session.mode is SessionMode.REACTING
+    scene.run(100)
+    scene.jumps.clear()  # after a silence anything is allowed
+    scene.session.perform(PayloadChange(scene.session, True))
+    scene.session.perform(ParameterChange(scene.session, {'payload_mass': 0.3}))
+    scene.plant.set_payload(Payload(0.3))
+    scene.run(900)
+    scene.session.perform(ParameterChange(scene.session, PROGRAM))
+    place = scene.q.copy()
+    scene.run(600)
+    assert scene.session.mode is SessionMode.REACTING
+    assert np.abs(scene.q - place).max() < 0.02  # the program does not move it
+    assert max(scene.jumps) <= STOP_JUMP * (1.0 + 1e-9)
+    scene.session.perform(ReleaseChange(scene.session))
+    scene.run(600)
+    assert np.abs(scene.q - place).max() > 0.05  # now it does
+
+
+def test_only_a_new_activation_goes_on_without_being_told():
+    scene = Scene().moving().touched()
+    assert scene.session.deactivate()
+    scene.session.activate(scene.stamp)
+    scene.run(10)
+    assert scene.session.mode is SessionMode.HOLDING
+
+
+def test_thresholds_for_another_observer_are_refused(tmp_path):
+    tree = sample('four_dof').tree
+    rows = {name: {'observer_bandwidth': 50.0} for name in tree.joint_names}
+    band = dict.fromkeys(('base', 'by_speed', 'by_acceleration', 'by_friction'), 1.0)
+    for row in rows.values():
+        row |= {'hit': band, 'push': band}
+    path = tmp_path / 'contact.yaml'
+    path.write_text(yaml.safe_dump({'delay_s': 0.0, 'joints': rows}))
+    given = {'contact_thresholds': str(path), 'contact_reaction': 'report'}
+    with pytest.raises(ConfigurationError, match='observer_bandwidth of 50'):
+        ControllerSession(tree, given)
+    session = ControllerSession(tree, given | {'observer_bandwidth': [50.0]})
+    with pytest.raises(ConfigurationError, match='50'):
+        session.perform(ParameterChange(session, {'observer_bandwidth': [70.0]}))
+    for wrong in ('', 'joints: 3', yaml.safe_dump({'delay_s': -1.0, 'joints': rows})):
+        path.write_text(wrong)
+        with pytest.raises(ConfigurationError, match='contact thresholds'):
+            ControllerSession(tree, given)

@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Dead bands: learned from what is drawn, written, read, used on recordings and in motion."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import numpy as np
+import pytest
+from bags import MS, state, text, write
+from oracles import PinocchioOracle
+from recorded_arm import GRAVITY, NAMES, arm_xml
+
+from benchmark.touch import hits, learn
+from benchmark.touch_run import TouchTrial
+from robot_dynamics_ros.__main__ import main
+from robot_dynamics_ros.contact.calibration import envelope, gumbel_level
+from robot_dynamics_ros.contact.thresholds import ContactThresholds
+from robot_dynamics_ros.errors import ConfigurationError
+
+PERIOD, RATE = 10 * MS, 100.0
+PUSH = np.array([0.0, 25.0, -20.0, 0.0, 0.0, 0.0])  # on the tool, in its axes
+BEGINS, LASTS = (7.0, 13.0, 19.0), 0.8  # s
+GAIN, OFFSET, VISCOUS = np.array([0.08, 0.11, 0.05]), 0.02, np.array([0.3, 0.2, 0.5])
+
+
+def test_the_dead_band_is_the_least_that_holds_all_efforts(rng):
+    growth = np.column_stack([np.ones(1000), rng.uniform(0, 2, (1000, 3))])
+    truth = np.array([3.0, 0.5, 0.0, 1.5])
+    effort = growth @ truth * rng.uniform(0.0, 1.0, 1000) ** 6  # now and then close to it
+    found = envelope(growth, effort)
+    assert (growth @ found >= effort).all()
+    assert (growth @ found).mean() <= (growth @ truth).mean()  # the truth holds them as well
+
+
+def test_the_level_of_a_gumbel_distribution_is_exceeded_as_rarely_as_said(rng):
+    drawn = rng.gumbel(2.0, 0.3, (200_000, 2))
+    for rate in (0.1, 0.01):
+        level = gumbel_level(drawn, rate)
+        closed = 2.0 - 0.3 * math.log(-math.log1p(-rate))
+        np.testing.assert_allclose(level, closed, rtol=0.01)  # of 2e5 draws
+
+
+def recorded(path, pushed, seed, seconds=25.0):
+    """Write a bag of an arm driven in amperes, with Pinocchio's efforts, that a hand may push."""
+    xml, rng = arm_xml(), np.random.default_rng(seed)
+    oracle = PinocchioOracle(xml, GRAVITY, NAMES)
+    amplitude, w = np.array([0.5, 0.6, 0.08]), rng.uniform(1.0, 2.5, (2, 3))
+    messages = [text(0, xml)]
+    for k in range(round(seconds * RATE)):
+        t = k / RATE
+        q = amplitude * (np.sin(w[0] * t) + 0.5 * np.sin(w[1] * t))
+        v = amplitude * (w[0] * np.cos(w[0] * t) + 0.5 * w[1] * np.cos(w[1] * t))
+        a = -amplitude * (w[0] ** 2 * np.sin(w[0] * t) + 0.5 * w[1] ** 2 * np.sin(w[1] * t))
+        hand = {'tool': PUSH} if pushed and any(0 <= t - s < LASTS for s in BEGINS) else None
+        effort = oracle.inverse_dynamics(q, v, a, hand) + VISCOUS * v
+        measured = GAIN * effort + OFFSET + 0.002 * rng.normal(size=3)
+        stamp = k * PERIOD
+        messages.append(state(stamp, NAMES, q, v + 1e-3 * rng.normal(size=3), measured))
+    return write(path, messages)
+
+
+@pytest.mark.slow
+def test_pushes_are_found_in_recordings_of_currents_and_nothing_where_nobody_pushes(tmp_path):
+    free = [str(recorded(tmp_path / f'free{i}', False, i)) for i in (1, 2, 3)]
+    thresholds = tmp_path / 'contact.yaml'
+    arguments = ['--output', str(thresholds), '--alarms-per-hour', '6']
+    assert main(['calibrate', *free, *arguments]) == 0
+    counts = {}
+    for name, pushed in (('pushed', True), ('other', False)):
+        bag = recorded(tmp_path / name, pushed, 10)
+        out = tmp_path / f'out_{name}'
+        words = ['--contacts', str(thresholds), '--output', str(out), '--no-report']
+        assert main(['analyze', str(bag), *words]) == 0
+        counts[name] = json.loads((out / 'metrics.json').read_text())['contacts']
+    assert counts['other']['count'] == 0
+    begins = np.array([event['time_s'] for event in counts['pushed']['events']])
+    for second in BEGINS:
+        assert ((begins >= second) & (begins < second + LASTS)).any()
+    inside = [any(0.0 <= t - s < LASTS + 0.6 for s in BEGINS) for t in begins]
+    assert all(inside)  # the end of a push is a hit, too: 0.5 s of the filters
+
+
+def test_files_that_are_none_are_refused_with_what_is_wrong(tmp_path):
+    path = tmp_path / 'contact.yaml'
+    for content in ('', 'joints: 3', 'joints: {a: {hit: {base: x}}}'):
+        path.write_text(content)
+        with pytest.raises(ConfigurationError, match='calibrate'):
+            ContactThresholds.read(path, ('a',))
+    assert main(['calibrate', str(tmp_path), '--output', str(path), '--bandwidth', '-1']) == 2
+
+
+@pytest.mark.slow
+def test_a_wrong_model_gives_no_false_alarm_and_hits_are_found(tmp_path):
+    """A quick sample of ``python -m benchmark touch``, without its own figures."""
+    path = tmp_path / 'contact.yaml'
+    learn('four_dof', 8.0, (1000, 1001, 1002), path)
+    assert TouchTrial('four_dof', 1, {'contact_thresholds': str(path)}).run(6.0) == 0
+    assert sum(one.delay <= 0.020 for one in hits('four_dof', 6, path, 2)) >= 5

@@ -1,0 +1,235 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The observer of external efforts, against closed forms, Pinocchio and pushes in MuJoCo."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from oracles import PinocchioOracle
+from samples import sample
+
+from robot_dynamics_ros.contact.observer import MomentumObserver, ObserverSettings
+from robot_dynamics_ros.control.changes import PayloadChange, TrajectoryChange
+from robot_dynamics_ros.control.session import ControllerSession
+from robot_dynamics_ros.dynamics import FORMULATIONS
+from robot_dynamics_ros.errors import UnknownNameError
+from robot_dynamics_ros.model.payload import Payload
+from robot_dynamics_ros.simulation.mujoco_plant import MujocoPlant
+from robot_dynamics_ros.symbolic.kernel import compile_kernel
+
+MS = 1_000_000
+K = 40.0  # 1/s
+PLACES = {'scara': np.array([0.3, 0.8, 0.1, 0.2]), 'four_dof': np.array([0.2, -1.0, -0.4, 0.6])}
+
+
+class PushedArm:
+    """A session and a MuJoCo plant, 1 kHz; what pushes is told to the plant alone.
+
+    Attributes:
+        estimates: What the observer said at each state, shape (N, n).
+    """
+
+    def __init__(self, name, tree=None, law='computed_torque', load=None, **given):
+        self.tree = tree = sample(name).tree if tree is None else tree
+        self.plant = MujocoPlant(tree, joint_limits=False)
+        self.plant.reset(PLACES[name])
+        parameters = {'law': law, 'activation_ramp_s': 0.0, 'observer_bandwidth': [K]}
+        self.session = ControllerSession(tree, parameters | given)
+        self.session.contact.wanted = True
+        self.q, self.v = np.zeros(tree.n), np.zeros(tree.n)
+        self.stamp, self.estimates = 0, []
+        self._state()
+        self.session.activate(self.stamp)
+        self._state()
+
+    def _state(self):
+        self.plant.read(self.q, self.v)
+        measured = self.plant.effort
+        if self.session.on_state(self.stamp, self.stamp, self.q, self.v, measured):
+            self.session.settle()
+
+    def run(self, steps, extra=0.0, lost=lambda k: False):
+        """Step with efforts, shape (n,), that nobody commanded; return the last estimate."""
+        for k in range(steps):
+            self.plant.step(self.session.loop.effort + extra)
+            self.stamp += MS
+            if not lost(k):
+                self._state()
+                self.estimates.append(self.session.contact.observer.effort.copy())
+        return self.estimates[-1]
+
+    def move(self, way=-0.3, seconds=1.0):
+        """Begin a motion of all joints."""
+        goal = np.atleast_2d(self.q + way * np.where(self.tree.prismatic, 0.2, 1.0))
+        points = np.array([seconds]), goal, np.zeros((1, self.tree.n)), np.zeros((1, self.tree.n))
+        self.session.perform(TrajectoryChange(self.session, lambda: (points, 0)))
+
+
+@pytest.mark.parametrize('name', ['scara', 'four_dof', 'branched'])
+@pytest.mark.parametrize('discretization', ['semi_implicit', 'zero_order'])
+def test_compiled_it_is_what_the_module_says_on_floats_to_the_last_bit(name, discretization):
+    """One rounding after the other, with the tanh of the C library."""
+    tree, rng = sample(name).tree, np.random.default_rng(2)
+    kernel = compile_kernel(tree, outputs=('inverse_dynamics',)).inverse_dynamics
+    observer = MomentumObserver(
+        tree, kernel, ObserverSettings(K), discretization=discretization, period=1e-3
+    )
+    q, v, r = rng.normal(size=tree.n), rng.normal(size=tree.n), np.zeros(tree.n)
+    observer.begin(q, v)
+    for h in (1e-3, 1e-3, 2e-3, 5e-4, 1e-3):
+        new_q, new_v, tau = q + h * v, v + 1e-2 * rng.normal(size=tree.n), rng.normal(size=tree.n)
+        observer.update(h, new_q, new_v, tau)
+        lag = 0.5 * min(h, 1e-3) if discretization == 'semi_implicit' else 0.0
+        a, mean = (new_v - v) * (1.0 / h), 0.5 * (v + new_v)
+        at, speed, end = 0.5 * (q + new_q) - lag / h * (new_q - q), mean - lag * a, mean + lag * a
+        model = np.zeros(tree.n)
+        kernel(at, speed, a, model)
+        sign = np.array([math.tanh(x / 1e-3) for x in end.tolist()])
+        friction = tree.damping * end + tree.coulomb_friction * sign
+        raw = model + (tree.armature * a + friction) - tau
+        r = r + -np.expm1(-h * K) * (raw - r)
+        for seen, expected in ((observer.raw, raw), (observer.effort, r), (observer.v, speed)):
+            assert seen.tobytes() == expected.tobytes()
+        q, v = new_q, new_v
+
+
+def frictionless(name):
+    tree = sample(name).tree
+    return tree.with_changes(coulomb_friction=np.zeros(tree.n))
+
+
+@pytest.mark.parametrize('name', ['scara', 'four_dof'])
+@pytest.mark.parametrize('formulation', [name for name in FORMULATIONS if name != 'pinocchio'])
+def test_a_step_of_effort_gives_the_closed_form_in_motion_at_every_sample(name, formulation):
+    arm = PushedArm(name, formulation=formulation)
+    arm.move()
+    arm.run(200)
+    pushed = np.array([3.0, -2.0, 4.0, 0.5])
+    first = len(arm.estimates)
+    arm.run(200, extra=pushed)
+    t = 1e-3 * np.arange(1, 201)[:, np.newaxis]
+    expected = pushed * -np.expm1(-K * t)
+    # Asked for is 1 %. The plant's Coulomb friction is a soft constraint, 1e-4 of it is missing.
+    error = np.abs(np.array(arm.estimates[first:]) - expected)
+    assert (error <= 2e-3 * np.abs(pushed)).all()
+
+
+@pytest.mark.parametrize('name', ['scara', 'four_dof'])
+def test_after_five_time_constants_a_push_in_mujoco_is_known(name):
+    arm = PushedArm(name, tree=frictionless(name), wrench_frame='tool')
+    oracle = PinocchioOracle(sample(name).xml, arm.tree.gravity, arm.tree.joint_names)
+    assert np.abs(arm.run(100)).max() < 1e-6  # nobody pushes; rounding of (v - v_before) / h
+    wrench = np.array([6.0, -4.0, 3.0, 0.0, 0.0, 0.0])
+    arm.plant.push('tool', wrench)
+    seen = arm.run(1000)  # the arm yields and comes to rest: then the torque is constant
+    J = oracle.frame_jacobian('tool', arm.q)
+    R, _ = oracle.frame_pose('tool', arm.q)
+    truth = J.T @ np.concatenate([R @ wrench[:3], np.zeros(3)])
+    assert np.abs(seen - truth).max() < 0.01 * np.abs(truth).max()
+    contact = arm.session.contact
+    contact.explain()
+    # Four joints see four of the six; what they see is explained, and nothing is left.
+    explained = J.T @ np.concatenate(
+        [R @ contact.wrench.wrench[:3], R @ contact.wrench.wrench[3:]]
+    )
+    np.testing.assert_allclose(explained, seen, atol=1e-3 * np.abs(seen).max())
+    assert np.abs(contact.wrench.rest).max() < 1e-3 * np.abs(seen).max()
+
+
+def test_what_no_wrench_at_the_frame_explains_is_the_rest():
+    arm = PushedArm('scara', tree=frictionless('scara'), wrench_frame='link1')
+    arm.run(400, extra=np.array([2.0, 0.0, 0.0, 0.3]))  # joint 4 lies beyond link 1
+    arm.session.contact.explain()
+    np.testing.assert_allclose(arm.session.contact.wrench.rest, [0, 0, 0, 0.3], atol=1e-3)
+    with pytest.raises(UnknownNameError, match='nowhere'):
+        PushedArm('scara', wrench_frame='nowhere')
+
+
+def test_lost_states_do_not_disturb_it():
+    rng = np.random.default_rng(3)
+    arm = PushedArm('four_dof', tree=frictionless('four_dof'))
+    arm.move()
+    pushed = np.array([2.0, 1.0, -1.0, 0.2])
+    lost = rng.random(600) < 0.5
+    seen = arm.run(600, pushed, lost=lambda k: lost[k] and k < 599)
+    # Efforts are held while nobody answers; the middle of the lost steps is exact to h^2.
+    assert np.abs(seen - pushed).max() < 2e-3 * np.abs(pushed).max()
+
+
+def test_a_gap_begins_anew_and_a_payload_is_known():
+    arm = PushedArm('four_dof', tree=frictionless('four_dof'), payload_mass=1.0)
+    arm.plant.set_payload(Payload(1.0))
+    arm.run(300)
+    assert np.abs(arm.run(300, extra=np.array([2.0, 0, 0, 0])))[0] > 1.9
+    arm.run(1, lost=lambda k: True)
+    arm.stamp += 500 * MS
+    assert np.abs(arm.run(1)).max() == 0.0
+    arm.session.perform(PayloadChange(arm.session, False))
+    arm.plant.set_payload(None)
+    assert np.abs(arm.run(1500)).max() < 1e-3
+
+
+@pytest.mark.parametrize('discretization', ['semi_implicit', 'zero_order'])
+def test_measured_efforts_tell_what_the_motors_failed_to_give(discretization):
+    arm = PushedArm('scara', observer_effort='measured', discretization=discretization)
+    arm.move()
+    arm.run(300, extra=np.array([3.0, 0, 0, 0]))  # the plant measures what acts, extra included
+    assert np.abs(arm.run(300)).max() < 0.05
+
+
+def test_drive_friction_of_identify_belongs_to_the_model():
+    drives = {'offset': np.array([0.5, 0, 0, 0]), 'stribeck_velocity': np.ones(4)}
+    tree = frictionless('scara').with_changes(drive_friction=drives)
+    n, q = tree.n, PLACES['scara']
+    kernel = compile_kernel(tree).inverse_dynamics
+    observer = MomentumObserver(tree, kernel)
+    gravity = np.zeros(n)
+    compile_kernel(tree).gravity_forces(q, gravity)
+    observer.begin(q, np.zeros(n))
+    observer.update(1e-3, q, np.zeros(n), gravity)
+    np.testing.assert_allclose(observer.raw, [0.5, 0, 0, 0], atol=1e-12)
+
+
+def errors_by_step(discretization, steps=(8, 4, 2)):
+    """Return the largest error of the observer by its step, ms; the plant moves continuously."""
+    tree = sample('four_dof').tree
+    zero = np.zeros(tree.n)
+    tree = tree.with_changes(coulomb_friction=zero)
+    plant = MujocoPlant(tree, 1e-3, substeps=50, integrator='rk4', joint_limits=False)
+    oracle = PinocchioOracle(sample('four_dof').xml, tree.gravity, tree.joint_names)
+    pushed, errors = np.array([4.0, 3.0, -2.0, 0.5]), []
+    kernel = compile_kernel(tree).inverse_dynamics
+    for stride in steps:
+        observer = MomentumObserver(
+            tree,
+            kernel,
+            ObserverSettings(observer_bandwidth=[10.0]),
+            discretization=discretization,
+            period=1e-3 * stride,
+        )
+        plant.reset(PLACES['four_dof'], np.array([0.5, -0.4, 0.6, 1.0]))
+        q, v, worst = np.zeros(4), np.zeros(4), 0.0
+        plant.read(q, v)
+        observer.begin(q, v)
+        for k in range(0, 240, stride):
+            if k % 8 == 0:  # an effort that all of them hold
+                effort = oracle.gravity_forces(q) + 8.0 * np.sin(0.03 * k) * np.array([1, 1, 1, 0])
+            for _ in range(stride):
+                plant.step(effort + pushed)
+            plant.read(q, v)
+            observer.update(1e-3 * stride, q, v, effort)
+            closed = pushed * -np.expm1(-10.0 * 1e-3 * (k + stride))
+            worst = max(worst, float(np.abs(observer.effort - closed).max()))
+        errors.append(worst)
+    return np.array(errors)
+
+
+@pytest.mark.slow
+def test_the_error_falls_with_the_square_of_the_step_if_the_arm_moves_continuously():
+    for discretization in ('zero_order', 'continuous'):
+        errors = errors_by_step(discretization)
+        order = np.log2(errors[:-1] / errors[1:])
+        assert ((order > 1.8) & (order < 2.3)).all(), (errors, order)  # 2, and h of 8 ms is coarse
+    assert errors_by_step('semi_implicit')[-1] > 5.0 * errors[-1]  # of another plant: first order

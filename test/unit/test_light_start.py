@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A help and a refused command line need neither numpy nor ROS."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from robot_dynamics_ros.__main__ import COMMANDS
+
+#: Which of the two were imported in the end, and the exit code.
+CODE = """
+import contextlib, io, sys
+from robot_dynamics_ros.__main__ import main
+for words in {lines!r}:
+    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+        try:
+            code = main(words)
+        except SystemExit as end:
+            code = end.code
+    loaded = [name for name in ('numpy', 'rclpy') if name in sys.modules]
+    print(' '.join(words), code, loaded)
+"""
+
+
+def imported(*lines: list[str]) -> list[str]:
+    """Return what is printed of command lines, in a process of its own."""
+    code = CODE.format(lines=lines)
+    return subprocess.run(
+        [sys.executable, '-c', code], capture_output=True, text=True, check=True
+    ).stdout.splitlines()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize('command', COMMANDS)
+def test_help_and_refusal_of_a_command_import_neither_numpy_nor_rclpy(command):
+    lines = [[command, '--help'], [command, '--no-such-option']]
+    assert imported(*lines) == [f'{command} --help 0 []', f'{command} --no-such-option 2 []']
+
+
+def test_the_list_of_commands_and_an_unknown_one_import_neither():
+    assert imported(['--help'], ['no_such_command'])[-1] == 'no_such_command 2 []'
+
+
+def test_a_postponed_library_is_the_library_once_it_is_used():
+    code = (
+        'import sys\n'
+        'from robot_dynamics_ros.cli.postponed import postponed\n'
+        "with postponed('numpy'):\n"
+        '    import numpy as np\n'
+        "    assert 'numpy.linalg' not in sys.modules\n"
+        '    assert np.linalg.norm(np.array([3.0, 4.0])) == 5.0\n'
+        'import numpy\n'
+        'assert isinstance(numpy.zeros(2), np.ndarray)\n'
+        'assert np.ndarray is numpy.ndarray\n'
+    )
+    subprocess.run([sys.executable, '-c', code], check=True)

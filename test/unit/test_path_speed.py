@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Trajectories are passed through more slowly where ordered, or where efforts do not suffice.
+
+The efforts are Pinocchio's, the plant is MuJoCo's; for one joint the shortest time is known.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from oracles import PinocchioOracle
+from samples import sample
+from urdf_text import joint, link, robot
+
+from robot_dynamics_ros.control.changes import SpeedChange, TrajectoryChange
+from robot_dynamics_ros.control.session import ControllerSession
+from robot_dynamics_ros.errors import ConfigurationError
+from robot_dynamics_ros.model import load_robot
+from robot_dynamics_ros.simulation.mujoco_plant import MujocoPlant
+
+MS = 1_000_000
+ORDERED = 'speed_scaling.initial_scaling_factor'
+
+
+def line(begin: Any, end: Any, last: float) -> tuple[Any, ...]:
+    """Return a quintic on the straight way between two places, both at rest."""
+    x = np.linspace(0.0, 1.0, 41)
+    s, ds = x**3 * (10 - 15 * x + 6 * x**2), 30 * x**2 * (1 - x) ** 2 / last
+    dds = 60 * x * (1 - x) * (1 - 2 * x) / last**2
+    way = np.subtract(end, begin)
+    rows = begin + np.outer(s, way), np.outer(ds, way), np.outer(dds, way)
+    return (x[1:] * last, *(row[1:] for row in rows))
+
+
+class Motion:
+    """A session that follows a straight line on the plant; rows of what it did by ms.
+
+    Attributes:
+        took: How long the trajectory took, ms.
+    """
+
+    def __init__(self, tree: Any, end: Any, last: float, orders: Any = (), **given: Any) -> None:
+        n = tree.n
+        self.tree = tree
+        self.session = ControllerSession(
+            tree, {'activation_ramp_s': 0.0, 'natural_frequency': [12.0], **given}
+        )
+        self.begin = 0.5 * (tree.position_lower + tree.position_upper) - 0.5 * np.array(end)
+        plant, q, v = MujocoPlant(tree), np.zeros(n), np.zeros(n)
+        plant.reset(self.begin)
+        rows, self.took = [], 0
+        for k in range(1, 6000):
+            plant.read(q, v)
+            if self.session.on_state(k * MS, k * MS, q, v):
+                self.session.settle()
+            elif k == 1:
+                self.session.activate(k * MS)
+            loop = self.session.loop
+            if k == 5:
+                points = line(self.begin, self.begin + end, last), 0
+                self.session.perform(TrajectoryChange(self.session, lambda points=points: points))
+            if k in dict(orders):
+                self.session.perform(SpeedChange(self.session, dict(orders)[k]))
+            reference = loop.reference
+            rows.append([q.copy(), loop.effort.copy(), reference.position.copy(),
+                         reference.velocity.copy(), reference.acceleration.copy()])  # fmt: skip
+            if k > 6 and not loop.moving:
+                break
+            self.took += k > 5
+            plant.step(loop.effort)
+        self.q, self.effort, *self.reference = np.moveaxis(np.array(rows), 1, 0)
+
+    def off_path(self) -> float:
+        """Return how far the arm was from the line, rad or m."""
+        way = self.reference[0][-1] - self.begin
+        way /= np.linalg.norm(way)
+        away = self.q - self.begin
+        return float(np.abs(away - np.outer(away @ way, way)).max())
+
+
+ENDS = {'scara': [1.6, -1.2, 0.05, 2.0], 'four_dof': [0.15, 0.18, -0.2, 0.3]}
+WEAK = {'scara': (0.5, 0.22), 'four_dof': (0.17, 0.14)}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize('name', ENDS)
+def test_the_path_is_kept_where_the_efforts_do_not_suffice(name):
+    (last, scale), tree = WEAK[name], sample(name).tree
+    hurried = Motion(tree, ENDS[name], last, effort_scale=scale, path_effort_share=0.0)
+    slowed = Motion(tree, ENDS[name], last, effort_scale=scale)
+    assert hurried.off_path() > 0.02
+    assert slowed.off_path() < 1e-3  # rad or m: what feedback leaves of friction at the turns
+    assert slowed.took > 1.1 * hurried.took
+    oracle = PinocchioOracle(tree.xml, tree.gravity, tree.joint_names)
+    needed = np.array(
+        [oracle.inverse_dynamics(*row) for row in zip(*slowed.reference, strict=True)]
+    )
+    _, v, a = slowed.reference
+    needed += tree.armature * a + tree.damping * v + tree.coulomb_friction * np.sign(v)
+    most = 0.9 * scale * tree.effort_limit
+    assert (np.abs(needed) <= 1.05 * most).all()  # the speed is averaged over 40 ms
+    assert (np.abs(needed) / most).max() > 0.9  # and no slower than that
+
+
+def test_one_joint_needs_little_more_than_the_shortest_time():
+    """Half of the way at most effort, half braking: T = 2 sqrt(way inertia / effort)."""
+    text = robot('wheel', link('base'), link('wheel', 2.0, inertia=np.eye(3) * 0.5),
+                 joint('turn', 'base', 'wheel', velocity=50.0, effort=10.0))  # fmt: skip
+    tree = load_robot(text)
+    shortest = 2e3 * math.sqrt(2.0 * 0.5 / 9.0)
+    took = Motion(tree, [2.0], 0.3).took
+    assert shortest < took < 1.15 * shortest  # what keeps the effort from jumping costs the rest
+
+
+def test_a_trajectory_that_the_efforts_allow_is_what_it_was():
+    tree = sample('scara').tree
+    motions = [Motion(tree, ENDS['scara'], 1.5, path_effort_share=share) for share in (0.0, 0.9)]
+    assert (motions[0].effort == motions[1].effort).all()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize('discretization', ['semi_implicit', 'zero_order', 'continuous'])
+def test_an_order_slows_and_pauses_without_a_jump(discretization):
+    tree = sample('scara').tree
+    given = {'discretization': discretization}
+    plain = Motion(tree, ENDS['scara'], 1.5, **given)
+    orders = [(300, 0.3), (700, 0.0), (2000, 1.0)]
+    motion = Motion(tree, ENDS['scara'], 1.5, orders, **given)
+    position, velocity, _ = motion.reference
+    assert np.abs(velocity[1950]).max() < 1e-3  # pauses
+    assert np.ptp(position[1900:2000], axis=0).max() < 1e-3
+    assert motion.took > plain.took + 1500
+    assert motion.off_path() < plain.off_path() + 1e-3
+    assert np.abs(motion.q[-1] - plain.q[-1]).max() < 1e-3
+    steps = np.abs(np.diff(motion.effort, axis=0)) / tree.effort_limit
+    assert steps[6:].max() < 0.05  # as declared of changes
+    # Velocity and position belong together to first order in the period.
+    assert np.abs(np.diff(position, axis=0)[10:] * 1e3 - velocity[11:]).max() < 0.02
+
+
+def test_a_constant_order_takes_its_part_of_the_time():
+    tree = sample('four_dof').tree
+    half = Motion(tree, ENDS['four_dof'], 1.0, **{ORDERED: 0.5})
+    assert abs(half.took - 2000) <= 2
+    assert half.session.mode.value in ('following', 'holding')
+
+
+@pytest.mark.parametrize('factor', [math.nan, math.inf, -0.1, 1.1])
+def test_what_is_no_factor_is_refused_and_changes_nothing(factor):
+    session = ControllerSession(sample('scara').tree)
+    with pytest.raises(ConfigurationError, match='speed_scaling_input.*factor of 0 to 1'):
+        session.perform(SpeedChange(session, factor))
+    assert session.loop.speed.wanted == 1.0

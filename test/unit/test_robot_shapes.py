@@ -1,0 +1,203 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a robot looks like: primitives, mesh files and inertias as triangles."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pinocchio as pin
+import pytest
+from samples import world_files
+from solids import cuboid
+from urdf_text import link, robot
+
+from robot_dynamics_ros.description.urdf import read_description
+from robot_dynamics_ros.errors import DescriptionError
+from robot_dynamics_ros.geometry import robot_shapes
+from robot_dynamics_ros.geometry.mesh_files import read_mesh
+from robot_dynamics_ros.geometry.triangles import (
+    box,
+    capsule,
+    cylinder,
+    decimated,
+    inertia_box,
+    sphere,
+)
+from robot_dynamics_ros.spatial.rotation import rotation_from_rpy
+
+
+def volume(shape) -> float:
+    """Return the enclosed volume, positive if the faces are counter-clockwise from outside."""
+    a, b, c = (shape.vertices[shape.faces[:, i]] for i in range(3))
+    return float(np.einsum('ij,ij->i', a, np.cross(b, c)).sum() / 6.0)
+
+
+@pytest.mark.parametrize(
+    ('shape', 'expected'),
+    [
+        (box(np.array([0.1, 0.2, 0.3])), 0.006),
+        (cylinder(0.1, 0.4), math.pi * 0.1**2 * 0.4),
+        (sphere(0.2), 4.0 / 3.0 * math.pi * 0.2**3),
+        (capsule(0.1, 0.3), math.pi * 0.1**2 * (0.3 + 4.0 / 3.0 * 0.1)),
+    ],
+)
+def test_primitives_are_closed_and_face_outward(shape, expected):
+    # A circle of 32 corners has 0.6 % less area; sphere and capsule lose another 1 % in height.
+    assert volume(shape) == pytest.approx(expected, rel=0.02)
+    assert np.linalg.norm(_area_vector(shape)) < 1e-15
+
+
+def _area_vector(shape) -> np.ndarray:
+    """Return the sum of the faces' area vectors, zero for a closed surface."""
+    a, b, c = (shape.vertices[shape.faces[:, i]] for i in range(3))
+    return np.cross(b - a, c - a).sum(axis=0) / 2.0
+
+
+def test_a_link_without_visual_is_the_box_of_its_inertia():
+    size, rpy, com = (0.5, 0.2, 0.1), (0.3, -0.4, 0.5), (0.1, 0.0, 0.2)
+    tensor = np.asarray(cuboid(3.0, *size).inertia, dtype=float)
+    (shape,), remarks = robot_shapes(robot('r', link('arm', 3.0, com, tensor, rpy)))
+    assert remarks == ()
+    assert shape.link == 'arm'
+    inside = (shape.vertices - com) @ rotation_from_rpy(*rpy)
+    assert np.ptp(inside, axis=0) == pytest.approx(size, rel=1e-9)
+    assert inside.mean(axis=0) == pytest.approx((0.0, 0.0, 0.0), abs=1e-12)
+
+
+def test_a_point_mass_has_a_box_without_extent():
+    edges, axes = inertia_box(1.0, np.zeros((3, 3)))
+    assert not edges.any()
+    assert np.isfinite(axes).all()
+
+
+def described(name: str) -> tuple[Path, str]:
+    """Return the share directory of example-robot-data, and the text of one of its robots."""
+    file = next(file.locate() for file in world_files() if file.name == name)
+    xml = read_description(file, on_fault=lambda fault: None).xml
+    return Path(str(file).split('/example-robot-data/')[0]), xml
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize('name', ['panda.urdf', 'xarm7.urdf', 'kinova.urdf'])
+def test_meshes_stand_where_an_independent_reader_puts_them(name):
+    """Compare the corners' extent, link by link, with what assimp reads for Pinocchio."""
+    share, xml = described(name)
+    shapes, remarks = robot_shapes(xml, most_faces=10**9)
+    assert remarks == ()
+    model = pin.buildModelFromXML(xml)
+    theirs: dict[str, list[np.ndarray]] = {}
+    visual = pin.buildGeomFromUrdfString(model, xml, pin.GeometryType.VISUAL, str(share))
+    for thing in visual.geometryObjects:
+        frame = model.frames[thing.parentFrame]
+        inside = frame.placement.inverse() * thing.placement
+        corners = thing.geometry.vertices() @ inside.rotation.T + inside.translation
+        theirs.setdefault(frame.name, []).append(corners)
+    assert theirs
+    for name, corners in theirs.items():
+        ours = np.concatenate(
+            [x.vertices[x.faces].reshape(-1, 3) for x in shapes if x.link == name]
+        )
+        for extent in (np.min, np.max):  # the files hold about six digits
+            both = (extent(np.concatenate(corners), axis=0), extent(ours, axis=0))
+            np.testing.assert_allclose(*both, atol=2e-5)
+
+
+@pytest.mark.slow
+def test_colours_are_those_of_the_description_or_of_the_mesh():
+    shapes, _ = robot_shapes(described('panda.urdf')[1])
+    assert len({shape.colour for shape in shapes}) > 2
+    text = '<link name="a"><visual><geometry><sphere radius="1"/></geometry><material name="m"/>'
+    material = '<material name="m"><color rgba="1 0.5 0 1"/></material>'
+    (shape,), _ = robot_shapes(robot('r', material, text + '</visual></link>'))
+    assert shape.colour == (1.0, 0.5, 0.0, 1.0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize('budget', [20_000, 3_000])
+def test_a_robot_stays_within_its_budget_and_keeps_its_extent(budget):
+    xml = described('panda.urdf')[1]
+    whole, _ = robot_shapes(xml, most_faces=10**9)
+    coarse, _ = robot_shapes(xml, budget)
+    assert 0.7 * budget < sum(len(shape.faces) for shape in coarse) <= budget
+    for before, after in zip(whole, coarse, strict=True):
+        size = np.ptp(before.vertices[before.faces].reshape(-1, 3), axis=0)
+        assert np.abs(np.ptp(after.vertices, axis=0) - size).max() < 0.35 * size.max()
+
+
+def test_decimation_keeps_the_volume_of_a_fine_sphere():
+    fine = sphere(1.0)
+    coarse = decimated(fine, len(fine.faces) // 3)
+    assert len(coarse.faces) <= len(fine.faces) // 3
+    assert volume(coarse) == pytest.approx(volume(fine), rel=0.1)
+
+
+OBJ = """mtllib arm.mtl
+v 0 0 0
+v 1 0 0
+v 1 1 0
+v 0 1 0
+usemtl red paint
+f 1/1/1 2/2/2 3//3 -1
+"""
+
+
+def test_an_obj_has_polygons_and_the_colours_of_its_library(tmp_path):
+    (tmp_path / 'arm.obj').write_text(OBJ)
+    (tmp_path / 'arm.mtl').write_text('newmtl red paint\nKd 1 0 0\n')
+    (part,) = read_mesh(tmp_path / 'arm.obj')
+    assert part.faces.tolist() == [[0, 1, 2], [0, 2, 3]]
+    assert part.colour == (1.0, 0.0, 0.0, 1.0)
+
+
+def test_an_stl_may_be_written_as_text(tmp_path):
+    corners = '\n'.join(f'vertex {x} {y} 0' for x, y in [(0, 0), (1, 0), (0, 1)])
+    (tmp_path / 'a.stl').write_text(f'solid a\nfacet normal 0 0 1\nouter loop\n{corners}\n')
+    (part,) = read_mesh(tmp_path / 'a.stl')
+    assert part.vertices[part.faces[0]].tolist() == [[0, 0, 0], [1, 0, 0], [0, 1, 0]]
+
+
+@pytest.mark.parametrize(
+    ('file', 'content', 'problem'),
+    [
+        ('a.stl', b'', 'has no triangles'),
+        ('a.stl', b'solid\nvertex 1 2\n', 'malformed'),
+        ('a.stl', b'vertex 0 0 0\nvertex 1 0 0\nvertex nan 1 0\n', 'vertices that are none'),
+        ('a.obj', b'v 0 0 0\nf 1 2 3\n', 'vertices that are none'),
+        ('a.obj', b'f one\n', 'malformed'),
+        ('a.dae', b'<COLLADA>', 'malformed'),
+        ('a.dae', b'<COLLADA/>', 'has no triangles'),
+        ('a.step', b'', 'unknown format'),
+    ],
+)
+def test_a_faulty_mesh_is_named(tmp_path, file, content, problem):
+    (tmp_path / file).write_bytes(content)
+    with pytest.raises(DescriptionError, match=f"mesh '{file}'.*{problem}"):
+        read_mesh(tmp_path / file)
+
+
+@pytest.mark.parametrize('geometry', ['<mesh filename="package://nowhere/a.stl"/>', '<torus/>'])
+def test_what_cannot_be_shown_is_said_and_replaced_by_the_inertia(geometry):
+    inertia = np.asarray(cuboid(1.0, 0.1, 0.1, 0.1).inertia, dtype=float)
+    text = link('arm', 1.0, inertia=inertia)
+    visual = f'<visual><geometry>{geometry}</geometry></visual>'
+    (shape,), (remark,) = robot_shapes(robot('r', text.replace('</link>', visual + '</link>')))
+    assert shape.vertices.max() == pytest.approx(0.05)
+    assert "link 'arm' <visual>" in remark
+
+
+def test_a_mesh_is_found_beside_the_file_that_names_it(tmp_path, monkeypatch):
+    (tmp_path / 'arm' / 'meshes').mkdir(parents=True)
+    corners = ('v 0 0 0', 'v 2 0 0', 'v 0 3 0', 'f 1 2 3')
+    (tmp_path / 'arm' / 'meshes' / 'own part.obj').write_text('\n'.join(corners))
+    mesh = '<visual><geometry><mesh filename="meshes/own part.obj"/></geometry></visual>'
+    for name in ('arm.urdf', 'arm.urdf.xacro'):
+        file = tmp_path / 'arm' / name
+        file.write_text(f'<robot name="arm"><link name="base">{mesh}</link></robot>')
+        monkeypatch.chdir(tmp_path)
+        [shape] = robot_shapes(read_description(f'arm/{name}').xml).shapes
+        np.testing.assert_array_equal(np.ptp(shape.vertices, axis=0), [2.0, 3.0, 0.0])
+    lost = file.read_text().replace('own part', 'no such')
+    file.write_text(lost)
+    assert 'relative to the file' in robot_shapes(read_description(file).xml).remarks[0]

@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Targets that stream: limits of the filter, jumps at 10 Hz, a stream that ends, wrenches."""
+
+import math
+
+import numpy as np
+import pytest
+from oracles import PinocchioOracle
+from samples import sample
+
+from benchmark.comply import ARMS, Bench, arm, held
+from robot_dynamics_ros.control.changes import TargetChange, WrenchChange
+from robot_dynamics_ros.control.laws.control_law import Reference
+from robot_dynamics_ros.control.modes import SessionMode
+from robot_dynamics_ros.control.trajectories.target_stream import (
+    TargetFilter,
+    TargetSettings,
+    TargetStream,
+)
+from robot_dynamics_ros.errors import RobotDynamicsError
+from robot_dynamics_ros.kinematics.numeric import nearest_configuration
+
+MS = 1_000_000
+HERE = np.array(ARMS['scara'][1])
+
+
+def streamed(tree, rng, *, implicit, loss=0.0):
+    """Return positions, velocities, accelerations of a stream of random jumps, and its limits."""
+    settings = TargetSettings(target_acceleration=[8.0, 20.0, 3.0, 40.0])
+    start = Reference(tree.n)
+    start.position[:] = HERE
+    stream = TargetStream(TargetFilter(tree, settings), start, 1e-3, implicit, 0)
+    seen, reference = [], Reference(tree.n)
+    for k in range(1, 6000):
+        if k % 100 == 0 and k < 4000:
+            stream.aim(rng.uniform(tree.position_lower, tree.position_upper))
+        if rng.random() >= loss:
+            stream.advance(k * MS)
+            stream.sample(0.0, reference)
+            seen.append((reference.position, reference.velocity, reference.acceleration))
+            seen[-1] = tuple(x.copy() for x in seen[-1])
+    q, v, a = np.array(seen).transpose(1, 0, 2)
+    return q, v, a, np.array(settings.target_acceleration), stream
+
+
+@pytest.mark.parametrize('loss', [0.0, 0.3])
+def test_jumps_keep_position_speed_and_acceleration_within_their_limits(rng, loss):
+    tree = sample('scara').tree
+    q, v, a, most, stream = streamed(tree, rng, implicit=True, loss=loss)
+    assert (np.abs(v).max(axis=0) <= 0.5 * tree.velocity_limit).all()
+    assert (np.abs(v).max(axis=0) > 0.2 * tree.velocity_limit).any()
+    assert (np.abs(a) <= most * (1.0 + 1e-12)).all()
+    assert ((q >= tree.position_lower) & (q <= tree.position_upper)).all()
+    assert stream.resting  # the last target is more than 0.5 s old
+    if not loss:  # no acceleration steps: the pole at 3 p = 45 1/s takes 4.4 % of the way a step
+        assert (np.abs(np.diff(a, axis=0)).max(axis=0) <= 2.0 * most * -math.expm1(-0.045)).all()
+
+
+@pytest.mark.parametrize('implicit', [True, False])
+def test_the_reference_obeys_the_step_of_the_plant(rng, implicit):
+    q, v, a, _, _ = streamed(sample('scara').tree, rng, implicit=implicit)
+    np.testing.assert_allclose(v[1:], v[:-1] + 1e-3 * a[:-1], atol=1e-13)
+    mean = v[1:] if implicit else 0.5 * (v[1:] + v[:-1])
+    np.testing.assert_allclose(q[1:], q[:-1] + 1e-3 * mean, atol=1e-13)
+
+
+def test_a_target_at_rest_is_reached_without_passing_it():
+    tree, target = sample('scara').tree, HERE + [0.8, -0.3, 0.05, 2.0]
+    start, reference, seen = Reference(4), Reference(4), []
+    start.position[:] = HERE
+    stream = TargetStream(TargetFilter(tree, TargetSettings()), start, 1e-3, True, 0)
+    for k in range(1, 3000):
+        stream.aim(target)
+        stream.advance(k * MS)
+        stream.sample(0.0, reference)
+        seen.append(reference.position.copy())
+    way = (np.array(seen) - HERE) / (target - HERE)
+    assert way.max() < 1.0 + 1e-9
+    np.testing.assert_allclose(way[-1], 1.0, atol=1e-6)  # exp(-15 2.5 s) and the limits before
+
+
+@pytest.mark.parametrize('law', ['computed_torque', 'impedance', 'pd_gravity'])
+def test_jumps_of_0_3_m_at_10_hz_and_a_stream_that_ends_step_no_effort(law):
+    tree = arm('scara', friction=True)
+    bench = Bench(tree, HERE, {'law': law})
+    session, efforts = bench.session, []
+    bench.settle(0.3)
+    place = PinocchioOracle(sample('scara').xml, (0.0, 0.0, -9.81), tree.joint_names)
+    p = place.frame_pose('tool', HERE)[1]
+    told = set()
+    for k in bench.run(2500):
+        if k % 100 == 0 and k < 1200:
+            goal = p + [0.0, 0.15 * (-1) ** (k // 300), 0.0]
+            change = TargetChange(session, lambda: session.targets.pose('', goal, np.zeros(4)))  # noqa: B023
+            told.add(session.perform(change))
+        efforts.append(session.command.copy())
+    steps = np.abs(np.diff(efforts, axis=0)) / tree.effort_limit
+    assert steps.max() < 1 / 20  # docs/reliability.md: what a jump is
+    assert np.abs(efforts).max() <= tree.effort_limit.max()
+    assert told == {'following streamed targets', ''}
+    assert session.mode is SessionMode.HOLDING
+    assert session.remarks[-1].status == 'held: no target within 0.5 s'
+    assert not session.loop.reference.velocity.any() or abs(bench.v).max() < 1e-3
+
+
+def test_poses_that_four_joints_cannot_take_are_met_with_the_point_and_nearest_rotation(rng):
+    subject = sample('four_dof')
+    tree = subject.tree
+    oracle = PinocchioOracle(subject.xml, subject.gravity, tree.joint_names)
+    start = np.array(ARMS['four_dof'][1])
+    R, p = oracle.frame_pose('tool', start + 0.1)
+    q = nearest_configuration(tree, p, R, 'tool', start)
+    np.testing.assert_allclose(oracle.frame_pose('tool', q)[1], p, atol=1e-8)
+    np.testing.assert_allclose(oracle.frame_pose('tool', q)[0], R, atol=1e-6)
+    turned = R @ np.array([[0.0, -1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 1.0]])
+    q = nearest_configuration(tree, p, turned, 'tool', start)
+    # A radian counts as a millimetre: a rotation that is a quarter turn off moves the point less.
+    np.testing.assert_allclose(oracle.frame_pose('tool', q)[1], p, atol=1e-3)
+
+
+def test_what_cannot_be_followed_is_refused_and_the_reference_stays():
+    bench = Bench(arm('scara'), HERE, {'law': 'computed_torque'})
+    bench.settle(0.1)
+    targets = bench.session.targets
+    wrong = {
+        'not finite|finite': lambda: targets.joints((), [np.nan] * 4),
+        'elbow': lambda: targets.joints(['elbow'], [0.0]),
+        '4 joints are named': lambda: targets.joints((), [0.0]),
+        'given in .moon.': lambda: targets.pose('moon', np.zeros(3), np.zeros(4)),
+        'does not yield': lambda: targets.wrench('', np.zeros(6)),
+    }
+    for said, read in wrong.items():
+        kind = WrenchChange if 'yield' in said else TargetChange
+        with pytest.raises(RobotDynamicsError, match=said):
+            bench.session.perform(kind(bench.session, read))
+    bench.settle(0.1)
+    np.testing.assert_array_equal(bench.session.loop.reference.position, HERE)
+    floating = Bench(arm('scara'), HERE, {'law': 'gravity_compensation'}).session
+    with pytest.raises(RobotDynamicsError, match='follows no reference'):
+        floating.perform(TargetChange(floating, lambda: floating.targets.joints((), HERE)))
+
+
+def test_a_streamed_wrench_presses_against_the_spring_and_fades_when_it_ends():
+    stiffness = np.array([800.0, 800.0, 800.0, 0.0, 0.0, 20.0])
+    bench, spring = held(arm('scara'), HERE, 'tool', stiffness)
+    session, wrench = bench.session, np.array([4.0, -3.0, 2.0, 0.0, 0.0, 0.1])
+    efforts = []
+    for k in bench.run(1500):
+        if k % 100 == 0:
+            read = lambda: session.targets.wrench('', wrench)  # noqa: E731
+            session.perform(WrenchChange(session, read))
+        efforts.append(session.command.copy())
+    away, _ = spring.error()
+    here = PinocchioOracle(sample('scara').xml, (0.0, 0.0, -9.81), bench.plant.tree.joint_names)
+    axes = here.frame_pose('tool', HERE)[0]
+    expected = np.concatenate([axes.T @ wrench[:3], axes.T @ wrench[3:]])
+    held_by = [0, 1, 2, 5]  # second order in 5 mm over 0.5 m
+    np.testing.assert_allclose(
+        (stiffness * away)[held_by], expected[held_by], rtol=0.02, atol=0.01
+    )
+    assert (np.abs(np.diff(efforts, axis=0)) / bench.plant.tree.effort_limit).max() < 1 / 20
+    bench.settle(3.0)
+    assert np.abs(spring.error()[0]).max() < 1e-6

@@ -1,0 +1,233 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Joints that share motors: closed forms, conserved power, limits of motors, refusals.
+
+The oracles are the gears written out by hand, finite differences, and the power of both sides.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from samples import sample
+
+from robot_dynamics_ros.commissioning.driver_samples import driver_samples
+from robot_dynamics_ros.control.drivers.conversion import bind
+from robot_dynamics_ros.control.drivers.file import load_driver_profile
+from robot_dynamics_ros.control.drivers.port import DriverPort
+from robot_dynamics_ros.control.session import ControllerSession
+from robot_dynamics_ros.errors import ConfigurationError
+from robot_dynamics_ros.recordings.driver_units import in_model_units
+from robot_dynamics_ros.recordings.recording import Recording
+
+SCARA = sample('scara').tree
+LEAD = 0.02 / (2.0 * math.pi)  # m/rad, of a screw with 20 mm a turn
+#: Ball-screw spline: nut (motor of joint 3) less spline (motor of joint 4) moves the quill.
+SPLINE = {
+    'joints': ['joint3', 'joint4'],
+    'matrix': [[LEAD, -LEAD], [0.0, 1.0]],
+    'offset': [0.05, 0.1],
+    'motor_effort_limit': [0.5, 0.8],
+}
+WRIST = {'joints': ['joint1', 'joint2'], 'matrix': [[0.5, 0.5], [0.5, -0.5]]}
+
+
+def profile(*transmissions, **keys):
+    return load_driver_profile({'name': 'own', 'transmissions': list(transmissions), **keys})
+
+
+def bound(*transmissions, **keys):
+    return bind(profile(*transmissions, **keys), SCARA)
+
+
+def test_turning_the_spline_moves_the_quill_as_the_screw_says():
+    driver = bound(SPLINE)
+    nut, spline = 30.0, 2.0  # rad
+    q = driver.position(np.array([0.2, 0.6, nut, spline]))
+    quill = 0.05 + 0.02 * (nut - spline) / (2.0 * math.pi)
+    np.testing.assert_allclose(q, [0.2, 0.6, quill, 2.1], rtol=1e-15)
+    v = driver.velocity(np.array([0.0, 0.0, 0.0, math.pi]))
+    np.testing.assert_allclose(v, [0.0, 0.0, -0.01, math.pi], rtol=1e-15)
+    # 100 N at the quill load the nut with F p / (2 pi), and the spline with as much against it.
+    command = driver.command(np.array([0.0, 0.0, 100.0, 0.0]))
+    turn = 100.0 * 0.02 / (2.0 * math.pi)
+    np.testing.assert_allclose(command, [0.0, 0.0, turn, -turn], rtol=1e-15)
+
+
+def test_signs_units_gears_and_order_are_those_of_the_motors():
+    rows = ['joint1', 'joint2']
+    rows += [
+        {'joint': 'joint4', 'driver_name': 'm4', 'sign': -1, 'position_unit': 'deg'},
+        {
+            'joint': 'joint3', 'driver_name': 'm3', 'velocity_unit': 'rpm', 'position_zero': 3.0,
+            'effort_unit': 'mA', 'torque_constant': 0.05, 'gear_ratio': 4.0,
+        },
+    ]  # fmt: skip
+    driver = bound(SPLINE, joints=rows)
+    assert driver.command_names == ('joint1', 'joint2', 'm4', 'm3')
+    q = driver.position(np.array([0.0, 0.0, 13.0, -90.0]))
+    assert q[2] == pytest.approx(0.05 + LEAD * (10.0 - math.pi / 2), rel=1e-14)
+    assert q[3] == pytest.approx(0.1 + math.pi / 2, rel=1e-14)
+    force = 50.0
+    port = DriverPort(SCARA, driver)
+    port.write(np.array([0.0, 0.0, force, 0.3]))
+    # the order of the rows: m4 counts against its axis; 0.2 N m of m3 are 1 A
+    expected = [0.0, 0.0, -(0.3 - LEAD * force), 1e3 * LEAD * force / 0.2]
+    np.testing.assert_allclose(port.command, expected, rtol=1e-14)
+    port.read(np.array([0.0, 0.0, 13.0, -90.0]), np.array([0.0, 0.0, 60.0, 0.0]))
+    np.testing.assert_allclose(port.q, q, rtol=1e-15)
+    assert port.v[2] == pytest.approx(0.02, rel=1e-14)  # one turn a second
+
+
+def random_matrix(rng):
+    while True:
+        a = rng.normal(size=(3, 3)) * rng.uniform(0.01, 10.0, size=(3, 1))
+        scaled = a / np.abs(a).max(axis=1, keepdims=True)
+        if np.linalg.cond(scaled) < 100.0:
+            return a
+
+
+def test_power_is_conserved_and_everything_goes_there_and_back():
+    rng = np.random.default_rng(7)
+    for _ in range(200):
+        a = random_matrix(rng)
+        driver = bound({'joints': ['joint4', 'joint1', 'joint3'], 'matrix': a.tolist(),
+                        'offset': rng.normal(size=3).tolist()})  # fmt: skip
+        motors, tau = rng.normal(size=4), rng.normal(size=4)
+        at_motors = driver.command(tau) * motors
+        at_joints = tau * driver.velocity(motors)
+        # Rounding of sums: relative to the largest power that flows.
+        assert at_motors.sum() == pytest.approx(
+            at_joints.sum(), abs=1e-13 * max(np.abs(at_motors).max(), np.abs(at_joints).max())
+        )
+        step = 1e-3
+        change = driver.position(motors * step) - driver.position(0.0 * motors)
+        np.testing.assert_allclose(change / step, driver.velocity(motors), rtol=1e-9, atol=1e-9)
+        for there, back in (
+            (driver.position_reading, driver.position),
+            (driver.velocity_reading, driver.velocity),
+            (driver.effort_reading, driver.measured_effort),
+            (driver.command, driver.commanded_effort),
+        ):
+            # The condition of 100 costs two digits and the offset some more.
+            np.testing.assert_allclose(back(there(tau)), tau, rtol=1e-10, atol=1e-10)
+
+
+def test_no_motor_passes_its_limit_and_the_direction_is_kept():
+    rng = np.random.default_rng(3)
+    limits = np.array([0.5, 0.8])
+    port = DriverPort(SCARA, bound(SPLINE))
+    scaled = 0
+    for _ in range(500):
+        tau = rng.normal(size=4) * [20.0, 20.0, 400.0, 2.0]
+        wanted, share = tau.copy(), rng.normal(size=4) * [1.0, 1.0, 40.0, 0.1]
+        motors = np.array([[LEAD, 0.0], [-LEAD, 1.0]])
+        own = motors @ share[2:]
+        port.write(tau, share)
+        assert (np.abs(port.command[2:]) <= limits).all()
+        assert (np.abs(port.command[2:] + own) <= limits * (1.0 + 1e-12)).all()
+        np.testing.assert_array_equal(tau[:2], wanted[:2])
+        assert wanted[2] * tau[3] == pytest.approx(wanted[3] * tau[2], abs=1e-12 * 800.0)
+        np.testing.assert_allclose(motors @ tau[2:], port.command[2:], atol=1e-15)
+        free = motors @ wanted[2:]
+        if (np.abs(free) <= limits).all() and (np.abs(free + own) <= limits).all():
+            np.testing.assert_array_equal(tau, wanted)
+        else:
+            scaled += 1
+            used = np.abs(np.concatenate([port.command[2:], port.command[2:] + own]))
+            assert np.isclose(used, np.tile(limits, 2), rtol=1e-9).any()  # no more than needed
+    assert 100 < scaled < 480
+
+
+def test_rates_of_the_joints_keep_every_motor_within_its_rate():
+    borne = zip(SCARA.joint_names, (90.0, 80.0, 30.0, 50.0), strict=True)
+    rows = [{'joint': name, 'effort_rate_limit': rate} for name, rate in borne]
+    rng = np.random.default_rng(5)
+    for limits in ([0.5, 0.8], None):
+        gear = {**SPLINE, 'motor_effort_limit': limits} if limits else WRIST
+        port = DriverPort(SCARA, bound(gear, joints=rows))
+        rates = port.driver.joint_rate_limit
+        assert (rates > 0.0).all()
+        period, tau = 1e-3, np.zeros(4)
+        most = np.array([90.0, 80.0, 30.0, 50.0]) * period
+        before = None
+        for _ in range(2000):
+            tau += rng.choice([-1.0, 1.0], size=4) * rates * period
+            port.write(tau.copy())
+            if before is not None:
+                assert (np.abs(port.command - before) <= most * (1.0 + 1e-9)).all()
+            before = port.command.copy()
+
+
+def test_a_session_commands_no_motor_beyond_its_limit_and_says_what_it_commands():
+    limits = np.array([0.02, 0.05])  # less than gravity at the quill asks of the nut
+    driver = bound({**SPLINE, 'motor_effort_limit': limits.tolist()})
+    settings = {'law': 'gravity_compensation', 'activation_ramp_s': 0.0}
+    session = ControllerSession(SCARA, settings, driver)
+    session.port.write(session.loop.effort)
+    wanted = np.array([3.0, 1.0, 60.0, 0.2])
+    session.loop.effort[:] = wanted
+    session.port.write(session.loop.effort)
+    nut = LEAD * 60.0
+    factor = min(0.02 / nut, 0.05 / abs(0.2 - nut))
+    np.testing.assert_allclose(session.loop.effort, wanted * [1, 1, factor, factor], rtol=1e-13)
+    assert (np.abs(session.command[2:]) <= limits).all()
+
+
+def test_recordings_and_commissioning_read_the_joints():
+    driver = bound(SPLINE)
+    rng = np.random.default_rng(1)
+    motors, speeds, efforts = rng.normal(size=(3, 5, 4))
+    quill = 0.05 + LEAD * (motors[:, 2] - motors[:, 3])
+    force = (efforts[:, 2]) / LEAD
+    readings = driver_samples(driver, np.arange(5.0), motors, speeds, efforts)
+    np.testing.assert_allclose(readings.q[:, 2], quill, rtol=1e-13)
+    np.testing.assert_allclose(readings.q[:, :2], motors[:, :2], rtol=1e-15)
+    np.testing.assert_allclose(readings.tau[:, 2], force, rtol=1e-13)
+    np.testing.assert_allclose(readings.tau[:, 3], efforts[:, 3] + efforts[:, 2], rtol=1e-12)
+    np.testing.assert_allclose(readings.v[:, 3], speeds[:, 3], rtol=1e-15)
+
+    run = Recording(('joint1', 'joint2', 'joint3', 'joint4'), np.arange(5.0), motors, speeds,
+                    efforts, motors, speeds, measured_effort=efforts)  # fmt: skip
+    efforts[0] = [1.0, 2.0, np.nan, np.nan]  # nothing was commanded there: nothing else is lost
+    read = in_model_units(run, driver)
+    np.testing.assert_allclose(read.position[:, 2], quill, rtol=1e-13)
+    np.testing.assert_allclose(read.effort[1:, 2], force[1:], rtol=1e-13)
+    np.testing.assert_array_equal(np.isnan(read.effort[0]), [False, False, True, True])
+
+
+PER_JOINT = {'form': 'per_joint', 'topic': '{joint}/command'}
+
+
+@pytest.mark.parametrize(
+    ('transmissions', 'keys', 'texts'),
+    [
+        ([{**WRIST, 'matrix': [[1, 2], [2, 4]]}], {}, ['joint1, joint2', 'singular', 'condition']),
+        ([{**WRIST, 'matrix': [[1, 1], [1, 1.00001]]}], {}, ['singular or nearly so']),
+        ([{**WRIST, 'matrix': [[0, 0], [1, 1]]}], {}, ['singular']),
+        ([{**WRIST, 'matrix': [[1, 0]]}], {}, ['matrix', 'give 2 rows of 2 numbers']),
+        ([{**WRIST, 'matrix': [[1, 0], [1]]}], {}, ['matrix', 'give 2 rows of 2 numbers']),
+        ([{**WRIST, 'matrix': [[1, math.nan], [1, 0]]}], {}, ['give a finite number']),
+        ([{**WRIST, 'matrix': 3}], {}, ['matrix', 'give a list']),
+        ([{**WRIST, 'joints': []}], {}, ['of no joints']),
+        ([{**WRIST, 'offset': [1.0]}], {}, ['offset', 'give 2 finite numbers']),
+        ([{**WRIST, 'motor_effort_limit': [1.0, 0.0]}], {}, ['motor_effort_limit', 'positive']),
+        ([{'joints': ['joint1']}], {}, ["'matrix' is missing"]),
+        ([{**WRIST, 'gear': 3}], {}, ["unknown key 'gear'", 'motor_effort_limit']),
+        ([WRIST, SPLINE | {'joints': ['joint2', 'joint3']}], {}, ["'joint2' stands there twice"]),
+        ([{**WRIST, 'joints': ['joint1', 'elbow']}], {}, ['names elbow', 'joint1, joint2']),
+        ([WRIST], {'command': PER_JOINT}, ['per_joint', 'one message', 'group or joint_state']),
+    ],
+)
+def test_what_cannot_be_is_refused_by_the_name_of_the_culprit(transmissions, keys, texts):
+    with pytest.raises(ConfigurationError) as refused:
+        bound(*transmissions, **keys)
+    for text in ('driver profile', *texts):
+        assert text in str(refused.value)
+
+
+def test_units_alone_make_no_matrix_ill_conditioned():
+    """A quill in metres beside a wrist in radians, and motors that count fast."""
+    bound({**SPLINE, 'matrix': [[1e-6, -1e-6], [0.0, 1.0]]})
+    bound({**SPLINE, 'matrix': [[1e-6, -1e-3], [0.0, 1.0]]})

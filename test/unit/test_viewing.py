@@ -1,0 +1,453 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The viewer's page, in a real browser where one is needed: no ROS."""
+
+from __future__ import annotations
+
+import math
+import time
+import urllib.error
+import urllib.request
+
+import numpy as np
+import pytest
+import viser
+from bags import Message, Motion, T, header, state, text, write
+from browser import Tab, chromium
+from urdf_text import joint, link, robot
+from websockets.exceptions import InvalidStatus
+from websockets.sync.client import connect
+
+from robot_dynamics_ros.description.shipped import shipped_robot
+from robot_dynamics_ros.description.urdf import read_description
+from robot_dynamics_ros.errors import ConfigurationError
+from robot_dynamics_ros.viewing.arm_scene import limit_colour
+from robot_dynamics_ros.viewing.bag_run import BagRun
+from robot_dynamics_ros.viewing.instant import ArmInstant, ContactFlash, PlotHistory, grouped
+from robot_dynamics_ros.viewing.link_nodes import quaternion
+from robot_dynamics_ros.viewing.link_tree import LinkTree
+from robot_dynamics_ros.viewing.page import Page
+from robot_dynamics_ros.viewing.playback import Playback
+from robot_dynamics_ros.viewing.server import open_server, refusal
+
+BAR = '<visual><origin xyz="0.15 0 0"/><geometry><box size="0.3 0.02 0.02"/></geometry></visual>'
+
+
+def planar_arm(*names: str) -> str:
+    """Return an arm of bars of 0.3 m that turn about z, its tool beyond the last bar."""
+    bars = [f'<link name="bar{k}">{BAR}</link>' for k in range(len(names))]
+    joints = [
+        joint(name, f'bar{k - 1}' if k else 'base', f'bar{k}', xyz=(0.3 if k else 0.0, 0, 0))
+        for k, name in enumerate(names)
+    ]
+    tool = [link('tool'), joint('fix', f'bar{len(names) - 1}', 'tool', 'fixed', xyz=(0.33, 0, 0))]
+    return robot('planar', link('base'), *bars, *joints, *tool)
+
+
+@pytest.fixture
+def page():
+    """Yield a page on a free port."""
+    opened = Page(0, 'test')
+    yield opened
+    opened.close()
+
+
+@pytest.fixture(scope='module')
+def browser():
+    """Yield a browser for the tests of this file."""
+    with chromium() as opened:
+        yield opened
+
+
+def marked(picture: np.ndarray) -> np.ndarray:
+    """Return the middle of what has the colour of the tool's marker, x and y in pixels."""
+    red, green, blue = (picture[..., i].astype(int) for i in range(3))
+    rows, columns = np.nonzero((red - green > 80) & (red - blue > 25) & (blue - green > 20))
+    return np.array([columns.mean(), rows.mean()]) if len(rows) else np.full(2, np.nan)
+
+
+@pytest.mark.slow
+def test_the_tool_is_seen_where_the_joint_positions_put_it(page, browser):
+    arm = page.arm('planar')
+    arm.describe(planar_arm('first', 'second'))
+    with Tab(browser, page.address) as tab:
+        tab.reads('first')
+        for first, second in ((0.3, 0.4), (0.9, -0.7)):
+            now = ArmInstant(time=first, position={'first': first, 'second': second})
+            arm.show(now)
+            arm.write(now)
+            tab.reads(f'{second:.3f} rad')
+            ends = np.cumsum([first, second])
+            tip = np.array([0.3, 0.33]) @ np.stack([np.cos(ends), np.sin(ends)], axis=1)
+            expected = tab.pixel((*tip, 0.0), page.server.initial_camera)
+            # The marker measures some pixels, and the bar hides a part of it.
+            tab.until(
+                lambda expected=expected: np.abs(marked(tab.picture()) - expected).max() < 4.0,
+                f'marker at {expected}',
+            )
+        assert tab.errors == []
+
+
+@pytest.mark.slow
+def test_what_a_description_says_is_text_and_nothing_else(page, browser):
+    name = '&lt;img src=x onerror=document.title=1&gt;'
+    arm = page.arm('<b>arm</b>')
+    arm.describe(planar_arm(name))
+    now = ArmInstant(status={'level': 'ok', 'message': '<script>document.title=2</script>'})
+    arm.show(now)
+    arm.write(now)
+    with Tab(browser, page.address) as tab:
+        tab.reads('<img src=x onerror=document.title=1>')
+        tab.reads('<script>document.title=2</script>')
+        assert tab.page.title() not in ('1', '2')
+
+
+@pytest.mark.slow
+def test_what_cannot_be_shown_is_said(page, browser):
+    page.arm('none')
+    page.arm('broken').describe('<robot')
+    mesh = '<visual><geometry><mesh filename="package://nowhere/a.stl"/></geometry></visual>'
+    page.arm('mesh').describe(robot('m', f'<link name="a">{mesh}</link>'))
+    page.arm('empty').describe('<robot name="e"/>')
+    many = page.arm('many')
+    many.describe(planar_arm(*(f'j{k}' for k in range(60))))
+    unknown = ArmInstant(time=1.0, position={f'j{k}': math.nan for k in range(60)})
+    many.show(unknown)
+    many.write(unknown)
+    with Tab(browser, page.address) as tab:
+        for text in (
+            'waiting for the description',
+            'malformed XML',
+            "package 'nowhere' is not installed",
+            'it has no link',
+            'j59',
+            'no number',
+        ):
+            tab.reads(text)
+        assert tab.errors == []
+
+
+@pytest.mark.slow
+def test_the_end_of_a_page_is_noticed(page, browser):
+    gone = []
+    page.server.on_client_disconnect(gone.append)
+    with Tab(browser, page.address) as tab:
+        tab.until(page.server.get_clients, 'a client')
+        assert gone == []
+        tab.close()
+    deadline = time.monotonic() + 60.0
+    while not gone and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert len(gone) == 1
+
+
+def test_only_the_own_page_is_answered(page):
+    own = page.address
+    url = own.replace('http', 'ws')
+    protocol = [f'viser-v{viser.__version__}']
+    with connect(url, origin=own, subprotocols=protocol) as accepted:
+        assert accepted.recv(timeout=10.0)
+    for foreign in ('http://evil.example', 'null', 'http://127.0.0.1:1', 'https://localhost'):
+        with pytest.raises(InvalidStatus, match='403'):
+            connect(url, origin=foreign, subprotocols=protocol)
+    request = urllib.request.Request(own, headers={'Host': 'evil.example'})
+    with pytest.raises(urllib.error.HTTPError, match='403'):
+        urllib.request.urlopen(request)
+
+
+@pytest.mark.parametrize('host', ['127.0.0.1:8080', 'localhost:9000', '[::1]:8080'])
+def test_a_tunnel_may_use_any_port(host):
+    assert refusal({'Host': host, 'Origin': f'http://{host}'}) == ''
+    assert refusal({'Host': host}) == ''
+
+
+def test_a_port_that_is_none_is_refused():
+    with pytest.raises(ConfigurationError, match='from 0 to 65535'):
+        open_server(70_000, 'x')
+
+
+def test_only_poses_that_changed_are_sent(page, monkeypatch):
+    arm = page.arm('planar')
+    arm.describe(planar_arm('first', 'second'))
+    sent = []
+    arm.show(ArmInstant(position={'first': 0.1, 'second': 0.2}))
+    queue = page.server._websock_server.queue_message
+    monkeypatch.setattr(
+        page.server.scene, '_queue_scene_message', lambda x: (sent.append(x), queue(x))
+    )
+    arm.show(ArmInstant(position={'first': 0.1, 'second': 0.2}))
+    assert sent == []
+    arm.show(ArmInstant(position={'first': 0.1, 'second': 0.3}))
+    # The second bar, and the tool's marker.
+    assert sorted(type(x).__name__ for x in sent) == [
+        'SetOrientationMessage',
+        'SetPositionMessage',
+    ]
+
+
+def test_links_stand_where_pinocchio_puts_them():
+    import pinocchio as pin
+
+    for name in ('scara', 'four_dof'):
+        xml = read_description(shipped_robot(name)).xml
+        tree, model = LinkTree(xml), pin.buildModelFromXML(xml)
+        data, q = model.createData(), np.linspace(0.1, 0.4, model.nq)
+        pin.framesForwardKinematics(model, data, q)
+        positions = dict(zip(list(model.names)[1:], q, strict=True))
+        for placed, (R, p) in zip(tree.links, tree.poses(tree.relative(positions)), strict=True):
+            expected = data.oMf[model.getFrameId(placed.name, pin.FrameType.BODY)]
+            np.testing.assert_allclose(R, expected.rotation, atol=1e-12)
+            np.testing.assert_allclose(p, expected.translation, atol=1e-12)
+            theirs = pin.Quaternion(expected.rotation).coeffs()  # x, y, z, w
+            assert abs(quaternion(R) @ np.roll(theirs, 1)) == pytest.approx(1.0, abs=1e-12)
+
+
+TWO_POINTS = """
+name: two_points
+constraints:
+  - {name: rod, kind: distance, frame: tool, other_position: [0.4, 0.1, 0.2], length: 0.25}
+  - {name: gap, kind: coincidence, frame: tool, other_frame: link1, axes: xz}
+null_space: {damping: 1.0}
+"""
+
+
+def test_two_points_are_drawn_with_a_rod_of_the_wanted_length_or_their_gap(page):
+    import pinocchio as pin
+
+    xml = read_description(shipped_robot('four_dof')).xml
+    arm = page.arm('arm')
+    arm.describe(xml)
+    arm.draw_program({'law': 'constraint_stabilization', 'program': TWO_POINTS})
+    model = pin.buildModelFromXML(xml)
+    q = np.array([0.3, -1.2, -0.4, 0.6])
+    arm.show(ArmInstant(time=0.0, position=dict(zip(list(model.names)[1:], q, strict=True))))
+    data = model.createData()
+    pin.framesForwardKinematics(model, data, q)
+    tool, link1 = (data.oMf[model.getFrameId(x)].translation for x in ('tool', 'link1'))
+    placed = {name: page.server.scene.get_handle_by_name(f'/arm/program/{name}')
+              for name in ('0/0', '0/1', '0/rod', '1/0', '1/1', '1/rod')}  # fmt: skip
+    fixed = np.array([0.4, 0.1, 0.2])
+    for name, expected in {'0/0': tool, '0/1': fixed, '1/0': tool, '1/1': link1}.items():
+        np.testing.assert_allclose(placed[name].position, expected, atol=1e-6, err_msg=name)
+    rod, gap = placed['0/rod'].points[0], placed['1/rod'].points[0]
+    assert np.linalg.norm(rod[1] - rod[0]) == pytest.approx(0.25, abs=1e-6)
+    np.testing.assert_allclose(np.cross(rod[1] - rod[0], tool - fixed), 0.0, atol=1e-6)
+    np.testing.assert_allclose(gap, [link1, tool], atol=1e-6)
+
+
+def test_a_force_is_an_arrow_at_its_link_with_its_size_in_words(page):
+    arm = page.arm('planar')
+    arm.describe(planar_arm('first', 'second'))
+    wrench = np.array([0.0, 12.0, 0.0, 0.0, 0.0, 0.5])
+    still = {'first': 0.5 * np.pi, 'second': 0.0}
+    arm.show(ArmInstant(position=still, wrenches={'external': ('bar1', wrench)}))
+    arrow = page.server.scene.get_handle_by_name('/planar/external')
+    label = page.server.scene.get_handle_by_name('/planar/external/label')
+    (start, end), *_ = arrow.points
+    np.testing.assert_allclose(start, [0.0, 0.3, 0.0], atol=1e-6)  # the second joint
+    way = (end - start) / np.linalg.norm(end - start)
+    np.testing.assert_allclose(way, [-1.0, 0.0, 0.0], atol=1e-6)  # y of a bar along y
+    assert label.text == 'external 12 N'
+    assert arrow.visible
+    assert label.visible
+    arm.show(ArmInstant(position=still, wrenches={'external': ('bar1', 0.01 * wrench)}))
+    assert not arrow.visible
+    arm.show(ArmInstant(position=still, wrenches={'push': ('bar1', wrench)}))
+    pushing = page.server.scene.get_handle_by_name('/planar/push')
+    np.testing.assert_allclose(pushing.points[0, 1], [0.0, 0.3, 0.0], atol=1e-6)
+    np.testing.assert_allclose(pushing.points[0, 0], start - (end - start), atol=1e-6)
+    arm.show(ArmInstant(position=still, wrenches={'external': ('nowhere', wrench)}))
+    assert not arrow.visible
+
+
+def test_a_link_flashes_when_its_contact_begins_and_only_then(page):
+    flash = ContactFlash()
+    told = [{'contacts': str(count), 'touched_link': 'bar1'} for count in (3, 3, 4, 0)]
+    assert [flash.begins(status, t) for t, status in enumerate(told)] == [
+        False,
+        False,
+        True,
+        False,
+    ]
+    assert flash.link(told[2], 2.9) == 'bar1'
+    assert flash.link(told[2], 3.1) == ''
+    arm = page.arm('planar')
+    arm.describe(planar_arm('first', 'second'))
+    at_limit = {'first': 0.0, 'second': 3.0}
+    colours = []
+    for touched in ('', 'bar1', ''):
+        arm.show(ArmInstant(position=at_limit, touched=touched))
+        handle = page.server.scene.get_handle_by_name('/planar/arm/0/1/2/surface0')
+        colours.append(tuple(handle.color))
+    assert colours[0] == colours[2] == limit_colour(3.0, arm.joints['second'].limit)
+    assert colours[1] not in (colours[0], limit_colour(0.0, None))
+
+
+def test_a_follower_follows_and_a_cycle_is_left_out():
+    text = planar_arm('first', 'second').replace(
+        '</joint>', '<mimic joint="first" multiplier="-2" offset="0.1"/></joint>', 2
+    ).replace('<mimic joint="first" multiplier="-2" offset="0.1"/>', '', 1)  # fmt: skip
+    tree = LinkTree(text)
+    assert list(tree.joints) == ['first']
+    (follower,) = (x.joint for x in tree.links if x.joint and x.joint.name == 'second')
+    assert tree.position(follower, {'first': 0.2}) == pytest.approx(-0.3)
+    ring = robot('r', link('a'), link('b'), joint('x', 'a', 'b'), joint('y', 'b', 'a'))
+    assert LinkTree(ring).links == ()
+
+
+def test_a_link_is_coloured_near_a_limit():
+    (placed,) = (x.joint for x in LinkTree(planar_arm('first')).links if x.name == 'bar0')
+    colours = [limit_colour(q, placed.limit) for q in (0.0, 2.5, 2.99, 5.0, math.nan)]
+    assert colours[0] is None
+    assert colours[2] == colours[3]
+    assert len(set(colours)) == 4
+    assert limit_colour(0.0, None) is None
+
+
+def test_a_trace_keeps_the_last_rows_and_forgets_when_time_goes_back():
+    trace = PlotHistory(['a'], 3)
+    for k in range(5):
+        trace.append(float(k), {'a': 10.0 * k})
+    assert trace.table().tolist() == [[2.0, 20.0], [3.0, 30.0], [4.0, 40.0]]
+    trace.append(0.5, {'a': 1.0})
+    assert trace.table().tolist() == [[0.5, 1.0]]
+    trace.append(math.nan, {'a': 1.0})
+    assert len(trace.table()) == 1
+
+
+def test_what_has_happened_is_listed_once_and_the_newest_first(page):
+    arm = page.arm('planar')
+    arm.describe(planar_arm('first'))
+    for time_, message in ((1.0, 'active: one'), (2.0, 'active: one'), (3.0, 'inactive <b>')):
+        arm.write(ArmInstant(time=time_, status={'message': message}))
+    shown = arm.panel._history.content
+    assert shown.count('active: one') == 1
+    assert shown.index('3.00 s: inactive &lt;b&gt;') < shown.index('1.00 s: active: one')
+
+
+def test_components_are_grouped_by_origin():
+    names = ['left/arm/gravity', 'right/inertia', 'right/gravity']
+    expected = {'gravity': {'left/arm': 1.0, 'right': 3.0}, 'inertia': {'right': 2.0}}
+    assert grouped(names, [1.0, 2.0, 3.0]) == expected
+
+
+# Recordings --------------------------------------------------------------------------------------
+
+ANSWER = '/controller/trajectory_status'
+
+
+def recorded(path, description: str = '', count: int = 500):
+    """Return the bag of a motion of two joints, and the motion."""
+    motion = Motion(count, ('first', 'second'))
+    extra = [text(0, description)] if description else []
+    accepted = text(200_000_000, 'accepted: 3 points', ANSWER)
+    messages = sorted([*extra, accepted, *motion.messages()], key=lambda x: x.time)
+    return write(path, messages), motion
+
+
+def test_a_run_tells_what_was_known_at_an_instant(tmp_path):
+    bag, motion = recorded(tmp_path / 'run', planar_arm('first', 'second'))
+    run = BagRun(bag)
+    assert run.name == 'run'
+    assert run.duration == pytest.approx(0.499)
+    now = run.at(0.3004)
+    assert list(now.position.values()) == pytest.approx(motion.q[300])
+    assert list(now.reference.values()) == pytest.approx(motion.q[300] + 0.01)
+    assert list(now.effort.values()) == pytest.approx(motion.tau[300])
+    assert now.status['trajectory'] == 'accepted: 3 points'
+    assert 'trajectory' not in run.at(0.1).status
+    assert run.at(-1.0).time == 0.0
+    assert run.at(9.0).time == run.duration
+    table, names = run.table('error', 0.1, 0.2, 50)
+    assert names == ['first', 'second']
+    assert len(table) == 50
+    assert table[:, 1:] == pytest.approx(0.01)
+
+
+def health(time_ns: int, **values: str) -> Message:
+    """Return what a controller tells of itself on /diagnostics."""
+    pairs = [T['diagnostic_msgs/msg/KeyValue'](key, value) for key, value in values.items()]
+    status = T['diagnostic_msgs/msg/DiagnosticStatus'](
+        0, 'controller: control loop', 'active: computed_torque', '', pairs
+    )
+    array = T['diagnostic_msgs/msg/DiagnosticArray'](header(time_ns), [status])
+    return Message('/diagnostics', time_ns, 'diagnostic_msgs/msg/DiagnosticArray', array)
+
+
+def test_parts_of_the_efforts_and_contacts_of_a_bag_are_shown(tmp_path):
+    motion, names = Motion(500, ('first', 'second')), ('first/gravity', 'second/gravity')
+    parts = [
+        state(int(stamp), names, (), (), (0.001 * k, -1.0), topic='/controller/effort_components')
+        for k, stamp in enumerate(motion.stamps[:300:2] - motion.start)
+    ]
+    told = [
+        health(100_000_000, contacts='0', last_contact='none', touched_link='none'),
+        health(200_000_000, contacts='1', last_contact='hit on bar1: +3', touched_link='bar1'),
+    ]
+    messages = sorted([*parts, *told, *motion.messages()], key=lambda x: x.time)
+    run = BagRun(write(tmp_path / 'run', messages))
+    assert run.at(0.1).components == {'gravity': {'first': pytest.approx(0.05), 'second': -1.0}}
+    assert run.at(0.1).touched == ''
+    assert run.at(0.25).touched == 'bar1'
+    assert dict(run.instants())['hit on bar1: +3'] == pytest.approx(0.2)
+
+
+def test_the_instants_that_are_worth_a_look_are_found(tmp_path):
+    bag, motion = recorded(tmp_path / 'run', planar_arm('first', 'second'))
+    run = BagRun(bag)
+    found = dict(run.instants())
+    assert 'accepted: 3 points' in found
+    assert found['accepted: 3 points'] == pytest.approx(0.2)
+    assert any(name.startswith('worst error') for name in found)
+    most = 4.0
+    first = np.nonzero((np.abs(motion.tau) >= most).any(axis=1))[0][0]
+    assert run.saturation({'first': most, 'second': most}) == pytest.approx(first * 1e-3)
+    assert math.isnan(run.saturation({'first': 0.0}))
+
+
+@pytest.mark.slow
+def test_the_slider_of_a_bag_moves_arm_and_plots(tmp_path, page, browser):
+    bag, motion = recorded(tmp_path / 'run', planar_arm('first', 'second'))
+    playback = Playback(page, [BagRun(bag)])
+    with Tab(browser, page.address) as tab:
+        tab.reads(f'{motion.q[0][0]:.3f} rad')
+        before = tab.picture()
+        tab.page.get_by_role('slider').first.press('End')
+        tab.until(lambda: playback.time == pytest.approx(0.499, abs=1e-3), 'the last instant')
+        tab.reads(f'{motion.q[-1][1]:.3f} rad')
+        ends = np.cumsum(motion.q[-1])
+        tip = np.array([0.3, 0.33]) @ np.stack([np.cos(ends), np.sin(ends)], axis=1)
+        expected = tab.pixel((*tip, 0.0), page.server.initial_camera)
+        # The way of the tool has the marker's colour too: look near it only.
+        x, y = expected.astype(int)
+        tab.until(
+            lambda: np.isfinite(marked(tab.picture()[y - 5 : y + 5, x - 5 : x + 5])).all(),
+            f'marker at {expected}',
+        )
+        tab.reads('tracking error')
+        left = tab.canvas()[0]
+        assert (before != tab.picture())[:, : int(left)].any()
+        assert tab.errors == []
+
+
+@pytest.mark.slow
+def test_two_bags_are_two_arms_and_a_bag_without_description_says_so(tmp_path, page, browser):
+    bag, _ = recorded(tmp_path / 'one', planar_arm('first', 'second'))
+    bare, _ = recorded(tmp_path / 'bare')
+    playback = Playback(page, [BagRun(bag), BagRun(bare)])
+    with Tab(browser, page.address) as tab:
+        for words in ('one', 'bare', 'the bag has no description of the arm', 'playback'):
+            tab.reads(words)
+        playback.play(True)
+        playback.advance(0.2)
+        tab.reads('t = 0.20 s')
+        assert tab.errors == []
+
+
+def test_a_second_bag_may_be_the_ghost_of_the_first(tmp_path, page):
+    bag, motion = recorded(tmp_path / 'one', planar_arm('first', 'second'))
+    other, _ = recorded(tmp_path / 'two', planar_arm('first', 'second'))
+    playback = Playback(page, [BagRun(bag), BagRun(other)], overlay=True)
+    assert list(page.arms) == ['one']
+    playback.go_to(0.1)
+    shown = playback._with_ghost(playback._runs[0].at(0.1))
+    assert list(shown.reference.values()) == pytest.approx(motion.q[100])

@@ -1,0 +1,270 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Law hand_guiding, led by a hand in MuJoCo: energy, speed, walls, enabling, way-points."""
+
+import math
+
+import numpy as np
+import pytest
+from oracles import PinocchioOracle
+from samples import sample
+
+from benchmark.comply import ARMS, STEP_NS, Bench, Spring, arm
+from robot_dynamics_ros.control.changes import (
+    EnablingChange,
+    ParameterChange,
+    ReleaseChange,
+    TrajectoryChange,
+    WaypointChange,
+)
+from robot_dynamics_ros.control.laws.control_law import Reference
+from robot_dynamics_ros.control.laws.registry import make_law
+from robot_dynamics_ros.control.modes import SessionMode
+from robot_dynamics_ros.control.trajectories.trajectory_file import read_trajectory
+from robot_dynamics_ros.errors import RobotDynamicsError
+
+NAMES = ['scara', 'four_dof']
+TABLE = 0.28  # height of the surface of program scara_press, m
+
+
+class Guided(Bench):
+    """An arm led by hand; the switch is told every 50 ms while it is pressed."""
+
+    def __init__(self, name, *, friction=True, **parameters):
+        self.tree, self.start = arm(name, friction=friction), np.array(ARMS[name][1])
+        super().__init__(self.tree, self.start, {'law': 'hand_guiding', **parameters})
+        self.pressed, self.efforts = None, []
+        self.settle(0.3)
+
+    def run(self, steps):
+        for k in super().run(steps):
+            if self.pressed is not None and k % 50 == 0:
+                self.session.perform(EnablingChange(self.session, self.pressed))
+            self.efforts.append(self.session.command.copy())
+            yield k
+
+    def tell(self, pressed):
+        self.pressed = pressed
+        self.session.perform(EnablingChange(self.session, pressed))
+        return self
+
+    def energy(self, pushes):
+        """Push, return kinetic energy less the work of the hand, after each step, J."""
+        kinetic, spring, work, seen = 0.0, Spring(self, '', np.zeros(self.tree.n)), 0.0, []
+        for k in self.run(len(pushes)):
+            v = self.plant.data.qvel
+            work += 1e-9 * STEP_NS * float(self.push @ v)
+            kinetic = 0.5 * float(v @ spring.mass() @ v)
+            seen.append(kinetic - work)
+            self.push[:] = pushes[k]
+        return np.array(seen)
+
+
+def random_pushes(tree, rng, steps):
+    """Return smooth pushes beyond the friction, shape (steps, n)."""
+    t = 1e-9 * STEP_NS * np.arange(steps)[:, np.newaxis]
+    size = 3.0 * tree.coulomb_friction + 0.05 * tree.effort_limit
+    rates, phases = rng.uniform(2.0, 9.0, tree.n), rng.uniform(0.0, 6.0, tree.n)
+    return size * np.sin(rates * t + phases)
+
+
+@pytest.mark.parametrize('name', NAMES)
+def test_a_hand_that_pushes_never_finds_more_energy_than_it_gave(name, rng):
+    guided = Guided(name, friction=True).tell(True)
+    seen = guided.energy(random_pushes(guided.tree, rng, 2500))
+    assert np.ptp(guided.plant.data.qpos - guided.start) > 0.01  # it was moved
+    # Since any earlier instant; the step of the plant gives and takes by turns.
+    assert rise(seen) < 1e-3 * abs(seen.min())
+
+
+def rise(seen):
+    return float((seen - np.minimum.accumulate(seen)).max())
+
+
+def test_what_compensates_more_friction_than_there_is_makes_energy(rng):
+    guided = Guided('scara', friction=True, guiding_damping=0.0, guiding_friction_share=1.0)
+    guided.tell(True)
+    guided.plant.model.dof_frictionloss[:] = guided.plant.model.dof_damping[:] = 0.0
+    seen = guided.energy(random_pushes(guided.tree, rng, 1000))
+    assert rise(seen) > 1e-2  # J; the test above can fail
+
+
+@pytest.mark.parametrize('name', NAMES)
+def test_speeds_beyond_the_reduced_one_are_braked_by_what_the_law_says(name):
+    tree = arm(name)
+    law = make_law('hand_guiding', tree, guiding_damping=0.0, guiding_friction_share=0.0)
+    q, out, slow = np.array(ARMS[name][1]), np.zeros(4), 0.25 * tree.velocity_limit
+    effort = {}
+    for share in (0.0, 1.0, 1.1, 2.0):
+        law.effort(0.0, q, share * slow, Reference(4), out)
+        effort[share] = out.copy()
+    np.testing.assert_array_equal(effort[1.0], effort[0.0])
+    braked = effort[0.0] - effort[2.0]
+    assert (braked > 0.0).all()
+    np.testing.assert_allclose(effort[0.0] - effort[1.1], 0.1 * braked)  # no step at its edge
+
+
+def test_a_constant_push_ends_at_the_speed_that_damping_and_brake_give():
+    guided = Guided('scara', friction=False, guiding_speed_share=0.02).tell(True)
+    law, tree = guided.session.loop.law, guided.tree
+    inertia, slow = law._inertia, 0.02 * tree.velocity_limit
+    guided.push[2] = inertia[2] * (5.0 * slow[2] + 100.0 * 0.1 * slow[2])
+    guided.settle(0.25)
+    # m (5 v + 100 (v - v_r)) is the push at v = 1.1 v_r less 0.5 / 105 of v_r
+    expected = (5.0 + 10.0 + 100.0) / 105.0 * slow[2]
+    np.testing.assert_allclose(guided.v[2], expected, rtol=1e-3)
+
+
+@pytest.mark.parametrize('name', NAMES)
+def test_walls_stop_a_hand_at_the_reduced_speed_before_the_position_limit(name):
+    guided = Guided(name, friction=False).tell(True)
+    tree = guided.tree
+    for joint in range(tree.n):
+        guided.plant.reset(guided.start)
+        guided.settle(0.05)
+        toward = tree.position_upper[joint]
+        guided.push[:] = 0.0
+        for _ in guided.run(6000):
+            v, goal = guided.plant.data.qvel, 0.9 * 0.25 * tree.velocity_limit[joint]
+            near = toward - guided.plant.data.qpos[joint] < 0.25 * goal
+            guided.push[joint] = (
+                0.0 if near else 20.0 * guided.session.loop.law._inertia[joint] * (goal - v[joint])
+            )
+            if near and v[joint] < 0.0:
+                break
+        assert guided.plant.data.qpos[joint] <= toward
+
+
+def test_a_switch_that_is_not_pressed_holds_the_arm_and_a_press_frees_it():
+    guided = Guided('scara')
+    session = guided.session
+    assert session.mode is SessionMode.REACTING
+    guided.push[:] = 5.0 * guided.tree.coulomb_friction
+    guided.settle(0.5)
+    held = np.abs(guided.plant.data.qpos - guided.start)
+    with pytest.raises(RobotDynamicsError, match='not enabled.*~/enable_guiding'):
+        session.perform(TrajectoryChange(session, lambda: (None, 0)))
+    session.perform(ReleaseChange(session))  # tells a contact's reaction to end, not this
+    guided.settle(0.01)
+    assert session.mode is SessionMode.REACTING
+    guided.tell(True)
+    assert session.mode is SessionMode.HOLDING
+    guided.settle(0.5)
+    assert (np.abs(guided.plant.data.qpos - guided.start) > 2.0 * held).all()
+
+
+def moving(name='scara'):
+    """Return an arm in the middle of being led."""
+    guided = Guided(name).tell(True)
+    guided.push[:] = 3.0 * guided.tree.coulomb_friction + 0.02 * guided.tree.effort_limit
+    guided.settle(0.3)
+    assert np.abs(guided.v).max() > 0.05
+    guided.push[:] = 0.0
+    return guided
+
+
+def lost(guided):
+    guided.pressed = None  # messages cease
+
+
+def let_go(guided):
+    guided.tell(False)
+
+
+def silent(guided):
+    now = guided._clock + 300_000_000
+    assert guided.session.watch(now)
+    guided.efforts.append(guided.session.command.copy())
+
+
+def nonsense(guided):
+    now = guided._clock + STEP_NS // 2
+    bad = np.full(guided.tree.n, math.nan)
+    guided.session.on_state(now, now, bad, bad)
+    guided.efforts.append(guided.session.command.copy())
+    lost(guided)
+
+
+@pytest.mark.parametrize('fault', [lost, let_go, silent, nonsense])
+@pytest.mark.parametrize('name', NAMES)
+def test_whatever_ends_the_enabling_brakes_and_only_a_new_press_frees_it(name, fault):
+    guided = moving(name)
+    session = guided.session
+    fault(guided)
+    guided.settle(1.5)
+    assert session.mode is SessionMode.REACTING
+    rest = guided.plant.data.qpos.copy()
+    if guided.pressed is None:
+        guided.pressed = True  # a button that was held all the time
+    guided.settle(0.3)
+    efforts = np.array(guided.efforts)
+    assert np.isfinite(efforts).all()
+    assert (np.abs(efforts) <= guided.tree.effort_limit).all()
+    if fault is not let_go:
+        assert session.mode is SessionMode.REACTING
+        np.testing.assert_allclose(guided.plant.data.qpos, rest, atol=1e-3)
+        guided.tell(False)
+    guided.tell(True)
+    assert session.mode is SessionMode.HOLDING
+
+
+def test_another_law_ends_the_wait_and_follows_again():
+    guided = Guided('scara')
+    guided.session.perform(ParameterChange(guided.session, {'law': 'computed_torque'}))
+    guided.settle(0.2)
+    assert guided.session.mode is SessionMode.HOLDING
+    np.testing.assert_allclose(guided.plant.data.qpos, guided.start, atol=1e-3)
+
+
+def test_surfaces_of_a_program_are_walls_with_the_stiffness_asked_for():
+    subject, q = sample('scara'), np.array(ARMS['scara'][1])
+    tree, out, bare = subject.tree, np.zeros(4), np.zeros(4)
+    oracle = PinocchioOracle(subject.xml, subject.gravity, tree.joint_names)
+    given = {'guiding_wall_stiffness': 1500.0}
+    law = make_law('hand_guiding', tree, guiding_program='scara_press', **given)
+    plain = make_law('hand_guiding', tree, **given)
+    for speed in (0.0, 0.1, -0.1, -0.3):
+        for height in (TABLE + 0.01, TABLE, TABLE - 0.004, TABLE - 0.02):
+            slope = oracle.frame_jacobian('tool', q)[2, 2]
+            q[2] += (height - oracle.frame_pose('tool', q)[1][2]) / slope
+            v = np.array([0.0, 0.0, speed, 0.0])
+            law.effort(0.0, q, v, Reference(4), out)
+            plain.effort(0.0, q, v, Reference(4), bare)
+            J = oracle.frame_jacobian('tool', q)[2]
+            push = 1500.0 * max(TABLE - height, 0.0) * max(1.0 - slope * speed / 0.25, 0.0)
+            np.testing.assert_allclose(out - bare, J * push, atol=1e-8)
+    with pytest.raises(RobotDynamicsError, match='no row with contact'):
+        make_law('hand_guiding', tree, guiding_program='scara_circle')
+
+
+def test_way_points_are_a_trajectory_that_the_controller_follows(tmp_path):
+    path = tmp_path / 'taught.yaml'
+    guided = Guided('scara', waypoint_file=str(path)).tell(True)
+    session, places = guided.session, []
+    for push in (4.0, -6.0, 3.0):
+        guided.push[:] = push * guided.tree.coulomb_friction
+        guided.settle(0.3)
+        assert str(path) in session.perform(WaypointChange(session))
+        places.append(session.loop.q.copy())
+    taught = read_trajectory(path, guided.tree.joint_names)
+    knots, step = np.array(places), 1e-3
+    position, velocity, _ = taught.table(np.arange(0.0, taught.duration, step))
+    np.testing.assert_array_equal(position[0], knots[0])
+    for knot in knots:  # each is met, within the way of a step
+        assert np.abs(position - knot).max(axis=1).min() < step * np.abs(velocity).max()
+    assert (np.abs(velocity) <= 0.25 * guided.tree.velocity_limit * (1 + 1e-9)).all()
+
+
+def test_a_file_of_another_robot_or_none_is_refused_and_left_as_it_is(tmp_path):
+    path = tmp_path / 'taught.yaml'
+    path.write_text('joint_names: [elbow]\npoints: []\n')
+    guided = Guided('scara', waypoint_file=str(path))
+    with pytest.raises(RobotDynamicsError, match='moves elbow'):
+        guided.session.perform(WaypointChange(guided.session))
+    assert path.read_text() == 'joint_names: [elbow]\npoints: []\n'
+    guided.session.perform(ParameterChange(guided.session, {'waypoint_file': ''}))
+    with pytest.raises(RobotDynamicsError, match='waypoint_file is empty'):
+        guided.session.perform(WaypointChange(guided.session))
+    missing = str(tmp_path / 'none' / 'taught.yaml')
+    guided.session.perform(ParameterChange(guided.session, {'waypoint_file': missing}))
+    with pytest.raises(RobotDynamicsError, match='cannot be written'):
+        guided.session.perform(WaypointChange(guided.session))

@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A program that an arm could not begin from where it stands: it is led to the start first."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from samples import shipped
+
+from robot_dynamics_ros.control.session import ControllerSession
+from robot_dynamics_ros.simulation.mujoco_plant import MujocoPlant
+
+MS = 1_000_000
+
+
+def run(start, ticks: int, **parameters):
+    """Return per tick: error of the program, shares of the effort and of the velocity limits."""
+    tree = shipped('scara').tree
+    law = {'law': 'constraint_stabilization', 'program': 'scara_circle', 'period': 1e-3}
+    session = ControllerSession(tree, law | parameters)
+    plant = MujocoPlant(tree, 1e-3)
+    plant.reset(np.array(start), np.zeros(4))
+    q, v, rows = np.array(start), np.zeros(4), []
+    session.on_state(0, 0, q, v)
+    session.activate(0)
+    for k in range(1, ticks):
+        session.on_state(k * MS, k * MS, q, v)
+        session.settle()
+        plant.step(session.loop.effort)
+        plant.read(q, v)
+        effort = np.abs(session.loop.effort / tree.effort_limit).max()
+        rows.append(
+            [np.abs(session.loop.law.f).max(), effort, np.abs(v / tree.velocity_limit).max()]
+        )
+    return np.array(rows)
+
+
+@pytest.mark.slow
+def test_from_the_stretched_elbow_the_arm_goes_quietly_to_the_circle_and_draws_it():
+    """As Gazebo inserts it: all joints at zero, where the Jacobian has lost its rank."""
+    error, effort, speed = run([0.0] * 4, 4000, lead_in=0.25).T
+    assert error[0] > 0.1
+    # The quill's weight takes 0.12 of its limit; 0.25 of the velocity limit is declared, the
+    # circle itself needs 0.31.
+    assert effort[:1500].max() < 0.2
+    assert speed[:1400].max() < 0.3
+    assert np.abs(np.diff(effort)).max() < 0.05, 'no jump, see docs/reliability.md'
+    assert error[2500:].max() < 1e-3
+    error, effort, speed = run([0.0] * 4, 1000, lead_in=0.0).T
+    assert effort.max() > 0.9, 'what it is good for'
+    assert speed.max() > 1.0
+
+
+@pytest.mark.slow
+def test_an_arm_that_can_begin_does_so_at_once():
+    """The scene's start: its error decays as designed, from the first tick on."""
+    led, direct = (run([-0.30, 1.28, 0.10, 0.90], 50, lead_in=share) for share in (0.25, 0.0))
+    np.testing.assert_array_equal(led, direct)

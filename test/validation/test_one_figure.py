@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a model leaves of the efforts of a bag is one figure, whoever is asked."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from robot_dynamics_ros.__main__ import main
+from robot_dynamics_ros.estimation.effort_model import STICKING
+from robot_dynamics_ros.estimation.model_monitor import ModelMonitor
+from robot_dynamics_ros.estimation.pairing import make_pairing
+from robot_dynamics_ros.identification.preparation import Preparation
+from robot_dynamics_ros.identification.validation import validate
+from robot_dynamics_ros.model import load_robot
+from robot_dynamics_ros.recordings.metrics.evaluator import Choices, Evaluator
+from robot_dynamics_ros.recordings.reading import read_recording
+
+DATA = Path(__file__).resolve().parents[2].parent / 'shared' / 'data'
+GAZEBO, REAL = DATA / 'gazebo_scara_unknown_plant', DATA / 'ur10e_real'
+# The regressor and the recursion add the same terms in another order.
+ROUNDING = 1e-9
+# Jittered states are interpolated on an even grid; parts of a bag have grids of their own, and
+# commands read bags in parts of different lengths.
+GRID = 2e-5
+
+
+def test_analyze_identify_and_monitor_agree_on_a_recording_of_gazebo():
+    if not GAZEBO.is_dir():
+        pytest.skip('the recordings of Gazebo are not on this machine')
+    run = read_recording(GAZEBO)
+    tree = load_robot(run.description, (0.0, 0.0, -9.8))
+    run = run.of_joints(tree.joint_names)
+    evaluator = Evaluator(tree, Choices(effort='commanded'))
+    evaluator.evaluate([run])
+    analyzed = evaluator.figures()['effort']
+    identified = validate([run], tree, Preparation('semi_implicit'))
+    np.testing.assert_allclose(identified.rms, analyzed['residual_rms'], rtol=ROUNDING)
+    np.testing.assert_allclose(identified.peak, analyzed['residual_peak'], rtol=ROUNDING)
+    np.testing.assert_allclose(identified.rms_effort, analyzed['effort_rms'], rtol=ROUNDING)
+    assert identified.sliding == analyzed['evaluated']
+    assert identified.at_rest == analyzed['left_out'][STICKING]
+
+    monitor, pairing = (
+        ModelMonitor(tree, compare_with=''),
+        make_pairing('semi_implicit', 0.01, 1.0),
+    )
+    acted = np.full(4, np.nan)
+    for time, q, v, effort in zip(run.time, run.position, run.velocity, run.effort, strict=True):
+        if (instant := pairing.take(time, q, v, acted)) is not None:
+            monitor.explain(instant)
+        acted = effort
+    # Stamps as floats: a step of 1 ms is known to 1e-13 of a second of 10.
+    np.testing.assert_allclose(monitor.summary().rms, analyzed['residual_rms'], rtol=1e-6)
+
+
+@pytest.mark.slow
+def test_identify_says_of_a_description_what_analyze_says(tmp_path):
+    """The recording of a real arm: jitter, measured efforts, a filter chosen by the noise."""
+    if not REAL.is_dir():
+        pytest.skip('the recording of a real UR10E is not on this machine')
+    gains = (
+        'name: ur10e\nstate: {effort: total}\ndefaults: {effort_unit: A, torque_constant: 11}\n'
+    )
+    (tmp_path / 'driver.yaml').write_text(gains)
+    given = [str(REAL / 'bag'), '--driver_profile', str(tmp_path / 'driver.yaml')]
+    words = ['--jobs', '1', '--terms', 'damping', 'coulomb_friction', 'armature']
+    assert main(['identify', *given, *words, '--output', str(tmp_path / 'out')]) == 0
+    told = json.loads((tmp_path / 'out' / 'identification.json').read_text())['residuals']
+    words = ['--no-report', '--no-tables', '--output', str(tmp_path / 'described')]
+    assert main(['analyze', *given, *words]) == 0
+    described = json.loads((tmp_path / 'described' / 'metrics.json').read_text())['effort']
+    share = np.array(told['nominal']['percent']) / 100.0
+    np.testing.assert_allclose(share, described['residual_share'], rtol=GRID)
+    np.testing.assert_allclose(told['nominal']['rms'], described['residual_rms'], rtol=GRID)
