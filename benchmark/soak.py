@@ -40,6 +40,8 @@ GROWTH = {'memory, MB': 0.03, 'threads': 0.0, 'descriptors': 0.0, 'latency, us':
 _NODES = {'controller': 'control', 'simulator': 'simulate', 'monitor': 'monitor',
           'recorder': 'record'}  # fmt: skip
 _PATIENCE_S, _SAMPLE_S, _STILL_S = 60.0, 2.0, 60.0
+#: Samples of the shortest run: one for each of its quarters.
+_FEWEST = 4
 _ARM = 'scara'
 
 
@@ -163,7 +165,7 @@ def _running(folder: Path) -> Iterator[tuple[SceneProcesses, Spinner]]:
 
 
 def soak(ticks: int, folder: Path) -> tuple[dict[str, list[ProcessSample]], list[float], float]:
-    """Run so many ticks; return samples by process, of the latency, and ticks per second.
+    """Run at least so many ticks; return samples by process, of the latency, and ticks per second.
 
     Raises:
         PeerTimeoutError: The controller stands still.
@@ -174,7 +176,7 @@ def soak(ticks: int, folder: Path) -> tuple[dict[str, list[ProcessSample]], list
     with _running(folder) as (nodes, spinner):
         disturber = Disturber(spinner.node)
         begin = moved = time.monotonic()
-        while disturber.ticks < ticks:
+        while disturber.ticks < ticks or len(latencies) < _FEWEST:
             before = disturber.ticks
             disturber.disturb()
             spinner.spin(_SAMPLE_S)
@@ -191,7 +193,7 @@ def soak(ticks: int, folder: Path) -> tuple[dict[str, list[ProcessSample]], list
 
 def quarters(values: Sequence[float]) -> tuple[float, float]:
     """Return the medians of the second and of the last quarter."""
-    quarter = len(values) // 4
+    quarter = len(values) // _FEWEST
     rows = np.asarray(values, dtype=float)
     return float(np.median(rows[quarter : 2 * quarter])), float(np.median(rows[-quarter:]))
 

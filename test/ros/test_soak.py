@@ -36,7 +36,7 @@ def test_every_process_is_watched_while_the_arm_moves_under_changing_gains(tmp_p
     samples, latencies, rate = soak.soak(2000, tmp_path)
     assert samples.keys() == {'controller', 'simulator', 'monitor', 'recorder'}
     assert all(min(row) > 0 for rows in samples.values() for row in rows)
-    assert len(latencies) >= 2
+    assert len(latencies) >= 4
     assert rate > 0.0
     logs = (tmp_path / 'logs' / 'controller.log').read_text(encoding='utf-8')
     assert logs.count('changed: natural_frequency') >= 1
