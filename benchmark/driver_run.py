@@ -236,14 +236,15 @@ def _plan(arm: DriverArm, begin_ns: int, steps: int) -> tuple[tuple[np.ndarray, 
     """Return the points of the motion, and where the arm should be in each period."""
     times = arm.motion.instants(0.01)
     points = (times, *arm.motion.table(times))
-    follower, period_ns = ReferenceGenerator(arm.tree), round(arm.period * NANO)
-    follower.set_sampler(ReferenceSampler(arm.tree.n, arm.settings['discretization'], arm.period))
-    follower.rest_at(start_of(arm), period_ns)
-    follower.follow(*points, begin_ns, arm.settings['start_tolerance'])
+    generator, period_ns = ReferenceGenerator(arm.tree), round(arm.period * NANO)
+    generator.set_sampler(ReferenceSampler(arm.tree.n, arm.settings['discretization'], arm.period))
+    generator.rest_at(start_of(arm), period_ns)
+    generator.start_tolerance = arm.settings['start_tolerance']
+    generator.follow(*points, begin_ns)
     reference = np.zeros((steps, arm.tree.n))
     for k in range(steps):
-        follower.sample((k + 1) * period_ns)
-        reference[k] = follower.reference.position
+        generator.sample((k + 1) * period_ns)
+        reference[k] = generator.reference.position
     return points, reference
 
 

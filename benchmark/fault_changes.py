@@ -13,16 +13,15 @@ import numpy as np
 
 from benchmark.fault_judge import CLOSED, NS, FaultJudge
 from robot_dynamics_ros.control.changes import (
-    EnablingChange,
     GoalChange,
     ParameterChange,
     PayloadChange,
-    SpeedChange,
     TrajectoryChange,
 )
 from robot_dynamics_ros.control.laws.registry import LAWS
 from robot_dynamics_ros.control.modes import SessionMode
 from robot_dynamics_ros.control.safety import STOP_ACTIONS
+from robot_dynamics_ros.control.streamed import EnablingChange, SpeedChange
 from robot_dynamics_ros.control.trajectories.tolerances import Outcome, ResultCode
 from robot_dynamics_ros.errors import RobotDynamicsError
 
@@ -174,14 +173,14 @@ class FaultChanges(FaultJudge):
 
     def hold(self, rng: np.random.Generator) -> None:
         """Give up what is followed."""
-        moving = self.loop.moving
+        moving = self.loop.generator.moving
         self.session.perform(TrajectoryChange(self.session, lambda: (None, 0)))
         self._after_hold(moving)
 
     def tolerance(self, rng: np.random.Generator) -> None:
         """Stop as a violated tolerance does."""
         if self.session.mode in (SessionMode.HOLDING, SessionMode.FOLLOWING):
-            self.loop.hold_here()
+            self.loop.brake()
             self._after_hold(True)
 
     def cancel(self, rng: np.random.Generator) -> None:

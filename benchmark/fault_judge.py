@@ -264,7 +264,7 @@ class FaultJudge:
     def programmed(self) -> bool:
         """Whether a program moves the arm, by itself."""
         law = self.loop.law.name == 'constraint_stabilization'
-        return bool(law and self.session.given['program'])
+        return bool(law and self.session.parameters['program'])
 
     @property
     def active_lies(self) -> bool:

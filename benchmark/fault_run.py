@@ -75,7 +75,7 @@ class FaultTrial(FaultChanges):
             if self.driver is None
             else (self.driver.position_reading(q), self.driver.velocity_reading(v))
         )
-        mode, changes = session.mode, self.loop.changes
+        mode, changes = session.mode, self.loop.generator.changes
         measured = self.effort if self.driver is None else self.driver.effort_reading(self.effort)
         with np.errstate(all='ignore'):
             sent = session.on_reading(stamp, self.now, x, y, measured)
@@ -87,7 +87,7 @@ class FaultTrial(FaultChanges):
         self._believed(stamp)
         elapsed = abs(stamp - self.answered) / NS
         gap = not 0 < stamp - self.answered <= self.loop.settings.state_timeout_s * NS
-        restarts = self.loop.monitor.counts[StateVerdict.RESTARTED]
+        restarts = self.loop.state.validator.counts[StateVerdict.RESTARTED]
         back = mode is SessionMode.STOPPED or gap or restarts != self.restarts
         self.restarts = restarts
         reacts = mode is not SessionMode.REACTING and session.mode is SessionMode.REACTING
@@ -95,7 +95,9 @@ class FaultTrial(FaultChanges):
             self._note_stop(fresh=True)
         self.answered = stamp
         self._judge(self.h if back else elapsed, elapsed=max(elapsed, self.h))
-        if self.loop.changes != changes and not back:  # a tolerance, or the end of a glide
+        if (
+            self.loop.generator.changes != changes and not back
+        ):  # a tolerance, or the end of a glide
             self.energy = None
         session.settle()
 

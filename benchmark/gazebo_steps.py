@@ -27,7 +27,8 @@ import numpy as np
 
 from benchmark.driver_arm import make_arm, shipped_parameters, start_of
 from benchmark.measuring import machine, note, save, show
-from robot_dynamics_ros.control.loop import ControlLoop, Observation
+from robot_dynamics_ros.control.loop import ControlLoop
+from robot_dynamics_ros.control.measured_state import Observation
 from robot_dynamics_ros.control.setup import DEFAULTS, BuiltLoop, build_loop
 from robot_dynamics_ros.control.trajectories.composed import Chain
 from robot_dynamics_ros.control.trajectories.quintic import Quintic
@@ -172,14 +173,14 @@ def _build(robot: str, tree: RobotTree) -> BuiltLoop:
 
 def _follow(loop: ControlLoop, motion: Trajectory) -> None:
     times = motion.instants(0.01)
-    loop.follow(times, *motion.table(times), start_ns=STEP_NS + round(SETTLE_S * 1e9))
+    loop.generator.follow(times, *motion.table(times), start_ns=STEP_NS + round(SETTLE_S * 1e9))
 
 
 def _observe(loop: ControlLoop, gazebo: SteppedGazebo) -> None:
     """Hand a state over; for the loop time begins at 1 ms, since a start at 0 means now."""
     seen = loop.observe(gazebo.stamp_ns + STEP_NS, gazebo.position, gazebo.velocity)
     if seen is not Observation.NEW:
-        raise SceneError('the state', 'was not believed', loop.last_refusal or seen.value)
+        raise SceneError('the state', 'was not believed', loop.state.last_refusal or seen.value)
 
 
 def _dart_share(tree: RobotTree) -> Callable[[ControlLoop], np.ndarray]:

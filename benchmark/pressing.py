@@ -10,8 +10,8 @@ import numpy as np
 from benchmark.measuring import show
 from robot_dynamics_ros import ControllerSession, load_program, load_robot
 from robot_dynamics_ros.constraints.program import Program
-from robot_dynamics_ros.control.changes import MeasuredWrench
 from robot_dynamics_ros.control.laws.constraint_stabilization import ConstraintStabilization
+from robot_dynamics_ros.control.streamed import MeasuredWrench
 from robot_dynamics_ros.description.shipped import shipped_robot
 from robot_dynamics_ros.model.robot_tree import RobotTree
 from robot_dynamics_ros.simulation.board import Board

@@ -39,20 +39,21 @@ def main() -> int:
 def measure(count: int) -> dict[str, float]:
     """Return the figures of a message of so many points, by the heading of their column."""
     tree = load_robot(shipped_robot('four_dof'))
-    follower = ReferenceGenerator(tree)
-    follower.set_sampler(ReferenceSampler(tree.n, 'zero_order', PERIOD_S))
-    follower.rest_at(np.array(BEGIN), 1)
+    generator = ReferenceGenerator(tree)
+    generator.start_tolerance = TOLERANCE
+    generator.set_sampler(ReferenceSampler(tree.n, 'zero_order', PERIOD_S))
+    generator.rest_at(np.array(BEGIN), 1)
     content = message(tree.joint_names, count)
     msg = deserialize_message(content, JointTrajectory)
     points = trajectory_arrays(msg, tree.joint_names)
 
     def prepare() -> Prepared:
-        return follower.prepare(follower.moment(), points, 0, TOLERANCE)
+        return generator.prepare(generator.moment(), points)
 
     def all_of_it() -> Prepared:
         read = deserialize_message(content, JointTrajectory)
         arrays = trajectory_arrays(read, tree.joint_names)
-        return follower.prepare(follower.moment(), arrays, 0, TOLERANCE)
+        return generator.prepare(generator.moment(), arrays)
 
     part = 1e6 / count
     ticks, gap = min((ticks_beside(all_of_it) for _ in range(ROUNDS)), key=lambda row: row[1])
@@ -60,7 +61,7 @@ def measure(count: int) -> dict[str, float]:
         'read, us/point': shortest(lambda: deserialize_message(content, JointTrajectory)) * part,
         'arrays, us/point': shortest(lambda: trajectory_arrays(msg, tree.joint_names)) * part,
         'check, us/point': shortest(prepare) * part,
-        'commit, us': min(commit_after(follower, prepare()) for _ in range(ROUNDS)) * 1e6,
+        'commit, us': min(commit_after(generator, prepare()) for _ in range(ROUNDS)) * 1e6,
         'ticks': ticks,
         'gap, ms': gap * 1e3,
     }
@@ -82,11 +83,11 @@ def message(joints: tuple[str, ...], count: int) -> bytes:
     return serialize_message(JointTrajectory(joint_names=list(joints), points=points))
 
 
-def commit_after(follower: ReferenceGenerator, prepared: Prepared) -> float:
+def commit_after(generator: ReferenceGenerator, prepared: Prepared) -> float:
     """Return the processor time of the commit, a tick after the trajectory came, s."""
-    follower.sample(prepared.moment.now_ns + round(PERIOD_S * 1e9))
+    generator.sample(prepared.moment.now_ns + round(PERIOD_S * 1e9))
     begin = time.process_time()
-    follower.commit(prepared)
+    generator.commit(prepared)
     return time.process_time() - begin
 
 

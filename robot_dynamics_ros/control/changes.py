@@ -7,13 +7,15 @@ two ticks; see ``ControllerSession``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from robot_dynamics_ros.control.frame_wrench import TargetWrench
 from robot_dynamics_ros.control.goals import prepare_goal
+from robot_dynamics_ros.control.loop import CHANGE_SLEW
 from robot_dynamics_ros.control.modes import SessionEvent
-from robot_dynamics_ros.control.session import DECLARED, ControllerSession, SessionChange
+from robot_dynamics_ros.control.parts import DECLARED
+from robot_dynamics_ros.control.session import ControllerSession
+from robot_dynamics_ros.control.session_change import SessionChange
 from robot_dynamics_ros.control.settings import LoopSettings
 from robot_dynamics_ros.control.setup import (
     LAW_CHANGES,
@@ -27,9 +29,8 @@ from robot_dynamics_ros.control.trajectories.trajectory_file import add_waypoint
 from robot_dynamics_ros.errors import ConfigurationError
 from robot_dynamics_ros.model.robot_tree import RobotTree
 from robot_dynamics_ros.parameters import checked, counted
-from robot_dynamics_ros.spatial.linear_algebra import array
-from robot_dynamics_ros.spatial.scalar import Array
 
+_MANY = 100  # points of a goal
 _SPEED = 'speed_scaling.initial_scaling_factor'
 
 
@@ -40,15 +41,20 @@ class TrajectoryChange(SessionChange):
         session: The session.
         read: Returns points, or None if there are none, and the stamp of their start, ns, 0 for
             now; see ``message_arrays.read_trajectory``.
+        slow: Whether that takes long.
     """
 
     subject = 'trajectory'
     event = SessionEvent.FOLLOW
 
     def __init__(
-        self, session: ControllerSession, read: Callable[[], tuple[Points | None, int]]
+        self,
+        session: ControllerSession,
+        read: Callable[[], tuple[Points | None, int]],
+        slow: bool = False,
     ) -> None:
-        self._session, self._read, self._moment = session, read, session.loop.moment()
+        super().__init__(session)
+        self._read, self._moment, self.slow = read, session.loop.generator.moment(), slow
 
     def prepare(self) -> None:
         """Read and check the trajectory, see :class:`SessionChange`."""
@@ -57,7 +63,7 @@ class TrajectoryChange(SessionChange):
             self.event = SessionEvent.HOLD
             return
         self._count = len(points[0])
-        self._prepared = self._session.loop.prepare(self._moment, points, start_ns)
+        self._prepared = self._session.loop.generator.prepare(self._moment, points, start_ns)
 
     def commit(self) -> str:
         """Follow it, see :class:`SessionChange`."""
@@ -66,7 +72,7 @@ class TrajectoryChange(SessionChange):
             goals.abort('replaced by an empty trajectory on the topic')
             loop.hold()
             return 'held: empty trajectory'
-        start = loop.commit(self._prepared)
+        start = loop.generator.commit(self._prepared)
         goals.abort('replaced by a trajectory on the topic')
         return f'accepted: {counted(self._count, "point")} from {start * 1e-9:.9f} s'
 
@@ -86,20 +92,22 @@ class GoalChange(SessionChange):
     def __init__(
         self, session: ControllerSession, request: Any, ended: Callable[[Outcome], None]
     ) -> None:
-        self._session, self._request, self._ended = session, request, ended
-        self._moment = session.loop.moment()
+        super().__init__(session)
+        self._request, self._ended = request, ended
+        self._moment = session.loop.generator.moment()
+        self.slow = len(request.trajectory.points) > _MANY
 
     def prepare(self) -> None:
         """Check the goal, see :class:`SessionChange`."""
         session = self._session
-        self._goal = prepare_goal(session.loop, self._moment, self._request, session.given)
+        self._goal = prepare_goal(session.loop, self._moment, self._request, session.parameters)
 
     def commit(self) -> str:
         """Follow it, see :class:`SessionChange`."""
         goals, loop = self._session.goals, self._session.loop
         goals.begin(self._goal, self._end)
         count = counted(len(self._request.trajectory.points), 'point')
-        text = f'accepted: goal of {count}, {loop.progress[1]:.3f} s'
+        text = f'accepted: goal of {count}, {loop.generator.progress[1]:.3f} s'
         self._session.remark('info', text, text)
         return text
 
@@ -108,114 +116,6 @@ class GoalChange(SessionChange):
         failed = outcome.code is not ResultCode.SUCCESSFUL and not outcome.canceled
         self._session.remark('warning' if failed else 'info', text, text)
         self._ended(outcome)
-
-
-class TargetChange(SessionChange):
-    """Follow a target that streams, joints or a pose.
-
-    Args:
-        session: The session.
-        read: Returns where the joints shall go, see ``StreamedTargets``.
-    """
-
-    subject = 'target'
-    event = SessionEvent.FOLLOW
-
-    def __init__(self, session: ControllerSession, read: Callable[[], Array]) -> None:
-        self._session, self._read = session, read
-
-    def prepare(self) -> None:
-        """Read the target, see :class:`SessionChange`."""
-        self._target = self._read()
-
-    def commit(self) -> str:
-        """Follow it, see :class:`SessionChange`."""
-        session = self._session
-        if not session.targets.follow(self._target):
-            return ''
-        session.goals.abort('replaced by streamed targets')
-        return 'following streamed targets'
-
-
-class SpeedChange(SessionChange):
-    """Pass through trajectories more slowly, along the same path; through later ones as well.
-
-    Args:
-        session: The session.
-        factor: 0 (stand still) to 1 (as asked).
-    """
-
-    subject = 'speed_scaling_input'
-
-    def __init__(self, session: ControllerSession, factor: float) -> None:
-        self._session, self._factor = session, float(factor)
-
-    def prepare(self) -> None:
-        """Check the factor, see :class:`SessionChange`."""
-        if not 0.0 <= self._factor <= 1.0:
-            raise ConfigurationError(self.subject, f'is {self._factor}', 'give a factor of 0 to 1')
-
-    def commit(self) -> str:
-        """Let it count, see :class:`SessionChange`."""
-        speed = self._session.loop.speed
-        changed, speed.wanted = speed.wanted != self._factor, self._factor
-        ends = changed and self._factor in (0.0, 1.0)
-        return f'speed scaling: {self._factor:g}' if ends else ''
-
-
-class WrenchChange(SessionChange):
-    """Press with a wrench that streams.
-
-    Args:
-        session: The session.
-        read: Returns what ``StreamedTargets.wrench`` does.
-    """
-
-    subject = 'target wrench'
-
-    def __init__(
-        self, session: ControllerSession, read: Callable[[], tuple[TargetWrench, Array, bool]]
-    ) -> None:
-        self._session, self._read = session, read
-
-    def prepare(self) -> None:
-        """Read the wrench, see :class:`SessionChange`."""
-        self._wrench = self._read()
-
-    def commit(self) -> str:
-        """Press with it, see :class:`SessionChange`."""
-        self._session.targets.press(*self._wrench)
-        return ''
-
-
-class MeasuredWrench(SessionChange):
-    """Take over what a force sensor tells.
-
-    Args:
-        session: The session.
-        frame: Link of the sensor.
-        wrench: Of the world on the arm there, in its axes, shape (6,), N and N m.
-    """
-
-    subject = 'measured wrench'
-
-    def __init__(self, session: ControllerSession, frame: str, wrench: Sequence[float]) -> None:
-        self._session, self._frame, self._told = session, frame, wrench
-
-    @property
-    def slow(self) -> bool:
-        """Whether it is the first one from there, for which code is compiled."""
-        return self._frame != self._session.loop.force.frame
-
-    def prepare(self) -> None:
-        """Check it, see :class:`SessionChange`."""
-        self._wrench = array('measured wrench', self._told, (6,))
-        self._efforts = self._session.loop.force.efforts(self._frame)
-
-    def commit(self) -> str:
-        """Let it count, see :class:`SessionChange`."""
-        self._session.loop.force.feel(self._frame, self._efforts, self._wrench)
-        return ''
 
 
 class ParameterChange(SessionChange):
@@ -232,27 +132,25 @@ class ParameterChange(SessionChange):
     subject = 'parameters'
 
     def __init__(self, session: ControllerSession, values: Mapping[str, Any]) -> None:
-        self._session, given = session, session.given
-        self.changed = {key for key, x in values.items() if key in given and given[key] != x}
-        self._given = given | {key: values[key] for key in self.changed}
-
-    @property
-    def slow(self) -> bool:
-        """Whether preparing it takes long: a program is examined and compiled for a second."""
-        return not LAW_CHANGES.isdisjoint(self.changed)
+        super().__init__(session)
+        old = session.parameters
+        self.changed = {key for key, x in values.items() if key in old and old[key] != x}
+        self._parameters = old | {key: values[key] for key in self.changed}
+        # A program is examined and compiled for a second.
+        self.slow = not LAW_CHANGES.isdisjoint(self.changed)
 
     def prepare(self) -> None:
         """Check the parameters and make the law, see :class:`SessionChange`."""
         session = self._session
-        self._given = checked(DECLARED, self._given, session.tree.n)
-        given = session.driven(self._given)
-        self._settings = LoopSettings.of(given)
-        check_laws(session.tree, given, self.changed)
-        needs_law = concerns_law(given, self.changed)
-        self._law = session.make_law(given) if needs_law else None
-        self._payload = payload_from_parameters(given)
-        session.loop.check_payload(self._payload)
-        session.contact.check(given)
+        self._parameters = checked(DECLARED, self._parameters, session.tree.n)
+        driven = session.driven(self._parameters)
+        self._settings = LoopSettings.of(driven)
+        check_laws(session.tree, driven, self.changed)
+        needs_law = concerns_law(driven, self.changed)
+        self._law = session.built.make_law(driven) if needs_law else None
+        self._payload = payload_from_parameters(driven)
+        session.built.load.check(self._payload)
+        session.contact.check(driven)
 
     def commit(self) -> str:
         """Let them act, see :class:`SessionChange`."""
@@ -261,20 +159,18 @@ class ParameterChange(SessionChange):
             session.loop.change_law(self._law)
         elif self._law is not None:
             values = self._law.parameters
-            session.loop.retune({name: values[name] for name in changed & values.keys()})
+            own = {name: values[name] for name in changed & values.keys()}
+            session.loop.law.set_parameters(own)
+            session.loop.limiter.soften(CHANGE_SLEW)
         session.loop.change_settings(self._settings)
         if _SPEED in changed:
-            session.loop.speed.wanted = self._given[_SPEED]
-        session.targets.configure(self._given)
-        session.contact.configure(self._given)
-        session.locked.configure(self._given)
-        session.given = self._given
+            session.loop.generator.speed.wanted = self._parameters[_SPEED]
         held = session.waits_for_enabling
-        session.enabling.configure(self._given, session.loop.law)
+        session.configure(self._parameters)
         if held and not session.loop.law.needs_enabling:
             self.event = SessionEvent.RELEASE
         if session.carrying and any(name.startswith('payload_') for name in changed):
-            session.loop.carry(self._payload, self._given['payload_transition_s'])
+            session.loop.carry(self._payload, self._parameters['payload_transition_s'])
         return f'changed: {", ".join(sorted(changed)) or "nothing"}'
 
 
@@ -289,17 +185,20 @@ class PayloadChange(SessionChange):
     subject = 'payload'
 
     def __init__(self, session: ControllerSession, carried: bool) -> None:
-        self._session, self._carried = session, carried
+        super().__init__(session)
+        self._carried = carried
 
     def prepare(self) -> None:
         """Check the payload, see :class:`SessionChange`."""
-        self._payload = payload_from_parameters(self._session.given) if self._carried else None
-        self._session.loop.check_payload(self._payload)
+        self._payload = (
+            payload_from_parameters(self._session.parameters) if self._carried else None
+        )
+        self._session.built.load.check(self._payload)
 
     def commit(self) -> str:
         """Carry it, see :class:`SessionChange`."""
         session, payload = self._session, self._payload
-        session.loop.carry(payload, session.given['payload_transition_s'])
+        session.loop.carry(payload, session.parameters['payload_transition_s'])
         session.carrying = self._carried
         if payload is None:
             return 'carrying nothing'
@@ -315,47 +214,30 @@ class ModelChange(SessionChange):
     """
 
     subject = 'model'
+    slow = True
 
     def __init__(
         self, session: ControllerSession, load: Callable[[Mapping[str, float]], RobotTree]
     ) -> None:
-        self._session, self._load = session, load
+        super().__init__(session)
+        self._load = load
         self._locked = session.locked.known()
 
     def prepare(self) -> None:
         """Load the robot, compile its dynamics and make the law, see :class:`SessionChange`."""
         session = self._session
-        self._given, self._carrying = session.given, session.carrying
+        self._parameters, self._carrying = session.parameters, session.carrying
         self._built = session.built_of(self._load(self._locked))
 
     def commit(self) -> str:
         """Let it act, see :class:`SessionChange`."""
         session = self._session
-        if (session.given, session.carrying) != (self._given, self._carrying):
+        if (session.parameters, session.carrying) != (self._parameters, self._carrying):
             raise ConfigurationError('model', 'parameters have changed meanwhile', 'try again')
         session.take_model(self._built)
         words = [f'{name}:={position!r}' for name, position in self._locked.items()]
-        session.given = {**session.given, 'locked': words}
+        session.parameters = {**session.parameters, 'locked': words}
         return f'model with {", ".join(words)}'
-
-
-class EnablingChange(SessionChange):
-    """Take a message of the enabling switch.
-
-    Args:
-        session: The session.
-        pressed: What it says.
-    """
-
-    subject = 'enabling'
-
-    def __init__(self, session: ControllerSession, pressed: bool) -> None:
-        self._session, self._pressed = session, pressed
-
-    def commit(self) -> str:
-        """Let it count, see :class:`SessionChange`."""
-        self._session.enable(self._pressed)
-        return ''
 
 
 class WaypointChange(SessionChange):
@@ -366,22 +248,24 @@ class WaypointChange(SessionChange):
     """
 
     subject = 'way-point'
+    slow = True
 
     def __init__(self, session: ControllerSession) -> None:
-        self._session, self._position = session, session.loop.q.copy()
+        super().__init__(session)
+        self._position = session.loop.q.copy()
 
     def prepare(self) -> None:
         """Write it, see :class:`SessionChange`; what was written stays, whatever comes."""
-        session, path = self._session, self._session.given['waypoint_file']
+        session, path = self._session, self._session.parameters['waypoint_file']
         if not path or not session.heard:
             problem = 'the arm has told no state' if path else 'waypoint_file is empty'
             raise ConfigurationError(self.subject, problem, 'name a file, and wait for states')
-        share = session.given['guiding_speed_share']
+        share = session.parameters['guiding_speed_share']
         self._count = add_waypoint(path, session.tree, self._position, share)
 
     def commit(self) -> str:
         """Say which it is, see :class:`SessionChange`."""
-        return f'{counted(self._count, "point")} in {self._session.given["waypoint_file"]}'
+        return f'{counted(self._count, "point")} in {self._session.parameters["waypoint_file"]}'
 
 
 class ReleaseChange(SessionChange):
@@ -393,9 +277,6 @@ class ReleaseChange(SessionChange):
 
     subject = 'resume'
     event = SessionEvent.RELEASE
-
-    def __init__(self, session: ControllerSession) -> None:
-        self._session = session
 
     def commit(self) -> str:
         """Say so; the session does it, see :class:`SessionChange`."""

@@ -115,7 +115,7 @@ class ContactWatch:
             self.observing = False
             return None
         loop, observer, event = self._loop, self.observer, None
-        step = loop.monitor.dt
+        step = loop.state.validator.dt
         if self.observing and step > 0.0:
             observer.update(step, loop.q, loop.v, self._acted())
             if self.looks:

@@ -74,32 +74,32 @@ class GoalTracker:
             RefusedGoalError: It cannot be followed any more; the other one is still followed.
         """
         try:
-            self._loop.commit(goal.prepared)
+            self._loop.generator.commit(goal.prepared)
         except TrajectoryError as error:
             raise _refusal(error) from error
         self.abort('replaced by a new goal')
-        goal.watch.duration = self._loop.progress[1]
+        goal.watch.duration = self._loop.generator.progress[1]
         self._watch, self._ended, self._period = goal.watch, ended, goal.feedback_period
-        self._changes, self._next_feedback, self.active = self._loop.changes, 0.0, True
+        self._changes, self._next_feedback, self.active = self._loop.generator.changes, 0.0, True
 
     def judge(self) -> None:
         """Look at the last tick; after a violated tolerance the arm stays where it is."""
         loop = self._loop
-        if loop.changes != self._changes:
+        if loop.generator.changes != self._changes:
             self.abort('the loop started anew: a gap or a jump in the time of the states')
             return
-        outcome = self._watch.verdict(loop.progress[0], loop.reference, loop.q, loop.v)
+        outcome = self._watch.verdict(loop.generator.progress[0], loop.reference, loop.q, loop.v)
         if outcome is None:
             return
         self._end(outcome)
         if outcome.code is not ResultCode.SUCCESSFUL:
-            loop.hold_here()
+            loop.brake()
 
     def feedback_due(self) -> bool:
         """Return whether it is time for a feedback, once for each."""
-        if not self.active or self._loop.progress[0] < self._next_feedback:
+        if not self.active or self._loop.generator.progress[0] < self._next_feedback:
             return False
-        self._next_feedback = self._loop.progress[0] + self._period
+        self._next_feedback = self._loop.generator.progress[0] + self._period
         return True
 
     def cancel(self) -> None:
@@ -145,7 +145,7 @@ def prepare_goal(
             ResultCode.INVALID_GOAL, 'the trajectory has no points; cancel the goal to stop'
         )
     try:
-        prepared = loop.prepare(moment, points, start_ns)
+        prepared = loop.generator.prepare(moment, points, start_ns)
     except TrajectoryError as error:
         raise _refusal(error) from error
     return PreparedGoal(prepared, watch, given['action_feedback_period'])

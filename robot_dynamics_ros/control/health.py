@@ -89,12 +89,12 @@ def _safety(session: ControllerSession) -> dict[str, Any]:
     }
     refused = {
         f'states {verdict.value}': count
-        for verdict, count in loop.monitor.counts.items()
+        for verdict, count in loop.state.validator.counts.items()
         if count and not verdict.usable
     }
     return {
         'law': loop.law.name,
-        'following': 'trajectory' if loop.moving else 'hold',
+        'following': 'trajectory' if loop.generator.moving else 'hold',
         **loop.law.status(),
         **session.contact.status(),
         **{key: value or 'none' for key, value in listed.items()},

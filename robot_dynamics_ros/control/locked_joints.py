@@ -73,6 +73,11 @@ class LockedJointWatch:
         """Take over parameters."""
         self.settings = LockedJointSettings.of(given)
 
+    @property
+    def wants_model(self) -> bool:
+        """Whether the model shall be made anew, since a joint has moved."""
+        return bool(self.deviation) and self.settings.locked_joint_moved == 'update'
+
     def place(self, given: Mapping[str, Any]) -> bool:
         """Take over where parameter ``locked`` has the joints; return whether one has moved.
 

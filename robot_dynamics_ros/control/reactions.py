@@ -117,7 +117,7 @@ class ContactReactions:
         try:
             points = points_along(way, self._loop.tree.velocity_limit)
             if points is not None:
-                self._loop.follow(*points)
+                self._loop.generator.follow(*points)
         except TrajectoryError as error:
             return f'no way back from the contact: {error}'
         return ''

@@ -9,82 +9,34 @@ change while it runs.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from typing import Any
 
-from robot_dynamics_ros.control.contact_watch import ContactWatch
 from robot_dynamics_ros.control.drivers.conversion import DriverConversion
-from robot_dynamics_ros.control.drivers.port import DriverPort
-from robot_dynamics_ros.control.goals import GOALS, GoalTracker
-from robot_dynamics_ros.control.guiding import EnablingSwitch
-from robot_dynamics_ros.control.laws.control_law import ControlLaw
-from robot_dynamics_ros.control.locked_joints import LockedJointWatch
-from robot_dynamics_ros.control.loop import Observation
+from robot_dynamics_ros.control.measured_state import Observation
 from robot_dynamics_ros.control.modes import TABLE, SessionAction, SessionEvent, SessionMode
-from robot_dynamics_ros.control.setup import PARAMETERS, BuiltLoop, as_driven, build_loop
-from robot_dynamics_ros.control.targets import StreamedTargets
+from robot_dynamics_ros.control.parts import STOP_PERIOD_NS, ControllerParts
+from robot_dynamics_ros.control.session_change import SessionChange, SessionRemark
+from robot_dynamics_ros.control.setup import BuiltLoop
 from robot_dynamics_ros.control.trajectories.reference_generator import ReferenceGenerator
 from robot_dynamics_ros.errors import ConfigurationError, ModelError, RobotDynamicsError
 from robot_dynamics_ros.model.robot_tree import RobotTree
-from robot_dynamics_ros.parameters import checked, defaults
 from robot_dynamics_ros.spatial.scalar import Array
 
-#: What a session may be told.
-DECLARED = (*PARAMETERS, *GOALS)
-#: Time between two commands of a stop action without states, ns.
-STOP_PERIOD_NS = 20_000_000
 _KEPT = 100  # remarks that nobody has fetched
 _LONGEST = 500  # characters of an error that nobody foresaw
 _CALM = (SessionMode.INACTIVE, SessionMode.HOLDING, SessionMode.FOLLOWING)
-_SILENT = (SessionAction.NOTHING, SessionAction.REFUSE, SessionAction.ACCEPT)
+_COMMANDING = (
+    SessionAction.RECOVER,
+    SessionAction.STOP,
+    SessionAction.REPEAT,
+    SessionAction.BRAKE,
+    SessionAction.LAST,
+)
 
 
-@dataclass(frozen=True)
-class SessionRemark:
-    """Something worth reporting.
-
-    Attributes:
-        level: 'info', 'warning' or 'error'.
-        text: One sentence.
-        status: What to tell those who sent a trajectory; empty: nothing.
-    """
-
-    level: str
-    text: str
-    status: str = ''
-
-
-class SessionChange(ABC):
-    """A change of what a session does; those that there are stand in ``changes``.
-
-    Attributes:
-        subject: What it is, for a refusal.
-        event: What it means to the session's mode; known once it is prepared.
-    """
-
-    subject = 'change'
-    event = SessionEvent.CHANGE
-
-    def prepare(self) -> None:  # noqa: B027
-        """Check it and do what takes long, touching nothing that a tick touches; or do nothing.
-
-        Raises:
-            RobotDynamicsError: Says what is refused, and why; nothing has changed then.
-        """
-
-    @abstractmethod
-    def commit(self) -> str:
-        """Let it act; return what to say about it.
-
-        Raises:
-            RobotDynamicsError: It is too late for it; nothing has changed then.
-        """
-
-
-class ControllerSession:
+class ControllerSession(ControllerParts):
     """The controller of one robot; two clocks go in, the states' stamps and a steady one.
 
     For every state call ``on_reading`` (or ``on_state``), send ``command`` if it returns True,
@@ -94,27 +46,15 @@ class ControllerSession:
 
     Args:
         tree: The robot without what it carries.
-        parameters: By name, see ``setup.PARAMETERS`` and ``goals.GOALS``; unknown ones are kept
-            without effect.
+        parameters: By name, of ``DECLARED``; unknown ones are kept without effect.
         driver: What stands between model and driver; None: nothing.
-        follower: What gives the reference; one that follows trajectories if None.
+        generator: What gives the reference; one that follows trajectories if None.
         simulated_time: Whether repeated states are a sign of life: of a paused simulator.
 
     Attributes:
-        tree: As given, until a locked joint has moved and the model follows.
-        given: The parameters; replaced by changes.
         mode: What is being done.
-        loop: The tick; for reading.
-        port: Units and order of the driver.
-        goals: The goal that is followed.
-        targets: What streams.
-        contact: External efforts, and what follows from them.
-        locked: Whether locked joints stand where the model has them.
-        enabling: Whether a law that needs it is enabled.
-        carrying: Whether the payload of the parameters is carried.
         command: The last command, shape (n,), in the driver's unit and order.
         remarks: What should be reported, oldest first; whoever reports it removes it.
-        source: What the states are called in remarks.
         timeouts: How often the states fell silent.
         repeats: How often the last state came again, as a paused simulator sends it.
         fault: The error that nobody foresaw, in mode FAULTED.
@@ -129,32 +69,15 @@ class ControllerSession:
         parameters: Mapping[str, Any] | None = None,
         driver: DriverConversion | None = None,
         *,
-        follower: ReferenceGenerator | None = None,
+        generator: ReferenceGenerator | None = None,
         simulated_time: bool = False,
     ) -> None:
-        self.given: dict[str, Any] = checked(
-            DECLARED, {**defaults(DECLARED), **(parameters or {})}, tree.n
-        )
-        self.tree, self._driver = tree, driver
-        self.port = DriverPort(tree, driver, self.given['joints'])
-        self._built = build_loop(tree, self.driven(self.given), driver, follower)
-        self.loop = self._built.loop
-        self.goals = GoalTracker(self.loop)
-        self.targets = StreamedTargets(self.loop, self.given)
-        self.contact = ContactWatch(self._built, self.given)
-        self.locked = LockedJointWatch(tree, self.given)
-        self.enabling = EnablingSwitch(self._make_follower)
-        self.enabling.configure(self.given, self.loop.law)
-        self.loop.speed.wanted = self.given['speed_scaling.initial_scaling_factor']
-        self.command = self.port.command
-        self.mode, self.carrying = SessionMode.INACTIVE, True
+        super().__init__(tree, parameters, driver, generator)
+        self.command, self.mode = self.port.command, SessionMode.INACTIVE
         self.timeouts = self.repeats = 0
         self.remarks: deque[SessionRemark] = deque(maxlen=_KEPT)
-        self.source = 'joint_states'
         self.fault: Exception | None = None
-        self._simulated_time = simulated_time
-        self._heard_ns: int | None = None
-        self._changes = self.loop.changes
+        self._simulated_time, self._changes = simulated_time, self.loop.generator.changes
 
     # States -------------------------------------------------------------------------------------
 
@@ -162,11 +85,6 @@ class ControllerSession:
     def controls(self) -> bool:
         """Whether every state is answered."""
         return self.mode in (SessionMode.HOLDING, SessionMode.FOLLOWING, SessionMode.REACTING)
-
-    @property
-    def heard(self) -> bool:
-        """Whether a state has ever come that was believed."""
-        return self._heard_ns is not None
 
     @property
     def wants_effort(self) -> bool:
@@ -207,19 +125,18 @@ class ControllerSession:
     ) -> bool:
         loop = self.loop
         seen = loop.observe(stamp_ns, q, v)
-        if seen is Observation.REFUSED:
-            return False
-        if seen is Observation.REPEATED and not self._simulated_time:
+        repeated = seen is Observation.REPEATED
+        if seen is Observation.REFUSED or (repeated and not self._simulated_time):
             return False
         self._heard_ns = arrival_ns
         if effort is not None and self.wants_effort:
-            share = self._built.share
-            loop.note_measured_effort(self.port.motor_effort(effort, loop.q, loop.v, share))
-        if seen is Observation.REPEATED:
+            share = self.built.share
+            loop.measured_effort[:] = self.port.motor_effort(effort, loop.q, loop.v, share)
+        if repeated:
             self.repeats += 1
             return False
         self.repeats = 0
-        if loop.changes != self._changes:
+        if loop.generator.changes != self._changes:
             self._note_restart()
         if self.controls and self.enabling.lapses(stamp_ns):
             self._handle(SessionEvent.LAPSE)
@@ -227,10 +144,9 @@ class ControllerSession:
 
     def _note_restart(self) -> None:
         """Tell that a gap or a jump of time between two states has ended a motion."""
-        self._changes = self.loop.changes
+        self._changes = self.loop.generator.changes
         if self.mode is SessionMode.FOLLOWING:
-            told = 'the time of the states jumped'
-            self.remark('warning', f'{told}: holding where the arm is', f'held: {told}')
+            self._note_hold('the time of the states jumped', 'holding where the arm is')
 
     def settle(self) -> None:
         """Look at what the last tick led to; to be called once its command has left."""
@@ -239,18 +155,17 @@ class ControllerSession:
             self.loop.force.observe(self.contact.observer.effort, self.contact.observing)
             if self.goals.active:
                 self.goals.judge()
-            if self.mode is SessionMode.FOLLOWING and not self.loop.moving:
-                self._note_end_of_stream()
+            if self.mode is SessionMode.FOLLOWING and not self.loop.generator.moving:
+                if self.loop.generator.streaming:
+                    silent = f'no target within {self.parameters["target_timeout_s"]:g} s'
+                    self._note_hold(silent, 'braked to rest, holding')
                 self._handle(SessionEvent.REST)
-            self._changes = self.loop.changes
+            self._changes = self.loop.generator.changes
         except Exception as error:
             self._fail(error)
 
-    def _note_end_of_stream(self) -> None:
-        """Tell that targets have ceased to stream, if that is what has ended."""
-        if self.loop.streaming:
-            told = f'no target within {self.given["target_timeout_s"]:g} s'
-            self.remark('warning', f'{told}: braked to rest, holding', f'held: {told}')
+    def _note_hold(self, reason: str, action: str) -> None:
+        self.remark('warning', f'{reason}: {action}', f'held: {reason}')
 
     def _watch_contacts(self) -> None:
         """Look for contacts in the last tick; what follows from one acts from the next on."""
@@ -281,40 +196,12 @@ class ControllerSession:
         self.remark('warning', self.locked.deviation)
         return False
 
-    @property
-    def wants_model(self) -> bool:
-        """Whether the model shall be made anew, since a locked joint has moved."""
-        locked = self.locked
-        return bool(locked.deviation) and locked.settings.locked_joint_moved == 'update'
-
-    # Silence ------------------------------------------------------------------------------------
-
-    def patience_ns(self, now_ns: int) -> int:
-        """Return after what time ``watch`` should be called, ns."""
-        if self._heard_ns is None or self.is_silent(now_ns):
-            return STOP_PERIOD_NS
-        return self._timeout_ns - (now_ns - self._heard_ns)
-
-    def is_silent(self, now_ns: int) -> bool:
-        """Return whether there is no fresh state, by the clock of the arrivals, ns."""
-        return self._heard_ns is None or now_ns - self._heard_ns >= self._timeout_ns
-
     def watch(self, now_ns: int) -> bool:
         """Look at the age of the last state; return whether there is a command to be sent."""
         try:
             return self.is_silent(now_ns) and self._handle(SessionEvent.SILENCE)
         except Exception as error:
             return self._fail(error)
-
-    def silence(self) -> str:
-        """Say that there is no fresh state and, as far as that is known, why."""
-        refused = self.loop.last_refusal
-        why = f' (last one refused: {refused})' if refused else ''
-        return f'no fresh state on {self.source} within {1e-9 * self._timeout_ns:g} s{why}'
-
-    @property
-    def _timeout_ns(self) -> int:
-        return round(1e9 * self.loop.settings.state_timeout_s)
 
     # Life ---------------------------------------------------------------------------------------
 
@@ -388,31 +275,13 @@ class ControllerSession:
             self._fail(error)
             raise ConfigurationError(change.subject, str(error), 'deactivate it') from error
         self._handle(change.event)
-        self._changes = self.loop.changes
+        self._changes = self.loop.generator.changes
         return text
 
     def perform(self, change: SessionChange) -> str:
         """Prepare a change and commit it at once, see both."""
         self.prepare(change)
         return self.commit(change)
-
-    def driven(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """Return parameters with what the driver's profile decides."""
-        return as_driven(given, self._driver)
-
-    def built_of(self, tree: RobotTree) -> BuiltLoop:
-        """Return a loop for the same joints of another model, as the session's own was made.
-
-        Raises:
-            ConfigurationError: It has other joints.
-            RobotDynamicsError: A parameter is refused.
-        """
-        if tree.joint_names != self.tree.joint_names:
-            raise ConfigurationError('model', 'has other joints', 'lock the same joints')
-        built = build_loop(tree, self.driven(self.given), self._driver)
-        if not self.carrying:
-            built.loop.carry(None)
-        return built
 
     def take_model(self, built: BuiltLoop) -> None:
         """Go on with the model of a loop, see ``built_of``.
@@ -422,27 +291,14 @@ class ControllerSession:
         """
         if self.mode not in _CALM or (self.controls and self.loop.braking):
             raise ConfigurationError('model', 'the arm is being stopped', 'wait')
-        self.loop.change_model(built.loop)
-        self._built, self.tree = replace(built, loop=self.loop), built.tree
-        wanted, measured = self.contact.wanted, self.locked.measured
-        self.contact = ContactWatch(self._built, self.given)
-        self.contact.wanted = wanted
-        self.targets = StreamedTargets(self.loop, self.given)
-        self.enabling.holding = None  # of the former model
-        self.enabling.configure(self.given, self.loop.law)
-        self.locked = LockedJointWatch(built.tree, self.given)
+        measured = self.locked.measured
+        super().take_model(built)
         self.on_locked(measured)
-
-    def make_law(self, given: Mapping[str, Any]) -> ControlLaw:
-        """Return the law of other parameters; errors as in ``setup``."""
-        return self._built.make_law(given)
-
-    def _make_follower(self) -> ControlLaw:
-        return self.make_law({**self.driven(self.given), 'law': 'computed_torque'})
 
     def enable(self, pressed: bool) -> None:
         """Take a message of the enabling switch; a press lets the law act."""
-        if not self.enabling.tell(pressed, self.loop.stamp_ns) or not self.waits_for_enabling:
+        began = self.enabling.tell(pressed, self.loop.state.stamp_ns)
+        if not (began and self.waits_for_enabling):
             return
         self._handle(SessionEvent.RELEASE)
         self.remark('info', 'guiding is enabled')
@@ -464,31 +320,25 @@ class ControllerSession:
             self.loop.tick()
         elif not self._act(action):
             return False
-        share = self._built.share
+        share = self.built.share
         self.port.write(self.loop.effort, None if share is None else share.effort, self.loop.q)
         return True
 
     def _act(self, action: SessionAction) -> bool:
         """Do something else than a tick; return whether that gave an effort."""
         loop = self.loop
-        if action in _SILENT:
-            return False
         if action is SessionAction.START:
             loop.start()
-            return False
-        if action is SessionAction.REACT:
+        elif action is SessionAction.REACT:
             self.goals.abort(f'touched: {self.contact.last}')
             self.contact.reactions.begin()
-            return False
-        if action is SessionAction.DISABLE:
+        elif action is SessionAction.DISABLE:
             self.goals.abort('the law is not enabled')
             loop.react(self.enabling.holding or loop.law)
             self.remark('info', f'{loop.law.name} is not enabled: braking, holding')
-            return False
-        if action is SessionAction.RELEASE:
+        elif action is SessionAction.RELEASE:
             loop.release()
-            return False
-        if action is SessionAction.RECOVER:
+        elif action is SessionAction.RECOVER:
             loop.resume()
             loop.tick()
             text = 'fresh states again: holding where the arm is'
@@ -498,12 +348,12 @@ class ControllerSession:
             self.goals.abort('the controller was deactivated')
             text = f'not active any more: last command by stop action {loop.settings.stop_action}'
             self.remark('info', text, 'ended: the controller was deactivated')
-        else:
+        elif action in _COMMANDING:
             if action is SessionAction.STOP:
                 self._note_silence()
             fresh = action is SessionAction.BRAKE
             loop.stop(fresh=fresh, dt=None if fresh else 1e-9 * STOP_PERIOD_NS)
-        return True
+        return action in _COMMANDING
 
     def _note_silence(self) -> None:
         self.timeouts += 1
@@ -515,10 +365,7 @@ class ControllerSession:
         """Refuse what the table refuses in this mode."""
         if TABLE[self.mode][event][1] is not SessionAction.REFUSE:
             return
-        if event is SessionEvent.RELEASE and self.mode in (
-            SessionMode.HOLDING,
-            SessionMode.FOLLOWING,
-        ):
+        if event is SessionEvent.RELEASE and self.controls:
             raise ConfigurationError(subject, 'the arm reacts to no contact', 'go on')
         problem, remedy = {
             SessionMode.REACTING: self.reacts_to(),

@@ -178,7 +178,7 @@ def build_loop(
     tree: RobotTree,
     given: Mapping[str, Any],
     driver: DriverConversion | None = None,
-    follower: ReferenceGenerator | None = None,
+    generator: ReferenceGenerator | None = None,
 ) -> BuiltLoop:
     """Make the loop of a controller.
 
@@ -187,7 +187,7 @@ def build_loop(
         given: Parameters by name: law and what belongs to it, ``formulation``, payload, and what
             ``LoopSettings`` has; with what the driver's profile decides.
         driver: The profile in numbers, or None.
-        follower: What gives the reference; one that follows trajectories if None.
+        generator: What gives the reference; one that follows trajectories if None.
 
     Raises:
         RobotDynamicsError: A parameter is refused.
@@ -205,7 +205,7 @@ def build_loop(
         LoopSettings.of(given),
         driver=share,
         load=load,
-        follower=follower,
+        generator=generator,
         derivative=velocity_filter(tree.n, driver),
     )
     loop.carry(payload_from_parameters(given))

@@ -3,18 +3,148 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from robot_dynamics_ros.control.changes import (
-    EnablingChange,
-    MeasuredWrench,
-    SpeedChange,
-    TargetChange,
-    WrenchChange,
-)
-from robot_dynamics_ros.control.session import ControllerSession, SessionChange
+from robot_dynamics_ros.control.frame_wrench import TargetWrench
+from robot_dynamics_ros.control.modes import SessionEvent
+from robot_dynamics_ros.control.session import ControllerSession
+from robot_dynamics_ros.control.session_change import SessionChange
+from robot_dynamics_ros.errors import ConfigurationError
+from robot_dynamics_ros.spatial.linear_algebra import array
+from robot_dynamics_ros.spatial.scalar import Array
+
+
+class TargetChange(SessionChange):
+    """Follow a target that streams, joints or a pose.
+
+    Args:
+        session: The session.
+        read: Returns where the joints shall go, see ``StreamedTargets``.
+        slow: Whether that takes long.
+    """
+
+    subject = 'target'
+    event = SessionEvent.FOLLOW
+
+    def __init__(
+        self, session: ControllerSession, read: Callable[[], Array], slow: bool = False
+    ) -> None:
+        super().__init__(session)
+        self._read, self.slow = read, slow
+
+    def prepare(self) -> None:
+        """Read the target, see :class:`SessionChange`."""
+        self._target = self._read()
+
+    def commit(self) -> str:
+        """Follow it, see :class:`SessionChange`."""
+        session = self._session
+        if not session.targets.follow(self._target):
+            return ''
+        session.goals.abort('replaced by streamed targets')
+        return 'following streamed targets'
+
+
+class SpeedChange(SessionChange):
+    """Pass through trajectories more slowly, along the same path; through later ones as well.
+
+    Args:
+        session: The session.
+        factor: 0 (stand still) to 1 (as asked).
+    """
+
+    subject = 'speed_scaling_input'
+
+    def __init__(self, session: ControllerSession, factor: float) -> None:
+        super().__init__(session)
+        self._factor = float(factor)
+
+    def prepare(self) -> None:
+        """Check the factor, see :class:`SessionChange`."""
+        if not 0.0 <= self._factor <= 1.0:
+            raise ConfigurationError(self.subject, f'is {self._factor}', 'give a factor of 0 to 1')
+
+    def commit(self) -> str:
+        """Let it count, see :class:`SessionChange`."""
+        speed = self._session.loop.generator.speed
+        changed, speed.wanted = speed.wanted != self._factor, self._factor
+        ends = changed and self._factor in (0.0, 1.0)
+        return f'speed scaling: {self._factor:g}' if ends else ''
+
+
+class WrenchChange(SessionChange):
+    """Press with a wrench that streams.
+
+    Args:
+        session: The session.
+        read: Returns what ``StreamedTargets.wrench`` does.
+    """
+
+    subject = 'target wrench'
+
+    def __init__(
+        self, session: ControllerSession, read: Callable[[], tuple[TargetWrench, Array, bool]]
+    ) -> None:
+        super().__init__(session)
+        self._read = read
+
+    def prepare(self) -> None:
+        """Read the wrench, see :class:`SessionChange`."""
+        self._wrench = self._read()
+
+    def commit(self) -> str:
+        """Press with it, see :class:`SessionChange`."""
+        self._session.targets.press(*self._wrench)
+        return ''
+
+
+class MeasuredWrench(SessionChange):
+    """Take over what a force sensor tells.
+
+    Args:
+        session: The session.
+        frame: Link of the sensor.
+        wrench: Of the world on the arm there, in its axes, shape (6,), N and N m.
+    """
+
+    subject = 'measured wrench'
+
+    def __init__(self, session: ControllerSession, frame: str, wrench: Sequence[float]) -> None:
+        super().__init__(session)
+        self._frame, self._numbers = frame, wrench
+        self.slow = frame != session.loop.force.frame  # code is compiled for the first one
+
+    def prepare(self) -> None:
+        """Check it, see :class:`SessionChange`."""
+        self._wrench = array('measured wrench', self._numbers, (6,))
+        self._efforts = self._session.loop.force.efforts(self._frame)
+
+    def commit(self) -> str:
+        """Let it count, see :class:`SessionChange`."""
+        self._session.loop.force.feel(self._frame, self._efforts, self._wrench)
+        return ''
+
+
+class EnablingChange(SessionChange):
+    """Take a message of the enabling switch.
+
+    Args:
+        session: The session.
+        pressed: What it says.
+    """
+
+    subject = 'enabling'
+
+    def __init__(self, session: ControllerSession, pressed: bool) -> None:
+        super().__init__(session)
+        self._pressed = pressed
+
+    def commit(self) -> str:
+        """Let it count, see :class:`SessionChange`."""
+        self._session.enable(self._pressed)
+        return ''
 
 
 def _joint(session: ControllerSession, msg: Any) -> TargetChange:
@@ -24,7 +154,8 @@ def _joint(session: ControllerSession, msg: Any) -> TargetChange:
 def _pose(session: ControllerSession, msg: Any) -> TargetChange:
     p, x = msg.pose.position, msg.pose.orientation
     place, turn = (p.x, p.y, p.z), (x.x, x.y, x.z, x.w)
-    return TargetChange(session, partial(session.targets.pose, msg.header.frame_id, place, turn))
+    read = partial(session.targets.pose, msg.header.frame_id, place, turn)
+    return TargetChange(session, read, slow=True)
 
 
 def _wrench(session: ControllerSession, msg: Any) -> WrenchChange:

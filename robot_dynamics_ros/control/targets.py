@@ -53,7 +53,7 @@ class StreamedTargets:
             raise ConfigurationError(
                 'target_joint', f'has {values.size} positions', f'{len(given)} joints are named'
             )
-        target = self._loop.target.copy()
+        target = self._loop.generator.target.copy()
         for name, value in zip(given, values, strict=True):
             target[tree.joint_index(name)] = value
         return target
@@ -75,11 +75,11 @@ class StreamedTargets:
         p, quat = numbers('target_pose', position), numbers('target_pose', quaternion)
         R = rotation_from_quaternion(quat) if quat.any() else None
         frame = self._settings.target_frame
-        return nearest_configuration(self._tree, p, R, frame, self._loop.target)
+        return nearest_configuration(self._tree, p, R, frame, self._loop.generator.target)
 
     def follow(self, target: Array) -> bool:
         """Go for joint positions from now on; return whether nothing streamed before."""
-        return self._loop.aim(target, self._filter)
+        return self._loop.generator.aim(target, self._filter)
 
     def wrench(self, axes: str, wrench: Sequence[float]) -> tuple[TargetWrench, Array, bool]:
         """Return what adds a wrench to the law's efforts, the wrench, and whether in its frame.

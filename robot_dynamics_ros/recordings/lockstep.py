@@ -8,7 +8,8 @@ from collections.abc import Callable
 import numpy as np
 
 from robot_dynamics_ros.control.laws.control_law import ControlLaw, Reference
-from robot_dynamics_ros.control.loop import ControlLoop, Observation
+from robot_dynamics_ros.control.loop import ControlLoop
+from robot_dynamics_ros.control.measured_state import Observation
 from robot_dynamics_ros.control.settings import LoopSettings
 from robot_dynamics_ros.control.trajectories.trajectory import Trajectory
 from robot_dynamics_ros.errors import DivergenceError
@@ -58,11 +59,11 @@ def run_lockstep(
     for k, stamp in enumerate(stamps.tolist()):
         plant.read(q, v)
         if loop.observe(stamp, q, v) is not Observation.NEW:
-            raise DivergenceError(f'the state ({loop.last_refusal})', stamp / NANO)
+            raise DivergenceError(f'the state ({loop.state.last_refusal})', stamp / NANO)
         if k == 0:
             loop.start()
             begin = stamp + round(SETTLE * NANO)
-            loop.follow(times, *trajectory.table(times), start_ns=begin)
+            loop.generator.follow(times, *trajectory.table(times), start_ns=begin)
         loop.tick()
         reference = loop.reference
         rows[:, k] = q, v, loop.effort, reference.position, reference.velocity

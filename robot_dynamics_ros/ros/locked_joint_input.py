@@ -8,7 +8,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from robot_dynamics_ros.control.changes import ModelChange
-from robot_dynamics_ros.control.session import ControllerSession, SessionChange
+from robot_dynamics_ros.control.session import ControllerSession
+from robot_dynamics_ros.control.session_change import SessionChange
 from robot_dynamics_ros.errors import ConfigurationError, RobotDynamicsError
 from robot_dynamics_ros.model.from_parameters import measured_joints, robot_from_parameters
 from robot_dynamics_ros.model.joints import EffortLimit
@@ -61,7 +62,7 @@ class LockedJointInput:
         names = self._session.locked.unknown(self._measured)
         return f'no position of locked joint {names[0]!r} has come' if names else ''
 
-    def before_activation(self, perform: Callable[[SessionChange, bool], str]) -> None:
+    def before_activation(self, perform: Callable[[SessionChange], str]) -> None:
         """Let the model have the joints where they are measured.
 
         Raises:
@@ -69,15 +70,15 @@ class LockedJointInput:
         """
         if missing := self.missing():
             raise ConfigurationError('not activated', missing, 'publish it in the joint states')
-        if self._session.wants_model or self._session.locked.differs(self._measured):
-            perform(self._change(), True)
+        if self._session.locked.wants_model or self._session.locked.differs(self._measured):
+            perform(self._change())
 
-    def follow(self, perform: Callable[[SessionChange, bool], str]) -> str:
+    def follow(self, perform: Callable[[SessionChange], str]) -> str:
         """Make the model anew if that is wanted; return what to say about it, or nothing."""
-        if not self._session.wants_model or time.monotonic() < self._not_before:
+        if not self._session.locked.wants_model or time.monotonic() < self._not_before:
             return ''
         try:
-            return perform(self._change(), True)
+            return perform(self._change())
         except RobotDynamicsError as error:
             self._not_before = time.monotonic() + _AGAIN_S
             return str(error)

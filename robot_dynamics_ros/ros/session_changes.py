@@ -11,7 +11,8 @@ from rclpy.service import Service
 from std_srvs.srv import SetBool, Trigger
 
 from robot_dynamics_ros.control.changes import PayloadChange, ReleaseChange, WaypointChange
-from robot_dynamics_ros.control.session import ControllerSession, SessionChange
+from robot_dynamics_ros.control.session import ControllerSession
+from robot_dynamics_ros.control.session_change import SessionChange
 from robot_dynamics_ros.errors import RobotDynamicsError
 from robot_dynamics_ros.ros.spinning import beside
 
@@ -49,12 +50,12 @@ class SessionChanges:
         self.services = [
             self._serve(SetBool, 'carry_payload', lambda ask: PayloadChange(session, ask.data)),
             self._serve(Trigger, 'resume', lambda _: ReleaseChange(session)),
-            self._serve(Trigger, 'add_waypoint', lambda _: WaypointChange(session), slow=True),
+            self._serve(Trigger, 'add_waypoint', lambda _: WaypointChange(session)),
         ]
 
-    def prepare(self, change: SessionChange, slow: bool = False) -> None:
+    def prepare(self, change: SessionChange) -> None:
         """Prepare a change, beside the ticks if it takes long; errors as of the session."""
-        if not slow:
+        if not change.slow:
             self._session.prepare(change)
             return
         prepare = self._session.prepare
@@ -66,9 +67,9 @@ class SessionChanges:
         self.tell()
         return text
 
-    def perform(self, change: SessionChange, slow: bool = False) -> str:
+    def perform(self, change: SessionChange) -> str:
         """Prepare a change and let it act, see both."""
-        self.prepare(change, slow)
+        self.prepare(change)
         return self.commit(change)
 
     def tell(self) -> None:
@@ -90,14 +91,12 @@ class SessionChanges:
         for remark in self._session.loop.law.remarks():
             self._log.warning(remark)
 
-    def _serve(
-        self, kind: Any, name: str, change: Callable[[Any], SessionChange], *, slow: bool = False
-    ) -> Service:
+    def _serve(self, kind: Any, name: str, change: Callable[[Any], SessionChange]) -> Service:
         """Return a service that makes a change of each request, and says what became of it."""
 
         def answer(request: Any, response: Any) -> Any:
             try:
-                response.message = self.perform(change(request), slow)
+                response.message = self.perform(change(request))
                 response.success = True
                 self._log.info(response.message)
             except RobotDynamicsError as error:

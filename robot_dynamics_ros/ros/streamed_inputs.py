@@ -14,8 +14,8 @@ from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Bool
 
-from robot_dynamics_ros.control.changes import MeasuredWrench
-from robot_dynamics_ros.control.session import ControllerSession, SessionChange
+from robot_dynamics_ros.control.session import ControllerSession
+from robot_dynamics_ros.control.session_change import SessionChange
 from robot_dynamics_ros.control.streamed import STREAMED
 from robot_dynamics_ros.errors import RobotDynamicsError
 
@@ -49,14 +49,14 @@ class StreamedInputs:
     Args:
         node: The controller.
         session: Its session.
-        perform: Prepares a change, beside the ticks if told so, and commits it.
+        perform: Prepares a change, beside the ticks if that takes long, and commits it.
     """
 
     def __init__(
         self,
         node: Node,
         session: ControllerSession,
-        perform: Callable[[SessionChange, bool], str],
+        perform: Callable[[SessionChange], str],
     ) -> None:
         self._log, self._session, self._perform = node.get_logger(), session, perform
         self.subscriptions: list[Any] = [
@@ -74,11 +74,8 @@ class StreamedInputs:
 
     def _on_message(self, name: str, msg: Any) -> None:
         change = STREAMED[name](self._session, msg)
-        slow = name == 'target_pose'
-        if isinstance(change, MeasuredWrench):
-            slow = change.slow
         try:
-            text = self._perform(change, slow)
+            text = self._perform(change)
             if text:
                 self._log.info(text)
         except RobotDynamicsError as error:

@@ -38,6 +38,12 @@ from robot_dynamics_ros.errors import (
 from robot_dynamics_ros.model.payload import Payload, with_payload
 from robot_dynamics_ros.model.robot_tree import RobotTree
 from robot_dynamics_ros.simulation.board import Board
+from robot_dynamics_ros.simulation.mujoco_description import (
+    BOARD,
+    MujocoDescription,
+    set_inertias,
+    solve_with_damping,
+)
 from robot_dynamics_ros.simulation.plant import Plant
 from robot_dynamics_ros.spatial.scalar import Array
 
@@ -48,14 +54,7 @@ INTEGRATORS = {
     'rk4': 'mjINT_RK4',
 }
 
-_HARD = (0.9999, 0.9999, 0.001, 0.5, 2.0)  # impedance: the most that MuJoCo accepts
-_TOUCH_TIME = 1e-3  # of a contact, s: stiffer than any board
-_LIMIT_TIME = 0.01  # a joint limit brings the joint back with this time constant, s
-_SOLVER_TOLERANCE = 1e-14
-_STIFF = 0.1  # period times damping by inertia
 _SLOWEST_SLIP = 1e-3  # m/s: below, friction grows with it
-_BOARD, _TIP = 'board', 'tip of the robot'  # names in MuJoCo
-_BALL, _HALF = 0.005, 0.02  # radius of the tip, half of the board's thickness, m
 _REST = 1e-200  # rad/s or m/s: what a decay leaves before it underflows
 
 
@@ -252,13 +251,14 @@ class MujocoPlant(Plant):
         mujoco = self._mujoco
         integrator = getattr(mujoco.mjtIntegrator, INTEGRATORS[self._integrator])
         try:
-            spec = _spec(mujoco, self.tree, self.period / self._substeps, self._joint_limits)
-            spec.option.integrator = integrator
+            step = self.period / self._substeps
+            described = MujocoDescription(mujoco, self.tree, step, self._joint_limits)
+            described.spec.option.integrator = integrator
             for pair in self._pins:
-                _add_pin(mujoco, spec, pair, self.period / self._substeps)
+                described.add_pin(pair)
             if self.board is not None:
-                _add_board(mujoco, spec, self.board, self.tree, self.period / self._substeps)
-            self.model = spec.compile()
+                described.add_board(self.board)
+            self.model = described.spec.compile()
         except ValueError as error:
             raise ModelError(
                 f'robot {self.tree.name!r}', f'MuJoCo: {error}', 'correct the model'
@@ -266,9 +266,9 @@ class MujocoPlant(Plant):
         self.data, self._load_unknown = mujoco.MjData(self.model), True
         none = np.zeros(self.tree.n)
         self._further = JointTerms(none, none, none, further=self.tree.drive_friction)
-        _set_inertias(mujoco, self.model, self.data, self.tree)
+        set_inertias(mujoco, self.model, self.data, self.tree)
         if self._integrator == 'euler':
-            _solve_with_damping(mujoco, self.model, self.data)
+            solve_with_damping(mujoco, self.model, self.data)
         if previous is not None:
             for name in ('time', 'qpos', 'qvel', 'ctrl', 'qacc_warmstart'):
                 setattr(self.data, name, getattr(previous, name))
@@ -280,7 +280,7 @@ class MujocoPlant(Plant):
         if self._friction is not None:
             self.model.dof_frictionloss[self._dofs] = self._friction
         if self.board is not None:
-            self._board_at = self.model.joint(_BOARD).qposadr[0]
+            self._board_at = self.model.joint(BOARD).qposadr[0]
             self._normal = np.array(self.board.normal) / np.linalg.norm(self.board.normal)
             self._tip_jacobian = np.zeros((3, self.model.nv))
 
@@ -299,174 +299,3 @@ def _import_mujoco() -> Any:
 
 def _ignore(_: str) -> None:
     """Drop a warning of MuJoCo's C code."""
-
-
-def _spec(mujoco: Any, tree: RobotTree, timestep: float, joint_limits: bool) -> Any:
-    """Return MuJoCo's description of a tree: body i + 1 is the tree's body i."""
-    spec = mujoco.MjSpec()
-    spec.option.timestep = timestep
-    spec.modelname = tree.name
-    spec.compiler.degree = False
-    spec.option.gravity = tree.gravity
-    spec.option.tolerance = _SOLVER_TOLERANCE
-    spec.option.disableflags = (
-        mujoco.mjtDisableBit.mjDSBL_CONTACT | mujoco.mjtDisableBit.mjDSBL_AUTORESET
-    )
-    bodies: list[Any] = []
-    coupled, tree = tree, tree.open
-    for i in range(tree.n):
-        parent = spec.worldbody if tree.parent[i] < 0 else bodies[tree.parent[i]]
-        bodies.append(_add_body(mujoco, parent, tree, i))
-        _add_joint(mujoco, bodies[i], tree, i, timestep, joint_limits)
-        if tree.joint_names[i] in coupled.joint_names:
-            _add_motor(mujoco, spec, tree, i)
-        else:
-            _add_follower(mujoco, spec, coupled, i, timestep)
-    for name, frame in tree.frames.items():
-        body = bodies[frame.body] if frame.body >= 0 else spec.worldbody
-        body.add_site(name=name, pos=frame.p_BF, quat=_quaternion(mujoco, frame.R_BF))
-    return spec
-
-
-def _add_board(mujoco: Any, spec: Any, board: Board, tree: RobotTree, timestep: float) -> None:
-    """Add a board on a spring, and the ball by which the robot touches it, as hard as can be."""
-    spec.option.disableflags = mujoco.mjtDisableBit.mjDSBL_AUTORESET
-    normal = np.array(board.normal) / np.linalg.norm(board.normal)
-    quat = np.zeros(4)
-    mujoco.mju_quatZ2Vec(quat, normal)
-    hard = {
-        'solref': (max(2.0 * timestep, _TOUCH_TIME), 1.0),
-        'solimp': _HARD,
-        'condim': 1,
-    }
-    plate = spec.worldbody.add_body(
-        name=_BOARD,
-        pos=np.array(board.origin) - (_BALL + _HALF) * normal,
-        quat=quat,
-        mass=board.mass,
-        inertia=np.full(3, board.mass),
-        explicitinertial=True,
-        gravcomp=1.0,
-    )
-    slide = plate.add_joint(name=_BOARD, type=mujoco.mjtJoint.mjJNT_SLIDE, axis=(0.0, 0.0, 1.0))
-    slide.stiffness[0], slide.damping[0] = board.stiffness, board.damping
-    size = (board.size, board.size, _HALF)
-    plate.add_geom(name=_BOARD, type=mujoco.mjtGeom.mjGEOM_BOX, size=size, **hard)
-    frame = tree.frame(board.frame)
-    body = spec.worldbody if frame.body < 0 else spec.body(tree.link_names[frame.body])
-    ball = mujoco.mjtGeom.mjGEOM_SPHERE
-    body.add_geom(name=_TIP, type=ball, size=(_BALL, 0.0, 0.0), pos=frame.p_BF, **hard)
-
-
-def _add_pin(mujoco: Any, spec: Any, pair: tuple[str, str], timestep: float) -> None:
-    """Pin the origins of two sites together, as hard as MuJoCo can."""
-    pin = spec.add_equality(
-        name=f'{pair[0]} - {pair[1]}',
-        type=mujoco.mjtEq.mjEQ_CONNECT,
-        objtype=mujoco.mjtObj.mjOBJ_SITE,
-        name1=pair[0],
-        name2=pair[1],
-    )
-    _harden(pin, timestep)
-
-
-def _add_follower(mujoco: Any, spec: Any, tree: RobotTree, i: int, timestep: float) -> None:
-    """Let the joint of body i follow its leader, as hard as MuJoCo can."""
-    assert tree.coupling is not None  # otherwise all joints are independent
-    [leader] = np.flatnonzero(tree.coupling.rate[i])
-    gear = spec.add_equality(
-        name=tree.coupling.joint_names[i],
-        type=mujoco.mjtEq.mjEQ_JOINT,
-        name1=tree.coupling.joint_names[i],
-        name2=tree.joint_names[leader],
-    )
-    gear.data[:2] = tree.coupling.offset[i], tree.coupling.rate[i, leader]
-    _harden(gear, timestep)
-
-
-def _harden(equality: Any, timestep: float) -> None:
-    """Make a condition as hard as MuJoCo can."""
-    equality.solref[:2] = (2.0 * timestep, 1.0)
-    equality.solimp[:] = _HARD
-
-
-def _add_body(mujoco: Any, parent: Any, tree: RobotTree, i: int) -> Any:
-    _, R_BA = _principal_inertia(tree, i)
-    return parent.add_body(
-        name=tree.link_names[i],
-        pos=tree.p_PJ[i],
-        quat=_quaternion(mujoco, tree.R_PJ[i]),
-        mass=1.0,  # what is meant is set in the compiled model, whatever it is
-        ipos=tree.com[i],
-        iquat=_quaternion(mujoco, R_BA),
-        inertia=np.ones(3),
-        explicitinertial=True,
-    )
-
-
-def _principal_inertia(tree: RobotTree, i: int) -> tuple[Array, Array]:
-    """Return the principal moments of body i, kg m^2, and their axes in it, right-handed."""
-    moments, R_BA = np.linalg.eigh(np.asarray(tree.inertia[i], dtype=float))
-    return moments, R_BA * np.sign(np.linalg.det(R_BA))
-
-
-def _set_inertias(mujoco: Any, model: Any, data: Any, tree: RobotTree) -> None:
-    """Write masses and inertias past the compiler, which refuses those of no real body."""
-    for i, name in enumerate(tree.link_names):
-        body = model.body(name)
-        body.mass[:], body.inertia[:] = tree.mass[i], _principal_inertia(tree, i)[0]
-    mujoco.mj_setConst(model, data)
-
-
-def _solve_with_damping(mujoco: Any, model: Any, data: Any) -> None:
-    """Let friction and joint limits feel the damping at the end of the step where it is stiff.
-
-    MuJoCo finds their forces with the inertia alone, and takes ``period damping`` to it
-    afterwards. A joint without inertia to speak of creeps then although it sticks. As armature and
-    explicit damping the step is the same, and the forces are found with all of it.
-    """
-    taken = model.opt.timestep * model.dof_damping
-    if (taken * model.dof_invweight0 > _STIFF).any():
-        model.opt.disableflags |= mujoco.mjtDisableBit.mjDSBL_EULERDAMP
-        model.dof_armature[:] += taken
-        mujoco.mj_setConst(model, data)
-
-
-def _add_joint(
-    mujoco: Any, body: Any, tree: RobotTree, i: int, timestep: float, joint_limits: bool
-) -> None:
-    kinds = mujoco.mjtJoint
-    joint = body.add_joint(
-        name=tree.joint_names[i],
-        type=kinds.mjJNT_SLIDE if tree.prismatic[i] else kinds.mjJNT_HINGE,
-        axis=tree.axis[i],
-        frictionloss=tree.coulomb_friction[i],
-        armature=tree.armature[i],
-        solimp_friction=_HARD,
-        solref_friction=(2.0 * timestep, 1.0),  # the least that is stable: stops within a step
-        solimp_limit=_HARD,
-        solref_limit=(_LIMIT_TIME, 1.0),
-        limited=False,
-    )
-    joint.damping[0] = tree.damping[i]
-    if joint_limits and np.isfinite((tree.position_lower[i], tree.position_upper[i])).all():
-        joint.limited = True
-        joint.range = (tree.position_lower[i], tree.position_upper[i])
-
-
-def _add_motor(mujoco: Any, spec: Any, tree: RobotTree, i: int) -> None:
-    limit = tree.effort_limit[i]
-    motor = spec.add_actuator(
-        name=tree.joint_names[i],
-        target=tree.joint_names[i],
-        trntype=mujoco.mjtTrn.mjTRN_JOINT,
-        ctrllimited=True,
-        ctrlrange=(-limit, limit),
-    )
-    motor.set_to_motor()
-
-
-def _quaternion(mujoco: Any, R: Array) -> Array:
-    quat = np.zeros(4)
-    mujoco.mju_mat2Quat(quat, np.ascontiguousarray(R, dtype=float).ravel())
-    return quat

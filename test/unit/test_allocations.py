@@ -34,7 +34,7 @@ def followed(law) -> tuple[ControllerSession, int]:
             points = KnotTable.alike(
                 np.array([1.0, 60.0]), np.array([PLACE, PLACE + 0.1]), np.zeros((2, 4)), None
             )
-            session.loop.follow(points.time, points.position, points.velocity, None)
+            session.loop.generator.follow(points.time, points.position, points.velocity, None)
     return session, now
 
 

@@ -93,7 +93,7 @@ def test_activation_begins_with_what_the_motors_gave_less_the_share_of_the_drive
         run = Run(terms=('gravity',), activation_ramp_s=1.0, activation_effort=effort)
         np.testing.assert_allclose(run.tick(), expected, atol=1e-12)
     run = Run(terms=('gravity',), activation_ramp_s=1.0, activation_effort='measured')
-    run.loop.note_measured_effort(gravity() + 0.5)
+    run.loop.measured_effort[:] = gravity() + 0.5
     np.testing.assert_allclose(run.tick(), 0.5, atol=1e-12)
 
 
@@ -195,7 +195,7 @@ def moving_run() -> Run:
     run = Run()
     run.tick()
     goal = PLACE + 0.2
-    run.loop.follow(np.array([2.0]), goal[None], np.zeros((1, 4)), None)
+    run.loop.generator.follow(np.array([2.0]), goal[None], np.zeros((1, 4)), None)
     for _ in range(1000):
         run.echo()
     return run
@@ -206,9 +206,9 @@ def test_a_hold_brings_the_reference_to_rest_without_a_jump_of_its_velocity():
     velocity = [run.loop.reference.velocity.copy()]
     assert np.abs(velocity[0]).min() > 0.13
     start = run.loop.reference.position.copy()
-    changes = run.loop.changes
+    changes = run.loop.generator.changes
     run.loop.hold()
-    assert run.loop.changes == changes + 1
+    assert run.loop.generator.changes == changes + 1
     place, speed = start.copy(), velocity[0].copy()
     for _ in range(300):  # an arm that comes to rest at 5 rad/s^2
         place += 1e-3 * speed
@@ -216,7 +216,7 @@ def test_a_hold_brings_the_reference_to_rest_without_a_jump_of_its_velocity():
         speed = np.maximum(speed - 5e-3, 0.0)
         velocity.append(run.loop.reference.velocity.copy())
     assert not np.any(velocity[-1])
-    assert not run.loop.moving
+    assert not run.loop.generator.moving
     assert np.abs(np.diff(velocity, axis=0)).max() < 5.1e-3
     np.testing.assert_array_equal(run.loop.reference.position, place)
 
@@ -235,7 +235,7 @@ def test_a_hold_near_a_joint_limit_does_not_leave_it():
     run.tick(place)
     goal = place.copy()
     goal[3] = TREE.position_upper[3]
-    run.loop.follow(np.array([0.05]), goal[None], np.zeros((1, 4)), None)
+    run.loop.generator.follow(np.array([0.05]), goal[None], np.zeros((1, 4)), None)
     for _ in range(40):
         run.tick(place)
     run.loop.hold()
@@ -250,7 +250,7 @@ def test_holding_here_takes_the_measured_position_and_blends():
     away = PLACE + 0.03
     for _ in range(600):
         before = run.tick(away)
-    run.loop.hold_here()
+    run.loop.brake()
     first = run.tick(away)
     assert (np.abs(first - before) <= 0.2 * TREE.effort_limit).all()  # in a millisecond
     for _ in range(600):
@@ -263,10 +263,10 @@ def test_progress_counts_from_the_start_of_a_trajectory_and_is_negative_before()
     run = Run()
     run.tick()
     start = run.stamp + 500 * PERIOD_NS
-    run.loop.follow(np.array([1.0]), PLACE[None] + 0.1, np.zeros((1, 4)), None, start)
+    run.loop.generator.follow(np.array([1.0]), PLACE[None] + 0.1, np.zeros((1, 4)), None, start)
     run.tick()
-    assert run.loop.progress == pytest.approx((-0.499, 1.0))
-    assert run.loop.moving
+    assert run.loop.generator.progress == pytest.approx((-0.499, 1.0))
+    assert run.loop.generator.moving
     for _ in range(700):
         run.tick()
-    assert run.loop.progress == pytest.approx((0.201, 1.0))
+    assert run.loop.generator.progress == pytest.approx((0.201, 1.0))

@@ -14,6 +14,7 @@ from robot_dynamics_ros.control.modes import SessionAction, SessionEvent, Sessio
 from robot_dynamics_ros.control.safety import Braking, EffortLimiter, StateValidator, StateVerdict
 from robot_dynamics_ros.control.safety.shell import SafeShell
 from robot_dynamics_ros.control.session import ControllerSession
+from robot_dynamics_ros.control.stopping import Stopping
 from robot_dynamics_ros.control.trajectories.reference_generator import ReferenceGenerator
 
 
@@ -46,9 +47,9 @@ def scenario(*kinds: str, seed: int = UNLIMITED) -> Scenario:
     return Scenario('scara', 'computed_torque', 'gravity', 'none', seed, steps, (first, *events))
 
 
-def ungated(self, original, states, wanted, before, ramp, share, limiter, guard, dt, out):
-    original(states, wanted, before, ramp, share, limiter, guard, dt, out)
-    out[:] = limiter.last[:] = wanted
+def ungated(self, original, ramp, share, dt, out):
+    original(self, ramp, share, dt, out)
+    out[:] = self._limiter.last[:] = self._efforts[0]
     return True
 
 
@@ -175,7 +176,7 @@ DEFECTS = {
     'never recovers': (ControllerSession, '_handle', never_recovers, ('silence',)),
     'gap not noticed': (ControlLoop, 'resume', unnoticed, ('silence', 'time_ahead')),
     'stop keeps what acted': (ControlLoop, 'stop', kept, ('silence', 'stop_actions')),
-    'stop forgets gravity': (ControlLoop, '_write_stop', drops, ('silence',)),
+    'stop forgets gravity': (Stopping, 'write', drops, ('silence',)),
     'stop too strong': (ControlLoop, 'stop', stops_too_strongly,
                         ('tolerance', 'limits', 'silence')),
     'jump of time not noticed': (ControlLoop, 'observe', never_jumps, ('time_ahead', 'time_back')),

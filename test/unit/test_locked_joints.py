@@ -119,12 +119,12 @@ def test_the_model_follows_a_joint_that_has_moved():
     session = lift.session
     assert lift.effort() == pytest.approx(gravity(-1.0), abs=1e-10)
     session.on_locked(np.array([-0.5]))
-    assert session.wants_model
+    assert session.locked.wants_model
     text = session.perform(ModelChange(session, at))
     assert 'joint2:=-0.5' in text
-    assert not session.wants_model
+    assert not session.locked.wants_model
     assert health(session)[0] == 'ok'
-    assert session.given['locked'] == ['joint2:=-0.5']
+    assert session.parameters['locked'] == ['joint2:=-0.5']
     # Nothing blends any more, so only the rounding of two recursions is left.
     assert lift.effort() == pytest.approx(gravity(-0.5), abs=1e-10)
     assert session.tree.locked == {'joint2': -0.5}

@@ -249,24 +249,25 @@ PLACE = np.array([0.0, -1.4, -0.5, 0.7])
 PERIOD = NANO // 1000
 
 
-def moving_follower(ticks=300):
-    """Return a follower under way from ``PLACE``, a second of the clock after it rested."""
-    follower = ReferenceGenerator(TREE)
-    follower.set_sampler(ReferenceSampler(TREE.n, 'zero_order', 1e-3))
-    follower.rest_at(PLACE, NANO)
+def moving_generator(ticks=300):
+    """Return a generator under way from ``PLACE``, a second of the clock after it rested."""
+    generator = ReferenceGenerator(TREE)
+    generator.start_tolerance = 0.05
+    generator.set_sampler(ReferenceSampler(TREE.n, 'zero_order', 1e-3))
+    generator.rest_at(PLACE, NANO)
     way = Quintic(PLACE, PLACE + 0.3, 2.0)
     times = np.linspace(0.1, 2.0, 20)
-    follower.follow(times, *way.table(times), 0, 0.05)
-    run(follower, ticks)
-    return follower
+    generator.follow(times, *way.table(times))
+    run(generator, ticks)
+    return generator
 
 
-def run(follower, ticks):
+def run(generator, ticks):
     """Sample a number of ticks; return where the reference was."""
-    seen, begin = [], follower.moment().now_ns
+    seen, begin = [], generator.moment().now_ns
     for k in range(1, ticks + 1):
-        follower.sample(begin + k * PERIOD)
-        seen.append(follower.moment().reference)
+        generator.sample(begin + k * PERIOD)
+        seen.append(generator.moment().reference)
     return np.array([[r.position, r.velocity, r.acceleration] for r in seen])
 
 
@@ -280,35 +281,35 @@ def back(first=0.4):
 @pytest.mark.parametrize('start_ns', [0, NANO + 200 * PERIOD, NANO + 700 * PERIOD])
 def test_committed_later_it_is_what_it_would_be_had_it_come_then(start_ns):
     """Now, from a start that is past, and from one to come: to the digit."""
-    beside, told = moving_follower(), moving_follower()
-    prepared = beside.prepare(beside.moment(), back(), start_ns, 0.05)
+    beside, told = moving_generator(), moving_generator()
+    prepared = beside.prepare(beside.moment(), back(), start_ns)
     assert beside.changes == told.changes  # nothing has happened yet
     np.testing.assert_array_equal(run(beside, 150), run(told, 150))
     start = beside.commit(prepared)
-    assert start == told.follow(*back(), start_ns, 0.05)
+    assert start == told.follow(*back(), start_ns)
     assert start == (start_ns or NANO + 450 * PERIOD)
     assert beside.changes == told.changes
     np.testing.assert_array_equal(run(beside, 2500), run(told, 2500))
 
 
 def test_however_long_it_takes_the_reference_does_not_jump():
-    follower = moving_follower()
-    prepared = follower.prepare(follower.moment(), back(), 0, 0.05)
-    before = run(follower, 400)[-1]
-    follower.commit(prepared)
-    after = run(follower, 1)[0]
+    generator = moving_generator()
+    prepared = generator.prepare(generator.moment(), back())
+    before = run(generator, 400)[-1]
+    generator.commit(prepared)
+    after = run(generator, 1)[0]
     # A millisecond at below 0.3 rad/s.
     assert np.abs(after[0] - before[0]).max() < 3e-4
 
 
-def refused_by_commit(points, start_ns=0, *, meanwhile=lambda follower: run(follower, 400)):
-    follower = moving_follower()
-    prepared = follower.prepare(follower.moment(), points, start_ns, 0.05)
-    meanwhile(follower)
-    changes = follower.changes
+def refused_by_commit(points, start_ns=0, *, meanwhile=lambda generator: run(generator, 400)):
+    generator = moving_generator()
+    prepared = generator.prepare(generator.moment(), points, start_ns)
+    meanwhile(generator)
+    changes = generator.changes
     with pytest.raises(TrajectoryError) as caught:
-        follower.commit(prepared)
-    assert follower.changes == changes
+        generator.commit(prepared)
+    assert generator.changes == changes
     return str(caught.value)
 
 
@@ -319,14 +320,14 @@ def test_what_is_over_by_the_time_it_is_ready_is_refused():
 
 def test_a_step_that_has_grown_meanwhile_is_refused():
     """The quintic of 0.3 rad in 2 s passes 0.0080 rad at 0.3 s and 0.0706 rad at 0.7 s."""
-    here = moving_follower().moment().reference.position
+    here = moving_generator().moment().reference.position
     points = np.array([0.0, 0.5]), np.array([here, here]), np.zeros((2, 4)), np.zeros((2, 4))
     assert 'point 0: is at time 0 and 0.06' in refused_by_commit(points)
 
 
 def test_a_way_to_the_first_point_that_has_become_too_fast_is_refused():
-    follower = moving_follower()
-    there = follower.moment().reference.position
+    generator = moving_generator()
+    there = generator.moment().reference.position
     points = np.array([0.02, 0.5]), np.array([there, there]), np.zeros((2, 4)), None
     assert 'its velocity limit is' in refused_by_commit(points)
 
@@ -334,8 +335,8 @@ def test_a_way_to_the_first_point_that_has_become_too_fast_is_refused():
 def test_after_a_hold_that_came_meanwhile_it_is_refused():
     """Whatever brings an arm to rest, no motion goes on by itself."""
 
-    def held(follower):
-        run(follower, 10)
-        follower.rest_at(PLACE, follower.moment().now_ns + PERIOD)
+    def held(generator):
+        run(generator, 10)
+        generator.rest_at(PLACE, generator.moment().now_ns + PERIOD)
 
     assert 'brought to a hold' in refused_by_commit(back(), meanwhile=held)

@@ -12,7 +12,8 @@ import pytest
 from samples import sample
 
 from robot_dynamics_ros.control.laws.registry import LAWS
-from robot_dynamics_ros.control.loop import ControlLoop, Observation
+from robot_dynamics_ros.control.loop import ControlLoop
+from robot_dynamics_ros.control.measured_state import Observation
 from robot_dynamics_ros.control.safety import STOP_ACTIONS
 from robot_dynamics_ros.control.settings import LoopSettings
 from robot_dynamics_ros.control.setup import DEFAULTS, build_loop
@@ -89,7 +90,7 @@ class Storm:
         shape = (k, self.tree.n)
         lower, upper = self.tree.position_lower, self.tree.position_upper
         near = self.loop.reference.position + self.rng.normal(scale=0.01, size=shape)
-        self.loop.follow(
+        self.loop.generator.follow(
             self.spoiled(np.sort(self.rng.uniform(0.1, 2.0, k)), share),
             self.spoiled(self.pick(near.clip(lower, upper), self.within_limits(k)), share),
             self.pick(None, np.zeros(shape), self.spoiled(np.zeros(shape), 0.05)),
@@ -112,7 +113,7 @@ class Storm:
         self.loop.carry(self.pick(None, payload), self.pick(0.0, 0.1, 1e300))
 
     def measure(self) -> None:
-        self.loop.note_measured_effort(self.spoiled(100.0 * self.rng.normal(size=4), 0.3))
+        self.loop.measured_effort[:] = self.spoiled(100.0 * self.rng.normal(size=4), 0.3)
 
     def check(self) -> None:
         effort = self.loop.effort
@@ -128,7 +129,7 @@ def test_whatever_arrives_every_command_is_finite_and_within_its_limit(seed):
     storm = Storm(seed)
     others = (
         *(storm.stop, storm.follow, storm.change_settings, storm.change_law, storm.carry),
-        *(storm.measure, storm.loop.hold, storm.loop.hold_here),
+        *(storm.measure, storm.loop.hold, storm.loop.brake),
     )
     for _ in range(EVENTS):
         event = storm.pick(*others) if storm.rng.random() < 0.2 else storm.state
@@ -145,4 +146,4 @@ def test_a_trajectory_whose_time_is_none_is_refused_by_name(time):
     storm = Storm(0)
     storm.state()
     with pytest.raises(TrajectoryError, match='point 0: is at .* times are 0 to'):
-        storm.loop.follow(np.array([time]), storm.within_limits(1), None, None)
+        storm.loop.generator.follow(np.array([time]), storm.within_limits(1), None, None)

@@ -15,8 +15,9 @@ from oracles import PinocchioOracle
 from samples import sample
 from urdf_text import joint, link, robot
 
-from robot_dynamics_ros.control.changes import SpeedChange, TrajectoryChange
+from robot_dynamics_ros.control.changes import TrajectoryChange
 from robot_dynamics_ros.control.session import ControllerSession
+from robot_dynamics_ros.control.streamed import SpeedChange
 from robot_dynamics_ros.errors import ConfigurationError
 from robot_dynamics_ros.model import load_robot
 from robot_dynamics_ros.simulation.mujoco_plant import MujocoPlant
@@ -67,7 +68,7 @@ class Motion:
             reference = loop.reference
             rows.append([q.copy(), loop.effort.copy(), reference.position.copy(),
                          reference.velocity.copy(), reference.acceleration.copy()])  # fmt: skip
-            if k > 6 and not loop.moving:
+            if k > 6 and not loop.generator.moving:
                 break
             self.took += k > 5
             plant.step(loop.effort)
@@ -153,4 +154,4 @@ def test_what_is_no_factor_is_refused_and_changes_nothing(factor):
     session = ControllerSession(sample('scara').tree)
     with pytest.raises(ConfigurationError, match='speed_scaling_input.*factor of 0 to 1'):
         session.perform(SpeedChange(session, factor))
-    assert session.loop.speed.wanted == 1.0
+    assert session.loop.generator.speed.wanted == 1.0

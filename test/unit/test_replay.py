@@ -503,5 +503,5 @@ def test_a_reference_that_nobody_sent_is_noticed(recorded, tmp_path):
 
 
 def _unrecorded(loop: RecordedLoop, aim) -> None:
-    loop.loop.follow(np.array([0.2]), np.array(aim, dtype=float), None, None)
+    loop.loop.generator.follow(np.array([0.2]), np.array(aim, dtype=float), None, None)
     assert FIRST

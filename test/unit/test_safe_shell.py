@@ -31,19 +31,22 @@ class Pair:
     def __init__(self, tree, *, driven: bool, rate: float = math.inf) -> None:
         inertia = np.maximum(joint_inertia(tree, np.zeros(tree.n)), 1e-3)
         motor = np.minimum(tree.effort_limit, 1e3)
-        self.shell, self.n = SafeShell(tree.n, driven=driven), tree.n
         self.limiters = [EffortLimiter(motor, rate) for _ in range(2)]
         self.guards = [JointLimitGuard(tree, inertia) for _ in range(2)]
         self.commands = [np.zeros(tree.n), np.zeros(tree.n)]
+        self.states, self.efforts = np.zeros((3, tree.n)), np.zeros((2, tree.n))
+        self.shell, self.pieces = (
+            SafeShell(tuple(self.states), tuple(self.efforts), limiter, guard, driven=driven)
+            for limiter, guard in zip(self.limiters, self.guards, strict=True)
+        )
 
     def step(self, states, wanted, before, ramp, share, dt, fallback=None) -> bool:
-        compiled, pieces = zip(self.limiters, self.guards, self.commands, strict=True)
-        given = states, wanted.copy(), before, ramp, share
-        finite = self.shell.run(*given, *compiled[:2], dt, compiled[2])
+        self.states[:], self.efforts[:] = states, (wanted, before)
+        finite = self.shell.run(ramp, share, dt, self.commands[0])
         if not finite:
-            self.shell.interpret(*given, *compiled[:2], dt, compiled[2], fallback)
-        given = states, wanted.copy(), before, ramp, share
-        self.shell.interpret(*given, *pieces[:2], dt, pieces[2], fallback)
+            self.shell.interpret(ramp, share, dt, self.commands[0], fallback)
+        self.efforts[:] = wanted, before
+        self.pieces.interpret(ramp, share, dt, self.commands[1], fallback)
         return finite
 
     def contents(self):
@@ -109,12 +112,11 @@ def test_whatever_a_law_wants_both_command_the_same(tree, value, ramp):
 
 def test_what_was_not_finite_leaves_no_trace_in_limiter_and_guard(tree):
     pair, zeros = Pair(tree, driven=False), np.zeros(tree.n)
-    wanted = np.full(tree.n, math.nan)
     limiter, guard = pair.limiters[0], pair.guards[0]
     before = limiter.state.copy(), guard.active.copy()
-    states = drawn_states(tree, np.random.default_rng(7))
-    given = states, wanted, zeros, 1.0, zeros, limiter, guard, 1e-3, pair.commands[0]
-    assert not pair.shell.run(*given)
+    pair.states[:] = drawn_states(tree, np.random.default_rng(7))
+    pair.efforts[0] = math.nan
+    assert not pair.shell.run(1.0, zeros, 1e-3, pair.commands[0])
     np.testing.assert_array_equal(limiter.state, before[0])
     np.testing.assert_array_equal(guard.active, before[1])
     assert limiter.ticks == 0

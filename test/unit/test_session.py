@@ -268,7 +268,7 @@ def test_where_even_the_stop_action_fails_no_effort_is_commanded():
 
 def test_a_refused_change_of_parameters_changes_nothing():
     run = Driven().active()
-    before, law = dict(run.session.given), run.session.loop.law
+    before, law = dict(run.session.parameters), run.session.loop.law
     wrong_ones: tuple[dict[str, Any], ...] = (
         {'law': 'magic'},
         {'stop_action': 'x'},
@@ -278,7 +278,7 @@ def test_a_refused_change_of_parameters_changes_nothing():
     for wrong in wrong_ones:
         with pytest.raises(RobotDynamicsError):
             run.session.perform(ParameterChange(run.session, wrong))
-        assert run.session.given == before
+        assert run.session.parameters == before
         assert run.session.loop.law is law
 
 
@@ -292,7 +292,7 @@ def test_a_change_is_prepared_while_the_ticks_go_on_and_acts_with_its_commit():
         assert run.session.loop.law.name == 'gravity_compensation'
     run.session.commit(change)
     assert run.session.loop.law.name == 'computed_torque'
-    assert 'unknown' not in run.session.given
+    assert 'unknown' not in run.session.parameters
 
 
 def test_a_trajectory_that_was_prepared_before_the_arm_was_held_is_refused():
@@ -533,7 +533,7 @@ def test_a_program_that_is_none_is_refused_under_every_law(program, law):
     run = Driven().active()
     with pytest.raises(RobotDynamicsError):
         run.session.perform(ParameterChange(run.session, {'law': law, 'program': program}))
-    assert run.session.given['program'] == ''
+    assert run.session.parameters['program'] == ''
     assert run.state()
     assert run.session.fault is None
 

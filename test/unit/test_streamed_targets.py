@@ -9,9 +9,9 @@ from oracles import PinocchioOracle
 from samples import sample
 
 from benchmark.comply import ARMS, Bench, arm, held
-from robot_dynamics_ros.control.changes import TargetChange, WrenchChange
 from robot_dynamics_ros.control.laws.control_law import Reference
 from robot_dynamics_ros.control.modes import SessionMode
+from robot_dynamics_ros.control.streamed import TargetChange, WrenchChange
 from robot_dynamics_ros.control.trajectories.target_stream import (
     TargetFilter,
     TargetSettings,

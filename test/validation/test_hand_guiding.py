@@ -10,7 +10,6 @@ from samples import sample
 
 from benchmark.comply import ARMS, STEP_NS, Bench, Spring, arm
 from robot_dynamics_ros.control.changes import (
-    EnablingChange,
     ParameterChange,
     ReleaseChange,
     TrajectoryChange,
@@ -19,6 +18,7 @@ from robot_dynamics_ros.control.changes import (
 from robot_dynamics_ros.control.laws.control_law import Reference
 from robot_dynamics_ros.control.laws.registry import make_law
 from robot_dynamics_ros.control.modes import SessionMode
+from robot_dynamics_ros.control.streamed import EnablingChange
 from robot_dynamics_ros.control.trajectories.trajectory_file import read_trajectory
 from robot_dynamics_ros.errors import RobotDynamicsError
 

@@ -131,7 +131,7 @@ class Arm:
         self.stopping = STOP_TICKS
 
     def hold_here(self) -> None:
-        self.session.loop.hold_here()
+        self.session.loop.brake()
         self.stopping = STOP_TICKS
 
     def gap(self) -> None:

@@ -14,9 +14,10 @@ from benchmark.pressing import Figures, Pressing, make_board, pressed, scene
 from robot_dynamics_ros.constraints.contact import ContactPhase
 from robot_dynamics_ros.constraints.program_file import load_program
 from robot_dynamics_ros.constraints.reactions import constraint_force
-from robot_dynamics_ros.control.changes import MeasuredWrench, ParameterChange, PayloadChange
+from robot_dynamics_ros.control.changes import ParameterChange, PayloadChange
 from robot_dynamics_ros.control.laws.control_law import Reference
 from robot_dynamics_ros.control.laws.registry import make_law
+from robot_dynamics_ros.control.streamed import MeasuredWrench
 from robot_dynamics_ros.errors import (
     ParameterError,
     ProgramError,

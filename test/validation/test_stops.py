@@ -140,7 +140,7 @@ def stop(arm: Arm, kind: str) -> None:
     if kind == 'hold':
         session.perform(TrajectoryChange(session, lambda: (None, 0)))
     elif kind == 'tolerance':
-        session.loop.hold_here()
+        session.loop.brake()
     else:  # the states were lost for a while, and are back
         arm.stamp += 200 * MS
 

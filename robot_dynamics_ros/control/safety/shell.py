@@ -34,15 +34,32 @@ _GUARD, _STATE, _BOUNDS = (len(row._fields) for row in (GuardBounds, LimiterStat
 class SafeShell:
     """Leads what a law wants to a command that is safe; allocates nothing.
 
+    Attributes:
+        guard: Confines efforts near the joint limits; may be replaced.
+
     Args:
-        n: Number of joints.
+        states: Positions, velocities, and gravity forces there, each of shape (n,); kept, and read
+            in every tick, as are the efforts.
+        efforts: Those of the law, and what the ramp goes over from, N m or N, each of shape (n,);
+            the latter is not looked at after the ramp.
+        limiter: Holds bounds, last command and counts.
+        guard: As above.
         driven: Whether a driver adds a share of its own.
     """
 
-    def __init__(self, n: int, *, driven: bool) -> None:
-        self._driven, self._numbers = driven, np.zeros(3)
+    def __init__(
+        self,
+        states: tuple[Array, Array, Array],
+        efforts: tuple[Array, Array],
+        limiter: EffortLimiter,
+        guard: JointLimitGuard,
+        *,
+        driven: bool,
+    ) -> None:
+        self._states, self._efforts, self._driven = states, efforts, driven
+        self._limiter, self.guard, n = limiter, guard, len(states[0])
+        self._numbers, self._sum = np.zeros(3), np.zeros(1)
         self._state, self._active = np.zeros(_STATE * n), np.zeros(n)
-        self._sum = np.zeros(1)
         sizes = {'q': n, 'v': n, 'gravity': n, 'wanted': n, 'before': n, 'share': n, 'numbers': 3}
         tables = {'guard': _GUARD * n, 'active': n, 'state': _STATE * n, 'bounds': _BOUNDS * n}
         self._function = compile_function(
@@ -53,38 +70,22 @@ class SafeShell:
             fused=False,
         )
 
-    def run(
-        self,
-        states: tuple[Array, Array, Array],
-        wanted: Array,
-        before: Array,
-        ramp: float,
-        share: Array,
-        limiter: EffortLimiter,
-        guard: JointLimitGuard,
-        dt: float,
-        out: Array,
-    ) -> bool:
+    def run(self, ramp: float, share: Array, dt: float, out: Array) -> bool:
         """Write a safe command.
 
         Args:
-            states: Positions, velocities, and gravity forces there, each of shape (n,).
-            wanted: Efforts of the law, shape (n,), N m or N.
-            before: What the ramp goes over from, likewise; not looked at after the ramp.
             ramp: Part of the law that acts.
             share: What the driver adds by itself, shape (n,); not looked at if nothing.
-            limiter: Holds bounds, last command and counts.
-            guard: Likewise.
             dt: Time since the last command, s.
             out: Written, shape (n,), N m or N.
 
         Returns:
             Whether all was finite. If not, nothing but ``out`` has changed, which is of no use.
         """
-        numbers, q_v_g, active = self._numbers, states, self._active
+        numbers, limiter, guard, active = self._numbers, self._limiter, self.guard, self._active
         numbers[0], numbers[1], numbers[2] = ramp, limiter.slew, limiter.step(dt)
         self._function(
-            *q_v_g, wanted, before, share, numbers,
+            *self._states, *self._efforts, share, numbers,
             guard.table, guard.active, limiter.table, limiter.bounds_table,
             out, self._state, active, self._sum,
         )  # fmt: skip
@@ -96,42 +97,38 @@ class SafeShell:
         return True
 
     def interpret(
-        self,
-        states: tuple[Array, Array, Array],
-        wanted: Array,
-        before: Array,
-        ramp: float,
-        share: Array,
-        limiter: EffortLimiter,
-        guard: JointLimitGuard,
-        dt: float,
-        out: Array,
-        fallback: Array | None = None,
+        self, ramp: float, share: Array, dt: float, out: Array, fallback: Array | None = None
     ) -> None:
-        """Do the same piece by piece, whatever is in the efforts.
+        """Do the same piece by piece, whatever is in the efforts; those of the law are changed.
 
         Args:
-            states: See :meth:`run`, as the others.
-            wanted: Changed.
-            before: As above.
-            ramp: As above.
+            ramp: See :meth:`run`, as the others.
             share: As above.
-            limiter: As above.
-            guard: As above.
             dt: As above.
             out: As above.
             fallback: Commanded if an effort is not finite, see :class:`EffortLimiter`.
         """
+        (wanted, before), limiter = self._efforts, self._limiter
         for i, pair in enumerate(zip(before.tolist(), wanted.tolist(), strict=True)):
             wanted[i] = blended(*pair, ramp)
-        guard.confine(*states, wanted)
+        self.guard.confine(*self._states, wanted)
         if self._driven:
-            motor = limiter.bounds[2].tolist()
-            rows = zip(wanted.tolist(), share.tolist(), motor, strict=True)
-            for i, row in enumerate(rows):
-                wanted[i], clipped = left_to_driver(*row)
-                limiter.saturated[i] += clipped == 1
+            leave_to_driver(wanted, share, limiter)
         limiter.limit(wanted, dt, fallback, out, share if self._driven else None)
+
+
+def leave_to_driver(effort: Array, share: Array, limiter: EffortLimiter) -> None:
+    """Turn what the motors shall give, within their limits, into the command of the driver.
+
+    Args:
+        effort: Changed, shape (n,), N m or N.
+        share: What the driver adds by itself, likewise.
+        limiter: Holds the motors' limits, and counts what is cut.
+    """
+    motor = limiter.bounds[2].tolist()
+    for i, row in enumerate(zip(effort.tolist(), share.tolist(), motor, strict=True)):
+        effort[i], clipped = left_to_driver(*row)
+        limiter.saturated[i] += clipped == 1
 
 
 def shell_formulas(

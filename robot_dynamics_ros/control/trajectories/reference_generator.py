@@ -3,11 +3,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
+
 import numpy as np
 
 from robot_dynamics_ros.control.laws.control_law import Reference
 from robot_dynamics_ros.control.trajectories.composed import Hold
-from robot_dynamics_ros.control.trajectories.path_speed import PathSpeed
+from robot_dynamics_ros.control.trajectories.path_speed import PathSpeed, SpeedLimit
 from robot_dynamics_ros.control.trajectories.prepared import (
     Points,
     Prepared,
@@ -38,6 +41,11 @@ class ReferenceGenerator:
 
     Attributes:
         reference: Of the last sample.
+        measured: Where the arm is, shape (n,), rad or m, kept up to date; None: not known.
+        start_tolerance: Largest step of the reference that a trajectory may begin with, rad or m.
+        speed_limit: Returns how fast a trajectory can be passed through, given whether it begins
+            in motion; may be replaced.
+        speed: How fast trajectories are passed through.
         bridges: How often it went over to a trajectory that was elsewhere.
         changes: How often something else was followed from then on; a trajectory that somebody
             waits for is not followed any more once this has changed.
@@ -53,7 +61,10 @@ class ReferenceGenerator:
         self._trajectory: Trajectory = Hold(self.reference.position)
         self._start_ns = self._now_ns = 0
         self._pending: tuple[int, Prepared] | None = None
-        self._speed = PathSpeed(self._trajectory)
+        self.speed = PathSpeed(self._trajectory)
+        self.measured: Array | None = None
+        self.start_tolerance = 0.0
+        self.speed_limit: Callable[[Trajectory, bool], SpeedLimit | None] = lambda *_: None
         limit = tree.velocity_limit
         self._fastest: Array = np.where(np.isfinite(limit), limit, 1.0)
 
@@ -126,49 +137,75 @@ class ReferenceGenerator:
         position: Array,
         velocity: Array | None,
         acceleration: Array | None,
-        start_ns: int,
-        start_tolerance: float,
+        start_ns: int = 0,
     ) -> int:
-        """Replace what is followed by a trajectory; see ``ControlLoop.follow``."""
-        points, moment = (times, position, velocity, acceleration), self.moment()
-        return self.commit(self.prepare(moment, points, start_ns, start_tolerance))
+        """Replace what is followed by a trajectory.
 
-    def moment(self, measured: Array | None = None) -> ReferenceSnapshot:
-        """Return what is followed now as a trajectory sees it; copied.
+        Until it starts, and from its start to its first point, the motion goes on smoothly from
+        the present reference.
 
         Args:
-            measured: Where the arm is, shape (n,), rad or m, if that is known; copied.
-        """
-        seen, q = Reference(self._tree.n), None if measured is None else measured.copy()
-        seen.rows[:] = self.reference.rows
-        return ReferenceSnapshot(seen, q, self._now_ns, self.changes)
+            times: Times of the points from the start, shape (k,), s.
+            position: Shape (k, n), rad or m.
+            velocity: Shape (k, n), rad/s or m/s, or None.
+            acceleration: Shape (k, n), rad/s^2 or m/s^2, or None.
+            start_ns: Stamp of the start, ns; 0 for now.
 
-    def prepare(
-        self, moment: ReferenceSnapshot, points: Points, start_ns: int, start_tolerance: float
-    ) -> Prepared:
-        """Check a trajectory and make it ready; see ``ControlLoop.prepare``."""
-        tree = self._tree
-        trajectory = JointWaypoints(KnotTable.alike(*points), moment.reference, tree.joint_names)
-        outside = self._outside(moment.reference.position)
+        Returns:
+            The stamp of the start, ns.
+
+        Raises:
+            TrajectoryError: It is over already, leaves the limits, begins with a step, or its
+                points break a rule; names the culprit.
+        """
+        points = times, position, velocity, acceleration
+        return self.commit(self.prepare(self.moment(), points, start_ns))
+
+    def moment(self) -> ReferenceSnapshot:
+        """Return what a trajectory that arrives now is seen from; copied."""
+        seen, q = Reference(self._tree.n), self.measured
+        seen.rows[:] = self.reference.rows
+        return ReferenceSnapshot(seen, None if q is None else q.copy(), self._now_ns, self.changes)
+
+    def prepare(self, moment: ReferenceSnapshot, points: Points, start_ns: int = 0) -> Prepared:
+        """Do of ``follow`` what takes long; may run in a thread beside the ticks.
+
+        Args:
+            moment: When the trajectory arrived.
+            points: Times, positions, velocities and accelerations, see ``follow``.
+            start_ns: Stamp of the start, ns; 0 for now.
+
+        Raises:
+            TrajectoryError: As of ``follow``.
+        """
+        tree, reference = self._tree, moment.reference
+        trajectory = JointWaypoints(KnotTable.alike(*points), reference, tree.joint_names)
+        outside = self._outside(reference.position)
         if moment.measured is not None:
             outside = np.maximum(outside, self._outside(moment.measured))
-        prepared = Prepared(trajectory, start_ns, moment, start_tolerance, outside)
-        prepared.refuse_step(moment.reference, moment.measured, tree.joint_names)
+        prepared = Prepared(trajectory, start_ns, moment, self.start_tolerance, outside)
+        prepared.refuse_step(reference, moment.measured, tree.joint_names)
         prepared.refuse_past(moment.now_ns)
         check_limits(trajectory, tree, outside=outside)
-        return prepared
+        limit = self.speed_limit(trajectory, bool(reference.velocity.any()))
+        return replace(prepared, limit=limit)
 
-    def commit(self, prepared: Prepared, measured: Array | None = None) -> int:
-        """Replace what is followed by a prepared trajectory; see ``ControlLoop.commit``.
+    def commit(self, prepared: Prepared) -> int:
+        """Do the rest of ``follow``, between two ticks; cost: that of one segment.
 
-        Args:
-            prepared: The trajectory.
-            measured: Where the arm is, shape (n,), rad or m, if that is known.
+        A start of 0 is now, not when the trajectory arrived: nothing jumps.
+
+        Returns:
+            The stamp of the start, ns.
+
+        Raises:
+            TrajectoryError: It is over by now, the way from the present reference to its first
+                point leaves the limits, or the loop has begun anew since its moment.
         """
         trajectory, start = prepared.trajectory, prepared.start_ns or self._now_ns
         if self._now_ns != prepared.moment.now_ns:
             self._refuse_old(prepared)
-        self._meet(prepared, start, self._reference_at(start), measured)
+        self._meet(prepared, start, self._reference_at(start))
         if start > self._now_ns:
             self._pending = (start, prepared)
             self.changes += 1
@@ -181,7 +218,7 @@ class ReferenceGenerator:
         """Go over to a trajectory at its time, s."""
         moving = bool(self.reference.velocity.any())
         self._take_over(begin)
-        self._speed.start(begin, prepared.limit, ordered=True, moving=moving)
+        self.speed.start(begin, prepared.limit, ordered=True, moving=moving)
 
     def _refuse_old(self, prepared: Prepared) -> None:
         if self.changes != prepared.moment.changes:
@@ -195,16 +232,14 @@ class ReferenceGenerator:
         if start_ns <= self._now_ns:
             return self.reference
         found = Reference(self._tree.n)
-        since = (start_ns - self._start_ns) / _SECOND_NS - self._speed.delay
+        since = (start_ns - self._start_ns) / _SECOND_NS - self.speed.delay
         self._trajectory.sample(since, found)
         return found
 
-    def _meet(
-        self, prepared: Prepared, start: int, reference: Reference, measured: Array | None
-    ) -> None:
+    def _meet(self, prepared: Prepared, start: int, reference: Reference) -> None:
         """Let a trajectory begin at the reference of its start."""
         late = max(self._now_ns - start, 0) / _SECOND_NS
-        prepared.refuse_step(reference, measured, self._tree.joint_names)
+        prepared.refuse_step(reference, self.measured, self._tree.joint_names)
         opening = prepared.trajectory.opening(reference)
         if opening is not None and not np.array_equal(
             reference.rows, prepared.moment.reference.rows
@@ -234,11 +269,6 @@ class ReferenceGenerator:
         stream.filter = limits
         stream.aim(self._inside(target))
         return first
-
-    @property
-    def speed(self) -> PathSpeed:
-        """How fast trajectories are passed through."""
-        return self._speed
 
     @property
     def streaming(self) -> bool:
@@ -285,7 +315,7 @@ class ReferenceGenerator:
             trajectory.advance(stamp_ns)
             trajectory.sample(0.0, self.reference)
             return
-        speed = self._speed
+        speed = self.speed
         elapsed = speed.advance((stamp_ns - self._start_ns) / _SECOND_NS)
         speed.trajectory = trajectory
         self._sampler.sample(trajectory if speed.plain else speed, elapsed, self.reference)
@@ -311,9 +341,9 @@ class ReferenceGenerator:
         self._trajectory = TakenOver(self._trajectory, begin, start, (offset, rate), seconds)
 
     def _elapsed(self) -> float:
-        return (self._now_ns - self._start_ns) / _SECOND_NS - self._speed.delay
+        return (self._now_ns - self._start_ns) / _SECOND_NS - self.speed.delay
 
     def _replace(self, trajectory: Trajectory, start_ns: int) -> None:
         self._trajectory, self._start_ns, self._pending = trajectory, start_ns, None
-        self._speed.start((self._now_ns - start_ns) / _SECOND_NS)
+        self.speed.start((self._now_ns - start_ns) / _SECOND_NS)
         self.changes += 1

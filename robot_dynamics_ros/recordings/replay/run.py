@@ -23,7 +23,8 @@ from robot_dynamics_ros.control.changes import (
 from robot_dynamics_ros.control.drivers.conversion import DriverConversion
 from robot_dynamics_ros.control.locked_joints import LockedJointWatch
 from robot_dynamics_ros.control.modes import SessionMode
-from robot_dynamics_ros.control.session import ControllerSession, SessionChange
+from robot_dynamics_ros.control.session import ControllerSession
+from robot_dynamics_ros.control.session_change import SessionChange
 from robot_dynamics_ros.control.streamed import STREAMED
 from robot_dynamics_ros.control.trajectories.message_arrays import read_trajectory
 from robot_dynamics_ros.control.trajectories.prepared import Points
@@ -147,10 +148,10 @@ class Replay:
     def __init__(self, setup: Setup, tolerance: float) -> None:
         self._setup, self._tolerance = setup, tolerance
         self._given = {**setup.given, **setup.changes}
-        self._follower = RecordedReference(setup.tree) if setup.from_reference else None
+        self._generator = RecordedReference(setup.tree) if setup.from_reference else None
         first = {'activation_ramp_s': 0.0} if setup.begins == 'running' else {}
         self._session = ControllerSession(
-            setup.tree, self._given | first, setup.driver, follower=self._follower
+            setup.tree, self._given | first, setup.driver, generator=self._generator
         )
         self._waiting = sorted(setup.events, key=lambda event: event.time)
         self._row = 0
@@ -185,7 +186,7 @@ class Replay:
             instant = _StateTimes(int(clock[k]), int(chunk.stamp_ns[k]), int(ends[k]))
             if self._is_running:
                 self._apply(instant, instant.is_behind)
-            if self._follower is not None and is_answered:
+            if self._generator is not None and is_answered:
                 self._show(chunk, k, acceleration[k])
             if is_answered:
                 yield self._answer(chunk, k, instant)
@@ -252,10 +253,10 @@ class Replay:
         return answered
 
     def _show(self, chunk: Recording, k: int, acceleration: Array) -> None:
-        assert self._follower is not None  # only called with one
+        assert self._generator is not None  # only called with one
         position, velocity = chunk.reference_position[k], chunk.reference_velocity[k]
         if np.isfinite(position).all() and np.isfinite(velocity).all():
-            self._follower.show(position, velocity, np.nan_to_num(acceleration))
+            self._generator.show(position, velocity, np.nan_to_num(acceleration))
 
     def _compare(self, chunk: Recording, k: int, effort: Array) -> None:
         if not np.isfinite(chunk.effort[k]).all():
@@ -294,7 +295,7 @@ class Replay:
             self._known_fault = session.fault
         elif event.kind == 'release':
             session.perform(ReleaseChange(session))
-        elif self._follower is None or event.kind in _NO_REFERENCE:
+        elif self._generator is None or event.kind in _NO_REFERENCE:
             # else the recorded reference tells what came of it
             session.perform(self._change(event))
 

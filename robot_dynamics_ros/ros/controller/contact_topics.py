@@ -30,7 +30,7 @@ class ContactMonitor:
 
     def __init__(self, node: Node, session: ControllerSession) -> None:
         joints = session.tree.joint_names
-        self._session, self._frame = session, session.given['wrench_frame']
+        self._session, self._frame = session, session.parameters['wrench_frame']
         self._efforts = [
             PreparedMessage(JointStateWriter(joints, effort=True).message) for _ in range(2)
         ]

@@ -81,7 +81,7 @@ class RunningController:
         self._trajectories = ControllerTrajectories(node, session, changes)
         changes.announce = self._trajectories.announce
         self._log.info(f'{tree.name} under {session.loop.law.name}: {self._connection.describe()}')
-        for name, value in session.given.items():
+        for name, value in session.parameters.items():
             self._log.debug(f'{name}: {str(value)[:_LONGEST]}')
         self._changes.tell_of_law()
         self._publish_parameters()
@@ -214,7 +214,7 @@ class RunningController:
         """Prepare a change of parameters; errors as in ``ControllerSession.prepare``."""
         self._prepared.clear()
         change = ParameterChange(self.session, self._constraints.translated(changes))
-        self._changes.prepare(change, change.slow)
+        self._changes.prepare(change)
         self._prepared['parameters'] = change
 
     def apply_change(self, changes: Mapping[str, Any]) -> None:
@@ -224,7 +224,7 @@ class RunningController:
         self._log.info(self.session.commit(change))
         if change.slow:
             self._changes.tell_of_law()
-        self._monitor.decimation = self.session.given['monitor_decimation']
+        self._monitor.decimation = self.session.parameters['monitor_decimation']
         self._watch()
         self._publish_parameters()
 
@@ -238,7 +238,7 @@ class RunningController:
     # What is reported ---------------------------------------------------------------------------
 
     def _publish_parameters(self) -> None:
-        given = {**self.session.given, 'robot_description': ''}  # that has a topic of its own
+        given = {**self.session.parameters, 'robot_description': ''}  # that has a topic of its own
         self._parameters.publish(String(data=yaml.safe_dump(given)))
 
     def report(self) -> HealthReport:

@@ -70,9 +70,9 @@ class ControllerTrajectories:
 
     def _on_trajectory(self, content: bytes) -> None:
         read = partial(_read, content, self._session.tree.joint_names)
-        change = TrajectoryChange(self._session, read)
+        change = TrajectoryChange(self._session, read, len(content) > _LONG)
         try:
-            self._changes.prepare(change, len(content) > _LONG)
+            self._changes.prepare(change)
             self.announce(self._changes.commit(change))
         except RobotDynamicsError as error:
             self.announce(f'rejected: {error}')

@@ -25,7 +25,6 @@ from robot_dynamics_ros.ros.conversions import NANO
 from robot_dynamics_ros.ros.session_changes import SessionChanges
 
 #: Points of a goal above which it is read beside the ticks.
-_MANY = 100
 _STATE_PERIOD_S = 0.02
 
 
@@ -79,7 +78,7 @@ class TrajectoryAction:
             return self._goal.ACCEPT
         change = GoalChange(self._session, request, ended.set_result)
         try:
-            self._changes.prepare(change, len(request.trajectory.points) > _MANY)
+            self._changes.prepare(change)
         except RobotDynamicsError as error:
             text = f'rejected: {error}'
             self._session.remark('warning', f'goal {text}', text)
@@ -132,7 +131,7 @@ class TrajectoryAction:
         if not self._session.goals.feedback_due() or self._followed is None:
             return
         loop, feedback = self._session.loop, self._feedback
-        reference, since = loop.reference, _duration(loop.progress[0])
+        reference, since = loop.reference, _duration(loop.generator.progress[0])
         feedback.header.stamp = self._node.get_clock().now().to_msg()
         feedback.desired = _point(
             since, reference.position, reference.velocity, reference.acceleration
@@ -143,7 +142,7 @@ class TrajectoryAction:
 
     def _publish_state(self) -> None:
         loop, state = self._session.loop, self._state
-        reference, since = loop.reference, _duration(loop.progress[0])
+        reference, since = loop.reference, _duration(loop.generator.progress[0])
         state.header.stamp = self._node.get_clock().now().to_msg()
         state.reference = _point(
             since, reference.position, reference.velocity, reference.acceleration
@@ -151,7 +150,7 @@ class TrajectoryAction:
         state.feedback = _point(since, loop.q, loop.v)
         state.error = _point(since, reference.position - loop.q, reference.velocity - loop.v)
         state.output = JointTrajectoryPoint(time_from_start=since, effort=loop.effort.tolist())
-        state.speed_scaling_factor = loop.speed.factor
+        state.speed_scaling_factor = loop.generator.speed.factor
         self._states.publish(state)
 
 

@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a controller is made of, and how parameters and a new model reach all of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from robot_dynamics_ros.control.contact_watch import ContactWatch
+from robot_dynamics_ros.control.drivers.conversion import DriverConversion
+from robot_dynamics_ros.control.drivers.port import DriverPort
+from robot_dynamics_ros.control.goals import GOALS, GoalTracker
+from robot_dynamics_ros.control.guiding import EnablingSwitch
+from robot_dynamics_ros.control.laws.control_law import ControlLaw
+from robot_dynamics_ros.control.locked_joints import LockedJointWatch
+from robot_dynamics_ros.control.setup import PARAMETERS, BuiltLoop, as_driven, build_loop
+from robot_dynamics_ros.control.targets import StreamedTargets
+from robot_dynamics_ros.control.trajectories.reference_generator import ReferenceGenerator
+from robot_dynamics_ros.errors import ConfigurationError
+from robot_dynamics_ros.model.robot_tree import RobotTree
+from robot_dynamics_ros.parameters import checked, defaults
+
+#: What a controller may be told.
+DECLARED = (*PARAMETERS, *GOALS)
+#: Time between two commands of a stop action without states, ns.
+STOP_PERIOD_NS = 20_000_000
+
+
+class ControllerParts:
+    """The loop of one robot with what surrounds it, and how old its states are; knows no modes.
+
+    Args:
+        tree: The robot without what it carries.
+        parameters: By name, of ``DECLARED``; unknown ones are kept without effect.
+        driver: What stands between model and driver; None: nothing.
+        generator: What gives the reference; one that follows trajectories if None.
+
+    Attributes:
+        tree: As given, until a locked joint has moved and the model follows.
+        parameters: By name; replaced by changes.
+        built: The loop and what it was made of.
+        loop: The tick; for reading.
+        port: Units and order of the driver.
+        goals: The goal that is followed.
+        targets: What streams.
+        contact: External efforts, and what follows from them.
+        locked: Whether locked joints stand where the model has them.
+        enabling: Whether a law that needs it is enabled.
+        carrying: Whether the payload of the parameters is carried.
+        source: What the states are called in remarks.
+
+    Raises:
+        RobotDynamicsError: A parameter is refused.
+    """
+
+    def __init__(
+        self,
+        tree: RobotTree,
+        parameters: Mapping[str, Any] | None = None,
+        driver: DriverConversion | None = None,
+        generator: ReferenceGenerator | None = None,
+    ) -> None:
+        values = {**defaults(DECLARED), **(parameters or {})}
+        self.parameters: dict[str, Any] = checked(DECLARED, values, tree.n)
+        self.tree, self._driver, self.carrying = tree, driver, True
+        self.port = DriverPort(tree, driver, self.parameters['joints'])
+        self.built = build_loop(tree, self.driven(self.parameters), driver, generator)
+        self.loop = self.built.loop
+        self.goals = GoalTracker(self.loop)
+        self.targets = StreamedTargets(self.loop, self.parameters)
+        self.contact = ContactWatch(self.built, self.parameters)
+        self.locked = LockedJointWatch(tree, self.parameters)
+        self.enabling = EnablingSwitch(self._make_follower)
+        self.enabling.configure(self.parameters, self.loop.law)
+        self.loop.generator.speed.wanted = self.parameters['speed_scaling.initial_scaling_factor']
+        self.source = 'joint_states'
+        self._heard_ns: int | None = None
+
+    def configure(self, parameters: dict[str, Any]) -> None:
+        """Let changed parameters reach all parts but the loop."""
+        self.parameters = parameters
+        self.targets.configure(parameters)
+        self.contact.configure(parameters)
+        self.locked.configure(parameters)
+        self.enabling.configure(parameters, self.loop.law)
+
+    def driven(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
+        """Return parameters with what the driver's profile decides."""
+        return as_driven(parameters, self._driver)
+
+    def built_of(self, tree: RobotTree) -> BuiltLoop:
+        """Return a loop for the same joints of another model, as the session's own was made.
+
+        Raises:
+            ConfigurationError: It has other joints.
+            RobotDynamicsError: A parameter is refused.
+        """
+        if tree.joint_names != self.tree.joint_names:
+            raise ConfigurationError('model', 'has other joints', 'lock the same joints')
+        built = build_loop(tree, self.driven(self.parameters), self._driver)
+        if not self.carrying:
+            built.loop.carry(None)
+        return built
+
+    def take_model(self, built: BuiltLoop) -> None:
+        """Go on with the model of a loop, see ``built_of``."""
+        self.loop.change_model(built.loop)
+        self.built, self.tree = replace(built, loop=self.loop), built.tree
+        wanted = self.contact.wanted
+        self.contact = ContactWatch(self.built, self.parameters)
+        self.contact.wanted = wanted
+        self.targets = StreamedTargets(self.loop, self.parameters)
+        self.enabling.holding = None  # of the former model
+        self.enabling.configure(self.parameters, self.loop.law)
+        self.locked = LockedJointWatch(built.tree, self.parameters)
+
+    def _make_follower(self) -> ControlLaw:
+        return self.built.make_law({**self.driven(self.parameters), 'law': 'computed_torque'})
+
+    @property
+    def heard(self) -> bool:
+        """Whether a state has ever come that was believed."""
+        return self._heard_ns is not None
+
+    def patience_ns(self, now_ns: int) -> int:
+        """Return after what time ``watch`` should be called, ns."""
+        if self._heard_ns is None or self.is_silent(now_ns):
+            return STOP_PERIOD_NS
+        return self._timeout_ns - (now_ns - self._heard_ns)
+
+    def is_silent(self, now_ns: int) -> bool:
+        """Return whether there is no fresh state, by the clock of the arrivals, ns."""
+        return self._heard_ns is None or now_ns - self._heard_ns >= self._timeout_ns
+
+    def silence(self) -> str:
+        """Say that there is no fresh state and, as far as that is known, why."""
+        refused = self.loop.state.last_refusal
+        why = f' (last one refused: {refused})' if refused else ''
+        return f'no fresh state on {self.source} within {1e-9 * self._timeout_ns:g} s{why}'
+
+    @property
+    def _timeout_ns(self) -> int:
+        return round(1e9 * self.loop.settings.state_timeout_s)
