@@ -19,7 +19,7 @@ from robot_dynamics_ros.control.safety import (
     EffortLimiter,
     JointLimitGuard,
     SafeShell,
-    make_stop_action,
+    StopAction,
 )
 from robot_dynamics_ros.control.settings import LoopSettings
 from robot_dynamics_ros.control.stopping import Stopping
@@ -134,7 +134,7 @@ class ControlLoop:
         self.limiter.set_rate(settings.rates(self.tree.n))
         share, period = settings.stop_effort_share, settings.period
         self._brake = Braking(self.tree, self._kernels, share, period)
-        action = make_stop_action(settings.stop_action, self.tree, self._kernels)
+        action = StopAction(settings.stop_action, self.tree, self._kernels)
         self._stopping.configure(action, self._brake, self._driver)
         self._transition.ramp.change(self.state.time, settings.activation_ramp_s)
         self.state.validator.set_timeout(settings.state_timeout_s)

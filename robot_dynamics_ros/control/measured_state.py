@@ -61,7 +61,7 @@ class MeasuredState:
         elapsed = (stamp_ns - self._origin_ns) / _SECOND_NS
         if self._derivative is not None:
             v = self._still
-        verdict = self.validator.accept(elapsed, q, v, arrival=elapsed)
+        verdict = self.validator.accept(elapsed, q, v)
         if verdict is StateVerdict.NOT_NEWER:
             return Observation.REPEATED
         if not verdict.usable:

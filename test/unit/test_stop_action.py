@@ -6,7 +6,7 @@ import pytest
 from oracles import PinocchioOracle
 from samples import random_state, sample
 
-from robot_dynamics_ros.control.safety import STOP_ACTIONS, make_stop_action
+from robot_dynamics_ros.control.safety import STOP_ACTIONS, StopAction
 from robot_dynamics_ros.errors import ParameterError, UnknownNameError
 
 
@@ -28,7 +28,7 @@ def effort_of(action, q, v, fresh=True):
 @pytest.mark.parametrize('name', ['gravity', 'damping', 'hold'])
 def test_at_rest_where_it_began_an_action_balances_gravity(name, robot, rng):
     q, _, _ = random_state(robot.tree, rng)
-    action = make_stop_action(name, robot.tree)
+    action = StopAction(name, robot.tree)
     action.begin(q)
     # Two libraries in double precision, torques up to 20.
     np.testing.assert_allclose(effort_of(action, q, np.zeros(4)), gravity_of(robot, q), atol=1e-13)
@@ -37,14 +37,14 @@ def test_at_rest_where_it_began_an_action_balances_gravity(name, robot, rng):
 @pytest.mark.parametrize('name', ['gravity', 'damping', 'hold'])
 def test_without_a_fresh_state_only_gravity_at_the_last_position_is_left(name, robot, rng):
     q, v, _ = random_state(robot.tree, rng)
-    action = make_stop_action(name, robot.tree)
+    action = StopAction(name, robot.tree)
     action.begin(q + 0.1)
     found = effort_of(action, q, v * np.nan, fresh=False)
     np.testing.assert_allclose(found, gravity_of(robot, q), atol=1e-13)
 
 
 def test_zero_is_zero_whatever_the_state(robot):
-    action = make_stop_action('zero', robot.tree)
+    action = StopAction('zero', robot.tree)
     nothing = np.full(4, np.nan)
     action.begin(nothing)
     np.testing.assert_array_equal(effort_of(action, nothing, nothing), 0.0)
@@ -59,17 +59,17 @@ def test_hold_and_damping_brake_and_hold_pulls_back(robot, rng):
     m = np.diag(oracle.mass_matrix(middle)) + tree.armature
     g = oracle.gravity_forces(q)
     gains = {'natural_frequency': 8.0, 'damping_ratio': 0.9}
-    hold = make_stop_action('hold', tree, **gains)
+    hold = StopAction('hold', tree, **gains)
     hold.begin(q + 0.01)
     braked = g - 2 * 0.9 * 8.0 * m * v
     np.testing.assert_allclose(effort_of(hold, q, v), braked + 64.0 * m * 0.01, atol=1e-12)
-    damping = make_stop_action('damping', tree, **gains)
+    damping = StopAction('damping', tree, **gains)
     np.testing.assert_allclose(effort_of(damping, q, v), braked, atol=1e-12)
 
 
 def test_the_anchor_is_a_copy(robot, rng):
     q, _, _ = random_state(robot.tree, rng)
-    action = make_stop_action('hold', robot.tree)
+    action = StopAction('hold', robot.tree)
     anchor = q.copy()
     action.begin(anchor)
     before = effort_of(action, q, np.zeros(4))
@@ -79,7 +79,7 @@ def test_the_anchor_is_a_copy(robot, rng):
 
 def test_an_unknown_action_and_bad_gains_are_refused(robot):
     with pytest.raises(UnknownNameError) as caught:
-        make_stop_action('freeze', robot.tree)
+        StopAction('freeze', robot.tree)
     assert caught.value.known == tuple(sorted(STOP_ACTIONS))
     with pytest.raises(ParameterError, match='natural_frequency'):
-        make_stop_action('hold', robot.tree, natural_frequency=-1.0)
+        StopAction('hold', robot.tree, natural_frequency=-1.0)

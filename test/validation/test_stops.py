@@ -18,7 +18,7 @@ from samples import sample
 
 from robot_dynamics_ros.control.changes import ParameterChange, TrajectoryChange
 from robot_dynamics_ros.control.modes import SessionMode
-from robot_dynamics_ros.control.safety import make_stop_action
+from robot_dynamics_ros.control.safety import StopAction
 from robot_dynamics_ros.control.session import ControllerSession
 from robot_dynamics_ros.simulation.mujoco_plant import MujocoPlant
 
@@ -191,7 +191,7 @@ def test_late_states_and_encoder_steps_cost_their_own_way_and_no_more(robot, kin
 def test_damping_with_fresh_states_decays_at_least_as_its_own_exponential(robot):
     """M dv/dt = -D v - c: the energy falls by 2 lambda, least eigenvalue of D relative to M."""
     tree = sample(robot).tree
-    D = make_stop_action('damping', tree).damping
+    D = StopAction('damping', tree).damping
     for seed in range(3):
         _, q, v = drawn(robot, seed)
         arm = Arm(robot, q, 0.3 * v, stop_action='damping')

@@ -82,7 +82,7 @@ class ComputedTorque(ControlLaw):
     def configure(self, parameters: Mapping[str, Any]) -> None:
         """Take over gains and friction, see :class:`ControlLaw`."""
         self._gains[:] = np.ravel(check.gains_of(parameters, self.tree.n))
-        self._settings[:] = drive_settings(parameters)
+        self._settings[:] = check.drive_settings(parameters['period'], parameters)
 
     def effort(self, t: float, q: Array, v: Array, reference: Reference, out: Array) -> None:
         """Write the efforts for the coming period, see :class:`ControlLaw`."""
@@ -121,16 +121,6 @@ def feedback(q: Array, v: Array, q_r: Array, v_r: Array, a_r: Array, gains: Arra
     """Return the commanded acceleration, over numbers or symbols; ``gains``: Kp, then Kd."""
     Kp, Kd = gains.reshape(2, -1)
     return [a_r + Kd * (v_r - v) + Kp * (q_r - q)]
-
-
-def drive_settings(parameters: Mapping[str, Any]) -> tuple[float, ...]:
-    """Return the settings of :func:`drives` for the law's parameters."""
-    return (
-        parameters['period'],
-        parameters['stiction_velocity'],
-        float(parameters['friction_compensation']),
-        float(parameters['friction_velocity'] == 'desired'),
-    )
 
 
 def drives(

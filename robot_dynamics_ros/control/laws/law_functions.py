@@ -14,18 +14,14 @@ import numpy as np
 from robot_dynamics_ros.constraints.program_kernel import program_formulas
 from robot_dynamics_ros.constraints.signals import Followed
 from robot_dynamics_ros.constraints.timing import clamped, quintic_offset
-from robot_dynamics_ros.control.laws.computed_torque import (
-    ComputedTorque,
-    drive_settings,
-    drives,
-)
+from robot_dynamics_ros.control.laws.computed_torque import ComputedTorque, drives
 from robot_dynamics_ros.control.laws.constraint_stabilization import (
     ConstraintStabilization,
     followed_signals,
 )
 from robot_dynamics_ros.control.laws.look_ahead import LookAhead
-from robot_dynamics_ros.control.laws.parameter_checks import gains_of
-from robot_dynamics_ros.control.laws.program_effort import drive_effort, effort_settings
+from robot_dynamics_ros.control.laws.parameter_checks import drive_settings, gains_of
+from robot_dynamics_ros.control.laws.program_effort import drive_effort
 from robot_dynamics_ros.dynamics.registry import make_formulation
 from robot_dynamics_ros.errors import ParameterError
 from robot_dynamics_ros.model.robot_tree import RobotTree
@@ -86,7 +82,7 @@ def computed_torque_function(
     tree, n, parameters = law.tree, law.tree.n, law.parameters
     Kp, Kd = (np.array(gain) for gain in gains_of(parameters, n))
     model = make_formulation(formulation, tree)
-    settings = drive_settings(parameters)
+    settings = drive_settings(parameters['period'], parameters)
 
     def effort(q: Array, v: Array, reference: Array) -> Array:
         q_r, v_r, a_r = reference.reshape(3, n)
@@ -126,7 +122,7 @@ class _LawFunction:
         self._law, self._tree, self._program = law, law.tree, law.program
         parameters = law.parameters
         self._look = LookAhead(law.tree.n, parameters['discretization'], parameters['period'])
-        self._settings = np.array(effort_settings(self._look.end, parameters))
+        self._settings = np.array(drive_settings(self._look.end, parameters))
         self._followed = dict(followed_signals(self._program))
         self._model = make_formulation(formulation, law.tree)
 

@@ -102,6 +102,21 @@ def gains_of(parameters: Mapping[str, Any], n: int) -> tuple[list[float], list[f
     return feedback_gains(w, zeta, parameters['period'])
 
 
+def drive_settings(end: float, parameters: Mapping[str, Any]) -> tuple[float, ...]:
+    """Return the parameters of ``FRICTION`` as the numbers that compiled efforts of drives take.
+
+    Args:
+        end: Time from the velocity of the dynamics to the one of the friction, s.
+        parameters: The law's.
+    """
+    return (
+        end,
+        parameters['stiction_velocity'],
+        float(parameters['friction_compensation']),
+        float(parameters['friction_velocity'] == 'desired'),
+    )
+
+
 def feedback_gains(
     natural_frequency: list[float], damping_ratio: list[float], period: float
 ) -> tuple[list[float], list[float]]:

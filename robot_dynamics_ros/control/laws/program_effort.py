@@ -10,6 +10,7 @@ import numpy as np
 
 from robot_dynamics_ros.constraints.program_kernel import ProgramKernel
 from robot_dynamics_ros.constraints.stabilization import largest_scale
+from robot_dynamics_ros.control.laws import parameter_checks as check
 from robot_dynamics_ros.dynamics.joint_terms import JointTerms, smooth_direction
 from robot_dynamics_ros.model.robot_tree import RobotTree
 from robot_dynamics_ros.spatial.linear_algebra import positive_part
@@ -47,7 +48,7 @@ class ProgramEffort:
             end: Time from the velocity of the dynamics to the one of the friction, s.
             parameters: The law's.
         """
-        self._settings[:] = effort_settings(end, parameters)
+        self._settings[:] = check.drive_settings(end, parameters)
 
     def write(self, q: Array, v: Array, a: Array, out: Array) -> bool:
         r"""Write :math:`M a + c + g + J_aa` and friction at the end of the coming period.
@@ -142,16 +143,6 @@ class ProgramEffort:
         for j, unit in enumerate(np.eye(n)):
             self._inverse_dynamics(q, self._zeros, unit, A[j])
         return A - gravity + np.diag(self._tree.armature)
-
-
-def effort_settings(end: float, parameters: Mapping[str, Any]) -> tuple[float, ...]:
-    """Return the settings of :func:`drive_effort` for a law's parameters."""
-    return (
-        end,
-        parameters['stiction_velocity'],
-        float(parameters['friction_compensation']),
-        float(parameters['friction_velocity'] == 'desired'),
-    )
 
 
 def drive_effort(

@@ -3,7 +3,7 @@
 
 A tick of a node that composes them::
 
-    verdict = monitor.accept(stamp, q, v, arrival)  # is this state to be believed?
+    verdict = monitor.accept(stamp, q, v)           # is this state to be believed?
     law.effort(t, q, v, reference, effort)          # or braking, or stop.effort
     effort = start + ramp.share(t) (effort - start)  # after activation, or between laws
     guard.confine(q, v, gravity, effort)            # near the joint limits
@@ -21,7 +21,6 @@ from robot_dynamics_ros.control.safety.stop_action import (
     STOP_ACTIONS,
     Braking,
     StopAction,
-    make_stop_action,
 )
 
 __all__ = [
@@ -34,5 +33,4 @@ __all__ = [
     'StateValidator',
     'StopAction',
     'StateVerdict',
-    'make_stop_action',
 ]

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from enum import Enum
 
 from robot_dynamics_ros.control.laws.parameter_checks import number
@@ -25,7 +24,6 @@ class StateVerdict(str, Enum):
     ACCEPTED = 'accepted'
     #: Accepted after a gap, a restart of time or a jump: start the law anew from this state.
     RESTARTED = 'restarted'
-    MISSING = 'missing joints'
     NON_FINITE = 'not finite'
     IMPLAUSIBLE = 'implausible'
     JUMPED = 'jumped'
@@ -40,7 +38,7 @@ class StateVerdict(str, Enum):
 class StateValidator:
     """Watches the stream of joint states of one robot.
 
-    A state is refused if a joint is missing; if a number is not finite; if a position is beyond
+    A state is refused if a number is not finite; if a position is beyond
     1e6 or a velocity beyond ``velocity_factor`` times the joint's limit (1e6 where there is
     none); if its stamp is the last one's; or if a joint is farther from the last plausible state
     than that velocity, or than the measured ones, allow in the time between (plus ``slack``). One
@@ -50,9 +48,6 @@ class StateValidator:
     a second one in a row restarts (a simulation was reset). A gap longer than ``longest_gap``
     restarts too.
 
-    Freshness is counted on the arrival clock, which must not stop when a simulator dies, and by
-    accepted states only, so that a stream of refused states goes stale.
-
     Attributes:
         time: Stamp of the last accepted state, s; NaN before the first.
         dt: Time between the stamps of the last two accepted states, s; 0 after a restart.
@@ -60,8 +55,8 @@ class StateValidator:
 
     Args:
         tree: Gives the number of joints and the velocity limits.
-        timeout: Age at which a state is stale, s.
-        longest_gap: Longest time between two stamps of one motion, s; the timeout by default.
+        timeout: Longest time between two stamps of one motion, s, unless ``longest_gap`` is given.
+        longest_gap: That time, s; the timeout by default.
         velocity_factor: How many times its limit a velocity may be.
         slack: Jump that is always allowed (a coarse encoder), rad or m.
         measured_velocity: Whether velocities are measured; if not, they say nothing of a jump.
@@ -96,7 +91,7 @@ class StateValidator:
 
     def forget(self) -> None:
         """Start anew, as if no state had been seen; the counts stay."""
-        self.time, self.dt, self._arrival = math.nan, 0.0, -math.inf
+        self.time, self.dt = math.nan, 0.0
         self._plausible: _State = ([], [])
         self._believed = self._plausible
         self._plausible_time = self._late_time = math.nan
@@ -106,37 +101,21 @@ class StateValidator:
         """Take the next state even if it is the last one again; what it must agree with stays."""
         self._again = True
 
-    def accept(
-        self, stamp: float, q: Array, v: Array, arrival: float, missing: Sequence[str] = ()
-    ) -> StateVerdict:
+    def accept(self, stamp: float, q: Array, v: Array) -> StateVerdict:
         """Validate a state, and remember it if it is usable.
 
         Args:
             stamp: Time of the state, s.
             q: Positions, shape (n,), rad or m; anything may be in it.
             v: Velocities, shape (n,), rad/s or m/s; likewise.
-            arrival: When it arrived, on a steady clock, s.
-            missing: Joints of which nothing has been heard yet.
         """
-        verdict = StateVerdict.MISSING if missing else self._judge(stamp, q.tolist(), v.tolist())
+        verdict = self._judge(stamp, q.tolist(), v.tolist())
         if verdict.usable:
             goes_on = verdict is StateVerdict.ACCEPTED and not self._again
             self.dt = stamp - self.time if goes_on else 0.0
-            self.time, self._arrival, self._again = stamp, arrival, False
+            self.time, self._again = stamp, False
         self.counts[verdict] += 1
         return verdict
-
-    def age(self, now: float) -> float:
-        """Return the time since the last accepted state arrived, s; infinite before the first.
-
-        Args:
-            now: On the clock of the arrivals, s.
-        """
-        return now - self._arrival
-
-    def stale(self, now: float) -> bool:
-        """Return whether the last accepted state is older than the timeout, or there is none."""
-        return not self.age(now) <= self.timeout
 
     def _judge(self, stamp: float, q: list[float], v: list[float]) -> StateVerdict:
         for x, speed, fastest in zip(q, v, self._fastest, strict=True):

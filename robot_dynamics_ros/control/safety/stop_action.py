@@ -4,8 +4,7 @@
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
-from typing import Any, ClassVar
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,51 +16,78 @@ from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.symbolic.kernel import KernelSet, compile_kernel
 
 
-class StopAction(ABC):
+class StopRule(NamedTuple):
+    """What a stop action does; without a fresh state there is no velocity to rely on.
+
+    Attributes:
+        gravity: Whether it balances gravity at the last known position.
+        damping: Whether it brakes while the state is fresh, by ``D v``.
+        stiffness: Whether it then stays where it began, by ``K (q_0 - q)``, having braked before.
+    """
+
+    gravity: bool
+    damping: bool = False
+    stiffness: bool = False
+
+
+STOP_ACTIONS = {
+    #: Gravity and damping, ``g(q) - D v`` with ``D = 2 zeta w0 m``.
+    'damping': StopRule(gravity=True, damping=True),
+    #: The arm coasts to rest by its own friction.
+    'gravity': StopRule(gravity=True),
+    #: Stay where it began: ``g(q) + K (q_0 - q) - D v``, ``K = w0^2 m``.
+    'hold': StopRule(gravity=True, damping=True, stiffness=True),
+    #: No effort is commanded: for arms with brakes, or whose driver holds them.
+    'zero': StopRule(gravity=False),
+}
+
+
+class StopAction:
     """A declared, simple behaviour that needs little: at best a fresh state, at worst an old one.
 
-    Without a fresh state there is no velocity to rely on, so feedback is left out and what
-    remains is computed at the last known position.
+    Attributes:
+        of_motors: Whether the effort is all that the motors shall give, gravity included, or, if
+            not, what a driver that compensates something by itself is told.
+        holds: Whether it begins to act where the arm has come to rest, having been braked before.
+        stiffness, damping: K and D, shape (n,).
 
     Args:
+        name: One of ``STOP_ACTIONS``.
         tree: The robot.
         kernels: With ``gravity_forces``; compiled from the tree if None.
         natural_frequency: w0 of the feedback, one number or one per joint, rad/s.
         damping_ratio: zeta of the feedback, likewise.
 
     Raises:
+        UnknownNameError: There is no such action; lists those that exist.
         ParameterError: A gain is refused.
     """
 
-    name: ClassVar[str]
-    #: Whether the effort is all that the motors shall give, gravity included, or, if not, what a
-    #: driver that compensates something by itself is told.
-    of_motors: ClassVar[bool] = True
-    #: Whether it begins to act where the arm has come to rest, having been braked before.
-    holds: ClassVar[bool] = False
-
     def __init__(
         self,
+        name: str,
         tree: RobotTree,
         kernels: KernelSet | None = None,
         natural_frequency: Any = 10.0,
         damping_ratio: Any = 1.0,
     ) -> None:
+        if name not in STOP_ACTIONS:
+            raise UnknownNameError('stop action', name, STOP_ACTIONS)
+        self.rule = STOP_ACTIONS[name]
+        self.of_motors, self.holds = self.rule.gravity, self.rule.stiffness
         w = check.per_joint('natural_frequency', natural_frequency, tree.n)
         zeta = check.per_joint('damping_ratio', damping_ratio, tree.n)
         Kp, Kd = check.feedback_gains(w, zeta, 0.0)
         inertia = joint_inertia(tree, check.middle_of_limits(tree))
         self.stiffness, self.damping = inertia * Kp, inertia * Kd
-        self._gravity = (
-            kernels or compile_kernel(tree, outputs=('gravity_forces',))
-        ).gravity_forces
+        kernels = kernels or compile_kernel(tree, outputs=('gravity_forces',))
+        self._gravity = kernels.gravity_forces
         self._anchor: Array = np.zeros(tree.n)
 
     def begin(self, q: Array) -> None:
         """Start to act at a position, shape (n,), rad or m, the last one known; copied."""
         self._anchor[:] = q
 
-    @abstractmethod
     def effort(self, q: Array, v: Array, fresh: bool, out: Array) -> None:
         """Write the efforts.
 
@@ -71,83 +97,15 @@ class StopAction(ABC):
             fresh: Whether the state is recent enough for feedback.
             out: Written, shape (n,), N m or N.
         """
-
-
-class ZeroAction(StopAction):
-    """No effort is commanded: for arms with brakes, or whose driver holds them."""
-
-    name = 'zero'
-    of_motors = False
-
-    def effort(self, q: Array, v: Array, fresh: bool, out: Array) -> None:
-        """Write zeros, see :class:`StopAction`."""
         out.fill(0.0)
-
-
-class GravityAction(StopAction):
-    """Balance gravity at the last known position; the arm coasts to rest by its own friction."""
-
-    name = 'gravity'
-
-    def effort(self, q: Array, v: Array, fresh: bool, out: Array) -> None:
-        """Write gravity, see :class:`StopAction`."""
-        self._gravity(q, out)
-
-
-class DampingAction(StopAction):
-    """Balance gravity and brake, ``g(q) - D v`` with ``D = 2 zeta w0 m``."""
-
-    name = 'damping'
-
-    def effort(self, q: Array, v: Array, fresh: bool, out: Array) -> None:
-        """Write gravity and damping, see :class:`StopAction`."""
-        self._gravity(q, out)
-        if fresh:
+        if self.rule.gravity:
+            self._gravity(q, out)
+        if fresh and self.rule.stiffness:
+            out += self.stiffness * (self._anchor - q) - self.damping * v
+        elif fresh and self.rule.damping:
             out -= self.damping * v
 
 
-class HoldAction(StopAction):
-    """Stay where it began: ``g(q) + K (q_0 - q) - D v``, ``K = w0^2 m``, ``D = 2 zeta w0 m``."""
-
-    name = 'hold'
-    holds = True
-
-    def effort(self, q: Array, v: Array, fresh: bool, out: Array) -> None:
-        """Write gravity and feedback to the anchor, see :class:`StopAction`."""
-        self._gravity(q, out)
-        if fresh:
-            out += self.stiffness * (self._anchor - q) - self.damping * v
-
-
-STOP_ACTIONS: dict[str, type[StopAction]] = {
-    'damping': DampingAction,
-    'gravity': GravityAction,
-    'hold': HoldAction,
-    'zero': ZeroAction,
-}
-
-
-def make_stop_action(
-    name: str, tree: RobotTree, kernels: KernelSet | None = None, **gains: Any
-) -> StopAction:
-    """Return a stop action for a robot.
-
-    Args:
-        name: One of ``STOP_ACTIONS``.
-        tree: The robot.
-        kernels: With ``gravity_forces``; compiled from the tree if None.
-        gains: ``natural_frequency`` and ``damping_ratio``, see :class:`StopAction`.
-
-    Raises:
-        UnknownNameError: There is no such action; lists those that exist.
-        ParameterError: A gain is refused.
-    """
-    if name not in STOP_ACTIONS:
-        raise UnknownNameError('stop action', name, STOP_ACTIONS)
-    return STOP_ACTIONS[name](tree, kernels, **gains)
-
-
-#: Most of gamma, 1/s, and of gamma times the period: what delays of a few periods bear.
 FASTEST_RATE, RATE_PER_PERIOD = 100.0, 0.1
 #: Part of the speed at which the arm counts as being at rest.
 _REST = 0.01

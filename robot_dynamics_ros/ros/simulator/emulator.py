@@ -21,7 +21,7 @@ from std_srvs.srv import Trigger
 
 from robot_dynamics_ros.control.drivers.conversion import bind, effort_limits
 from robot_dynamics_ros.control.drivers.file import load_driver_profile
-from robot_dynamics_ros.control.safety import make_stop_action
+from robot_dynamics_ros.control.safety import StopAction
 from robot_dynamics_ros.model.from_parameters import robot_from_parameters
 from robot_dynamics_ros.model.robot_tree import RobotTree
 from robot_dynamics_ros.ros.conversions import JointStateWriter, ns_to_stamp
@@ -64,7 +64,7 @@ class DriverEmulator(Simulator):
         self._q, self._v = np.zeros(tree.n), np.zeros(tree.n)
         self._last_command = np.full(tree.n, np.nan)
         self._reflex, self.lost_states = '', 0
-        self._own = make_stop_action('hold', tree, natural_frequency=_OWN_FREQUENCY)
+        self._own = StopAction('hold', tree, natural_frequency=_OWN_FREQUENCY)
         self._own_anchor, self._own_effort = np.zeros(tree.n), np.zeros(tree.n)
         self._own_holds = False
         return self._linked
