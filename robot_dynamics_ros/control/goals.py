@@ -119,7 +119,7 @@ class GoalTracker:
 
 
 def prepare_goal(
-    loop: ControlLoop, moment: ReferenceSnapshot, request: Any, given: Mapping[str, Any]
+    loop: ControlLoop, moment: ReferenceSnapshot, request: Any, parameters: Mapping[str, Any]
 ) -> PreparedGoal:
     """Check a goal and make it ready; may run in a thread beside the ticks.
 
@@ -127,7 +127,7 @@ def prepare_goal(
         loop: The loop that shall follow it.
         moment: When it arrived.
         request: control_msgs/action/FollowJointTrajectory_Goal, whoever made it.
-        given: Parameters by name, those of ``GOALS`` among them.
+        parameters: Parameters by name, those of ``GOALS`` among them.
 
     Raises:
         RefusedGoalError: It breaks a rule; says which, with its code.
@@ -135,8 +135,8 @@ def prepare_goal(
     if request.multi_dof_trajectory.points:
         raise RefusedGoalError(ResultCode.INVALID_GOAL, 'multi_dof_trajectory is not supported')
     try:
-        watch = _watch(loop.tree, request, given)
-        others = moment.reference.position if given['allow_partial_joints_goal'] else None
+        watch = _watch(loop.tree, request, parameters)
+        others = moment.reference.position if parameters['allow_partial_joints_goal'] else None
         points, start_ns = read_trajectory(request.trajectory, loop.tree.joint_names, others)
     except RobotDynamicsError as error:
         raise _refusal(error, of_names=True) from error
@@ -148,23 +148,23 @@ def prepare_goal(
         prepared = loop.generator.prepare(moment, points, start_ns)
     except TrajectoryError as error:
         raise _refusal(error) from error
-    return PreparedGoal(prepared, watch, given['action_feedback_period'])
+    return PreparedGoal(prepared, watch, parameters['action_feedback_period'])
 
 
-def _watch(tree: RobotTree, request: Any, given: Mapping[str, Any]) -> TrajectoryWatch:
+def _watch(tree: RobotTree, request: Any, parameters: Mapping[str, Any]) -> TrajectoryWatch:
     """Return the tolerances of a goal."""
     names = tree.joint_names
     path = JointTolerances.of(
-        names, given['path_tolerance'], (), _by_joint(request.path_tolerance)
+        names, parameters['path_tolerance'], (), _by_joint(request.path_tolerance)
     )
     end = JointTolerances.of(
         names,
-        given['goal_tolerance'],
-        given['stopped_velocity_tolerance'],
+        parameters['goal_tolerance'],
+        parameters['stopped_velocity_tolerance'],
         _by_joint(request.goal_tolerance),
     )
     asked = request.goal_time_tolerance
-    late = goal_time(asked.sec + 1e-9 * asked.nanosec, given['goal_time_tolerance'])
+    late = goal_time(asked.sec + 1e-9 * asked.nanosec, parameters['goal_time_tolerance'])
     return TrajectoryWatch(names, tree.slides, path, end, late, duration=0.0)
 
 

@@ -45,11 +45,11 @@ class EnablingSwitch:
         self._make_follower = make_follower
         self.holding: ControlLaw | None = None
         self.on = self._pressed = False
-        self._told_ns = self._timeout_ns = 0
+        self._heard_ns = self._timeout_ns = 0
 
-    def configure(self, given: Mapping[str, Any], law: ControlLaw) -> None:
+    def configure(self, parameters: Mapping[str, Any], law: ControlLaw) -> None:
         """Take over parameters and law; what takes long is made here, not when it is due."""
-        self._timeout_ns = round(1e9 * given['guiding_timeout_s'])
+        self._timeout_ns = round(1e9 * parameters['guiding_timeout_s'])
         if not law.needs_enabling:
             self.holding = None
         elif self.holding is None:
@@ -59,7 +59,7 @@ class EnablingSwitch:
         """Take a message at the time of the last state, ns; return whether it was a press."""
         began = pressed and not self._pressed
         self.on = pressed and (self.on or began)
-        self._pressed, self._told_ns = pressed, stamp_ns
+        self._pressed, self._heard_ns = pressed, stamp_ns
         return began
 
     def release(self) -> None:
@@ -68,6 +68,6 @@ class EnablingSwitch:
 
     def lapses(self, stamp_ns: int) -> bool:
         """Return whether the law must not act at a state of a time, ns."""
-        if not 0 <= stamp_ns - self._told_ns <= self._timeout_ns:
+        if not 0 <= stamp_ns - self._heard_ns <= self._timeout_ns:
             self.on = False
         return self.holding is not None and not self.on

@@ -59,35 +59,35 @@ class LockedJointWatch:
 
     Args:
         tree: The robot.
-        given: Parameters by name, see ``LOCKED_JOINTS``.
+        parameters: Parameters by name, see ``LOCKED_JOINTS``.
     """
 
-    def __init__(self, tree: RobotTree, given: Mapping[str, Any]) -> None:
+    def __init__(self, tree: RobotTree, parameters: Mapping[str, Any]) -> None:
         self.names = tuple(tree.locked)
         self.modelled = np.array(list(tree.locked.values()), dtype=float)
         self.measured = np.full(len(self.names), np.nan)
         self.deviation = ''
-        self.configure(given)
+        self.configure(parameters)
 
-    def configure(self, given: Mapping[str, Any]) -> None:
+    def configure(self, parameters: Mapping[str, Any]) -> None:
         """Take over parameters."""
-        self.settings = LockedJointSettings.of(given)
+        self.settings = LockedJointSettings.of(parameters)
 
     @property
     def wants_model(self) -> bool:
         """Whether the model shall be made anew, since a joint has moved."""
         return bool(self.deviation) and self.settings.locked_joint_moved == 'update'
 
-    def place(self, given: Mapping[str, Any]) -> bool:
+    def place(self, parameters: Mapping[str, Any]) -> bool:
         """Take over where parameter ``locked`` has the joints; return whether one has moved.
 
         Raises:
             ConfigurationError: A position is none.
         """
-        told = choice_of_joints(given)['locked']
-        told = {name: x for name, x in told.items() if x != 'measured'}
+        locked = choice_of_joints(parameters)['locked']
+        locked = {name: x for name, x in locked.items() if x != 'measured'}
         rows = zip(self.names, self.modelled.tolist(), strict=True)
-        places = np.array([told.get(name, x) for name, x in rows], dtype=float)
+        places = np.array([locked.get(name, x) for name, x in rows], dtype=float)
         moved = bool((places != self.modelled).any())
         self.modelled = places
         return moved

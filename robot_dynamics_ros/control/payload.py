@@ -119,19 +119,19 @@ class PayloadModel:
 
     def _parameters(self, payload: Payload | None) -> Array:
         """Return mass, first moment, tensor about the origin of each body's load, (bodies, 10)."""
-        found = np.zeros((self.bare.bodies, 10))
+        parameters = np.zeros((self.bare.bodies, 10))
         if payload is None:
-            return found
+            return parameters
         self.check(payload)
         frame = self.bare.frame(payload.frame)
         load = RigidBodyInertia(
             payload.mass, np.asarray(payload.com, float), np.asarray(payload.inertia, float)
         ).seen_from(frame.R_BF, frame.p_BF)
         about_origin = load.inertia + load.mass * _spread(load.com)
-        found[frame.body, 0] = load.mass
-        found[frame.body, 1:4] = load.mass * load.com
-        found[frame.body, 4:] = about_origin[np.triu_indices(3)]
-        return found
+        parameters[frame.body, 0] = load.mass
+        parameters[frame.body, 1:4] = load.mass * load.com
+        parameters[frame.body, 4:] = about_origin[np.triu_indices(3)]
+        return parameters
 
 
 class LoadedKernels(KernelSet):
@@ -206,15 +206,15 @@ def _effort_of(load: Array, tree: RobotTree, q: Array, v: Array, a: Array) -> Ar
 
 def _body(row: Array) -> Array:
     """Return mass, centre of mass, inertia about it of a body, shape (13,)."""
-    found = np.zeros(_SIZE)
+    body = np.zeros(_SIZE)
     mass = row[0]
     if mass > 0.0:
         com = row[1:4] / mass
         xx, xy, xz, yy, yz, zz = row[4:]
         about_origin = np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
-        found[0], found[1:4] = mass, com
-        found[4:] = (about_origin - mass * _spread(com)).ravel()
-    return found
+        body[0], body[1:4] = mass, com
+        body[4:] = (about_origin - mass * _spread(com)).ravel()
+    return body
 
 
 def _spread(c: Array) -> Array:

@@ -79,8 +79,8 @@ class LoopSettings(Settings):
 
     def rates(self, n: int) -> Array:
         """Return the effort-rate limits, shape (n,), N m/s or N/s; infinite for none."""
-        given = np.array(self.effort_rate_limit, dtype=float).reshape(-1)
-        return np.where(given > 0.0, given, math.inf) * np.ones(n)
+        rates = np.array(self.effort_rate_limit, dtype=float).reshape(-1)
+        return np.where(rates > 0.0, rates, math.inf) * np.ones(n)
 
 
 LOOP = parameters_of(LoopSettings)

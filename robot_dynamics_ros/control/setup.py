@@ -65,31 +65,31 @@ LAW_CHANGES = frozenset(one.name for one in law_declared())
 _OUTPUTS = ('inverse_dynamics', 'gravity_forces', 'bias_forces', 'mass_matrix')
 
 
-def law_parameters(given: Mapping[str, Any]) -> dict[str, Any]:
+def law_parameters(parameters: Mapping[str, Any]) -> dict[str, Any]:
     """Return what the chosen law is made with.
 
     Raises:
         UnknownNameError: There is no such law.
     """
-    return {one.name: given[one.name] for one in law_class(given['law']).declared}
+    return {one.name: parameters[one.name] for one in law_class(parameters['law']).declared}
 
 
-def concerns_law(given: Mapping[str, Any], changed: Collection[str]) -> bool:
+def concerns_law(parameters: Mapping[str, Any], changed: Collection[str]) -> bool:
     """Return whether changed parameters need the law to be made anew.
 
     Args:
-        given: All parameters as they will be.
+        parameters: All of them as they will be.
         changed: Names of those that differ.
     """
-    return 'law' in changed or not law_parameters(given).keys().isdisjoint(changed)
+    return 'law' in changed or not law_parameters(parameters).keys().isdisjoint(changed)
 
 
-def check_laws(tree: RobotTree, given: Mapping[str, Any], changed: Collection[str]) -> None:
+def check_laws(tree: RobotTree, parameters: Mapping[str, Any], changed: Collection[str]) -> None:
     """Refuse changed parameters of any law, whether it runs or not.
 
     Args:
         tree: The robot.
-        given: All parameters as they would be.
+        parameters: All of them as they would be.
         changed: Names of those that differ.
 
     Raises:
@@ -97,33 +97,33 @@ def check_laws(tree: RobotTree, given: Mapping[str, Any], changed: Collection[st
     """
     for law in known_laws().values():
         own = {one.name for one in law.declared}.intersection(changed)
-        law.check(tree, {name: given[name] for name in own})
+        law.check(tree, {name: parameters[name] for name in own})
 
 
-def as_driven(given: Mapping[str, Any], driver: DriverConversion | None) -> dict[str, Any]:
+def as_driven(parameters: Mapping[str, Any], driver: DriverConversion | None) -> dict[str, Any]:
     """Return parameters with what a profile decides: period, and bounds of timeout and rates.
 
     Raises:
         ParameterError: An order of joints is given besides the profile's, or wrong rate limits.
     """
     if driver is None:
-        return dict(given)
-    if any(given['joints']):
-        raise ParameterError('joints', given['joints'], 'the driver profile gives the order')
+        return dict(parameters)
+    if any(parameters['joints']):
+        raise ParameterError('joints', parameters['joints'], 'the driver profile gives the order')
     state = driver.profile.state
     return {
-        **given,
+        **parameters,
         'period': 1.0 / state.rate_hz,
-        'state_timeout_s': min(given['state_timeout_s'], state.timeout_s),
-        'effort_rate_limit': _rates(given['effort_rate_limit'], driver.joint_rate_limit),
+        'state_timeout_s': min(parameters['state_timeout_s'], state.timeout_s),
+        'effort_rate_limit': _rates(parameters['effort_rate_limit'], driver.joint_rate_limit),
     }
 
 
-def _rates(given: list[float], most: Array) -> list[float]:
+def _rates(limits: list[float], most: Array) -> list[float]:
     """Return the stricter of both rate limits; 0 means none."""
-    wanted = np.asarray(given, dtype=float)
+    wanted = np.asarray(limits, dtype=float)
     if wanted.size not in (1, most.size) or not np.isfinite(most).any():
-        return given
+        return limits
     wanted = np.where(wanted == 0.0, np.inf, wanted)
     strict = np.minimum(wanted, most)
     return np.where(np.isinf(strict), 0.0, strict).tolist()
@@ -164,19 +164,19 @@ class BuiltLoop:
     load: PayloadModel
     share: DriverCompensation | None
 
-    def make_law(self, given: Mapping[str, Any]) -> ControlLaw:
+    def make_law(self, parameters: Mapping[str, Any]) -> ControlLaw:
         """Return the law of other parameters, for the same robot.
 
         Raises:
             UnknownNameError: There is no such law.
             ParameterError: A parameter is refused.
         """
-        return make_law(given['law'], self.tree, self.kernels, **law_parameters(given))
+        return make_law(parameters['law'], self.tree, self.kernels, **law_parameters(parameters))
 
 
 def build_loop(
     tree: RobotTree,
-    given: Mapping[str, Any],
+    parameters: Mapping[str, Any],
     driver: DriverConversion | None = None,
     generator: ReferenceGenerator | None = None,
 ) -> BuiltLoop:
@@ -184,7 +184,7 @@ def build_loop(
 
     Args:
         tree: The robot without what it carries.
-        given: Parameters by name: law and what belongs to it, ``formulation``, payload, and what
+        parameters: By name: law and what belongs to it, ``formulation``, payload, and what
             ``LoopSettings`` has; with what the driver's profile decides.
         driver: The profile in numbers, or None.
         generator: What gives the reference; one that follows trajectories if None.
@@ -192,21 +192,21 @@ def build_loop(
     Raises:
         RobotDynamicsError: A parameter is refused.
     """
-    given = checked(PARAMETERS, given, tree.n)
-    bare = compile_kernel(tree, given['formulation'], _OUTPUTS)
+    parameters = checked(PARAMETERS, parameters, tree.n)
+    bare = compile_kernel(tree, parameters['formulation'], _OUTPUTS)
     load = PayloadModel(tree)
     kernels = load.kernels(bare)
     share = driver_share(tree, driver, kernels.gravity_forces, bare.gravity_forces)
-    law = make_law(given['law'], tree, kernels, **law_parameters(given))
+    law = make_law(parameters['law'], tree, kernels, **law_parameters(parameters))
     loop = ControlLoop(
         tree,
         kernels,
         law,
-        LoopSettings.of(given),
+        LoopSettings.of(parameters),
         driver=share,
         load=load,
         generator=generator,
         derivative=velocity_filter(tree.n, driver),
     )
-    loop.carry(payload_from_parameters(given))
+    loop.carry(payload_from_parameters(parameters))
     return BuiltLoop(loop, tree, kernels, load, share)

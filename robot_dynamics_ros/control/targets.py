@@ -24,16 +24,16 @@ class StreamedTargets:
 
     Args:
         loop: The loop.
-        given: Parameters by name, see ``TARGETS``.
+        parameters: Parameters by name, see ``TARGETS``.
     """
 
-    def __init__(self, loop: ControlLoop, given: Mapping[str, Any]) -> None:
+    def __init__(self, loop: ControlLoop, parameters: Mapping[str, Any]) -> None:
         self._loop, self._tree = loop, loop.tree
-        self.configure(given)
+        self.configure(parameters)
 
-    def configure(self, given: Mapping[str, Any]) -> None:
+    def configure(self, parameters: Mapping[str, Any]) -> None:
         """Take over parameters; a wrench that acts is kept."""
-        settings = TargetSettings.of(given)
+        settings = TargetSettings.of(parameters)
         if settings == getattr(self, '_settings', None):
             return
         self._settings, self._filter = settings, TargetFilter(self._tree, settings)
@@ -48,13 +48,13 @@ class StreamedTargets:
         """
         self._require_follower('target_joint')
         tree, values = self._tree, numbers('target_joint', position)
-        given = tuple(names) or tree.joint_names
-        if values.shape != (len(given),):
+        named = tuple(names) or tree.joint_names
+        if values.shape != (len(named),):
             raise ConfigurationError(
-                'target_joint', f'has {values.size} positions', f'{len(given)} joints are named'
+                'target_joint', f'has {values.size} positions', f'{len(named)} joints are named'
             )
         target = self._loop.generator.target.copy()
-        for name, value in zip(given, values, strict=True):
+        for name, value in zip(named, values, strict=True):
             target[tree.joint_index(name)] = value
         return target
 

@@ -40,7 +40,7 @@ class CommandedWorld:
         self.world, self._log = SteppedWorld(settings['world'], topics), node.get_logger()
         self._efforts, self._missing = [0.0] * len(topics), set(range(len(topics)))
         self._seconds = 1e-9 * settings['step_ns']
-        self._begun = self._told = (0.0, 0)
+        self._begun = self._reported = (0.0, 0)
         limits = _effort_limits(description)
         for place, topic in enumerate(topics):
             *_, joint, force = topic.split('/')
@@ -49,14 +49,14 @@ class CommandedWorld:
 
     def begin(self) -> None:
         """Make the first step, if its command has come already."""
-        self._begun = self._told = (time.monotonic(), 0)
+        self._begun = self._reported = (time.monotonic(), 0)
         self._log.info('lockstep: every command makes one step')
         self._step_if_due()
 
     def report(self) -> str:
         """Return how fast simulated time went since the last report, and in all."""
         now, steps = time.monotonic(), self.world.steps
-        (before, made), self._told = self._told, (now, steps)
+        (before, made), self._reported = self._reported, (now, steps)
         if steps == made:
             return f'lockstep: nobody has commanded for {now - before:.0f} s'
         lately = self._seconds * (steps - made) / (now - before)

@@ -65,9 +65,9 @@ def bridge_text(tree: RobotTree) -> str:
         YAML text: joint states and clock to ROS, one force per controlled joint to Gazebo.
     """
     topic = f'/model/{model_name(tree)}'
-    told = 'effort stays 0: Gazebo does not fill it in'
+    remark = 'effort stays 0: Gazebo does not fill it in'
     entries = [
-        _entry('joint_states', f'{topic}/joint_state', _STATES, told),
+        _entry('joint_states', f'{topic}/joint_state', _STATES, remark),
         _entry('/clock', '/clock', _CLOCK),
     ]
     for joint, slides in zip(tree.joint_names, tree.slides, strict=True):

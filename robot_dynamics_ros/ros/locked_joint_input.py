@@ -26,7 +26,7 @@ class LockedJointInput:
     Args:
         session: What decides.
         states: Reads the messages.
-        given: Parameters of the node.
+        parameters: Parameters of the node.
         description: URDF text from the topic.
         limits: Effort limits of the driver.
     """
@@ -35,15 +35,15 @@ class LockedJointInput:
         self,
         session: ControllerSession,
         states: SerializedStateReader,
-        given: Mapping[str, Any],
+        parameters: Mapping[str, Any],
         description: str,
         limits: EffortLimit,
     ) -> None:
         self._session, self._states = session, states
-        self._given, self._description, self._limits = given, description, limits
-        self._measured = measured_joints(given)
+        self._parameters, self._description, self._limits = parameters, description, limits
+        self._measured = measured_joints(parameters)
         self._reader = JointStateReader(session.locked.names, velocity=False)
-        self._told, self._not_before = '', 0.0
+        self._deviation, self._not_before = '', 0.0
 
     def take(self) -> bool:
         """Tell the session of the message read last; return whether there is a command."""
@@ -54,8 +54,8 @@ class LockedJointInput:
 
     def has_news(self) -> bool:
         """Return whether a joint has left its place or come back since the last call."""
-        before, self._told = self._told, self._session.locked.deviation
-        return bool(before) != bool(self._told)
+        before, self._deviation = self._deviation, self._session.locked.deviation
+        return bool(before) != bool(self._deviation)
 
     def missing(self) -> str:
         """Say of which joint that shall be measured no position has come; empty: of none."""
@@ -88,5 +88,5 @@ class LockedJointInput:
 
     def _load(self, positions: Mapping[str, float]) -> RobotTree:
         words = [f'{name}:={position!r}' for name, position in positions.items()]
-        given = {**self._given, 'locked': words}
-        return robot_from_parameters(given, self._description, self._limits)
+        parameters = {**self._parameters, 'locked': words}
+        return robot_from_parameters(parameters, self._description, self._limits)

@@ -82,10 +82,10 @@ def _of_system(name: str) -> Any:
     Raises:
         ConfigurationError: This system has none.
     """
-    found = getattr(os, name, None)
-    if found is None:
+    function = getattr(os, name, None)
+    if function is None:
         raise ConfigurationError(f'real time ({name})', 'exists on Linux only', 'leave it out')
-    return found
+    return function
 
 
 def _refusal(name: str, value: str, error: OSError, remedy: str) -> ConfigurationError:

@@ -57,21 +57,21 @@ def uses(observer: Any, without: Collection[str] = ()) -> dict[tuple[str, str], 
         observer.get_service_names_and_types_by_node,
         observer.get_client_names_and_types_by_node,
     )
-    hidden, found = {observer.get_name(), *without}, {}
+    hidden, nodes = {observer.get_name(), *without}, {}
     for name, space in observer.get_node_names_and_namespaces():
         with suppress(NodeNameNonExistentError):  # it has just ended
             if name not in hidden:
                 rows = [frozenset(x for x, _ in one(name, space)) for one in ask]
-                found[name, space] = NodeUse(*rows)
-    return found
+                nodes[name, space] = NodeUse(*rows)
+    return nodes
 
 
-def policy(found: dict[tuple[str, str], NodeUse]) -> str:
+def policy(nodes: dict[tuple[str, str], NodeUse]) -> str:
     """Return the policy of nodes, as XML text: one enclave, a profile for each."""
     root = ElementTree.Element('policy', version='0.2.0')
     enclave = ElementTree.SubElement(ElementTree.SubElement(root, 'enclaves'), 'enclave', path='/')
     profiles = ElementTree.SubElement(enclave, 'profiles')
-    for (name, space), use in sorted(found.items()):
+    for (name, space), use in sorted(nodes.items()):
         profile = ElementTree.SubElement(profiles, 'profile', node=name, ns=space)
         for field, (group, attribute, kind) in _PARTS.items():
             names = sorted(getattr(use, field))
@@ -109,11 +109,11 @@ def main(file: str) -> None:
     rclpy.init()
     observer = rclpy.create_node('policy_observer')
     time.sleep(_DISCOVERY_S)
-    found = uses(observer)
+    nodes = uses(observer)
     rclpy.shutdown()
-    if not found:
+    if not nodes:
         raise ConfigurationError('scene', 'no node runs in this domain', 'launch it first')
-    Path(file).write_text(policy(found), encoding='utf-8')
+    Path(file).write_text(policy(nodes), encoding='utf-8')
 
 
 if __name__ == '__main__':

@@ -169,8 +169,8 @@ class ArmCommands:
         try:
             tree = load_robot(self._arm.xml, effort_limit=_UNLIMITED)
             q = np.array([self._arm.position[name] for name in tree.joint_names])
-            given = defaults | settings(tree, q) | {'speed_scale': share}
-            plan = make_plan(tree, given, q)
+            motion = defaults | settings(tree, q) | {'speed_scale': share}
+            plan = make_plan(tree, motion, q)
         except KeyError as error:
             tell(False, f'joint {error} is not known yet')
             return

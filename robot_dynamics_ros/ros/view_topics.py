@@ -152,10 +152,10 @@ class ArmTopics:
             self.status = self._status.message.data
         if self._parameters.poll():
             try:
-                given = yaml.safe_load(self._parameters.message.data)
+                parameters = yaml.safe_load(self._parameters.message.data)
             except yaml.YAMLError:
-                given = None
-            self.parameters = given if isinstance(given, dict) else {}
+                parameters = None
+            self.parameters = parameters if isinstance(parameters, dict) else {}
 
     def instant(self) -> ArmInstant:
         """Return the arm as the newest messages have it, and what is missing."""

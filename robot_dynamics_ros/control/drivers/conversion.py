@@ -151,8 +151,8 @@ def effort_limits(profile: DriverProfile) -> EffortLimit:
     """
     if not profile.joints:
         return profile.defaults.effort_limit
-    found = {row.joint: row.effort_limit for row in profile.joints}
-    return {name: limit for name, limit in found.items() if limit is not None}
+    limits = {row.joint: row.effort_limit for row in profile.joints}
+    return {name: limit for name, limit in limits.items() if limit is not None}
 
 
 def bind(profile: DriverProfile, tree: RobotTree) -> DriverConversion:
@@ -210,11 +210,11 @@ def _slides(profile: DriverProfile, row: JointProfile, tree: RobotTree) -> bool:
 def _rows(profile: DriverProfile, tree: RobotTree) -> list[JointProfile]:
     if not profile.joints:
         return [replace(profile.defaults, joint=name) for name in tree.joint_names]
-    given = [row.joint for row in profile.joints]
-    if sorted(given) != sorted(tree.joint_names):
+    joints = [row.joint for row in profile.joints]
+    if sorted(joints) != sorted(tree.joint_names):
         raise ConfigurationError(
             f'driver profile {profile.name!r}, joints',
-            f'names {", ".join(given)}',
+            f'names {", ".join(joints)}',
             f'name each joint of {tree.name!r} once: {", ".join(tree.joint_names)}',
         )
     return list(profile.joints)

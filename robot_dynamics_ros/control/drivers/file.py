@@ -76,14 +76,14 @@ def _profile(section: Section) -> DriverProfile:
 
 def _transmission(place: str, data: Any) -> TransmissionProfile:
     section = Section(place, data)
-    found = TransmissionProfile(
+    transmission = TransmissionProfile(
         tuple(read.text(place, name) for name in section.take('joints', _list)),
         tuple(_numbers(place, row) for row in section.take('matrix', _list)),
         section.take('offset', _numbers, ()),
         section.take('motor_effort_limit', _numbers, ()),
     )
     section.close()
-    return found
+    return transmission
 
 
 def _numbers(place: str, value: Any) -> tuple[float, ...]:
@@ -92,9 +92,9 @@ def _numbers(place: str, value: Any) -> tuple[float, ...]:
 
 def _read_into(kind: Any, place: str, data: Any) -> Any:
     section = Section(place, data)
-    found = _values(section, {field.name for field in fields(kind)})
+    values = _values(section, {field.name for field in fields(kind)})
     section.close()
-    return kind(**found)
+    return kind(**values)
 
 
 def _joint(defaults: JointProfile, place: str, data: Any, named: bool) -> JointProfile:
@@ -103,9 +103,9 @@ def _joint(defaults: JointProfile, place: str, data: Any, named: bool) -> JointP
     if named:
         section.place = f'joint {section.take("joint", read.text)!r}'
         names |= {'joint', 'driver_name'}
-    found = _values(section, names)
+    values = _values(section, names)
     section.close()
-    return replace(defaults, **found)
+    return replace(defaults, **values)
 
 
 _TEXTS = frozenset(
@@ -117,7 +117,7 @@ _EFFORT_UNITS = frozenset({'effort_unit', 'measured_effort_unit'})
 
 def _values(section: Section, names: set[str]) -> dict[str, Any]:
     """Return the values that are given, each read as its kind."""
-    found = {}
+    values = {}
     for name in sorted(names):
         if name in _UNITS:
             value: Any = section.maybe(name, _unit)
@@ -125,8 +125,8 @@ def _values(section: Section, names: set[str]) -> dict[str, Any]:
             as_text = name in _TEXTS or name in _EFFORT_UNITS
             value = section.maybe(name, read.text if as_text else read.number)
         if value is not None:
-            found[name] = value
-    return found
+            values[name] = value
+    return values
 
 
 def _unit(place: str, value: Any) -> str | float:

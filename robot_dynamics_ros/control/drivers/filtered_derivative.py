@@ -39,9 +39,9 @@ class FilteredDerivative:
     """
 
     def __init__(self, n: int, cutoff_hz: float, longest_gap: float = 0.1) -> None:
-        for name, given in (('cutoff_hz', cutoff_hz), ('longest_gap', longest_gap)):
-            if not given > 0.0:
-                raise ParameterError(name, given, 'must be positive')
+        for name, value in (('cutoff_hz', cutoff_hz), ('longest_gap', longest_gap)):
+            if not value > 0.0:
+                raise ParameterError(name, value, 'must be positive')
         self._rate, self._longest = 2.0 * math.pi * cutoff_hz, longest_gap
         self.value: Array = np.zeros(n)
         self._last: Array = np.zeros(n)

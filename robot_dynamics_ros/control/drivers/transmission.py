@@ -166,5 +166,5 @@ class Transmission:
     def _of_motors(self, efforts: Array) -> list[float]:
         np.take(efforts, self.places, out=self._taken, mode='clip')
         np.dot(self._transposed, self._taken, out=self._mixed)
-        found: list[float] = self._mixed.tolist()
-        return found
+        motors: list[float] = self._mixed.tolist()
+        return motors

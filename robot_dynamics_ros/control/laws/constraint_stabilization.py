@@ -346,8 +346,8 @@ class ConstraintStabilization(ControlLaw):
 
 def followed_signals(program: Program) -> list[tuple[Followed, list[int]]]:
     """Return the signals that follow the joint reference, with their joints."""
-    found = []
+    followed = []
     for part in program.stack.constraints:
         if isinstance(part, JointProgram) and isinstance(part.signals[0], Followed):
-            found.append((part.signals[0], list(part.joints)))
-    return found
+            followed.append((part.signals[0], list(part.joints)))
+    return followed

@@ -91,14 +91,14 @@ class ContactPress:
 
     def status(self) -> dict[str, str]:
         """Return what each contact is doing."""
-        told, unsure = {}, self.uncertainty()
+        words, unsure = {}, self.uncertainty()
         for row, control in zip(self._rows, self.controls, strict=True):
             name = self._kernel.program.stack.rows[row]
-            told[f'contact {name}'] = (
+            words[f'contact {name}'] = (
                 f'{control.phase.value}, {self._kernel.reaction[row]:.2f} N, '
                 f'pressing with {control.force:.2f} N +- {unsure[row]:.2f} N'
             )
-        return told
+        return words
 
     def uncertainty(self) -> Array:
         r"""Return by what the reactions may be off, shape (m,): 0 with a sensor.

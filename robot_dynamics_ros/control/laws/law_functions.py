@@ -149,23 +149,23 @@ class _LawFunction:
 
     def _compute(self, t: Array, q: Array, v: Array, *others: Array) -> tuple[Array, ...]:
         n, look = self._tree.n, self._look
-        given = dict(zip(list(self._inputs())[3:], others, strict=True))
+        inputs = dict(zip(list(self._inputs())[3:], others, strict=True))
         time = t[0] + look.time
-        numbers = [*self._numbers(time, given), *self._offset(time, given), look.time, look.lead]
-        previous = given.get('previous', np.zeros(n, dtype=int))
-        found = program_formulas(self._program, q, v, previous, np.array(numbers, dtype=object))
-        q_ahead, v_ahead, f, f_dot, *_, a, towards, _, transmission, _, _ = found
+        numbers = [*self._numbers(time, inputs), *self._offset(time, inputs), look.time, look.lead]
+        previous = inputs.get('previous', np.zeros(n, dtype=int))
+        results = program_formulas(self._program, q, v, previous, np.array(numbers, dtype=object))
+        q_ahead, v_ahead, f, f_dot, *_, a, towards, _, transmission, _, _ = results
         if look.time > 0.0:
             q, v = q_ahead, v_ahead
         tau, scale = self._within_limits(q, v, a, towards, transmission)
         return tau, a * scale, f, f_dot
 
-    def _numbers(self, time: Scalar, given: dict[str, Array]) -> list[Scalar]:
+    def _numbers(self, time: Scalar, inputs: dict[str, Array]) -> list[Scalar]:
         """Return the numbers of the program's signals, those that never change left out."""
         numbers: list[Scalar] = []
         for signal in self._program.stack.signals:
             if isinstance(signal, Followed) and signal in self._followed:
-                numbers += self._reference(self._followed[signal], given['reference'])
+                numbers += self._reference(self._followed[signal], inputs['reference'])
             else:
                 numbers += signal.formula(time)
         return numbers
@@ -175,11 +175,11 @@ class _LawFunction:
         time, lead = self._look.time, self._look.lead
         return [*(q + time * (v + 0.5 * time * a)), *(v + lead * a), *a]
 
-    def _offset(self, time: Scalar, given: dict[str, Array]) -> list[Scalar]:
+    def _offset(self, time: Scalar, inputs: dict[str, Array]) -> list[Scalar]:
         m, blend = self._program.m, self._program.blend
         if not blend > 0.0:
             return [0] * (3 * m)
-        value, rate = given['initial'].reshape(2, m)
+        value, rate = inputs['initial'].reshape(2, m)
         return [x for row in quintic_offset(value, rate, blend, time) for x in row]
 
     def _within_limits(

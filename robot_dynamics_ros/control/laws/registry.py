@@ -41,13 +41,13 @@ _GROUP = 'robot_dynamics_ros.laws'
 @cache
 def known_laws() -> dict[str, type[ControlLaw]]:
     """Return all laws by name. One that cannot be loaded is left out, with a warning."""
-    found = dict(LAWS)
+    laws = dict(LAWS)
     for entry in entry_points(group=_GROUP):
         try:
-            found[entry.name] = _loaded(entry, found)
+            laws[entry.name] = _loaded(entry, laws)
         except Exception as error:  # whatever the code of others does
             warnings.warn(f'law {entry.name!r} ({entry.value}) is left out: {error}', stacklevel=2)
-    return found
+    return laws
 
 
 def _loaded(entry: EntryPoint, known: Mapping[str, type[ControlLaw]]) -> type[ControlLaw]:

@@ -165,8 +165,8 @@ class EffortLimiter:
         for i, x in enumerate(wanted):
             state = LimiterState(*states[:, i].tolist())
             bounds = LimiterBounds(*self.bounds[:, i].tolist())
-            told = None if share is None else float(share[i])
-            states[:, i] = limited_effort(x, state, bounds, slew, step, told)
+            own = None if share is None else float(share[i])
+            states[:, i] = limited_effort(x, state, bounds, slew, step, own)
         out[:] = self.last
         self.ticks += 1
         return finite

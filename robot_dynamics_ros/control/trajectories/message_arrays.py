@@ -63,9 +63,9 @@ def _completed(rows: Array | None, at: Sequence[int], others: Array) -> Any:
     """Return rows for all joints, from those for some."""
     if rows is None:
         return None
-    found = np.tile(others, (len(rows), 1))
-    found[:, list(at)] = rows
-    return found
+    completed = np.tile(others, (len(rows), 1))
+    completed[:, list(at)] = rows
+    return completed
 
 
 def _check_names(names: Sequence[str], joints: Sequence[str], *, partial: bool = False) -> None:
@@ -97,7 +97,7 @@ def _rows(
         )
     if all(type(row) is array.array and row.typecode == 'd' for row in rows):
         # As rclpy has them: their bytes, a fourth of the time of reading row by row.
-        found = np.frombuffer(b''.join(rows)).reshape(len(rows), len(columns))
+        table = np.frombuffer(b''.join(rows)).reshape(len(rows), len(columns))
     else:
-        found = np.array(rows, dtype=float)
-    return found[:, columns]
+        table = np.array(rows, dtype=float)
+    return table[:, columns]

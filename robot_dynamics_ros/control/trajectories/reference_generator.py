@@ -231,10 +231,10 @@ class ReferenceGenerator:
         """Return where the reference will be at the start of a trajectory, if nothing happens."""
         if start_ns <= self._now_ns:
             return self.reference
-        found = Reference(self._tree.n)
+        reference = Reference(self._tree.n)
         since = (start_ns - self._start_ns) / _SECOND_NS - self.speed.delay
-        self._trajectory.sample(since, found)
-        return found
+        self._trajectory.sample(since, reference)
+        return reference
 
     def _meet(self, prepared: Prepared, start: int, reference: Reference) -> None:
         """Let a trajectory begin at the reference of its start."""

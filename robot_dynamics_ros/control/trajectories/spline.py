@@ -115,13 +115,13 @@ class KnotTable:
         """
         h = np.diff(self.time)[:, None]
         degree = np.minimum(self.degree[:-1], self.degree[1:])
-        found = np.zeros((*self.position[1:].shape, 6))
+        coefficients = np.zeros((*self.position[1:].shape, 6))
         for known in set(degree.tolist()):
             rows = np.flatnonzero(degree == known)
             terms = _JOINED_BY[known](h[rows], *self._ends(rows, (known + 1) // 2))
             for power, column in enumerate(terms):
-                found[rows, :, power] = column
-        return found
+                coefficients[rows, :, power] = column
+        return coefficients
 
     @property
     def motion(self) -> tuple[Array, Array, Array]:
@@ -130,8 +130,8 @@ class KnotTable:
 
     def _ends(self, rows: Array, count: int) -> tuple[Array, ...]:
         """Return what is known at the start, then at the end of segments."""
-        given = self.motion[:count]
-        return tuple(x[rows] for x in given) + tuple(x[rows + 1] for x in given)
+        known = self.motion[:count]
+        return tuple(x[rows] for x in known) + tuple(x[rows + 1] for x in known)
 
     def _columns(self) -> tuple[Array, ...]:
         return self.time, *self.motion, self.degree

@@ -191,14 +191,14 @@ class TrajectoryWatch:
         return ''
 
 
-def goal_time(given: float, default: float) -> float:
+def goal_time(asked: float, default: float) -> float:
     """Return the time after the end in which a goal must be reached, s.
 
     Args:
-        given: By the goal, s; 0: the default, negative: any time.
+        asked: By the goal, s; 0: the default, negative: any time.
         default: s; 0: any time.
     """
-    return _effective(given, math.inf if default == 0.0 else default)
+    return _effective(asked, math.inf if default == 0.0 else default)
 
 
 def _spread(name: str, values: Sequence[float], joints: Sequence[str]) -> Array:
@@ -210,7 +210,7 @@ def _spread(name: str, values: Sequence[float], joints: Sequence[str]) -> Array:
     return np.where(numbers > 0.0, numbers, math.inf) * np.ones(len(joints))
 
 
-def _effective(given: float, default: float) -> float:
-    if given == 0.0:
+def _effective(asked: float, default: float) -> float:
+    if asked == 0.0:
         return float(default)
-    return float(given) if given > 0.0 else math.inf
+    return float(asked) if asked > 0.0 else math.inf

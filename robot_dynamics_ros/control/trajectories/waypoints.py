@@ -116,11 +116,11 @@ def _is_sound(points: KnotTable, n: int) -> bool:
     )
 
 
-def _joints(given: int, start: Reference | None, joint_names: Sequence[str] | None) -> int:
+def _joints(columns: int, start: Reference | None, joint_names: Sequence[str] | None) -> int:
     """Return how many joints points have to have."""
     if joint_names is not None:
         return len(joint_names)
-    return given if start is None else len(start.position)
+    return columns if start is None else len(start.position)
 
 
 def _checked(

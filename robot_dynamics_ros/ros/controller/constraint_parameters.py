@@ -25,27 +25,27 @@ class ConstraintParameters:
 
     Args:
         node: The controller.
-        given: Its parameters; default of what is not set.
+        initial: Its parameters; default of what is not set.
         joints: The robot's.
 
     Attributes:
         own: The parameters that they mean, by name.
     """
 
-    def __init__(self, node: Node, given: Mapping[str, Any], joints: Sequence[str]) -> None:
+    def __init__(self, node: Node, initial: Mapping[str, Any], joints: Sequence[str]) -> None:
         self._places = {
             f'constraints.{joint}.{kind}': (name, i)
             for kind, name in (('trajectory', 'path_tolerance'), ('goal', 'goal_tolerance'))
             for i, joint in enumerate(joints)
         }
-        self.own = {name: given[name] for name in _OWN}
+        self.own = {name: initial[name] for name in _OWN}
         for name in ('path_tolerance', 'goal_tolerance'):
-            self.own[name] = [*spread(given[name], len(joints))]
+            self.own[name] = [*spread(initial[name], len(joints))]
         parameters = [
             *(self._parameter(name, *place) for name, place in self._places.items()),
-            Parameter(_STOPPED, max(given['stopped_velocity_tolerance']),
+            Parameter(_STOPPED, max(initial['stopped_velocity_tolerance']),
                       _OWN['stopped_velocity_tolerance'].description, 0.0, unit='rad/s or m/s'),
-            Parameter(_TIME, given['goal_time_tolerance'],
+            Parameter(_TIME, initial['goal_time_tolerance'],
                       _OWN['goal_time_tolerance'].description, 0.0, 3600.0, unit='s'),
         ]  # fmt: skip
         new = [one for one in parameters if not node.has_parameter(one.name)]
@@ -59,19 +59,19 @@ class ConstraintParameters:
 
     def translated(self, changes: Mapping[str, Any]) -> dict[str, Any]:
         """Return changes of parameters with those of ``constraints.*`` under their own names."""
-        found = {name: x for name, x in changes.items() if not name.startswith('constraints.')}
+        own_names = {name: x for name, x in changes.items() if not name.startswith('constraints.')}
         for name, value in changes.items():
             if name in self._places:
                 own, index = self._places[name]
-                row = found.setdefault(own, list(self.own[own]))
+                row = own_names.setdefault(own, list(self.own[own]))
                 row[index] = value
             elif name == _STOPPED:
-                found['stopped_velocity_tolerance'] = [value]
+                own_names['stopped_velocity_tolerance'] = [value]
             elif name == _TIME:
-                found['goal_time_tolerance'] = value
-        return found
+                own_names['goal_time_tolerance'] = value
+        return own_names
 
     def take(self, changes: Mapping[str, Any]) -> None:
         """Remember changes that were made."""
-        found = self.translated(changes)
-        self.own.update({name: found[name] for name in found.keys() & self.own.keys()})
+        changed = self.translated(changes)
+        self.own.update({name: changed[name] for name in changed.keys() & self.own.keys()})

@@ -120,8 +120,8 @@ class Controller(LifecycleNode):
         self._topic_description = msg.data
 
     def _has_description(self) -> bool:
-        given = self._value('robot') or self._value('robot_description')
-        return bool(given or self._topic_description)
+        robot = self._value('robot') or self._value('robot_description')
+        return bool(robot or self._topic_description)
 
     def _start_when_ready(self) -> None:
         """Configure and activate as soon as possible, once; states that fail are awaited."""
@@ -159,9 +159,11 @@ class Controller(LifecycleNode):
         self._diagnostics.publish(diagnostic_array(self, robot, report))
 
     def _configure(self) -> None:
-        given = values(self, declared.CONTROLLER)
-        claim_real_time(given['thread_priority'], given['cpu_affinity'], given['lock_memory'])
-        self._run = RunningController(self, given, self._topic_description, self._report)
+        parameters = values(self, declared.CONTROLLER)
+        claim_real_time(
+            parameters['thread_priority'], parameters['cpu_affinity'], parameters['lock_memory']
+        )
+        self._run = RunningController(self, parameters, self._topic_description, self._report)
 
     def _release(self) -> None:
         if self._run is not None:

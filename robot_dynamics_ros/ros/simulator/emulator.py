@@ -106,10 +106,10 @@ class DriverEmulator(Simulator):
     def _on_overlaid(self, message: Float64MultiArray) -> None:
         """Stop with a reflex if efforts are laid over positions that are not where the arm is."""
         self._driven.read(self._q, self._v)
-        told = np.full(len(self._q), np.nan)
-        if len(message.data) == len(told):
-            told[self._driver.order] = message.data
-        if not (np.abs(self._driver.position(told) - self._q) < _FAR).all():
+        commanded = np.full(len(self._q), np.nan)
+        if len(message.data) == len(commanded):
+            commanded[self._driver.order] = message.data
+        if not (np.abs(self._driver.position(commanded) - self._q) < _FAR).all():
             self._react('positions below the efforts are not where the arm is')
 
     def _received(self, complete: bool) -> None:
