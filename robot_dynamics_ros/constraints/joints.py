@@ -110,17 +110,9 @@ class JointCoupling(Constraint):
         return motion.joints(self._C) - inputs[0]
 
 
-def follow_reference(
-    tree: RobotTree, natural_frequency: float = 10.0, damping_ratio: float = 1.0
-) -> Program:
-    r"""Return the program :math:`f = q - q_r(t)` of all joints: computed torque.
-
-    Args:
-        tree: The robot.
-        natural_frequency: rad/s.
-        damping_ratio: Dimensionless.
-    """
+def follow_reference(tree: RobotTree) -> Program:
+    r"""Return the program :math:`f = q - q_r(t)` of all joints: computed torque at 10 rad/s."""
     constraint = JointProgram(tree, 'joints', FOLLOW)
     ones = np.ones(tree.n)
-    G0, G1 = gains_from_frequency(natural_frequency * ones, damping_ratio * ones)
+    G0, G1 = gains_from_frequency(10.0 * ones, ones)
     return Program('follow_reference', Stack([constraint]), G0, G1, ones)

@@ -157,14 +157,13 @@ class Mechanism:
         """
         self._refuse_singular(self.positions(u))
 
-    def tree_state(self, u: Array, ud: Array, udd: Array, near: Array | None = None) -> TreeState:
+    def tree_state(self, u: Array, ud: Array, udd: Array) -> TreeState:
         """Return the motion of the tree that belongs to a motion of the coordinates.
 
         Args:
             u: Coordinates, shape (N,), rad or m.
             ud: Their rates, shape (N,), rad/s or m/s.
             udd: Their accelerations, shape (N,), rad/s^2 or m/s^2.
-            near: See ``positions``.
 
         Returns:
             New arrays, see :class:`TreeState`.
@@ -175,7 +174,7 @@ class Mechanism:
             MechanismError: The loops cannot be closed at u.
             SingularityError: The loops are (nearly) singular at u.
         """
-        return self.tree_state_at(self.positions(u, near), ud, udd)
+        return self.tree_state_at(self.positions(u), ud, udd)
 
     def tree_state_at(self, q: Array, ud: Array, udd: Array) -> TreeState:
         """Return the motion of the tree at joint positions that close the loops.

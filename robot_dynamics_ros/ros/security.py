@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Collection
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -27,7 +26,7 @@ from robot_dynamics_ros.errors import ConfigurationError
 
 _DISCOVERY_S = 5.0
 #: Element, attribute and inner element of each entry of a profile.
-_PARTS = {
+PARTS = {
     'publish': ('topics', 'publish', 'topic'),
     'subscribe': ('topics', 'subscribe', 'topic'),
     'reply': ('services', 'reply', 'service'),
@@ -44,12 +43,11 @@ class NodeUse(NamedTuple):
     request: frozenset[str]
 
 
-def uses(observer: Any, without: Collection[str] = ()) -> dict[tuple[str, str], NodeUse]:
+def uses(observer: Any) -> dict[tuple[str, str], NodeUse]:
     """Return what every node has that is known now, by name and namespace.
 
     Args:
         observer: The node that looks; left out.
-        without: Names of nodes that are left out besides.
     """
     ask = (
         observer.get_publisher_names_and_types_by_node,
@@ -57,10 +55,10 @@ def uses(observer: Any, without: Collection[str] = ()) -> dict[tuple[str, str], 
         observer.get_service_names_and_types_by_node,
         observer.get_client_names_and_types_by_node,
     )
-    hidden, nodes = {observer.get_name(), *without}, {}
+    nodes = {}
     for name, space in observer.get_node_names_and_namespaces():
         with suppress(NodeNameNonExistentError):  # it has just ended
-            if name not in hidden:
+            if name != observer.get_name():
                 rows = [frozenset(x for x, _ in one(name, space)) for one in ask]
                 nodes[name, space] = NodeUse(*rows)
     return nodes
@@ -73,7 +71,7 @@ def policy(nodes: dict[tuple[str, str], NodeUse]) -> str:
     profiles = ElementTree.SubElement(enclave, 'profiles')
     for (name, space), use in sorted(nodes.items()):
         profile = ElementTree.SubElement(profiles, 'profile', node=name, ns=space)
-        for field, (group, attribute, kind) in _PARTS.items():
+        for field, (group, attribute, kind) in PARTS.items():
             names = sorted(getattr(use, field))
             if names:
                 part = ElementTree.SubElement(profile, group, {attribute: 'ALLOW'})
@@ -81,23 +79,6 @@ def policy(nodes: dict[tuple[str, str], NodeUse]) -> str:
                     ElementTree.SubElement(part, kind).text = one
     ElementTree.indent(root)
     return f'{ElementTree.tostring(root, encoding="unicode")}\n'
-
-
-def read_policy(file: Path) -> dict[tuple[str, str], NodeUse]:
-    """Return what the nodes of a policy may do, by name and namespace."""
-    found = {}
-    for profile in ElementTree.parse(file).getroot().iter('profile'):
-        rows = {
-            field: frozenset(
-                one.text or ''
-                for part in profile.iter(group)
-                if part.get(attribute) == 'ALLOW'
-                for one in part.iter(kind)
-            )
-            for field, (group, attribute, kind) in _PARTS.items()
-        }
-        found[profile.get('node', ''), profile.get('ns', '')] = NodeUse(**rows)
-    return found
 
 
 def main(file: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 from processes import PROJECT, free_domain, write_script
@@ -15,7 +16,7 @@ from gz_stand_in import Gazebo
 from launches import Launches, make_package, make_prefix
 from peer import Peer
 
-from robot_dynamics_ros.ros.security import NodeUse, policy, read_policy, uses
+from robot_dynamics_ros.ros.security import PARTS, NodeUse, policy, uses
 
 #: Arguments with which a launch file starts all of ours, its nodes, and how many motions are sent
 #: then. Gazebo, its bridge and ``ros2 bag play`` are stand-ins, which open nothing.
@@ -87,6 +88,23 @@ def test_a_policy_names_exactly_what_a_run_uses(tmp_path, scene):
             allowed = read_policy(file)
             peer.spin_until(lambda: found() == allowed, 20.0, f'what {file.name} says')
         launch.interrupt()
+
+
+def read_policy(file: Path) -> dict[tuple[str, str], NodeUse]:
+    """Return what the nodes of a policy may do, by name and namespace."""
+    allowed = {}
+    for profile in ElementTree.parse(file).getroot().iter('profile'):
+        rows = {
+            field: frozenset(
+                one.text or ''
+                for part in profile.iter(group)
+                if part.get(attribute) == 'ALLOW'
+                for one in part.iter(kind)
+            )
+            for field, (group, attribute, kind) in PARTS.items()
+        }
+        allowed[profile.get('node', ''), profile.get('ns', '')] = NodeUse(**rows)
+    return allowed
 
 
 def _are_ready(seen: dict[tuple[str, str], NodeUse], nodes: set[str]) -> bool:

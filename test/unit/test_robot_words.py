@@ -17,7 +17,7 @@ from robot_dynamics_ros.cli.robot_argument import add_robot_arguments, given_rob
 from robot_dynamics_ros.control.design.default_motion import (
     EFFORT_SHARE,
     VELOCITY_SHARE,
-    comfortable_posture,
+    comfortable_postures,
     default_motion,
 )
 from robot_dynamics_ros.control.design.robot_setup import natural_frequencies
@@ -128,7 +128,7 @@ def test_a_planned_motion_keeps_within_the_shares_of_the_limits(planned):
 def test_a_posture_that_no_drive_can_hold_is_refused_with_joint_and_figure():
     tree = serial_arms()['ur5_robot'].tree.with_changes(effort_limit=np.full(6, 0.5))
     with pytest.raises(ModelError, match=r"joint '.*': gravity alone takes \d+% of its effort"):
-        comfortable_posture(tree, 'tool0')
+        next(comfortable_postures(tree, 'tool0'))
 
 
 def test_an_arm_that_moves_its_tool_along_a_line_only_is_refused():

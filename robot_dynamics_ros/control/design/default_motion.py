@@ -141,16 +141,6 @@ def _circle(tree: RobotTree, frame: str, home: Array, radius: float) -> DefaultM
     return DefaultMotion(home, frame, center, radius, normal, toward, math.sqrt(radius))
 
 
-def comfortable_posture(tree: RobotTree, frame: str) -> Array:
-    """Return the posture from which a frame moves best, shape (n,), rad or m.
-
-    Raises:
-        ModelError: Gravity and dry friction alone take too much of some joint's effort limit
-            everywhere; says which joint, and how much at the best posture.
-    """
-    return next(comfortable_postures(tree, frame))
-
-
 def comfortable_postures(
     tree: RobotTree, frame: str, checker: CollisionChecker | None = None
 ) -> Iterator[Array]:
@@ -162,7 +152,9 @@ def comfortable_postures(
         checker: Looks whether anything touches; None: nobody does.
 
     Raises:
-        ModelError: As :func:`comfortable_posture`; or something touches in every posture.
+        ModelError: Gravity and dry friction alone take too much of some joint's effort limit
+            everywhere; says which joint, and how much at the best posture. Or something touches
+            in every posture.
     """
     draws, rating = _Draws(tree), _Rating(tree, frame)
     touching, count = None, 0

@@ -152,8 +152,8 @@ def largest_period(gains: Gains, discretization: str) -> float:
     return low
 
 
-def _points(path: FeasibilityCheck, count: int = 21) -> list[tuple[float, Array]]:
-    chosen = np.unique(np.linspace(0, len(path.times) - 1, count).round().astype(int))
+def _points(path: FeasibilityCheck) -> list[tuple[float, Array]]:
+    chosen = np.unique(np.linspace(0, len(path.times) - 1, 21).round().astype(int))
     return [(float(path.times[k]), path.q[k]) for k in chosen]
 
 
