@@ -31,6 +31,7 @@ SLOW = """
 import sys
 import time
 from robot_dynamics_ros.control.loop import ControlLoop
+from robot_dynamics_ros.control.trajectories.reference_generator import ReferenceGenerator
 from robot_dynamics_ros.control.trajectories import message_arrays
 from robot_dynamics_ros.ros.controller import trajectories
 from robot_dynamics_ros.ros.executables import run_executable
@@ -59,8 +60,8 @@ message_arrays.trajectory_arrays = slowed(message_arrays.trajectory_arrays, poin
 read = trajectories.deserialize_message
 trajectories.deserialize_message = slowed(read, lambda content, kind: len(content) / 64)
 ControlLoop.tick = counted
-prepare = ControlLoop.prepare
-ControlLoop.prepare = slowed(prepare, lambda loop, moment, points, start: len(points[0]))
+prepare = ReferenceGenerator.prepare
+ReferenceGenerator.prepare = slowed(prepare, lambda _, moment, points, start: len(points[0]))
 sys.exit(run_executable('controller'))
 """
 
