@@ -42,6 +42,8 @@ TAIL = 0.5
 #: Below this part of the velocity limits a stop has brought the arm to rest.
 AT_REST = 0.01
 #: Clean states at the end, s, in which a session must be back.
+#: After a hand has let go, a law needs so long to bring the arm back, in parts of 1/frequency.
+_SETTLES = 5.0
 #: Energy of an arm that comes to rest under its law, J.
 SETTLING = 1e-3
 ROUNDING = 1.0 + 1e-9
@@ -126,6 +128,7 @@ class FaultJudge:
         self.step, self.shift, self.now = 0, 50 * NS, 50 * NS
         self.truth: dict[int, tuple[Vector, Vector]] = {}
         self.active: list[Distortion] = []
+        self.disturbed = 0  # time at which a hand last pushed, or a target streamed
         self.lasting: list[tuple[int, int, Callable[[], None]]] = []
         self.answered = self.commanded = 0
         self.braking = False
@@ -230,6 +233,7 @@ class FaultJudge:
         fast = np.abs(self.v) > 0.1 * self.tree.velocity_limit
         free = not self.heavy and self.now * 1e-9 - self.rated_at > 0.5 * TAIL
         free &= self.loop.added is None  # a wrench that streamed decays as slowly as it came
+        free &= (self.now - self.disturbed) * 1e-9 * self.frequency > _SETTLES
         if self.loop.law.follows_reference and free and fast.any():
             self.breach('has not come to rest', self.v)
 

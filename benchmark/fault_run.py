@@ -55,6 +55,7 @@ class FaultTrial(FaultChanges):
         for until, every, act in self.lasting:
             if (until - self.step) % every == 0:
                 act()
+            self.disturbed = self.now
         if self.lasting or self.loop.added is not None:  # which may move the arm
             self.energy = None
 
