@@ -5,12 +5,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Any
 
 from robot_dynamics_ros.control.modes import SessionEvent
-
-if TYPE_CHECKING:
-    from robot_dynamics_ros.control.session import ControllerSession
 
 
 @dataclass(frozen=True)
@@ -37,14 +34,14 @@ class SessionChange(ABC):
         slow: Whether preparing it takes so long that it is to be done beside the ticks.
 
     Args:
-        session: What is changed.
+        session: The ``ControllerSession`` that is changed.
     """
 
     subject = 'change'
     event = SessionEvent.CHANGE
     slow = False
 
-    def __init__(self, session: ControllerSession) -> None:
+    def __init__(self, session: Any) -> None:
         self._session = session
 
     def prepare(self) -> None:  # noqa: B027
