@@ -65,7 +65,7 @@ def run(args: argparse.Namespace) -> int:
             verdict = f'loads with {len(tree.joint_names)} joints: {", ".join(tree.joint_names)}'
             forces = [float(force) for force in largest_gravity_forces(tree)]
             needed = dict(zip(tree.joint_names, forces, strict=True))
-            findings += too_weak(tree)
+            findings += too_weak(tree, ' within its joint limits')
     _print(check, needed, findings, verdict if findings else '')
     if args.json:
         document = check.as_dict() | {'largest_gravity_effort': needed}
@@ -74,14 +74,19 @@ def run(args: argparse.Namespace) -> int:
     return 1 if check.errors or (args.strict and findings) else 0
 
 
-def too_weak(tree: RobotTree) -> list[Finding]:
-    """Return the joints whose effort limit does not hold the arm against gravity."""
+def too_weak(tree: RobotTree, remark: str) -> list[Finding]:
+    """Return the joints whose effort limit does not hold the arm against gravity.
+
+    Args:
+        tree: The robot.
+        remark: What is said behind that.
+    """
     needed = largest_gravity_forces(tree)
     return [
         warning(
             f'joint {name!r}',
             f'gravity alone needs {needed[i]:.3g}, the effort limit is {tree.effort_limit[i]:g}',
-            'the arm cannot hold itself everywhere; is the limit in the right unit?',
+            f'the arm cannot hold itself everywhere{remark}',
         )
         for i, name in enumerate(tree.joint_names)
         if needed[i] > tree.effort_limit[i]

@@ -132,7 +132,7 @@ def _robot(args: argparse.Namespace, limits: EffortLimit) -> tuple[RobotTree, li
         tree = given_robot(args)  # raises if it is more than limits
         enough = np.maximum(tree.effort_limit, largest_gravity_forces(tree))
         return tree.with_changes(effort_limit=enough), faults
-    return tree, too_weak(tree)
+    return tree, too_weak(tree, '; is the limit in the unit of the profile?')
 
 
 def _readings(args: argparse.Namespace, driver: DriverConversion) -> DriverSamples | int:
