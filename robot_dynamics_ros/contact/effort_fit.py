@@ -61,9 +61,9 @@ class EffortFit:
     def _terms(self) -> JointTerms:
         """The drives, in the unit of the measured efforts."""
         drive = dict(zip(TERMS, self.coefficients.T, strict=True))
-        plain = (drive.pop(term) for term in ('damping', 'coulomb_friction', 'armature'))
+        damping, dry, armature = map(drive.pop, ('damping', 'coulomb_friction', 'armature'))
         drive[STRIBECK_VELOCITY] = np.full(len(self.coefficients), _STRIBECK)
-        return JointTerms(*plain, _WIDTH, drive)
+        return JointTerms(damping, dry, armature, _WIDTH, drive)
 
     def external(self, model: Array, a: Array, v: Array, measured: Array) -> Array:
         """Return what the measured efforts lack, shape (n,), N m or N."""
