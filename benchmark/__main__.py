@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Callable
 from importlib import import_module
+from inspect import signature
 
 BENCHMARKS = {
     'dynamics': 'inverse dynamics: one call, many states, number of joints, warm start',
@@ -28,7 +30,6 @@ BENCHMARKS = {
     'gazebo': 'both arms in Gazebo: tracking, achieved rate, start (ROS 2 and Gazebo)',
     'gazebo_steps': "the same, one command a step: what is the model's (Gazebo, no ROS)",
 }
-_WITH_OPTIONS = ('arms', 'faults', 'fuzz', 'latency', 'pushes', 'soak', 'touch')
 _OF_A_FILE = ('pushes',)
 
 
@@ -51,11 +52,17 @@ def main() -> int:
     for name in names:
         if name not in BENCHMARKS:
             parser.error(f'unknown benchmark {name!r}; there are: {", ".join(BENCHMARKS)}')
-    if options and names not in [[name] for name in _WITH_OPTIONS]:
+    if options and (len(names) != 1 or not signature(main_of(names[0])).parameters):
         parser.error(f'unknown option {options[0]!r}')
     every = [name for name in BENCHMARKS if name not in _OF_A_FILE]
     arguments = [options] if options else []
-    return max(import_module(f'benchmark.{name}').main(*arguments) for name in names or every)
+    return max(main_of(name)(*arguments) for name in names or every)
+
+
+def main_of(name: str) -> Callable[..., int]:
+    """Return what runs a benchmark; some of them take options."""
+    main: Callable[..., int] = import_module(f'benchmark.{name}').main
+    return main
 
 
 if __name__ == '__main__':

@@ -10,8 +10,9 @@ import mujoco
 import numpy as np
 
 from benchmark import pressing
-from benchmark.measuring import files, show
-from robot_dynamics_ros import ControllerSession, load_robot
+from benchmark.measuring import files, show_rows
+from benchmark.session_on_plant import SessionOnPlant
+from robot_dynamics_ros import load_robot
 from robot_dynamics_ros.description.shipped import shipped_robot
 from robot_dynamics_ros.model.robot_tree import RobotTree
 from robot_dynamics_ros.simulation.mujoco_plant import MujocoPlant
@@ -21,13 +22,10 @@ from robot_dynamics_ros.spatial.scalar import Array
 STEP_NS = 1_000_000
 
 
-class Bench:
+class Bench(SessionOnPlant):
     """An arm in MuJoCo under a session, one state a millisecond.
 
     Attributes:
-        session: The controller.
-        plant: The arm.
-        q, v: The last state that was answered, shape (n,).
         push: Generalized force on the arm, shape (n,), N m or N.
 
     Args:
@@ -36,30 +34,19 @@ class Bench:
         parameters: Of the controller.
     """
 
+    plant: MujocoPlant
+
     def __init__(self, tree: RobotTree, start: Array, parameters: Mapping[str, Any]) -> None:
-        self.plant = MujocoPlant(tree, 1e-9 * STEP_NS)
-        self.plant.reset(start)
-        self.session = ControllerSession(tree, parameters)
-        self.q, self.v, self.push = start.copy(), np.zeros(tree.n), np.zeros(tree.n)
-        self._clock = 0
-        self.session.on_state(0, 0, self.q, self.v)
-        self.session.activate(0)
+        plant = MujocoPlant(tree)
+        plant.reset(start)
+        super().__init__(plant, tree, parameters)
+        self.push = np.zeros(tree.n)
+        self.activate()
 
-    def run(self, steps: int) -> Iterable[int]:
-        """Advance step by step; between two of them ``push`` may change."""
-        for k in range(steps):
-            self._clock += STEP_NS
-            self.plant.read(self.q, self.v)
-            self.session.on_state(self._clock, self._clock, self.q, self.v)
-            self.plant.data.qfrc_applied[:] = self.push
-            self.plant.step(self.session.command)
-            self.session.settle()
-            yield k
-
-    def settle(self, seconds: float) -> None:
-        """Advance by a time, s."""
-        for _ in self.run(round(1e9 * seconds / STEP_NS)):
-            pass
+    def act(self) -> None:
+        """Let the last command and the push act for a period."""
+        self.plant.data.qfrc_applied[:] = self.push
+        super().act()
 
 
 # Impedance ---------------------------------------------------------------------------------------
@@ -172,8 +159,7 @@ def pushed(
         directions: Which entries of the stiffness; all that there are if None.
         factor: Wanted mass by the arm's own.
     """
-    given = {'impedance_damping_ratio': ratio}
-    bench, spring = held(tree, start, frame, stiffness, factor, **given)
+    bench, spring = held(tree, start, frame, stiffness, factor, impedance_damping_ratio=ratio)
     result = Measured([], [], [])
     for i in np.flatnonzero(stiffness) if directions is None else directions:
         wrench = np.where(np.arange(len(stiffness)) == i, stiffness * away, 0.0)
@@ -280,15 +266,13 @@ def impedance() -> None:
     for name in known_arms():
         tree, start = arm(name), np.array(ARMS[name][1])
         for frame, stiffness, away in cases(name, tree):
-            seen = pushed(tree, start, frame, stiffness, away)
-            worst = [100.0 * float(np.abs(np.array(x) - 1.0).max()) for x in seen]
-            made = [100.0 * energy_made(tree, start, frame, stiffness, 1, r) for r in (0.0, 0.3)]
-            rows.append((f'{name}, {frame or "joints"}', *worst, *made))
-    show(
-        'Law impedance: largest error, energy made (%)',
-        ('', 'stiffness', 'damping', 'frequency', 'energy undamped', 'damped 0.3'),
-        rows,
-    )
+            seen = pushed(tree, start, frame, stiffness, away)._asdict()
+            made = (energy_made(tree, start, frame, stiffness, 1, r) for r in (0.0, 0.3))
+            worst = {key: float(np.abs(np.array(x) - 1.0).max()) for key, x in seen.items()}
+            worst |= zip(('energy undamped', 'damped 0.3'), made, strict=True)
+            percent = {key: 100.0 * x for key, x in worst.items()}
+            rows.append({'': f'{name}, {frame or "joints"}', **percent})
+    show_rows('Law impedance: largest error, energy made (%)', rows)
 
 
 def main() -> int:

@@ -53,6 +53,13 @@ class Limit:
     velocity: float | None = None
     effort: float | None = None
 
+    @property
+    def range(self) -> tuple[float, float] | None:
+        """Lower and upper limit, rad or m; None without both, or without room between them."""
+        if self.lower is None or self.upper is None or self.lower >= self.upper:
+            return None
+        return self.lower, self.upper
+
 
 @dataclass(frozen=True)
 class Mimic:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One arm in the scene: its links, its reference as a ghost, what acts on it."""
+"""One arm in the scene: its links, its reference as a ghost, its ways, what acts on it."""
 
 from __future__ import annotations
 
@@ -10,13 +10,18 @@ import numpy as np
 
 from robot_dynamics_ros.description.robot_description import Limit
 from robot_dynamics_ros.geometry import LinkShape
+from robot_dynamics_ros.model.kinematics import FramePose
+from robot_dynamics_ros.spatial.rotation import rotation_vector
 from robot_dynamics_ros.spatial.scalar import Array
-from robot_dynamics_ros.viewing.annotations import ForceArrow, Rgb, Trail
 from robot_dynamics_ros.viewing.instant import ArmInstant
-from robot_dynamics_ros.viewing.link_nodes import REFERENCE_COLOUR, LinkNodes
 from robot_dynamics_ros.viewing.link_tree import LinkTree
 
+Rgb = tuple[int, int, int]
+
 TOOL_COLOUR: Rgb = (230, 20, 140)
+#: Of what is wanted: the ghost and its way.
+REFERENCE_COLOUR: Rgb = (30, 130, 230)
+_GHOST_OPACITY = 0.3
 _NEAR: Rgb = (245, 170, 30)
 _AT_LIMIT: Rgb = (215, 40, 40)
 _UNKNOWN: Rgb = (150, 70, 200)
@@ -26,7 +31,12 @@ FORCE_COLOURS: dict[str, Rgb] = {'external': (200, 60, 30), 'push': (240, 150, 2
 #: Shares of a joint's range that are left when its link changes colour.
 NEAR_SHARE, AT_SHARE = 0.1, 0.02
 _SAME = 2e-3  # rad or m: the ghost is not worth showing
-_MOVED = 1e-6  # m: less is not worth a message
+_MOVED = 1e-6  # of a quaternion or in m: less is not worth a message
+_TRAIL = 400  # points
+_LEAST_STEP = 5e-4  # m between two of them
+_LEAST_FORCE = 0.5  # N: less is not shown
+_HALF_FORCE = 30.0  # N that make an arrow half as long as the longest
+_CHANGED = 1e-3  # m, of an arrow: less is not worth a message
 
 
 class ArmScene:
@@ -86,8 +96,7 @@ class ArmScene:
         poses = self.tree.poses(relative)
         self._arm.move(relative)
         tip = poses[self.tool].p_WF
-        if np.abs(self._tip.position - tip).max() > _MOVED:
-            self._tip.position = tip
+        place(self._tip, tip)
         if now.position and self.trail_grows:
             self.trail.add(tip)
         self._warn(now)
@@ -143,9 +152,10 @@ def limit_colour(position: float, limit: Limit | None) -> Rgb | None:
     """Return the colour of a link whose joint is near a limit or unknown; None: its own."""
     if not np.isfinite(position):
         return _UNKNOWN
-    if limit is None or limit.lower is None or limit.upper is None or limit.lower >= limit.upper:
+    if limit is None or limit.range is None:
         return None
-    left = min(position - limit.lower, limit.upper - position) / (limit.upper - limit.lower)
+    lower, upper = limit.range
+    left = min(position - lower, upper - position) / (upper - lower)
     if left < AT_SHARE:
         return _AT_LIMIT
     return _NEAR if left < NEAR_SHARE else None
@@ -166,3 +176,177 @@ def surroundings(
     corners = np.concatenate(points)
     lowest, highest = corners.min(axis=0), corners.max(axis=0)
     return (lowest + highest) / 2.0, max(float(np.linalg.norm(highest - lowest)) / 2.0, 0.1)
+
+
+class LinkNodes:
+    """Links as nested nodes of the scene; only poses that changed are sent.
+
+    Args:
+        scene: Of viser.
+        root: Name of the node below which they are.
+        tree: The links.
+        shapes: Their surfaces.
+        ghost: Whether they are translucent, in one colour, and only those that can move.
+    """
+
+    def __init__(
+        self,
+        scene: Any,
+        root: str,
+        tree: LinkTree,
+        shapes: tuple[LinkShape, ...],
+        *,
+        ghost: bool = False,
+    ) -> None:
+        self.root = scene.add_frame(root, show_axes=False)
+        self._frames: list[Any] = []
+        self._surfaces: list[list[tuple[Any, Rgb]]] = []
+        self._warnings: list[Rgb | None] = [None] * len(tree.links)
+        paths: list[str] = []
+        moves: list[bool] = []
+        for k, link in enumerate(tree.links):
+            paths.append(f'{paths[link.parent] if link.parent >= 0 else root}/{k}')
+            R, p = link.pose(0.0)
+            frame = scene.add_frame(paths[k], show_axes=False, wxyz=quaternion(R), position=p)
+            self._frames.append(frame)
+            moves.append((link.parent >= 0 and moves[link.parent]) or link.moves)
+            of_link = [x for x in shapes if x.link == link.name and (moves[k] or not ghost)]
+            self._surfaces.append(_add_surfaces(scene, paths[k], of_link, ghost))
+
+    def move(self, relative: list[FramePose]) -> None:
+        """Place every link in its parent."""
+        for frame, (R, p) in zip(self._frames, relative, strict=True):
+            place(frame, p, R)
+
+    def warn(self, place: int, colour: Rgb | None) -> None:
+        """Show a link in the colour of a warning; None: in its own."""
+        if self._warnings[place] != colour:
+            self._warnings[place] = colour
+            for handle, own in self._surfaces[place]:
+                handle.color = colour or own
+
+
+def _add_surfaces(
+    scene: Any, path: str, shapes: list[LinkShape], ghost: bool
+) -> list[tuple[Any, Rgb]]:
+    """Add the surfaces of a link, one mesh for each colour; return them with their colours."""
+    by_colour: dict[tuple[float, ...], list[LinkShape]] = {}
+    for shape in shapes:
+        by_colour.setdefault(shape.colour, []).append(shape)
+    if ghost and by_colour:
+        by_colour = {(*(x / 255.0 for x in REFERENCE_COLOUR), _GHOST_OPACITY): shapes}
+    added = []
+    for k, (colour, parts) in enumerate(by_colour.items()):
+        firsts = np.cumsum([0, *(len(part.vertices) for part in parts)])
+        faces = [part.faces + first for part, first in zip(parts, firsts, strict=False)]
+        red, green, blue = (round(255 * x) for x in colour[:3])
+        handle = scene.add_mesh_simple(
+            f'{path}/surface{k}',
+            np.concatenate([part.vertices for part in parts]),
+            np.concatenate(faces),
+            color=(red, green, blue),
+            opacity=colour[3] if colour[3] < 1.0 else None,
+            flat_shading=True,
+            side='double',
+            cast_shadow=not ghost,
+            receive_shadow=not ghost,
+        )
+        added.append((handle, (red, green, blue)))
+    return added
+
+
+def quaternion(R: Array) -> Array:
+    """Return a rotation as a unit quaternion (w, x, y, z)."""
+    phi = rotation_vector(R)
+    angle = float(np.sqrt(phi @ phi))
+    half = np.sinc(angle / (2.0 * np.pi)) / 2.0
+    return np.array([np.cos(angle / 2.0), *(half * phi)])
+
+
+def place(node: Any, position: Array, R: Array | None = None) -> None:
+    """Move a node, and turn it if a rotation is given, where that changes anything."""
+    if np.abs(node.position - position).max() > _MOVED:
+        node.position = position
+    if R is not None and np.abs(node.wxyz - (wxyz := quaternion(R))).max() > _MOVED:
+        node.wxyz = wxyz
+
+
+class Trail:
+    """The last points of a way, as a line."""
+
+    def __init__(self, scene: Any, path: str, colour: Rgb, thickness: float) -> None:
+        self._points: list[Array] = []
+        nothing = np.zeros((_TRAIL, 2, 3), dtype=np.float32)
+        self._line = scene.add_line_segments(
+            path, nothing, colour, thickness=thickness, thickness_units='screen'
+        )
+        self._sent = 0
+
+    def add(self, point: Array) -> None:
+        """Take a point if it is away from the last one."""
+        if not self._points or np.abs(point - self._points[-1]).max() > _LEAST_STEP:
+            self._points = [*self._points[-_TRAIL:], point]
+            self._sent = -1
+
+    def replace(self, points: Array) -> None:
+        """Show a whole way, thinned; shape (k, 3), m."""
+        chosen = np.unique(np.linspace(0, len(points) - 1, _TRAIL + 1).astype(int))
+        self._points, self._sent = list(points[chosen]) if len(points) else [], -1
+
+    def send(self) -> None:
+        """Send the line if it changed."""
+        if self._sent == len(self._points):
+            return
+        self._sent = len(self._points)
+        line = np.zeros((_TRAIL + 1, 3))
+        if self._points:
+            points = np.array(self._points)
+            line[: len(points)], line[len(points) :] = points, points[-1]
+        self._line.points = np.stack([line[:-1], line[1:]], axis=1)
+
+
+class ForceArrow:
+    """A force on a link as an arrow that grows with it, and its size in N beside.
+
+    Args:
+        scene: Of viser.
+        path: Name of its node.
+        name: What the force is, in a word; a push ends at its link, another force begins there.
+        colour: Of the arrow.
+        longest: Length that no force reaches, m.
+    """
+
+    def __init__(self, scene: Any, path: str, name: str, colour: Rgb, longest: float) -> None:
+        self._name, self._longest = name, longest
+        self._begin = -1.0 if name == 'push' else 0.0
+        self._ends = np.array([[[0.0, 0.0, 0.0], [0.0, 0.0, 0.1 * longest]]])
+        thick = 0.02 * longest
+        self._arrow = scene.add_arrows(
+            path, self._ends, colour, visible=False,
+            shaft_radius=thick, head_radius=2.2 * thick, head_length=6.0 * thick,
+        )  # fmt: skip
+        self._label = scene.add_label(f'{path}/label', '', anchor='bottom-center', visible=False)
+
+    def show(self, pose: FramePose, force: Array) -> None:
+        """Show a force in the axes of a link, shape (3,), N, which stands in a pose."""
+        size = float(np.linalg.norm(force))
+        visible = bool(_LEAST_FORCE < size < np.inf)
+        if visible:
+            self._place(pose, force, size)
+        if self._arrow.visible != visible:
+            self._arrow.visible = self._label.visible = visible
+
+    def hide(self) -> None:
+        """Show nothing."""
+        if self._arrow.visible:
+            self._arrow.visible = self._label.visible = False
+
+    def _place(self, pose: FramePose, force: Array, size: float) -> None:
+        way = self._longest / (size + _HALF_FORCE) * (pose.R_WF @ force)
+        ends = pose.p_WF + np.array([[self._begin * way, (self._begin + 1.0) * way]])
+        if np.abs(ends - self._ends).max() > _CHANGED:
+            self._ends = self._arrow.points = ends
+            self._label.position = pose.p_WF + (2.0 * self._begin + 1.0) * way
+        text = f'{self._name} {size:.0f} N' if size >= 10.0 else f'{self._name} {size:.1f} N'
+        if self._label.text != text:
+            self._label.text = text

@@ -12,11 +12,11 @@ from functools import partial
 import numpy as np
 
 from robot_dynamics_ros.spatial.scalar import Array
-from robot_dynamics_ros.viewing.arm_status import effort_limit
+from robot_dynamics_ros.viewing.arm_panel import effort_limit
 from robot_dynamics_ros.viewing.bag_run import BagRun
+from robot_dynamics_ros.viewing.controls import from_page
 from robot_dynamics_ros.viewing.instant import ArmInstant
 from robot_dynamics_ros.viewing.page import ArmView, Page
-from robot_dynamics_ros.viewing.widgets import from_page
 
 _WINDOW_S = 10.0  # of the plots
 _ROWS = 400

@@ -32,7 +32,7 @@ from robot_dynamics_ros.constraints.signals import Signal, instants
 from robot_dynamics_ros.geometry.triangles import box, cylinder, sphere
 from robot_dynamics_ros.model import frame_pose, load_robot
 from robot_dynamics_ros.spatial.scalar import Array
-from robot_dynamics_ros.viewing.link_nodes import quaternion
+from robot_dynamics_ros.viewing.arm_scene import place
 
 _COLOUR = (20, 150, 90)
 _SURFACE_OPACITY = 0.22
@@ -116,7 +116,7 @@ class ProgramScene:
 
         def move(t: float, _: Array) -> None:
             R, p = frame.pose(t)
-            _place(node, p, quaternion(R))
+            place(node, p, R)
 
         self._movers.append(move)
 
@@ -130,7 +130,7 @@ class ProgramScene:
         node = self._surface(f'{path}/plane', box(np.array([1.2, 1.2, 1e-3]) * self._size))
 
         def move(t: float, _: Array) -> None:
-            _place(node, np.array([0.0, 0.0, float(distance.at(t)[0][0])]))
+            place(node, np.array([0.0, 0.0, float(distance.at(t)[0][0])]))
 
         self._movers.append(move)
 
@@ -170,8 +170,8 @@ class ProgramScene:
                 p[free] = self._point(frame, point, q)[free]
                 offset[free] = p[free]
             if carrier is not None and signal.size != 3:
-                _place(carrier, offset)
-            _place(marker, p)
+                place(carrier, offset)
+            place(marker, p)
 
         self._movers.append(move)
 
@@ -191,7 +191,7 @@ class ProgramScene:
 
         def move(t: float, q: Array) -> None:
             _, p = frame_pose(self._program.tree, q, constraint.frame)
-            _place(node, p, quaternion(constraint.reference.pose(t)[0]))
+            place(node, p, constraint.reference.pose(t)[0])
 
         self._movers.append(move)
 
@@ -208,7 +208,7 @@ class ProgramScene:
             else:
                 ends.append(np.array(constraint.signals[1].at(t)[0]))
             for node, p in zip(balls, ends, strict=True):
-                _place(node, p)
+                place(node, p)
             gap = ends[0] - ends[1]
             if isinstance(constraint, Distance):
                 gap *= constraint.signals[0].at(t)[0][0] / max(float(np.linalg.norm(gap)), 1e-9)
@@ -239,11 +239,3 @@ class ProgramScene:
             cast_shadow=False,
             receive_shadow=False,
         )
-
-
-def _place(node: Any, position: Array, wxyz: Array | None = None) -> None:
-    """Move a node, if that changes anything."""
-    if np.abs(node.position - position).max() > _MOVED:
-        node.position = position
-    if wxyz is not None and np.abs(node.wxyz - wxyz).max() > _MOVED:
-        node.wxyz = wxyz

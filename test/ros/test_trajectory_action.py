@@ -313,4 +313,6 @@ def test_some_of_the_joints_move_if_that_is_allowed(processes, peer, arm):
     request.parameters = [Parameter('allow_partial_joints_goal', value=True).to_parameter_msg()]
     assert peer.call(SetParameters, 'controller/set_parameters', request).results[0].successful
     assert client.run(some).result.error_code == Result.SUCCESSFUL
-    np.testing.assert_allclose(arm.position, [*GOAL[:2], *PLACE[2:]], atol=1e-9)
+    wanted = [*GOAL[:2], *PLACE[2:]]
+    # The goal is reached within its tolerance a few ticks before the reference comes to rest.
+    peer.spin_until(lambda: np.allclose(arm.position, wanted, rtol=0.0, atol=1e-9), 20.0, 'rest')

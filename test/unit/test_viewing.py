@@ -20,10 +20,9 @@ from websockets.sync.client import connect
 from robot_dynamics_ros.description.shipped import shipped_robot
 from robot_dynamics_ros.description.urdf import read_description
 from robot_dynamics_ros.errors import ConfigurationError
-from robot_dynamics_ros.viewing.arm_scene import limit_colour
+from robot_dynamics_ros.viewing.arm_scene import limit_colour, quaternion
 from robot_dynamics_ros.viewing.bag_run import BagRun
 from robot_dynamics_ros.viewing.instant import ArmInstant, ContactFlash, PlotHistory, grouped
-from robot_dynamics_ros.viewing.link_nodes import quaternion
 from robot_dynamics_ros.viewing.link_tree import LinkTree
 from robot_dynamics_ros.viewing.page import Page
 from robot_dynamics_ros.viewing.playback import Playback
