@@ -153,6 +153,7 @@ class FaultChanges(FaultJudge):
             goal_tolerance=(), goal_time_tolerance=_duration(float(rng.choice([0.0, 0.1]))),
         )  # fmt: skip
         self.session.perform(GoalChange(self.session, request, self._ended))
+        self.energy = None  # one that it replaces has ended without a stop
 
     def _ended(self, outcome: Outcome) -> None:
         if outcome.canceled or outcome.code is not ResultCode.SUCCESSFUL:

@@ -177,7 +177,8 @@ class FaultJudge:
             if (step > 0.99 * most - 1e-9).any():
                 self.rated_at = max(self.rated_at, self.now * 1e-9)
             if not silent:
-                self._smooth(step / limit, min(elapsed, LONGEST), at_sum)
+                longest = max(LONGEST, loop.settings.state_timeout_s)
+                self._smooth(step / limit, min(elapsed, longest), at_sum)
         self.reference = loop.reference.position.copy()
         self.effort, self.fresh_start = effort, False
 
