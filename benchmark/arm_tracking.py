@@ -3,15 +3,21 @@
 
 In lockstep with MuJoCo, 1 kHz, exact model, without noise: PD + gravity, the same with the
 friction of the reference fed forward, and computed torque, all with the same gains; then the
-constraint program, begun off the plane.
+constraint program, begun off the plane. And as nodes over DDS, from the folder of ``new_robot``.
 """
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from robot_dynamics_ros.__main__ import main as command
+from robot_dynamics_ros.cli.demo import LAWS, Arm, run_scene
+from robot_dynamics_ros.cli.new_robot import PARAMETERS
 from robot_dynamics_ros.constraints.program_file import load_program
 from robot_dynamics_ros.control.design.default_motion import DefaultMotion
 from robot_dynamics_ros.control.design.default_program import default_program
@@ -22,6 +28,7 @@ from robot_dynamics_ros.control.laws.control_law import ControlLaw, Reference
 from robot_dynamics_ros.control.laws.pd_gravity import PdGravity
 from robot_dynamics_ros.dynamics.joint_terms import JointTerms
 from robot_dynamics_ros.dynamics.registry import make_formulation
+from robot_dynamics_ros.errors import SceneError
 from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.model.kinematics import frame_jacobian
 from robot_dynamics_ros.recordings.lockstep import SETTLE, run_lockstep
@@ -33,6 +40,22 @@ PERIOD = 1e-3  # s
 MOVES = (0.05, 0.02)  # rad, m: joints that move by more are compared
 _OFF = 0.005  # m off the plane at the start of the program
 _DECAY = 10.0  # of the time constant: how long its decay is looked at
+
+
+class ArmGroup(NamedTuple):
+    """Joints of one robot that are controlled together, fixed-base.
+
+    Attributes:
+        file: Path of the URDF in example-robot-data.
+        frame: Name of the link that is led.
+        base: Name of the link at which the chain of joints begins; the root if empty.
+        chain: Whether the joints are those from the base to the frame; else all.
+    """
+
+    file: str
+    frame: str
+    base: str = ''
+    chain: bool = True
 
 
 class PdFriction(PdGravity):
@@ -128,3 +151,31 @@ def program_decay(tree: RobotTree, motion: DefaultMotion, gains: Array) -> dict[
     t = PERIOD * np.arange(len(f))
     designed = (f[0] + (f_dot[0] + w * f[0]) * t) * np.exp(-w * t)
     return {'decay': float(np.max(np.abs(f - designed)) / abs(f[0])), 'saturated': saturated}
+
+
+def measure_nodes(path: Path, group: ArmGroup, effort_limit: float) -> Iterator[dict[str, Any]]:
+    """Yield how simulator, controller and trajectory node follow the folder's motion.
+
+    Raises:
+        SceneError: The folder was not written, or a node failed.
+    """
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place) / 'arm'
+        base = ['--base', group.base] if group.base else []
+        limit = ['--effort-limit', f'{effort_limit:g}', '--out', str(folder)]
+        if command(['new_robot', str(path), *base, '--tip', group.frame, *limit]):
+            raise SceneError('new_robot', 'wrote no folder', 'its last line says why')
+        arm = Arm('arm', folder / PARAMETERS, group.frame)
+        pd, torque = (
+            run_scene(arm, law, Path(place) / law, lambda now, end: None).metrics for law in LAWS
+        )
+        ratios = [a / b for a, b in zip(pd.rms_error, torque.rms_error, strict=True)]
+        yield {
+            'joints': str(len(torque.joints)),
+            'commands': torque.commands,
+            'saturated': sum(torque.saturated_ticks),
+            'peak': max(torque.peak_error),
+            'tool_mm': torque.tool_rms_mm,
+            'pd_tool_mm': pd.tool_rms_mm,
+            'better': min(ratios),
+        }

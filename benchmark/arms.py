@@ -25,11 +25,9 @@ from unittest.mock import patch
 
 import numpy as np
 
-from benchmark.arm_groups import ARMS, BODIES, HANDS, OVER_DDS, ArmGroup
-from benchmark.arm_nodes import measure_nodes
 from benchmark.arm_pictures import draw
-from benchmark.arm_tracking import PERIOD, program_decay, tracking
-from benchmark.measuring import OUT, Contender, apart, files, machine, note, race, save, show
+from benchmark.arm_tracking import PERIOD, ArmGroup, measure_nodes, program_decay, tracking
+from benchmark.measuring import OUT, Contender, apart, cell, files, machine, note, race, save, show
 from robot_dynamics_ros.control.design.default_motion import default_motion
 from robot_dynamics_ros.control.design.robot_setup import natural_frequencies
 from robot_dynamics_ros.control.laws.computed_torque import ComputedTorque
@@ -41,7 +39,15 @@ from robot_dynamics_ros.kinematics.tool_task import middle
 from robot_dynamics_ros.model import RobotTree, load_robot
 from robot_dynamics_ros.model.check import check_model
 from robot_dynamics_ros.symbolic.kernel import KernelSet, compile_kernel
+from robot_dynamics_ros.yaml_reader.parsing import read_yaml
 
+#: Arms, hands and bodies of the package, by name.
+GROUPS = {
+    kind: {name: ArmGroup(**group) for name, group in groups.items()}
+    for kind, groups in read_yaml(Path(__file__).with_suffix('.yaml'), 'arms').items()
+}
+#: Arms whose folder, as ``new_robot`` writes it, is run as nodes over DDS.
+OVER_DDS = ('Panda', 'UR5', 'xArm 7', 'TIAGo', 'SO-101')
 _EFFORT = 100.0  # N m or N, where a file gives none
 _STATES = 20
 _GRAVITY = (0.0, 0.0, -9.81)
@@ -86,11 +92,23 @@ _NODES = {
     'better': 'than PD',
     'note': '',
 }
-_ABOUT_NODES = """## Over DDS
+#: Of each kind: what one is called, what stands above the table, columns.
+_SECTIONS = {
+    'arms': ('arm', '', _ARM),
+    'hands': ('hand', '## Hands\n\n', _HAND),
+    'bodies': ('body', '## Bodies\n\n', _BODY),
+    'nodes': (
+        'arm',
+        """## Over DDS
 
 The folder that `new_robot` writes, run by its parameter file: simulator, controller and trajectory
 node in processes of their own, in lockstep, with the friction of the URDF.
-"""
+
+""",
+        _NODES,
+    ),
+    'files': ('file', '## Files\n\n{reasons}\n\n', _FILE),
+}
 _AT_MOST = {'error': 1e-4, 'effort': 0.61, 'decay': 0.02, 'saturated': 0}
 _AT_LEAST = {'better': 20.0, 'better_fed': 3.0}
 _HEAD = """# Arms
@@ -269,35 +287,34 @@ def main(arguments: Sequence[str] = ()) -> int:
     parser = argparse.ArgumentParser(prog='python -m benchmark arms', description=__doc__)
     parser.add_argument('--jobs', type=int, default=1, help='processes at the same time')
     parser.add_argument('--limit', type=float, default=300.0, help='for each robot, s')
-    kinds = ('arms', 'hands', 'bodies', 'nodes', 'files')
     parser.add_argument(
-        '--only', nargs='+', choices=kinds, help='measure these, keep the last figures of the rest'
+        '--only',
+        nargs='+',
+        choices=_SECTIONS,
+        help='measure these, keep the last figures of the rest',
     )
     given = parser.parse_args(arguments)
-    known = files()
-    groups = {'arms': ARMS, 'hands': HANDS, 'bodies': BODIES}
-    work: list[tuple[str, str, Any]] = [
-        (kind, name, (measure_group, known[one.file], one, kind == 'arms', _picture(name)))
-        for kind, of_kind in groups.items()
-        for name, one in of_kind.items()
-    ]
-    work += [
-        ('nodes', name, (measure_nodes, known[ARMS[name].file], ARMS[name], _EFFORT))
-        for name in OVER_DDS
-    ]
-    work += [('files', name, (measure, path)) for name, path in known.items()]
-    kept: dict[str, dict[str, Any]] = {}
-    if given.only:
-        work = [row for row in work if row[0] in given.only]
-        kept = json.loads((OUT / _FIGURES).read_text(encoding='utf-8'))
+    kept = json.loads((OUT / _FIGURES).read_text(encoding='utf-8')) if given.only else {}
+    work = [row for row in _work() if row[0] in (given.only or _SECTIONS)]
     measured = _measured(work, kept, given.jobs, given.limit)
     rows = [(name, *_cells(row, _ARM)) for name, row in measured['arms'].items()]
     show(f'Arms of example-robot-data\n{machine()}', ('arm', *_ARM.values()), rows, width=220)
     return 0
 
 
-def _picture(name: str) -> Path:
-    return _PAGE.parent / _PICTURES / f'{re.sub("[^a-z0-9]+", "_", name.lower())}.png'
+def _work() -> Iterator[tuple[str, str, Any]]:
+    """Yield kind, name and what measures it, with its arguments."""
+    known = files()
+    for kind, groups in GROUPS.items():
+        for name, one in groups.items():
+            picture = f'{re.sub("[^a-z0-9]+", "_", name.lower())}.png'
+            place = _PAGE.parent / _PICTURES / picture
+            yield kind, name, (measure_group, known[one.file], one, kind == 'arms', place)
+    for name in OVER_DDS:
+        one = GROUPS['arms'][name]
+        yield 'nodes', name, (measure_nodes, known[one.file], one, _EFFORT)
+    for name, path in known.items():
+        yield 'files', name, (measure, path)
 
 
 def _measured(
@@ -321,29 +338,28 @@ def _measured(
 
 def page(measured: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> str:
     """Return the page of the documentation from what was measured."""
-    version = metadata.version('example-robot-data')
     head = _HEAD.format(
-        version=version,
+        version=metadata.version('example-robot-data'),
         limit=_EFFORT,
         states=_STATES,
-        measured=sum(len(measured.get(kind, ())) for kind in ('arms', 'hands', 'bodies')),
-        groups=len(ARMS) + len(HANDS) + len(BODIES),
+        measured=sum(len(measured.get(kind, ())) for kind in GROUPS),
+        groups=sum(map(len, GROUPS.values())),
     )
-    reasons = Counter(
+    counts = Counter(
         re.sub(r"'.*?'", '...', row['note']).split(';')[0] or 'loads as it is'
         for row in measured['files'].values()
     )
+    reasons = '\n'.join(f'* {count}: {reason}' for reason, count in counts.most_common())
     arms = {name: {**row, 'note': _judged(row)} for name, row in measured['arms'].items()}
-    parts = [head, _table('arm', arms, _ARM)]
-    for one, kind, columns in (('hand', 'hands', _HAND), ('body', 'bodies', _BODY)):
-        if measured.get(kind):
-            parts += [f'## {kind.title()}\n', _table(one, measured[kind], columns)]
-    if measured.get('nodes'):
-        parts += [_ABOUT_NODES, _table('arm', measured['nodes'], _NODES)]
-    if measured['files']:
-        counted = '\n'.join(f'* {count}: {reason}' for reason, count in reasons.most_common())
-        parts += ['## Files\n', f'{counted}\n', _table('file', measured['files'], _FILE)]
-    return '\n'.join(parts)
+    shown = {**measured, 'arms': arms}
+    return head + '\n'.join(
+        ['']
+        + [
+            about.format(reasons=reasons) + _table(one, shown[kind], columns)
+            for kind, (one, about, columns) in _SECTIONS.items()
+            if shown.get(kind)
+        ]
+    )
 
 
 def _judged(row: Mapping[str, Any]) -> str:
@@ -361,11 +377,10 @@ def _table(first: str, rows: Mapping[str, Mapping[str, Any]], columns: Mapping[s
     lines = [f'| {first} | {" | ".join(columns.values())} |']
     lines.append('| --- |' + ' ---: |' * len(columns))
     for name, row in rows.items():
-        cells = ' | '.join(cell.replace('|', '/') for cell in _cells(row, columns))
+        cells = ' | '.join(text.replace('|', '/') for text in _cells(row, columns))
         lines.append(f'| {" ".join(filter(None, (row.get("picture"), name)))} | {cells} |')
     return '\n'.join(lines) + '\n'
 
 
 def _cells(row: Mapping[str, Any], columns: Mapping[str, str]) -> list[str]:
-    values = [row.get(column, '') for column in columns]
-    return [f'{x:.2g}' if isinstance(x, float) else str(x) for x in values]
+    return [cell(row.get(column, ''), digits=2) for column in columns]

@@ -10,8 +10,9 @@ import mujoco
 import numpy as np
 
 from benchmark import pressing
-from benchmark.measuring import files, show
-from robot_dynamics_ros import ControllerSession, load_robot
+from benchmark.measuring import files, show_rows
+from benchmark.session_on_plant import SessionOnPlant
+from robot_dynamics_ros import load_robot
 from robot_dynamics_ros.description.shipped import shipped_robot
 from robot_dynamics_ros.model.robot_tree import RobotTree
 from robot_dynamics_ros.simulation.mujoco_plant import MujocoPlant
@@ -21,13 +22,10 @@ from robot_dynamics_ros.spatial.scalar import Array
 STEP_NS = 1_000_000
 
 
-class Bench:
+class Bench(SessionOnPlant):
     """An arm in MuJoCo under a session, one state a millisecond.
 
     Attributes:
-        session: The controller.
-        plant: The arm.
-        q, v: The last state that was answered, shape (n,).
         push: Generalized force on the arm, shape (n,), N m or N.
 
     Args:
@@ -36,30 +34,19 @@ class Bench:
         parameters: Of the controller.
     """
 
+    plant: MujocoPlant
+
     def __init__(self, tree: RobotTree, start: Array, parameters: Mapping[str, Any]) -> None:
-        self.plant = MujocoPlant(tree, 1e-9 * STEP_NS)
-        self.plant.reset(start)
-        self.session = ControllerSession(tree, parameters)
-        self.q, self.v, self.push = start.copy(), np.zeros(tree.n), np.zeros(tree.n)
-        self._clock = 0
-        self.session.on_state(0, 0, self.q, self.v)
-        self.session.activate(0)
+        plant = MujocoPlant(tree)
+        plant.reset(start)
+        super().__init__(plant, tree, parameters)
+        self.push = np.zeros(tree.n)
+        self.activate()
 
-    def run(self, steps: int) -> Iterable[int]:
-        """Advance step by step; between two of them ``push`` may change."""
-        for k in range(steps):
-            self._clock += STEP_NS
-            self.plant.read(self.q, self.v)
-            self.session.on_state(self._clock, self._clock, self.q, self.v)
-            self.plant.data.qfrc_applied[:] = self.push
-            self.plant.step(self.session.command)
-            self.session.settle()
-            yield k
-
-    def settle(self, seconds: float) -> None:
-        """Advance by a time, s."""
-        for _ in self.run(round(1e9 * seconds / STEP_NS)):
-            pass
+    def act(self) -> None:
+        """Let the last command and the push act for a period."""
+        self.plant.data.qfrc_applied[:] = self.push
+        super().act()
 
 
 # Impedance ---------------------------------------------------------------------------------------
@@ -86,10 +73,12 @@ class Spring:
         bench: At rest at the reference.
         frame: Where the stiffness is; empty: in the joints.
         stiffness: Wanted, shape (n,) or (6,).
+        factor: Wanted mass by the arm's own.
     """
 
-    def __init__(self, bench: Bench, frame: str, stiffness: Array) -> None:
+    def __init__(self, bench: Bench, frame: str, stiffness: Array, factor: float = 1.0) -> None:
         self._bench, self._frame, self.stiffness = bench, frame, stiffness
+        self._factor = factor
         self._home, self._pose = bench.plant.data.qpos.copy(), None
         self._pose = self._here() if frame else None
 
@@ -116,11 +105,11 @@ class Spring:
         return away, np.concatenate([axes.T @ J[0], turning @ J[1]])
 
     def mass(self) -> Array:
-        """Return MuJoCo's mass matrix with armature, shape (n, n)."""
+        """Return the wanted mass, from MuJoCo's matrix with armature, shape (n, n)."""
         plant = self._bench.plant
         M = np.zeros((plant.tree.n, plant.tree.n))
         mujoco.mj_fullM(plant.model, plant.data, M)
-        return M
+        return self._factor * M
 
     def modes(self) -> tuple[Array, Array]:
         """Return natural frequencies, rad/s, and rows that give each mode of a joint motion."""
@@ -137,14 +126,15 @@ class Spring:
 
 
 def held(
-    tree: RobotTree, start: Array, frame: str, stiffness: Array, **more: Any
+    tree: RobotTree, start: Array, frame: str, stiffness: Array, factor: float = 1.0, **more: Any
 ) -> tuple[Bench, Spring]:
     """Return an arm at rest under law impedance, and its spring."""
     place = 'frame_stiffness' if frame else 'joint_stiffness'
     given = {'law': 'impedance', 'impedance_frame': frame, place: stiffness.tolist(), **more}
+    given |= {'impedance_mass_factor': factor, 'observer_bandwidth': [_OBSERVED]}
     bench = Bench(tree, start, given)
     bench.settle(0.3)
-    return bench, Spring(bench, frame, stiffness)
+    return bench, Spring(bench, frame, stiffness, factor)
 
 
 def pushed(
@@ -155,6 +145,7 @@ def pushed(
     away: Array,
     ratio: float = 0.7,
     directions: Sequence[int] | None = None,
+    factor: float = 1.0,
 ) -> Measured:
     """Push along directions that have a stiffness, wait, let go, and look.
 
@@ -166,9 +157,9 @@ def pushed(
         away: How far each push shall bring the arm, of the shape of the stiffness.
         ratio: Wanted damping ratio.
         directions: Which entries of the stiffness; all that there are if None.
+        factor: Wanted mass by the arm's own.
     """
-    given = {'impedance_damping_ratio': ratio}
-    bench, spring = held(tree, start, frame, stiffness, **given)
+    bench, spring = held(tree, start, frame, stiffness, factor, impedance_damping_ratio=ratio)
     result = Measured([], [], [])
     for i in np.flatnonzero(stiffness) if directions is None else directions:
         wrench = np.where(np.arange(len(stiffness)) == i, stiffness * away, 0.0)
@@ -177,6 +168,7 @@ def pushed(
         error, _ = spring.error()
         result.stiffness.append(float(wrench @ error / (error @ (stiffness * error))))
         bench.push[:] = 0.0
+        bench.settle(0.0 if factor == 1.0 else _FORGOTTEN)
         frequency, rows = spring.modes()
         motion = [rows @ (bench.plant.data.qpos - start) for _ in bench.run(_FREE)]
         _add_modes(result, np.array(motion), frequency, ratio)
@@ -185,6 +177,7 @@ def pushed(
 
 
 _PUSHED, _FREE = 2500, 600  # steps of a push, and of what is looked at after it
+_OBSERVED, _FORGOTTEN = 1000.0, 0.005  # 1/s of the observer; s, until it forgets a push
 
 
 def _add_modes(result: Measured, motion: Array, frequency: Array, ratio: float) -> None:
@@ -273,15 +266,13 @@ def impedance() -> None:
     for name in known_arms():
         tree, start = arm(name), np.array(ARMS[name][1])
         for frame, stiffness, away in cases(name, tree):
-            seen = pushed(tree, start, frame, stiffness, away)
-            worst = [100.0 * float(np.abs(np.array(x) - 1.0).max()) for x in seen]
-            made = [100.0 * energy_made(tree, start, frame, stiffness, 1, r) for r in (0.0, 0.3)]
-            rows.append((f'{name}, {frame or "joints"}', *worst, *made))
-    show(
-        'Law impedance: largest error, energy made (%)',
-        ('', 'stiffness', 'damping', 'frequency', 'energy undamped', 'damped 0.3'),
-        rows,
-    )
+            seen = pushed(tree, start, frame, stiffness, away)._asdict()
+            made = (energy_made(tree, start, frame, stiffness, 1, r) for r in (0.0, 0.3))
+            worst = {key: float(np.abs(np.array(x) - 1.0).max()) for key, x in seen.items()}
+            worst |= zip(('energy undamped', 'damped 0.3'), made, strict=True)
+            percent = {key: 100.0 * x for key, x in worst.items()}
+            rows.append({'': f'{name}, {frame or "joints"}', **percent})
+    show_rows('Law impedance: largest error, energy made (%)', rows)
 
 
 def main() -> int:

@@ -1,21 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cost of one tick of every law."""
+"""Cost of one tick of every law, and of observing external efforts after its command."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
 from functools import partial
+from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
 import pinocchio
 
+from benchmark.faults import interpret
 from benchmark.measuring import Contender, files, machine, race, save, show
 from robot_dynamics_ros.control.laws.registry import LAWS, make_law
 from robot_dynamics_ros.control.loop import ControlLoop
+from robot_dynamics_ros.control.session import ControllerSession
 from robot_dynamics_ros.control.settings import LoopSettings
 from robot_dynamics_ros.description.shipped import ROBOTS, shipped_robot
-from robot_dynamics_ros.model import load_robot
+from robot_dynamics_ros.model import RobotTree, load_robot
 from robot_dynamics_ros.symbolic.kernel import compile_kernel
 
 _KERNELS = ('inverse_dynamics', 'gravity_forces', 'mass_matrix', 'bias_forces')
@@ -23,15 +27,19 @@ _KERNELS = ('inverse_dynamics', 'gravity_forces', 'mass_matrix', 'bias_forces')
 ARMS = ('scara', 'panda_description/urdf/panda.urdf')
 #: Programs with which the constraint law is timed; others follow joint references.
 PROGRAMS = {'scara': 'scara_circle'}
+#: What is observed after a command.
+OBSERVING = {
+    'external efforts': {'contact_reaction': 'off'},
+    'and contacts': {'contact_reaction': 'report'},
+}
 #: A place near the start of its program, rad or m.
 PLACES = {'scara': (-0.315, 1.398, 0.12, 1.083)}
 
 
 def main() -> int:
     """Measure, print and write ``out/benchmark/control.json``."""
-    costs = {
-        Path(name).stem: loop_costs(name) for name in ARMS if name in ROBOTS or name in files()
-    }
+    known = [name for name in ARMS if name in ROBOTS or name in files()]
+    costs = {Path(name).stem: loop_costs(name) for name in known}
     rows = [
         (arm, law, *times.values(), times['whole loop'] / times['pin.rnea'])
         for arm, laws in costs.items()
@@ -39,7 +47,17 @@ def main() -> int:
     ]
     headings = ('arm', 'law', 'law, us', 'whole loop, us', 'pin.rnea, us', 'loop / rnea')
     show('one tick', headings, rows)
-    save('control.json', {'machine': machine(), 'tick_us': costs})
+    observing = {'compiled': [observer_costs(name) for name in known]}
+    with ProcessPoolExecutor(1, get_context('spawn'), initializer=interpret) as pool:
+        observing['interpreted'] = list(pool.map(observer_costs, known))
+    cells = [
+        (arm, kind, *times.values())
+        for kind, each in observing.items()
+        for arm, times in zip(costs, each, strict=True)
+    ]
+    columns = ('arm', 'code', *(f'{what}, us' for what in OBSERVING))
+    show('after the command', columns, cells)
+    save('control.json', {'machine': machine(), 'tick_us': costs, 'observing_us': observing})
     return 0
 
 
@@ -48,8 +66,7 @@ def loop_costs(name: str) -> dict[str, dict[str, float]]:
 
     The arm holds a position that its law wants, the ramp is over: what nearly every tick is.
     """
-    path = shipped_robot(name) if name in ROBOTS else str(files()[name])
-    tree = load_robot(path, (0.0, 0.0, -9.81), effort_limit=100.0)
+    tree = _tree(name)
     kernels = compile_kernel(tree, outputs=_KERNELS)
     q = np.array(PLACES.get(name, np.clip(0.0, tree.position_lower, tree.position_upper)))
     costs = {}
@@ -75,6 +92,27 @@ def loop_costs(name: str) -> dict[str, dict[str, float]]:
             ).items()
         }
     return costs
+
+
+def observer_costs(name: str) -> dict[str, float]:
+    """Return the time that a session takes to observe a state, without and with contacts, us."""
+    tree, calls = _tree(name), {}
+    q = np.clip(0.0, tree.position_lower, tree.position_upper)
+    for what, parameters in OBSERVING.items():
+        session = ControllerSession(tree, {'law': 'computed_torque', **parameters})
+        session.contact.wanted = True
+        session.on_state(1, 1, q, np.zeros(tree.n))
+        session.activate(1)
+        for stamp in (1_000_001, 2_000_001):
+            session.on_state(stamp, stamp, q, np.zeros(tree.n))
+            session.settle()
+        calls[what] = Contender('call()', {'call': session.contact.update})
+    return {what: 1e-3 * ns for what, ns in race(calls).items()}
+
+
+def _tree(name: str) -> RobotTree:
+    path = shipped_robot(name) if name in ROBOTS else str(files()[name])
+    return load_robot(path, (0.0, 0.0, -9.81), effort_limit=100.0)
 
 
 def _names(law: str) -> set[str]:

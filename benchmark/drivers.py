@@ -7,24 +7,34 @@ Without ROS and in lockstep, so that the figures are the same anywhere; see ``dr
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
+from functools import partial
+from itertools import product
 from typing import Any
 
 import numpy as np
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import track
 
-from benchmark.driver_arm import DriverArm, DriverCase, make_arm, start_of
-from benchmark.driver_run import DriverTrace, run, stability_limit
-from benchmark.measuring import save, show
+from benchmark.driver_run import (
+    DriverArm,
+    DriverCase,
+    DriverTrace,
+    make_arm,
+    run,
+    stability_limit,
+    start_of,
+)
+from benchmark.measuring import save, show_rows
 from robot_dynamics_ros.control.design.loop_margins import loop_margins
 from robot_dynamics_ros.control.drivers.file import shipped_profiles
 from robot_dynamics_ros.control.laws.parameter_checks import middle_of_limits
 from robot_dynamics_ros.control.laws.pd_gravity import joint_inertia
 from robot_dynamics_ros.description.shipped import ROBOTS
 from robot_dynamics_ros.dynamics.newton_euler import NewtonEuler
-from robot_dynamics_ros.errors import ConfigurationError, DivergenceError
+from robot_dynamics_ros.errors import ConfigurationError, DivergenceError, ParameterError
 from robot_dynamics_ros.recordings.report.figures import COLOURS, styled, subplots
-from robot_dynamics_ros.recordings.report.toolkit import Report
+from robot_dynamics_ros.recordings.report.toolkit import Report, joint_units
 
 LAWS = ('computed_torque', 'pd_gravity')
 #: Delays in total, ms: those of a table, those beyond, and those that every rate can have.
@@ -61,54 +71,53 @@ CASES = (
 SILENCES = (10, 40, 60, 200)  # ms
 
 
+_TITLES = {
+    'delay': 'RMS against delay, half in the states, half in the commands, 1 kHz; –: unstable',
+    'link': 'RMS against what else the link and the encoder do, 1 kHz; –: unstable',
+    'profiles': 'RMS of the tool behind every profile against delay, mm; –: unstable or no period',
+    'limits': 'Where the loop becomes unstable, about rest, 1 kHz',
+    'silence': 'States absent from the middle on; timeout 50 ms, stop action gravity',
+}
+_TOOL, _LIMIT = 'tool, mm', 'unstable from, ms'
+
+
 def main() -> int:
     """Measure, print, and write ``out/benchmark/drivers.json`` and ``drivers.html``."""
-    columns = (TextColumn('{task.description:44}'), BarColumn(), MofNCompleteColumn())
-    with Progress(*columns, TimeElapsedColumn(), transient=True) as progress:
-        measured = measure(progress)
-    print_tables(measured)
+    measured: dict[str, list[dict[str, Any]]] = {}
+    for table, row in track(list(rows()), 'behind drivers', transient=True):
+        measured.setdefault(table, []).append(row())
+    for (table, title), robot in product(_TITLES.items(), ROBOTS):
+        show_rows(f'{robot}: {title}', of_robot(measured[table], robot))
+    print(explanation(measured))
     save('drivers.json', measured)
     save('drivers.html', chart(measured))
     return 0
 
 
-def measure(progress: Progress) -> dict[str, Any]:
-    """Return every figure, by table and arm."""
+def rows() -> Iterator[tuple[str, Callable[[], dict[str, Any]]]]:
+    """Yield every row: its table, and what measures it."""
     sweep = [DriverCase.delayed(total, 1.0) for total in (*DELAYS, *BEYOND)]
-    behind = [(robot, name) for robot in ROBOTS for name in profiles_of(robot)]
-    pairs = [(robot, law) for robot in ROBOTS for law in LAWS]
-    count = len(pairs) * (len(sweep) + len(CASES) + 1) + len(behind) * (len(EVEN) + 2)
-    task = progress.add_task('', total=count + len(ROBOTS) * len(SILENCES))
+    for robot in ROBOTS:
+        for table, cases in (('delay', sweep), ('link', CASES)):
+            yield from ((table, partial(tracking_row, robot, case)) for case in cases)
+        for name in profiles_of(robot):
+            yield 'profiles', partial(profile_row, robot, name)
+    for robot, law in product(ROBOTS, LAWS):
+        yield 'limits', partial(limit_row, robot, law)
+    for robot, silence in product(ROBOTS, SILENCES):
+        yield 'silence', partial(silence_row, make_arm(robot), silence)
 
-    def counted(text: str, value: Any) -> Any:
-        progress.update(task, advance=1, description=text)
-        return value
 
-    measured: dict[str, Any] = {}
-    for table, cases in (('delay', sweep), ('link', list(CASES))):
-        measured[table] = {
-            robot: {
-                case.title: {
-                    law: counted(f'{robot}: {case.title}', tracked(make_arm(robot), case, law))
-                    for law in LAWS
-                }
-                for case in cases
-            }
-            for robot in ROBOTS
-        }
-    measured['profiles'] = [
-        counted(f'{robot} behind {name}', profile_row(robot, name, counted))
-        for robot, name in behind
-    ]
-    measured['limits'] = [
-        counted(f'{robot}: limit of {law}', limit_row(robot, law)) for robot, law in pairs
-    ]
-    measured['silence'] = [
-        counted(f'{robot}: silent for {ms} ms', silence_row(make_arm(robot), ms))
-        for robot in ROBOTS
-        for ms in SILENCES
-    ]
-    return measured
+def of_robot(table: Iterable[dict[str, Any]], robot: str) -> list[dict[str, Any]]:
+    """Return the rows of one arm."""
+    return [row for row in table if row['arm'] == robot]
+
+
+def tracking_row(robot: str, case: DriverCase) -> dict[str, Any]:
+    """Return the figures of a case under every law."""
+    ours, pd = (tracked(make_arm(robot), case, law) for law in LAWS)
+    row = {'arm': robot, 'case': case.title, **ours}
+    return {**row, f'PD: {_TOOL}': pd[_TOOL], LAWS[0]: ours, LAWS[1]: pd}
 
 
 def profiles_of(robot: str) -> list[str]:
@@ -121,13 +130,15 @@ def profiles_of(robot: str) -> list[str]:
     return names
 
 
-def tracked(arm: DriverArm, case: DriverCase, law: str) -> dict[str, Any]:
+def tracked(arm: DriverArm, case: DriverCase, law: str) -> dict[str, float | None]:
     """Return the RMS errors of a run, mrad or mm, and the steps of its efforts, %.
 
     All are None where the loop is lost: the simulation diverges, the controller believes no state
     any more, or the efforts of a joint are at their limit for a tenth of the time.
     """
-    lost = {'joints': [None] * arm.tree.n, 'tool': None, 'unrest': None}
+    named = zip(arm.tree.joint_names, joint_units(arm.tree, 'mrad', 'mm'), strict=True)
+    headings = (*map(', '.join, named), _TOOL, 'effort step, %')
+    lost = dict.fromkeys(headings)
     try:
         trace = run(arm, case, law)
     except DivergenceError:
@@ -135,29 +146,28 @@ def tracked(arm: DriverArm, case: DriverCase, law: str) -> dict[str, Any]:
     metrics = trace.metrics()
     if trace.stopped.any() or max(metrics.saturated_ticks) > 0.1 * metrics.commands:
         return lost
-    return {
-        'joints': [1e3 * error for error in metrics.rms_error],
-        'tool': metrics.tool_rms_mm,
-        'unrest': 100.0 * trace.unrest(),
-    }
+    joints = (1e3 * error for error in metrics.rms_error)
+    return dict(zip(headings, (*joints, metrics.tool_rms_mm, 100.0 * trace.unrest()), strict=True))
 
 
-def profile_row(robot: str, name: str, counted: Any) -> dict[str, Any]:
+def profile_row(robot: str, name: str) -> dict[str, Any]:
     """Return the tool's errors behind a profile against delay, and where it is unstable."""
-    arm = make_arm(robot, name)
-    state, row = arm.driver.profile.state, {}
+    arm, errors = make_arm(robot, name), dict.fromkeys([f'{total} ms' for total in EVEN])
+    profile = arm.driver.profile
+    cutoff = profile.state.cutoff_hz
     for total in EVEN:
-        case = DriverCase.delayed(total, 1e3 * arm.period)
-        row[total] = counted(f'{robot} behind {name}: {total} ms', tracked(arm, case, LAWS[0]))
-    velocity = 'message' if state.cutoff_hz is None else f'{state.cutoff_hz:g} Hz'
+        with contextlib.suppress(ParameterError):  # no whole number of periods
+            case = DriverCase.delayed(total, 1e3 * arm.period)
+            errors[f'{total} ms'] = tracked(arm, case, LAWS[0])[_TOOL]
     return {
-        'robot': robot,
+        'arm': robot,
         'profile': name,
-        'rate': state.rate_hz,
-        'velocity': velocity,
-        'driver': ', '.join(arm.driver.profile.compensated_by_driver) or 'nothing',
-        'tool': {total: figures['tool'] for total, figures in row.items()},
-        'limit_ms': counted(f'{robot} behind {name}: limit', stability_limit(arm, LAWS[0])),
+        'rate, Hz': f'{profile.state.rate_hz:g}',
+        'velocity': 'message' if cutoff is None else f'{cutoff:g} Hz',
+        'driver gives': ', '.join(profile.compensated_by_driver) or 'nothing',
+        **errors,
+        'delayed': errors,
+        _LIMIT: stability_limit(arm, LAWS[0]),
     }
 
 
@@ -166,13 +176,13 @@ def limit_row(robot: str, law: str) -> dict[str, Any]:
     arm = make_arm(robot)
     crossover, phase, delay = margin(arm, stiffening(arm, law))
     return {
-        'robot': robot,
+        'arm': robot,
         'law': law,
-        'stiffening': stiffening(arm, law),
-        'crossover': crossover,
-        'phase_deg': np.degrees(phase),
-        'margin_ms': 1e3 * delay,
-        'limit_ms': stability_limit(arm, law),
+        'gains by': stiffening(arm, law),
+        'crossover, rad/s': crossover,
+        'phase margin, deg': float(np.degrees(phase)),
+        'delay margin, ms': 1e3 * delay,
+        _LIMIT: stability_limit(arm, law),
     }
 
 
@@ -212,17 +222,19 @@ def silence_row(arm: DriverArm, silence_ms: float) -> dict[str, Any]:
     last, back = int(quiet[0]) - 1, int(quiet[-1]) + 1
     begun = np.flatnonzero(trace.stopped)
     off = tool_errors(trace)
+    stop = 1e3 * float(trace.time[begun[0]] - trace.time[last]) if len(begun) else None
     rest = min(back + round(0.5 / arm.period), len(off) - 1)
-    step = np.abs(trace.command[back] - trace.command[back - 1]) / arm.tree.effort_limit
+    step = np.abs(trace.effort[back] - trace.effort[back - 1]) / arm.tree.effort_limit
     return {
-        'robot': arm.tree.name,
-        'silence_ms': silence_ms,
-        'stop_after_ms': 1e3 * (trace.time[begun[0]] - trace.time[last]) if len(begun) else None,
-        'off_at_return_mm': float(off[back]),
-        'travel_mm': distance(trace, last, back),
-        'off_at_end_mm': float(off[-1]),
-        'moved_after_mm': distance(trace, rest, len(off) - 1),
-        'effort_step': 100.0 * float(step.max()),
+        'arm': arm.tree.name,
+        'silence, ms': silence_ms,
+        'stop action after, ms': stop,
+        'tool travels meanwhile, mm': distance(trace, last, back),
+        'off its path at the return, mm': float(off[back]),
+        'effort step there, %': 100.0 * float(step.max()),
+        'then': 'holds' if len(begun) else 'goes on',
+        'off its path at the end, mm': float(off[-1]),
+        'moves from 0.5 s after, mm': distance(trace, rest, len(off) - 1),
         'time': (trace.time[::4] - trace.start).tolist(),
         'off_mm': off[::4].tolist(),
     }
@@ -230,7 +242,7 @@ def silence_row(arm: DriverArm, silence_ms: float) -> dict[str, Any]:
 
 def tool_errors(trace: DriverTrace) -> np.ndarray:
     """Return the distances of the tool from where it should be, mm."""
-    wanted = replace(trace, position=trace.reference).tool(slice(None))
+    wanted = replace(trace, position=trace.reference_position).tool(slice(None))
     return 1e3 * np.linalg.norm(trace.tool(slice(None)) - wanted, axis=1)
 
 
@@ -242,152 +254,57 @@ def distance(trace: DriverTrace, first: int, last: int) -> float:
 # Output ------------------------------------------------------------------------------------------
 
 
-def print_tables(measured: dict[str, Any]) -> None:
-    """Print what was measured."""
-    for table, title in (
-        ('delay', 'RMS against delay, half in the states, half in the commands, 1 kHz'),
-        ('link', 'RMS against what else the link and the encoder do, 1 kHz'),
-    ):
-        for robot, rows in measured[table].items():
-            _print_tracking(f'{robot}: {title}', robot, rows)
-    _print_profiles(measured['profiles'])
-    _print_limits(measured['limits'])
-    print(explanation(measured))
-    _print_silences(measured['silence'])
-
-
 def explanation(measured: dict[str, Any]) -> str:
     """Return why the loop becomes unstable where it does."""
     row = measured['limits'][0]
     return (
-        f'The loop of a joint crosses over at {row["crossover"]:.1f} rad/s with '
-        f'{row["phase_deg"]:.0f} degrees of phase in hand, and a delay of '
-        f'{row["margin_ms"]:.0f} ms turns it by as much.'
+        f'The loop of a joint crosses over at {row["crossover, rad/s"]:.1f} rad/s with '
+        f'{row["phase margin, deg"]:.0f} degrees of phase in hand, and a delay of '
+        f'{row["delay margin, ms"]:.0f} ms turns it by as much.'
     )
-
-
-def _print_tracking(title: str, robot: str, rows: dict[str, Any]) -> None:
-    tree = make_arm(robot).tree
-    units = ['mm' if slides else 'mrad' for slides in tree.prismatic]
-    joints = [f'{name}, {unit}' for name, unit in zip(tree.joint_names, units, strict=True)]
-    headings = ('', *joints, 'tool, mm', 'effort step, %', 'PD: tool, mm')
-    ours, pd = LAWS
-    cells = (
-        (*laws[ours]['joints'], laws[ours]['tool'], laws[ours]['unrest'], laws[pd]['tool'])
-        for laws in rows.values()
-    )
-    show(
-        title,
-        headings,
-        ((case, *map(_figure, row)) for case, row in zip(rows, cells, strict=True)),
-    )
-
-
-def _print_profiles(rows: list[dict[str, Any]]) -> None:
-    headings = (
-        'arm and profile', 'rate, Hz', 'velocity', 'driver gives',
-        *(f'{total} ms' for total in EVEN), 'unstable from, ms',
-    )  # fmt: skip
-    show(
-        'RMS of the tool behind every profile against delay, mm; computed torque',
-        headings,
-        (
-            (
-                f'{row["robot"]}, {row["profile"]}', f'{row["rate"]:g}', row['velocity'],
-                row['driver'], *map(_figure, row['tool'].values()), f'{row["limit_ms"]:g}',
-            )
-            for row in rows
-        ),
-    )  # fmt: skip
-
-
-def _print_limits(rows: list[dict[str, Any]]) -> None:
-    headings = (
-        'arm and law', 'gains by', 'crossover, rad/s', 'phase margin, deg', 'delay margin, ms',
-        'unstable from, ms',
-    )  # fmt: skip
-    figures = ('stiffening', 'crossover', 'phase_deg', 'margin_ms')
-    show(
-        'Where the loop becomes unstable, about rest, 1 kHz',
-        headings,
-        (
-            (f'{row["robot"]}, {row["law"]}', *(_figure(row[key]) for key in figures),
-             f'{row["limit_ms"]:g}')
-            for row in rows
-        ),
-    )  # fmt: skip
-
-
-def _print_silences(rows: list[dict[str, Any]]) -> None:
-    headings = (
-        'arm and silence', 'stop action after, ms', 'tool travels meanwhile, mm',
-        'off its path at the return, mm', 'effort step there, %', 'then',
-        'off its path at the end, mm', 'moves from 0.5 s after, mm',
-    )  # fmt: skip
-    show(
-        'States absent from the middle of the motion on; timeout 50 ms, stop action gravity',
-        headings,
-        map(_silence_cells, rows),
-    )
-
-
-def _silence_cells(row: dict[str, Any]) -> tuple[str, ...]:
-    stop = row['stop_after_ms']
-    return (
-        f'{row["robot"]}, {row["silence_ms"]:g} ms',
-        'none' if stop is None else f'{stop:.0f}',
-        *(_figure(row[key]) for key in ('travel_mm', 'off_at_return_mm', 'effort_step')),
-        'goes on' if stop is None else 'holds',
-        *(_figure(row[key]) for key in ('off_at_end_mm', 'moved_after_mm')),
-    )
-
-
-def _figure(value: float | None) -> str:
-    return 'unstable' if value is None else f'{value:.3g}'
 
 
 def chart(measured: dict[str, Any]) -> str:
     """Return a page that needs no network: error against delay, profiles, silences."""
-    totals = [*DELAYS, *BEYOND]
-    delay = subplots(rows=1, cols=len(ROBOTS), subplot_titles=list(ROBOTS))
-    for column, (robot, rows) in enumerate(measured['delay'].items(), 1):
-        for k, law in enumerate(LAWS):
-            errors = [figures[law]['tool'] for figures in rows.values()]
-            _line(delay, totals, errors, law, k, column, shown=column == 1)
-        for row in measured['limits']:
-            if row['robot'] == robot:
-                text = f'{row["law"]}: {row["limit_ms"]:g} ms'
-                delay.add_vline(
-                    row['limit_ms'], line_dash='dash', annotation_text=text, row=1, col=column,
-                    annotation_textangle=-90,
-                )  # fmt: skip
-    delay.update_yaxes(title_text='tool RMS [mm]', type='log')
-    delay.update_xaxes(title_text='delay in total [ms]')
-    behind = subplots(rows=1, cols=1)
-    for k, row in enumerate(measured['profiles']):
-        errors = [row['tool'][total] for total in EVEN]
-        _line(behind, list(EVEN), errors, f'{row["robot"]}, {row["profile"]}', k, 1)
-    behind.update_yaxes(title_text='tool RMS [mm]')
-    behind.update_xaxes(title_text='delay in total [ms]')
-    silence = subplots(rows=1, cols=len(ROBOTS), subplot_titles=list(ROBOTS))
-    for column, robot in enumerate(ROBOTS, 1):
-        for k, row in enumerate(row for row in measured['silence'] if row['robot'] == robot):
-            name = f'{row["silence_ms"]:g} ms'
-            _line(silence, row['time'], row['off_mm'], name, k, column, shown=column == 1,
-                  mode='lines')  # fmt: skip
-    silence.update_yaxes(title_text='tool from its reference [mm]', type='log')
-    silence.update_xaxes(title_text='time since the start of the motion [s]')
+    errors = []
+    for robot, law in product(ROBOTS, LAWS):
+        figures = [row[law][_TOOL] for row in of_robot(measured['delay'], robot)]
+        errors.append((robot, law, [*DELAYS, *BEYOND], figures))
+    delay = _panels(errors, ROBOTS, 'delay in total [ms]', 'tool RMS [mm]')
+    for row in measured['limits']:
+        text, column = f'{row["law"]}: {row[_LIMIT]:g} ms', ROBOTS.index(row['arm']) + 1
+        delay.add_vline(
+            row[_LIMIT], line_dash='dash', annotation_text=text, row=1, col=column,
+            annotation_textangle=-90,
+        )  # fmt: skip
+    delay.update_yaxes(type='log')
+    behind = [
+        ('', f'{row["arm"]}, {row["profile"]}', EVEN, list(row['delayed'].values()))
+        for row in measured['profiles']
+    ]
+    away = [
+        (row['arm'], f'{row["silence, ms"]:g} ms', row['time'], row['off_mm'])
+        for row in measured['silence']
+    ]
+    axes = 'time since the start of the motion [s]', 'tool from its reference [mm]'
+    silence = _panels(away, ROBOTS, *axes).update_yaxes(type='log').update_traces(mode='lines')
+    profiles = _panels(behind, ('',), 'delay in total [ms]', 'tool RMS [mm]')
     figures = [
         ('Tracking against delay; dashed: where the loop is unstable', styled(delay, 460)),
-        ('Every driver profile, computed torque', styled(behind, 460)),
+        ('Every driver profile, computed torque', styled(profiles, 460)),
         ('States absent for a while, computed torque', styled(silence, 460)),
     ]
     return Report('Tracking behind a driver', explanation(measured), figures=figures).html()
 
 
-def _line(figure: Any, x: list, y: list, name: str, colour: int, column: int, *,
-          shown: bool = True, mode: str = 'lines+markers') -> None:  # fmt: skip
-    figure.add_scatter(
-        x=x, y=y, name=name, legendgroup=name, showlegend=shown, mode=mode, row=1, col=column,
-        line={'color': COLOURS[colour % len(COLOURS)]},
-    )  # fmt: skip
+def _panels(lines: list[tuple[str, str, Any, Any]], panels: Any, x: str, y: str) -> Any:
+    """Return a figure of panels side by side: panel, name, x and y of each line."""
+    figure = subplots(rows=1, cols=len(panels), subplot_titles=list(panels))
+    names = list(dict.fromkeys(name for _, name, _, _ in lines))
+    for panel, name, at, values in lines:
+        figure.add_scatter(
+            x=at, y=values, name=name, legendgroup=name, showlegend=panel == panels[0],
+            mode='lines+markers', row=1, col=panels.index(panel) + 1,
+            line={'color': COLOURS[names.index(name) % len(COLOURS)]},
+        )  # fmt: skip
+    return figure.update_xaxes(title_text=x).update_yaxes(title_text=y)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
@@ -16,10 +17,10 @@ from unittest.mock import patch
 import numpy as np
 
 from benchmark.measuring import Contender, arms, chain, machine, note, race, save, show
-from robot_dynamics_ros.model import load_robot
+from robot_dynamics_ros.model import RobotTree, load_robot
 from robot_dynamics_ros.recordings.report.figures import styled, subplots
 from robot_dynamics_ros.recordings.report.toolkit import Report
-from robot_dynamics_ros.symbolic.kernel import compile_kernel
+from robot_dynamics_ros.symbolic.kernel import KernelSet, compile_kernel
 from robot_dynamics_ros.symbolic.outputs import Subject, trace_output
 
 # One of the libraries has this gravity built in.
@@ -63,51 +64,67 @@ def main() -> int:
     return 0
 
 
-def measure_arm(xml: str) -> dict[str, Any]:
-    """Return the times of one call (ns) in every library, and of a state of many (ns)."""
+def measure(
+    xml: str, states: int = _STATES, rounds: int = 40, without: str = ''
+) -> dict[str, Any]:
+    """Return the times of one call (ns) in every library, and of a state of many (ns).
+
+    Args:
+        xml: The robot.
+        states: How many there are.
+        rounds: Blocks for each.
+        without: Library that is left out.
+    """
     tree = load_robot(xml, _GRAVITY, effort_limit=1.0)
-    kernels = compile_kernel(tree, outputs=('inverse_dynamics',))
-    many = np.random.default_rng(0).uniform(-1, 1, size=(3, _STATES, tree.n))
+    kernels, seconds = _compiled(tree)
+    many = np.random.default_rng(0).uniform(-1, 1, size=(3, states, tree.n))
     q, v, a = (np.ascontiguousarray(x[0]) for x in many)
     others, left_out = contenders(xml, _GRAVITY, q, v, a)
-    call = race({_OURS: _own_call(kernels, q, v, a)} | others)
+    others.pop(without, None)
+    names = {'f': kernels.inverse_dynamics, 'q': q, 'v': v, 'a': a, 'tau': np.zeros(tree.n)}
+    call = race({_OURS: Contender('f(q, v, a, tau)', names)} | others, rounds=rounds)
     batch = {_OURS: Contender("f('inverse_dynamics', *x)", {'f': kernels.batch, 'x': many})}
-    per_state = {_OURS: race(batch)[_OURS] / _STATES}
-    if 'pinocchio' in others:
-        rows = [list(x[:_LOOP]) for x in many]
-        loop = Contender('for q, v, a in zip(*rows): rnea(model, data, q, v, a)', {'rows': rows})
-        loop.names.update({k: others['pinocchio'].names[k] for k in ('rnea', 'model', 'data')})
-        per_state['pinocchio, loop'] = race({'loop': loop})['loop'] / _LOOP
-    return {'joints': tree.n, 'call': call, 'per_state': per_state, 'left_out': left_out}
+    per_state = {_OURS: race(batch, rounds=rounds)[_OURS] / states}
+    figures = {'call': call, 'per_state': per_state, 'left_out': left_out}
+    return {'joints': tree.n, 'compile_seconds': seconds, **figures}
 
 
-def _own_call(kernels: Any, q: Any, v: Any, a: Any) -> Contender:
-    names = {'f': kernels.inverse_dynamics, 'q': q, 'v': v, 'a': a, 'tau': np.zeros(len(q))}
-    return Contender('f(q, v, a, tau)', names)
-
-
-def measure_chain(n: int) -> dict[str, float]:
-    """Return times (ns) for a chain of n joints, its operations, and the seconds to compile it."""
-    xml = chain(n)
-    tree = load_robot(xml, _GRAVITY)
-    states = max(_STATES // n, 4096)
-    many = np.random.default_rng(0).uniform(-1, 1, size=(3, states, n))
-    q, v, a = (np.ascontiguousarray(x[0]) for x in many)
-    operations = trace_output('inverse_dynamics', Subject(tree, 'newton_euler', 'link1'))
+def _compiled(tree: RobotTree) -> tuple[KernelSet, float]:
+    """Return the kernels of a robot, compiled without a cache, and the seconds that took."""
     with (
         tempfile.TemporaryDirectory() as empty,
         patch.dict(os.environ, {'ROBOT_DYNAMICS_CACHE': empty}),
     ):
         begin = time.perf_counter()
         kernels = compile_kernel(tree, outputs=('inverse_dynamics',))
-        seconds = time.perf_counter() - begin
-    others, _ = contenders(xml, _GRAVITY, q, v, a)
-    others.pop('roboticstoolbox', None)  # it takes milliseconds, and says nothing new here
-    times = race({_OURS: _own_call(kernels, q, v, a)} | others, rounds=15)
-    batch = Contender("f('inverse_dynamics', *x)", {'f': kernels.batch, 'x': many})
-    times[f'{_OURS}, batch'] = race({'batch': batch}, rounds=15)['batch'] / states
-    total = operations.operations().total()
-    return times | {'operations': total, 'compile_seconds': seconds}
+        return kernels, time.perf_counter() - begin
+
+
+def measure_arm(xml: str) -> dict[str, Any]:
+    """Return the figures of an arm, and the time of a state in a loop over Pinocchio's calls."""
+    figures = measure(xml)
+    n = figures['joints']
+    many = np.random.default_rng(0).uniform(-1, 1, size=(3, _LOOP, n))
+    with contextlib.suppress(ImportError):
+        loop = _pinocchio(xml, _GRAVITY, *many[:, 0])
+        names = loop.names | {'rows': [list(x) for x in many]}
+        calls = Contender(f'for q, v, a in zip(*rows): {loop.statement}', names)
+        figures['per_state']['pinocchio, loop'] = race({'loop': calls})['loop'] / _LOOP
+    return figures
+
+
+def measure_chain(n: int) -> dict[str, float]:
+    """Return times (ns) for a chain of n joints, its operations, and the seconds to compile it."""
+    # The toolbox takes milliseconds, and says nothing new here.
+    figures = measure(chain(n), max(_STATES // n, 4096), 15, without='roboticstoolbox')
+    tree = load_robot(chain(n), _GRAVITY)
+    operations = trace_output('inverse_dynamics', Subject(tree, 'newton_euler', 'link1'))
+    return {
+        **figures['call'],
+        f'{_OURS}, batch': figures['per_state'][_OURS],
+        'operations': operations.operations().total(),
+        'compile_seconds': figures['compile_seconds'],
+    }
 
 
 def measure_start() -> dict[str, dict[str, float]]:
@@ -131,17 +148,14 @@ def _start(place: str) -> tuple[float, float]:
 def _print(measured: dict[str, Any]) -> None:
     print(measured['machine'])
     for name, arm in measured['arms'].items():
-        call, per_state = arm['call'], arm['per_state']
+        parts = {
+            'one call': (arm['call'], 'pinocchio'),
+            'state of many': (arm['per_state'], 'pinocchio, loop'),
+        }
         rows = [
-            (f'one call, {library}', f'{ns:.0f}', _ratio(ns, call.get('pinocchio')))
-            for library, ns in call.items()
-        ] + [
-            (
-                f'state of many, {library}',
-                f'{ns:.1f}',
-                _ratio(ns, per_state.get('pinocchio, loop')),
-            )
-            for library, ns in per_state.items()
+            (f'{part}, {library}', f'{ns:.1f}', ns / times.get(reference, np.nan))
+            for part, (times, reference) in parts.items()
+            for library, ns in times.items()
         ]
         show(f'{name}, {arm["joints"]} joints', ('', 'ns', 'to pinocchio'), rows)
         for library, reason in arm['left_out'].items():
@@ -159,12 +173,6 @@ def _print(measured: dict[str, Any]) -> None:
             f'{kind} start: {seconds["whole"]:.2f} s from the first import to the first effort, '
             f'{seconds["kernels"]:.3f} s of it for the kernels'
         )
-
-
-def _ratio(value: float, reference: float | None) -> str:
-    if not reference:
-        return ''
-    return f'{value / reference:.3f}' if value > 0.05 * reference else f'1/{reference / value:.0f}'
 
 
 def _chart(joints: dict[int, dict[str, float]]) -> str:
@@ -265,7 +273,7 @@ def _drake(xml: str, gravity: Any, q: Any, v: Any, a: Any) -> Contender:
     logging.getLogger('drake').setLevel(logging.ERROR)
     plant = MultibodyPlant(0.0)
     Parser(plant).AddModelsFromString(xml, 'urdf')
-    root = _root(xml)
+    root = load_robot(xml, effort_limit=1.0).base_link
     if root != 'world':  # that link is the library's own world
         plant.WeldFrames(plant.world_frame(), plant.GetBodyByName(root).body_frame())
     plant.mutable_gravity_field().set_gravity_vector(gravity)
@@ -305,12 +313,6 @@ def _robotics_toolbox(xml: str, gravity: Any, q: Any, v: Any, a: Any) -> Contend
         robot = roboticstoolbox.Robot.URDF(str(file))
     names = {'rne': robot.rne, 'q': q, 'v': v, 'a': a, 'g': np.array(gravity)}
     return Contender('rne(q, v, a, gravity=g)', names)
-
-
-def _root(xml: str) -> str:
-    from robot_dynamics_ros.model import load_robot
-
-    return load_robot(xml, effort_limit=1.0).base_link
 
 
 _MAKERS = {

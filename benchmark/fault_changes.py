@@ -15,19 +15,29 @@ from benchmark.fault_judge import CLOSED, NS, FaultJudge
 from robot_dynamics_ros.control.changes import (
     EnablingChange,
     GoalChange,
+    MeasuredWrench,
     ParameterChange,
     PayloadChange,
+    ReleaseChange,
     SpeedChange,
+    TargetChange,
     TrajectoryChange,
+    WrenchChange,
 )
 from robot_dynamics_ros.control.laws.registry import LAWS
 from robot_dynamics_ros.control.modes import SessionMode
+from robot_dynamics_ros.control.reactions import REACTIONS
 from robot_dynamics_ros.control.safety import STOP_ACTIONS
 from robot_dynamics_ros.control.trajectories.tolerances import Outcome, ResultCode
 from robot_dynamics_ros.errors import RobotDynamicsError
+from robot_dynamics_ros.model.kinematics import frame_jacobian
 
-PROGRAMS = {'scara': 'scara_circle', 'four_dof': 'four_dof_moving_plane',
-            'four_bar': 'four_bar_loop'}  # fmt: skip
+PROGRAMS = {
+    'scara': ('scara_circle', 'scara_press'),
+    'four_dof': ('four_dof_moving_plane', 'four_dof_board'),
+    'four_bar': ('four_bar_loop',),
+    'parallelogram': ('parallelogram_loop',),
+}
 HOSTILE: Mapping[str, tuple[Any, ...]] = {
     'program': ('a: !!bool x', 'a: 0b_', '/proc/self/mem', 'x' * 5000, 'nosuch', '[' * 900),
     'law': ('nosuch', '', 7),
@@ -100,8 +110,8 @@ class FaultChanges(FaultJudge):
     def programs(self, rng: np.random.Generator) -> None:
         """Run a program, or leave it."""
         self.stopped_at = self.now * 1e-9
-        name = str(rng.choice([PROGRAMS.get(self.scenario.arm, ''), '']))
-        self._set(law='constraint_stabilization', program=name)
+        names = (*PROGRAMS.get(self.scenario.arm, ()), '')
+        self._set(law='constraint_stabilization', program=str(rng.choice(names)))
 
     def payloads(self, rng: np.random.Generator) -> None:
         """Take something, and drop it."""
@@ -143,6 +153,7 @@ class FaultChanges(FaultJudge):
             goal_tolerance=(), goal_time_tolerance=_duration(float(rng.choice([0.0, 0.1]))),
         )  # fmt: skip
         self.session.perform(GoalChange(self.session, request, self._ended))
+        self.energy = None  # one that it replaces has ended without a stop
 
     def _ended(self, outcome: Outcome) -> None:
         if outcome.canceled or outcome.code is not ResultCode.SUCCESSFUL:
@@ -171,6 +182,63 @@ class FaultChanges(FaultJudge):
         stamp = self.now + self.shift
         start = int(rng.choice([0, 0, stamp + 30_000_000, stamp - 400_000_000]))
         return read, start
+
+    def contacts(self, rng: np.random.Generator) -> None:
+        """Let a hand push a link for a while, and the arm react."""
+        self._set(contact_reaction=str(rng.choice(list(REACTIONS))))
+        frames = [name for name, frame in self.tree.frames.items() if frame.body >= 0]
+        frame, w = str(rng.choice(frames)), rng.normal(size=6)
+        wrench = w / np.linalg.norm(w) * rng.uniform(0.05, 0.6) * self._bearable(frame)
+        self._lasting(rng, 1, lambda: self.plant.push(frame, wrench))
+
+    def _bearable(self, frame: str) -> float:
+        """Return what force, N, or moment, N m, at a frame no joint's limit is less than."""
+        columns = np.linalg.norm(frame_jacobian(self.tree, self.q, frame), axis=0)
+        return float((self.tree.effort_limit / np.maximum(columns, 1e-3)).min())
+
+    def resume(self, rng: np.random.Generator) -> None:
+        """Tell the arm to go back to work."""
+        self.session.perform(ReleaseChange(self.session))
+        self.stopped_at = self.now * 1e-9
+
+    def targets(self, rng: np.random.Generator) -> None:
+        """Stream targets, with jumps and nonsense among them, that cease."""
+        kind = rng.choice([self._target_joint, self._target_pose, self._target_wrench])
+        self._lasting(rng, int(rng.choice([1, 10, 50])), lambda: self._try(kind, rng))
+
+    def _target_joint(self, rng: np.random.Generator) -> None:
+        goal = self.middle + 0.4 * self.half * rng.uniform(-1, 1, self.tree.n)
+        read = partial(self.session.targets.joints, (), self._odd(goal, rng))
+        self.session.perform(TargetChange(self.session, read))
+
+    def _target_pose(self, rng: np.random.Generator) -> None:
+        place, turn = self._odd(rng.normal(size=3), rng), self._odd(rng.normal(size=4), rng)
+        turn = rng.choice([0.0, 1.0]) * turn
+        read = partial(self.session.targets.pose, '', place, turn)
+        self.session.perform(TargetChange(self.session, read))
+
+    def _target_wrench(self, rng: np.random.Generator) -> None:
+        axes, wrench = str(rng.choice(['', 'tool'])), self._odd(10.0 * rng.normal(size=6), rng)
+        read = partial(self.session.targets.wrench, axes, wrench)
+        self.session.perform(WrenchChange(self.session, read))
+
+    def sensed(self, rng: np.random.Generator) -> None:
+        """Let a force sensor at the tool tell what it likes."""
+        self._lasting(rng, 1, lambda: self._try(self._sensed, rng))
+
+    def _sensed(self, rng: np.random.Generator) -> None:
+        wrench = self._odd(10.0 * rng.normal(size=6), rng)
+        self.session.perform(MeasuredWrench(self.session, 'tool', wrench))
+
+    def _odd(self, values: Any, rng: np.random.Generator) -> Any:
+        """Return numbers, now and then with one that means nothing."""
+        if rng.random() < 0.1:
+            values[rng.integers(len(values))] = rng.choice([math.nan, math.inf, 1e300, 5e-324])
+        return values
+
+    def _lasting(self, rng: np.random.Generator, every: int, act: Callable[[], None]) -> None:
+        """Do something in every so many steps for a while."""
+        self.lasting.append((self.step + int(rng.integers(20, 150)), every, act))
 
     def hold(self, rng: np.random.Generator) -> None:
         """Give up what is followed."""
@@ -226,6 +294,6 @@ def _duration(seconds: float) -> SimpleNamespace:
 
 CHANGES = (
     'parameters', 'hostile_parameters', 'laws', 'guiding', 'stop_actions', 'programs', 'payloads',
-    'trajectories', 'goals', 'speeds', 'hold', 'tolerance', 'cancel', 'time_ahead', 'time_back',
-    'restart', 'limits',
+    'trajectories', 'goals', 'speeds', 'contacts', 'resume', 'targets', 'sensed', 'hold',
+    'tolerance', 'cancel', 'time_ahead', 'time_back', 'restart', 'limits',
 )  # fmt: skip

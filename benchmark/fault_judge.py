@@ -9,6 +9,7 @@ Coulomb friction, whose compensation is a step that belongs to a law.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
@@ -20,11 +21,9 @@ from robot_dynamics_ros.control.drivers.conversion import DriverConversion, bind
 from robot_dynamics_ros.control.drivers.file import load_driver_profile
 from robot_dynamics_ros.control.modes import SessionMode
 from robot_dynamics_ros.control.session import ControllerSession
-from robot_dynamics_ros.control.setup import DEFAULTS
-from robot_dynamics_ros.description.shipped import share_directory, shipped_robot
+from robot_dynamics_ros.description.shipped import MECHANISMS, share_directory, shipped_robot
 from robot_dynamics_ros.dynamics.registry import make_formulation
 from robot_dynamics_ros.model import RobotTree, load_robot
-from robot_dynamics_ros.model.from_parameters import robot_from_parameters
 from robot_dynamics_ros.simulation.mujoco_plant import MujocoPlant
 from robot_dynamics_ros.yaml_reader.parsing import read_yaml
 
@@ -43,6 +42,8 @@ TAIL = 0.5
 #: Below this part of the velocity limits a stop has brought the arm to rest.
 AT_REST = 0.01
 #: Clean states at the end, s, in which a session must be back.
+#: After a hand has let go, a law needs so long to bring the arm back, in parts of 1/frequency.
+_SETTLES = 5.0
 #: Energy of an arm that comes to rest under its law, J.
 SETTLING = 1e-3
 ROUNDING = 1.0 + 1e-9
@@ -52,25 +53,29 @@ class BreachError(AssertionError):
     """A promise was not kept; says at which step."""
 
 
-#: Closed loops, by parameter file; what no model of the loop brakes is not judged.
-CLOSED = ('four_bar',)
+#: Closed loops; what no model of the loop brakes is not judged.
+CLOSED = tuple(MECHANISMS)
+
+
+#: The joints that a loop moves have no drive; what pins the loops, as their nodes are told.
+_UNDRIVEN = {'upper_arm_joint': 1.0, 'rod_joint': 1.0}
+_PINS = [('arm_pin', 'rod_pin')]
 
 
 @cache
-def nodes_of(mechanism: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the parameters of controller and simulator of a shipped mechanism."""
-    content = read_yaml(share_directory() / 'config' / f'{mechanism}.yaml', mechanism)
-    return tuple(content[f'/**/{node}']['ros__parameters'] for node in ('controller', 'simulator'))
+def nodes_of(mechanism: str) -> tuple[dict[str, Any], ...]:
+    """Return the parameters of controller and simulator of a mechanism, as far as there are."""
+    path = share_directory() / 'config' / f'{mechanism}.yaml'
+    content = read_yaml(path, mechanism) if path.is_file() else {}
+    nodes = (content.get(f'/**/{node}', {}) for node in ('controller', 'simulator'))
+    return tuple(node.get('ros__parameters', {}) for node in nodes)
 
 
 @cache
 def _arm(name: str, profile: str) -> tuple[RobotTree, DriverConversion | None]:
     driver = load_driver_profile(profile) if profile != 'none' else None
-    if name in CLOSED:
-        tree = robot_from_parameters({**DEFAULTS, **nodes_of(name)[0]})
-    else:
-        limits = effort_limits(driver) if driver else None
-        tree = load_robot(shipped_robot(name), effort_limit=limits)
+    limits = _UNDRIVEN if name in CLOSED else effort_limits(driver) if driver else None
+    tree = load_robot(shipped_robot(name), effort_limit=limits)
     tree = tree.with_changes(coulomb_friction=np.zeros(tree.n))
     return tree, bind(driver, tree) if driver else None
 
@@ -102,27 +107,29 @@ class FaultJudge:
             'damping': [k / w for k in stiffness],
             'activation_ramp_s': float(rng.choice([0.0, 0.1, 0.5])),
             'effort_rate_limit': [float(rng.choice([0.0, 0.0, 500.0]))],
+            'target_timeout_s': 0.1,
         }  # fmt: skip
         closed = scenario.arm in CLOSED
-        simulated = nodes_of(scenario.arm)[1] if closed else {}
-        pins = simulated.get('pins', ())
-        if closed:
-            given['program'] = nodes_of(scenario.arm)[0]['program']
+        controlled, simulated = nodes_of(scenario.arm) if closed else ({}, {})
+        given['program'] = controlled.get('program', '')
         self.session = ControllerSession(self.tree, given, self.driver)
         self.h = self.session.loop.settings.period
         self.period = round(self.h * NS)
-        self.plant = MujocoPlant(
-            self.tree, self.h, pins=[*zip(pins[::2], pins[1::2], strict=True)]
-        )
+        self.plant = MujocoPlant(self.tree, self.h, pins=_PINS if closed else ())
         self.data = mujoco.MjData(self.plant.model)
+        self.driven_joints = ~(closed & np.isin(self.tree.joint_names, [*_UNDRIVEN]))
         lower, upper = self.tree.position_lower, self.tree.position_upper
         self.middle, self.half = 0.5 * (lower + upper), 0.5 * (upper - lower)
         begin = self.middle + 0.3 * self.half * rng.uniform(-1, 1, self.tree.n)
-        self.plant.reset(np.array(simulated.get('initial_position', begin)))
+        if closed:
+            begin = np.array(simulated.get('initial_position', np.zeros(self.tree.n)))
+        self.plant.reset(begin)
         self.q, self.v = np.zeros(self.tree.n), np.zeros(self.tree.n)
         self.step, self.shift, self.now = 0, 50 * NS, 50 * NS
         self.truth: dict[int, tuple[Vector, Vector]] = {}
         self.active: list[Distortion] = []
+        self.disturbed = 0  # time at which a hand last pushed, or a target streamed
+        self.lasting: list[tuple[int, int, Callable[[], None]]] = []
         self.answered = self.commanded = 0
         self.braking = False
         self.stopped_at, self.true_ticks, self.heavy = -math.inf, 0, closed
@@ -168,9 +175,10 @@ class FaultJudge:
             if ((step > most) & ~(at_sum & (share != 0.0))).any():
                 self.breach('faster than the rate limit', step, most)
             if (step > 0.99 * most - 1e-9).any():
-                self.rated_at = self.now * 1e-9
+                self.rated_at = max(self.rated_at, self.now * 1e-9)
             if not silent:
-                self._smooth(step / limit, min(elapsed, LONGEST), at_sum)
+                longest = max(LONGEST, loop.settings.state_timeout_s)
+                self._smooth(step / limit, min(elapsed, longest), at_sum)
         self.reference = loop.reference.position.copy()
         self.effort, self.fresh_start = effort, False
 
@@ -180,6 +188,7 @@ class FaultJudge:
         away = np.abs(self.loop.reference.position - q) / self.tree.velocity_limit
         if (away > REFERENCE * LONGEST).any():
             self.breach('the reference begins elsewhere', away)
+        self.rated_at = self.now * 1e-9 + self.loop.settings.activation_ramp_s
 
     def _smooth(self, step: Vector, elapsed: float, at_sum: Vector) -> None:
         """Demand that neither the command nor the reference jumps."""
@@ -203,7 +212,7 @@ class FaultJudge:
             self.braking = False
         recent = self.now * 1e-9 - self.stopped_at < STOP_LASTS
         most = STOP if recent else CHANGE
-        if ((step > most * elapsed * ROUNDING + 1e-9) & ~at_sum).any():
+        if ((step > most * elapsed * ROUNDING + 1e-9) & ~at_sum & self.driven_joints).any():
             self.breach('the command jumps', step, most * elapsed)
 
     def _silent(self) -> None:
@@ -217,12 +226,15 @@ class FaultJudge:
         """Demand that clean states are answered at the end, and that the arm has come to rest."""
         mode = self.session.mode
         waits = self.session.waits_for_enabling
+        waits |= self.heavy and mode is SessionMode.REACTING  # to what its model does not know
         if mode not in (SessionMode.HOLDING, SessionMode.FOLLOWING) and not waits:
             self.breach('has not recovered')
         if self.now + self.shift - self.answered > 2 * self.period:
             self.breach('does not answer clean states')
         fast = np.abs(self.v) > 0.1 * self.tree.velocity_limit
         free = not self.heavy and self.now * 1e-9 - self.rated_at > 0.5 * TAIL
+        free &= self.loop.added is None  # a wrench that streamed decays as slowly as it came
+        free &= (self.now - self.disturbed) * 1e-9 * self.frequency > _SETTLES
         if self.loop.law.follows_reference and free and fast.any():
             self.breach('has not come to rest', self.v)
 

@@ -12,6 +12,7 @@ from robot_dynamics_ros.control.modes import SessionMode
 from robot_dynamics_ros.control.safety import StateVerdict
 
 FAULTS = (*STATE_FAULTS, *CHANGES)
+_WORKING = (SessionMode.HOLDING, SessionMode.FOLLOWING)
 
 
 class FaultTrial(FaultChanges):
@@ -31,8 +32,10 @@ class FaultTrial(FaultChanges):
                 self._begin(todo.pop(0))
             if self.step == self.scenario.steps:
                 self.active.clear()
+                self.lasting.clear()
             if self.step == self.scenario.steps + 30:  # so long may it take to believe again
-                self._try(self.hold, np.random.default_rng(0))
+                for change in (self.resume, self.hold):
+                    self._try(change, np.random.default_rng(0))
             self._advance()
         self._recovered()
 
@@ -45,8 +48,20 @@ class FaultTrial(FaultChanges):
         else:
             self._try(getattr(self, fault.kind), rng)
 
+    def _last_on(self) -> None:
+        """Go on with what lasts: hands that push, targets that stream."""
+        self.plant.push(self.tree.base_link, np.zeros(6))
+        self.lasting = [one for one in self.lasting if one[0] > self.step]
+        for until, every, act in self.lasting:
+            if (until - self.step) % every == 0:
+                act()
+            self.disturbed = self.now
+        if self.lasting or self.loop.added is not None:  # which may move the arm
+            self.energy = None
+
     def _advance(self) -> None:
         self.plant.read(self.q, self.v)
+        self._last_on()
         self.now += self.period
         stamp = self.now + self.shift
         self.truth[stamp] = self.q.copy(), self.v.copy()
@@ -84,6 +99,8 @@ class FaultTrial(FaultChanges):
             self.fresh_start = True
         if not sent:
             return
+        if mode is SessionMode.REACTING and session.mode in _WORKING:
+            self.breach('goes back to work untold')
         self._believed(stamp)
         elapsed = abs(stamp - self.answered) / NS
         gap = not 0 < stamp - self.answered <= self.loop.settings.state_timeout_s * NS
@@ -97,19 +114,26 @@ class FaultTrial(FaultChanges):
         self._judge(self.h if back else elapsed, elapsed=max(elapsed, self.h))
         if self.loop.changes != changes and not back:  # a tolerance, or the end of a glide
             self.energy = None
+        mode = session.mode
         session.settle()
+        if session.mode is not mode and session.mode is SessionMode.REACTING:
+            self._note_stop(fresh=True)
 
     def _believed(self, stamp: int) -> None:
         """Count how many believed states in a row were those of the arm; none may be no number."""
         if not (np.abs([self.loop.q, self.loop.v]) <= 1e6).all():
             self.breach('an impossible state is believed', self.loop.q, self.loop.v)
         true = self.truth.get(stamp)
-        same = true is not None and np.allclose(self.loop.q, true[0], atol=1e-9)
+        same = true is not None and _equal(self.loop.q, true[0])
         if same and true is not None and not self.session.port.differentiates:
-            same = np.allclose(self.loop.v, true[1], atol=1e-9)
+            same = _equal(self.loop.v, true[1])
         self.true_ticks = self.true_ticks + 1 if same else 0
         if not same:
             self.energy = None
+
+
+def _equal(a: Vector, b: Vector) -> bool:
+    return bool((np.abs(a - b) <= 1e-9 + 1e-5 * np.abs(b)).all())
 
 
 def breach_of(scenario: Scenario) -> str:

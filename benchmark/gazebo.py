@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmark.measuring import OUT, machine, note, save, show
+from benchmark.measuring import OUT, machine, note, save, show_rows
 from robot_dynamics_ros.errors import SceneError
 from robot_dynamics_ros.messages.cdr import stamp_ns
 from robot_dynamics_ros.model import load_robot
@@ -77,7 +77,7 @@ def main() -> int:
         note(f'{robot}, {law}, Coulomb friction {"on" if coulomb_friction else "off"} ...')
         runs.append(measure(robot, law, coulomb_friction))
     for robot in dict.fromkeys(robot for robot, _, _ in RUNS):
-        _print([run for run in runs if run.robot == robot])
+        show_rows(robot, [_row(run) for run in runs if run.robot == robot], width=180)
     save('gazebo.json', {'machine': machine(), 'runs': [asdict(run) for run in runs]})
     return 0
 
@@ -176,21 +176,20 @@ def _real_time_factor(bag: BagReader) -> float:
     return (running[-1] - running[0]) / (len(running) - 1)
 
 
-def _print(runs: list[GazeboRun]) -> None:
-    friction = {True: 'Coulomb friction', False: 'no Coulomb friction'}
-    headings = ['', *(f'{run.law}\n{friction[run.coulomb_friction]}' for run in runs)]
-    metrics = [run.metrics for run in runs]
-    rows = [
-        [f'{joint} RMS / peak, mrad or mm']
-        + [f'{1e3 * m.rms_error[i]:.2f} / {1e3 * m.peak_error[i]:.2f}' for m in metrics]
-        for i, joint in enumerate(metrics[0].joints)
-    ]
-    rows += [
-        ['tool RMS / peak, mm', *(f'{m.tool_rms_mm:.2f} / {m.tool_peak_mm:.2f}' for m in metrics)],
-        ['commands per second', *(f'{run.rate_hz:.0f}' for run in runs)],
-        ['states answered, %', *(f'{100 * run.answered:.1f}' for run in runs)],
-        ['time between commands p99, ms', *(f'{run.gap_p99_ms:.1f}' for run in runs)],
-        ['real-time factor', *(f'{run.real_time_factor:.2f}' for run in runs)],
-        ['deviation before the motion', *(f'{run.start_deviation:.1e}' for run in runs)],
-    ]
-    show(runs[0].robot, headings, rows)
+def _row(run: GazeboRun) -> dict[str, str]:
+    """Return the figures of a run as they are printed."""
+    metrics, friction = run.metrics, '' if run.coulomb_friction else 'no '
+    joints = zip(metrics.joints, metrics.rms_error, metrics.peak_error, strict=True)
+    return {
+        '': f'{run.law}\n{friction}Coulomb friction',
+        **{
+            f'{joint} RMS / peak,\nmrad or mm': f'{1e3 * rms:.2f} / {1e3 * peak:.2f}'
+            for joint, rms, peak in joints
+        },
+        'tool RMS / peak,\nmm': f'{metrics.tool_rms_mm:.2f} / {metrics.tool_peak_mm:.2f}',
+        'commands\nper second': f'{run.rate_hz:.0f}',
+        'states\nanswered, %': f'{100 * run.answered:.1f}',
+        'time between\ncommands p99, ms': f'{run.gap_p99_ms:.1f}',
+        'real-time\nfactor': f'{run.real_time_factor:.2f}',
+        'deviation before\nthe motion': f'{run.start_deviation:.1e}',
+    }

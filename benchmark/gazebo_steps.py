@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmark.driver_arm import make_arm, shipped_parameters, start_of
+from benchmark.driver_run import make_arm, shipped_parameters, start_of
 from benchmark.measuring import machine, note, save, show
 from robot_dynamics_ros.control.loop import ControlLoop, Observation
 from robot_dynamics_ros.control.setup import DEFAULTS, BuiltLoop, build_loop

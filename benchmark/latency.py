@@ -28,6 +28,8 @@ EXECUTORS = ('events', 'single')
 _PERIOD = 1e-3
 _BASE = 'typed echo'
 _WATCHED = 'controller, monitor and recorder on'
+#: Most that a watched round trip may take of the typed echo's.
+MOST_WATCHED = 1.15
 #: Trips in turn before another peer is asked, and those at the beginning that do not count.
 _SPAN, _WAKING = 50, 5
 #: How far the sum of the parts may be from the whole.
@@ -40,6 +42,9 @@ def main(given: Sequence[str] = ()) -> int:
     """Measure, print and write ``out/benchmark/latency.json``; 1 if a budget does not add up."""
     parser = argparse.ArgumentParser(prog='python -m benchmark latency', description=__doc__)
     parser.add_argument('--budget', action='store_true', help='where the time goes, by stamps')
+    parser.add_argument(
+        '--watched', action='store_true', help='with monitor, recorder and diagnostics'
+    )
     parser.add_argument('--executor', choices=EXECUTORS, help='only with this one')
     parser.add_argument('--blocks', type=int, default=9, help='for each peer')
     parser.add_argument('--messages', type=int, default=400, help='in a block')
@@ -48,12 +53,14 @@ def main(given: Sequence[str] = ()) -> int:
     rclpy.init()
     try:
         executors = (args.executor,) if args.executor else EXECUTORS
-        measure = budget if args.budget else comparison
+        measure = budget if args.budget else watched if args.watched else comparison
         results = {name: measure(name, args.blocks, args.messages) for name in executors}
     finally:
         rclpy.try_shutdown()
-    name = 'latency_budget.json' if args.budget else 'latency.json'
-    save(name, {'machine': machine(), **results})
+    save(
+        f'latency{"_budget" * args.budget or "_watched" * args.watched}.json',
+        {'machine': machine(), **results},
+    )
     return int(any(not one.get('closed', True) for one in results.values()))
 
 
@@ -66,14 +73,10 @@ def comparison(executor: str, blocks: int, messages: int) -> dict[str, Any]:
     Late is what takes longer than a period, one after the other longer than 1 ms.
     """
     peers = {kind: Peer(kind, executor) for kind in (*KINDS, SEVERAL)}
-    watched = peers[_WATCHED] = Peer('controller', executor, title='watched')
     results: dict[str, Any] = {}
-    with tempfile.TemporaryDirectory() as folder, _answering(peers) as probes:
-        with processes(watched.listeners(folder)):
-            probes[_WATCHED].wait_for_listeners()
-            several = probes.pop(SEVERAL)
-            results['one after the other'] = _turns(probes, blocks, messages)
-        del probes[_WATCHED]
+    with _answering(peers) as probes:
+        several = probes.pop(SEVERAL)
+        results['one after the other'] = _turns(probes, blocks, messages)
         probes[SEVERAL] = several
         for hertz in (1000, 2000):
             results[f'at {hertz} Hz'] = _turns(probes, blocks, messages, period=1.0 / hertz)
@@ -82,6 +85,26 @@ def comparison(executor: str, blocks: int, messages: int) -> dict[str, Any]:
             results[busy] = _turns(probes, blocks, messages, period=1e-3)
     for title, rows in results.items():
         _show_trips(f'{title}, {executor} executor, us', rows)
+    return results
+
+
+def watched(executor: str, blocks: int, messages: int) -> dict[str, Any]:
+    """Return the same of a controller that monitor and recorder listen to, beside one alone."""
+    peers = {kind: Peer(kind, executor) for kind in (_BASE, 'controller')}
+    peer = peers[_WATCHED] = Peer('controller', executor, title='watched')
+    results: dict[str, Any] = {}
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        _answering(peers) as probes,
+        processes(peer.listeners(folder)),
+    ):
+        probes[_WATCHED].wait_for_listeners()
+        results['at 1000 Hz'] = _turns(probes, blocks, messages, period=_PERIOD)
+        results['one after the other'] = _turns(probes, blocks, messages)
+    for title, rows in results.items():
+        _show_trips(f'{title}, {executor} executor, us', rows)
+        ratio = rows[_WATCHED]['p50'] / rows[_BASE]['p50']
+        note(f'watched: {ratio:.2f} of the typed echo, at most {MOST_WATCHED} is wanted')
     return results
 
 

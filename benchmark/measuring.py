@@ -196,7 +196,10 @@ def note(text: str) -> None:
 
 
 def show(
-    title: str, headings: Sequence[str], rows: Iterable[Iterable[object]], width: int | None = None
+    title: str,
+    headings: Sequence[str],
+    rows: Iterable[Iterable[object]],
+    width: int | None = None,
 ) -> None:
     """Print a table: the first column to the left, figures to the right.
 
@@ -210,8 +213,27 @@ def show(
     for k, heading in enumerate(headings):
         table.add_column(heading, justify='right' if k else 'left')
     for row in rows:
-        table.add_row(*(f'{x:.3g}' if isinstance(x, float) else str(x) for x in row))
+        table.add_row(*map(cell, row))
     Console(width=width).print(table)
+
+
+def show_rows(title: str, rows: Sequence[Mapping[str, Any]], width: int | None = None) -> None:
+    """Print rows that have figures by the headings of their columns, as they are saved.
+
+    Args:
+        title: Above the table.
+        rows: Lists and mappings in them are left out.
+        width: Of the page; None: that of the terminal.
+    """
+    headings = [key for key, value in rows[0].items() if not isinstance(value, (list, dict))]
+    show(title, headings, ([row[key] for key in headings] for row in rows), width)
+
+
+def cell(value: object, digits: int = 3) -> str:
+    """Return a figure as it stands in a table, a dash for None."""
+    if isinstance(value, float):
+        return f'{value:.{digits}g}'
+    return '–' if value is None else str(value)
 
 
 def save(name: str, content: Any) -> None:

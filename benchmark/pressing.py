@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from benchmark.measuring import show
-from robot_dynamics_ros import ControllerSession, load_program, load_robot
+from benchmark.session_on_plant import SessionOnPlant
+from robot_dynamics_ros import load_program, load_robot
 from robot_dynamics_ros.constraints.program import Program
 from robot_dynamics_ros.control.changes import MeasuredWrench
 from robot_dynamics_ros.control.laws.constraint_stabilization import ConstraintStabilization
@@ -18,7 +19,7 @@ from robot_dynamics_ros.simulation.board import Board
 from robot_dynamics_ros.simulation.mujoco_plant import MujocoPlant
 from robot_dynamics_ros.spatial.scalar import Array
 
-_MS = 1_000_000
+_DRAWS = 2200  # step from which on a scene draws
 _ABOVE = 0.005  # m: where the arm begins above the board
 NAMES = ('scara_press', 'four_dof_board')
 
@@ -71,12 +72,10 @@ def above(program: Program, near: Array) -> Array:
     return q
 
 
-class Pressing:
-    """A scene that runs, one state a millisecond.
+class Pressing(SessionOnPlant):
+    """A scene that runs, one state a millisecond, five steps of integration each.
 
     Attributes:
-        session: The controller.
-        plant: Arm and board; five steps of integration a period.
         force: Force of the board on the arm along the normal, one per step, N.
         f: Values of the program, likewise.
         efforts: Commands, likewise.
@@ -88,28 +87,22 @@ class Pressing:
         more: Further parameters of the controller.
     """
 
+    plant: MujocoPlant
+
     def __init__(
-        self,
-        scene: PressingScene,
-        board: Board | None,
-        *,
-        sensed: bool = True,
-        **more: Any,
+        self, scene: PressingScene, board: Board | None, *, sensed: bool = True, **more: Any
     ) -> None:
-        program, tree = load_program(scene.program, scene.tree), scene.tree
-        self.plant = MujocoPlant(tree, 1e-3, substeps=5, board=board)
-        start = above(program, scene.near)
-        self.plant.reset(start)
+        plant = MujocoPlant(scene.tree, substeps=5, board=board)
+        plant.reset(above(load_program(scene.program, scene.tree), scene.near))
         law = {'law': 'constraint_stabilization', 'program': scene.program}
-        self.session = ControllerSession(tree, {**law, 'observer_bandwidth': [200.0], **more})
-        self.sensed, self._clock = sensed, 0
+        parameters = {**law, 'observer_bandwidth': [200.0], **more}
+        super().__init__(plant, scene.tree, parameters)
+        self.sensed, self._normal = False, np.array(board.normal if board else [0.0] * 3)
         self.force: list[float] = []
         self.f: list[Array] = []
         self.efforts: list[Array] = []
-        self._q, self._v = start.copy(), np.zeros(tree.n)
-        self._normal = np.zeros(3) if board is None else np.array(board.normal)
-        self.session.on_state(0, 0, self._q, self._v)
-        self.session.activate(0)
+        self.activate()
+        self.sensed = sensed
 
     @property
     def law(self) -> ConstraintStabilization:
@@ -118,29 +111,24 @@ class Pressing:
         assert isinstance(law, ConstraintStabilization)
         return law
 
-    def run(self, seconds: float) -> None:
-        """Go on for a time, s."""
-        for _ in range(round(1e3 * seconds)):
-            self.step()
-
-    def step(self) -> None:
-        """Go on by a millisecond."""
-        session, plant = self.session, self.plant
-        self._clock += _MS
-        plant.read(self._q, self._v)
+    def answer(self) -> None:
+        """Tell the session the force, if a sensor does, and then the state."""
         if self.sensed:
-            session.perform(MeasuredWrench(session, 'tool', plant.board_wrench().tolist()))
-        session.on_state(self._clock, self._clock, self._q, self._v)
-        plant.step(session.command)
-        session.settle()
-        self.force.append(float(self._normal @ plant.board_force))
-        self.efforts.append(session.command.copy())
-        if isinstance(session.loop.law, ConstraintStabilization):
-            self.f.append(session.loop.law.f.copy())
+            wrench = self.plant.board_wrench().tolist()
+            self.session.perform(MeasuredWrench(self.session, 'tool', wrench))
+        super().answer()
+
+    def act(self) -> None:
+        """Let the last command act for a period, and note what follows."""
+        super().act()
+        self.force.append(float(self._normal @ self.plant.board_force))
+        self.efforts.append(self.effort)
+        if isinstance(self.session.loop.law, ConstraintStabilization):
+            self.f.append(self.law.f.copy())
 
 
 class Figures(NamedTuple):
-    """What a run of a scene shows, from ``since`` on but for the peak.
+    """What a run of a scene shows, while it draws but for the peak.
 
     Attributes:
         overshoot: Largest force at all by the wanted one, less 1.
@@ -153,20 +141,6 @@ class Figures(NamedTuple):
     mean: float
     deviation: float
     along: float
-
-
-def figures(pressing: Pressing, scene: PressingScene, since: float) -> Figures:
-    """Return what a run shows; ``since`` in s."""
-    begin = round(1e3 * since)
-    [(_, contact)] = pressing.law.program.contacts
-    force, f = np.array(pressing.force), np.array(pressing.f)[begin:, list(scene.along)]
-    late = force[begin:]
-    return Figures(
-        float(force.max()) / contact.force - 1.0,
-        float(late.mean()),
-        float(np.sqrt(np.mean((late - contact.force) ** 2))),
-        1e3 * float(np.sqrt(np.mean(np.sum(f**2, axis=1)))),
-    )
 
 
 def pressed(
@@ -182,8 +156,16 @@ def pressed(
     here = scene(name, friction=joint_friction)
     board = None if stiffness is None else make_board(here, stiffness, friction)
     pressing = Pressing(here, board, sensed=sensed)
-    pressing.run(seconds)
-    return figures(pressing, here, 2.2)
+    pressing.settle(seconds)
+    [(_, contact)] = pressing.law.program.contacts
+    force, f = np.array(pressing.force), np.array(pressing.f)[_DRAWS:, list(here.along)]
+    late = force[_DRAWS:]
+    return Figures(
+        float(force.max()) / contact.force - 1.0,
+        float(late.mean()),
+        float(np.sqrt(np.mean((late - contact.force) ** 2))),
+        1e3 * float(np.sqrt(np.mean(np.sum(f**2, axis=1)))),
+    )
 
 
 #: Stiffness, friction of the board, friction of the joints, sensor; the cases that are printed.

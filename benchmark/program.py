@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -20,6 +21,7 @@ from robot_dynamics_ros.simulation.imperfections import (
     with_mismatch,
 )
 from robot_dynamics_ros.simulation.mujoco_plant import MujocoPlant
+from robot_dynamics_ros.spatial.scalar import Array
 
 PROGRAM = 'scara_circle'
 PERIOD_S, DURATION_S, SETTLED_S = 1e-3, 6.0, 3.0
@@ -63,9 +65,10 @@ CASES = (
 def main() -> int:
     """Measure, print and write ``out/benchmark/program.json``; lockstep, the same anywhere."""
     tree = load_robot(shipped_robot('scara'))
-    program = {case.title: run_program(tree, case) for case in CASES}
-    path = joint_path(tree)
-    pd = {case.title: run_pd(tree, case, path) for case in CASES}
+    program = {case.title: run(tree, case, law_of(tree, case))[0] for case in CASES}
+    _, path = run(tree, CASES[0], law_of(tree, CASES[0]))
+    pd_law = partial(make_law, 'pd_gravity', tree, natural_frequency=FREQUENCY, period=PERIOD_S)
+    pd = {case.title: run(tree, case, pd_law(), path=path)[0] for case in CASES}
     floors = {period: floor(tree, period * 1e-3) for period in PERIODS_MS}
     show(
         'tool from its path at 0.5 m/s, 1 kHz, RMS in mm',
@@ -79,17 +82,9 @@ def main() -> int:
     return 0
 
 
-def plant_of(tree: RobotTree, case: ProgramCase, period: float, start: tuple[float, ...]):
-    """Return the imperfect plant of a case at its start."""
-    mismatch = Mismatch(
-        mass=case.mass, coulomb_friction=case.coulomb_friction, damping=case.damping
-    )
-    plant = MujocoPlant(with_mismatch(tree, mismatch), period)
-    plant.reset(np.array(start))
-    return ImperfectPlant(plant, Imperfections(measurement_delay=case.delay)), plant
-
-
-def law_of(tree: RobotTree, case: ProgramCase, period: float) -> ConstraintStabilization:
+def law_of(
+    tree: RobotTree, case: ProgramCase, period: float = PERIOD_S
+) -> ConstraintStabilization:
     """Return the law of a case; without friction compensation it still knows the drives."""
     return make_law(
         'constraint_stabilization',
@@ -107,9 +102,9 @@ def run(
     law: ControlLaw,
     period: float = PERIOD_S,
     start: tuple[float, ...] = ON,
-    path: np.ndarray | None = None,
-) -> float:
-    """Return the RMS distance of the tool from its path after the transient, mm.
+    path: Array | None = None,
+) -> tuple[float, Array]:
+    """Run a law on a plant.
 
     Args:
         tree: The robot of the law.
@@ -118,51 +113,32 @@ def run(
         period: s.
         start: Joint positions, rad or m.
         path: What a joint law follows, shape (N, 2, n); None: the law needs no reference.
+
+    Returns:
+        RMS distance of the tool from its path after the transient, mm; and the true states, shape
+        (N, 2, n), which can be a path.
     """
-    plant, exact = plant_of(tree, case, period, start)
+    wrong = Mismatch(mass=case.mass, coulomb_friction=case.coulomb_friction, damping=case.damping)
+    exact = MujocoPlant(with_mismatch(tree, wrong), period)
+    exact.reset(np.array(start))
+    plant = ImperfectPlant(exact, Imperfections(measurement_delay=case.delay))
     probe, reference = law_of(tree, case, period), Reference(tree.n)  # evaluates f where it is
-    q, v, tau = np.zeros(tree.n), np.zeros(tree.n), np.zeros(tree.n)
-    errors = []
-    for k in range(round(DURATION_S / period)):
+    q, v, tau = (np.zeros(tree.n) for _ in range(3))
+    steps = round(DURATION_S / period)
+    errors, states = np.zeros((steps, 3)), np.zeros((steps, 2, tree.n))
+    for k in range(steps):
         if path is not None:
             reference.position, reference.velocity = path[k]
-        exact.read(q, v)
-        probe.effort(k * period, q, v, reference, tau)
-        errors.append(probe.f[:3].copy())
+        exact.read(*states[k])
+        probe.effort(k * period, *states[k], reference, tau)
+        errors[k] = probe.f[:3]
         plant.read(q, v)
         law.effort(k * period, q, v, reference, tau)
         plant.step(np.clip(tau, -tree.effort_limit, tree.effort_limit))
-    settled = np.array(errors[round(SETTLED_S / period) :])
-    return 1e3 * float(np.sqrt(np.mean(np.sum(np.square(settled), axis=1))))
-
-
-def run_program(
-    tree: RobotTree, case: ProgramCase, period: float = PERIOD_S, start: tuple[float, ...] = ON
-) -> float:
-    """Return the distance under the law of the program, mm."""
-    return run(tree, case, law_of(tree, case, period), period, start)
-
-
-def joint_path(tree: RobotTree) -> np.ndarray:
-    """Return the joints of the ideal run, shape (N, 2, n): what a joint law has to follow."""
-    _, plant = plant_of(tree, CASES[0], PERIOD_S, ON)
-    law, reference = law_of(tree, CASES[0], PERIOD_S), Reference(tree.n)
-    q, v, tau = np.zeros(tree.n), np.zeros(tree.n), np.zeros(tree.n)
-    path = []
-    for k in range(round(DURATION_S / PERIOD_S)):
-        plant.read(q, v)
-        path.append((q.copy(), v.copy()))
-        law.effort(k * PERIOD_S, q, v, reference, tau)
-        plant.step(tau)
-    return np.array(path)
-
-
-def run_pd(tree: RobotTree, case: ProgramCase, path: np.ndarray) -> float:
-    """Return what PD + gravity does on the joint path with the same gains, mm."""
-    law = make_law('pd_gravity', tree, natural_frequency=FREQUENCY, period=PERIOD_S)
-    return run(tree, case, law, path=path)
+    settled = errors[round(SETTLED_S / period) :]
+    return 1e3 * float(np.sqrt(np.mean(np.sum(np.square(settled), axis=1)))), states
 
 
 def floor(tree: RobotTree, period: float) -> float:
     """Return the RMS of f over the settled part of a run that began off the path, m."""
-    return 1e-3 * run_program(tree, CASES[0], period, OFF)
+    return 1e-3 * run(tree, CASES[0], law_of(tree, CASES[0], period), period, OFF)[0]

@@ -2,13 +2,17 @@
 """From the start of the controller's process until it waits for states, and until it commands.
 
 Beside it, in turns, a process that imports rclpy, numpy and the controller's message packages.
+Both find their modules compiled to bytecode, as those of an installed package are.
 """
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+import tempfile
 import time
+from pathlib import Path
 
 import numpy as np
 import rclpy
@@ -26,38 +30,55 @@ _PACKAGES = (
     'std_srvs.srv',
     'trajectory_msgs.msg',
 )
+_UNTIL = (
+    'imports',
+    'controller waits for states',
+    'first command',
+    'processor time: imports',
+    'processor time: controller waits for states',
+)
 _IMPORTS = f'import numpy, rclpy.lifecycle, {", ".join(_PACKAGES)}'
 
 
 def main() -> int:
     """Measure with a cache of kernels, print and write ``out/benchmark/start.json``."""
     use_own_domain()
+    os.environ.pop('PYTHONDONTWRITEBYTECODE', None)
     rclpy.init()
     try:
-        rows = [_one_start(k) for k in range(_BLOCKS + 1)][1:]  # the first fills caches
+        with tempfile.TemporaryDirectory() as os.environ['PYTHONPYCACHEPREFIX']:
+            rows = [_one_start(k) for k in range(_BLOCKS + 1)][1:]  # the first fills caches
     finally:
         rclpy.try_shutdown()
-    names = 'imports', 'controller waits for states', 'first command'
     middle, least = np.median(rows, axis=0).tolist(), np.min(rows, axis=0).tolist()
-    found = {name: list(pair) for name, *pair in zip(names, middle, least, strict=True)}
-    shown = [(name, *pair, pair[0] / middle[0]) for name, pair in found.items()]
+    found = {name: list(pair) for name, *pair in zip(_UNTIL, middle, least, strict=True)}
+    shown = [
+        (name, *pair, pair[0] / found[_UNTIL[3 * name.startswith('processor')]][0])
+        for name, pair in found.items()
+    ]
     show('start of a process, s', ('until', 'median', 'shortest', 'by the imports'), shown)
     note('the first command: once both sides have discovered each other')
     save('start.json', {'machine': machine(), 'seconds': found})
     return 0
 
 
-def _one_start(k: int) -> tuple[float, float, float]:
-    """Return how long imports took, the controller until ready, and until it commanded, s."""
-    begin = time.perf_counter()
+def _one_start(k: int) -> tuple[float, ...]:
+    """Return how long imports took, the controller until ready, and until it commanded, s.
+
+    And processor time, s: of the imports, and of the controller until it was ready.
+    """
+    begin, used = time.perf_counter(), os.times()
     subprocess.run([sys.executable, '-c', _IMPORTS], check=True)
-    imported = time.perf_counter()
+    imported, after = time.perf_counter(), os.times()
+    importing = after[2] + after[3] - used[2] - used[3]
     peer = Peer('controller', title=f'start {k}')
     with subprocess.Popen(peer.command(), stderr=subprocess.PIPE, text=True) as node:
         assert node.stderr is not None
         next(line for line in node.stderr if 'states on' in line)
         ready = time.perf_counter()
+        words = Path(f'/proc/{node.pid}/stat').read_text().rpartition(')')[2].split()
+        starting = (int(words[11]) + int(words[12])) / os.sysconf('SC_CLK_TCK')
         Probe(peer.arms).wait_for_peer()
         answered = time.perf_counter()
         node.terminate()
-    return imported - begin, ready - imported, answered - imported
+    return imported - begin, ready - imported, answered - imported, importing, starting

@@ -34,13 +34,14 @@ from robot_dynamics_ros.symbolic.kernel import compile_kernel
 MS = 1_000_000
 ARMS = ('scara', 'four_dof', 'panda')
 ERROR, ENCODER = 0.05, 1e-5  # of masses, centres, inertias; rad or m
+DELAY = 0.002  # s, as known from the driver
 EFFORT, SPEED = 0.6, 0.8  # of the limits
 GIVEN = {'law': 'computed_torque', 'natural_frequency': [12.0], 'activation_ramp_s': 0.1}
 FORCE, OVER = 15.0, 1.5  # N; times the dead band
 HIT_LASTS, FOUND_WITHIN, LEVER = 0.03, 0.020, 0.05  # s, s, m
+WAY = 1.2  # of a stop, by that of the declared braking
 _SAMPLES = np.linspace(0.02, 0.98, 25)
 _BRIEFEST = 0.1  # s, of a motion
-_DELAY = 2  # periods between a state and what answers it
 _BEGINS = 5  # steps: a stop begins with the state after the contact
 _SLIDE = 2.0 * LEVER  # m: at a sliding joint half of the force along it counts as that lever
 _LARGEST = 500.0  # N: a hit that would have to be harder is felt by no joint, and is drawn again
@@ -84,7 +85,10 @@ class HitResult:
         named: The link that was named.
         far: Bodies outwards from the link that was hit to the one that was named; -1: inwards, or
             on another branch.
-        way: Way until the arm was at rest, by that of the declared braking under the same hit.
+        way: Way until the arm was at rest, by what is allowed: 1.2 times that of a twin under the
+            same hit, which the declared braking stops at once, two periods and the delay of the
+            joint's speed, and two encoder steps; the largest of the joints. The speed is the
+            largest of the twin, for the hit goes on.
     """
 
     link: str
@@ -262,19 +266,18 @@ class TouchTrial:
         return path.index(path[-1]) - path.index(body) if body in path else -1
 
     def _stopped(self, link: str, wrench: Vector, left: int) -> float:
-        """Let the arm stop; return its way by that of the declared braking under the same hit."""
+        """Let the arm stop, hit for so many more steps; return its way by what is allowed."""
         if self.session.mode is not SessionMode.REACTING:
-            return 0.0
-        twin = MujocoPlant(self.real, joint_limits=False)
+            return np.inf
         q, v = np.zeros(self.tree.n), np.zeros(self.tree.n)
         self.inner.read(q, v)
-        start, brake = q.copy(), Braking(self.tree)
-        speed = np.abs(v)
+        twin = MujocoPlant(self.real, joint_limits=False)
         twin.reset(q, v)
         twin.push(link, wrench)
+        effort, limit = self.session.loop.effort.copy(), self.tree.effort_limit
+        brake, wanted, most = Braking(self.tree), np.zeros(self.tree.n), 1e-3 * STOP_SLEW * limit
+        start, speed = q.copy(), np.abs(v)
         declared, gone = np.zeros(self.tree.n), np.zeros(self.tree.n)
-        limit, wanted = self.tree.effort_limit, np.zeros(self.tree.n)
-        effort = self.session.loop.effort.copy()
         for k in range(400):
             if k > _BEGINS and not self.session.loop.braking:
                 break  # what follows is how a law with a wrong model holds, not a stop
@@ -282,17 +285,15 @@ class TouchTrial:
                 twin.push(link, np.zeros(6))
                 self.inner.push(link, np.zeros(6))
             twin.read(q, v)
-            if k >= _DELAY:
-                brake.effort(q, v, limit, wanted)
-                most = 1e-3 * STOP_SLEW * limit
-                effort = np.clip(wanted, effort - most, effort + most)
+            declared, speed = np.maximum(declared, np.abs(q - start)), np.maximum(speed, np.abs(v))
+            brake.effort(q, v, limit, wanted)
+            effort = np.clip(wanted, effort - most, effort + most)
             twin.step(effort)
-            declared = np.maximum(declared, np.abs(q - start))
             self.step()
             self.inner.read(q, v)
             gone = np.maximum(gone, np.abs(q - start))
-        slack = 2e-3 * speed + 2.0 * ENCODER
-        return float((gone / (declared + slack)).max())
+        allowed = WAY * declared + (2e-3 + DELAY) * speed + 2.0 * ENCODER
+        return float((gone / allowed).max())
 
     def _go_on(self) -> None:
         """Let the arm come to rest and go back to work, until nothing is felt any more."""

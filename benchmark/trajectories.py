@@ -11,7 +11,7 @@ from builtin_interfaces.msg import Duration
 from rclpy.serialization import deserialize_message, serialize_message
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
-from benchmark.measuring import save, show
+from benchmark.measuring import save, show_rows
 from robot_dynamics_ros.control.trajectories.message_arrays import trajectory_arrays
 from robot_dynamics_ros.control.trajectories.prepared import Prepared
 from robot_dynamics_ros.control.trajectories.quintic import Quintic
@@ -28,10 +28,8 @@ RATE_HZ, PERIOD_S, TOLERANCE, ROUNDS = 100.0, 1e-3, 0.05, 7
 
 def main() -> int:
     """Measure, print and write ``out/benchmark/trajectories.json``."""
-    measured = {count: measure(count) for count in COUNTS}
-    rows = [(count, *figures.values()) for count, figures in measured.items()]
-    headings = ('points', *measured[COUNTS[0]])
-    show('Accepting a JointTrajectory of four joints; a state each ms', headings, rows)
+    measured = [measure(count) for count in COUNTS]
+    show_rows('Accepting a JointTrajectory of four joints; a state each ms', measured)
     save('trajectories.json', measured)
     return 0
 
@@ -57,6 +55,7 @@ def measure(count: int) -> dict[str, float]:
     part = 1e6 / count
     ticks, gap = min((ticks_beside(all_of_it) for _ in range(ROUNDS)), key=lambda row: row[1])
     return {
+        'points': count,
         'read, us/point': shortest(lambda: deserialize_message(content, JointTrajectory)) * part,
         'arrays, us/point': shortest(lambda: trajectory_arrays(msg, tree.joint_names)) * part,
         'check, us/point': shortest(prepare) * part,

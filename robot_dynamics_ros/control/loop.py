@@ -404,8 +404,8 @@ class ControlLoop:
             if (
                 self.added is not None and self._reaction is None
             ):  # to what is blended alike: at once, whatever the ramp
-                self.added.add(self._stamp_ns, q, wanted)
-                self.added.add(self._stamp_ns, q, self._before)
+                self.added.add(self._stamp_ns, q, wanted, self.law.force_gain)
+                self.added.add(self._stamp_ns, q, self._before, self.law.force_gain)
         shell, share = self._shell, self._still if self._driver is None else self._share(v)
         parts = self._states, wanted, self._before, ramp, share, self.limiter, self.guard, dt
         if not shell.run(*parts, self.effort):

@@ -35,12 +35,31 @@ _LEVELS = {
 }
 
 
+class HeardPublisher:
+    """A publisher, and how many listened to it when that was last looked at.
+
+    Attributes:
+        publisher: As given.
+        listeners: Their number.
+
+    Args:
+        publisher: Any.
+    """
+
+    def __init__(self, publisher: Any) -> None:
+        self.publisher, self.listeners = publisher, 0
+
+    def look(self) -> None:
+        """Ask the middleware, which takes a microsecond."""
+        self.listeners = self.publisher.get_subscription_count()
+
+
 class ControllerMonitor:
     """Publishes ``~/reference``, ``~/error`` and what :class:`LawMonitor` shows.
 
     Attributes:
         decimation: Every how many ticks; may be changed.
-        publishers: To be destroyed with the node's topics.
+        heard: Its publishers, to be looked at, and destroyed with the node's topics.
 
     Args:
         node: The controller.
@@ -52,14 +71,12 @@ class ControllerMonitor:
         self.decimation = self._left = decimation
         self._reference = PreparedMessage(JointStateWriter(joints, effort=True).message)
         self._error = PreparedMessage(JointStateWriter(joints, effort=False).message)
-        self._reference_publisher = node.create_publisher(JointState, '~/reference', MONITOR_QOS)
-        self._error_publisher = node.create_publisher(JointState, '~/error', MONITOR_QOS)
-        self._law = LawMonitor(node)
-        self.publishers = (
-            self._reference_publisher,
-            self._error_publisher,
-            *self._law.publishers,
+        self._to_reference, self._to_error = (
+            HeardPublisher(node.create_publisher(JointState, f'~/{name}', MONITOR_QOS))
+            for name in ('reference', 'error')
         )
+        self._law = LawMonitor(node)
+        self.heard = (self._to_reference, self._to_error, *self._law.heard)
 
     def publish(self, loop: ControlLoop, stamp_ns: int) -> None:
         """Publish the last tick to whoever listens; the command has left already."""
@@ -68,16 +85,16 @@ class ControllerMonitor:
             return
         self._left = self.decimation
         reference = loop.reference
-        if self._reference_publisher.get_subscription_count():
+        if self._to_reference.listeners:
             position, velocity, effort = self._reference.doubles
             position[:], velocity[:] = reference.position, reference.velocity
             effort[:] = loop.effort
-            self._reference.publish(self._reference_publisher, stamp_ns)
-        if self._error_publisher.get_subscription_count():
+            self._reference.publish(self._to_reference.publisher, stamp_ns)
+        if self._to_error.listeners:
             position, velocity, _ = self._error.doubles
             np.subtract(reference.position, loop.q, out=position)
             np.subtract(reference.velocity, loop.v, out=velocity)
-            self._error.publish(self._error_publisher, stamp_ns)
+            self._error.publish(self._to_error.publisher, stamp_ns)
         self._law.publish(loop, stamp_ns)
 
 
@@ -104,19 +121,19 @@ class LawMonitor:
         )
         self._split = node.create_publisher(JointState, '~/effort_components', MONITOR_QOS)
         self.publishers = (self._constraint, self._condition, self._split)
+        self.heard = tuple(HeardPublisher(x) for x in self.publishers)
         self._layout = MultiArrayLayout(
             dim=[MultiArrayDimension(label=','.join(CONDITION), size=len(CONDITION), stride=1)]
         )
 
     def publish(self, loop: ControlLoop, stamp_ns: int) -> None:
         """Publish what there are listeners for; the command has left already."""
-        listeners = tuple([x.get_subscription_count() for x in self.publishers])
+        constraint, condition, split = listeners = tuple([x.listeners for x in self.heard])
         if listeners != self._listeners:
             self._listeners, self._seldom = listeners, self._all_may_miss_some()
         if self._seldom and stamp_ns and 0 < self._next_ns - stamp_ns <= _SELDOM_NS:
             return
         self._next_ns = stamp_ns + _SELDOM_NS
-        constraint, condition, split = listeners
         if constraint or condition:
             seen = loop.law.constraints()
             if seen is not None:

@@ -96,9 +96,9 @@ class JointStateReader:
 
     def take(self, position: Array, velocity: Array, places: Array) -> None:
         """Take over the numbers of a message that has our joints at some places, shape (n,)."""
-        np.take(position, places, out=self.q, mode='clip')
+        position.take(places, out=self.q, mode='clip')
         if self._velocity:
-            np.take(velocity, places, out=self.v, mode='clip')
+            velocity.take(places, out=self.v, mode='clip')
 
     def effort_of(self, effort: Any) -> Array:
         """Return the efforts of the message that was read last, new array in the model's order.

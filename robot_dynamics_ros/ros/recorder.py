@@ -13,7 +13,6 @@ from collections.abc import Mapping
 from functools import partial
 
 from rclpy.event_handler import SubscriptionEventCallbacks
-from rclpy.executors import SingleThreadedExecutor
 from rclpy.qos import ReliabilityPolicy
 from std_srvs.srv import Trigger
 
@@ -25,6 +24,7 @@ from robot_dynamics_ros.ros.node import STEADY, PackageNode
 from robot_dynamics_ros.ros.rclpy_compat import take_message
 from robot_dynamics_ros.ros.recorder_stream import COMMANDS, STATES, Stream, Topic, topics_of
 from robot_dynamics_ros.ros.spinning import EXIT_FAILED
+from robot_dynamics_ros.ros.states_first import StatesFirstExecutor
 
 _GATHER_S = 0.002  # taking together what has gathered needs 2/5 of the processor time
 _QUIET_S = 0.1
@@ -46,7 +46,7 @@ class Recorder(PackageNode):
     """
 
     # With message info the EventsExecutor of rclpy 7.1 fails; here throughput counts, not latency.
-    make_executor = SingleThreadedExecutor
+    make_executor = StatesFirstExecutor
 
     def __init__(self) -> None:
         super().__init__('recorder', RECORDER)

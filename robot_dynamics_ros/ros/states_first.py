@@ -25,7 +25,8 @@ class StatesFirstExecutor(SingleThreadedExecutor):
 
     A SingleThreadedExecutor makes a new set of all that a node could wait for at each message,
     twice, in Python; for a lifecycle node that takes longer than its callback. A node without
-    ``urgent``, or while that is None, is served as usual.
+    ``urgent``, or while that is None, is served as usual, but for the callback that rclpy adds to
+    the future for every message, and keeps.
     """
 
     def __init__(self, **options: Any) -> None:
@@ -36,7 +37,8 @@ class StatesFirstExecutor(SingleThreadedExecutor):
         """Answer the urgent message, or serve all that waits if it is time for that."""
         urgent = self._urgent()
         if urgent is None:
-            super().spin_once_until_future_complete(future, timeout_sec)
+            with _nothing_to_do():
+                self._serve_one(future.done, timeout_sec)
             return
         left = self._served + PATIENCE_S - time.monotonic()
         if left > 0.0:
@@ -55,12 +57,19 @@ class StatesFirstExecutor(SingleThreadedExecutor):
         if taken is not None:
             urgent.callback(taken[0])
 
+    def _serve_one(self, done: Any, timeout_sec: Any) -> None:
+        handler, _, _ = self.wait_for_ready_callbacks(timeout_sec, None, done)
+        handler()
+        handler.result()  # raises what it raised
+
     def _serve(self, done: Any, urgent: Any) -> None:
         """Serve all that waits now, and in between what is urgent."""
-        with contextlib.suppress(TimeoutException, ShutdownException, ConditionReachedException):
+        with _nothing_to_do():
             while True:
-                handler, _, _ = self.wait_for_ready_callbacks(0, None, done)
-                handler()
-                handler.result()  # raises what it raised
+                self._serve_one(done, 0)
                 if self._urgent() is urgent:  # else it has been destroyed meanwhile
                     self._answer(urgent)
+
+
+def _nothing_to_do() -> contextlib.AbstractContextManager[None]:
+    return contextlib.suppress(TimeoutException, ShutdownException, ConditionReachedException)

@@ -7,7 +7,6 @@ import os
 from typing import Any
 
 from diagnostic_msgs.msg import DiagnosticArray
-from rclpy.executors import SingleThreadedExecutor
 from rclpy.qos import QoSProfile, ReliabilityPolicy
 
 from robot_dynamics_ros.description.shipped import robot_file
@@ -15,6 +14,7 @@ from robot_dynamics_ros.description.urdf import read_description
 from robot_dynamics_ros.ros.declared import VIEW
 from robot_dynamics_ros.ros.node import STEADY, PackageNode
 from robot_dynamics_ros.ros.rclpy_compat import take_message
+from robot_dynamics_ros.ros.states_first import StatesFirstExecutor
 from robot_dynamics_ros.ros.view_commands import ArmCommands
 from robot_dynamics_ros.ros.view_topics import ArmTopics, NeverCalled
 from robot_dynamics_ros.viewing.controls import Controls, add_stop
@@ -40,7 +40,7 @@ class View(PackageNode):
     """
 
     # The EventsExecutor would be woken by every message.
-    make_executor = SingleThreadedExecutor
+    make_executor = StatesFirstExecutor
 
     def __init__(self) -> None:
         os.nice(_NICENESS)

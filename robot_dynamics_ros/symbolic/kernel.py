@@ -191,21 +191,20 @@ def compile_function(
     """
     code = trace_function(name, inputs, results, compute, fused=fused)
     expected = Arguments(name, inputs, results)
-    source = module_source([code], f'Generated function {name}.')
     try:
-        return _machine_code(code, expected, source)
+        return _machine_code(code, expected)
     except (ImportError, RuntimeError) as error:
         say_uncompiled(error)
-        return on_floats(source, expected)
+        return on_floats(module_source([code], f'Generated function {name}.'), expected)
 
 
-def _machine_code(code: StraightLineCode, expected: Arguments, source: str) -> Kernel:
+def _machine_code(code: StraightLineCode, expected: Arguments) -> Kernel:
     from robot_dynamics_ros.symbolic.native import unsupported
     from robot_dynamics_ros.symbolic.native.code import MachineCode, compile_codes, machine
 
     if problem := unsupported():
         raise RuntimeError(problem)
-    depends = f'{machine()}\n{code.sizes}\n{code.fused}\n{source}'.encode()
+    depends = f'{machine()}\n{code.listing()}'.encode()
     digest = hashlib.sha256(cache.source_digest() + depends).hexdigest()
     file = f'{code.name}-{digest[:24]}.o'
     binary = cache.load(file)

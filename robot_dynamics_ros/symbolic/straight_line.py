@@ -48,6 +48,16 @@ class StraightLineCode:
         del counts['input'], counts['constant']
         return counts
 
+    def listing(self) -> str:
+        """Return every operation and result, which tells this code from any other."""
+        scalars = [(one.operation, *map(_listed, one.operands)) for one in self.scalars]
+        results = [(name, shape, *map(_listed, flat)) for name, shape, flat in self.results]
+        return repr((self.name, self.inputs, self.sizes, self.fused, scalars, results))
+
+
+def _listed(operand: Any) -> Any:
+    return operand.order if isinstance(operand, Traced) else operand
+
 
 def trace_function(
     name: str,

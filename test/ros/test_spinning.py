@@ -8,9 +8,14 @@ import signal
 import weakref
 
 import pytest
+import rclpy
+from rclpy.task import Future
 from std_msgs.msg import String
 
+from robot_dynamics_ros.ros.recorder import Recorder
 from robot_dynamics_ros.ros.spinning import spare_what_stays
+from robot_dynamics_ros.ros.states_first import StatesFirstExecutor
+from robot_dynamics_ros.ros.view import View
 
 # numpy starts threads of its own when it is imported: a signal may arrive in one of them.
 NODE = """
@@ -122,6 +127,32 @@ def test_a_mistake_in_the_program_is_shown_whole_after_the_orderly_end(processes
     assert speaker.wait(60) == 1
     assert 'stopped' in speaker.output
     assert 'ZeroDivisionError: a mistake in the program' in speaker.output
+
+
+class CountingFuture(Future):
+    """Counts the callbacks that wait for it."""
+
+    def __init__(self):
+        super().__init__()
+        self.waiting = 0
+
+    def add_done_callback(self, callback):
+        self.waiting += 1
+        super().add_done_callback(callback)
+
+
+@pytest.mark.parametrize('node_class', [Recorder, View, None])
+def test_an_executor_keeps_nothing_of_the_messages_that_it_served(peer, node_class):
+    executor = getattr(node_class, 'make_executor', StatesFirstExecutor)(context=peer.context)
+    node, enough = rclpy.create_node('served', context=peer.context), CountingFuture()
+    ticks = iter(range(50))
+    node.create_timer(1e-3, lambda: next(ticks, None) is None and enough.set_result(True))
+    executor.add_node(node)
+    executor.spin_until_future_complete(enough, timeout_sec=60.0)
+    executor.remove_node(node)
+    node.destroy_node()
+    assert enough.done()
+    assert enough.waiting <= 1
 
 
 def test_a_node_starts_without_the_parser_of_interfaces_and_logs_without_reading_sources(

@@ -12,9 +12,8 @@ import pytest
 
 pytest.importorskip('pinocchio')
 
-from benchmark.arm_groups import ARMS, HANDS
 from benchmark.arm_tracking import PERIOD, program_decay, tracking
-from benchmark.arms import measure_group, page
+from benchmark.arms import GROUPS, measure_group, page
 from benchmark.measuring import apart, files
 from robot_dynamics_ros.control.design.default_motion import default_motion
 from robot_dynamics_ros.control.design.robot_setup import natural_frequencies
@@ -27,9 +26,9 @@ KNOWN = files()
 
 @pytest.mark.skipif(not KNOWN, reason='needs example-robot-data')
 def test_every_group_is_in_its_file():
-    assert len(ARMS) >= 30
+    assert len(GROUPS['arms']) >= 30
     links: dict[str, set[str]] = {}
-    for group in (*ARMS.values(), *HANDS.values()):
+    for group in (*GROUPS['arms'].values(), *GROUPS['hands'].values()):
         if group.file not in links:
             found = read_description(KNOWN[group.file], on_fault=lambda fault: None)
             links[group.file] = {link.name for link in found.links}
@@ -38,7 +37,7 @@ def test_every_group_is_in_its_file():
 
 @pytest.mark.skipif(not KNOWN, reason='needs example-robot-data')
 def test_a_hand_is_measured_without_leading_anything():
-    group = HANDS['Panda hand']
+    group = GROUPS['hands']['Panda hand']
     figures = apart(measure_group, KNOWN[group.file], group, False, limit_s=600.0)
     assert 'note' not in figures
     assert figures['joints'] == '1 (2)'  # a finger and the one that follows it

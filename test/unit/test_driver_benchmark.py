@@ -12,11 +12,9 @@ import json
 import numpy as np
 import pinocchio
 import pytest
-from rich.progress import Progress
 
 from benchmark import drivers, measuring
-from benchmark.driver_arm import DriverCase, make_arm, start_of
-from benchmark.driver_run import is_unstable, run
+from benchmark.driver_run import DriverCase, is_unstable, make_arm, run, start_of
 from robot_dynamics_ros.control.laws.registry import make_law
 from robot_dynamics_ros.errors import ParameterError
 from robot_dynamics_ros.recordings.lockstep import SETTLE, run_lockstep
@@ -41,8 +39,8 @@ def test_without_imperfections_it_is_the_plain_loop_to_the_digit(robot, law):
     made = make_law(law, arm.tree, natural_frequency=FREQUENCY, damping_ratio=DAMPING, period=1e-3)
     plain = run_lockstep(MujocoPlant(arm.tree, substeps=SUBSTEPS), made, arm.motion)
     np.testing.assert_array_equal(trace.position, plain.position)
-    np.testing.assert_array_equal(trace.reference, plain.reference_position)
-    np.testing.assert_array_equal(trace.command, plain.effort)
+    np.testing.assert_array_equal(trace.reference_position, plain.reference_position)
+    np.testing.assert_array_equal(trace.effort, plain.effort)
     window = (plain.time[0] + SETTLE, plain.time[0] + SETTLE + arm.motion.duration)
     expected = tracking_metrics(plain, arm.tree, window)
     assert trace.metrics().rms_error == expected.rms_error
@@ -75,7 +73,7 @@ def test_tracking_gets_worse_with_every_millisecond_as_a_late_double_integrator_
     assert all(a < b for a, b in zip(values, values[1:], strict=False)), errors
     for total, trace in list(traces.items())[2:]:
         inside = (trace.time >= trace.start) & (trace.time <= trace.end)
-        error = late_joint(trace.reference[:, 0], total // 2, total // 2)[inside]
+        error = late_joint(trace.reference_position[:, 0], total // 2, total // 2)[inside]
         # Joint 1 is vertical, gravity leaves it alone; what is left is that inertia and friction
         # are compensated late as well: 3 % here, a tenth at most.
         assert trace.metrics().rms_error[0] == pytest.approx(np.sqrt(np.mean(error**2)), rel=0.1)
@@ -96,7 +94,7 @@ def test_a_lost_command_leaves_the_one_before_acting():
     lost = np.array([drawn.random() < loss for _ in trace.time])
     assert 0.25 < lost.mean() < 0.35
     expected, newest = [], np.zeros(4)
-    for command, gone in zip(trace.command, lost, strict=True):
+    for command, gone in zip(trace.effort, lost, strict=True):
         newest = newest if gone else command
         expected.append(newest)
     np.testing.assert_array_equal(trace.acting, expected)
@@ -108,7 +106,7 @@ def test_what_the_driver_gives_by_itself_is_not_commanded():
     data = model.createData()
     gravity = [pinocchio.computeGeneralizedGravity(model, data, q) for q in plain.position]
     np.testing.assert_allclose(shared.acting, plain.acting, atol=1e-9)
-    np.testing.assert_allclose(shared.command, plain.command - gravity, atol=1e-9)
+    np.testing.assert_allclose(shared.effort, plain.effort - gravity, atol=1e-9)
 
 
 # Silence ---------------------------------------------------------------------------------------
@@ -119,10 +117,10 @@ def test_a_silence_within_the_timeout_is_ridden_out():
     quiet = np.flatnonzero(~trace.answered)
     assert len(quiet) == 40
     assert not trace.stopped.any()
-    held = trace.command[quiet[0] - 1]
-    np.testing.assert_array_equal(trace.command[quiet], np.tile(held, (40, 1)))
+    held = trace.effort[quiet[0] - 1]
+    np.testing.assert_array_equal(trace.effort[quiet], np.tile(held, (40, 1)))
     # Back on its path: the deviation has died away like (1 + w t) exp(-w t) since.
-    assert np.abs(trace.position[-1] - trace.reference[-1]).max() < 2e-2
+    assert np.abs(trace.position[-1] - trace.reference_position[-1]).max() < 2e-2
 
 
 @pytest.mark.parametrize('robot', ROBOTS)
@@ -136,7 +134,7 @@ def test_a_silence_beyond_the_timeout_begins_the_stop_action_and_ends_in_holding
     model = pinocchio.buildModelFromXML(trace.arm.tree.xml)
     gravity = pinocchio.computeGeneralizedGravity(model, model.createData(), trace.position[last])
     expected = np.tile(gravity, (len(stopped), 1))
-    np.testing.assert_allclose(trace.command[stopped], expected, atol=1e-9)
+    np.testing.assert_allclose(trace.effort[stopped], expected, atol=1e-9)
     assert trace.answered[back:].all()
     # It stays where it was at the return, but for the way it needs to brake: the law fades in
     # over 0.2 s, half of which counts as coasting, and then overshoots by v / (e w).
@@ -235,10 +233,12 @@ def test_every_table_and_the_page_come_of_what_was_measured(monkeypatch, tmp_pat
     monkeypatch.setattr(drivers, 'make_arm', short)
     monkeypatch.setattr(drivers, 'shipped_profiles', lambda: ['ur'])
     monkeypatch.setattr(drivers, 'stability_limit', lambda arm, law: 57.0)
-    monkeypatch.setattr(Progress, 'start', lambda self: None)
+    monkeypatch.setattr(drivers, 'track', lambda rows, *_, **__: rows)
     assert drivers.main() == 0
     found = json.loads((tmp_path / 'drivers.json').read_text(encoding='utf-8'))
-    error = found['delay']['scara']['delay 2 ms']['computed_torque']['tool']
+    [row] = found['delay']
+    assert (row['arm'], row['case']) == ('scara', 'delay 2 ms')
+    error = row['computed_torque']['tool, mm']
     assert error == run(short(), DriverCase.delayed(2, 1.0)).metrics().tool_rms_mm
     assert 'crosses over at 24.7 rad/s with 76 degrees' in capsys.readouterr().out
     html = (tmp_path / 'drivers.html').read_text(encoding='utf-8')

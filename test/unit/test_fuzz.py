@@ -6,7 +6,7 @@ import time
 import pytest
 
 from benchmark import fuzz
-from benchmark.fuzz_inputs import InputKind
+from benchmark.fuzz import InputKind
 from robot_dynamics_ros.errors import ConfigurationError
 
 

@@ -8,6 +8,7 @@ import pytest
 from samples import sample
 
 from robot_dynamics_ros.control.safety import StateValidator, StateVerdict
+from robot_dynamics_ros.control.safety.state_validator import excess_function, state_excess
 from robot_dynamics_ros.errors import ParameterError
 
 Q, V = np.array([0.1, -0.2, 0.1, 0.3]), np.array([0.5, 0.0, 0.1, -1.0])
@@ -155,3 +156,19 @@ def test_bad_settings_are_refused_by_name():
         with pytest.raises(ParameterError) as caught:
             StateValidator(tree, **arguments)
         assert caught.value.name == name
+
+
+@pytest.mark.parametrize('measured_velocity', [True, False])
+def test_compiled_and_interpreted_judge_the_same_to_the_last_bit(measured_velocity):
+    rng, n = np.random.default_rng(3), 3
+    compiled, state, excess = excess_function(n, measured_velocity), np.zeros(6), np.zeros(3)
+    for k in range(200):
+        q, v, believed, plausible = rng.normal(size=(4, 2 * n)) * rng.choice([0.01, 1.0, 1e7])
+        if k % 4 == 0:
+            v[k // 4 % n] = [math.nan, math.inf, -math.inf, 1e308][k // 4 % 4]
+        given = q[:n], v[:n], believed, plausible, np.full(n, 5.0), np.array([1e-3, 2e-3, 1e-2])
+        compiled(*given, state, excess)
+        expected = state_excess(*given, measured_velocity=measured_velocity)
+        np.testing.assert_array_equal(state, expected[0].astype(float))
+        np.testing.assert_array_equal(excess, expected[1].astype(float))
+        assert (excess[0] <= 0.0) == (np.abs([q[:n], v[:n]]).T <= [1e6, 5.0]).all()

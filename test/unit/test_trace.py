@@ -331,3 +331,23 @@ def _call(run, state, size):
     out = np.empty(size)
     run(state, out)
     return out
+
+
+def test_the_listing_tells_functions_apart_whatever_little_differs():
+    def listing(compute, *, fused=True, size=2, name='f'):
+        return trace_function(name, {'x': size}, {'y': (1,)}, compute, fused=fused).listing()
+
+    one = listing(lambda x: [[x[0] - x[1] * 2.0]])
+    others = [
+        listing(lambda x: [[x[1] - x[0] * 2.0]]),
+        listing(lambda x: [[x[0] + x[1] * 2.0]]),
+        listing(lambda x: [[x[0] - x[1] * math.nextafter(2.0, 3.0)]]),
+        listing(lambda x: [[x[0] - x[1] / 2.0]]),
+        listing(lambda x: [[x[1] * 2.0]]),
+        listing(lambda x: [[x[0] - x[1] * 2.0]], fused=False),
+        listing(lambda x: [[x[0] - x[1] * 2.0]], size=3),
+        listing(lambda x: [[x[0] - x[1] * 2.0]], name='g'),
+        *(listing(lambda x, y=y: [[y]]) for y in (0.0, -0.0, 1.0, math.nan, math.inf)),
+    ]
+    assert one == listing(lambda x: [[x[0] - x[1] * 2.0]])
+    assert len({one, *others}) == 1 + len(others)

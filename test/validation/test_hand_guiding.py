@@ -171,13 +171,13 @@ def let_go(guided):
 
 
 def silent(guided):
-    now = guided._clock + 300_000_000
+    now = guided.now_ns + 300_000_000
     assert guided.session.watch(now)
     guided.efforts.append(guided.session.command.copy())
 
 
 def nonsense(guided):
-    now = guided._clock + STEP_NS // 2
+    now = guided.now_ns + guided.period_ns // 2
     bad = np.full(guided.tree.n, math.nan)
     guided.session.on_state(now, now, bad, bad)
     guided.efforts.append(guided.session.command.copy())

@@ -44,7 +44,7 @@ def test_a_measured_force_is_held_while_drawing_on_a_board_of_unknown_stiffness(
 def test_without_a_sensor_the_mean_is_within_the_friction_that_is_published():
     here = scene('scara_press', friction=True)
     pressing = Pressing(here, make_board(here, 1e5, 0.3), sensed=False)
-    pressing.run(3.0)
+    pressing.settle(3.0)
     told = pressing.law.status()['contact table: tool above the plane (m)']
     bound = float(told.split()[-2])
     # The quill alone moves the tool up and down: its own Coulomb friction of 6 N, and 0.5 N.
@@ -108,8 +108,7 @@ def test_beyond_an_edge_it_stops_pressing_and_goes_back_above_the_board(sensed):
     board = replace(make_board(here, 1e4, 0.0), origin=(0.345, 0.085, 0.28), size=0.07)
     pressing = Pressing(here, board, sensed=sensed)
     lowest = []
-    while len(lowest) < 3500:
-        pressing.step()
+    for _ in pressing.run(3500):
         lowest.append(pressing.f[-1][2])
     [control] = pressing.law._press.controls
     assert max(pressing.force[1200:2000]) > 15.0
@@ -132,10 +131,10 @@ def test_faults_while_pressing_keep_every_command_finite_within_limits_and_smoot
     pressing = Pressing(here, make_board(here, 1e4, 0.3), **payload)
     session, limit = pressing.session, here.tree.effort_limit
     session.perform(PayloadChange(session, False))
-    pressing.run(0.9)
+    pressing.settle(0.9)
     begin = len(pressing.efforts)
     disturb(pressing, fault)
-    pressing.run(0.3)
+    pressing.settle(0.3)
     efforts = np.array(pressing.efforts[begin - 1 :])
     assert np.isfinite(efforts).all()
     assert (np.abs(efforts) <= limit).all()
@@ -150,12 +149,12 @@ def disturb(pressing, fault):
     """Do something to a session that presses."""
     session = pressing.session
     if fault == 'lost states':
-        pressing._clock += 30 * MS
+        pressing.now_ns += 30 * MS
     elif fault == 'not finite':
         for _ in range(5):
-            pressing._clock += MS
+            pressing.now_ns += MS
             bad = np.full(4, np.nan)
-            assert not session.on_state(pressing._clock, pressing._clock, bad, bad)
+            assert not session.on_state(pressing.now_ns, pressing.now_ns, bad, bad)
     elif fault == 'sensor':
         for wrench in ([np.nan] * 6, [1.0]):
             with pytest.raises(RobotDynamicsError):

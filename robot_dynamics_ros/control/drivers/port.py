@@ -112,7 +112,7 @@ class DriverPort:
             for one in driver.transmissions:
                 one.efforts_of_motors(motors)
                 one.clip(motors)
-        np.take(motors, self.order, out=self.command, mode='clip')
+        motors.take(self.order, out=self.command, mode='clip')
         if driver is not None:
             self.command += self._offset
             self.command /= self._scale

@@ -7,11 +7,13 @@ its name, the class as its object.
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import cache
-from importlib.metadata import EntryPoint, entry_points
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from robot_dynamics_ros.control.laws.computed_torque import ComputedTorque
 from robot_dynamics_ros.control.laws.constraint_stabilization import ConstraintStabilization
@@ -24,6 +26,9 @@ from robot_dynamics_ros.errors import ConfigurationError, UnknownNameError
 from robot_dynamics_ros.model.robot_tree import RobotTree
 from robot_dynamics_ros.parameters import Parameter
 from robot_dynamics_ros.symbolic.kernel import KernelSet
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 LAWS: dict[str, type[ControlLaw]] = {
     'computed_torque': ComputedTorque,
@@ -42,12 +47,28 @@ _GROUP = 'robot_dynamics_ros.laws'
 def known_laws() -> dict[str, type[ControlLaw]]:
     """Return all laws by name. One that cannot be loaded is left out, with a warning."""
     found = dict(LAWS)
+    if not _are_brought():
+        return found
+    from importlib.metadata import entry_points
+
     for entry in entry_points(group=_GROUP):
         try:
             found[entry.name] = _loaded(entry, found)
         except Exception as error:  # whatever the code of others does
             warnings.warn(f'law {entry.name!r} ({entry.value}) is left out: {error}', stacklevel=2)
     return found
+
+
+def _are_brought() -> bool:
+    """Return whether an installed package may name the group; to read them all takes longer."""
+    for folder in map(Path, sys.path):
+        if folder.is_file():  # an archive
+            return True
+        for file in folder.glob('*-info/entry_points.txt'):
+            with suppress(OSError):
+                if _GROUP.encode() in file.read_bytes():
+                    return True
+    return False
 
 
 def _loaded(entry: EntryPoint, known: Mapping[str, type[ControlLaw]]) -> type[ControlLaw]:

@@ -6,17 +6,19 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from enum import Enum
+from functools import cache, partial, reduce
+
+import numpy as np
 
 from robot_dynamics_ros.control.laws.parameter_checks import number
 from robot_dynamics_ros.model.robot_tree import RobotTree
-from robot_dynamics_ros.spatial.scalar import Array
+from robot_dynamics_ros.spatial.scalar import Array, Scalar, maximum
+from robot_dynamics_ros.symbolic.kernel import Kernel, compile_function
 
 #: No joint of any arm is beyond this, in rad or m: what is, such as 1e300, is a broken message.
 FARTHEST = 1e6
 #: No joint goes from its greatest plausible speed to the opposite in less, s.
 REVERSAL_TIME = 0.2
-
-_State = tuple[list[float], list[float]]
 
 
 class StateVerdict(str, Enum):
@@ -80,11 +82,13 @@ class StateValidator:
         *,
         measured_velocity: bool = True,
     ) -> None:
-        self._gap, self._measured_velocity = longest_gap, measured_velocity
+        self._gap = longest_gap
         self.set_timeout(timeout)
         factor = number('velocity_factor', velocity_factor, positive=True)
-        self._slack = number('slack', slack)
-        self._fastest = [min(factor * float(v), FARTHEST) for v in tree.velocity_limit]
+        self._fastest = np.minimum(factor * tree.velocity_limit, FARTHEST)
+        self._state, self._plausible, self._believed = np.zeros((3, 2 * tree.n))
+        self._numbers = np.array([0.0, 0.0, number('slack', slack)])
+        self._excess, self._measure = np.zeros(3), excess_function(tree.n, measured_velocity)
         self.counts = dict.fromkeys(StateVerdict, 0)
         self.forget()
 
@@ -97,8 +101,6 @@ class StateValidator:
     def forget(self) -> None:
         """Start anew, as if no state had been seen; the counts stay."""
         self.time, self.dt, self._arrival = math.nan, 0.0, -math.inf
-        self._plausible: _State = ([], [])
-        self._believed = self._plausible
         self._plausible_time = self._late_time = math.nan
         self._jumped = self._again = False
 
@@ -118,7 +120,7 @@ class StateValidator:
             arrival: When it arrived, on a steady clock, s.
             missing: Joints of which nothing has been heard yet.
         """
-        verdict = StateVerdict.MISSING if missing else self._judge(stamp, q.tolist(), v.tolist())
+        verdict = StateVerdict.MISSING if missing else self._judge(stamp, q, v)
         if verdict.usable:
             goes_on = verdict is StateVerdict.ACCEPTED and not self._again
             self.dt = stamp - self.time if goes_on else 0.0
@@ -138,44 +140,97 @@ class StateValidator:
         """Return whether the last accepted state is older than the timeout, or there is none."""
         return not self.age(now) <= self.timeout
 
-    def _judge(self, stamp: float, q: list[float], v: list[float]) -> StateVerdict:
-        for x, speed, fastest in zip(q, v, self._fastest, strict=True):
-            # NaN fails every comparison.
-            if not (-FARTHEST <= x <= FARTHEST and -fastest <= speed <= fastest):
-                finite = all(map(math.isfinite, (*q, *v)))
-                return StateVerdict.IMPLAUSIBLE if finite else StateVerdict.NON_FINITE
+    def _judge(self, stamp: float, q: Array, v: Array) -> StateVerdict:
+        numbers, since, step = self._numbers, stamp - self.time, stamp - self._plausible_time
+        numbers[0], numbers[1] = since, step
+        before = self._believed, self._plausible
+        self._measure(q, v, *before, self._fastest, numbers, self._state, self._excess)
+        beyond, from_believed, from_plausible = self._excess.tolist()
+        if not beyond <= 0.0:  # NaN fails every comparison
+            finite = np.isfinite(q).all() and np.isfinite(v).all()
+            return StateVerdict.IMPLAUSIBLE if finite else StateVerdict.NON_FINITE
         if not math.isfinite(stamp):
             return StateVerdict.NON_FINITE
-        step = stamp - self._plausible_time
         again = self._again and step == 0.0
         if not again and (
             step == 0.0 or -self.longest_gap <= step < 0.0 and not stamp > self._late_time
         ):
             self._late_time = stamp
             return StateVerdict.NOT_NEWER
-        since, state = stamp - self.time, (q, v)
-        follows = 0.0 < since <= self.longest_gap and not self._far(state, self._believed, since)
+        follows = 0.0 < since <= self.longest_gap and from_believed <= 0.0
         restarted = not (
             again or 0.0 < step <= self.longest_gap
         )  # also before the first, when it is NaN
-        far = not follows and not restarted and self._far(state, self._plausible, step)
-        self._plausible, self._plausible_time, self._late_time = state, stamp, math.nan
+        far = not follows and not restarted and from_plausible > 0.0
+        self._plausible[:] = self._state
+        self._plausible_time, self._late_time = stamp, math.nan
         jumped, self._jumped = self._jumped, far
         if far:
             return StateVerdict.JUMPED
-        self._believed = state
+        self._believed[:] = self._state
         if follows:
             return StateVerdict.ACCEPTED
         return StateVerdict.RESTARTED if restarted or jumped else StateVerdict.ACCEPTED
 
-    def _far(self, state: _State, before: _State, step: float) -> bool:
-        """Return whether a state is too far from one before, in the time between, s."""
-        for q, v, last, speed, fastest in zip(*state, *before, self._fastest, strict=True):
-            most, way = fastest * step, q - last
-            if abs(way) > self._slack + most:
-                return True
-            if self._measured_velocity:
-                mean = 0.5 * (v + speed)
-                if abs(way - mean * step) > self._slack + most * step / REVERSAL_TIME:
-                    return True
-        return False
+
+@cache
+def excess_function(n: int, measured_velocity: bool) -> Kernel:
+    """Return :func:`state_excess` of n joints, compiled."""
+    states = {'q': n, 'v': n, 'believed': 2 * n, 'plausible': 2 * n}
+    return compile_function(
+        'state_excess',
+        states | {'fastest': n, 'numbers': 3},
+        {'state': (2 * n,), 'excess': (3,)},
+        partial(state_excess, measured_velocity=measured_velocity),
+        fused=False,
+    )
+
+
+def state_excess(
+    q: Array,
+    v: Array,
+    believed: Array,
+    plausible: Array,
+    fastest: Array,
+    numbers: Array,
+    *,
+    measured_velocity: bool,
+) -> tuple[Array, Array]:
+    """Return a state, shape (2n,), and by how much it is more than is believed, shape (3,).
+
+    Args:
+        q: Positions, shape (n,), rad or m.
+        v: Velocities, shape (n,), rad/s or m/s.
+        believed: The last believed state, shape (2n,).
+        plausible: The last plausible one.
+        fastest: Greatest plausible speeds, shape (n,).
+        numbers: Time since either of them, s, and the jump that is always allowed, rad or m.
+        measured_velocity: Whether velocities say something of a jump.
+
+    Returns:
+        As above; of the three the greatest excess over the range of any number, and over the way
+        from either state, positive where there is one, NaN where a number is none.
+    """
+    since, step, slack = numbers
+    n = len(q)
+    rows = zip(
+        q, v, believed[:n], believed[n:], plausible[:n], plausible[n:], fastest, strict=True
+    )
+    beyond, ways, others = list[Scalar](), list[Scalar](), list[Scalar]()
+    for x, speed, x1, speed1, x2, speed2, most in rows:
+        beyond += [_size(x) - FARTHEST, _size(speed) - most]
+        for excess, way, sum_, time in (
+            (ways, x - x1, speed + speed1, since),
+            (others, x - x2, speed + speed2, step),
+        ):
+            farthest = most * time
+            excess.append(_size(way) - (slack + farthest))
+            if measured_velocity:
+                allowed = slack + farthest * time / REVERSAL_TIME
+                excess.append(_size(way - 0.5 * sum_ * time) - allowed)
+    greatest = [reduce(maximum, excess) for excess in (beyond, ways, others)]
+    return np.array([*q, *v], dtype=object), np.array(greatest, dtype=object)
+
+
+def _size(x: Scalar) -> Scalar:
+    return maximum(x, -x)

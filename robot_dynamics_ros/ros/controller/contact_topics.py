@@ -8,7 +8,7 @@ from rclpy.node import Node
 from sensor_msgs.msg import JointState
 
 from robot_dynamics_ros.control.session import ControllerSession
-from robot_dynamics_ros.ros.controller_monitor import MONITOR_QOS
+from robot_dynamics_ros.ros.controller_monitor import MONITOR_QOS, HeardPublisher
 from robot_dynamics_ros.ros.conversions import JointStateWriter, ns_to_stamp, wrench_message
 from robot_dynamics_ros.ros.serialized import PreparedMessage
 
@@ -21,7 +21,7 @@ class ContactMonitor:
     * ``~/unexplained_effort`` (JointState): what no wrench there explains.
 
     Attributes:
-        publishers: To be destroyed with the node's topics.
+        heard: Its publishers, to be looked at, and destroyed with the node's topics.
 
     Args:
         node: The controller.
@@ -41,12 +41,13 @@ class ContactMonitor:
             if self._frame
             else None
         )
-        self.publishers = [*self._joints, *([self._wrench] if self._wrench else [])]
+        publishers = [*self._joints, *([self._wrench] if self._wrench else [])]
+        self.heard = [HeardPublisher(x) for x in publishers]
 
     def publish(self, stamp_ns: int) -> None:
         """Publish what the last tick has shown; the command has left already."""
         contact = self._session.contact
-        contact.wanted = any([x.get_subscription_count() for x in self.publishers])
+        contact.wanted = any([x.listeners for x in self.heard])
         if not contact.observing:
             return
         contact.explain()

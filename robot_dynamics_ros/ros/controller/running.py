@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from itertools import cycle
 from typing import Any
 
 import yaml
@@ -35,6 +36,7 @@ from robot_dynamics_ros.ros.session_changes import WATCH_PERIOD_S, SessionChange
 from robot_dynamics_ros.ros.streamed_inputs import StreamedInputs
 
 STEADY = Clock(clock_type=ClockType.STEADY_TIME)
+_DUMPER = getattr(yaml, 'CSafeDumper', yaml.SafeDumper)  # in C where there is one
 _LONGEST = 200  # characters of a parameter in the log
 _DELIVERY_TIMEOUT = Duration(seconds=0.3)
 
@@ -92,12 +94,13 @@ class RunningController:
             node, self.session.tree.joint_names, given['monitor_decimation']
         )
         self._contact = ContactMonitor(node, self.session)
+        self._heard = [*self._monitor.heard, *self._contact.heard]
+        self._next_heard = cycle(self._heard)
         self._parameters = node.create_publisher(String, '~/parameters', LATCHED)
         self._watchdog = node.create_timer(WATCH_PERIOD_S, self._on_timer, clock=STEADY)
         self._entities = [
             *self._connection.open(node, self._on_state),
-            *self._monitor.publishers,
-            *self._contact.publishers,
+            *(one.publisher for one in self._heard),
             *StreamedInputs(node, self.session, self._changes.perform).subscriptions,
             *(self._parameters, self._watchdog, *self._changes.services),
         ]
@@ -129,6 +132,7 @@ class RunningController:
             self._health.count(stamp, time.perf_counter_ns() - begin)
             session.settle()
             self._trajectories.publish_feedback()
+            next(self._next_heard).look()
             self._monitor.publish(session.loop, states.stamp_ns)
             self._contact.publish(states.stamp_ns)
         elif session.repeats > 1:
@@ -149,7 +153,13 @@ class RunningController:
         """Send the answer to a state that stands still again, if somebody came too late for it."""
         if self.session.controls and self._connection.has_new_listener():
             self._connection.writer.publish(self.session.command)
+            self._look_for_listeners()
             self._monitor.publish(self.session.loop, self._states.stamp_ns)
+
+    def _look_for_listeners(self) -> None:
+        """Look at once who listens; each tick looks at one topic only."""
+        for one in self._heard:
+            one.look()
 
     def _on_timer(self) -> None:
         """Look at the age of the states, and at the model."""
@@ -162,6 +172,7 @@ class RunningController:
 
     def _watch(self) -> None:
         """Look at the age of the last state, and come back when it could be too old."""
+        self._look_for_listeners()
         session, now = self.session, time.perf_counter_ns()
         if session.mode is SessionMode.ENDED:  # this call was waiting when it was closed
             return
@@ -239,7 +250,7 @@ class RunningController:
 
     def _publish_parameters(self) -> None:
         given = {**self.session.given, 'robot_description': ''}  # that has a topic of its own
-        self._parameters.publish(String(data=yaml.safe_dump(given)))
+        self._parameters.publish(String(data=yaml.dump(given, Dumper=_DUMPER)))
 
     def report(self) -> HealthReport:
         """Return what happened since the last call."""

@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A controller's session and a plant in lockstep, without ROS: one command for each state."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from robot_dynamics_ros.control.drivers.conversion import DriverConversion
+from robot_dynamics_ros.control.session import ControllerSession
+from robot_dynamics_ros.model.robot_tree import RobotTree
+from robot_dynamics_ros.recordings.recording import NANO
+from robot_dynamics_ros.simulation.plant import Plant
+
+
+class SessionOnPlant:
+    """A session that reads a plant through its driver, and commands it.
+
+    Attributes:
+        session: The controller.
+        plant: What it commands.
+        q, v: The last state that was read, shape (n,).
+        effort: What the last command asks the driver for, shape (n,), N m or N.
+        now_ns: Time of the last state, ns.
+        period_ns: From one state to the next, ns.
+        refused: States that the session did not answer.
+
+    Args:
+        plant: At its initial state.
+        tree: The robot of the controller.
+        parameters: Of the controller.
+        driver: What stands between them; None: nothing.
+        late_ns: By which stamps are older than the arrival, ns.
+    """
+
+    def __init__(
+        self,
+        plant: Plant,
+        tree: RobotTree,
+        parameters: Mapping[str, Any],
+        driver: DriverConversion | None = None,
+        late_ns: int = 0,
+    ) -> None:
+        self.session, self.plant = ControllerSession(tree, parameters, driver), plant
+        self._driver, self._late_ns, self._watched_ns = driver, late_ns, 0
+        self.period_ns = round(plant.period * NANO)
+        self.q, self.v, self.effort = (np.zeros(tree.n) for _ in range(3))
+        self.now_ns = self.refused = 0
+
+    def activate(self) -> None:
+        """Activate the session at the present state, which is not answered yet."""
+        self.answer()
+        self.session.activate(self.now_ns)
+        self.refused = 0
+
+    def answer(self) -> None:
+        """Let the session answer the state that has arrived."""
+        self.plant.read(self.q, self.v)
+        driver, now, x, y = self._driver, self.now_ns, self.q, self.v
+        if driver is not None:
+            x, y = driver.position_reading(x), driver.velocity_reading(y)
+        if self.session.on_reading(now - self._late_ns, now, x, y):
+            self._send()
+            self.session.settle()
+        else:
+            self.refused += 1
+
+    def watch(self) -> None:
+        """Let the stop action begin, and repeat it, once states are absent for too long."""
+        if self.now_ns >= self._watched_ns:
+            if self.session.watch(self.now_ns):
+                self._send()
+            self._watched_ns = self.now_ns + self.session.patience_ns(self.now_ns)
+
+    def _send(self) -> None:
+        self.effort = self.session.port.effort_of_command(self.session.command)
+
+    def act(self) -> None:
+        """Let the last command act for a period."""
+        self.plant.step(self.effort)
+
+    def run(self, steps: int) -> Iterator[int]:
+        """Go on, every state answered; yield the number of the step after each."""
+        for k in range(steps):
+            self.now_ns += self.period_ns
+            self.answer()
+            self.act()
+            yield k
+
+    def settle(self, seconds: float) -> None:
+        """Go on for a time, s."""
+        for _ in self.run(round(seconds * NANO / self.period_ns)):
+            pass
