@@ -73,10 +73,12 @@ class Spring:
         bench: At rest at the reference.
         frame: Where the stiffness is; empty: in the joints.
         stiffness: Wanted, shape (n,) or (6,).
+        factor: Wanted mass by the arm's own.
     """
 
-    def __init__(self, bench: Bench, frame: str, stiffness: Array) -> None:
+    def __init__(self, bench: Bench, frame: str, stiffness: Array, factor: float = 1.0) -> None:
         self._bench, self._frame, self.stiffness = bench, frame, stiffness
+        self._factor = factor
         self._home, self._pose = bench.plant.data.qpos.copy(), None
         self._pose = self._here() if frame else None
 
@@ -103,11 +105,11 @@ class Spring:
         return away, np.concatenate([axes.T @ J[0], turning @ J[1]])
 
     def mass(self) -> Array:
-        """Return MuJoCo's mass matrix with armature, shape (n, n)."""
+        """Return the wanted mass, from MuJoCo's matrix with armature, shape (n, n)."""
         plant = self._bench.plant
         M = np.zeros((plant.tree.n, plant.tree.n))
         mujoco.mj_fullM(plant.model, plant.data, M)
-        return M
+        return self._factor * M
 
     def modes(self) -> tuple[Array, Array]:
         """Return natural frequencies, rad/s, and rows that give each mode of a joint motion."""
@@ -124,14 +126,15 @@ class Spring:
 
 
 def held(
-    tree: RobotTree, start: Array, frame: str, stiffness: Array, **more: Any
+    tree: RobotTree, start: Array, frame: str, stiffness: Array, factor: float = 1.0, **more: Any
 ) -> tuple[Bench, Spring]:
     """Return an arm at rest under law impedance, and its spring."""
     place = 'frame_stiffness' if frame else 'joint_stiffness'
     given = {'law': 'impedance', 'impedance_frame': frame, place: stiffness.tolist(), **more}
+    given |= {'impedance_mass_factor': factor, 'observer_bandwidth': [_OBSERVED]}
     bench = Bench(tree, start, given)
     bench.settle(0.3)
-    return bench, Spring(bench, frame, stiffness)
+    return bench, Spring(bench, frame, stiffness, factor)
 
 
 def pushed(
@@ -142,6 +145,7 @@ def pushed(
     away: Array,
     ratio: float = 0.7,
     directions: Sequence[int] | None = None,
+    factor: float = 1.0,
 ) -> Measured:
     """Push along directions that have a stiffness, wait, let go, and look.
 
@@ -153,8 +157,9 @@ def pushed(
         away: How far each push shall bring the arm, of the shape of the stiffness.
         ratio: Wanted damping ratio.
         directions: Which entries of the stiffness; all that there are if None.
+        factor: Wanted mass by the arm's own.
     """
-    bench, spring = held(tree, start, frame, stiffness, impedance_damping_ratio=ratio)
+    bench, spring = held(tree, start, frame, stiffness, factor, impedance_damping_ratio=ratio)
     result = Measured([], [], [])
     for i in np.flatnonzero(stiffness) if directions is None else directions:
         wrench = np.where(np.arange(len(stiffness)) == i, stiffness * away, 0.0)
@@ -163,6 +168,7 @@ def pushed(
         error, _ = spring.error()
         result.stiffness.append(float(wrench @ error / (error @ (stiffness * error))))
         bench.push[:] = 0.0
+        bench.settle(0.0 if factor == 1.0 else _FORGOTTEN)
         frequency, rows = spring.modes()
         motion = [rows @ (bench.plant.data.qpos - start) for _ in bench.run(_FREE)]
         _add_modes(result, np.array(motion), frequency, ratio)
@@ -171,6 +177,7 @@ def pushed(
 
 
 _PUSHED, _FREE = 2500, 600  # steps of a push, and of what is looked at after it
+_OBSERVED, _FORGOTTEN = 1000.0, 0.005  # 1/s of the observer; s, until it forgets a push
 
 
 def _add_modes(result: Measured, motion: Array, frequency: Array, ratio: float) -> None:

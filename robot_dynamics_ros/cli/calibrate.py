@@ -18,12 +18,13 @@ from robot_dynamics_ros.contact.thresholds import KINDS, ContactThresholds
 from robot_dynamics_ros.errors import ConfigurationError, RecordingError
 from robot_dynamics_ros.model.robot_tree import RobotTree
 from robot_dynamics_ros.recordings.bag_jobs import find_bags
+from robot_dynamics_ros.recordings.driver_units import current_unit
 from robot_dynamics_ros.recordings.metrics.contacts import ContactStream, has_measured
 from robot_dynamics_ros.recordings.reading import RobotChoice
 from robot_dynamics_ros.recordings.recording import Recording
 from robot_dynamics_ros.recordings.report.toolkit import ReportTable, quantity
 
-_MOST, _BY_RATE = 200.0, 0.3  # bandwidth, 1/s: at most, and by the rate of the states
+_MOST, _BY_RATE = 200.0, 0.2  # bandwidth, 1/s: at most, and by the rate of the states
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -42,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         '--bandwidth',
         type=float,
         default=0.0,
-        help='of the observer, 1/s (default: 0.3 of the rate of the states, 200 at most)',
+        help='of the observer, 1/s (default: 0.2 of the rate of the states, 200 at most)',
     )
     parser.add_argument(
         '--delay', type=float, default=0.0, help='of commanded efforts, s (default: 0)'
@@ -63,6 +64,12 @@ def run(args: argparse.Namespace) -> int:
             wanted = 'positive' if positive else '0 or more'
             raise ConfigurationError(f'--{name.replace("_", "-")}', f'is {value:g}', wanted)
     bags, choice = find_bags(args.bags), recording_choice(args)
+    if unit := current_unit(choice.driver_profile):
+        raise ConfigurationError(
+            f'driver profile {choice.driver_profile!r}',
+            f'gives no torque_constant: efforts are in {unit}',
+            'add it, or leave the profile out here and in analyze: efforts are fitted in any unit',
+        )
     tree, measured, rate = _survey(bags[0], choice)
     bandwidth = np.full(tree.n, args.bandwidth or min(_MOST, _BY_RATE * rate))
     coarse = ContactThresholds.coarse(tree).coefficients
@@ -82,7 +89,7 @@ def run(args: argparse.Namespace) -> int:
                 samples.interrupt()
             if fitting is not None:  # explained by what other parts say
                 odd = bool(fitting.in_odd_block(len(samples.bands)))
-                stream.observer.explain = others[odd].external
+                stream.observer.explain = others[odd]
     result = calibrate(samples, bandwidth, args.alarms_per_hour, args.delay, fit)
     minutes = len(samples.bands) / rate / 60.0
     remarks = {

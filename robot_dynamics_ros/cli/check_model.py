@@ -27,6 +27,7 @@ from robot_dynamics_ros.errors import RobotDynamicsError
 from robot_dynamics_ros.model.check import check_model
 from robot_dynamics_ros.model.findings import Finding, warning
 from robot_dynamics_ros.model.inspection import ModelCheck, finding_as_dict
+from robot_dynamics_ros.model.robot_tree import RobotTree
 from robot_dynamics_ros.recordings.output_folder import write_json
 from robot_dynamics_ros.recordings.report.toolkit import ReportTable
 
@@ -64,7 +65,7 @@ def run(args: argparse.Namespace) -> int:
             verdict = f'loads with {len(tree.joint_names)} joints: {", ".join(tree.joint_names)}'
             forces = [float(force) for force in largest_gravity_forces(tree)]
             needed = dict(zip(tree.joint_names, forces, strict=True))
-            findings += _too_weak(check, needed)
+            findings += too_weak(tree, ' within its joint limits')
     _print(check, needed, findings, verdict if findings else '')
     if args.json:
         document = check.as_dict() | {'largest_gravity_effort': needed}
@@ -73,16 +74,23 @@ def run(args: argparse.Namespace) -> int:
     return 1 if check.errors or (args.strict and findings) else 0
 
 
-def _too_weak(check: ModelCheck, needed: dict[str, float]) -> Iterable[Finding]:
-    """Yield the joints whose effort limit does not hold the arm against gravity."""
-    for joint in check.joints:
-        if joint.effort is not None and needed.get(joint.name, 0.0) > joint.effort:
-            yield warning(
-                f'joint {joint.name!r}',
-                f'gravity alone needs {needed[joint.name]:.3g}, the effort limit is '
-                f'{joint.effort:g}',
-                'the arm cannot hold itself everywhere within its joint limits',
-            )
+def too_weak(tree: RobotTree, remark: str) -> list[Finding]:
+    """Return the joints whose effort limit does not hold the arm against gravity.
+
+    Args:
+        tree: The robot.
+        remark: What is said behind that.
+    """
+    needed = largest_gravity_forces(tree)
+    return [
+        warning(
+            f'joint {name!r}',
+            f'gravity alone needs {needed[i]:.3g}, the effort limit is {tree.effort_limit[i]:g}',
+            f'the arm cannot hold itself everywhere{remark}',
+        )
+        for i, name in enumerate(tree.joint_names)
+        if needed[i] > tree.effort_limit[i]
+    ]
 
 
 def _print(

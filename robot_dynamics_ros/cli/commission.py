@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from robot_dynamics_ros.cli.check_model import too_weak
 from robot_dynamics_ros.cli.robot_argument import (
     add_robot_arguments,
     given_robot,
@@ -131,20 +132,7 @@ def _robot(args: argparse.Namespace, limits: EffortLimit) -> tuple[RobotTree, li
         tree = given_robot(args)  # raises if it is more than limits
         enough = np.maximum(tree.effort_limit, largest_gravity_forces(tree))
         return tree.with_changes(effort_limit=enough), faults
-    return tree, _too_weak(tree)
-
-
-def _too_weak(tree: RobotTree) -> list[Finding]:
-    needed = largest_gravity_forces(tree)
-    return [
-        warning(
-            f'joint {name!r}',
-            f'gravity alone needs {needed[i]:.3g}, the effort limit is {tree.effort_limit[i]:.3g}',
-            'the arm cannot hold itself everywhere; is the limit in the unit of the profile?',
-        )
-        for i, name in enumerate(tree.joint_names)
-        if needed[i] > tree.effort_limit[i]
-    ]
+    return tree, too_weak(tree, '; is the limit in the unit of the profile?')
 
 
 def _readings(args: argparse.Namespace, driver: DriverConversion) -> DriverSamples | int:

@@ -35,7 +35,7 @@ from robot_dynamics_ros.recordings.metrics.tracking import (
 )
 from robot_dynamics_ros.recordings.output_folder import write_json
 from robot_dynamics_ros.recordings.reading import read_recording
-from robot_dynamics_ros.recordings.report.tracking import write_tracking_report
+from robot_dynamics_ros.recordings.report.runs import write_tracking_report
 
 #: The trajectory starts at this time; before it the controller takes over and settles, s.
 START_S = 0.5

@@ -30,30 +30,28 @@ from robot_dynamics_ros.identification.bags import (
     Gathered,
     Jobs,
     Source,
-    Trial,
     bag_news,
     gather_bags,
     prove,
 )
 from robot_dynamics_ros.identification.choice import AUTO, Request
 from robot_dynamics_ros.identification.correction import corrected_urdf
-from robot_dynamics_ros.identification.gravity import estimate_gravity
 from robot_dynamics_ros.identification.identify import (
     Identification,
     IdentificationPlan,
     conclude,
-    make_plan,
+    plan_by_evidence,
 )
-from robot_dynamics_ros.identification.intervals import EFFORTS, effort_source
+from robot_dynamics_ros.identification.intervals import EFFORTS
 from robot_dynamics_ros.identification.least_squares import Block
 from robot_dynamics_ros.identification.plausibility import check_recording, implausible
 from robot_dynamics_ros.identification.preparation import TIMINGS
 from robot_dynamics_ros.identification.unknowns import DEFAULT_TERMS, TERMS
+from robot_dynamics_ros.identification.validation import Trial
 from robot_dynamics_ros.model.check import check_model
 from robot_dynamics_ros.recordings.bag_jobs import find_bags, shown_jobs
 from robot_dynamics_ros.recordings.driver_units import WHOLE, current_unit
 from robot_dynamics_ros.recordings.output_folder import require_absent
-from robot_dynamics_ros.recordings.recording import Recording
 
 _WORSE = 1.2  # times the residual of the nominal robot: less is chance
 _NOTHING = 0.1  # percent of the RMS effort: a residual that nobody minds
@@ -234,35 +232,14 @@ def _plan(
             source = replace(pattern, path=str(bag), driver=choice.driver(tree))
             start = next(source.parts([]))
             check_recording(start, tree, request.effort)
-            plan = _upright(start, make_plan(start, tree, _terms(args, start), request), args)
+            plan = plan_by_evidence(
+                start, tree, args.terms, request, gravity_known=bool(args.gravity)
+            )
             return plan, replace(source, description=description), early
         except (RecordingError, UnknownNameError) as error:
             early[place] = Gathered(error=replace(pattern, path=str(bag)).blamed(str(error)))
     reasons = '; '.join(dict.fromkeys(bag.error for bag in early.values()))
     raise RecordingError('the bags', 'have nothing to identify from', reasons)
-
-
-def _upright(
-    recording: Recording, plan: IdentificationPlan, args: argparse.Namespace
-) -> IdentificationPlan:
-    """Return the plan under the gravity that measured efforts speak of, if none was given."""
-    tree = plan.unknowns.tree
-    if plan.preparation.effort != 'measured':
-        return plan
-    gravity = estimate_gravity(recording, tree, plan.preparation)
-    if gravity is not None and gravity.tilted and not args.gravity:
-        tree = tree.with_gravity(gravity.direction)
-        request = _request(args)
-        plan = make_plan(recording, tree, plan.unknowns.terms, request)
-    return replace(plan, gravity=gravity)
-
-
-def _terms(args: argparse.Namespace, recording: Recording) -> Sequence[str]:
-    """Return the terms of the drives: those that are asked for, or all that data may speak for."""
-    if args.terms is not None:
-        return list(args.terms)
-    measured = effort_source(recording, args.effort) == 'measured'
-    return tuple(TERMS) if measured else DEFAULT_TERMS
 
 
 def _request(args: argparse.Namespace) -> Request:

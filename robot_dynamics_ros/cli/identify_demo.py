@@ -33,12 +33,12 @@ from robot_dynamics_ros.recordings.metrics.tracking import (
 )
 from robot_dynamics_ros.recordings.output_folder import write_json
 from robot_dynamics_ros.recordings.recording import Recording
-from robot_dynamics_ros.recordings.report.toolkit import ReportTable
-from robot_dynamics_ros.recordings.report.tracking import (
+from robot_dynamics_ros.recordings.report.runs import (
     ratio_text,
     write_correction_report,
     write_tracking_report,
 )
+from robot_dynamics_ros.recordings.report.toolkit import ReportTable
 from robot_dynamics_ros.simulation.imperfections import (
     Imperfections,
     ImperfectPlant,

@@ -22,10 +22,9 @@ from robot_dynamics_ros.identification.choice import Request
 from robot_dynamics_ros.identification.correction import as_dict, corrected_urdf, parameter_text
 from robot_dynamics_ros.identification.currents import PER_EFFORT, JointCurrent, joint_currents
 from robot_dynamics_ros.identification.identify import Identification, make_plan
-from robot_dynamics_ros.identification.pictures import pictures
 from robot_dynamics_ros.identification.plausibility import check_recording
 from robot_dynamics_ros.identification.preparation import concatenate, prepare
-from robot_dynamics_ros.identification.report import identification_report
+from robot_dynamics_ros.identification.report import identification_report, pictures
 from robot_dynamics_ros.identification.unknowns import FORMULA, TERMS, stribeck_velocity
 from robot_dynamics_ros.model.robot_tree import RobotTree
 from robot_dynamics_ros.recordings.bag.files import short_name

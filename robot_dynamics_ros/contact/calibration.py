@@ -122,7 +122,8 @@ def calibrate(
         bands = _bands(_envelopes(efforts[~own], growth[~own]), growth[own])
         np.maximum.at(largest, stretch[own], efforts[own] / bands)
     rate = alarms_per_hour * STRETCH / 3600.0 / largest[0].size
-    factor = np.maximum(1.0, gumbel_level(largest, rate))
+    # The largest of N stretches is no bound of the next one, and less so the fewer they are.
+    factor = np.maximum(1.0 + 1.0 / len(numbers), gumbel_level(largest, rate))
     coefficients = _envelopes(efforts, growth)
     found = ContactThresholds(
         factor[:, :, np.newaxis] * coefficients, np.asarray(bandwidth, dtype=float), delay, fit

@@ -26,8 +26,9 @@ from robot_dynamics_ros.symbolic.kernel import Kernel
 
 _SPLIT = 2.0  # omega, 1/s
 _SECOND = 1.5  # rate of the second low pass, by the observer's bandwidth
-_SLOW = 0.01  # of the velocity limit: below, the direction of Coulomb friction is not sure
-_SLOWEST = 0.02  # rad/s or m/s, where there is no limit
+_SLOW = 0.02  # of the velocity limit: below, the direction of Coulomb friction is not sure
+_SLOWEST = 0.04  # rad/s or m/s, where there is no limit
+_DRIFT = 0.2  # of the dry friction, which changes with temperature, is not sure at any speed
 _BEFORE = 0.025  # s: dead bands are those before a contact, which changes the motion itself
 _FELT = 0.3  # of its dead band: the joint takes part
 _PART = 0.1  # of the ratio at the joint that feels most, at least
@@ -94,7 +95,6 @@ class ContactDetector:
         n = tree.n
         self._tree, self._observer, self.thresholds = tree, observer, thresholds
         self._gravity_forces = gravity_forces
-        self._dry = tree.coulomb_friction
         limit = tree.velocity_limit
         self._slow_speed = np.where(np.isfinite(limit), _SLOW * limit, _SLOWEST)
         self._gravity: Array = np.zeros(n)
@@ -119,7 +119,7 @@ class ContactDetector:
         """Start anew, as the observer did."""
         for array in (self.bands, self._accelerating, self._speed, self._smooth):
             array.fill(0.0)
-        self._now[:, 3] = self.growth[:, 3] = self._dry
+        self._now[:, 3] = self.growth[:, 3] = self._observer.dry
         self.growth[:, 1:3] = 0.0
         self._growths.clear()
         self._touched, self._quiet = [False] * 2, [0.0] * 2
@@ -179,7 +179,8 @@ class ContactDetector:
         self._speed += observer.share * (observer.v - self._speed)
         np.abs(self._speed, out=growth[:, 1])
         np.abs(self._accelerating, out=growth[:, 2])
-        unsure = self._dry / (1.0 + np.square(self._speed / self._slow_speed))
+        unsure = 1.0 / (1.0 + np.square(self._speed / self._slow_speed))
+        unsure = observer.dry * np.maximum(unsure, _DRIFT)
         np.maximum(unsure, np.exp(-_SPLIT * step) * growth[:, 3], out=growth[:, 3])
         self._time += step
         self._growths.append((self._time, growth.copy()))

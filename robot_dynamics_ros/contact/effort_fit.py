@@ -13,13 +13,14 @@ that of the joint; so currents will do.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from robot_dynamics_ros.contact.observer import MomentumObserver
-from robot_dynamics_ros.dynamics.joint_terms import FRICTION_TERMS
+from robot_dynamics_ros.dynamics.joint_terms import FRICTION_TERMS, JointTerms
 from robot_dynamics_ros.errors import RecordingError
+from robot_dynamics_ros.model.identified import STRIBECK_VELOCITY
 from robot_dynamics_ros.spatial.scalar import Array
 
 #: What the effort of a joint is linear in.
@@ -49,17 +50,29 @@ class EffortFit:
 
     coefficients: Array
 
-    @property
+    @cached_property
     def factor(self) -> Array:
         """Measured by real effort, shape (n,)."""
         c = self.coefficients[:, 0]
         usual = float(np.median(c))
         return np.where((c > usual / _ODD) & (c < usual * _ODD), c, usual if usual > 0.0 else 1.0)
 
+    @cached_property
+    def _terms(self) -> JointTerms:
+        """The drives, in the unit of the measured efforts."""
+        drive = dict(zip(TERMS, self.coefficients.T, strict=True))
+        damping, dry, armature = map(drive.pop, ('damping', 'coulomb_friction', 'armature'))
+        drive[STRIBECK_VELOCITY] = np.full(len(self.coefficients), _STRIBECK)
+        return JointTerms(damping, dry, armature, _WIDTH, drive)
+
     def external(self, model: Array, a: Array, v: Array, measured: Array) -> Array:
         """Return what the measured efforts lack, shape (n,), N m or N."""
-        explained = (self.coefficients * columns(model, a, v)).sum(axis=1)
+        explained = self.coefficients[:, 0] * model + self._terms.effort(v, a, model)
         return (explained - measured) / self.factor
+
+    def dry(self, model: Array) -> Array:
+        """Return the friction of a start under efforts of the rigid bodies, (n,), N m or N."""
+        return np.abs(self._terms.breakaway(model)) / self.factor
 
 
 @dataclass
@@ -88,12 +101,12 @@ class FitSamples:
         """Start anew, as the observer does."""
         self._now = None
 
-    def take(self, observer: MomentumObserver, effort: Array) -> None:
-        """Add the observer's last instant, and the effort that was measured at it."""
-        seen = columns(observer.model, observer.a, observer.v)
+    def take(self, model: Array, a: Array, v: Array, effort: Array, share: Array) -> None:
+        """Add an instant of ``MomentumObserver``, and the effort that was measured at it."""
+        seen = columns(model, a, v)
         if self._now is None:
             self._now = seen, effort.copy()
-        share, (old, past) = observer.share, self._now
+        old, past = self._now
         self._now = old + share[:, np.newaxis] * (seen - old), past + share * (effort - past)
         self._columns.append(self._now[0])
         self._efforts.append(self._now[1])

@@ -30,12 +30,12 @@ No :math:`\dot M` and no C is needed, any formulation will do, and what enters r
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from robot_dynamics_ros.contact.effort_fit import EffortFit
 from robot_dynamics_ros.dynamics.joint_terms import JointTerms
 from robot_dynamics_ros.model.robot_tree import RobotTree
 from robot_dynamics_ros.parameters import Settings, parameter, parameters_of
@@ -81,8 +81,8 @@ class MomentumObserver:
         raw: w, its mean since the state before, unfiltered, shape (n,), N m or N.
         model: Efforts of the rigid bodies at the last instant, shape (n,), N m or N.
         q, v, a: The state and the acceleration of that instant, shape (n,).
-        explain: Returns the external effort of an instant from the efforts of the rigid bodies,
-            acceleration, velocity and effort, see ``EffortFit``; None: as the module says.
+        dry: Friction that turns with the motion, at that instant's load, shape (n,), N m or N.
+        explain: Takes the place of the robot's friction and armature; None: as the module says.
         share: The part :math:`1 - e^{-Kh}` of the last step, shape (n,); 0 at a start.
 
     Args:
@@ -109,7 +109,8 @@ class MomentumObserver:
         self.effort, self.raw, self.share = np.zeros(n), np.zeros(n), np.zeros(n)
         self.model, self.q, self.v, self.a = np.zeros(n), np.zeros(n), np.zeros(n), np.zeros(n)
         self._q, self._v, self._end = np.zeros(n), np.zeros(n), np.zeros(n)
-        self.explain: Callable[[Array, Array, Array, Array], Array] | None = None
+        self.dry = tree.coulomb_friction.copy()
+        self.explain: EffortFit | None = None
         self._between, self._missing = observer_functions(n, JointTerms.of(tree))
         self._times, self._step = np.zeros(2), 0.0
         self.configure(settings or ObserverSettings(), discretization, period)
@@ -127,6 +128,8 @@ class MomentumObserver:
         self.effort.fill(0.0)
         self.raw.fill(0.0)
         self.share, self._step = np.zeros(len(q)), 0.0
+        if self.explain is not None:
+            self.dry[:] = self.explain.dry(np.zeros(len(q)))
 
     def update(self, step: float, q: Array, v: Array, effort: Array) -> None:
         """Take over a state.
@@ -147,10 +150,11 @@ class MomentumObserver:
         if self.explain is None:
             self._missing(
                 self.model, self.a, self._end, effort, self.effort, self.share,
-                self.raw, self.effort,
+                self.raw, self.effort, self.dry,
             )  # fmt: skip
         else:
-            self.raw[:] = self.explain(self.model, self.a, self._end, effort)
+            self.raw[:] = self.explain.external(self.model, self.a, self._end, effort)
+            self.dry[:] = self.explain.dry(self.model)
             self.effort += self.share * (self.raw - self.effort)
         self._q[:], self._v[:] = q, v
 
@@ -171,7 +175,7 @@ def observer_functions(n: int, terms: JointTerms) -> tuple[Kernel, Kernel]:
     missing = compile_function(
         'observed_effort',
         efforts,
-        {'raw': (n,), 'observed': (n,)},
+        {'raw': (n,), 'observed': (n,), 'dry': (n,)},
         lambda *arrays: observed_effort(terms, *arrays),
         fused=False,
     )
@@ -205,8 +209,8 @@ def observed_effort(
     effort: Array,
     before: Array,
     share: Array,
-) -> tuple[Array, Array]:
-    """Return w and r after a step; numbers or symbols.
+) -> tuple[Array, Array, Array]:
+    """Return w and r after a step, and the friction of a start; numbers or symbols.
 
     Args:
         terms: Friction and armature.
@@ -218,4 +222,4 @@ def observed_effort(
         share: The part of the difference that is taken over, shape (n,).
     """
     raw = model + terms.effort(v_end, a, model) - effort
-    return raw, before + share * (raw - before)
+    return raw, before + share * (raw - before), terms.breakaway(model)

@@ -4,10 +4,11 @@ r"""From which external effort on it is a contact: a dead band for each joint an
 .. math:: d = d_0 + d_v\,|v| + d_a\,|ID(q, v, a) - g(q)| + d_f\,\tau_c\,u(v)
 
 A wrong model errs the more, the faster the arm moves, the more effort its acceleration takes, and
-by the Coulomb friction :math:`\tau_c` as long as its direction is not sure (u, see
-``ContactDetector``). The coefficients are learned from recordings without contact, by command
-``calibrate``: the smallest dead band on the average that holds all of what was recorded, widened
-to the rate of false alarms that is asked for (``calibration``).
+by the dry friction :math:`\tau_c` under the present load (Coulomb, of loaded gears, Stribeck) as
+long as its direction is not sure; a fifth of it never is (u, see ``ContactDetector``). The
+coefficients are learned from recordings without contact, by command ``calibrate``: the smallest
+dead band on the average that holds all of what was recorded, widened to the rate of false alarms
+that is asked for (``calibration``).
 """
 
 from __future__ import annotations

@@ -48,8 +48,7 @@ class ContactWatch:
         self.observer = MomentumObserver(tree, kernels.inverse_dynamics)
         path = given['contact_thresholds']
         bands = ContactThresholds.read(path, names) if path else ContactThresholds.coarse(tree)
-        if bands.fit is not None:
-            self.observer.explain = bands.fit.external
+        self.observer.explain = bands.fit
         self.detector = ContactDetector(tree, kernels.gravity_forces, self.observer, bands)
         self.wrench: WrenchEstimate | None = None
         if frame := given['wrench_frame']:

@@ -135,8 +135,8 @@ class TargetWrench:
             self._target[part] = wrench[part] * (most / size if size > most else 1.0)
         self._heard_ns, self.active = self._now_ns, True
 
-    def add(self, now_ns: int, q: Array, effort: Array) -> None:
-        """Add the efforts of a state's stamp, ns, to others, shape (n,)."""
+    def add(self, now_ns: int, q: Array, effort: Array, gain: float = 1.0) -> None:
+        """Add the efforts of a state's stamp, ns, times a gain to others, shape (n,)."""
         h, self._now_ns = 1e-9 * (now_ns - self._now_ns), now_ns
         if not self.active:
             return
@@ -148,4 +148,5 @@ class TargetWrench:
         if not self._target.any() and np.abs(self._wrench).max() < _SMALL:
             self.active = False
         self._efforts.write(q, self._wrench, self._in_frame, self._effort)
+        self._effort *= gain
         effort += self._effort

@@ -331,8 +331,9 @@ class ControlLoop:
                 self._transition.write(t, q, v, self.reference, base)
             if self.added is not None and self.reaction is None:
                 # To what is blended alike: at once, whatever the ramp.
-                self.added.add(self.state.stamp_ns, q, wanted)
-                self.added.add(self.state.stamp_ns, q, self._transition.effort)
+                gain = self.law.force_gain
+                self.added.add(self.state.stamp_ns, q, wanted, gain)
+                self.added.add(self.state.stamp_ns, q, self._transition.effort, gain)
         shell, share = self._shell, self._share(v)
         if not shell.run(ramp, share, dt, self.effort):
             self._stopping.write(self._fallback, fresh=True)

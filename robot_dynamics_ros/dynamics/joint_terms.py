@@ -120,7 +120,7 @@ class JointTerms:
 
     def breakaway(self, load: Array) -> Array:
         """Return the friction at which joints begin to slide, shape of the load, N m or N."""
-        none = np.zeros_like(load)
+        none = np.zeros(load.shape)
         return self.friction(none, load, none + 1.0) - self.offset
 
     def effort(self, v: Array, a: Array, load: Any = 0.0) -> Array:

@@ -57,6 +57,13 @@ class Spread:
         self.peak[higher] = largest[higher]
         self.peak_time[higher] = time[row][higher]
 
+    def merge(self, other: Spread) -> None:
+        """Take over what another one was given; its times are later."""
+        self.count += other.count
+        self._squares += other._squares
+        higher = (other.peak > self.peak) | np.isnan(self.peak_time)
+        self.peak[higher], self.peak_time[higher] = other.peak[higher], other.peak_time[higher]
+
     @property
     def rms(self) -> Array:
         """Root mean squares, shape (n,); NaN without values."""

@@ -15,11 +15,9 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-import numpy as np
-
 from robot_dynamics_ros.control.drivers.conversion import DriverConversion
 from robot_dynamics_ros.errors import RecordingError, RobotDynamicsError
-from robot_dynamics_ros.identification.gravity import gravity_mismatch
+from robot_dynamics_ros.identification.gravity import gravity_remark
 from robot_dynamics_ros.identification.identify import (
     GLITCHES,
     Identification,
@@ -27,12 +25,12 @@ from robot_dynamics_ros.identification.identify import (
     gather,
 )
 from robot_dynamics_ros.identification.least_squares import Block, BlockStore
-from robot_dynamics_ros.identification.preparation import Preparation
 from robot_dynamics_ros.identification.validation import (
     Residuals,
     ResidualSeries,
     ResidualSums,
-    evaluated,
+    Trial,
+    halved,
 )
 from robot_dynamics_ros.model.robot_tree import RobotTree
 from robot_dynamics_ros.recordings.driver_units import WHOLE, in_model_units, within
@@ -42,7 +40,6 @@ from robot_dynamics_ros.recordings.recording import Recording
 CHUNK_S = 60.0  # of a bag in memory at once
 _MOST_BLOCKS = 400  # of all bags, beyond one for each half of a bag
 
-_SLOWEST = 1e-9  # rad/s or m/s: a joint below never moves
 _STILL = 'no joint moves freely under a known effort'
 
 Halves = tuple[list[Block], list[Block]]
@@ -104,63 +101,12 @@ class Gathered:
 
 
 @dataclass(frozen=True, eq=False)
-class Trial:
-    """The robots that are to explain a bag.
-
-    Attributes:
-        nominal: As it was described.
-        preparation: How samples are made.
-        corrected: Robot for all, or for each half of every part.
-    """
-
-    nominal: RobotTree
-    preparation: Preparation
-    corrected: tuple[RobotTree, ...]
-
-    @classmethod
-    def of(cls, *identified: Identification) -> Trial:
-        """Return the trial of identifications: one for all, or one for either half."""
-        plan = identified[0].plan
-        corrected = tuple(each.tree for each in identified)
-        return cls(plan.unknowns.tree, plan.preparation, corrected)
-
-    def series(
-        self, part: Recording, refused: list[str]
-    ) -> Iterator[tuple[ResidualSeries, ResidualSeries]]:
-        """Yield what nominal and corrected robot leave of a part, or of each of its halves.
-
-        Args:
-            part: Of a recording.
-            refused: Gets why something of it could not be used.
-        """
-        whole = evaluated(part, self.nominal, self.preparation)
-        middle = halved(part)[1].time[:1]
-        pieces = [whole] if len(self.corrected) == 1 else whole.split(float(middle[0]))
-        for piece, tree in zip(pieces, self.corrected, strict=True):
-            try:
-                yield piece.residuals(self.nominal), piece.residuals(tree)
-            except RecordingError as error:
-                refused.append(str(error))
-
-
-@dataclass(frozen=True, eq=False)
 class EvaluatedBag:
     """How well the nominal and the corrected robot explain a bag; or why nobody knows."""
 
     sums: tuple[ResidualSums, ResidualSums] | None = None
     notes: tuple[str, ...] = ()
     error: str = ''
-
-
-def halved(recording: Recording) -> tuple[Recording, Recording]:
-    """Return the halves of a recording, between which its joints have gone as far in either.
-
-    A recording that begins or ends with the arm at rest is not cut into motion and rest.
-    """
-    speed = np.abs(np.nan_to_num(recording.velocity))
-    gone = np.cumsum((speed / np.maximum(speed.max(axis=0), _SLOWEST)).sum(axis=1))
-    middle = int(np.searchsorted(gone, 0.5 * gone[-1])) if gone[-1] > 0.0 else len(gone) // 2
-    return recording.rows(slice(None, middle)), recording.rows(slice(middle, None))
 
 
 def blocks_per_half(bags: int) -> int:
@@ -209,7 +155,7 @@ def evaluate_bag(source: Source, trial: Trial) -> EvaluatedBag:
                     total.add(series)
     except (RobotDynamicsError, OSError) as error:
         return EvaluatedBag(error=source.blamed(str(error)))
-    if not sums[0].all.any():
+    if not sums[0].instants:
         return EvaluatedBag(error=source.blamed(short[0]))
     return EvaluatedBag(sums, tuple(notes))
 
@@ -316,21 +262,11 @@ def _first_series(
     """Return the residuals of the first part of a bag that can be used, and of its gravity."""
     for part in source.parts([]):
         for pair in trial.series(part, []):
-            return pair, _gravity_remark(part, identified)
+            plan = identified.plan
+            known = plan.gravity is not None  # estimated already, with all else
+            remark = '' if known else gravity_remark(part, plan.unknowns.tree, plan.preparation)
+            return pair, (remark,) if remark else ()
     raise RecordingError(f'bag {source.path!r}', 'cannot be read again', 'do not change it')
-
-
-def _gravity_remark(recording: Recording, identified: Identification) -> tuple[str, ...]:
-    if identified.plan.gravity is not None:  # estimated already, with all else
-        return ()
-    try:
-        fit = gravity_mismatch(
-            recording, identified.plan.unknowns.tree, identified.plan.preparation
-        )
-    except RobotDynamicsError:
-        return ()
-    differs = fit is not None and fit.verdict not in ('agrees', 'perhaps')
-    return (fit.sentence('give --gravity {}', 'give --gravity 0 0 0'),) if fit and differs else ()
 
 
 def bag_news(

@@ -21,8 +21,8 @@ from robot_dynamics_ros.identification.base_parameters import (
 )
 from robot_dynamics_ros.identification.choice import Choice, Request, choose_preparation
 from robot_dynamics_ros.identification.evidence import evident_columns
-from robot_dynamics_ros.identification.gravity import GravityEstimate
-from robot_dynamics_ros.identification.intervals import glitches
+from robot_dynamics_ros.identification.gravity import GravityEstimate, estimate_gravity
+from robot_dynamics_ros.identification.intervals import effort_source, glitches
 from robot_dynamics_ros.identification.least_squares import (
     Block,
     Estimate,
@@ -38,6 +38,7 @@ from robot_dynamics_ros.identification.preparation import Preparation, Samples, 
 from robot_dynamics_ros.identification.regressor import with_inertial_parameters
 from robot_dynamics_ros.identification.unknowns import (
     DEFAULT_TERMS,
+    TERMS,
     Unknowns,
     body_links,
     with_terms,
@@ -135,6 +136,35 @@ def make_plan(
     base = structural_base(unknowns)
     choice = choose_preparation(recording, unknowns, base, request or Request())
     return IdentificationPlan(unknowns, base, choice)
+
+
+def plan_by_evidence(
+    recording: Recording,
+    tree: RobotTree,
+    terms: Sequence[str] | None,
+    request: Request,
+    *,
+    gravity_known: bool,
+) -> IdentificationPlan:
+    """Return the plan of :func:`make_plan`, with what measured efforts can tell beyond.
+
+    Args:
+        recording: One that moves all joints.
+        tree: The nominal robot.
+        terms: What the drives may add; None: the default, of measured efforts all of ``TERMS``.
+        request: What is fixed of the preparation.
+        gravity_known: Whether the tree's gravity stays though measured efforts speak of another.
+    """
+    measured = effort_source(recording, request.effort) == 'measured'
+    if terms is None:
+        terms = tuple(TERMS) if measured else DEFAULT_TERMS
+    plan = make_plan(recording, tree, terms, request)
+    if not measured:
+        return plan
+    gravity = estimate_gravity(recording, tree, plan.preparation)
+    if gravity is not None and gravity.tilted and not gravity_known:
+        plan = make_plan(recording, tree.with_gravity(gravity.direction), terms, request)
+    return replace(plan, gravity=gravity)
 
 
 def gather(

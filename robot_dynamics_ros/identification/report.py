@@ -1,22 +1,37 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The report of an identification: what was explained before and after, and how surely."""
+"""The report of an identification: what was explained before and after, and how surely.
+
+Its figures: effort measured and predicted, and what the rest depends on.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
 
 from robot_dynamics_ros.identification.bags import BagNews, Evidence
 from robot_dynamics_ros.identification.correction import Row, base_rows, joint_rows
 from robot_dynamics_ros.identification.identify import USED, Identification
 from robot_dynamics_ros.identification.plausibility import implausible
 from robot_dynamics_ros.identification.regressor import PER_BODY
-from robot_dynamics_ros.identification.validation import Residuals
+from robot_dynamics_ros.identification.validation import Residuals, ResidualSeries
 from robot_dynamics_ros.recordings.metrics.metric import MetricRemark
+from robot_dynamics_ros.recordings.report.figures import (
+    COLOURS,
+    GREY,
+    BarGroup,
+    PlotLine,
+    bars,
+    panels,
+)
 from robot_dynamics_ros.recordings.report.toolkit import (
     Report,
     ReportList,
     ReportTable,
+    joint_titles,
     joint_units,
 )
 from robot_dynamics_ros.spatial.scalar import Array
@@ -24,6 +39,8 @@ from robot_dynamics_ros.spatial.scalar import Array
 _FAIR = 10.0  # percent of a joint's effort that may stay unexplained without a word
 _LEAST = 1e-9  # percent: rounding
 _MOST_BAGS = 10  # in the table
+_BINS = 60  # of speed along a friction curve
+_MEASURED, _MODEL, _BEFORE = GREY, COLOURS[0], COLOURS[1]
 _LEGEND = (
     'A sum is known as a whole, not its parts. Per link, in the frame of its joint: m mass, '
     'mx my mz mass times centre of mass, Ixx … Izz moments about the origin of that frame.'
@@ -223,3 +240,73 @@ def _link_table(result: Identification) -> ReportTable:
 
 def _millimetres(point: Array) -> str:
     return ' '.join(f'{1e3 * x + 0.0:.1f}' for x in point.tolist()) + ' mm'
+
+
+def pictures(
+    result: Identification, series: tuple[ResidualSeries, ResidualSeries]
+) -> list[tuple[str, Any]]:
+    """Return the headings and figures of a report.
+
+    Args:
+        result: The identification.
+        series: What the nominal and the corrected robot leave unexplained of one recording.
+
+    Raises:
+        MissingDependencyError: The plot library is not installed.
+    """
+    before, after = series
+    titles = joint_titles(result.tree, 'N m', 'N')
+    efforts = [
+        PlotLine(after.effort, 'measured', _MEASURED, 3.5),
+        PlotLine(after.effort - after.residual, 'predicted', _MODEL, 1.4),
+    ]
+    residuals = [
+        PlotLine(before.residual, 'by the description', _BEFORE),
+        PlotLine(after.residual, 'by the corrected model', _MODEL),
+    ]
+    dots = [PlotLine(after.residual, '', _MODEL, dots=True)]
+    speed, friction = _friction_curve(after)
+    data = after.friction + after.residual
+    curves = [
+        PlotLine(data, 'measured less rigid bodies', _MEASURED, dots=True),
+        PlotLine(friction, 'model, mean at each velocity', _MODEL, 2.5, x=speed),
+    ]
+    v, load = 'velocity [rad/s or m/s]', 'effort of the rigid bodies [N m or N]'
+    limits = result.tree.effort_limit.tolist()
+    return [
+        (
+            'Effort measured and predicted',
+            panels(after.time, titles, efforts, limits=limits),
+        ),
+        (
+            'Unexplained effort over time, before and after the correction',
+            panels(after.time, titles, residuals),
+        ),
+        ('Unexplained effort against velocity', panels(after.velocity, titles, dots, x_title=v)),
+        ('Unexplained effort against load', panels(after.load, titles, dots, x_title=load)),
+        ('Friction: data and curve', panels(after.velocity, titles, curves, x_title=v)),
+        ('Mass of the links', _masses(result)),
+    ]
+
+
+def _friction_curve(series: ResidualSeries) -> tuple[Array, Array]:
+    """Return mean speeds and frictions of bins of speed, shape (bins, n); NaN of empty ones."""
+    v, friction = series.velocity, series.friction
+    curve = np.full((2, _BINS, v.shape[1]), np.nan)
+    for i in range(v.shape[1]):
+        edges = np.linspace(v[:, i].min(), v[:, i].max() + 1e-12, _BINS + 1)
+        place = np.digitize(v[:, i], edges) - 1
+        for k in np.unique(place[place < _BINS]):
+            inside = place == k
+            curve[:, k, i] = v[inside, i].mean(), friction[inside, i].mean()
+    return curve[0], curve[1]
+
+
+def _masses(result: Identification) -> Any:
+    nominal, tree = result.plan.unknowns.tree, result.tree
+    deviation = result.physical.deviations[: PER_BODY * tree.n : PER_BODY].tolist()
+    groups = [
+        BarGroup(nominal.mass.tolist(), [], 'described', GREY),
+        BarGroup(tree.mass.tolist(), deviation, 'identified, ± standard deviation', COLOURS[0]),
+    ]
+    return bars(tree.link_names, groups, 'mass [kg]')

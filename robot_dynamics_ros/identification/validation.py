@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +12,9 @@ import numpy as np
 
 from robot_dynamics_ros.dynamics.joint_terms import JointTerms
 from robot_dynamics_ros.errors import RecordingError
+from robot_dynamics_ros.estimation.accumulate import Spread
 from robot_dynamics_ros.estimation.effort_model import Instants, explanation
+from robot_dynamics_ros.identification.identify import Identification
 from robot_dynamics_ros.identification.intervals import effort_source
 from robot_dynamics_ros.identification.preparation import Preparation
 from robot_dynamics_ros.identification.regressor import inertial_parameters, regressor
@@ -22,6 +24,7 @@ from robot_dynamics_ros.recordings.timing import contradictions, find_timing, ma
 from robot_dynamics_ros.spatial.scalar import Array
 
 _AT_ONCE = 4096  # instants whose regressor is in memory
+_SLOWEST = 1e-9  # rad/s or m/s: a joint below never moves
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,6 +164,57 @@ def _rigid_efforts(tree: RobotTree, instants: Instants) -> Array:
     return np.concatenate(parts)
 
 
+@dataclass(frozen=True, eq=False)
+class Trial:
+    """The robots that are to explain a bag.
+
+    Attributes:
+        nominal: As it was described.
+        preparation: How samples are made.
+        corrected: Robot for all, or for each half of every part.
+    """
+
+    nominal: RobotTree
+    preparation: Preparation
+    corrected: tuple[RobotTree, ...]
+
+    @classmethod
+    def of(cls, *identified: Identification) -> Trial:
+        """Return the trial of identifications: one for all, or one for either half."""
+        plan = identified[0].plan
+        corrected = tuple(each.tree for each in identified)
+        return cls(plan.unknowns.tree, plan.preparation, corrected)
+
+    def series(
+        self, part: Recording, refused: list[str]
+    ) -> Iterator[tuple[ResidualSeries, ResidualSeries]]:
+        """Yield what nominal and corrected robot leave of a part, or of each of its halves.
+
+        Args:
+            part: Of a recording.
+            refused: Gets why something of it could not be used.
+        """
+        whole = evaluated(part, self.nominal, self.preparation)
+        middle = halved(part)[1].time[:1]
+        pieces = [whole] if len(self.corrected) == 1 else whole.split(float(middle[0]))
+        for piece, tree in zip(pieces, self.corrected, strict=True):
+            try:
+                yield piece.residuals(self.nominal), piece.residuals(tree)
+            except RecordingError as error:
+                refused.append(str(error))
+
+
+def halved(recording: Recording) -> tuple[Recording, Recording]:
+    """Return the halves of a recording, between which its joints have gone as far in either.
+
+    A recording that begins or ends with the arm at rest is not cut into motion and rest.
+    """
+    speed = np.abs(np.nan_to_num(recording.velocity))
+    gone = np.cumsum((speed / np.maximum(speed.max(axis=0), _SLOWEST)).sum(axis=1))
+    middle = int(np.searchsorted(gone, 0.5 * gone[-1])) if gone[-1] > 0.0 else len(gone) // 2
+    return recording.rows(slice(None, middle)), recording.rows(slice(middle, None))
+
+
 def residual_series(
     recording: Recording, tree: RobotTree, preparation: Preparation
 ) -> ResidualSeries:
@@ -204,34 +258,23 @@ class ResidualSums:
     """
 
     def __init__(self, n: int) -> None:
-        zero = np.zeros(n)
-        self.effort, self.slide, self.rest = zero, zero, zero
-        self.peak = zero
-        self.all, self.sliding, self.at_rest = (np.zeros(n, dtype=int) for _ in range(3))
+        self.effort, self.slide, self.rest = Spread(n), Spread(n), Spread(n)
+        self.instants = 0
 
     def add(self, series: ResidualSeries) -> None:
         """Take over a recording."""
-        known = np.isfinite(series.residual)
-        square = np.where(known, np.square(np.nan_to_num(series.residual)), 0.0)
-        slides, rests = series.sliding, known & ~series.sliding
-        effort = np.where(slides, series.effort, 0.0)
-        self.effort = self.effort + np.square(effort).sum(axis=0)
-        self.slide = self.slide + (square * slides).sum(axis=0)
-        self.rest = self.rest + (square * rests).sum(axis=0)
-        self.peak = np.maximum(self.peak, np.sqrt((square * slides).max(axis=0, initial=0.0)))
-        self.all = self.all + len(series.time)
-        self.sliding = self.sliding + slides.sum(axis=0)
-        self.at_rest = self.at_rest + rests.sum(axis=0)
+        slides = series.sliding
+        self.effort.take(series.time, np.where(slides, series.effort, np.nan))
+        self.slide.take(series.time, np.where(slides, series.residual, np.nan))
+        self.rest.take(series.time, np.where(slides, np.nan, series.residual))
+        self.instants += len(series.time)
 
     def merge(self, other: ResidualSums) -> None:
         """Take over what was added to another one."""
-        self.effort = self.effort + other.effort
-        self.slide = self.slide + other.slide
-        self.rest = self.rest + other.rest
-        self.peak = np.maximum(self.peak, other.peak)
-        self.all = self.all + other.all
-        self.sliding = self.sliding + other.sliding
-        self.at_rest = self.at_rest + other.at_rest
+        self.effort.merge(other.effort)
+        self.slide.merge(other.slide)
+        self.rest.merge(other.rest)
+        self.instants += other.instants
 
     def residuals(self, tree: RobotTree) -> Residuals:
         """Return the figures of all recordings.
@@ -239,19 +282,21 @@ class ResidualSums:
         Raises:
             RecordingError: There was none.
         """
-        if not self.all.any():
+        if not self.instants:
             raise RecordingError('validation', 'has no recording', 'give at least one')
-        rms_effort = np.sqrt(self.effort / np.maximum(self.sliding, 1))
-        rms = np.sqrt(self.slide / np.maximum(self.sliding, 1))
+        sliding = self.slide.count
+        rms_effort, rms, at_rest = (
+            np.nan_to_num(part.rms) for part in (self.effort, self.slide, self.rest)
+        )
         percent = 100.0 * rms / np.where(rms_effort > 0.0, rms_effort, 1.0)
-        percent = np.where(self.sliding > 0, percent, np.nan)
+        percent = np.where(sliding > 0, percent, np.nan)
         return Residuals(
             joints=list(tree.joint_names),
             rms_effort=rms_effort.tolist(),
             rms=rms.tolist(),
             percent=percent.tolist(),
-            peak=self.peak.tolist(),
-            sliding=self.sliding.tolist(),
-            at_rest=self.at_rest.tolist(),
-            rms_at_rest=np.sqrt(self.rest / np.maximum(self.at_rest, 1)).tolist(),
+            peak=self.slide.peak.tolist(),
+            sliding=sliding.tolist(),
+            at_rest=self.rest.count.tolist(),
+            rms_at_rest=at_rest.tolist(),
         )

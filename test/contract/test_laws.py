@@ -130,6 +130,7 @@ BAD = {
     'joint_stiffness': [-1.0, [1.0, 2.0], float('nan'), 'soft'],
     'frame_stiffness': [-1.0, [1.0] * 5, [float('nan')] * 6, 'soft'],
     'impedance_damping_ratio': [-0.1, 11.0, 'critical', None],
+    'impedance_mass_factor': [0.0, 6.0, float('nan'), 'light'],
     'null_space_frequency': [-1.0, float('inf'), None],
     'null_space_damping_ratio': [-1.0, float('nan'), None],
     'guiding_damping': [-1.0, float('nan'), 'much', None],
@@ -172,6 +173,7 @@ OTHER = {
     'joint_stiffness': [3.0, 4.0, 5.0, 6.0],
     'frame_stiffness': [3.0, 4.0, 5.0, 6.0, 7.0, 8.0],
     'impedance_damping_ratio': 0.4,
+    'impedance_mass_factor': 2.0,
     'null_space_frequency': 3.0,
     'null_space_damping_ratio': 0.4,
     'guiding_damping': 3.0,
@@ -212,12 +214,14 @@ def test_every_parameter_is_kept_and_matters(name, robot, rng):
         if parameter == 'joint_stiffness':
             given = {**base, 'impedance_frame': ''}
         law = make_law(name, tree, **given)
+        law.external.known = True
         before = effort(law, q, v, reference)
         law.set_parameters({parameter: others[parameter]})
         np.testing.assert_array_equal(law.parameters[parameter], others[parameter])
         only_refuses = (name, parameter) == ('pd_gravity', 'period')
         assert np.array_equal(effort(law, q, v, reference), before) == only_refuses
         again = make_law(name, tree, **{**given, parameter: others[parameter]})
+        again.external.known = True
         law.reset(0.0, q, v)  # a law may remember its last command
         np.testing.assert_array_equal(effort(again, q, v, reference), effort(law, q, v, reference))
 

@@ -11,6 +11,7 @@ import yaml
 from oracles import PinocchioOracle, central_difference
 from samples import random_state, sample
 
+from robot_dynamics_ros.contact.observer import MomentumObserver
 from robot_dynamics_ros.control.laws.control_law import Reference
 from robot_dynamics_ros.control.laws.registry import make_law
 from robot_dynamics_ros.control.setup import PARAMETERS
@@ -21,6 +22,7 @@ from robot_dynamics_ros.model import load_robot
 from robot_dynamics_ros.model.from_parameters import robot_from_parameters
 from robot_dynamics_ros.parameters import defaults
 from robot_dynamics_ros.simulation.mujoco_plant import MujocoPlant
+from robot_dynamics_ros.symbolic.kernel import compile_kernel
 
 #: Of the four joints of the arm; every term at some joint.
 DRIVE = {
@@ -69,6 +71,20 @@ def test_each_term_is_what_the_formula_says(rng):
         found = JointTerms.of(tree).friction(v, load, np.sign(v))
         # A few operations on numbers of about 10, and 1e-16 of the exponential.
         np.testing.assert_allclose(found, expected, rtol=0, atol=1e-13)
+
+
+def test_what_a_contact_may_be_taken_for_is_the_friction_of_a_start_under_the_load(rng):
+    tree = arm()
+    kernel = compile_kernel(tree, outputs=('inverse_dynamics',)).inverse_dynamics
+    observer = MomentumObserver(tree, kernel)
+    q, v = rng.normal(size=4), rng.normal(size=4)
+    observer.begin(q, v)
+    observer.update(1e-3, q + 1e-3 * v, v, np.zeros(4))
+    oracle = PinocchioOracle(sample('four_dof').xml, tree.gravity, tree.joint_names)
+    load = oracle.inverse_dynamics(observer.q, v, np.zeros(4))
+    expected = tree.coulomb_friction + np.array(DRIVE['stribeck_friction'])
+    expected += np.array(DRIVE['load_friction']) * np.abs(load)
+    np.testing.assert_allclose(observer.dry, expected, rtol=1e-12)
 
 
 def test_at_rest_only_the_offset_is_left():

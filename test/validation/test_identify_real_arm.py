@@ -10,12 +10,12 @@ import json
 import re
 import time
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pinocchio
 import pytest
 import yaml
+from real_arm import DATA, GAINS, JOINTS, profile_of
 from scipy.signal import butter, filtfilt
 
 from robot_dynamics_ros.__main__ import main
@@ -26,18 +26,9 @@ from robot_dynamics_ros.model import load_robot
 from robot_dynamics_ros.recordings.bag.writer import write_recording
 from robot_dynamics_ros.recordings.reading import read_recording
 
-DATA = Path(__file__).resolve().parents[2].parent / 'shared' / 'data' / 'ur10e_real'
 pytestmark = pytest.mark.skipif(
     not DATA.exists(), reason=f'the recording of a real UR10E is not at {DATA}'
 )
-JOINTS = (
-    'shoulder_pan_joint', 'shoulder_lift_joint', 'elbow_joint',
-    'wrist_1_joint', 'wrist_2_joint', 'wrist_3_joint',
-)  # fmt: skip
-GAINS = {
-    'study': (14.87, 13.26, 11.13, 10.62, 11.03, 11.47),
-    'load': (10.0, 10.7, 8.46, 9.00, 9.48, 10.12),
-}
 RATE, SLOW = 100.0, 0.02
 TERMS = {
     'armature': lambda v, a, load: a,
@@ -49,17 +40,6 @@ TERMS = {
     'square_friction': lambda v, a, load: v * np.abs(v),
     'cubic_friction': lambda v, a, load: v**3,
 }
-
-
-def profile_of(gains, folder):
-    joints = [
-        {'joint': j, 'effort_unit': 'A', 'torque_constant': float(k)}
-        for j, k in zip(JOINTS, gains, strict=True)
-    ]
-    state = {'topic': 'joint_states', 'rate_hz': 100.0, 'effort': 'total'}
-    path = folder / 'driver.yaml'
-    path.write_text(yaml.safe_dump({'name': 'ur10e', 'state': state, 'joints': joints}))
-    return path
 
 
 @pytest.fixture(scope='module', params=GAINS)

@@ -35,6 +35,41 @@ def test_pushes_measure_the_stiffness_and_damping_that_were_asked_for(name, plac
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize('factor', [0.5, 2.0])
+@pytest.mark.parametrize(('name', 'place'), CASES)
+def test_pushes_measure_the_mass_that_was_asked_for_with_stiffness_and_damping(
+    name, place, factor
+):
+    tree, start, frame, stiffness, away = case(name, place)
+    stiffness = min(factor, 1.0) * stiffness  # a mode that is no faster than the arm's own
+    directions = np.flatnonzero(stiffness)[::2]
+    seen = pushed(tree, start, frame, stiffness, away, directions=directions, factor=factor)
+    assert len(seen.frequency) >= 2
+    for figures in (seen.stiffness, seen.damping):
+        np.testing.assert_allclose(figures, 1.0, atol=0.02)
+    np.testing.assert_allclose(np.square(seen.frequency), 1.0, atol=0.02)  # stiffness by mass
+
+
+def test_where_nothing_tells_a_force_the_mass_is_its_own_and_diagnostics_say_so(rng):
+    tree, start = arm('scara'), np.array(ARMS['scara'][1])
+    reference, efforts = Reference(tree.n), []
+    reference.position[:] = start + 0.1
+    for factor in (1.0, 0.5):
+        law = make_law('impedance', tree, impedance_mass_factor=factor)
+        efforts.append(np.zeros(tree.n))
+        law.effort(0.0, start, 0.0 * start, reference, efforts[-1])
+    np.testing.assert_array_equal(*efforts)
+    assert law.status() == {'felt_mass': 'its own: nothing tells a force'}
+    law.external.known = True
+    law.external.effort[:] = rng.normal(size=tree.n)
+    law.effort(0.0, start, 0.0 * start, reference, efforts[0])
+    parts = law.decompose(0.0, start, 0.0 * start, reference)
+    np.testing.assert_allclose(parts['shaping'], law.external.effort, rtol=1e-12)  # 1 / 0.5 - 1
+    np.testing.assert_allclose(sum(parts.values()), efforts[0], atol=1e-12)
+    assert law.status() == {'felt_mass': '0.5 times its own, by observed external efforts'}
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(('name', 'place'), CASES)
 def test_no_energy_is_made(name, place):
     tree, start, frame, stiffness, _ = case(name, place)

@@ -98,6 +98,8 @@ class ControlLaw(ABC):
     yields: ClassVar[bool] = False
     #: Whether it acts only while an enabling switch is pressed.
     needs_enabling: ClassVar[bool] = False
+    #: What an effort that is added to the law's counts by; not 1 where the mass is shaped.
+    force_gain: float = 1.0
     #: Names of those that need another law to be made when they change.
     structural: ClassVar[frozenset[str]] = frozenset()
 

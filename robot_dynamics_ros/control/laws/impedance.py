@@ -11,7 +11,11 @@ the reference (in the reference's axes: position, rotation vector),
    \dot e + \omega_0^2e) + \text{friction}
 
 The mass stays the arm's own:
-:math:`M\ddot e + C\dot e + D\dot e + \Gamma^TKf = \tau_{ext}`. For a reference at rest
+:math:`M\ddot e + C\dot e + D\dot e + \Gamma^TKf = \tau_{ext}`. With a mass factor s the arm
+answers :math:`\tau_{ext}`, measured or observed, too: stiffness and damping as of K/s and
+:math:`(1/s-1)\,\tau_{ext}` besides give s times that mass, :math:`sM\ddot e+sC\dot e+D\dot
+e+\Gamma^TKf=\tau_{ext}` with the same damping ratios; C goes with M, so that it does no work
+then either. For a reference at rest
 :math:`\tfrac12\dot q^TM\dot q + \tfrac12f^TKf` grows by no more than the work of the push: C,
 being that of Christoffel's symbols, does none, and D only takes. With
 :math:`M = LL^T` and :math:`A = L^{-1}\Gamma^TK^{1/2}`
@@ -65,11 +69,12 @@ _AXES = ((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0))
 
 
 class Impedance(ControlLaw):
-    """A spring and a damper of known size around the reference; the mass is the arm's own.
+    """A spring and a damper of known size around the reference, and a part of the arm's mass.
 
     The acceleration of the last period is taken from the velocities, so that stiffness and damping
     are those that were asked for at any period, under any push; see :class:`LookAhead`. Joint
-    friction is compensated at the measured velocity.
+    friction is compensated at the measured velocity. Where no external effort is known, the mass
+    is the arm's own, and ``status`` says so.
 
     Args:
         tree: The robot as the law shall believe it is, payload included.
@@ -96,6 +101,8 @@ class Impedance(ControlLaw):
           entries='along x, y, z, about x, y, z'),
         P('impedance_damping_ratio', 0.7, 'Damping ratio of every motion that law impedance gives '
           'a stiffness.', 0.0, 10.0),
+        P('impedance_mass_factor', 1.0, "Mass that law impedance lets be felt, by the arm's own; "
+          'other than 1 it answers external efforts, measured or observed.', 0.2, 5.0),
         P('null_space_frequency', 5.0, 'Natural frequency with which law impedance draws to the '
           'reference what its frame leaves free.', 0.0, unit='rad/s'),
         P('null_space_damping_ratio', 1.0, 'Damping ratio of the same.', 0.0),
@@ -114,7 +121,8 @@ class Impedance(ControlLaw):
         self._frame = str(parameters.get('impedance_frame', ''))
         self._springs = compile_springs(tree, self._frame)
         self._rows = 6 if self._frame else n
-        self._numbers = np.zeros(self._rows + 3)
+        self._numbers, self._stiffness = np.zeros(self._rows + 3), np.zeros(self._rows)
+        self._factor, self.force_gain, self._shaping = 1.0, 1.0, np.zeros(n)
         self._previous, self._acceleration = np.zeros(n), np.zeros(n)
         self._mass, self._mean, self._half = np.zeros((n, n)), np.zeros(n), np.zeros(n)
         self._zeros, self._swing, self._gravity = np.zeros(n), np.zeros(n), np.zeros(n)
@@ -134,9 +142,11 @@ class Impedance(ControlLaw):
         given = 'frame_stiffness' if self._frame else 'joint_stiffness'
         stiffness = np.array(spread(parameters[given], self._rows))
         ratio, period = parameters['impedance_damping_ratio'], parameters['period']
-        self._require_sampled_stability(given, stiffness, ratio, period)
+        factor = float(parameters['impedance_mass_factor'])
+        self._require_sampled_stability(given, stiffness / min(factor, 1.0), ratio, period)
+        self._factor, self._stiffness[:] = factor, stiffness
         w, free = parameters['null_space_frequency'], parameters['null_space_damping_ratio']
-        self._numbers[:] = *stiffness, ratio, 2.0 * free * w, w * w
+        self._numbers[self._rows :] = ratio, 2.0 * free * w, w * w
         self._look = LookAhead(n, parameters['discretization'], period)
         part = float(parameters['friction_compensation'])
         self._friction.configure(parameters['stiction_velocity'], part)
@@ -162,11 +172,24 @@ class Impedance(ControlLaw):
         """Forget the last velocity, see :class:`ControlLaw`."""
         self._time = math.nan
 
+    @property
+    def answers_force(self) -> bool:
+        """Whether the mass is another one than the arm's own."""
+        return self._factor != 1.0
+
+    def status(self) -> dict[str, str]:
+        """Return whose mass is felt, see :class:`ControlLaw`."""
+        if not self.answers_force:
+            return {}
+        source = 'measured' if self.external.measured else 'observed'
+        shaped = f'{self._factor:g} times its own, by {source} external efforts'
+        return {'felt_mass': shaped if self.external.known else 'its own: nothing tells a force'}
+
     def effort(self, t: float, q: Array, v: Array, reference: Reference, out: Array) -> None:
         """Write the efforts for the coming period, see :class:`ControlLaw`."""
         self._see_acceleration(t, v)
         self._write(q, v, reference, out)
-        for part in (self._spring, self._damper, self._free):
+        for part in (self._spring, self._damper, self._free, self._shaping):
             out += part
         out += self._friction_at(v, reference.acceleration, out)
 
@@ -182,7 +205,10 @@ class Impedance(ControlLaw):
 
     def _write(self, q: Array, v: Array, reference: Reference, out: Array) -> None:
         """Write what moves the reference, and spring, damper and free motion beside it."""
-        kernels, look = self._kernels, self._look
+        kernels, look, external = self._kernels, self._look, self.external
+        self.force_gain = 1.0 / self._factor if external.known else 1.0
+        np.multiply(self._stiffness, self.force_gain, out=self._numbers[: self._rows])
+        np.multiply(external.effort, self.force_gain - 1.0, out=self._shaping)
         v_r, a_r = reference.velocity, reference.acceleration
         np.add(v, v_r, out=self._mean)
         np.subtract(v, v_r, out=self._half)
@@ -227,7 +253,7 @@ class Impedance(ControlLaw):
         """Return the efforts of the last tick by origin, see :class:`ControlLaw`.
 
         Call it with the arguments of that tick: gravity, inertia and coriolis of the reference's
-        motion, stiffness, damping, null_space, friction; each shape (n,), N m or N.
+        motion, stiffness, damping, null_space, shaping, friction; each shape (n,), N m or N.
         """
         n, whole, inertia = self.tree.n, np.zeros(self.tree.n), np.zeros(self.tree.n)
         self._write(q, v, reference, whole)
@@ -240,8 +266,9 @@ class Impedance(ControlLaw):
             'stiffness': self._spring.copy(),
             'damping': self._damper.copy(),
             'null_space': self._free.copy(),
+            'shaping': self._shaping.copy(),
         }
-        motor = whole + self._spring + self._damper + self._free
+        motor = whole + self._spring + self._damper + self._free + self._shaping
         friction = self._friction_at(v, reference.acceleration, motor)
         return {**parts, 'friction': friction.copy()}
 

@@ -131,6 +131,9 @@ def analyze_bag(bag: str | os.PathLike[str], task: Task, folder: Path | None = N
     with task.robot.read(bag) as reader, contextlib.ExitStack() as stack:
         tree, limited = task.robot.load(reader)
         choices = replace(task.choices, limited=limited)
+        unit = current_unit(task.robot.driver_profile)
+        if unit:
+            choices = replace(choices, contacts='')
         notes: list[str] = []
         program = _program(task, reader, tree, notes)
         commands = reader.topics.commands
@@ -147,11 +150,11 @@ def analyze_bag(bag: str | os.PathLike[str], task: Task, folder: Path | None = N
             sinks.append(_table_sink(stack, folder, every, rows))
         own = program if not task.program else None
         parts = task.robot.parts(reader, tree)
-        if unit := current_unit(task.robot.driver_profile):
+        if unit:
             parts = _without_efforts(parts)
             notes.append(
                 f'efforts are in {unit}, and the driver profile gives no torque_constant: '
-                'residual, energy, saturation and loads cannot be known'
+                'residual, energy, saturation, loads and contacts cannot be known'
             )
         evaluator.evaluate(parts if own is None else _unfollowed(parts), sinks)
         figures, findings = evaluator.figures(), tuple(evaluator.findings())

@@ -108,8 +108,7 @@ class ContactStream:
         self.observer = MomentumObserver(
             tree, kernels.inverse_dynamics, settings, discretization=discretization
         )
-        if thresholds.fit is not None:
-            self.observer.explain = thresholds.fit.external
+        self.observer.explain = thresholds.fit
         self.detector = ContactDetector(tree, kernels.gravity_forces, self.observer, thresholds)
         self.measured, self._fitting = measured, fitting
         self._last: Recording | None = None
@@ -133,7 +132,8 @@ class ContactStream:
                 continue
             self.observer.update(step, whole.position[k], whole.velocity[k], acted)
             if self._fitting is not None:
-                self._fitting.take(self.observer, acted)
+                seen = self.observer
+                self._fitting.take(seen.model, seen.a, seen.v, acted, seen.share)
             yield float(whole.time[k]), step, self.detector.update(step)
         self._last = whole.rows(slice(len(whole.time) - 1, None))
 

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The reports of single runs: of a constraint program, and of a replay."""
+"""The reports of runs: of a constraint program, a replay, a tracked reference, a correction."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,9 @@ from robot_dynamics_ros.constraints.error_dynamics import DecayComparison
 from robot_dynamics_ros.model.robot_tree import RobotTree
 from robot_dynamics_ros.recordings.metrics.metric import MetricRemark, at
 from robot_dynamics_ros.recordings.metrics.program import ProgramMetrics, ProgramRun
+from robot_dynamics_ros.recordings.metrics.tracking import TrackingMetrics, tool_path
 from robot_dynamics_ros.recordings.recording import Recording
+from robot_dynamics_ros.recordings.report.arm import ArmAnimation, measured_arm
 from robot_dynamics_ros.recordings.report.figures import (
     COLOURS,
     GREY,
@@ -23,11 +26,15 @@ from robot_dynamics_ros.recordings.report.figures import (
 )
 from robot_dynamics_ros.recordings.report.toolkit import (
     Report,
+    ReportList,
     ReportTable,
     joint_titles,
     joint_units,
 )
 from robot_dynamics_ros.spatial.scalar import Array
+
+_NAMES = ('by the description', 'by the corrected model')
+_LOWEST = 1e-9  # m or rad; what a logarithmic axis shows at least
 
 
 def program_report(title: str, lead: str, metrics: ProgramMetrics) -> Report:
@@ -160,3 +167,167 @@ def _verdict(document: Mapping[str, Any]) -> list[MetricRemark]:
     if math.isfinite(tolerance):
         return [MetricRemark('good', f'every effort is within {tolerance:g}')]
     return []
+
+
+def write_tracking_report(
+    path: Path,
+    title: str,
+    lead: str,
+    recording: Recording,
+    tree: RobotTree,
+    metrics: TrackingMetrics,
+    frame: str = 'tool',
+) -> None:
+    """Write the report of one run: joint tracking, tool path, efforts with limits, errors.
+
+    Args:
+        path: The HTML file to write; it needs no network to be read.
+        title: Heading, such as 'scara under computed torque'.
+        lead: One sentence below it.
+        recording: The run.
+        tree: The robot.
+        metrics: Its figures, shown as tiles and a table.
+        frame: The tool frame.
+
+    Raises:
+        MissingDependencyError: The plot library is not installed.
+    """
+    run = _drawn(recording, tree, metrics)
+    program, tool = (tool_path(tree, q, frame) for q in (run.reference_position, run.position))
+    distance = 1e3 * np.linalg.norm(program - tool, axis=1)[:, np.newaxis]
+    error = (run.reference_position - run.position) * 1e3
+    both = [
+        PlotLine(run.reference_position, 'reference', GREY, 4.0),
+        PlotLine(run.position, 'measured', COLOURS[0], 1.5),
+    ]
+    effort = [PlotLine(run.effort, 'command', COLOURS[2])]
+    angle, small = joint_titles(tree, 'rad', 'm'), joint_titles(tree, 'mrad', 'mm')
+    force = joint_titles(tree, 'N m', 'N')
+    figures = [
+        (
+            'Tool from its reference',
+            panels(run.time, ['distance [mm]'], [PlotLine(distance, '', COLOURS[1])]),
+        ),
+        ('Joint positions, measured and reference', panels(run.time, angle, both)),
+        (
+            'Tracking error, reference − measured',
+            panels(run.time, small, [PlotLine(error, 'error', COLOURS[1])]),
+        ),
+        ('Effort and its limit', panels(run.time, force, effort, limits=metrics.effort_limit)),
+    ]
+    tables = [_table(metrics, tree)]
+    arm = ArmAnimation(tree, frame, run.time, measured_arm(run.position, run.reference_position))
+    tiles = _tiles(metrics)
+    Report(title, lead, tiles=tiles, tables=tables, figures=figures, arm=arm).write(path)
+
+
+def write_correction_report(
+    path: Path,
+    title: str,
+    lead: str,
+    tree: RobotTree,
+    runs: tuple[Recording, Recording],
+    metrics: tuple[TrackingMetrics, TrackingMetrics],
+    links: Sequence[tuple[str, str]],
+    frame: str = 'tool',
+) -> None:
+    """Write the report of a correction: the same motion by the old and the new model.
+
+    Args:
+        path: The HTML file to write; it needs no network to be read.
+        title: Heading.
+        lead: One sentence below it.
+        tree: The robot, for its geometry.
+        runs: Under the old and under the new model, of the same controller and motion.
+        metrics: Of both.
+        links: File and description of what belongs to it.
+        frame: Of the tool.
+
+    Raises:
+        MissingDependencyError: The plot library is not installed.
+    """
+    before, after = metrics
+    drawn = [_drawn(run, tree, m) for run, m in zip(runs, metrics, strict=True)]
+    rows = min(len(run.time) for run in drawn)
+    drawn = [run.rows(slice(rows)) for run in drawn]
+    errors = [run.reference_position - run.position for run in drawn]
+    tools = [
+        tool_path(tree, run.reference_position, frame) - tool_path(tree, run.position, frame)
+        for run in drawn
+    ]
+    distances = [1e3 * np.linalg.norm(tool, axis=1)[:, np.newaxis] for tool in tools]
+    time = drawn[0].time
+    figures = [
+        ('Distance of the tool from its path, logarithmic', _sizes(time, ['[mm]'], distances)),
+        (
+            'Tracking errors of the joints, size, logarithmic',
+            _sizes(time, joint_titles(tree, 'rad', 'm'), errors),
+        ),
+    ]
+    old, new = before.tool_rms_mm, after.tool_rms_mm
+    tiles = [
+        (f'{old:.3g} mm', f'tool error {_NAMES[0]}, RMS'),
+        (f'{new:.3g} mm', f'tool error {_NAMES[1]}, RMS'),
+        (ratio_text(old, new), 'same controller, same motion, same arm'),
+    ]
+    files, texts = zip(*links, strict=True)
+    below = [ReportList('What belongs to it', texts, files)]
+    tables = [_gains(tree, before, after)]
+    Report(title, lead, tiles=tiles, tables=tables, figures=figures, below=below).write(path)
+
+
+def _drawn(recording: Recording, tree: RobotTree, metrics: TrackingMetrics) -> Recording:
+    """Return the rows that are drawn of what was evaluated."""
+    return recording.of_joints(tree.joint_names).between(metrics.start, metrics.end)
+
+
+def _sizes(time: Array, titles: list[str], values: Sequence[Array]) -> object:
+    lines = [
+        PlotLine(np.maximum(np.abs(x), _LOWEST), name, colour)
+        for x, name, colour in zip(values, _NAMES, (COLOURS[1], COLOURS[0]), strict=True)
+    ]
+    return panels(time, titles, lines, log=True)
+
+
+def ratio_text(before: float, after: float) -> str:
+    """Return how many times less, to two digits and without an exponent."""
+    return f'{float(f"{before / max(after, _LOWEST):.2g}"):,.15g} times less'
+
+
+def _tiles(metrics: TrackingMetrics) -> list[tuple[str, str]]:
+    share = float(np.max(np.array(metrics.peak_effort) / np.array(metrics.effort_limit)))
+    return [
+        (f'{metrics.tool_rms_mm:.4g} mm', 'tool error, RMS'),
+        (f'{metrics.tool_peak_mm:.4g} mm', 'tool error, peak'),
+        (f'{100 * share:.0f} %', 'largest share of an effort limit'),
+        (f'{sum(metrics.saturated_ticks)}', 'saturated ticks'),
+        (f'{metrics.commands}', 'commands'),
+    ]
+
+
+def _table(metrics: TrackingMetrics, tree: RobotTree) -> ReportTable:
+    head = ('joint', 'RMS error', 'peak error', 'peak effort', 'limit', 'saturated')
+    lengths, forces = joint_units(tree, 'rad', 'm'), joint_units(tree, 'N m', 'N')
+    rows = [
+        (
+            joint,
+            f'{metrics.rms_error[i]:.3e} {lengths[i]}',
+            f'{metrics.peak_error[i]:.3e} {lengths[i]}',
+            f'{metrics.peak_effort[i]:.3f} {forces[i]}',
+            f'{metrics.effort_limit[i]:g} {forces[i]}',
+            f'{metrics.saturated_ticks[i]}',
+        )
+        for i, joint in enumerate(metrics.joints)
+    ]
+    return ReportTable(head, rows)
+
+
+def _gains(tree: RobotTree, before: TrackingMetrics, after: TrackingMetrics) -> ReportTable:
+    units = joint_units(tree, 'rad', 'm')
+    rows = [
+        (joint, f'{old:.3g} {unit}', f'{new:.3g} {unit}', ratio_text(old, new))
+        for joint, old, new, unit in zip(
+            tree.joint_names, before.rms_error, after.rms_error, units, strict=True
+        )
+    ]
+    return ReportTable(('RMS tracking error of', *_NAMES, ''), rows)
