@@ -18,6 +18,8 @@ from urdf_text import joint, link, robot
 from robot_dynamics_ros.control.changes import TrajectoryChange
 from robot_dynamics_ros.control.session import ControllerSession
 from robot_dynamics_ros.control.streamed import SpeedChange
+from robot_dynamics_ros.control.trajectories.composed import Hold
+from robot_dynamics_ros.control.trajectories.path_speed import PathSpeed, SpeedLimit
 from robot_dynamics_ros.errors import ConfigurationError
 from robot_dynamics_ros.model import load_robot
 from robot_dynamics_ros.simulation.mujoco_plant import MujocoPlant
@@ -147,6 +149,22 @@ def test_a_constant_order_takes_its_part_of_the_time():
     half = Motion(tree, ENDS['four_dof'], 1.0, **{ORDERED: 0.5})
     assert abs(half.took - 2000) <= 2
     assert half.session.mode.value in ('following', 'holding')
+
+
+def test_lost_states_change_nothing_of_how_a_path_goes_on():
+    """Twelve ms at once are the twelve that were lost: the same speed, the same place."""
+    still = Hold(np.zeros(1))
+    squares = np.linspace(1.0, 0.3, 40).tolist()
+    motions = []
+    for lost in (0, 12):
+        speed = PathSpeed(still)
+        speed.start(0.0, SpeedLimit(0.005, squares), ordered=True)
+        speed.wanted = 0.4
+        for k in (*range(1, 50), *range(50 + lost, 90)):
+            place = speed.advance(1e-3 * k)
+        motions.append((place, speed.factor, speed.delay))
+    assert motions[0] == pytest.approx(motions[1], rel=1e-12)
+    assert 0.2 < motions[0][1] < 0.9  # on the way to what was ordered
 
 
 @pytest.mark.parametrize('factor', [math.nan, math.inf, -0.1, 1.1])

@@ -26,6 +26,8 @@ from robot_dynamics_ros.spatial.scalar import Array
 
 #: Double pole of the ordered factor, 1/s; nearer than this it is what was ordered.
 _POLE, _NEAR = 10.0, 1e-6
+#: The longest step of the time of a path, s, and what part of it stamps are rounded by.
+_PART_S, _ROUNDING = 1e-3, 1e-3
 #: The grid: its step, s, and how many there are at least and at most.
 _GRID_S, _FEWEST, _MOST = 0.005, 200, 20_000
 #: For so long to both sides the smallest speed holds, and then its mean, s: no effort jumps.
@@ -186,14 +188,21 @@ class PathSpeed(Trajectory):
         """Return the time of the trajectory, s, at a time since its start, s."""
         step, self._elapsed = max(elapsed - self._elapsed, 0.0), elapsed
         if self.plain:
-            s = elapsed - self.delay
-        else:
-            s, speed, rate = self._now
-            s += step * (speed + 0.5 * rate * step)
-            self.delay = elapsed - s
-            self._go_on(min(step, 0.2 / _POLE))
+            self._reach(elapsed - self.delay, step)
+            return self._now[0]
+        parts = max(math.ceil(step / _PART_S - _ROUNDING), 1)  # lost states leave a gap
+        for _ in range(parts):
+            self._pass(step / parts)
+        self.delay = elapsed - self._now[0]
+        return self._now[0]
+
+    def _pass(self, step: float) -> None:
+        s, speed, rate = self._now
+        self._go_on(min(step, 0.2 / _POLE))
+        self._reach(s + step * (speed + 0.5 * rate * step), step)
+
+    def _reach(self, s: float, step: float) -> None:
         self._last, self._now, self._step = self._now, self._motion(s), step
-        return s
 
     def _go_on(self, dt: float) -> None:
         """Let the factor go on to what is wanted."""
