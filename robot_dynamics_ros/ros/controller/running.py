@@ -78,6 +78,7 @@ class RunningController:
         self._locked = LockedJointInput(session, self._states, given, description, limits)
         self._tell_health = tell_health
         self._health, self._prepared = SessionHealth(), dict[str, ParameterChange]()
+        self._published = ''
         self._changes = changes = SessionChanges(node, session, self._take, self._watch)
         self._open(node, given)
         self._trajectories = ControllerTrajectories(node, session, changes)
@@ -249,8 +250,12 @@ class RunningController:
     # What is reported ---------------------------------------------------------------------------
 
     def _publish_parameters(self) -> None:
-        given = {**self.session.parameters, 'robot_description': ''}  # that has a topic of its own
-        self._parameters.publish(String(data=yaml.dump(given, Dumper=_DUMPER)))
+        """Say what acts, if that is new: who is just joining would lose what is replaced at once."""
+        values = {**self.session.parameters, 'robot_description': ''}  # that has its own topic
+        text = yaml.dump(values, Dumper=_DUMPER)
+        if text != self._published:
+            self._published = text
+            self._parameters.publish(String(data=text))
 
     def report(self) -> HealthReport:
         """Return what happened since the last call."""
