@@ -250,7 +250,7 @@ class RunningController:
     # What is reported ---------------------------------------------------------------------------
 
     def _publish_parameters(self) -> None:
-        """Say what acts, if that is new: who is just joining would lose what is replaced at once."""
+        """Say what acts, if that is new: who just joins would lose what is replaced at once."""
         values = {**self.session.parameters, 'robot_description': ''}  # that has its own topic
         text = yaml.dump(values, Dumper=_DUMPER)
         if text != self._published:
