@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import csv
 import json
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -236,6 +237,20 @@ def test_guiding_begins_and_lapses_at_the_same_tick_again(side, tmp_path):
     loop.run(STEPS)
     unpressed = RecordedLoop(given, before={20: push(20.0, -10.0, 15.0)}).run(STEPS)
     assert np.abs(np.array(loop.efforts) - unpressed.efforts).max() > 1.0, 'it counts'
+    exact(loop, tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize('late', [1, 3])
+def test_a_switch_that_was_on_its_way_for_some_states_counts_when_it_came(late, tmp_path):
+    """Sent to the controller, it came later than states that were sent after it."""
+    press = partial(RecordedLoop.stream, name='enable_guiding', message=STORE.types[BOOL](True))
+    given = {**GIVEN, 'law': 'hand_guiding', 'guiding_timeout_s': 9.0}
+    hand = {20: push(20.0, -10.0, 15.0)}
+    loop = RecordedLoop(given, before=hand, behind=dict.fromkeys((40, 80), press)).run(STEPS)
+    for k, message in enumerate(loop.messages):
+        if message.topic.endswith('enable_guiding'):
+            loop.messages[k] = replace(message, time=message.time - late * MS)
     exact(loop, tmp_path)
 
 

@@ -3,7 +3,8 @@
 
 Whether something reached the controller just before or just after it answered a state cannot be
 told from the times in a bag. Where the commands differ, the other order is tried, and kept if they
-then agree for longer.
+then agree for longer. A streamed message goes its own way through the middleware: it may also have
+come after later states.
 """
 
 from __future__ import annotations
@@ -20,6 +21,10 @@ from robot_dynamics_ros.recordings.replay.run import Replay, ReplayResult, Setup
 from robot_dynamics_ros.recordings.topics import STREAMS
 
 _NEAR_NS = 20_000_000  # between a streamed message and what shows that it came otherwise
+_POSTPONED = 4  # how often a streamed message is put behind the state that it cannot have met
+
+#: Makes another setup of one, given how that went.
+_OtherWay = Callable[[Setup, ReplayResult], Setup]
 
 
 def replay(
@@ -48,7 +53,7 @@ def replay(
             break
         if event is not None and abs(event.time - course.first_ns) > _NEAR_NS:
             continue
-        candidate = other_way(setup)
+        candidate = other_way(setup, course)
         other = _pass(candidate, chunks, tolerance)
         if other.agrees_longer(course):
             setup, course = candidate, other
@@ -56,10 +61,10 @@ def replay(
     return _pass(setup, chunks, tolerance, taking) if taking else course
 
 
-def _other_ways(setup: Setup) -> Iterator[tuple[Callable[[Setup], Setup], Event | None]]:
+def _other_ways(setup: Setup) -> Iterator[tuple[_OtherWay, Event | None]]:
     """Yield what could have been otherwise, and the streamed message near which that shows."""
     for begins in ('before', 'here', *(('earlier',) if setup.first_reference else ())):
-        yield partial(replace, begins=begins), None
+        yield partial(_begun, begins=begins), None
     kinds = [event.kind for event in setup.events]
     for kind in sorted(STREAMS.keys() & set(kinds)):
         yield partial(_turned, places={i for i, one in enumerate(kinds) if one == kind}), None
@@ -67,9 +72,23 @@ def _other_ways(setup: Setup) -> Iterator[tuple[Callable[[Setup], Setup], Event 
         if not event.certain:
             streamed = event.kind in STREAMS
             yield partial(_turned, places={place}), event if streamed else None
+            for _ in range(_POSTPONED if streamed else 0):
+                yield partial(_postponed, place=place), event
 
 
-def _turned(setup: Setup, places: Collection[int]) -> Setup:
+def _begun(setup: Setup, _: ReplayResult, begins: str) -> Setup:
+    return replace(setup, begins=begins)
+
+
+def _postponed(setup: Setup, course: ReplayResult, place: int) -> Setup:
+    """Return a setup with an event behind the first answer that differs."""
+    events = list(setup.events)
+    time = max(events[place].time, course.first_ns)
+    events[place] = replace(events[place], time=time, before_tick=False)
+    return replace(setup, events=tuple(events))
+
+
+def _turned(setup: Setup, _: ReplayResult, places: Collection[int]) -> Setup:
     """Return a setup with some of its events on the other side of the answer."""
     events = [
         event.turned() if place in places else event for place, event in enumerate(setup.events)
