@@ -164,5 +164,5 @@ def test_the_arm_is_driven_on_while_a_long_goal_is_accepted(processes, peer):
     )
     arm.until(lambda: told, 120.0, 'feedback')
     assert sent.result().accepted
-    assert 'following a goal of 5000 points' in node.output
+    assert 'accepted: goal of 5000 points, ' in node.output
     assert node.output.count('answered 20 states meanwhile') == 2  # rclpy itself has read it
