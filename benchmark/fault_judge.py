@@ -161,7 +161,7 @@ class FaultJudge:
         effort = session.port.effort_of_command(session.command)
         if not (np.abs(effort) <= limit * ROUNDING + 1e-9).all():
             self.breach('beyond the limit', effort, limit)
-        share = self._driven(loop.q)
+        share = self._driven(loop.q, loop.v)
         at_sum = np.abs(np.abs(effort + share) - limit) < 1e-6 * limit
         check_sum = not (self.heavy or loop.settings.stop_action == 'zero')
         if check_sum and not (np.abs(effort + share) <= limit * (1 + 1e-6)).all():
@@ -246,11 +246,15 @@ class FaultJudge:
         mujoco.mj_forward(self.plant.model, self.data)
         return self.data.qfrc_bias.copy()
 
-    def _driven(self, q: Vector) -> Vector:
-        """Return what the driver gives by itself."""
-        if self.driver is None or 'gravity' not in self.driver.profile.compensated_by_driver:
-            return np.zeros(self.tree.n)
-        return self._at(q, np.zeros(self.tree.n))
+    def _driven(self, q: Vector, v: Vector) -> Vector:
+        """Return what the driver gives by itself; there is no Coulomb friction."""
+        share = np.zeros(self.tree.n)
+        terms = () if self.driver is None else self.driver.profile.compensated_by_driver
+        if 'gravity' in terms:
+            share += self._at(q, share)
+        if 'friction' in terms:
+            share += self.tree.damping * v
+        return share
 
     def _kinetic(self) -> float:
         self._at(self.q, self.v)
