@@ -51,7 +51,7 @@ from robot_dynamics_ros.identification.validation import Trial
 from robot_dynamics_ros.model.check import check_model
 from robot_dynamics_ros.recordings.bag_jobs import find_bags, shown_jobs
 from robot_dynamics_ros.recordings.driver_units import WHOLE, current_unit
-from robot_dynamics_ros.recordings.output_folder import require_absent
+from robot_dynamics_ros.recordings.output_folder import claim
 
 _WORSE = 1.2  # times the residual of the nominal robot: less is chance
 _NOTHING = 0.1  # percent of the RMS effort: a residual that nobody minds
@@ -122,7 +122,7 @@ def run(args: argparse.Namespace) -> int:
         return weigh(args, partial(_learn, args))
     if not args.bags:
         raise ConfigurationError('BAG', 'is missing', 'name the recordings to learn from')
-    require_absent(args.output, FILES, force=args.force)
+    claim(args.output, args.output, force=args.force, files=FILES)
     if not (args.prior_weight > 0.0 and math.isfinite(args.prior_weight)):
         raise ConfigurationError(
             '--prior-weight', f'is {args.prior_weight:g}', 'give a positive number'

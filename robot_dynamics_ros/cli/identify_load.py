@@ -25,7 +25,7 @@ from robot_dynamics_ros.identification.loads import (
     gains_by_load,
     gains_by_weight,
 )
-from robot_dynamics_ros.recordings.output_folder import filled, require_absent
+from robot_dynamics_ros.recordings.output_folder import claim, filled
 from robot_dynamics_ros.recordings.recording import Recording
 
 
@@ -84,7 +84,7 @@ def weigh(args: argparse.Namespace, learn: Learn) -> int:
         RobotDynamicsError: Nothing can be estimated; says why.
     """
     name = _PROFILE if args.gains else _PAYLOAD
-    require_absent(args.output, [name], force=args.force)
+    claim(args.output, args.output, force=args.force, files=[name])
     text, said = _gains(args, learn) if args.gains else _payload(args, learn)
     with filled(args.output) as folder:
         (folder / name).write_text(text, encoding='utf-8')
