@@ -16,7 +16,6 @@ from robot_dynamics_ros.recordings.metrics.metric import MetricRemark, at
 from robot_dynamics_ros.recordings.metrics.program import ProgramMetrics, ProgramRun
 from robot_dynamics_ros.recordings.metrics.tracking import TrackingMetrics, tool_path
 from robot_dynamics_ros.recordings.recording import Recording
-from robot_dynamics_ros.recordings.report.arm import ArmAnimation, measured_arm
 from robot_dynamics_ros.recordings.report.figures import (
     COLOURS,
     GREY,
@@ -25,11 +24,13 @@ from robot_dynamics_ros.recordings.report.figures import (
     panels,
 )
 from robot_dynamics_ros.recordings.report.toolkit import (
+    ArmAnimation,
     Report,
     ReportList,
     ReportTable,
     joint_titles,
     joint_units,
+    measured_arm,
 )
 from robot_dynamics_ros.spatial.scalar import Array
 
