@@ -84,7 +84,8 @@ def _main(argv: Sequence[str] | None) -> int:
             if name == chosen:
                 with _ended_by_interrupt():
                     module = _module(name)
-                module.add_arguments(command, *_executable(name))
+                executable = [NODE_COMMANDS[name]] if name in NODE_COMMANDS else []
+                module.add_arguments(command, *executable)
         parsed = parser.parse_args(arguments)  # ends here if no command was chosen
         if chosen in NODE_COMMANDS:
             return int(module.run_node(NODE_COMMANDS[chosen], parsed))
@@ -133,11 +134,6 @@ def _name() -> str:
     """Return what the user has called."""
     called = Path(sys.argv[0]).stem
     return called if called == 'robot-dynamics' else 'python -m robot_dynamics_ros'
-
-
-def _executable(command: str) -> list[str]:
-    """Return the executable of a command that runs one node, for its arguments."""
-    return [NODE_COMMANDS[command]] if command in NODE_COMMANDS else []
 
 
 def _module(command: str) -> ModuleType:
