@@ -31,6 +31,7 @@ from robot_dynamics_ros.identification.bags import (
     Jobs,
     Source,
     bag_news,
+    blamed,
     gather_bags,
     prove,
 )
@@ -198,7 +199,8 @@ def _proofs(words: Sequence[str], pattern: Source) -> list[Source]:
         whole = Path(word).exists() or not path
         edges = WHOLE if whole or not span else _span(word, span)
         bags = find_bags([Path(word if whole else path)])
-        sources += [replace(pattern, path=str(bag), span=edges) for bag in bags]
+        choice = replace(pattern.choice, span=edges)
+        sources += [replace(pattern, path=str(bag), choice=choice) for bag in bags]
     return sources
 
 
@@ -223,21 +225,20 @@ def _plan(
     """
     choice, request = recording_choice(args), _request(args)
     early: dict[int, Gathered] = {}
-    pattern = Source('', args.namespace, span=choice.span)
     for place, bag in enumerate(bags):
         try:
             with choice.read(bag) as reader:
                 tree, _ = choice.load(reader)
                 description = '' if choice.robot else reader.description
-            source = replace(pattern, path=str(bag), driver=choice.driver(tree))
+            source = Source(str(bag), choice, tree, description)
             start = next(source.parts([]))
             check_recording(start, tree, request.effort)
             plan = plan_by_evidence(
                 start, tree, args.terms, request, gravity_known=bool(args.gravity)
             )
-            return plan, replace(source, description=description), early
+            return plan, source, early
         except (RecordingError, UnknownNameError) as error:
-            early[place] = Gathered(error=replace(pattern, path=str(bag)).blamed(str(error)))
+            early[place] = Gathered(error=blamed(str(bag), str(error)))
     reasons = '; '.join(dict.fromkeys(bag.error for bag in early.values()))
     raise RecordingError('the bags', 'have nothing to identify from', reasons)
 

@@ -182,7 +182,9 @@ class CsvTable:
     def add(self, columns: Mapping[str, Array]) -> None:
         """Write rows; an entry that is not finite stays empty."""
         if not self._count:
-            self._file.write(','.join(_quoted(name) for name in columns) + '\n')
+            self._file.write(
+                ','.join(f'"{name}"' if ',' in name else name for name in columns) + '\n'
+            )
         table = np.column_stack(list(columns.values()))
         first = -self._count % self._every
         self._count += len(table)
@@ -194,10 +196,6 @@ class CsvTable:
 
 def _text(value: float) -> str:
     return '' if value != value or value in (np.inf, -np.inf) else repr(value)
-
-
-def _quoted(name: str) -> str:
-    return f'"{name}"' if ',' in name else name
 
 
 class ParquetTable:
