@@ -136,9 +136,14 @@ class ControlLoop:
         brake = Braking(self.tree, self._kernels, settings.stop_effort_share, settings.period)
         action = StopAction(settings.stop_action, self.tree, self._kernels)
         self.stopping.configure(action, brake, self._driver)
-        self._transition.ramp.change(self.state.time, settings.activation_ramp_s)
+        t, ramp = self.state.time, self._transition.ramp
+        ramping = ramp.share(t) < 1.0
+        ramp.change(t, settings.activation_ramp_s)
         self.state.validator.set_timeout(settings.state_timeout_s)
-        if previous is not None and previous.discretization != settings.discretization:
+        if previous is not None and (
+            previous.discretization != settings.discretization
+            or (ramping and previous.activation_ramp_s != settings.activation_ramp_s)
+        ):
             self.limiter.soften(CHANGE_SLEW)
         if previous is None or previous.effort_scale != settings.effort_scale:
             self.limiter.set_limit(settings.effort_scale * self.tree.effort_limit)

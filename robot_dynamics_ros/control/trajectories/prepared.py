@@ -119,14 +119,22 @@ class Prepared:
             )
 
 
+def evenly_accelerated(start: Array, t: float, reference: Reference) -> None:
+    """Write the motion that goes on from rows of a reference, shape (3, n), for a time, s."""
+    position, velocity, acceleration = start
+    reference.position[:] = position + t * (velocity + 0.5 * t * acceleration)
+    reference.velocity[:] = velocity + t * acceleration
+    reference.acceleration[:] = acceleration
+
+
 class TakenOver(Trajectory):
     """A trajectory that takes over from a reference in motion, without a jump.
 
     Args:
         trajectory: What is followed.
         begin: Its time at which it takes over, s.
-        start: Position and velocity of the reference then, each of shape (n,): before, it was on
-            its straight way there.
+        start: Rows of the reference then, shape (3, n): before, it was on its way there, evenly
+            accelerated.
         offset: By which both are beyond those of the trajectory.
         seconds: Time in which the offset goes to 0, s; 0: there is none.
     """
@@ -135,7 +143,7 @@ class TakenOver(Trajectory):
         self,
         trajectory: Trajectory,
         begin: float,
-        start: tuple[Array, Array],
+        start: Array,
         offset: tuple[Array, Array],
         seconds: float,
     ) -> None:
@@ -147,9 +155,7 @@ class TakenOver(Trajectory):
         """Write the motion at a time, see :class:`Trajectory`."""
         since = t - self._begin
         if since < 0.0:
-            reference.position[:] = self._start[0] + since * self._start[1]
-            reference.velocity[:] = self._start[1]
-            reference.acceleration.fill(0.0)
+            evenly_accelerated(self._start, since, reference)
             return
         self._trajectory.sample(t, reference)
         if since < self._seconds:

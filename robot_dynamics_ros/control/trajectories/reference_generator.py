@@ -16,6 +16,7 @@ from robot_dynamics_ros.control.trajectories.prepared import (
     Prepared,
     ReferenceSnapshot,
     TakenOver,
+    evenly_accelerated,
 )
 from robot_dynamics_ros.control.trajectories.quintic import PEAK_VELOCITY
 from robot_dynamics_ros.control.trajectories.sampling import ReferenceSampler
@@ -301,12 +302,13 @@ class ReferenceGenerator:
 
     def sample(self, stamp_ns: int) -> None:
         """Write the reference of a state's stamp, ns."""
-        self._now_ns = stamp_ns
         if self._pending is not None and stamp_ns >= self._pending[0]:
             start, awaited = self._pending
+            self._go_on(start)
             awaited.trajectory.begin_at(self.reference)
             self._trajectory, self._start_ns, self._pending = awaited.trajectory, start, None
             self._begin(awaited, 0.0)
+        self._now_ns = stamp_ns
         trajectory = self._trajectory
         if isinstance(trajectory, Hold):
             trajectory.sample(0.0, self.reference)
@@ -321,6 +323,11 @@ class ReferenceGenerator:
         self._sampler.sample(trajectory if speed.plain else speed, elapsed, self.reference)
         if isinstance(trajectory, TakenOver):
             self._trajectory = trajectory.left_at(elapsed)
+
+    def _go_on(self, stamp_ns: int) -> None:
+        """Let the reference go on, evenly accelerated, to where it will be at a stamp, ns."""
+        ahead = (stamp_ns - self._now_ns) / _SECOND_NS
+        evenly_accelerated(self.reference.rows.copy(), ahead, self.reference)
 
     def _take_over(self, begin: float) -> None:
         """Go over smoothly from the present reference to a trajectory that is elsewhere.
@@ -337,7 +344,7 @@ class ReferenceGenerator:
             times = PEAK_VELOCITY * np.abs(offset) / _BRIDGE_SPEED + 2 * _BRAKING_S * np.abs(rate)
             seconds = max(float((times / fastest).max()), _SHORTEST_BRIDGE_S)
             self.bridges += 1
-        start = now.position.copy(), now.velocity.copy()
+        start = now.rows.copy()
         self._trajectory = TakenOver(self._trajectory, begin, start, (offset, rate), seconds)
 
     def _elapsed(self) -> float:
