@@ -66,14 +66,14 @@ def _urdf_text(path_or_xml: str | os.PathLike[str], mappings: Mapping[str, str])
     content, path = _read_text(text), Path(text)
     if text.endswith('.xacro'):
         content = _expand_xacro(path, mappings)
-    return _FILE_NAME.sub(lambda found: _located(found, path.resolve().parent), content)
+    return _FILE_NAME.sub(lambda reference: _located(reference, path.resolve().parent), content)
 
 
-def _located(found: re.Match[str], folder: Path) -> str:
+def _located(reference: re.Match[str], folder: Path) -> str:
     """Return the name of a mesh file; absolute if it is relative to the folder of the URDF."""
-    before, name, quote = found.groups()
+    before, name, quote = reference.groups()
     path = folder / name
-    return f'{before}{path}{quote}' if '://' not in name and path.is_file() else found[0]
+    return f'{before}{path}{quote}' if '://' not in name and path.is_file() else reference[0]
 
 
 def _read_text(path: str) -> str:

@@ -126,8 +126,8 @@ class Identification:
             )
         if estimate.condition > _WELL_CONDITIONED:
             said.append(
-                f'the condition of the regressor is {estimate.condition:.3g}: some combinations are '
-                'told by tiny differences (command excite designs a better motion)'
+                f'the condition of the regressor is {estimate.condition:.3g}: some combinations '
+                'are told by tiny differences (command excite designs a better motion)'
             )
         vague = estimate.deviations > _VAGUE * np.abs(estimate.values)
         vague &= estimate.deviations * estimate.influence > _MATTERS

@@ -58,7 +58,7 @@ class RecordingReader:
         joints: Joints to read; those of the description in the bag if empty, else all.
         command_joints: Order of the efforts in a command; if empty that of the controller's
             parameters, of the description, or of the states.
-        topics: Namespace and names, as of :func:`~robot_dynamics_ros.recordings.topics.choose_topics`.
+        topics: Namespace and names of topics, as of ``topics.choose_topics``.
 
     Raises:
         RecordingError: The bag cannot be read, has no states, or it is not clear which ones.
