@@ -52,7 +52,8 @@ def actions(chosen):
     clock = launching.own_clock(chosen)
     node = partial(launching.package_node, chosen=chosen, remappings=clock)
     simulator = node('simulator', parameters=robot | {'mode': chosen.mode, 'start_paused': True})
-    controller = node('controller', parameters=robot | launching.law(chosen))
+    law = launching.law(chosen, in_step=chosen.mode == 'lockstep')
+    controller = node('controller', parameters=robot | law)
     nodes = [
         simulator,
         controller,

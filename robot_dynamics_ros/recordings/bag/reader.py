@@ -303,7 +303,10 @@ def _common_types(distro: str) -> Any:
 
 
 class _Types:
-    """Message types: as the bag defines them, else those of the distribution it names."""
+    """Message types: as the bag defines them, else those of the distribution it names.
+
+    A definition that lacks a field of the common type of its name is a damaged one.
+    """
 
     def __init__(self, definitions: Mapping[str, Definition], distro: str) -> None:
         self._definitions = definitions
@@ -347,4 +350,10 @@ class _Types:
             store.register(types)
         except Exception:  # a definition may be any text; then the common one has to do
             return self._common
-        return store if kind in store.types else self._common
+        known = self._common.fielddefs
+        lacking = any(
+            dict(known[name][1]).keys() - dict(fields).keys()
+            for name, (_, fields) in store.fielddefs.items()
+            if name in known
+        )
+        return self._common if lacking or kind not in store.types else store
