@@ -25,8 +25,7 @@ from unittest.mock import patch
 
 import numpy as np
 
-from benchmark.arm_pictures import draw
-from benchmark.arm_tracking import PERIOD, ArmGroup, measure_nodes, program_decay, tracking
+from benchmark.arm_tracking import PERIOD, ArmGroup, draw, measure_nodes, program_decay, tracking
 from benchmark.measuring import OUT, Contender, apart, cell, files, machine, note, race, save, show
 from robot_dynamics_ros.control.design.default_motion import default_motion
 from robot_dynamics_ros.control.design.robot_setup import natural_frequencies

@@ -197,9 +197,18 @@ def _add_modes(result: Measured, motion: Array, frequency: Array, ratio: float) 
 
 
 def energy_made(
-    tree: RobotTree, start: Array, frame: str, stiffness: Array, seed: int, ratio: float = 0.0
+    tree: RobotTree,
+    start: Array,
+    frame: str,
+    stiffness: Array,
+    seed: int,
+    ratio: float = 0.0,
+    factor: float = 1.0,
 ) -> float:
     """Return the most energy that an arm has beyond the work of a push, by the largest it has.
+
+    With the wanted mass s M the storage function is that of s M and the spring, and what works is
+    s times the push and 1 - s times the external effort that the law knows.
 
     Args:
         tree: The arm, without friction.
@@ -208,21 +217,24 @@ def energy_made(
         stiffness: Wanted, shape (n,) or (6,).
         seed: Of the push to and fro, a sine of up to 30 rad/s for each joint.
         ratio: Damping ratio; without one, nothing hides what is made.
+        factor: Wanted mass by the arm's own.
     """
     none = {'null_space_frequency': 0.0, 'impedance_damping_ratio': ratio}
-    bench, spring = held(tree, start, frame, stiffness, **none)
+    bench, spring = held(tree, start, frame, stiffness, factor, **none)
+    external, acting = bench.session.loop.force.external, np.zeros(tree.n)
     rng = np.random.default_rng(seed)
     rates, phases = rng.uniform(5.0, 30.0, (2, tree.n))
     work = most = largest = 0.0
     before = bench.plant.data.qvel.copy()
     for k in bench.run(2000):
         v = bench.plant.data.qvel
-        work += 0.5e-9 * STEP_NS * float(bench.push @ (v + before))
+        work += 0.5e-9 * STEP_NS * float(acting @ (v + before))
         energy = spring.energy()
         most, largest = max(most, energy - work), max(largest, energy)
         before[:] = v
         size = 0.02 * tree.effort_limit
         bench.push[:] = size * np.sin(1e-9 * STEP_NS * k * rates + phases)
+        acting[:] = factor * bench.push + (1.0 - factor) * external.effort
     return most / largest
 
 

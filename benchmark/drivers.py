@@ -26,7 +26,7 @@ from benchmark.driver_run import (
     start_of,
 )
 from benchmark.measuring import save, show_rows
-from robot_dynamics_ros.control.design.loop_margins import loop_margins
+from robot_dynamics_ros.control.design.gain_design import loop_margins
 from robot_dynamics_ros.control.drivers.file import shipped_profiles
 from robot_dynamics_ros.control.laws.parameter_checks import middle_of_limits
 from robot_dynamics_ros.control.laws.pd_gravity import joint_inertia

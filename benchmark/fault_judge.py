@@ -35,13 +35,14 @@ FREQUENCY, RATE = 15.0, 1000.0
 #: As declared, in parts of each limit per s: after a change, after a stop; of the reference, in
 #: parts of the velocity limits.
 CHANGE, STOP, REFERENCE = 50.0, 200.0, 1.5
+#: What braking and damping answer a change of the momentum with, 1/s.
+FEEDBACK = 100.0
 #: A longer time between two states counts as this, s; so long a stop takes until it brakes, s.
 LONGEST, STOP_LASTS = 0.05, 0.06
 #: Clean states at the end, s, in which a session must be back.
 TAIL = 0.5
 #: Below this part of the velocity limits a stop has brought the arm to rest.
 AT_REST = 0.01
-#: Clean states at the end, s, in which a session must be back.
 #: After a hand has let go, a law needs so long to bring the arm back, in parts of 1/frequency.
 _SETTLES = 5.0
 #: Energy of an arm that comes to rest under its law, J.
@@ -130,11 +131,11 @@ class FaultJudge:
         self.active: list[Distortion] = []
         self.disturbed = 0  # time at which a hand last pushed, or a target streamed
         self.lasting: list[tuple[int, int, Callable[[], None]]] = []
-        self.answered = self.commanded = 0
+        self.answered = self.struck_at = 0
         self.braking = False
         self.stopped_at, self.true_ticks, self.heavy = -math.inf, 0, closed
         self.energy: tuple[int, float, float] | None = None
-        self.effort = np.zeros(self.tree.n)
+        self.effort, self.momentum = np.zeros(self.tree.n), np.zeros(self.tree.n)
         self.fresh_start, self.guarded, self.restarts = True, (0, 0), 0  # of the last two ticks
         self.rated_at = -math.inf
 
@@ -161,7 +162,7 @@ class FaultJudge:
         effort = session.port.effort_of_command(session.command)
         if not (np.abs(effort) <= limit * ROUNDING + 1e-9).all():
             self.breach('beyond the limit', effort, limit)
-        share = self._driven(loop.q)
+        share = self._driven(loop.q, loop.v)
         at_sum = np.abs(np.abs(effort + share) - limit) < 1e-6 * limit
         check_sum = not (self.heavy or loop.settings.stop_action == 'zero')
         if check_sum and not (np.abs(effort + share) <= limit * (1 + 1e-6)).all():
@@ -180,7 +181,7 @@ class FaultJudge:
                 longest = max(LONGEST, loop.settings.state_timeout_s)
                 self._smooth(step / limit, min(elapsed, longest), at_sum)
         self.reference = loop.reference.position.copy()
-        self.effort, self.fresh_start = effort, False
+        self.effort, self.fresh_start, self.momentum = effort, False, self._momentum()
 
     def _begins(self) -> None:
         """Demand that the reference begins where the arm is believed to be."""
@@ -199,6 +200,7 @@ class FaultJudge:
         lower, upper = self.tree.position_lower, self.tree.position_upper
         if not ((lower < self.q) & (self.q < upper)).all():
             self.true_ticks = 0  # an end stop throws the arm back: its state steps
+            self.struck_at = self.now
         acted, self.guarded = self.guarded, (self.guarded[1], int(self.loop.guard.active.sum()))
         guards = len({*acted, *self.guarded}) > 1
         since = 40 if session.port.differentiates else 3  # the filter forgets within 40
@@ -211,9 +213,10 @@ class FaultJudge:
         else:
             self.braking = False
         recent = self.now * 1e-9 - self.stopped_at < STOP_LASTS
-        most = STOP if recent else CHANGE
-        if ((step > most * elapsed * ROUNDING + 1e-9) & ~at_sum & self.driven_joints).any():
-            self.breach('the command jumps', step, most * elapsed)
+        answer = FEEDBACK * np.abs(self._momentum() - self.momentum) / self.tree.effort_limit
+        most = (STOP if recent else CHANGE) * elapsed + answer
+        if ((step > most * ROUNDING + 1e-9) & ~at_sum & self.driven_joints).any():
+            self.breach('the command jumps', step, most)
 
     def _silent(self) -> None:
         """Demand that silence has led to the stop action."""
@@ -226,7 +229,9 @@ class FaultJudge:
         """Demand that clean states are answered at the end, and that the arm has come to rest."""
         mode = self.session.mode
         waits = self.session.waits_for_enabling
-        waits |= self.heavy and mode is SessionMode.REACTING  # to what its model does not know
+        struck = self.now - self.struck_at < TAIL * NS  # an end stop is a contact
+        # The model knows neither that nor what is carried.
+        waits |= (self.heavy or struck) and mode is SessionMode.REACTING
         if mode not in (SessionMode.HOLDING, SessionMode.FOLLOWING) and not waits:
             self.breach('has not recovered')
         if self.now + self.shift - self.answered > 2 * self.period:
@@ -246,17 +251,24 @@ class FaultJudge:
         mujoco.mj_forward(self.plant.model, self.data)
         return self.data.qfrc_bias.copy()
 
-    def _driven(self, q: Vector) -> Vector:
-        """Return what the driver gives by itself."""
-        if self.driver is None or 'gravity' not in self.driver.profile.compensated_by_driver:
-            return np.zeros(self.tree.n)
-        return self._at(q, np.zeros(self.tree.n))
+    def _driven(self, q: Vector, v: Vector) -> Vector:
+        """Return what the driver gives by itself; there is no Coulomb friction."""
+        share = np.zeros(self.tree.n)
+        terms = () if self.driver is None else self.driver.profile.compensated_by_driver
+        if 'gravity' in terms:
+            share += self._at(q, share)
+        if 'friction' in terms:
+            share += self.tree.damping * v
+        return share
 
-    def _kinetic(self) -> float:
+    def _momentum(self) -> Vector:
         self._at(self.q, self.v)
         momentum = np.zeros(self.tree.n)
         mujoco.mj_mulM(self.plant.model, self.data, momentum, self.v)
-        return float(0.5 * self.v @ momentum)
+        return momentum
+
+    def _kinetic(self) -> float:
+        return float(0.5 * self.v @ self._momentum())
 
     def _note_stop(self, *, fresh: bool) -> None:
         """Note that a stop begins at the present state, and how much energy it may have."""

@@ -78,7 +78,7 @@ class FaultTrial(FaultChanges):
                 self._note_stop(fresh=False)
         self._silent()
         self._energy()
-        self.plant.step(np.clip(self.effort + self._driven(self.q), *self._limits()))
+        self.plant.step(np.clip(self.effort + self._driven(self.q, self.v), *self._limits()))
 
     def _limits(self) -> tuple[Vector, Vector]:
         return -self.tree.effort_limit, self.tree.effort_limit

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Mutated robots, programs, loops, profiles, parameters, trajectories and command lines.
+"""Mutated robots, programs, loops, profiles, parameters, trajectories, bags, command lines.
 
 Every input must be taken, or refused in one clear line: an error of this package. Whatever else
 happens is a breach: another exception, a message of several lines or of thousands of characters,
@@ -11,16 +11,14 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import io
-import os
 import resource
 import signal
 import tempfile
 import time
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
@@ -29,158 +27,14 @@ from pathlib import Path
 from unittest.mock import patch
 
 import numpy as np
+from rich.progress import Progress
 
-from benchmark.fuzz_mutation import mutated
+from benchmark.fuzz_kinds import KINDS
 from benchmark.measuring import show
-from robot_dynamics_ros.__main__ import main as command_line
-from robot_dynamics_ros.constraints.program_file import load_program, shipped_programs
-from robot_dynamics_ros.control.drivers.conversion import bind
-from robot_dynamics_ros.control.drivers.file import load_driver_profile
-from robot_dynamics_ros.control.trajectories.trajectory_file import read_trajectory
-from robot_dynamics_ros.description.shipped import (
-    MECHANISMS,
-    ROBOTS,
-    share_directory,
-    shipped_mechanism,
-    shipped_robot,
-)
-from robot_dynamics_ros.errors import ConfigurationError, RobotDynamicsError
-from robot_dynamics_ros.model import RobotTree, load_mechanism, load_robot
-from robot_dynamics_ros.parameters import checked
-from robot_dynamics_ros.ros import executables
-from robot_dynamics_ros.ros.executables import DECLARED, declared_parameters
-from robot_dynamics_ros.yaml_reader.parsing import parse_yaml
+from robot_dynamics_ros.errors import RobotDynamicsError
 
 LONGEST_S, MOST_BYTES, LONGEST_MESSAGE = 10.0, 1 << 30, 5000
 _CHUNK = 250
-
-
-# Kinds of input, and who reads each --------------------------------------------------------------
-
-_COMMANDS = (
-    'check_model FILE --gravity 0 0 -9.81',
-    'derive FILE --form text',
-    'compare FILE --states 2',
-    'replay FILE --set law=pd_gravity --set natural_frequency=[3.0] --formulation kane',
-    'analyze FILE --threshold tracking.rms_error<=0.1 --namespace left',
-    'identify FILE --validate FILE',
-    'excite FILE --duration 2 --harmonics 3',
-    'design_gains scara_circle --robot scara --poles -4 -5',
-    'commission FILE --profile template',
-    'control --robot scara --params FILE -p law:=pd_gravity --namespace a',
-    'send --params FILE -p kind:=circle',
-)
-
-
-@cache
-def tree_of(robot: str) -> RobotTree:
-    """Return a shipped robot, or the spanning tree of a mechanism."""
-    return load_robot(shipped_robot(robot), effort_limit=1.0)
-
-
-@cache
-def _texts(*files: Path) -> tuple[str, ...]:
-    return tuple(file.read_text(encoding='utf-8') for file in files)
-
-
-def _of_config(pattern: str) -> tuple[str, ...]:
-    return _texts(*sorted((share_directory() / 'config').glob(pattern)))
-
-
-def _read_urdf(text: str, _: int) -> None:
-    load_robot(text, effort_limit=1.0)
-
-
-def _read_program(text: str, origin: int) -> None:
-    load_program(f'{text}\n', tree_of(list(PROGRAMS.values())[origin]), check=False)
-
-
-def _read_loops(text: str, origin: int) -> None:
-    load_mechanism(tree_of(list(MECHANISMS)[origin]).xml, f'{text}\n', effort_limit=1.0)
-
-
-def _read_profile(text: str, _: int) -> None:
-    bind(load_driver_profile(f'{text}\n'), tree_of('scara'))
-
-
-def _read_parameters(text: str, _: int) -> None:
-    content = parse_yaml(text, 'parameter file')
-    for key, section in content.items() if isinstance(content, dict) else ():
-        node = key.rpartition('/')[2]
-        if node in DECLARED and isinstance(section, dict):
-            given = section.get('ros__parameters')
-            checked(declared_parameters(node), given if isinstance(given, dict) else {}, 4)
-
-
-def _read_trajectory(text: str, _: int) -> None:
-    path = Path('motion.yaml')
-    path.write_bytes(text.encode('utf-8', 'surrogatepass'))
-    read_trajectory(path, tree_of('scara').joint_names)
-
-
-def _read_command_line(text: str, _: int) -> None:
-    """Run a command whose file is not there or no robot; what it prints is one error."""
-    printed = io.StringIO()
-    words = [word for word in text.split(' ') if word]
-    words = ['bag.yaml' if word == 'FILE' else word for word in words]
-    if {'-h', '--help'} & set(words) or (words and words[0] in ('demo', 'scene', 'identify_demo')):
-        return
-    with (
-        contextlib.redirect_stdout(io.StringIO()),
-        contextlib.redirect_stderr(printed),
-        patch.object(executables, 'run_executable', return_value=0),  # a node would go on
-    ):
-        try:
-            code = command_line(words)
-        except SystemExit as ended:
-            code = ended.code if isinstance(ended.code, int) else 1
-    if code:
-        raise ConfigurationError('command line', printed.getvalue().rpartition('error: ')[2], '')
-
-
-def _motion() -> str:
-    """Return a short trajectory file."""
-    names = ', '.join(tree_of('scara').joint_names)
-    points = ''.join(
-        f'- positions: [0.{k}, 0.2, 0.05, 0.0]\n  velocities: [0.0, 0.0, 0.0, 0.0]\n'
-        f'  time_from_start: {{sec: {k}, nanosec: 0}}\n'
-        for k in range(4)
-    )
-    return f'joint_names: [{names}]\npoints:\n{points}'
-
-
-@dataclass(frozen=True)
-class InputKind:
-    """A kind of input: what is mutated, who reads it."""
-
-    seeds: Callable[[], Sequence[str]]
-    read: Callable[[str, int], None]
-
-
-#: Shipped programs, and the robot of each.
-PROGRAMS = {
-    'scara_circle': 'scara',
-    'four_dof_moving_plane': 'four_dof',
-    'near_singular': 'four_dof',
-    'four_bar_loop': 'four_bar',
-    'parallelogram_loop': 'parallelogram',
-}
-KINDS = {
-    'urdf': InputKind(lambda: [tree_of(one).xml for one in (*ROBOTS, *MECHANISMS)], _read_urdf),
-    'program': InputKind(
-        lambda: _texts(*(shipped_programs()[name] for name in PROGRAMS)), _read_program
-    ),
-    'loops': InputKind(
-        lambda: _texts(*(shipped_mechanism(name)[1] for name in MECHANISMS)), _read_loops
-    ),
-    'profile': InputKind(lambda: _of_config('drivers/*.yaml'), _read_profile),
-    'parameters': InputKind(lambda: _of_config('[fps]*[fmra].yaml'), _read_parameters),
-    'trajectory': InputKind(lambda: [_motion()], _read_trajectory),
-    'command_line': InputKind(lambda: _COMMANDS, _read_command_line),
-}
-
-
-# The campaign ------------------------------------------------------------------------------------
 
 
 @dataclass
@@ -198,6 +52,14 @@ class Tally:
     slowest: float = 0.0
     breaches: list[tuple[int, str]] = field(default_factory=list)
 
+    def count(self, index: int, verdict: str, said: str, seconds: float) -> None:
+        """Count an input: 'accepted', 'refused' or 'breach', what was said, and how long, s."""
+        self.slowest = max(self.slowest, seconds)
+        if verdict == 'breach':
+            self.breaches.append((index, ' '.join(said.split())[:300]))
+        else:
+            setattr(self, verdict, getattr(self, verdict) + 1)
+
     def add(self, other: Tally) -> None:
         """Take in what became of further inputs."""
         self.accepted += other.accepted
@@ -211,7 +73,7 @@ def text_of(kind: str, index: int, seed: int) -> tuple[str, int]:
     rng = np.random.default_rng([seed, list(KINDS).index(kind), index])
     seeds = KINDS[kind].seeds()
     origin = int(rng.integers(len(seeds)))
-    return mutated(seeds[origin], rng), origin
+    return KINDS[kind].mutate(seeds[origin], rng), origin
 
 
 def judge(kind: str, text: str, origin: int) -> tuple[str, str]:
@@ -258,22 +120,24 @@ def _warm_up(kind: str) -> None:
 
 def run_chunk(kind: str, seed: int, indices: range) -> Tally:
     """Read some inputs of a kind, in a folder of their own; nothing may be written elsewhere."""
-    tally, home = Tally(), Path.cwd()
-    _warm_up(kind)
-    with tempfile.TemporaryDirectory() as folder:
-        os.chdir(folder)
-        try:
-            for index in indices:
-                (text, origin), begin = text_of(kind, index, seed), time.process_time()
-                verdict, said = judge(kind, text, origin)
-                tally.slowest = max(tally.slowest, time.process_time() - begin)
-                if verdict == 'breach':
-                    tally.breaches.append((index, ' '.join(said.split())[:300]))
-                else:
-                    setattr(tally, verdict, getattr(tally, verdict) + 1)
-        finally:
-            os.chdir(home)
+    tally = Tally()
+    with own_folder():
+        _warm_up(kind)
+        for index in indices:
+            (text, origin), begin = text_of(kind, index, seed), time.process_time()
+            verdict, said = judge(kind, text, origin)
+            tally.count(index, verdict, said, time.process_time() - begin)
     return tally
+
+
+@contextlib.contextmanager
+def own_folder() -> Iterator[None]:
+    """Work deep in a folder that is removed; temporary files go there too."""
+    with tempfile.TemporaryDirectory() as folder:
+        work = Path(folder, 'a', 'b', 'work')  # a way upward leads nowhere else
+        work.mkdir(parents=True)
+        with contextlib.chdir(work), patch.object(tempfile, 'tempdir', folder):
+            yield
 
 
 def _limit_memory() -> None:
@@ -295,19 +159,20 @@ def run(kinds: Sequence[str], inputs: int, seed: int, first: int = 0) -> dict[st
         first: Index of the first input.
     """
     found = {kind: Tally() for kind in kinds}
-    with ProcessPoolExecutor(
-        mp_context=get_context('spawn'), initializer=_limit_memory
-    ) as workers:
-        jobs = [
-            (
-                kind,
-                workers.submit(run_chunk, kind, seed, range(k, min(k + _CHUNK, first + inputs))),
-            )
+    pool = ProcessPoolExecutor(mp_context=get_context('spawn'), initializer=_limit_memory)
+    with Progress() as progress, pool as workers:
+        task = progress.add_task('inputs', total=inputs * len(kinds))
+        jobs = {
+            workers.submit(run_chunk, kind, seed, chunk): (kind, len(chunk))
             for k in range(first, first + inputs, _CHUNK)
+            for chunk in [range(k, min(k + _CHUNK, first + inputs))]
             for kind in kinds
-        ]
-        for kind, job in jobs:
+        }
+        for job in as_completed(jobs):
+            kind, count = jobs[job]
             found[kind].add(job.result())
+            breaches = sum(len(tally.breaches) for tally in found.values())
+            progress.update(task, advance=count, description=f'{breaches} breaches')
     return found
 
 
@@ -333,6 +198,8 @@ def main(arguments: Sequence[str] = ()) -> int:
     parser.add_argument('--seed', type=int, default=1)
     parser.add_argument('--first', type=int, default=0, help='index of the first input')
     parser.add_argument('--kind', action='append', choices=KINDS, help='default: all')
+    parser.add_argument('--processes', type=int, metavar='N', help='instead: so many of all kinds '
+                        'as processes of the command line (ROS 2)')  # fmt: skip
     parser.add_argument('--show', action='store_true', help='print the first input instead')
     given = parser.parse_args(arguments)
     kinds = given.kind or list(KINDS)
@@ -340,7 +207,13 @@ def main(arguments: Sequence[str] = ()) -> int:
         print(ascii(text_of(kinds[0], given.first, given.seed)[0]))
         return 0
     begin = time.perf_counter()
-    found = run(kinds, given.inputs, given.seed, given.first)
+    if given.processes:
+        from benchmark import fuzz_processes
+
+        found = fuzz_processes.run(kinds, given.processes, given.seed, given.first)
+    else:
+        found = run(kinds, given.inputs, given.seed, given.first)
     report(found)
-    print(f'seed {given.seed}, {time.perf_counter() - begin:.0f} s')
+    used = sum(resource.getrusage(resource.RUSAGE_CHILDREN)[:2])
+    print(f'seed {given.seed}, {time.perf_counter() - begin:.0f} s, processors {used:.0f} s')
     return int(any(tally.breaches for tally in found.values()))

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Texts that are mutated: their content, their characters, or both."""
+"""Texts that are mutated, their content, their characters, or both; and bytes."""
 
 from __future__ import annotations
 
 import math
 import re
+import struct
 from collections.abc import Callable, Iterator
 from typing import Any
 from xml.etree import ElementTree
@@ -25,7 +26,8 @@ HOSTILE = (
     'é' * 40, 'x' * 5000, '[' * 900, '(' * 900, '- ' * 900, '../../etc/passwd', '/proc/self/mem',
     '/dev/zero', '~nosuchuser/x', '<<: *a', '? [a, b]', '---', '...', '%YAML 9', '|', '>', '#',
     '${x}', '$(eval 1)', '&lt;', '&#xD800;', '&nosuch;', '<!DOCTYPE a [<!ENTITY b "c">]>', ']]>',
-    '<a>' * 300, 'http://nowhere/x.dae', 'file:///dev/zero', 'package://nowhere/x.stl',
+    '!!python/object/apply:os.system ["touch taken"]', '&lol11;', '&outside;', '<a>' * 300,
+    'http://nowhere/x.dae', 'file:///dev/zero', 'package://nowhere/x.stl',
 )  # fmt: skip
 #: What replaces values of a content that stays well formed.
 VALUES: tuple[Any, ...] = (
@@ -173,6 +175,18 @@ def _cut(text: str, rng: np.random.Generator) -> str:
     return text[:a] if rng.random() < 0.3 else text[:a] + text[b:]
 
 
+def _bomb(text: str, rng: np.random.Generator) -> str:
+    """Put what grows without bound, or a file from outside, before a text and into it."""
+    if not text.lstrip().startswith('<'):
+        lines = [f'a{k}: &a{k} [{", ".join([f"*a{k - 1}"] * 9)}]' for k in range(1, 12)]
+        return '\n'.join(['a0: &a0 [x]', *lines, text])
+    entities = ''.join(f'<!ENTITY lol{k} "{f"&lol{k - 1};" * 9}">' for k in range(1, 12))
+    outside = '<!ENTITY outside SYSTEM "file:///etc/passwd">'
+    body = text.partition('?>')[2] or text
+    begin = f'<!DOCTYPE robot [<!ENTITY lol0 "x">{entities}{outside}]>'
+    return begin + _replace_value(body, rng).replace('name="', 'name="&lol11;', 1)
+
+
 def _swap_tokens(text: str, rng: np.random.Generator) -> str:
     tokens = list(_TOKEN.finditer(text))
     if len(tokens) < 2:
@@ -189,5 +203,34 @@ def _hostile(rng: np.random.Generator) -> str:
 
 _MUTATIONS: tuple[Callable[[str, np.random.Generator], str], ...] = (
     _replace_token, _replace_token, _replace_value, _replace_value, _edit_lines, _edit_characters,
-    _cut, _swap_tokens,
+    _cut, _swap_tokens, _bomb,
 )  # fmt: skip
+
+# Bytes -------------------------------------------------------------------------------------------
+
+_NUMBERS = tuple(struct.pack('<d', x) for x in (math.nan, math.inf, 1e300, 5e-324, -0.0)) + tuple(
+    struct.pack('<q', i) for i in (-1, 0, 2**63 - 1, -(2**63), 2**31, 10**18)
+)
+
+
+def mutated_bytes(data: bytes, rng: np.random.Generator) -> bytes:
+    """Return bytes of which some were flipped, replaced, cut off, cut out, moved or doubled."""
+    for _ in range(rng.integers(1, 4)):
+        changed, size = bytearray(data), len(data)
+        a, b = sorted(rng.integers(0, size + 1, 2).tolist())
+        kind = rng.integers(7)
+        if kind < 2:
+            for k in rng.integers(0, size, rng.integers(1, 20)) if size else ():
+                changed[k] = changed[k] ^ 1 << rng.integers(8) if kind else rng.integers(256)
+        elif kind == 2:
+            changed[a : a + 8] = _NUMBERS[rng.integers(len(_NUMBERS))]
+        elif kind == 3:
+            changed[a : min(b, a + 200)] = bytes(min(b, a + 200) - a)
+        elif kind == 4:
+            del changed[a:]
+        elif kind == 5:
+            del changed[a : min(b, a + 500)]
+        else:
+            changed[a:a] = changed[b : b + 300]
+        data = bytes(changed)
+    return data

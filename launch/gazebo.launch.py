@@ -23,8 +23,6 @@ from robot_dynamics_ros.ros.launching import SWITCH, Argument, package_node
 from robot_dynamics_ros.yaml_reader.parsing import read_yaml
 
 SHARE = share_directory()
-#: A world that is held up is waited for: time stands still meanwhile.
-LOCKSTEP_TIMEOUT_S = 60.0
 ROS2_CONTROL = (
     'gz_ros2_control',
     'controller_manager',
@@ -200,9 +198,7 @@ def _robot_parameters(urdf):
 
 def _controller(chosen, urdf):
     form = 'per_joint' if chosen.interface == 'native' else 'group'
-    own = {**launching.law(chosen), 'command_form': form}
-    if chosen.lockstep:
-        own['state_timeout_s'] = LOCKSTEP_TIMEOUT_S
+    own = {**launching.law(chosen, in_step=chosen.lockstep), 'command_form': form}
     return package_node('controller', chosen, _robot_parameters(urdf) | own, chosen.remappings)
 
 

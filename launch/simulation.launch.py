@@ -51,8 +51,9 @@ def actions(chosen):
         robot['arguments'] = chosen.mappings.split()
     clock = launching.own_clock(chosen)
     node = partial(launching.package_node, chosen=chosen, remappings=clock)
-    simulator = node('simulator', parameters=robot | _start(chosen))
-    controller = node('controller', parameters=robot | launching.law(chosen))
+    simulator = node('simulator', parameters=robot | {'mode': chosen.mode, 'start_paused': True})
+    law = launching.law(chosen, in_step=chosen.mode == 'lockstep')
+    controller = node('controller', parameters=robot | law)
     nodes = [
         simulator,
         controller,
@@ -63,10 +64,6 @@ def actions(chosen):
         *launching.viewer(chosen),
     ]
     return supervised(nodes, simulator, controller)
-
-
-def _start(chosen):
-    return {'mode': chosen.mode, 'start_paused': True}
 
 
 def _motion(chosen):

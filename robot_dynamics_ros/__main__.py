@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Command line: ``robot-dynamics COMMAND``, or ``python -m robot_dynamics_ros COMMAND``."""
+"""Command line: ``robot-dynamics COMMAND``, or ``python -m robot_dynamics_ros COMMAND``.
+
+A help, or a refusal, does without numpy, which is imported when it is first used.
+"""
 
 from __future__ import annotations
 
@@ -11,10 +14,11 @@ import sys
 import threading
 from collections.abc import Iterator, Sequence
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
-from robot_dynamics_ros.cli.postponed import postponed
 from robot_dynamics_ros.errors import (
     ConfigurationError,
     MissingDependencyError,
@@ -80,7 +84,8 @@ def _main(argv: Sequence[str] | None) -> int:
             if name == chosen:
                 with _ended_by_interrupt():
                     module = _module(name)
-                module.add_arguments(command, *_executable(name))
+                executable = [NODE_COMMANDS[name]] if name in NODE_COMMANDS else []
+                module.add_arguments(command, *executable)
         parsed = parser.parse_args(arguments)  # ends here if no command was chosen
         if chosen in NODE_COMMANDS:
             return int(module.run_node(NODE_COMMANDS[chosen], parsed))
@@ -131,11 +136,6 @@ def _name() -> str:
     return called if called == 'robot-dynamics' else 'python -m robot_dynamics_ros'
 
 
-def _executable(command: str) -> list[str]:
-    """Return the executable of a command that runs one node, for its arguments."""
-    return [NODE_COMMANDS[command]] if command in NODE_COMMANDS else []
-
-
 def _module(command: str) -> ModuleType:
     """Return the module of a command.
 
@@ -152,6 +152,44 @@ def _module(command: str) -> ModuleType:
         raise MissingDependencyError(
             library, f'the command {command}', f"install it (pip '{library}')"
         ) from error
+
+
+# Light start -------------------------------------------------------------------------------------
+
+
+class PostponedModule(ModuleType):
+    """Stands for a library, and becomes it when something in it is asked for."""
+
+    def __getattr__(self, name: str) -> Any:
+        """Import the library, and return what was asked for."""
+        own = self.__dict__['__name__']
+        if sys.modules.get(own) is self:
+            del sys.modules[own]
+        library = import_module(own)
+        self.__class__ = ModuleType  # type: ignore[assignment] # from now on as fast as any
+        self.__dict__.update(library.__dict__)
+        return getattr(library, name)
+
+
+@contextlib.contextmanager
+def postponed(name: str) -> Iterator[None]:
+    """Postpone the import of a library; if it is not used at all, no trace of it is left.
+
+    Args:
+        name: Of the library; nothing happens if it is imported already, or not installed.
+    """
+    spec = None if name in sys.modules else find_spec(name)
+    if spec is None:
+        yield
+        return
+    module = PostponedModule(name)
+    module.__spec__ = spec
+    sys.modules[name] = module
+    try:
+        yield
+    finally:
+        if sys.modules.get(name) is module:
+            del sys.modules[name]
 
 
 if __name__ == '__main__':

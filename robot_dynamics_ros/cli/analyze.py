@@ -133,7 +133,7 @@ def run(args: argparse.Namespace) -> int:
         'analyzing',
         analyze_job,
         jobs,
-        _died,
+        lambda job, reason: BagResult(str(job.bag), error=reason),
         lambda result: result.error,
         jobs=args.jobs,
         scheduler=args.scheduler,
@@ -159,10 +159,6 @@ def analyze_job(job: _Job) -> BagResult:
         return BagResult(str(job.bag), error=str(error))
     except OSError as error:
         return BagResult(str(job.bag), error=f'{job.folder}: {error.strerror or error}')
-
-
-def _died(job: _Job, reason: str) -> BagResult:
-    return BagResult(str(job.bag), error=reason)
 
 
 def _task(args: argparse.Namespace, count: int) -> Task:

@@ -18,12 +18,13 @@ from robot_dynamics_ros.constraints.program import Program
 from robot_dynamics_ros.constraints.program_file import load_program
 from robot_dynamics_ros.control.design.gain_design import (
     Gains,
+    Margins,
     frequency_for,
     gains_from_poles,
     largest_period,
     lqr_gains,
+    program_margins,
 )
-from robot_dynamics_ros.control.design.loop_margins import Margins, program_margins
 from robot_dynamics_ros.control.laws.look_ahead import DISCRETIZATIONS
 from robot_dynamics_ros.errors import ConfigurationError
 from robot_dynamics_ros.recordings.output_folder import write_json

@@ -18,7 +18,7 @@ from robot_dynamics_ros.identification.excitation import Excitation, design_exci
 from robot_dynamics_ros.identification.excitation_problem import Bounds
 from robot_dynamics_ros.identification.unknowns import DEFAULT_TERMS, TERMS
 from robot_dynamics_ros.model.robot_tree import RobotTree
-from robot_dynamics_ros.recordings.output_folder import require_absent, write_json
+from robot_dynamics_ros.recordings.output_folder import claim, write_json
 
 #: What is written into the output folder.
 FILES = ('trajectory.yaml', 'excitation.json')
@@ -71,7 +71,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Design the motion, check it, write it."""
     console = wide_console()
-    require_absent(args.output, FILES, force=args.force)
+    claim(args.output, args.output, force=args.force, files=FILES)
     tree = given_robot(args, args.effort_limit)
     checker, remarks = make_checker(tree, given_obstacles(args))
     for remark in remarks:

@@ -31,6 +31,7 @@ from robot_dynamics_ros.identification.bags import (
     Jobs,
     Source,
     bag_news,
+    blamed,
     gather_bags,
     prove,
 )
@@ -51,7 +52,7 @@ from robot_dynamics_ros.identification.validation import Trial
 from robot_dynamics_ros.model.check import check_model
 from robot_dynamics_ros.recordings.bag_jobs import find_bags, shown_jobs
 from robot_dynamics_ros.recordings.driver_units import WHOLE, current_unit
-from robot_dynamics_ros.recordings.output_folder import require_absent
+from robot_dynamics_ros.recordings.output_folder import claim
 
 _WORSE = 1.2  # times the residual of the nominal robot: less is chance
 _NOTHING = 0.1  # percent of the RMS effort: a residual that nobody minds
@@ -122,7 +123,7 @@ def run(args: argparse.Namespace) -> int:
         return weigh(args, partial(_learn, args))
     if not args.bags:
         raise ConfigurationError('BAG', 'is missing', 'name the recordings to learn from')
-    require_absent(args.output, FILES, force=args.force)
+    claim(args.output, args.output, force=args.force, files=FILES)
     if not (args.prior_weight > 0.0 and math.isfinite(args.prior_weight)):
         raise ConfigurationError(
             '--prior-weight', f'is {args.prior_weight:g}', 'give a positive number'
@@ -198,7 +199,8 @@ def _proofs(words: Sequence[str], pattern: Source) -> list[Source]:
         whole = Path(word).exists() or not path
         edges = WHOLE if whole or not span else _span(word, span)
         bags = find_bags([Path(word if whole else path)])
-        sources += [replace(pattern, path=str(bag), span=edges) for bag in bags]
+        choice = replace(pattern.choice, span=edges)
+        sources += [replace(pattern, path=str(bag), choice=choice) for bag in bags]
     return sources
 
 
@@ -223,21 +225,20 @@ def _plan(
     """
     choice, request = recording_choice(args), _request(args)
     early: dict[int, Gathered] = {}
-    pattern = Source('', args.namespace, span=choice.span)
     for place, bag in enumerate(bags):
         try:
             with choice.read(bag) as reader:
                 tree, _ = choice.load(reader)
                 description = '' if choice.robot else reader.description
-            source = replace(pattern, path=str(bag), driver=choice.driver(tree))
+            source = Source(str(bag), choice, tree, description)
             start = next(source.parts([]))
             check_recording(start, tree, request.effort)
             plan = plan_by_evidence(
                 start, tree, args.terms, request, gravity_known=bool(args.gravity)
             )
-            return plan, replace(source, description=description), early
+            return plan, source, early
         except (RecordingError, UnknownNameError) as error:
-            early[place] = Gathered(error=replace(pattern, path=str(bag)).blamed(str(error)))
+            early[place] = Gathered(error=blamed(str(bag), str(error)))
     reasons = '; '.join(dict.fromkeys(bag.error for bag in early.values()))
     raise RecordingError('the bags', 'have nothing to identify from', reasons)
 

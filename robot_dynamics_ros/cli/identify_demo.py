@@ -34,11 +34,10 @@ from robot_dynamics_ros.recordings.metrics.tracking import (
 from robot_dynamics_ros.recordings.output_folder import write_json
 from robot_dynamics_ros.recordings.recording import Recording
 from robot_dynamics_ros.recordings.report.runs import (
-    ratio_text,
+    correction_table,
     write_correction_report,
     write_tracking_report,
 )
-from robot_dynamics_ros.recordings.report.toolkit import ReportTable
 from robot_dynamics_ros.simulation.imperfections import (
     Imperfections,
     ImperfectPlant,
@@ -107,7 +106,7 @@ def run(args: argparse.Namespace) -> int:
     after = _track(console, 'the corrected model', corrected, real, test, out / 'after.html')
     gains = np.array(before.metrics.rms_error) / np.array(after.metrics.rms_error)
     _write(out, nominal, before, after)
-    _print(console, nominal, before, after)
+    print_table(console, correction_table(nominal, before.metrics, after.metrics))
     console.print(f'written: {out}/; begin with {out}/summary.html')
     unexplained = _unexplained(recording, corrected, real)
     if gains.min() < _LEAST_GAIN:
@@ -144,21 +143,15 @@ def _test_motion(tree: RobotTree) -> Trajectory:
     return excitation_trajectory(excitation)
 
 
-def _plant(real: RobotTree) -> ImperfectPlant:
-    return ImperfectPlant(MujocoPlant(real, PERIOD), NOISE)
-
-
-def _law(model: RobotTree) -> ComputedTorque:
-    return ComputedTorque(model, natural_frequency=_FREQUENCY, period=PERIOD)
-
-
 def _simulate(
     console: Console, title: str, model: RobotTree, real: RobotTree, motion: Trajectory
 ) -> Recording:
+    plant = ImperfectPlant(MujocoPlant(real, PERIOD), NOISE)
+    law = ComputedTorque(model, natural_frequency=_FREQUENCY, period=PERIOD)
     with console.status(title) as status:
         return run_lockstep(
-            _plant(real),
-            _law(model),
+            plant,
+            law,
             motion,
             lambda share: status.update(f'{title}: {100.0 * share:.0f} %'),
         )
@@ -218,15 +211,3 @@ def _write(out: Path, nominal: RobotTree, before: _Stage, after: _Stage) -> None
         (before.metrics, after.metrics),
         _LINKS,
     )
-
-
-def _print(console: Console, nominal: RobotTree, before: _Stage, after: _Stage) -> None:
-    rows = []
-    for i, (joint, slides) in enumerate(zip(nominal.joint_names, nominal.slides, strict=True)):
-        old, new = before.metrics.rms_error[i], after.metrics.rms_error[i]
-        unit = 'm' if slides else 'rad'
-        rows.append((joint, f'{old:.3g} {unit}', f'{new:.3g} {unit}', ratio_text(old, new)))
-    old, new = before.metrics.tool_rms_mm, after.metrics.tool_rms_mm
-    rows.append(('tool', f'{old:.3g} mm', f'{new:.3g} mm', ratio_text(old, new)))
-    head = ('joint', f'by {before.title}', f'by {after.title}', '')
-    print_table(console, ReportTable(head, rows, 'Tracking error of the same controller, RMS'))

@@ -25,7 +25,7 @@ from robot_dynamics_ros.identification.loads import (
     gains_by_load,
     gains_by_weight,
 )
-from robot_dynamics_ros.recordings.output_folder import filled, require_absent
+from robot_dynamics_ros.recordings.output_folder import claim, filled
 from robot_dynamics_ros.recordings.recording import Recording
 
 
@@ -84,7 +84,7 @@ def weigh(args: argparse.Namespace, learn: Learn) -> int:
         RobotDynamicsError: Nothing can be estimated; says why.
     """
     name = _PROFILE if args.gains else _PAYLOAD
-    require_absent(args.output, [name], force=args.force)
+    claim(args.output, args.output, force=args.force, files=[name])
     text, said = _gains(args, learn) if args.gains else _payload(args, learn)
     with filled(args.output) as folder:
         (folder / name).write_text(text, encoding='utf-8')
@@ -109,10 +109,8 @@ def _payload(args: argparse.Namespace, learn: Learn) -> tuple[str, list[str]]:
 
 def _whole(source: Source) -> Recording:
     """Return all of a bag that counts."""
-    parts = list(source.parts([]))
-    for part in parts[1:]:
-        parts[0] = parts[0].followed_by(part)
-    return parts[0]
+    (recording,) = source.parts([], math.inf)
+    return recording
 
 
 def _as_described(identified: Identification) -> Identification:
@@ -179,11 +177,12 @@ def _profile_text(
     corrected: list[str],
 ) -> tuple[str, list[str]]:
     """Return the profile with the new gains, and what there is to say of each joint."""
-    assert source.driver is not None
+    driver = source.choice.driver(source.tree)
+    assert driver is not None
     path = Path(shipped_profiles().get(name_or_path, name_or_path))
     data: dict[str, Any] = yaml.safe_load(path.read_text(encoding='utf-8'))
     rows = {row['joint']: dict(row) for row in data.get('joints', []) if isinstance(row, dict)}
-    profile, said = source.driver.profile, [gains.source]
+    profile, said = driver.profile, [gains.source]
     known = {row.joint: row for row in profile.joints}
     for i, name in enumerate(identified.tree.joint_names):
         row = known.get(name, profile.defaults)

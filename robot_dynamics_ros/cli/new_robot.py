@@ -16,7 +16,7 @@ from typing import Any
 import yaml
 
 from robot_dynamics_ros.cli.robot_argument import add_robot_arguments, given_robot
-from robot_dynamics_ros.control.design import default_motion, default_program, robot_setup
+from robot_dynamics_ros.control.design import default_motion, robot_setup
 from robot_dynamics_ros.control.design.default_motion import DefaultMotion
 from robot_dynamics_ros.description.shipped import MECHANISMS, ROBOTS, robot_file, share_directory
 from robot_dynamics_ros.description.urdf_patch import set_effort_limits
@@ -215,7 +215,7 @@ def write_robot_folder(
     gains = parameters['controller']['natural_frequency']
     limits = dict(zip(tree.joint_names, tree.effort_limit.tolist(), strict=True))
     nodes = {f'/**/{name}': {'ros__parameters': values} for name, values in parameters.items()}
-    program = default_program.default_program(tree, motion, gains)
+    program = robot_setup.default_program(tree, motion, gains)
     texts = {
         URDF: set_effort_limits(tree.xml, limits),
         PARAMETERS: _yaml(nodes),
@@ -261,7 +261,7 @@ def planned_folder(tree: RobotTree, frame: str = '', obstacles: Obstacles | None
         UnknownNameError: There is no such frame.
     """
     content = f'{tree.xml}\n{tree.effort_limit.tolist()}\n{frame}\n{obstacles}'.encode()
-    modules = (collisions, default_motion, default_program, robot_setup, gazebo_files)
+    modules = (collisions, default_motion, robot_setup, gazebo_files)
     sources = [Path(str(module.__file__)).read_bytes() for module in modules]
     sources.append(Path(__file__).read_bytes())
     digest = hashlib.sha256(b''.join([content, *sources])).hexdigest()[:24]

@@ -32,8 +32,8 @@ from robot_dynamics_ros.recordings.recording import Recording
 from robot_dynamics_ros.recordings.replay.run import ReplayResult
 from robot_dynamics_ros.recordings.replay.search import replay
 from robot_dynamics_ros.recordings.replay.source import REFERENCES, ReplaySource
-from robot_dynamics_ros.recordings.report.arm import ArmAnimation, measured_arm
 from robot_dynamics_ros.recordings.report.runs import replay_figures, replay_report
+from robot_dynamics_ros.recordings.report.toolkit import ArmAnimation, measured_arm
 from robot_dynamics_ros.spatial.scalar import Array
 
 _USUAL_OUTPUT = Path('out') / 'replay'

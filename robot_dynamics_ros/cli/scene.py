@@ -40,10 +40,9 @@ from robot_dynamics_ros.recordings.metrics.program import (
 from robot_dynamics_ros.recordings.metrics.tracking import tool_frame
 from robot_dynamics_ros.recordings.output_folder import write_json
 from robot_dynamics_ros.recordings.reading import read_recording
-from robot_dynamics_ros.recordings.report.arm import ArmAnimation, ArmMotion
 from robot_dynamics_ros.recordings.report.figures import COLOURS
 from robot_dynamics_ros.recordings.report.runs import program_figures, program_report
-from robot_dynamics_ros.recordings.report.toolkit import Report
+from robot_dynamics_ros.recordings.report.toolkit import ArmAnimation, ArmMotion, Report
 from robot_dynamics_ros.yaml_reader.parsing import read_yaml
 
 _RUN_SECONDS = 600.0

@@ -84,7 +84,8 @@ def check_held(
     """
     score = _HypothesisScore(tree)
     belief = Belief(poses.distinct(), float(gravity_expected), np.zeros(tree.n))
-    score.refuse_missing(belief.readings)
+    if not np.isfinite(belief.readings.tau).all():
+        raise RecordingError('readings', 'hold no efforts', 'compare commands instead')
     first = score.statistics(belief)
     findings: list[Finding] = []
     for _ in range(2 * tree.n):
@@ -110,10 +111,6 @@ class _HypothesisScore:
     def __init__(self, tree: RobotTree) -> None:
         self._tree = tree
         self.gravity = gravity_of(tree)
-
-    def refuse_missing(self, readings: DriverSamples) -> None:
-        if not np.isfinite(readings.tau).all():
-            raise RecordingError('readings', 'hold no efforts', 'compare commands instead')
 
     def tolerance(self) -> Array:
         """Return what friction and a decent model leave, shape (n,), N m or N."""

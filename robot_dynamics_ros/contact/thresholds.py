@@ -82,8 +82,8 @@ class ContactThresholds:
             raise _refusal(path, problem) from error
         thresholds = cls(np.array(table), np.array(bandwidth), delay, fit)
         numbers = np.append(thresholds.coefficients, [delay])
-        if not (np.isfinite(numbers).all() and (numbers >= 0.0).all()):
-            raise _refusal(path, 'holds a number that is negative or none')
+        if not (np.isfinite(numbers).all() and (numbers >= 0.0).all() and delay <= 1.0):
+            raise _refusal(path, 'holds a number that is negative or none, or a delay above 1 s')
         if not (thresholds.coefficients[:, :, 0] > 0.0).all():
             raise _refusal(path, 'holds a base that is not positive')
         return thresholds

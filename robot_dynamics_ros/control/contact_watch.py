@@ -82,6 +82,7 @@ class ContactWatch:
         self._settings, loop = ObserverSettings.of(given), self._loop.settings
         self.observer.configure(self._settings, loop.discretization, loop.period)
         self.reactions.configure(ReactionSettings.of(given))
+        self._loop.stopping.brake.delay = self.detector.thresholds.delay
 
     @property
     def reacts(self) -> bool:

@@ -109,7 +109,7 @@ def _verdict(session: ControllerSession) -> tuple[str, str]:
     if mode is SessionMode.REACTING:
         return 'warning', session.reacts_to()[0]
     if mode is SessionMode.STOPPED:
-        return 'error', f'no states: {loop.settings.stop_action}'
+        return 'error', f'{session.silence()}: stop action {loop.settings.stop_action}'
     if mode in (SessionMode.INACTIVE, SessionMode.ENDED):
         return ('ok', 'inactive') if session.heard else ('warning', 'inactive: no state has come')
     if session.locked.deviation:

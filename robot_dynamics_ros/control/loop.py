@@ -76,6 +76,7 @@ class ControlLoop:
         force: What the world does to the arm, for laws that answer it.
         reaction: What acts instead of the law; None: the law.
         braking: Whether the arm is being braked, until it is at rest.
+        stopping: The stop action, and how the arm is braked.
     """
 
     def __init__(
@@ -109,7 +110,7 @@ class ControlLoop:
         self.measured_effort = np.full(n, np.nan)
         self.braking = self._running = self._just_started = self._from_zero = False
         self.limiter = EffortLimiter(tree.effort_limit)
-        self._stopping = Stopping(self.state, self.limiter)
+        self.stopping = Stopping(self.state, self.limiter)
         self.guard = self._make_guard(1.0)
         states = self.q, self.v, self._gravity
         efforts = self._wanted, self._transition.effort
@@ -132,10 +133,9 @@ class ControlLoop:
         self.generator.set_sampler(sampler)
         self.generator.start_tolerance = settings.start_tolerance
         self.limiter.set_rate(settings.rates(self.tree.n))
-        share, period = settings.stop_effort_share, settings.period
-        self._brake = Braking(self.tree, self._kernels, share, period)
+        brake = Braking(self.tree, self._kernels, settings.stop_effort_share, settings.period)
         action = StopAction(settings.stop_action, self.tree, self._kernels)
-        self._stopping.configure(action, self._brake, self._driver)
+        self.stopping.configure(action, brake, self._driver)
         self._transition.ramp.change(self.state.time, settings.activation_ramp_s)
         self.state.validator.set_timeout(settings.state_timeout_s)
         if previous is not None and previous.discretization != settings.discretization:
@@ -178,8 +178,7 @@ class ControlLoop:
         """
         self.tree, self._kernels, self.load = other.tree, other._kernels, other.load
         self._driver, self.force = other._driver, other.force
-        self._brake = other._brake
-        self._stopping.configure(other._stopping.action, self._brake, self._driver)
+        self.stopping.configure(other.stopping.action, other.stopping.brake, self._driver)
         self.change_law(other.law)
         self._replace_guard(self.settings.effort_scale)
 
@@ -266,7 +265,7 @@ class ControlLoop:
         """Begin to control: hold the last believed position, ramp from the initial effort."""
         self.state.validator.begin()  # the present state is answered even if it comes again
         self._running = self._just_started = True
-        self._stopping.active = self.braking = False
+        self.stopping.active = self.braking = False
         self.reaction = None
         t, share = self.state.time, self._share(self.v)
         self._begin_law(t)
@@ -291,7 +290,7 @@ class ControlLoop:
 
     def resume(self) -> None:
         """Begin anew after a gap, a jump of time or a stop: brake, then hold where the arm is."""
-        self._stopping.active = False
+        self.stopping.active = False
         self._begin_law(self.state.time)
         self.brake()
 
@@ -299,7 +298,7 @@ class ControlLoop:
         """Stop following, brake, and stay where the arm comes to rest."""
         self._transition.ramp.finish()
         self.generator.begin_glide()
-        self._brake.begin(self.state.time, self.q, self.v, self.limiter.limits)
+        self.stopping.brake.begin(self.state.time, self.q, self.v, self.limiter.limits)
         self.braking = True
         self.limiter.soften(STOP_SLEW)
 
@@ -307,7 +306,7 @@ class ControlLoop:
 
     def tick(self) -> None:
         """Compute the command that answers the last believed state into ``effort``."""
-        if self._stopping.active:
+        if self.stopping.active:
             self.resume()
         t, dt = self.state.time, self.state.validator.dt or self.settings.period
         if self.load is not None and self.load.changing:
@@ -322,7 +321,7 @@ class ControlLoop:
             self._go_on_braking(t, dt)
         self.force.update(self.state.stamp_ns, q)
         if self.braking:
-            self._brake.effort(q, v, self.limiter.limits, wanted)
+            self.stopping.brake.effort(q, v, self.limiter.limits, wanted)
         else:
             self._acting.effort(t, q, v, self.reference, wanted)
             ramp = self._transition.ramp.share(t)
@@ -336,14 +335,14 @@ class ControlLoop:
                 self.added.add(self.state.stamp_ns, q, self._transition.effort, gain)
         shell, share = self._shell, self._share(v)
         if not shell.run(ramp, share, dt, self.effort):
-            self._stopping.write(self._fallback, fresh=True)
+            self.stopping.write(self._fallback, fresh=True)
             shell.interpret(ramp, share, dt, self.effort, self._fallback)
 
     def _go_on_braking(self, t: float, dt: float) -> None:
         """Lead the reference to the arm; let the law take over once both are at rest."""
         generator = self.generator
         there = not generator.resting or generator.glide(self.q, dt)
-        if not generator.resting or (there and self._brake.over(t, self.v)):
+        if not generator.resting or (there and self.stopping.brake.over(t, self.v)):
             self.braking = False
             if generator.resting:  # what was left of the glide is no motion to be followed
                 self.reference.velocity.fill(0.0)
@@ -363,10 +362,10 @@ class ControlLoop:
             fresh: Whether that state has just come, so that feedback may be used.
             dt: Time since the last command, s; the period if None.
         """
-        if not self._stopping.active:
-            self._stopping.begin()
+        if not self.stopping.active:
+            self.stopping.begin()
             self.limiter.soften(STOP_SLEW if fresh else math.inf)
-        self._stopping.write(self._wanted, fresh=fresh)
+        self.stopping.write(self._wanted, fresh=fresh)
         if final:
             self.limiter.reset(self._wanted)
         self.limiter.limit(self._wanted, dt or self.settings.period, None, self.effort)

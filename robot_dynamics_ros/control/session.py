@@ -126,6 +126,10 @@ class ControllerSession(ControllerParts):
         loop = self.loop
         seen = loop.observe(stamp_ns, q, v)
         repeated = seen is Observation.REPEATED
+        if repeated and self._simulated_time and self.mode is SessionMode.STOPPED:
+            loop.state.validator.begin()  # paused, but not silent any more
+            seen = loop.observe(stamp_ns, q, v)
+            repeated = seen is Observation.REPEATED
         if seen is Observation.REFUSED or (repeated and not self._simulated_time):
             return False
         self._heard_ns = arrival_ns

@@ -15,7 +15,6 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from robot_dynamics_ros.control.drivers.conversion import DriverConversion
 from robot_dynamics_ros.errors import RecordingError, RobotDynamicsError
 from robot_dynamics_ros.identification.gravity import gravity_remark
 from robot_dynamics_ros.identification.identify import (
@@ -33,8 +32,7 @@ from robot_dynamics_ros.identification.validation import (
     halved,
 )
 from robot_dynamics_ros.model.robot_tree import RobotTree
-from robot_dynamics_ros.recordings.driver_units import WHOLE, in_model_units, within
-from robot_dynamics_ros.recordings.reading import RecordingReader
+from robot_dynamics_ros.recordings.reading import RobotChoice
 from robot_dynamics_ros.recordings.recording import Recording
 
 CHUNK_S = 60.0  # of a bag in memory at once
@@ -46,41 +44,38 @@ Halves = tuple[list[Block], list[Block]]
 Jobs = Callable[..., list[Any]]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Source:
     """A bag and how it is read.
 
     Attributes:
         path: The bag's folder, or one of its files.
-        namespace: Of the robot, if the bag has several.
-        description: Of the robot that explains all bags, if it was taken from one of them.
-        span: First and last second that counts, see ``driver_units.within``.
-        driver: What the numbers of the bag mean; they are SI, at the joints, if None.
+        choice: What its numbers mean, and which part counts.
+        tree: The robot that explains all bags.
+        description: Of that robot, if it was taken from one of them.
     """
 
     path: str
-    namespace: str = ''
+    choice: RobotChoice
+    tree: RobotTree
     description: str = ''
-    span: tuple[float, float] = WHOLE
-    driver: DriverConversion | None = None
 
-    def blamed(self, reason: str) -> str:
-        """Return a reason that names the bag."""
-        return reason if self.path in reason else f'bag {self.path!r}: {reason}'
-
-    def parts(self, notes: list[str]) -> Iterator[Recording]:
+    def parts(self, notes: list[str], seconds: float | None = None) -> Iterator[Recording]:
         """Yield the bag in parts; what was unusual is in ``notes`` once all were read.
 
         Raises:
             RecordingError: The bag cannot be read.
         """
-        joints = self.driver.names if self.driver else ()
-        with RecordingReader(self.path, namespace=self.namespace, joints=joints) as reader:
+        with self.choice.read(self.path, self.tree) as reader:
             if self.description and reader.description not in ('', self.description):
                 notes.append('has another robot description, which is not used')
-            for part in within(reader.chunks(CHUNK_S), self.span):
-                yield in_model_units(part, self.driver)
+            yield from self.choice.parts(reader, self.tree, seconds or CHUNK_S)
             notes += reader.notes
+
+
+def blamed(bag: str, reason: str) -> str:
+    """Return a reason that names the bag."""
+    return reason if bag in reason else f'bag {bag!r}: {reason}'
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,10 +129,10 @@ def gather_bag(source: Source, plan: IdentificationPlan, most: int) -> Gathered:
                 except RecordingError as error:
                     short.append(str(error))
     except (RobotDynamicsError, OSError) as error:
-        return Gathered(error=source.blamed(str(error)))
+        return Gathered(error=blamed(source.path, str(error)))
     halves = stores[0].blocks, stores[1].blocks
     if not any(halves):
-        return Gathered(error=source.blamed(short[0] if short else _STILL))
+        return Gathered(error=blamed(source.path, short[0] if short else _STILL))
     if count := left_out.pop((GLITCHES, ''), 0):
         notes.append(f'{count} {GLITCHES}: left out')
     return Gathered(halves, tuple(notes), efforts=dict(left_out))
@@ -154,9 +149,9 @@ def evaluate_bag(source: Source, trial: Trial) -> EvaluatedBag:
                 for total, series in zip(sums, pair, strict=True):
                     total.add(series)
     except (RobotDynamicsError, OSError) as error:
-        return EvaluatedBag(error=source.blamed(str(error)))
+        return EvaluatedBag(error=blamed(source.path, str(error)))
     if not sums[0].instants:
-        return EvaluatedBag(error=source.blamed(short[0]))
+        return EvaluatedBag(error=blamed(source.path, short[0]))
     return EvaluatedBag(sums, tuple(notes))
 
 
@@ -220,7 +215,7 @@ def gather_bags(
         'gathering',
         partial(gather_bag, plan=plan, most=blocks_per_half(len(sources))),
         [sources[place] for place in left],
-        lambda source, reason: Gathered(error=source.blamed(reason)),
+        lambda source, reason: Gathered(error=blamed(source.path, reason)),
         lambda result: result.error,
     )
     every = early | dict(zip(left, results, strict=True))
@@ -239,7 +234,7 @@ def prove(
         'validating',
         partial(evaluate_bag, trial=trial),
         sources,
-        lambda source, reason: EvaluatedBag(error=source.blamed(reason)),
+        lambda source, reason: EvaluatedBag(error=blamed(source.path, reason)),
         lambda result: result.error,
     )
     nominal = identified.plan.unknowns.tree

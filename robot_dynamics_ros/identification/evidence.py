@@ -138,11 +138,6 @@ def _regular(covariance: Array) -> Array:
     return np.asarray(covariance + 1e-10 * np.diag(np.maximum(size, 1e-12) ** 2))
 
 
-def joint_of(unknowns: Unknowns, k: int) -> int:
-    """Return the joint of a joint term, by its index among the unknowns."""
-    return (k - unknowns.links) % unknowns.tree.n
-
-
 def evident_columns(
     blocks: Sequence[Block], unknowns: Unknowns, base: BaseParameters
 ) -> tuple[Array, list[str]]:
@@ -200,7 +195,7 @@ def _best_additions(
         gain = 1.0 - price - np.sqrt(tried.sum(axis=0) / np.maximum(error.sum(axis=0), 1e-300))
         often = (tried < error).mean(axis=0)
         for k in columns:
-            joint = joint_of(unknowns, int(base.leading[k]))
+            joint = int(base.leading[k] - unknowns.links) % unknowns.tree.n
             good = gain[joint] > _GAIN and often[joint] >= _MOST_FOLDS_GAIN
             if good and gain[joint] > best.get(joint, (0.0, 0))[0]:
                 best[joint] = (float(gain[joint]), k)

@@ -111,7 +111,54 @@ class Identification:
 
     def silence(self) -> list[str]:
         """Say plainly what the data could not tell, one sentence each."""
-        return _silence(self)
+        unknowns, estimate = self.plan.unknowns, self.estimate
+        names = np.array(unknowns.names)
+        said = []
+        for joint, count in zip(unknowns.tree.joint_names, estimate.counts, strict=True):
+            if count == 0:
+                said.append(f'{joint} has no usable sample: its drive is unknown')
+        unexcited = np.setdiff1d(self.base.leading, estimate.base.leading)
+        if len(unexcited):
+            said.append(
+                'the motion did not excite '
+                + ', '.join(names[unexcited])
+                + ' independently of others'
+            )
+        if estimate.condition > _WELL_CONDITIONED:
+            said.append(
+                f'the condition of the regressor is {estimate.condition:.3g}: some combinations '
+                'are told by tiny differences (command excite designs a better motion)'
+            )
+        vague = estimate.deviations > _VAGUE * np.abs(estimate.values)
+        vague &= estimate.deviations * estimate.influence > _MATTERS
+        for name, value, deviation in zip(
+            np.array(estimate.base.names)[vague],
+            estimate.values[vague],
+            estimate.deviations[vague],
+            strict=True,
+        ):
+            said.append(f'{name} is {value:.3g} with a standard deviation of {deviation:.2g}')
+        held = self.physical.held
+        held = held[[names[k].rsplit('.', 1)[1] in DEFAULT_TERMS for k in held]]
+        if len(held):
+            said.append(
+                'kept at its nominal value, since not told apart: ' + ', '.join(names[held])
+            )
+        together = np.setdiff1d(np.flatnonzero(estimate.base.B.any(axis=0)), estimate.base.alone)
+        together = together[together < unknowns.links]
+        if len(together):
+            said.append(
+                'known only in combination, split as the nominal model suggests: '
+                + ', '.join(names[together])
+            )
+        silent = estimate.base.no_effect
+        silent = silent[silent < unknowns.links]
+        if len(silent):
+            said.append(
+                'without effect on any effort, as near the nominal robot as a real body can be: '
+                + ', '.join(names[silent])
+            )
+        return said
 
 
 def make_plan(
@@ -293,50 +340,3 @@ def _corrected(unknowns: Unknowns, values: Array) -> RobotTree:
     changes = {term: unknowns.term(values, term).copy() for term in unknowns.terms}
     tree = with_inertial_parameters(unknowns.tree, values[: unknowns.links])
     return with_terms(tree, changes)
-
-
-def _silence(identified: Identification) -> list[str]:
-    unknowns, estimate = identified.plan.unknowns, identified.estimate
-    names = np.array(unknowns.names)
-    said = []
-    for joint, count in zip(unknowns.tree.joint_names, estimate.counts, strict=True):
-        if count == 0:
-            said.append(f'{joint} has no usable sample: its drive is unknown')
-    unexcited = np.setdiff1d(identified.base.leading, estimate.base.leading)
-    if len(unexcited):
-        said.append(
-            'the motion did not excite ' + ', '.join(names[unexcited]) + ' independently of others'
-        )
-    if estimate.condition > _WELL_CONDITIONED:
-        said.append(
-            f'the condition of the regressor is {estimate.condition:.3g}: some combinations are '
-            'told by tiny differences (command excite designs a better motion)'
-        )
-    vague = estimate.deviations > _VAGUE * np.abs(estimate.values)
-    vague &= estimate.deviations * estimate.influence > _MATTERS
-    for name, value, deviation in zip(
-        np.array(estimate.base.names)[vague],
-        estimate.values[vague],
-        estimate.deviations[vague],
-        strict=True,
-    ):
-        said.append(f'{name} is {value:.3g} with a standard deviation of {deviation:.2g}')
-    held = identified.physical.held
-    held = held[[names[k].rsplit('.', 1)[1] in DEFAULT_TERMS for k in held]]
-    if len(held):
-        said.append('kept at its nominal value, since not told apart: ' + ', '.join(names[held]))
-    together = np.setdiff1d(np.flatnonzero(estimate.base.B.any(axis=0)), estimate.base.alone)
-    together = together[together < unknowns.links]
-    if len(together):
-        said.append(
-            'known only in combination, split as the nominal model suggests: '
-            + ', '.join(names[together])
-        )
-    silent = estimate.base.no_effect
-    silent = silent[silent < unknowns.links]
-    if len(silent):
-        said.append(
-            'without effect on any effort, as near the nominal robot as a real body can be: '
-            + ', '.join(names[silent])
-        )
-    return said

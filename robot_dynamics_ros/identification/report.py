@@ -168,7 +168,11 @@ def _used_table(joints: Sequence[str], bags: Sequence[BagNews]) -> ReportTable:
 
 def _bag_table(bags: Sequence[BagNews]) -> ReportTable:
     """Return the bags that the corrected robot explains worst."""
-    validated = sorted((bag for bag in bags if bag.validated), key=_worst, reverse=True)
+    validated = sorted(
+        (bag for bag in bags if bag.validated),
+        key=lambda bag: _largest(bag.percent[1]),
+        reverse=True,
+    )
     rows = [
         (bag.bag, *(_percent(_largest(part)) for part in bag.percent))
         for bag in validated[:_MOST_BAGS]
@@ -176,10 +180,6 @@ def _bag_table(bags: Sequence[BagNews]) -> ReportTable:
     failed = sum(bool(bag.error) for bag in bags)
     title = f'{len(bags)} bags, {failed} failed; largest residual of a joint, of its RMS effort'
     return ReportTable(('bag, the worst first', 'before', 'after'), rows, title)
-
-
-def _worst(bag: BagNews) -> float:
-    return _largest(bag.percent[1])
 
 
 def _largest(percent: Sequence[float]) -> float:

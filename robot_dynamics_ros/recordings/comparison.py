@@ -15,9 +15,10 @@ from robot_dynamics_ros.recordings.alignment import Alignment, align, at_times
 from robot_dynamics_ros.recordings.metrics.metric import MetricRemark
 from robot_dynamics_ros.recordings.metrics.tracking import Tracking, tool_path
 from robot_dynamics_ros.recordings.recording import Recording
-from robot_dynamics_ros.recordings.report.arm import ArmAnimation, ArmMotion
 from robot_dynamics_ros.recordings.report.figures import COLOURS, GREY, PlotLine, panels
 from robot_dynamics_ros.recordings.report.toolkit import (
+    ArmAnimation,
+    ArmMotion,
     Report,
     ReportTable,
     joint_titles,

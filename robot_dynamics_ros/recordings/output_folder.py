@@ -30,52 +30,35 @@ _AXES = ('x', 'y', 'z')
 _BLOCK = 1000  # rows that are text at once
 
 
-def claim(named: Path | None, usual: Path, *, force: bool) -> Path:
+def claim(named: Path | None, usual: Path, *, force: bool, files: Sequence[str] = ()) -> Path:
     """Return the folder for results.
 
     Args:
         named: As the user named it, or None.
         usual: Name to use otherwise; a number is put behind it while it is taken.
         force: Whether files in a folder that was named may be replaced.
+        files: Those that will be written, if others may stay beside them.
 
     Raises:
-        ConfigurationError: The folder that was named holds something, is a file, or cannot be
-            looked at.
+        ConfigurationError: The folder that was named holds such files (without ``files``:
+            anything), is a file, or cannot be looked at.
     """
-    with _refused(named or usual):
-        return _claimed(named, usual, force=force)
-
-
-def _claimed(named: Path | None, usual: Path, *, force: bool) -> Path:
-    if named is None:
-        folder, count = usual, 1
-        while folder.exists() and not force:
+    folder, count = named or usual, 1
+    with _refused(folder):
+        while named is None and folder.exists() and not force:
             count += 1
             folder = usual.with_name(f'{usual.name}-{count}')
-        return folder
-    if named.is_file():
-        raise ConfigurationError(f'output {str(named)!r}', 'is a file', 'name a folder')
-    if named.is_dir() and any(named.iterdir()) and not force:
+        if folder.exists() and not folder.is_dir():
+            raise ConfigurationError(f'output {str(folder)!r}', 'is a file', 'name a folder')
+        there = sorted(file.name for file in folder.iterdir()) if folder.exists() else []
+    held = [name for name in files or there[:3] if name in there]
+    if held and not force:
         raise ConfigurationError(
-            f'output {str(named)!r}',
-            'exists and is not empty',
+            f'output {str(folder)!r}',
+            f'holds {", ".join(held)}',
             'name another folder, or replace its files with --force',
         )
-    return named
-
-
-def require_absent(folder: Path, files: Sequence[str], *, force: bool) -> None:
-    """Refuse a folder in which files would be replaced, unless that is asked for.
-
-    Raises:
-        ConfigurationError: Names the files that are there, or that the folder is a file.
-    """
-    culprit = f'--output {folder}'
-    if folder.exists() and not folder.is_dir():
-        raise ConfigurationError(culprit, 'is a file', 'name a folder')
-    there = [name for name in files if (folder / name).exists()]
-    if there and not force:
-        raise ConfigurationError(culprit, f'has {", ".join(there)}', 'give another, or --force')
+    return folder
 
 
 @contextlib.contextmanager
@@ -199,7 +182,9 @@ class CsvTable:
     def add(self, columns: Mapping[str, Array]) -> None:
         """Write rows; an entry that is not finite stays empty."""
         if not self._count:
-            self._file.write(','.join(_quoted(name) for name in columns) + '\n')
+            self._file.write(
+                ','.join(f'"{name}"' if ',' in name else name for name in columns) + '\n'
+            )
         table = np.column_stack(list(columns.values()))
         first = -self._count % self._every
         self._count += len(table)
@@ -211,10 +196,6 @@ class CsvTable:
 
 def _text(value: float) -> str:
     return '' if value != value or value in (np.inf, -np.inf) else repr(value)
-
-
-def _quoted(name: str) -> str:
-    return f'"{name}"' if ',' in name else name
 
 
 class ParquetTable:

@@ -55,12 +55,10 @@ class RecordingReader:
 
     Args:
         path: The bag's folder, or one of its files.
-        namespace: Of the robot, if the bag has several.
-        states, commands, reference, description: Topics, where they are not to be found by type
-            and name.
         joints: Joints to read; those of the description in the bag if empty, else all.
         command_joints: Order of the efforts in a command; if empty that of the controller's
             parameters, of the description, or of the states.
+        topics: Namespace and names of topics, as of ``topics.choose_topics``.
 
     Raises:
         RecordingError: The bag cannot be read, has no states, or it is not clear which ones.
@@ -72,17 +70,13 @@ class RecordingReader:
         self,
         path: str | os.PathLike[str],
         *,
-        namespace: str = '',
-        states: str = '',
-        commands: str = '',
-        reference: str = '',
-        description: str = '',
         joints: Sequence[str] = (),
         command_joints: Sequence[str] = (),
+        **topics: str,
     ) -> None:
         self.bag = BagReader(path)
         try:
-            self.topics = self._choose(namespace, states, commands, reference, description)
+            self.topics = self._choose(topics)
             self.description = self._text(self.topics.description)
             self.parameters = self._text(self.topics.parameters)
             self._layout = make_layout(
@@ -101,20 +95,11 @@ class RecordingReader:
         self.counts = Counts()
         self._builder: RecordingBuilder | None = None
 
-    def _choose(
-        self, namespace: str, states: str, commands: str, reference: str, description: str
-    ) -> Topics:
+    def _choose(self, named: Mapping[str, str]) -> Topics:
         # A recorder declares what it listens to; what nobody sent is not there.
         sent = {t: kind for t, kind in self.bag.topics.items() if self.bag.counts.get(t)}
         try:
-            return choose_topics(
-                sent or self.bag.topics,
-                namespace=namespace,
-                states=states,
-                commands=commands,
-                reference=reference,
-                description=description,
-            )
+            return choose_topics(sent or self.bag.topics, **named)
         except RecordingError as error:
             losses = ''.join(f'; {loss}' for loss in self.bag.losses)
             raise RecordingError(
@@ -211,13 +196,12 @@ class RobotChoice:
     """Which robot explains a recording.
 
     Attributes:
-        robot: Name of a shipped one, or another word that names a robot; empty: see the next.
-        description: URDF or xacro file; empty: the description in the bag.
+        robot: Name of a shipped one, or another word that names a robot, such as a URDF or xacro
+            file; empty: the description in the bag.
         gravity: m/s^2 in the base frame; None: of the controller's parameters, else the standard.
         effort_limit: Where the description gives none, N m or N; None: not checked there.
         joints: Names in the recording of the model's joints, in its order; empty: the same names.
         namespace: Of the robot, if the bag has several.
-        mappings: Arguments of a xacro file.
         driver_profile: What the numbers in the recording mean: YAML file, or name of a shipped
             one; empty: SI units at the joints.
         identified: File ``parameters.yaml`` of command ``identify``; empty: that of the
@@ -226,19 +210,18 @@ class RobotChoice:
     """
 
     robot: str = ''
-    description: str = ''
     gravity: tuple[float, float, float] | None = None
     effort_limit: float | None = None
     joints: tuple[str, ...] = ()
     namespace: str = ''
-    mappings: tuple[tuple[str, str], ...] = ()
     driver_profile: str = ''
     identified: str = ''
     span: tuple[float, float] = WHOLE
 
-    def read(self, bag: str | os.PathLike[str]) -> RecordingReader:
-        """Return a reader of the robot's run in a bag."""
-        joints = recorded_names(self.driver_profile, self.joints)
+    def read(self, bag: str | os.PathLike[str], tree: RobotTree | None = None) -> RecordingReader:
+        """Return a reader of the robot's run in a bag; of its joints alone if it is known."""
+        driver = self.driver(tree) if tree else None
+        joints = driver.names if driver else recorded_names(self.driver_profile, self.joints)
         return RecordingReader(bag, namespace=self.namespace, joints=joints)
 
     def driver(self, tree: RobotTree) -> DriverConversion | None:
@@ -265,9 +248,7 @@ class RobotChoice:
             RecordingError: The bag has no description, and no other was chosen.
             DescriptionError: The description is refused.
         """
-        source: Any = self.description or reader.description
-        if self.robot:
-            source = robot_file(self.robot)
+        source = robot_file(self.robot) if self.robot else reader.description
         if not source:
             raise RecordingError(
                 f'bag {str(reader.bag.path)!r}',
@@ -279,7 +260,6 @@ class RobotChoice:
             load_robot,
             source,
             self.gravity or recorded_gravity(parameters),
-            mappings=dict(self.mappings),
             identified=self.identified or str(parameters.get('identified') or ''),
         )
         try:

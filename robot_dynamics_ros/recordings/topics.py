@@ -92,8 +92,16 @@ def choose_topics(
     states = bag.named(states, STATE) if states else bag.states(namespace)
     space = states.rpartition('/')[0] if not namespace else '/' + namespace.strip('/')
     space = space.rstrip('/')
-    commands = bag.named(commands, ARRAY) if commands else bag.commands(space)
-    reference = bag.named(reference, STATE) if reference else bag.reference(space)
+    commands = (
+        bag.named(commands, ARRAY)
+        if commands
+        else bag.only(space, ARRAY, 'effort_controller', 'commands')
+    )
+    reference = (
+        bag.named(reference, STATE)
+        if reference
+        else bag.only(space, STATE, 'controller', 'reference')
+    )
     controller = reference.rpartition('/')[0] if reference else f'{space}/controller'
     return Topics(
         states,
@@ -162,12 +170,6 @@ class _Bag:
         where = f' in namespace {namespace!r}' if namespace else ''
         return RecordingError('the bag', f'has no joint states{where}', f'its topics: {listed}')
 
-    def commands(self, space: str) -> str:
-        return self._one(space, ARRAY, 'effort_controller/commands', 'commands')
-
-    def reference(self, space: str) -> str:
-        return self._one(space, STATE, 'controller/reference', 'reference')
-
     def joint_commands(self, space: str) -> dict[str, str]:
         topics = [topic for topic in self._of(SINGLE) if topic.startswith(f'{space}/')]
         return {t.split('/')[-2]: t for t in topics if _last(t) == 'cmd_force'}
@@ -179,10 +181,10 @@ class _Bag:
                 return topic
         return topics[0] if len(topics) == 1 else ''
 
-    def _one(self, space: str, kind: str, usual: str, ending: str) -> str:
-        """Return the topic of the usual name, else the only one with that ending, else none."""
-        if self._available.get(f'{space}/{usual}') == kind:
-            return f'{space}/{usual}'
+    def only(self, space: str, kind: str, owner: str, ending: str) -> str:
+        """Return the topic of the usual owner, else the only one with that ending, else none."""
+        if usual := self.there(f'{space}/{owner}/{ending}', kind):
+            return usual
         topics = [
             topic
             for topic in self._of(kind)

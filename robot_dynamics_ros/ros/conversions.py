@@ -118,6 +118,12 @@ class JointStateReader:
         """Return the joints of which no message has told yet."""
         return [name for name, x in zip(self.joints, self.q, strict=True) if np.isnan(x)]
 
+    def behind(self) -> list[str]:
+        """Return the joints of which no message has told since others are new again."""
+        if not self._updated.any():
+            return []
+        return [name for name, new in zip(self.joints, self._updated, strict=True) if not new]
+
     def _recognize(self, names: Sequence[str]) -> None:
         """Map a list of names if it is new; repeated names count once."""
         if names == self._names:

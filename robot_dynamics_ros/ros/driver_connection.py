@@ -102,10 +102,14 @@ class DriverConnection:
 
     def absence(self) -> str:
         """Say what is known of why there is no complete state; empty if nothing is."""
-        unseen, without = self.reader.unseen(), self.reader.missing_velocity
-        if unseen:
-            return f' (never seen: {", ".join(unseen)})'
-        return f' (no velocity for {", ".join(without)})' if without else ''
+        for what, joints in (
+            ('never seen: ', self.reader.unseen()),
+            ('no velocity for ', self.reader.missing_velocity),
+            ('no longer seen: ', self.serialized.behind()),
+        ):
+            if joints:
+                return f' ({what}{", ".join(joints)})'
+        return ''
 
     def has_new_listener(self) -> bool:
         """Return whether more nodes than at the last question hear the commands."""

@@ -45,6 +45,7 @@ from robot_dynamics_ros.errors import ConfigurationError, MissingDependencyError
 SWITCH = ('true', 'false')
 #: Executables that a scene can do without.
 _SPARE = ('monitor', 'rviz2', 'robot_state_publisher', 'view')
+_LOCKSTEP_TIMEOUT_S = 60.0
 SHUTDOWN_SECONDS = 10.0  # for the last safe command and for closing a bag
 
 
@@ -231,9 +232,15 @@ def mappings(chosen: SimpleNamespace) -> dict[str, str]:
     return dict(word.split(':=', 1) for word in words)
 
 
-def law(chosen: SimpleNamespace) -> dict[str, Any]:
-    """Return the controller's parameters for the values ``law`` and ``program``."""
-    return {'law': chosen.law, 'program': chosen.program}
+def law(chosen: SimpleNamespace, *, in_step: bool = False) -> dict[str, Any]:
+    """Return the controller's parameters for the values ``law`` and ``program``.
+
+    Args:
+        chosen: The values.
+        in_step: Whether time waits for every command, however long a busy machine takes for one.
+    """
+    patient = {'state_timeout_s': _LOCKSTEP_TIMEOUT_S} if in_step else {}
+    return {'law': chosen.law, 'program': chosen.program, **patient}
 
 
 def follows_motion(chosen: SimpleNamespace) -> bool:

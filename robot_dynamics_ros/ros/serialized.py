@@ -63,6 +63,10 @@ class SerializedStateReader:
         efforts = self._known.doubles[2]
         return efforts[self._places] if efforts.size else np.full(self._places.size, np.nan)
 
+    def behind(self) -> list[str]:
+        """Return the joints that are missing in what came last, see ``JointStateReader``."""
+        return [] if self._message is None or self.reader.whole else self.reader.behind()
+
     def positions_of_others(self, reader: JointStateReader) -> None:
         """Let another reader take the positions of its joints of the message read last."""
         if self._message is not None:

@@ -18,7 +18,11 @@ from typing import Any, Protocol, TypeVar
 
 import rclpy
 from rclpy.duration import Duration
-from rclpy.exceptions import ROSInterruptException
+from rclpy.exceptions import (
+    NameValidationException,
+    ParameterException,
+    ROSInterruptException,
+)
 from rclpy.executors import Executor, ExternalShutdownException
 from rclpy.logging import get_logger
 from rclpy.node import Node
@@ -81,7 +85,7 @@ def run(
         try:
             try:
                 _initialize(sys.argv if args is None else args)
-                node = make_node()
+                node = _made(make_node)
             except RobotDynamicsError as error:
                 _report(error)
                 return EXIT_REFUSED
@@ -129,6 +133,18 @@ def _initialize(args: Sequence[str]) -> None:
     except RuntimeError as error:  # rclpy has no public name for its errors of arguments
         problem = str(error).partition(', at /')[0].strip()
         raise ConfigurationError('ROS arguments', problem, 'correct them') from error
+
+
+def _made(make_node: Callable[[], Node]) -> Node:
+    """Return the node.
+
+    Raises:
+        ConfigurationError: rclpy refuses one of its own parameters, or a name.
+    """
+    try:
+        return make_node()
+    except (ParameterException, NameValidationException) as error:
+        raise ConfigurationError('node', ' '.join(str(error).split()), 'correct it') from error
 
 
 def spare_what_stays() -> None:

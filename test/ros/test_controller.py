@@ -281,7 +281,8 @@ def test_a_wild_but_finite_state_is_answered_within_the_limits(processes, arm):
 
 
 def test_silence_brings_the_stop_action_and_fresh_states_bring_control_back(processes, arm):
-    node = processes.start('controller', ARM | SHORT | {'stop_action': 'zero'})
+    given = {'stop_action': 'zero', 'diagnostics_period_s': 0.1}
+    node = processes.start('controller', ARM | SHORT | given)
     assert np.abs(arm.command()).max() > 1.0
     node.says('stop action zero')
     arm.ends_with(np.zeros(4), 0.0)
@@ -290,6 +291,17 @@ def test_silence_brings_the_stop_action_and_fresh_states_bring_control_back(proc
     for _ in range(30):  # by a twentieth of the limits per ms: nothing jumps
         last = arm.command()
     assert last == pytest.approx(gravity(PLACE), abs=1e-6)
+    told, missing = diagnosed(arm.peer), 'no longer seen: joint3'
+    others = [joint for joint in JOINTS if joint != 'joint3']
+
+    def without_a_joint() -> bool:
+        arm.publish(np.delete(PLACE, 2), [0.0] * 3, others)
+        said = [text for level, text in told() if level == DiagnosticStatus.ERROR]
+        return missing in node.output and any(missing in text for text in said)
+
+    arm.peer.spin_until(without_a_joint, 30.0, f'{missing!r} in log and diagnostics')
+    arm.ends_with(np.zeros(4), 0.0)
+    arm.command()
 
 
 def test_a_killed_simulator_is_noticed_and_a_new_one_is_taken_up(processes, peer):
@@ -460,6 +472,7 @@ def test_it_can_be_cleaned_up_and_configured_again(processes, arm):
         ),
         ({'effort_limit': [1.0, 2.0]}, ['effort_limit', 'give 4 numbers']),
         ({'robot': '', 'robot_description': '<robot'}, ['malformed XML']),
+        ({'use_sim_time': -0.5}, ["error: node: Trying to set parameter 'use_sim_time'"]),
     ],
 )
 def test_a_wrong_parameter_ends_the_start_with_one_clear_line(processes, parameters, texts):

@@ -13,9 +13,10 @@ pytest.importorskip('control_msgs', reason='control_msgs is not installed')
 from action_msgs.msg import GoalStatus
 from builtin_interfaces.msg import Duration
 from control_msgs.action import FollowJointTrajectory
-from control_msgs.msg import JointTolerance, JointTrajectoryControllerState
+from control_msgs.msg import JointTolerance, JointTrajectoryControllerState, SpeedScalingFactor
 from echo_arm import NANO, EchoArm
 from lifecycle_msgs.msg import Transition
+from peer import RELIABLE
 from rcl_interfaces.srv import SetParameters
 from rclpy.action import ActionClient
 from rclpy.parameter import Parameter
@@ -27,6 +28,7 @@ from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 JOINTS = [f'joint{i}' for i in range(1, 5)]
 PLACE = np.array([0.0, -1.0, -0.5, 0.7])
 GOAL = PLACE + 0.1
+LATCHED = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 ARM = {'robot': 'four_dof', 'state_timeout_s': 30.0, 'activation_ramp_s': 0.0}
 Result = FollowJointTrajectory.Result
 
@@ -276,7 +278,9 @@ def test_without_an_active_controller_a_goal_is_rejected(processes, peer, arm):
     assert not future.result().accepted
 
 
-def test_the_state_is_told_as_joint_trajectory_controller_tells_it(client, peer):
+def test_the_state_is_told_and_the_speed_ordered_as_of_joint_trajectory_controller(
+    processes, client, peer
+):
     states = peer.collect(JointTrajectoryControllerState, 'controller/controller_state')
     client.arm.until(lambda: len(states) > 3, 20.0, 'states')
     told = states[-1]
@@ -284,6 +288,30 @@ def test_the_state_is_told_as_joint_trajectory_controller_tells_it(client, peer)
     np.testing.assert_allclose(told.reference.positions, PLACE, atol=1e-9)
     np.testing.assert_allclose(told.feedback.positions, PLACE, atol=1e-9)
     np.testing.assert_array_equal(told.output.effort, client.arm.commands[-1].data)
+
+    orders = peer.node.create_publisher(
+        SpeedScalingFactor, 'controller/speed_scaling_input', LATCHED
+    )
+
+    def order(factor: float, until, what: str) -> None:
+        orders.publish(SpeedScalingFactor(factor=factor))
+        client.arm.until(until, 30.0, what)
+
+    references = peer.collect(JointState, 'controller/reference', RELIABLE)
+    handle, begin = client.send(goal(points=[(2.0, GOAL)])), client.arm.stamp
+    order(1.5, lambda: 'is 1.5; give a factor of 0 to 1' in processes.outputs(), 'a refusal')
+    client.arm.until(lambda: references[-1].velocity[0] > 0.02, 30.0, 'a moving reference')
+    assert states[-1].speed_scaling_factor == 1.0
+    order(0.0, lambda: states[-1].speed_scaling_factor == 0.0, 'a pause')
+    paused = client.arm.stamp
+    client.arm.until(lambda: client.arm.stamp > paused + NANO, 30.0, 'a second')
+    assert not np.any(references[-1].velocity)
+    assert PLACE[0] < references[-1].position[0] < GOAL[0]
+    order(1.0, lambda: states[-1].speed_scaling_factor == 1.0, 'the whole speed')
+    assert client.result(handle).result.error_code == Result.SUCCESSFUL
+    assert client.arm.stamp - begin > 3 * NANO
+    # At once, a speed of up to 1.5 * 0.1 rad / 2 s would be gone in one step.
+    assert np.abs(np.diff([msg.velocity[0] for msg in references])).max() < 0.01
 
 
 def test_tolerances_have_their_known_names(processes, peer, arm):

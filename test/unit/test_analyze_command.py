@@ -93,7 +93,7 @@ def test_results_that_are_there_are_left_alone_unless_told(bag, tmp_path, capsys
     (out / 'other.txt').write_text('mine too', encoding='utf-8')
     before = contents(out)
     assert analyze(bag, '--output', out) == 2
-    assert 'exists and is not empty' in capsys.readouterr().err
+    assert 'holds metrics.json, other.txt; name another folder' in capsys.readouterr().err
     assert contents(out) == before
     assert analyze(bag, '--output', out, '--force', '--no-report') == 0
     after = contents(out)

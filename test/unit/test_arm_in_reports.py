@@ -19,9 +19,13 @@ from robot_dynamics_ros.model import load_robot
 from robot_dynamics_ros.recordings.bag.writer import write_recording
 from robot_dynamics_ros.recordings.metrics.tracking import tracking_metrics
 from robot_dynamics_ros.recordings.recording import Recording
-from robot_dynamics_ros.recordings.report.arm import MOST_FACES, ArmAnimation, ArmMotion
 from robot_dynamics_ros.recordings.report.runs import write_tracking_report
-from robot_dynamics_ros.recordings.report.toolkit import Report
+from robot_dynamics_ros.recordings.report.toolkit import (
+    MOST_FACES,
+    ArmAnimation,
+    ArmMotion,
+    Report,
+)
 
 EPOCH = 1.6e9  # s
 PANDA = 'package://example-robot-data/robots/panda_description/urdf/panda.urdf'

@@ -326,7 +326,7 @@ def test_rates_gaps_and_delays_are_those_that_were_recorded(tmp_path):
         messages.append(command(stamp + 300_000 + 1000 * (k % 100), arm.tau[k]))
         assert message.topic == STATES
     bag = write(tmp_path / 'bag', messages)
-    result = analyzed(bag, robot=RobotChoice(description=str(_file(tmp_path, arm.xml))))
+    result = analyzed(bag, robot=RobotChoice(robot=str(_file(tmp_path, arm.xml))))
     rates = result.figures['rates']
     assert rates['gaps'] == 1
     assert rates['longest_gap_ms'] == pytest.approx(30.8)
@@ -564,12 +564,12 @@ def test_joints_of_other_names_are_matched_by_a_list(tmp_path):
     bag = write(tmp_path / 'bag', messages)
     xml = str(_file(tmp_path, arm.xml))
     with pytest.raises(UnknownNameError, match="unknown recorded joint 'shoulder'; known: left/1"):
-        analyzed(bag, robot=RobotChoice(description=xml))
+        analyzed(bag, robot=RobotChoice(robot=xml))
     names = ('left/1', 'left/2', 'left/3')
-    result = analyzed(bag, robot=RobotChoice(description=xml, joints=names))
+    result = analyzed(bag, robot=RobotChoice(robot=xml, joints=names))
     assert max(result.figures['effort']['residual_share']) < 1e-8
     with pytest.raises(RecordingError, match='are 2, the robot has 3'):
-        analyzed(bag, robot=RobotChoice(description=xml, joints=names[:2]))
+        analyzed(bag, robot=RobotChoice(robot=xml, joints=names[:2]))
 
 
 def test_a_bag_without_a_description_says_what_to_give(tmp_path):

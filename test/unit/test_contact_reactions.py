@@ -6,11 +6,14 @@ The plant is MuJoCo, what a jump is stands in ``docs/reliability.md``.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import yaml
 from samples import sample
 
+from robot_dynamics_ros.contact.thresholds import ContactThresholds
 from robot_dynamics_ros.control.changes import (
     ParameterChange,
     PayloadChange,
@@ -168,6 +171,20 @@ def test_a_floating_arm_yields_and_does_not_fall():
     scene.plant.push('tool', 0.4 * PUSH)
     scene.run(300)
     assert np.abs(scene.q - rest).max() > 0.05  # a hand leads it
+
+
+def test_an_arm_is_braked_where_it_will_be_after_the_delay_of_its_thresholds(tmp_path):
+    tree, path = sample('four_dof').tree, tmp_path / 'contact.yaml'
+    bands = replace(ContactThresholds.coarse(tree), delay=0.004)
+    bands.write(path, tree.joint_names, {})
+    scene = Scene(contact_thresholds=str(path))
+    braking = scene.session.loop.stopping.brake
+    assert braking.delay == 0.004
+    scene.session.perform(ParameterChange(scene.session, {'stop_effort_share': 0.5}))
+    assert scene.session.loop.stopping.brake is not braking
+    assert scene.session.loop.stopping.brake.delay == 0.004
+    scene.session.take_model(scene.session.built_of(tree))
+    assert scene.session.loop.stopping.brake.delay == 0.004
 
 
 def test_reported_contacts_change_nothing_but_are_told_with_joint_direction_and_link():

@@ -60,8 +60,8 @@ def believes_all(self, stamp, q, v):
 
 
 def from_the_law(self):
-    self._running, self._stopping = True, False
-    self._begin_braking()
+    self.stopping.active = False
+    self.brake()
     self.limiter.reset(self._gravity * 0.0)
 
 
@@ -116,7 +116,7 @@ def never_recovers(self, original, event):
 
 
 def unnoticed(self):
-    self._stopping = False
+    self.stopping.active = False
 
 
 def kept(self, **options):

@@ -3,10 +3,11 @@
 
 import time
 
+import numpy as np
 import pytest
 
-from benchmark import fuzz
-from benchmark.fuzz import InputKind
+from benchmark import fuzz, fuzz_kinds
+from benchmark.fuzz_kinds import InputKind
 from robot_dynamics_ros.errors import ConfigurationError
 
 
@@ -18,8 +19,12 @@ def test_a_mutated_input_is_taken_or_refused_in_one_clear_line(kind):
 
 
 @pytest.mark.parametrize('kind', [kind for kind in fuzz.KINDS if kind != 'command_line'])
-def test_what_is_mutated_is_taken_as_it_is(kind, tmp_path, monkeypatch):
+def test_what_is_mutated_is_taken_as_it_is_and_nothing_is_written_elsewhere(
+    kind, tmp_path, monkeypatch
+):
     monkeypatch.chdir(tmp_path)
+    fuzz.run_chunk(kind, seed=7, indices=range(1))
+    assert list(tmp_path.iterdir()) == []
     for origin, text in enumerate(fuzz.KINDS[kind].seeds()):
         assert fuzz.judge(kind, text, origin) == ('accepted', '')
 
@@ -29,6 +34,23 @@ def test_an_input_can_be_made_again_and_differs_from_its_neighbours():
     assert texts == [fuzz.text_of('profile', index, seed=3) for index in range(40)]
     assert len(set(texts)) > 35
     assert texts != [fuzz.text_of('profile', index, seed=4) for index in range(40)]
+
+
+def test_bombs_and_ways_outside_are_among_the_mutations():
+    texts = ''.join(
+        fuzz.text_of(kind, i, 3)[0] for kind in ('urdf', 'profile') for i in range(400)
+    )
+    for part in ('&lol9;', 'SYSTEM "file:', '*a10', '!!python/object/apply', '../../etc/passwd'):
+        assert part in texts
+
+
+def test_a_bag_of_which_positions_are_not_finite_is_a_breach(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    text = fuzz.KINDS['bag'].seeds()[0]
+    run = fuzz_kinds.read_recording(fuzz_kinds.write_input('bag', text, 0, tmp_path))
+    run.position[3, 1] = np.nan
+    monkeypatch.setattr(fuzz_kinds, 'read_recording', lambda path: run)
+    assert fuzz.judge('bag', text, 0)[0] == 'breach'
 
 
 def _raise(error):

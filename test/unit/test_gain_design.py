@@ -26,9 +26,10 @@ from robot_dynamics_ros.control.design.gain_design import (
     frequency_for,
     gains_from_poles,
     largest_period,
+    loop_margins,
     lqr_gains,
+    program_margins,
 )
-from robot_dynamics_ros.control.design.loop_margins import loop_margins, program_margins
 from robot_dynamics_ros.dynamics.registry import make_formulation
 from robot_dynamics_ros.errors import ParameterError, ShapeError
 

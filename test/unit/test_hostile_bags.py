@@ -288,6 +288,19 @@ def test_parameters_that_are_any_text_are_as_none(tmp_path):
         assert recorded_parameters(run.parameters).get('joints') in (None, 5)
 
 
+def test_a_damaged_definition_of_a_type_is_done_without(tmp_path):
+    """A flipped bit renames a field; the messages themselves are whole."""
+    bag = write(tmp_path / 'bag', Motion(50).messages())
+    file = storage_file(bag)
+    definitions = file.read_bytes().replace(b'float64[] data', b'float64[] dapa')
+    file.write_bytes(
+        definitions.replace(b'builtin_interfaces/Time stamp', b'builtin_interfaces/Time stimp')
+    )
+    run = read_recording(bag)
+    assert run.position.tobytes() == Motion(50).q.tobytes()
+    assert run.effort.tobytes() == Motion(50).tau.tobytes()
+
+
 def test_a_refused_bag_leaves_nothing_in_the_temporary_folder(tmp_path, monkeypatch):
     """What was unpacked is removed at once, not when the interpreter gets to it."""
     monkeypatch.setattr('tempfile.tempdir', str(tmp_path / 'temporary'))

@@ -47,7 +47,7 @@ def test_the_list_of_commands_and_an_unknown_one_import_neither():
 def test_a_postponed_library_is_the_library_once_it_is_used():
     code = (
         'import sys\n'
-        'from robot_dynamics_ros.cli.postponed import postponed\n'
+        'from robot_dynamics_ros.__main__ import postponed\n'
         "with postponed('numpy'):\n"
         '    import numpy as np\n'
         "    assert 'numpy.linalg' not in sys.modules\n"

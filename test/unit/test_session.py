@@ -198,6 +198,22 @@ def test_a_repeated_state_is_a_sign_of_life_only_in_simulated_time():
         assert run.session.watch(run.now + 50 * MS) is not simulated
 
 
+@pytest.mark.parametrize('simulated', [False, True])
+def test_a_paused_simulator_that_was_held_up_ends_the_silence_with_the_state_it_had(simulated):
+    """Its time stands still, so that no newer state would ever come."""
+    run = Driven({'velocity': 'differentiate'}, simulated_time=simulated).following()
+    run.silence()
+    assert run.state(step=0) is simulated
+    assert not run.state(step=0), 'one answer'
+    held = SessionMode.HOLDING if simulated else SessionMode.STOPPED
+    assert run.session.mode is held
+    assert run.session.watch(run.now) is not simulated
+    if simulated:
+        np.testing.assert_allclose(run.session.command, GRAVITY, atol=1e-10)
+        assert run.session.remarks[-1].status == 'held: states returned after a timeout'
+        assert run.state()
+
+
 def test_states_that_return_begin_anew_where_the_arm_is_and_say_so():
     run = Driven({'law': 'computed_torque'}).following()
     run.silence()

@@ -6,7 +6,7 @@ import pytest
 from oracles import PinocchioOracle
 from samples import random_state, sample
 
-from robot_dynamics_ros.control.safety import STOP_ACTIONS, StopAction
+from robot_dynamics_ros.control.safety import STOP_ACTIONS, Braking, StopAction
 from robot_dynamics_ros.errors import ParameterError, UnknownNameError
 
 
@@ -83,3 +83,13 @@ def test_an_unknown_action_and_bad_gains_are_refused(robot):
     assert caught.value.known == tuple(sorted(STOP_ACTIONS))
     with pytest.raises(ParameterError, match='natural_frequency'):
         StopAction('hold', robot.tree, natural_frequency=-1.0)
+
+
+def test_braking_with_late_positions_is_that_of_the_present_ones_if_the_delay_is_known(robot, rng):
+    q, v, _ = random_state(robot.tree, rng)
+    fresh, late = Braking(robot.tree), Braking(robot.tree)
+    late.delay = 0.003
+    expected, effort = np.zeros(4), np.zeros(4)
+    fresh.effort(q, v, robot.tree.effort_limit, expected)
+    late.effort(q - 0.003 * v, v, robot.tree.effort_limit, effort)
+    np.testing.assert_allclose(effort, expected, rtol=1e-12, atol=1e-12)  # rounding of q

@@ -140,7 +140,7 @@ def test_results_are_not_overwritten_unless_asked(bags, tmp_path, capsys):
     out.mkdir()
     (out / 'corrected.urdf').write_text('mine')
     assert identify(bags / 'one', '--output', out) == 2
-    assert 'has corrected.urdf; give another, or --force' in capsys.readouterr().err
+    assert 'holds corrected.urdf; name another folder' in capsys.readouterr().err
     assert (out / 'corrected.urdf').read_text() == 'mine'
     assert identify(bags / 'one', '--output', out, '--force') == 0
     assert (out / 'corrected.urdf').read_text() != 'mine'
@@ -201,7 +201,7 @@ def test_excite_writes_a_motion_that_can_be_sent(tmp_path, capsys):
     assert np.shape(numbers['sine']) == (4, 3)
     assert 'condition of the base regressor' in capsys.readouterr().out
     assert main(['excite', 'scara', '--output', str(out)]) == 2
-    assert 'give another, or --force' in capsys.readouterr().err
+    assert 'holds trajectory.yaml, excitation.json; name' in capsys.readouterr().err
 
 
 def test_the_demo_makes_the_same_controller_track_far_better(tmp_path, capsys):

@@ -28,6 +28,7 @@ from robot_dynamics_ros.identification.least_squares import BlockStore
 from robot_dynamics_ros.identification.validation import Trial, halved
 from robot_dynamics_ros.recordings.bag.writer import write_recording
 from robot_dynamics_ros.recordings.bag_jobs import run_jobs
+from robot_dynamics_ros.recordings.reading import RobotChoice
 
 STEP = 2e-3
 DRIVES = Drives([0.6, 0.3], [0.8, 0.4], [0.05, 0.02], [0.0, 0.0])
@@ -242,7 +243,7 @@ def test_a_bag_is_read_in_parts_and_a_part_too_short_is_no_failure(plan, tmp_pat
 
     monkeypatch.setattr(bags_of_identification, 'CHUNK_S', 2.0)
     monkeypatch.setattr(bags_of_identification, 'gather', seen)
-    source = Source(str(tmp_path / 'bag'))
+    source = Source(str(tmp_path / 'bag'), RobotChoice(), plan.unknowns.tree)
     said = gather_bag(source, plan, 5)
     assert said.error == ''
     assert max(lengths) < 0.2 * len(run.time)

@@ -35,6 +35,16 @@ def test_pushes_measure_the_stiffness_and_damping_that_were_asked_for(name, plac
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(('name', 'place'), CASES)
+def test_half_the_mass_leaves_stiffness_and_damping_as_they_were_asked_for(name, place):
+    given = case(name, place)
+    seen = pushed(*given, directions=np.flatnonzero(given[3])[::2], factor=0.5)
+    assert len(seen.damping) >= 2
+    for figures in seen:  # of the frequency 0.4 (w h)^2 is the plant's step: 1.2 % at 175 rad/s
+        np.testing.assert_allclose(figures, 1.0, atol=0.02)
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize('factor', [0.5, 2.0])
 @pytest.mark.parametrize(('name', 'place'), CASES)
 def test_pushes_measure_the_mass_that_was_asked_for_with_stiffness_and_damping(
@@ -76,6 +86,33 @@ def test_no_energy_is_made(name, place):
     # Undamped, the plant's step gives and takes energy: 30 rad/s by 1 ms is 3 %, of which half.
     assert energy_made(tree, start, frame, stiffness, 1) < 0.02
     assert energy_made(tree, start, frame, stiffness, 2, ratio=0.3) < 1e-4
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize('factor', [0.5, 2.0])
+@pytest.mark.parametrize(('name', 'place'), CASES)
+def test_another_mass_makes_no_energy(name, place, factor):
+    tree, start, frame, stiffness, _ = case(name, place)
+    # As above, for modes that are by the root of the factor faster.
+    assert energy_made(tree, start, frame, stiffness, 1, 0.0, factor) < 0.02 / factor**0.5
+    assert energy_made(tree, start, frame, stiffness, 2, 0.3, factor) < 1e-4
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize('name', known_arms())
+def test_a_fifth_of_the_mass_keeps_the_limits_under_a_push_that_asks_for_more(name):
+    tree, start, frame, stiffness, _ = case(name, 0)
+    stiffness = 0.2 * stiffness  # modes as fast as the arm's own
+    bench, spring = held(tree, start, frame, stiffness, 0.2)
+    at_limit = 0
+    for k in bench.run(1500):
+        # The law asks for four times the push.
+        bench.push[:] = 0.3 * tree.effort_limit * np.sin(0.05 * k) if k < 200 else 0.0
+        assert (np.abs(bench.session.command) <= tree.effort_limit).all()
+        at_limit += (np.abs(bench.session.command) == tree.effort_limit).any()
+    assert at_limit > 50
+    bench.settle(2.0)
+    assert spring.energy() < 1e-6  # J
 
 
 def test_with_friction_that_is_compensated_it_is_off_by_less_than_the_friction():

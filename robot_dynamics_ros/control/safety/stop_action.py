@@ -114,6 +114,11 @@ _REST = 0.01
 class Braking:
     """Computes braking efforts, and says when the arm is at rest.
 
+    Attributes:
+        delay: Time from a command to the states that show it, besides the period, s, as far as it
+            is known: gravity and inertia are those of where the arm will be by then. Those of
+            late positions push joints that hardly move, where the mass matrix is nearly singular.
+
     Args:
         tree: Gives effort limits and rotor inertia.
         kernels: With ``inverse_dynamics`` and ``gravity_forces``; compiled from the tree if None.
@@ -136,7 +141,7 @@ class Braking:
         self._rate = min(FASTEST_RATE, RATE_PER_PERIOD / period)
         self._still, self._impulse = np.zeros(tree.n), np.zeros(tree.n)
         self._gravity = np.zeros(tree.n)
-        self._end, self._slow = 0.0, 0.0
+        self.delay = self._end = self._slow = 0.0
 
     def begin(self, t: float, q: Array, v: Array, limit: Array) -> None:
         """Start at a state.
@@ -170,7 +175,7 @@ class Braking:
 
     def _strength(self, q: Array, v: Array, limit: Array) -> float:
         """Return alpha, 1/s; leaves gravity and momentum behind."""
-        gravity, impulse = self._gravity, self._impulse
+        gravity, impulse, q = self._gravity, self._impulse, q + self.delay * v
         self._kernels.gravity_forces(q, gravity)
         self._kernels.inverse_dynamics(q, self._still, v, impulse)  # M v + g
         impulse -= gravity

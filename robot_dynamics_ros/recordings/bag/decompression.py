@@ -21,6 +21,7 @@ _PIECE = 1 << 20
 _SLICE = 1 << 16
 
 
+@cache
 def zstd() -> Any:
     """Return the zstd module: the standard library's (Python 3.14), or its backport.
 
@@ -62,29 +63,19 @@ def decompress(data: Any, method: str) -> tuple[bytes, bool]:
             break
         try:
             plain += decompressor.decompress(bytes(data[start : start + _SLICE]))
-        except (RuntimeError, ValueError, EOFError, _zstd_error()):
+        except (RuntimeError, ValueError, EOFError, zstd().ZstdError):
             return bytes(plain), False
     return bytes(plain), bool(decompressor.eof)
 
 
 def decompress_message(data: Any) -> bytes | None:
     """Return what a zstd-compressed message holds; None if it is damaged."""
-    module = _zstd_once()
+    module = zstd()
     try:
         plain: bytes = module.decompress(data)
     except module.ZstdError:
         return None
     return plain
-
-
-@cache
-def _zstd_once() -> Any:
-    return zstd()
-
-
-def _zstd_error() -> type[Exception]:
-    error: type[Exception] = zstd().ZstdError
-    return error
 
 
 class ZstdFile:

@@ -103,6 +103,14 @@ class BagWriter:
         self._writer.write(self._connections[topic], time_ns, data)
         self.counts[topic] += 1
 
+    def message(self, kind: str, *fields: Any) -> Any:
+        """Return a message of a type, its fields in their order."""
+        return self._types.types[kind](*fields)
+
+    def write_message(self, topic: str, time_ns: int, message: Any) -> None:
+        """Write one message that :meth:`message` has made; see :meth:`write`."""
+        self.write(topic, time_ns, self._types.serialize_cdr(message, message.__msgtype__))
+
     def note(self, key: str, value: str) -> None:
         """Put a remark into the bag's metadata (its custom data)."""
         self._writer.set_custom_data(key, value)
@@ -222,15 +230,22 @@ class BagReader:
                 yield self._unpacked(block)
         self._read |= count
 
-    def messages(self, *topics: str) -> Iterator[tuple[str, int, Any]]:
+    def messages(self, *topics: str, strict: bool = True) -> Iterator[tuple[str, int, Any]]:
         """Yield topic, time in ns and message of the given topics, in the order of the bag.
 
         Raises:
-            RecordingError: A message is not of the type that the bag says.
+            RecordingError: A message is not of the type that the bag says; if not ``strict``,
+                None is yielded for it.
         """
         for block in self.blocks(*topics):
             for topic, time_ns, data in block:
-                yield topic, time_ns, self.deserialize(data, self.topics[topic])
+                try:
+                    message = self.deserialize(data, self.topics[topic])
+                except RecordingError:
+                    if strict:
+                        raise
+                    message = None
+                yield topic, time_ns, message
 
     def first(self, topic: str) -> Any:
         """Return the first message of a topic, or None."""
@@ -288,7 +303,10 @@ def _common_types(distro: str) -> Any:
 
 
 class _Types:
-    """Message types: as the bag defines them, else those of the distribution it names."""
+    """Message types: as the bag defines them, else those of the distribution it names.
+
+    A definition that lacks a field of the common type of its name is a damaged one.
+    """
 
     def __init__(self, definitions: Mapping[str, Definition], distro: str) -> None:
         self._definitions = definitions
@@ -332,4 +350,10 @@ class _Types:
             store.register(types)
         except Exception:  # a definition may be any text; then the common one has to do
             return self._common
-        return store if kind in store.types else self._common
+        known = self._common.fielddefs
+        lacking = any(
+            dict(known[name][1]).keys() - dict(fields).keys()
+            for name, (_, fields) in store.fielddefs.items()
+            if name in known
+        )
+        return self._common if lacking or kind not in store.types else store

@@ -151,12 +151,14 @@ def analyze_bag(bag: str | os.PathLike[str], task: Task, folder: Path | None = N
         own = program if not task.program else None
         parts = task.robot.parts(reader, tree)
         if unit:
-            parts = _without_efforts(parts)
+            parts = _without(parts, 'effort', 'measured_effort')
             notes.append(
                 f'efforts are in {unit}, and the driver profile gives no torque_constant: '
                 'residual, energy, saturation, loads and contacts cannot be known'
             )
-        evaluator.evaluate(parts if own is None else _unfollowed(parts), sinks)
+        if own is not None:  # the controller did not follow the joint reference
+            parts = _without(parts, 'reference_position', 'reference_velocity')
+        evaluator.evaluate(parts, sinks)
         figures, findings = evaluator.figures(), tuple(evaluator.findings())
         if task.tables and folder is not None:
             figures['rows_csv_every'] = every
@@ -205,18 +207,11 @@ def _program(
         return None
 
 
-def _unfollowed(parts: Iterator[Recording]) -> Iterator[Recording]:
-    """Yield parts without the joint reference, which the controller did not follow."""
+def _without(parts: Iterator[Recording], *columns: str) -> Iterator[Recording]:
+    """Yield parts without some of their columns."""
     for part in parts:
-        nothing = np.full(part.position.shape, np.nan)
-        yield replace(part, reference_position=nothing, reference_velocity=nothing)
-
-
-def _without_efforts(parts: Iterator[Recording]) -> Iterator[Recording]:
-    """Yield parts without efforts, which are none by the model."""
-    for part in parts:
-        nothing = np.full(part.position.shape, np.nan)
-        yield replace(part, effort=nothing, measured_effort=nothing)
+        nothing: Any = np.full(part.position.shape, np.nan)
+        yield replace(part, **dict.fromkeys(columns, nothing))
 
 
 def _every(reader: RecordingReader, rows: int) -> int:

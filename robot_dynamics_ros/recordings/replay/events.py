@@ -15,7 +15,6 @@ import numpy as np
 
 from robot_dynamics_ros.control.locked_joints import LockedJointWatch
 from robot_dynamics_ros.control.trajectories.reference_generator import ReferenceGenerator
-from robot_dynamics_ros.errors import RecordingError
 from robot_dynamics_ros.messages.cdr import stamp_ns
 from robot_dynamics_ros.model.robot_tree import RobotTree
 from robot_dynamics_ros.recordings.reading import RecordingReader, recorded_parameters
@@ -70,7 +69,7 @@ def read_events(reader: RecordingReader) -> tuple[list[Event], int]:
     sent: list[tuple[int, Any]] = []
     answers: list[tuple[int, str]] = []
     known, unreadable = False, 0
-    for topic, time, message in _messages(reader, names):
+    for topic, time, message in reader.bag.messages(*names, strict=False):
         if message is None:
             unreadable += 1
             continue
@@ -105,7 +104,7 @@ def locked_events(
         changes: The events of parameters, by time, which may move the model after them.
     """
     waiting = list(changes)
-    for _, time, message in _messages(reader, [topic]):
+    for _, time, message in reader.bag.messages(topic, strict=False):
         while waiting and waiting[0].time <= time:
             watch.configure(waiting[0].content)
             watch.place(waiting.pop(0).content)
@@ -121,21 +120,11 @@ def locked_events(
 
 def first_reference(reader: RecordingReader) -> tuple[int, dict[str, float]] | None:
     """Return the stamp of the first reference, ns, and its positions by joint; None without."""
-    for _, _, message in _messages(reader, [reader.topics.reference]):
+    for _, _, message in reader.bag.messages(reader.topics.reference, strict=False):
         if message is None or len(message.position) != len(message.name):
             return None
         return stamp_ns(message), dict(zip(message.name, message.position.tolist(), strict=True))
     return None
-
-
-def _messages(reader: RecordingReader, topics: Sequence[str]) -> Iterator[tuple[str, int, Any]]:
-    """Yield topic, time in ns and message; None for one that cannot be read."""
-    for block in reader.bag.blocks(*topics):
-        for topic, time, data in block:
-            try:
-                yield topic, time, reader.bag.deserialize(data, reader.bag.topics[topic])
-            except RecordingError:
-                yield topic, time, None
 
 
 def _trajectories(sent: list[tuple[int, Any]], answers: list[tuple[int, str]]) -> list[Event]:

@@ -14,13 +14,14 @@ from robot_dynamics_ros.estimation.effort_model import ORIGINS
 from robot_dynamics_ros.model.robot_tree import RobotTree
 from robot_dynamics_ros.recordings.metrics.metric import MetricRemark, at
 from robot_dynamics_ros.recordings.recording import Recording
-from robot_dynamics_ros.recordings.report.arm import ArmAnimation, measured_arm
 from robot_dynamics_ros.recordings.report.figures import COLOURS, GREY, PlotLine, panels
 from robot_dynamics_ros.recordings.report.toolkit import (
+    ArmAnimation,
     Report,
     ReportTable,
     joint_titles,
     joint_units,
+    measured_arm,
     quantity,
 )
 from robot_dynamics_ros.spatial.scalar import Array

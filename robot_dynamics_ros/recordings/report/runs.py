@@ -16,7 +16,6 @@ from robot_dynamics_ros.recordings.metrics.metric import MetricRemark, at
 from robot_dynamics_ros.recordings.metrics.program import ProgramMetrics, ProgramRun
 from robot_dynamics_ros.recordings.metrics.tracking import TrackingMetrics, tool_path
 from robot_dynamics_ros.recordings.recording import Recording
-from robot_dynamics_ros.recordings.report.arm import ArmAnimation, measured_arm
 from robot_dynamics_ros.recordings.report.figures import (
     COLOURS,
     GREY,
@@ -25,11 +24,13 @@ from robot_dynamics_ros.recordings.report.figures import (
     panels,
 )
 from robot_dynamics_ros.recordings.report.toolkit import (
+    ArmAnimation,
     Report,
     ReportList,
     ReportTable,
     joint_titles,
     joint_units,
+    measured_arm,
 )
 from robot_dynamics_ros.spatial.scalar import Array
 
@@ -272,7 +273,7 @@ def write_correction_report(
     ]
     files, texts = zip(*links, strict=True)
     below = [ReportList('What belongs to it', texts, files)]
-    tables = [_gains(tree, before, after)]
+    tables = [correction_table(tree, before, after)]
     Report(title, lead, tiles=tiles, tables=tables, figures=figures, below=below).write(path)
 
 
@@ -322,12 +323,19 @@ def _table(metrics: TrackingMetrics, tree: RobotTree) -> ReportTable:
     return ReportTable(head, rows)
 
 
-def _gains(tree: RobotTree, before: TrackingMetrics, after: TrackingMetrics) -> ReportTable:
-    units = joint_units(tree, 'rad', 'm')
+def correction_table(
+    tree: RobotTree, before: TrackingMetrics, after: TrackingMetrics
+) -> ReportTable:
+    """Return the tracking errors of joints and tool by the old and by the new model."""
     rows = [
         (joint, f'{old:.3g} {unit}', f'{new:.3g} {unit}', ratio_text(old, new))
         for joint, old, new, unit in zip(
-            tree.joint_names, before.rms_error, after.rms_error, units, strict=True
+            (*tree.joint_names, 'tool'),
+            (*before.rms_error, before.tool_rms_mm),
+            (*after.rms_error, after.tool_rms_mm),
+            (*joint_units(tree, 'rad', 'm'), 'mm'),
+            strict=True,
         )
     ]
-    return ReportTable(('RMS tracking error of', *_NAMES, ''), rows)
+    title = 'Tracking error of the same controller, RMS'
+    return ReportTable(('joint', *_NAMES, ''), rows, title)

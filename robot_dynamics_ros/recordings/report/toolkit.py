@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reports: written as one HTML file that needs no network, printed on the terminal.
 
-Every command that evaluates something builds one :class:`Report`; its plots come from
-``figures``.
+Every command that evaluates something builds one :class:`Report`; its plots come from ``figures``.
+The arm stands in it in 3D, moved by a script in the page.
 """
 
 from __future__ import annotations
 
+import json
 import math
+from base64 import b64encode
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
@@ -15,9 +17,181 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from robot_dynamics_ros.geometry import LinkShape, robot_shapes
 from robot_dynamics_ros.model.robot_tree import RobotTree
 from robot_dynamics_ros.recordings.metrics.metric import MetricRemark
-from robot_dynamics_ros.recordings.report.arm import ArmAnimation
+from robot_dynamics_ros.recordings.report.figures import COLOURS, GREY
+from robot_dynamics_ros.spatial.scalar import Array
+
+#: Triangles and instants of a report, so that its file stays small.
+MOST_FACES, MOST_INSTANTS = 20_000, 1000
+_BODY = """<div class="arm" tabindex="0">
+<canvas></canvas><div class="legend">{legend}</div>
+<div class="controls"><button type="button" class="play" title="play (space)">▶</button>
+<input type="range" min="0" max="1" step="any" value="0" aria-label="time">
+<output></output>
+<select aria-label="speed">{speeds}</select></div>
+<p class="hint">{hint}</p>{remarks}
+<script type="application/json">{data}</script></div>"""
+_HINT = 'Drag to turn, with shift to shift, wheel with control to zoom, double click to reset.'
+_SPEEDS = (0.1, 0.25, 0.5, 1, 2, 5)
+
+
+@dataclass(frozen=True, eq=False)
+class ArmMotion:
+    """A motion of the arm.
+
+    Attributes:
+        label: What it is, such as 'measured'.
+        positions: Shape (N, n), rad or m; where one is NaN the arm is not shown.
+        colour: Of its trail.
+        ghost: Whether the arm is transparent, in that colour.
+    """
+
+    label: str
+    positions: Array
+    colour: str
+    ghost: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class ArmAnimation:
+    """The arm along its motions.
+
+    Attributes:
+        tree: The robot.
+        frame: Of the tool, which leaves the trails.
+        time: Shape (N,), s, increasing.
+        motions: One or several, at these times.
+    """
+
+    tree: RobotTree
+    frame: str
+    time: Array
+    motions: Sequence[ArmMotion]
+
+    def html(self) -> str:
+        """Return it as HTML; empty without a description or an instant."""
+        known = np.isfinite(self.motions[0].positions).all(axis=1)
+        if not self.tree.xml or not known.any():
+            return ''
+        shapes, remarks = robot_shapes(self.tree.xml, MOST_FACES)
+        document = {
+            'bodies': _bodies(self.tree),
+            'tool': _frame(self.tree, self.frame),
+            'shapes': _shapes(self.tree, shapes),
+            **self._motions(np.flatnonzero(known)),
+        }
+        legend = ''.join(
+            f'<span><i style="background:{motion.colour}"></i>{escape(motion.label)}</span>'
+            for motion in self.motions
+        )
+        speeds = ''.join(
+            f'<option value="{x}"{" selected" if x == 1 else ""}>{x} ×</option>' for x in _SPEEDS
+        )
+        data = json.dumps(document, separators=(',', ':')).replace('<', '\\u003c')
+        return _BODY.format(
+            legend=legend, speeds=speeds, hint=_HINT, remarks=_remark_list(remarks), data=data
+        )
+
+    def _motions(self, rows: Array) -> dict[str, Any]:
+        rows = rows[
+            np.linspace(0, len(rows) - 1, min(len(rows), MOST_INSTANTS)).round().astype(int)
+        ]
+        start = float(self.time[rows[0]])
+        return {
+            'start': start,
+            'origin': float(self.time[0]),
+            'time': _packed(self.time[rows] - start),
+            'motions': [
+                {
+                    'positions': _packed(self._joints(motion.positions[rows])),
+                    'colour': motion.colour,
+                    'ghost': motion.ghost,
+                }
+                for motion in self.motions
+            ],
+        }
+
+    def _joints(self, positions: Array) -> Array:
+        """Return the positions of the joints of all bodies, shape (N, bodies)."""
+        coupling = self.tree.coupling
+        return positions if coupling is None else positions @ coupling.rate.T + coupling.offset
+
+
+def measured_arm(positions: Array, reference: Array) -> list[ArmMotion]:
+    """Return the arm as it was measured (N, n), and its reference as a ghost, if there is one."""
+    motions = [ArmMotion('measured', positions, COLOURS[0])]
+    if np.isfinite(reference).any():
+        motions.append(ArmMotion('reference', reference, GREY, ghost=True))
+    return motions
+
+
+def _remark_list(remarks: Sequence[str]) -> str:
+    if not remarks:
+        return ''
+    lines = ''.join(f'<li>{escape(remark)}</li>' for remark in remarks)
+    summary = 'Not everything can be shown as the description says'
+    return f'<details><summary>{summary}</summary><ul>{lines}</ul></details>'
+
+
+def _bodies(tree: RobotTree) -> list[dict[str, Any]]:
+    """Return how each body hangs on its parent."""
+    return [
+        {
+            'parent': tree.parent[i],
+            'R': _rounded(tree.R_PJ[i]),
+            'p': _rounded(tree.p_PJ[i]),
+            'axis': _rounded(tree.axis[i]),
+            'slides': bool(tree.open.prismatic[i]),
+        }
+        for i in range(tree.bodies)
+    ]
+
+
+def _frame(tree: RobotTree, name: str) -> dict[str, Any]:
+    frame = tree.frame(name)
+    return {'body': frame.body, 'p': _rounded(frame.p_BF)}
+
+
+def _rounded(values: Array) -> list[float]:
+    return [round(x, 9) for x in np.asarray(values, dtype=float).ravel().tolist()]
+
+
+def _shapes(tree: RobotTree, shapes: Sequence[LinkShape]) -> list[dict[str, Any]]:
+    """Return surfaces in the frames of their bodies; those of one body and colour as one."""
+    groups: dict[tuple[int, Any], list[LinkShape]] = {}
+    for shape in shapes:
+        if shape.link in tree.frames:
+            key = tree.frames[shape.link].body, shape.colour
+            groups.setdefault(key, []).append(shape)
+    return [
+        {'body': body, 'colour': colour, **_surface(tree, parts)}
+        for (body, colour), parts in groups.items()
+    ]
+
+
+def _surface(tree: RobotTree, parts: Sequence[LinkShape]) -> dict[str, str]:
+    frames = [tree.frames[part.link] for part in parts]
+    vertices = [
+        part.vertices @ frame.R_BF.T + frame.p_BF
+        for part, frame in zip(parts, frames, strict=True)
+    ]
+    first = np.cumsum([0, *(len(x) for x in vertices[:-1])])
+    faces = [part.faces + k for part, k in zip(parts, first, strict=True)]
+    return {
+        'vertices': _packed(np.vstack(vertices)),
+        'faces': _packed(np.vstack(faces), 'u4'),
+    }
+
+
+def _packed(values: Array, kind: str = 'f4') -> str:
+    """Return numbers as base64 of little-endian bytes."""
+    data = np.ascontiguousarray(values, dtype=np.dtype(f'<{kind}'))
+    return b64encode(data.tobytes()).decode('ascii')
+
 
 _LIGHTS = {'wrong': 'red', 'look': 'yellow', 'good': 'green'}
 _PAGE = """<!DOCTYPE html>

@@ -1,0 +1,277 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Mutated inputs given to the real command line, each as a process of its own.
+
+A process must end with 0 or 1, or with 2 and one line of error; within a time of the processor and
+a gigabyte; leave no process and no temporary file; and write only where it says so, below the
+folder that it works in. A node that does not end by itself is told to, by SIGINT, at any moment.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.progress import Progress
+from sensor_msgs.msg import JointState
+from trajectory_msgs.msg import JointTrajectory
+
+import robot_dynamics_ros
+from benchmark.fuzz import LONGEST_MESSAGE, LONGEST_S, MOST_BYTES, Tally, text_of
+from benchmark.fuzz_kinds import KINDS, robot_of, tree_of, write_input
+from benchmark.soak import Spinner
+from robot_dynamics_ros.__main__ import NODE_COMMANDS
+from robot_dynamics_ros.cli.processes import own_domain
+from robot_dynamics_ros.description.shipped import robot_file
+from robot_dynamics_ros.symbolic.cache import LOCATION, cache_directory
+
+_NODE_S = 6.0  # after which a node that has said something is told to end
+_ORDERLY_S = 5.0  # in which helpers of a process end that notice its end
+_WALL = 12.0  # times the processor's time
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a process ended.
+
+    Attributes:
+        code: Of its exit; negative: the signal.
+        out, error: What it printed.
+        seconds: Of the processor.
+        memory: Most that it had, bytes.
+        left: Processes, and files that it wrote without a word, that are left.
+    """
+
+    code: int
+    out: str
+    error: str
+    seconds: float
+    memory: int
+    left: tuple[str, ...] = ()
+
+
+def verdict(ended: Ended, longest: float = LONGEST_S) -> tuple[str, str]:
+    """Return 'accepted', 'refused' or 'breach' of a process, and what was said."""
+    errors = [line for line in ended.error.splitlines() if 'error: ' in line]
+    said = errors[-1].partition('error: ')[2] if errors else ended.error.strip()
+    for wrong, problem in (
+        ('Traceback' in ended.error, 'traceback'),
+        (ended.code not in (0, 1, 2), f'exit code {ended.code}'),
+        (ended.code == 2 and len(errors) != 1, f'{len(errors)} lines of error'),
+        (ended.code == 2 and not ended.error.rstrip().endswith(said), 'lines behind the error'),
+        (len(ended.error) > LONGEST_MESSAGE, f'{len(ended.error)} characters'),
+        (ended.seconds > longest, f'{ended.seconds:.1f} s of the processor'),
+        (ended.memory > MOST_BYTES, f'{ended.memory} bytes of memory'),
+        (bool(ended.left), f'left {ended.left}'),
+    ):
+        if wrong:
+            return 'breach', f'{problem}: {ended.error[-250:]}'
+    return ('refused' if ended.code == 2 else 'accepted'), said
+
+
+class CommandLine:
+    """Runs commands one after the other, deep in a folder of their own and in a ROS domain.
+
+    An arm that stands still publishes its states there, and hears of trajectories.
+
+    Args:
+        root: Folder; what a path upward leads to is still in it.
+        domain: Of ROS.
+    """
+
+    def __init__(self, root: Path, domain: int) -> None:
+        self._root, self._work = root, root / 'files' / 'a' / 'b' / 'work'
+        for folder in (self._work, *(root / 'files' / name for name in ('home', 'temporary'))):
+            folder.mkdir(parents=True)
+        write_input('bag', KINDS['bag'].seeds()[0], 0, root)
+        for file in (root / 'files' / 'a' / 'kept', self._work / 'kept'):
+            file.write_text('kept', encoding='utf-8')
+        self._environment = {
+            **os.environ,
+            LOCATION: str(cache_directory().resolve()),
+            'HOME': str(root / 'files' / 'home'),
+            'TMPDIR': str(root / 'files' / 'temporary'),
+            'ROS_LOG_DIR': str(root / 'log'),
+            'ROS_DOMAIN_ID': str(domain),
+            'ROS_AUTOMATIC_DISCOVERY_RANGE': 'LOCALHOST',
+            'PYTHONPATH': str(Path(robot_dynamics_ros.__file__).parents[1]),
+            'PYTHONDONTWRITEBYTECODE': '1',
+        }
+        self._spinner, tree = Spinner(domain), tree_of('scara')
+        node = self._spinner.node
+        states = node.create_publisher(JointState, 'joint_states', 5)
+        node.create_subscription(JointTrajectory, 'soak/joint_trajectory', lambda _: None, 1)
+        middle = (0.5 * (tree.position_lower + tree.position_upper)).tolist()
+
+        def publish() -> None:
+            message = JointState(name=list(tree.joint_names), position=middle)
+            message.velocity = message.effort = [0.0] * tree.n
+            message.header.stamp = node.get_clock().now().to_msg()
+            states.publish(message)
+
+        node.create_timer(0.02, publish)
+
+    def close(self) -> None:
+        """End the arm."""
+        self._spinner.close()
+
+    def words(self, kind: str, text: str, origin: int) -> list[str]:
+        """Write an input, and return the command that reads it."""
+        command = KINDS[kind].command
+        if not command:
+            return [word for word in text.split(' ') if word]
+        file = write_input(kind, text, origin, self._work).name
+        robot = str(robot_file(robot_of(kind, origin)))
+        stand_ins = {'FILE': file, 'ROBOT': robot, 'BAG': str(self._root / 'bag')}
+        parts = [word.partition(':=') for word in command.split()]
+        return [
+            stand_ins.get(name, name) + sign + stand_ins.get(value, value)
+            for name, sign, value in parts
+        ]
+
+    def run(self, words: Sequence[str], longest: float) -> Ended:
+        """Run a command; ``longest`` is the processor's time that it may take, s."""
+        before, begin = self._content(), time.monotonic()
+        output = [self._root / name for name in ('out', 'error')]
+        with output[0].open('wb') as out, output[1].open('wb') as error:
+            process = subprocess.Popen(
+                [sys.executable, '-m', 'robot_dynamics_ros', *words], cwd=self._work,
+                env=self._environment, stdin=subprocess.DEVNULL, stdout=out, stderr=error,
+                start_new_session=True,
+            )  # fmt: skip
+        with suppress(ProcessLookupError):
+            resource.prlimit(process.pid, resource.RLIMIT_CPU, (int(longest) + 1,) * 2)
+        node, told = any(word in NODE_COMMANDS for word in words), False
+        while not (done := os.wait4(process.pid, os.WNOHANG))[0]:
+            self._spinner.spin(0.02)
+            passed = time.monotonic() - begin
+            up = passed > (_NODE_S if output[1].stat().st_size else 3.0 * _NODE_S)
+            if node and up and not told:
+                told = True
+                process.send_signal(signal.SIGINT)
+            if passed > _WALL * longest:
+                process.kill()
+        process.returncode = os.waitstatus_to_exitcode(done[1])
+        used = done[2]
+        printed = [file.read_text('utf-8', 'replace') for file in output]
+        left = (*_end_session(process.pid), *self._unsaid(before, ' '.join([*words, *printed])))
+        seconds = used.ru_utime + used.ru_stime
+        return Ended(process.returncode, *printed, seconds, used.ru_maxrss * 1024, left)
+
+    def _content(self) -> dict[str, str]:
+        root = self._root / 'files'
+        return {
+            str(path.relative_to(root)): hashlib.md5(path.read_bytes()).hexdigest()
+            for path in root.rglob('*')
+            if path.is_file()
+        }
+
+    def _unsaid(self, before: dict[str, str], said: str) -> list[str]:
+        """Return what was changed, and what is new that was not spoken of; remove what is new."""
+        after = self._content()
+        wrong = [f'changed {name}' for name in before if after.get(name) != before[name]]
+        work = str(self._work.relative_to(self._root / 'files'))
+        for name in after.keys() - before.keys():
+            inside = Path(name).is_relative_to(work)
+            if not inside or Path(name).relative_to(work).parts[0] not in said:
+                wrong.append(f'new {name}')
+            (self._root / 'files' / name).unlink()
+        for folder in self._work.iterdir():
+            if folder.is_dir():
+                shutil.rmtree(folder)
+        return wrong
+
+
+def _end_session(session: int) -> list[str]:
+    """Wait until nothing of a session is left, and end what does not end; return its names."""
+    end = time.monotonic() + _ORDERLY_S
+    while (left := _session(session)) and time.monotonic() < end:
+        time.sleep(0.02)
+    for pid in left:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    return sorted(left.values())
+
+
+def _session(session: int) -> dict[int, str]:
+    """Return the names of the processes of a session, by number."""
+    found = {}
+    for stat in Path('/proc').glob('[0-9]*/stat'):
+        with suppress(OSError):
+            name, _, rest = stat.read_text('utf-8', 'replace').rpartition(') ')
+            state, _, _, its_session = rest.split()[:4]
+            if int(its_session) == session and state != 'Z':
+                found[int(stat.parent.name)] = name.partition('(')[2]
+    return found
+
+
+class _Worker:
+    """Judges inputs with a command line of its own."""
+
+    def __init__(self) -> None:
+        self._folder, self._domain = tempfile.TemporaryDirectory(), own_domain()
+        self._line = CommandLine(Path(self._folder.name), self._domain.__enter__())
+        self._usual = dict[tuple[str, int], float]()
+
+    def close(self) -> None:
+        """Remove the folder, release the domain."""
+        self._line.close()
+        self._domain.__exit__(None, None, None)
+        self._folder.cleanup()
+
+    def judge(self, kind: str, index: int, seed: int) -> Tally:
+        """Run the command of an input; what its seed takes, such as compiling, counts besides."""
+        tally, (text, origin) = Tally(), text_of(kind, index, seed)
+        if (kind, origin) not in self._usual:
+            words = self._line.words(kind, KINDS[kind].seeds()[origin], origin)
+            self._usual[kind, origin] = self._line.run(words, 20.0 * LONGEST_S).seconds
+        longest = LONGEST_S + self._usual[kind, origin]
+        try:
+            ended = self._line.run(self._line.words(kind, text, origin), longest)
+        except (ValueError, OSError):  # what no process can be given, and no file called
+            tally.count(index, 'refused', '', 0.0)
+        else:
+            tally.count(index, *verdict(ended, longest), ended.seconds)
+        return tally
+
+
+def run(kinds: Sequence[str], inputs: int, seed: int, first: int = 0) -> dict[str, Tally]:
+    """Run a campaign; return what became of it by kind.
+
+    Args:
+        kinds: Which of ``KINDS``, in turns.
+        inputs: Of all kinds together.
+        seed: Of all random numbers.
+        first: Index of the first input of each kind.
+    """
+    found, workers = {kind: Tally() for kind in kinds}, dict[int, _Worker]()
+
+    def judge(place: int) -> tuple[str, Tally]:
+        kind = kinds[place % len(kinds)]
+        worker = workers.get(threading.get_ident())
+        if worker is None:
+            worker = workers[threading.get_ident()] = _Worker()
+        return kind, worker.judge(kind, first + place // len(kinds), seed)
+
+    with Progress() as progress, ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+        task = progress.add_task('inputs', total=inputs)
+        for job in as_completed([pool.submit(judge, place) for place in range(inputs)]):
+            kind, tally = job.result()
+            found[kind].add(tally)
+            breaches = sum(len(one.breaches) for one in found.values())
+            progress.update(task, advance=1, description=f'{breaches} breaches')
+    for worker in workers.values():
+        worker.close()
+    return found

@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A sample of the mutated inputs as processes of the command line, and their judge."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from processes import free_domain
+
+from benchmark import fuzz_processes
+from benchmark.fuzz_processes import CommandLine, Ended, verdict
+
+REFUSED = Ended(2, '', 'usage: x\nx: error: no such file\n', 1.0, 1)
+
+
+@pytest.fixture
+def line(tmp_path):
+    with free_domain() as domain:
+        commands = CommandLine(tmp_path / 'own', domain)
+        yield commands
+        commands.close()
+
+
+def test_a_mutated_input_ends_a_process_well():
+    found = fuzz_processes.run(['urdf', 'bag'], 6, seed=2)
+    assert [breach for tally in found.values() for breach in tally.breaches] == []
+    assert sum(tally.accepted + tally.refused for tally in found.values()) == 6
+
+
+@pytest.mark.parametrize(
+    ('change', 'judged'),
+    [
+        ({}, 'refused'),
+        ({'code': 0, 'error': '[INFO] going on'}, 'accepted'),
+        ({'code': -9}, 'breach'),
+        ({'code': 1, 'error': 'Traceback (most recent call last):\nKeyError'}, 'breach'),
+        ({'error': 'killed'}, 'breach'),
+        ({'error': 'error: a\nerror: b'}, 'breach'),
+        ({'error': 'error: a\nand more'}, 'breach'),
+        ({'error': f'error: {"x" * 6000}'}, 'breach'),
+        ({'seconds': 11.0}, 'breach'),
+        ({'memory': 2**31}, 'breach'),
+        ({'left': ('python3',)}, 'breach'),
+    ],
+)
+def test_the_judge_sees_what_it_looks_for(change, judged):
+    assert verdict(replace(REFUSED, **change))[0] == judged
+
+
+#: A package in the place of ours, whose command does what none may.
+_VANDAL = """
+import os, pathlib, subprocess, sys
+pathlib.Path('kept').write_text('other')
+pathlib.Path('../../up').write_text('new')
+pathlib.Path('named').write_text('new')
+pathlib.Path('quiet').write_text('new')
+pathlib.Path(os.environ['TMPDIR'], 'rest').write_text('new')
+subprocess.Popen(['sleep', '300'])
+print('written: named')
+"""
+
+
+def test_what_a_process_leaves_is_found_and_removed(line, tmp_path, monkeypatch):
+    package = tmp_path / 'vandal' / 'robot_dynamics_ros'
+    package.mkdir(parents=True)
+    (package / '__main__.py').write_text(_VANDAL, encoding='utf-8')
+    monkeypatch.setitem(line._environment, 'PYTHONPATH', str(package.parent))
+    ended = line.run(['analyze'], 10.0)
+    assert ended.code == 0, ended.error
+    assert sorted(Path(one).name if one.startswith('new') else one for one in ended.left) == [
+        'changed a/b/work/kept', 'quiet', 'rest', 'sleep', 'up',
+    ]  # fmt: skip
+    assert not [path for path in tmp_path.rglob('*') if path.name in ('up', 'quiet', 'rest')]
