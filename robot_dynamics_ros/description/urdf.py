@@ -12,7 +12,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from xml.etree import ElementTree
 
-from robot_dynamics_ros import disk_cache
 from robot_dynamics_ros.description.robot_description import (
     Inertial,
     Joint,
@@ -24,6 +23,7 @@ from robot_dynamics_ros.description.robot_description import (
     Vector,
 )
 from robot_dynamics_ros.description.shipped import shipped_files
+from robot_dynamics_ros.disk_cache import load, store
 from robot_dynamics_ros.errors import (
     DescriptionError,
     FaultHandler,
@@ -104,11 +104,11 @@ def _expand_shipped(path: Path, mappings: Mapping[str, str]) -> str:
     for file in sorted(path.parent.glob('*.xacro')):
         digest.update(file.name.encode() + file.read_bytes())
     name = f'descriptions/{path.stem}-{digest.hexdigest()[:24]}'
-    kept = disk_cache.load(name)
+    kept = load(name)
     if kept is not None:
         return kept.decode()
     text = _expand_xacro(path, mappings)
-    disk_cache.store(name, text.encode())
+    store(name, text.encode())
     return text
 
 
