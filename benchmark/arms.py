@@ -245,8 +245,8 @@ def _joints(tree: RobotTree) -> str:
     return f'{tree.n} ({tree.bodies})' if tree.bodies != tree.n else str(tree.n)
 
 
-def _deviation(found: Any, expected: Any) -> float:
-    return float(np.max(np.abs(found - expected)) / np.max(np.abs(expected)))
+def _deviation(effort: Any, expected: Any) -> float:
+    return float(np.max(np.abs(effort - expected)) / np.max(np.abs(expected)))
 
 
 def _exactness(tree: RobotTree, kernels: KernelSet) -> dict[str, float]:
@@ -258,9 +258,9 @@ def _exactness(tree: RobotTree, kernels: KernelSet) -> dict[str, float]:
     for motion in _motions(tree):
         kernels.inverse_dynamics(*motion, tau)
         Y = regressor(tree, *(part[np.newaxis] for part in motion))[0]
-        found = [tau, Y @ parameters, *(model.inverse_dynamics(*motion) for model in models)]
+        efforts = [tau, Y @ parameters, *(model.inverse_dynamics(*motion) for model in models)]
         expected = oracle.inverse_dynamics(*motion)
-        deviations += [_deviation(one, expected) for one in found]
+        deviations += [_deviation(one, expected) for one in efforts]
     return {'deviation': max(deviations)}
 
 
@@ -292,10 +292,10 @@ def main(arguments: Sequence[str] = ()) -> int:
         choices=_SECTIONS,
         help='measure these, keep the last figures of the rest',
     )
-    given = parser.parse_args(arguments)
-    kept = json.loads((OUT / _FIGURES).read_text(encoding='utf-8')) if given.only else {}
-    work = [row for row in _work() if row[0] in (given.only or _SECTIONS)]
-    measured = _measured(work, kept, given.jobs, given.limit)
+    args = parser.parse_args(arguments)
+    kept = json.loads((OUT / _FIGURES).read_text(encoding='utf-8')) if args.only else {}
+    work = [row for row in _work() if row[0] in (args.only or _SECTIONS)]
+    measured = _measured(work, kept, args.jobs, args.limit)
     rows = [(name, *_cells(row, _ARM)) for name, row in measured['arms'].items()]
     show(f'Arms of example-robot-data\n{machine()}', ('arm', *_ARM.values()), rows, width=220)
     return 0

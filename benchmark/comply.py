@@ -130,9 +130,9 @@ def held(
 ) -> tuple[Bench, Spring]:
     """Return an arm at rest under law impedance, and its spring."""
     place = 'frame_stiffness' if frame else 'joint_stiffness'
-    given = {'law': 'impedance', 'impedance_frame': frame, place: stiffness.tolist(), **more}
-    given |= {'impedance_mass_factor': factor, 'observer_bandwidth': [_OBSERVED]}
-    bench = Bench(tree, start, given)
+    parameters = {'law': 'impedance', 'impedance_frame': frame, place: stiffness.tolist(), **more}
+    parameters |= {'impedance_mass_factor': factor, 'observer_bandwidth': [_OBSERVED]}
+    bench = Bench(tree, start, parameters)
     bench.settle(0.3)
     return bench, Spring(bench, frame, stiffness, factor)
 

@@ -163,12 +163,14 @@ class CommandLine:
                 process.send_signal(signal.SIGINT)
             if passed > _WALL * longest:
                 process.kill()
-        process.returncode = os.waitstatus_to_exitcode(done[1])
+        process.returncode = code = os.waitstatus_to_exitcode(done[1])
         used = done[2]
         printed = [file.read_text('utf-8', 'replace') for file in output]
+        if told and code in (-signal.SIGINT, 130):  # at the moment at which it had ended anyway
+            code = 2 if 'error: ' in printed[1] else 0
         left = (*_end_session(process.pid), *self._unsaid(before, ' '.join([*words, *printed])))
         seconds = used.ru_utime + used.ru_stime
-        return Ended(process.returncode, *printed, seconds, used.ru_maxrss * 1024, left)
+        return Ended(code, *printed, seconds, used.ru_maxrss * 1024, left)
 
     def _content(self) -> dict[str, str]:
         root = self._root / 'files'

@@ -38,7 +38,7 @@ CLOSED = 0.1
 _BUSY, _BUSY_LOOPS = (sys.executable, '-c', 'while True: pass'), 3
 
 
-def main(given: Sequence[str] = ()) -> int:
+def main(arguments: Sequence[str] = ()) -> int:
     """Measure, print and write ``out/benchmark/latency.json``; 1 if a budget does not add up."""
     parser = argparse.ArgumentParser(prog='python -m benchmark latency', description=__doc__)
     parser.add_argument('--budget', action='store_true', help='where the time goes, by stamps')
@@ -48,7 +48,7 @@ def main(given: Sequence[str] = ()) -> int:
     parser.add_argument('--executor', choices=EXECUTORS, help='only with this one')
     parser.add_argument('--blocks', type=int, default=9, help='for each peer')
     parser.add_argument('--messages', type=int, default=400, help='in a block')
-    args = parser.parse_args(given)
+    args = parser.parse_args(arguments)
     use_own_domain()
     rclpy.init()
     try:

@@ -75,7 +75,7 @@ class Peer(NamedTuple):
         words += ['--ros-args']
         words += ['-r', f'__ns:=/{self.namespace}'] if self.kind != SEVERAL else []
         words += ['--params-file', 'config/scara.yaml']
-        return words + [word for given in _PARAMETERS for word in ('-p', given)]
+        return words + [word for assignment in _PARAMETERS for word in ('-p', assignment)]
 
 
 def use_own_domain() -> None:

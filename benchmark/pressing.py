@@ -186,9 +186,9 @@ def main() -> None:
         for stiffness, friction, joints, sensed in CASES:
             case = {'joint_friction': joints, 'sensed': sensed}
             seen = pressed(name, stiffness, friction, seconds=3.2, **case)
-            told = 'sensor' if sensed else 'no sensor'
-            told += '' if joints else ', joints without friction'
-            label = f'{name}, {stiffness:g} N/m, friction {friction:g}, {told}'
+            sensor = 'sensor' if sensed else 'no sensor'
+            sensor += '' if joints else ', joints without friction'
+            label = f'{name}, {stiffness:g} N/m, friction {friction:g}, {sensor}'
             rows.append((label, 100.0 * seen.overshoot, *seen[1:]))
     show(
         'Pressing: overshoot (%), mean and RMS error of the force (N), RMS along the board (mm)',

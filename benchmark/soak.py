@@ -56,9 +56,9 @@ class ProcessSample(NamedTuple):
     def of(cls, pid: int) -> ProcessSample:
         """Read it from /proc."""
         lines = Path(f'/proc/{pid}/status').read_text(encoding='ascii').splitlines()
-        told = dict(line.split(':', 1) for line in lines if ':' in line)
-        memory = int(told['VmRSS'].split()[0]) / 1024.0
-        return cls(memory, int(told['Threads']), len(os.listdir(f'/proc/{pid}/fd')))
+        status = dict(line.split(':', 1) for line in lines if ':' in line)
+        memory = int(status['VmRSS'].split()[0]) / 1024.0
+        return cls(memory, int(status['Threads']), len(os.listdir(f'/proc/{pid}/fd')))
 
 
 class Disturber:
@@ -85,9 +85,9 @@ class Disturber:
 
     def _on_diagnostics(self, msg: DiagnosticArray) -> None:
         for status in msg.status:
-            told = {pair.key: pair.value for pair in status.values}
-            self.ticks = max(self.ticks, int(told.get('commands', 0)))
-            self.latency = float(told.get('latency_p50_us', self.latency))
+            values = {pair.key: pair.value for pair in status.values}
+            self.ticks = max(self.ticks, int(values.get('commands', 0)))
+            self.latency = float(values.get('latency_p50_us', self.latency))
 
     def disturb(self) -> None:
         """Send another trajectory, and set other gains."""
@@ -148,9 +148,9 @@ def _running(folder: Path) -> Iterator[tuple[SceneProcesses, Spinner]]:
         simulated = {'mode': 'lockstep', 'start_paused': True}
         controlled = {'law': 'computed_torque', 'await_listeners': ['recorder'], **IN_LOCKSTEP}
         watched = {'effort_source': 'measured', 'use_sim_time': True}
-        given = {'simulator': simulated, 'controller': controlled, 'monitor': watched,
-                 'recorder': {'bag': str(folder / 'bag'), 'fail_on_loss': False}}  # fmt: skip
-        for name, parameters in given.items():
+        settings = {'simulator': simulated, 'controller': controlled, 'monitor': watched,
+                    'recorder': {'bag': str(folder / 'bag'), 'fail_on_loss': False}}  # fmt: skip
+        for name, parameters in settings.items():
             nodes.start(name, _NODES[name], parameters, _ARM)
         spinner = Spinner(domain)
         try:
@@ -203,15 +203,15 @@ def grown(figure: str, second: float, last: float) -> bool:
     return not last <= second * (1.0 + GROWTH[figure])
 
 
-def main(given: Sequence[str] = ()) -> int:
+def main(arguments: Sequence[str] = ()) -> int:
     """Run, print and write ``out/benchmark/soak.json``; 1 if something grew."""
     parser = argparse.ArgumentParser(prog='python -m benchmark soak', description=__doc__)
     parser.add_argument('--ticks', type=int, default=1_800_000)
-    args = parser.parse_args(given)
+    args = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory() as folder:
         samples, latencies, rate = soak(args.ticks, Path(folder))
     rows, worse = [], []
-    figures = [(name, kind, [row[k] for row in found]) for name, found in samples.items()
+    figures = [(name, kind, [row[k] for row in rows]) for name, rows in samples.items()
                for k, kind in enumerate(GROWTH) if k < 3]  # fmt: skip
     for name, kind, values in (*figures, ('controller', 'latency, us', latencies)):
         second, last = quarters(values)

@@ -51,14 +51,14 @@ def main() -> int:
     finally:
         rclpy.try_shutdown()
     middle, least = np.median(rows, axis=0).tolist(), np.min(rows, axis=0).tolist()
-    found = {name: list(pair) for name, *pair in zip(_UNTIL, middle, least, strict=True)}
+    seconds = {name: list(pair) for name, *pair in zip(_UNTIL, middle, least, strict=True)}
     shown = [
-        (name, *pair, pair[0] / found[_UNTIL[3 * name.startswith('processor')]][0])
-        for name, pair in found.items()
+        (name, *pair, pair[0] / seconds[_UNTIL[3 * name.startswith('processor')]][0])
+        for name, pair in seconds.items()
     ]
     show('start of a process, s', ('until', 'median', 'shortest', 'by the imports'), shown)
     note('the first command: once both sides have discovered each other')
-    save('start.json', {'machine': machine(), 'seconds': found})
+    save('start.json', {'machine': machine(), 'seconds': seconds})
     return 0
 
 

@@ -53,7 +53,7 @@ def learn_one(name: str, seconds: float, seed: int) -> tuple[CalibrationSamples,
         bands = replace(ContactThresholds.coarse(tree), delay=DELAY)
         bands.write(path, tree.joint_names, {})
         trial = TouchTrial(name, seed, {'contact_thresholds': str(path)})
-    trial.run(seconds, learn=True)
+    trial.move(seconds, learn=True)
     return trial.samples, trial.session.contact.observer.bandwidth
 
 
@@ -69,13 +69,13 @@ def learn(name: str, seconds: float, seeds: Sequence[int], path: Path, run: Any 
 def alarms(name: str, seconds: float, path: Path, seed: int) -> tuple[int, float, float]:
     """Return false alarms, largest effort by its limit, and time in motion, s."""
     trial = TouchTrial(name, seed, {'contact_thresholds': str(path)})
-    return trial.run(seconds), trial.reached, trial.moved
+    return trial.move(seconds), trial.reached, trial.moved
 
 
 def hits(name: str, count: int, path: Path, seed: int) -> list[HitResult]:
     """Return what became of hits on one arm."""
-    given = {'contact_thresholds': str(path), 'contact_reaction': 'stop'}
-    trial = TouchTrial(name, seed, given)
+    parameters = {'contact_thresholds': str(path), 'contact_reaction': 'stop'}
+    trial = TouchTrial(name, seed, parameters)
     return [trial.hit() for _ in range(count)]
 
 
@@ -153,5 +153,5 @@ def done(size: dict[str, Any]) -> dict[str, Any]:
 
 def good(row: dict[str, Any]) -> bool:
     """Return whether figures are what is demanded."""
-    found = row['found'] >= 99.0 and row['named'] >= 90.0 and row['stopped'] == 100.0
-    return bool(row['alarms'] == 0 and found)
+    reached = row['found'] >= 99.0 and row['named'] >= 90.0 and row['stopped'] == 100.0
+    return bool(row['alarms'] == 0 and reached)

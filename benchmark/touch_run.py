@@ -17,12 +17,12 @@ from typing import Any
 import numpy as np
 
 from benchmark.measuring import files
+from benchmark.session_on_plant import SessionOnPlant
 from robot_dynamics_ros.contact.calibration import CalibrationSamples
 from robot_dynamics_ros.control.changes import ReleaseChange, TrajectoryChange
 from robot_dynamics_ros.control.loop import STOP_SLEW
 from robot_dynamics_ros.control.modes import SessionMode
 from robot_dynamics_ros.control.safety import Braking
-from robot_dynamics_ros.control.session import ControllerSession
 from robot_dynamics_ros.description.shipped import ROBOTS, shipped_robot
 from robot_dynamics_ros.dynamics.joint_terms import JointTerms
 from robot_dynamics_ros.model import RobotTree, load_robot
@@ -31,12 +31,11 @@ from robot_dynamics_ros.simulation.imperfections import Imperfections, Imperfect
 from robot_dynamics_ros.simulation.mujoco_plant import MujocoPlant
 from robot_dynamics_ros.symbolic.kernel import compile_kernel
 
-MS = 1_000_000
 ARMS = ('scara', 'four_dof', 'panda')
 ERROR, ENCODER = 0.05, 1e-5  # of masses, centres, inertias; rad or m
 DELAY = 0.002  # s, as known from the driver
 EFFORT, SPEED = 0.6, 0.8  # of the limits
-GIVEN = {'law': 'computed_torque', 'natural_frequency': [12.0], 'activation_ramp_s': 0.1}
+PARAMETERS = {'law': 'computed_torque', 'natural_frequency': [12.0], 'activation_ramp_s': 0.1}
 FORCE, OVER = 15.0, 1.5  # N; times the dead band
 HIT_LASTS, FOUND_WITHIN, LEVER = 0.03, 0.020, 0.05  # s, s, m
 WAY = 1.2  # of a stop, by that of the declared braking
@@ -100,11 +99,10 @@ class HitResult:
     way: float
 
 
-class TouchTrial:
+class TouchTrial(SessionOnPlant):
     """A session and its imperfect plant, in motion.
 
     Attributes:
-        session: The session.
         samples: What its detector saw.
         reached: Largest effort by its limit.
         moved: Time in motion, s.
@@ -112,10 +110,10 @@ class TouchTrial:
     Args:
         name: One of ``ARMS``.
         seed: Of the wrong model and of the motions.
-        given: Parameters besides ``GIVEN``.
+        more: Parameters besides ``PARAMETERS``.
     """
 
-    def __init__(self, name: str, seed: int, given: Mapping[str, Any] | None = None) -> None:
+    def __init__(self, name: str, seed: int, more: Mapping[str, Any] | None = None) -> None:
         self.tree, self.rng = arm(name), np.random.default_rng(seed)
         tree = self.tree
         self.real = perturbed(tree, self.rng)
@@ -123,18 +121,15 @@ class TouchTrial:
         self.lower, self.upper = lower + 0.15 * (upper - lower), upper - 0.15 * (upper - lower)
         self.inner = MujocoPlant(self.real, joint_limits=False)
         self.inner.reset(self._posture())
-        self.plant = ImperfectPlant(
+        plant = ImperfectPlant(
             self.inner, Imperfections(ENCODER, True, measurement_delay=1, command_delay=1)
         )
-        parameters = {**GIVEN, 'contact_reaction': 'report', **(given or {})}
-        self.session = ControllerSession(tree, parameters)
+        parameters = {**PARAMETERS, 'contact_reaction': 'report', **(more or {})}
+        super().__init__(plant, tree, parameters)
         self.kernel = compile_kernel(tree)
         self.terms = JointTerms.of(tree)
         self.samples, self.reached, self.moved = CalibrationSamples(), 0.0, 0.0
-        self.q, self.v = np.zeros(tree.n), np.zeros(tree.n)
-        self.stamp = 0
-        self._state()
-        self.session.activate(self.stamp)
+        self.activate()
         for _ in range(300):  # the plant is held from here on; until it rests
             self.step()
         self.samples = CalibrationSamples()
@@ -142,18 +137,13 @@ class TouchTrial:
     def _posture(self) -> Vector:
         return self.rng.uniform(self.lower, self.upper)
 
-    def _state(self) -> None:
-        self.plant.read(self.q, self.v)
-        if self.session.on_state(self.stamp, self.stamp, self.q, self.v):
-            self.session.settle()
-
     def step(self) -> None:
         """Advance by a millisecond."""
-        effort = self.session.loop.effort
-        self.reached = max(self.reached, float((np.abs(effort) / self.tree.effort_limit).max()))
-        self.plant.step(effort)
-        self.stamp += MS
-        self._state()
+        share = np.abs(self.effort) / self.tree.effort_limit
+        self.reached = max(self.reached, float(share.max()))
+        self.act()
+        self.now_ns += self.period_ns
+        self.answer()
 
     def set_out(self) -> float:
         """Begin a motion to another posture; return how long it takes, s."""
@@ -187,7 +177,7 @@ class TouchTrial:
         effort = np.abs(rigid + self.terms.effort(v, a, rigid))
         return float((effort / self.tree.effort_limit).max())
 
-    def run(self, seconds: float, *, learn: bool = False) -> int:
+    def move(self, seconds: float, *, learn: bool = False) -> int:
         """Move for a time, s; return the contacts that are found, or learn that there are none."""
         detector, before = self.session.contact.detector, self.session.contact.detector.count
         end = self.moved + seconds

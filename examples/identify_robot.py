@@ -40,11 +40,11 @@ def simulated_run(arm: RobotTree) -> Recording:
 
 nominal = load_robot(shipped_robot('scara'))
 recording = read_recording(sys.argv[1]) if len(sys.argv) > 1 else simulated_run(nominal)
-found = identify([recording], nominal)
-estimate = found.estimate
+identified = identify([recording], nominal)
+estimate = identified.estimate
 for name, value, deviation in zip(
     estimate.base.names, estimate.values, estimate.deviations, strict=True
 ):
     print(f'{value:+10.5f} ± {deviation:.1e}  {name}')
-print('mass of the links, kg:', nominal.mass, '->', found.tree.mass.round(3))
-print(*found.silence(), sep='\n')
+print('mass of the links, kg:', nominal.mass, '->', identified.tree.mass.round(3))
+print(*identified.silence(), sep='\n')

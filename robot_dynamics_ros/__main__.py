@@ -65,8 +65,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; return its exit code, 2 for wrong input."""
     for library in ('OPENBLAS', 'OMP', 'MKL'):  # matrices are small: their threads would only wait
         os.environ.setdefault(f'{library}_NUM_THREADS', '1')
-    with postponed('numpy'):
-        return _main(argv)
+    try:
+        with postponed('numpy'):
+            return _main(argv)
+    except KeyboardInterrupt:
+        return 130
 
 
 def _main(argv: Sequence[str] | None) -> int:
@@ -98,8 +101,6 @@ def _main(argv: Sequence[str] | None) -> int:
             raise
         print(f'error: {error.filename}: {error.strerror}', file=sys.stderr)
         return 2
-    except KeyboardInterrupt:
-        return 130
 
 
 def _require_text(arguments: Sequence[str]) -> None:

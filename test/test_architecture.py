@@ -18,6 +18,7 @@ ROOMS = (
     'conventions',
     'errors',
     'parameters',
+    'disk_cache',
     'yaml_reader',
     'spatial',
     'messages',

@@ -30,7 +30,6 @@ MEANINGS = {
     '/controller/constraint_condition': 'shown',
     '/controller/effort_components': 'shown',
     '/controller/enable_guiding': 'recorded',
-    '/controller/error': 'recorded',
     '/controller/external_wrench': 'shown',
     '/controller/joint_trajectory': "the motion, on the controller's `~/joint_trajectory`",
     '/controller/measured_wrench': 'recorded',

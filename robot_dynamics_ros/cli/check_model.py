@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from rich.markup import escape
 
 from robot_dynamics_ros.cli.robot_argument import (
+    add_effort_limit,
     add_loops_argument,
     add_robot_arguments,
     given_loops,
@@ -38,12 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     add_robot_arguments(parser)
     add_loops_argument(parser)
-    parser.add_argument(
-        '--effort-limit',
-        type=float,
-        metavar='NM',
-        help='limit of the joints whose file gives none, N m or N',
-    )
+    add_effort_limit(parser)
     parser.add_argument('--strict', action='store_true', help='warnings count as errors')
     add_json_argument(parser)
 

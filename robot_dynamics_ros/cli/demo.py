@@ -9,6 +9,7 @@ import re
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -83,7 +84,7 @@ class DemoRun:
         return {
             'robot': self.robot,
             'law': self.law,
-            **self.metrics.as_dict(),
+            **vars(self.metrics),
             'latency_us': latency,
         }
 
@@ -169,15 +170,12 @@ def run_scene(arm: Arm, law: str, out: Path, tell: Callable[[float, float], None
         SceneError: A node failed, or the trajectory was rejected.
         PeerTimeoutError: A node did not get ready or did not end.
     """
-
-    def start(nodes: SceneProcesses, bag: Path) -> float:
-        return _start(nodes, arm.source, law, bag)
-
+    start = partial(_start, arm.source, law)
     bag = run_recorded(out, start, _RUN_SECONDS, tell)
     return _evaluate(arm, law, bag, out)
 
 
-def _start(nodes: SceneProcesses, robot: str | Path, law: str, bag: Path) -> float:
+def _start(robot: str | Path, law: str, nodes: SceneProcesses, bag: Path) -> float:
     """Start the nodes of a scene; return its end, s, once the simulation runs."""
     lockstep = {'mode': 'lockstep', 'start_paused': True, 'on_end': 'exit'}
     plan = {

@@ -8,8 +8,12 @@ import math
 from pathlib import Path
 
 from robot_dynamics_ros.cli.new_robot import add_obstacle_arguments, given_obstacles
-from robot_dynamics_ros.cli.robot_argument import add_robot_arguments, given_robot
-from robot_dynamics_ros.cli.tables import wide_console
+from robot_dynamics_ros.cli.robot_argument import (
+    add_effort_limit,
+    add_robot_arguments,
+    given_robot,
+)
+from robot_dynamics_ros.cli.tables import add_output_arguments, wide_console
 from robot_dynamics_ros.control.trajectories.periodic import Fourier
 from robot_dynamics_ros.control.trajectories.trajectory import check_limits
 from robot_dynamics_ros.control.trajectories.trajectory_file import trajectory_text
@@ -29,11 +33,8 @@ _STEP = 0.02  # s between the points of the message; quintics between them
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     add_robot_arguments(parser)
-    parser.add_argument('--output', type=Path, required=True, help='folder of the results')
-    parser.add_argument('--force', action='store_true', help='replace what is there already')
-    parser.add_argument(
-        '--effort-limit', type=float, metavar='NM', help='where the description gives none'
-    )
+    add_output_arguments(parser)
+    add_effort_limit(parser)
     parser.add_argument('--period', type=float, default=10.0, help='s (default: 10)')
     parser.add_argument('--periods', type=int, default=2, help='how often it runs (default: 2)')
     parser.add_argument('--harmonics', type=int, default=5, help='of the series (default: 5)')

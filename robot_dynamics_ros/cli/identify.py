@@ -24,6 +24,7 @@ from robot_dynamics_ros.cli.robot_argument import (
     add_recording_arguments,
     recording_choice,
 )
+from robot_dynamics_ros.cli.tables import add_output_arguments
 from robot_dynamics_ros.errors import ConfigurationError, RecordingError, UnknownNameError
 from robot_dynamics_ros.identification.bags import (
     Evidence,
@@ -75,10 +76,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help='recordings to prove it on, or so many seconds of them (default: the halves of each '
         'bag prove each other)',
     )
-    parser.add_argument('--output', type=Path, required=True, help='folder of the results')
-    parser.add_argument(
-        '--force', action='store_true', help='replace results that are there already'
-    )
+    add_output_arguments(parser)
     add_recording_arguments(parser)
     _add_method_arguments(parser)
     add_load_arguments(parser)

@@ -198,7 +198,7 @@ def _identify_arguments(out: Path) -> argparse.Namespace:
 def _write(out: Path, nominal: RobotTree, before: _Stage, after: _Stage) -> None:
     stages = before, after
     document: dict[str, Any] = {
-        'tracking': [{'model': stage.title, **stage.metrics.as_dict()} for stage in stages]
+        'tracking': [{'model': stage.title, **vars(stage.metrics)} for stage in stages]
     }
     write_json(out / 'tracking.json', document)
     write_correction_report(

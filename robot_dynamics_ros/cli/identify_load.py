@@ -97,7 +97,7 @@ def _payload(args: argparse.Namespace, learn: Learn) -> tuple[str, list[str]]:
         raise ConfigurationError('--payload', f'has {len(args.bags)} bags', 'give the loaded run')
     identified, (source, *_), _ = learn(args.unloaded or args.bags)
     loaded = _whole(replace(source, path=str(args.bags[0])))
-    gains = DriveGains.given(identified.tree)
+    gains = DriveGains.of_profile(identified.tree)
     if not args.unloaded:
         identified = _as_described(identified)
         gains = replace(gains, source=f'{gains.source}, arm as described')

@@ -56,7 +56,7 @@ def deliver_results(
     before, after = evidence.residuals
     document = as_dict(result) | {
         'bags': [bag.as_dict() for bag in bags],
-        'residuals': {'nominal': before.as_dict(), 'corrected': after.as_dict()},
+        'residuals': {'nominal': vars(before), 'corrected': vars(after)},
         'remarks': list(remarks),
     }
     learned = listed([short_name(Path(bag.bag)) for bag in bags if bag.learned])

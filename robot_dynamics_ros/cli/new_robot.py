@@ -15,18 +15,22 @@ from typing import Any
 
 import yaml
 
-from robot_dynamics_ros.cli.robot_argument import add_robot_arguments, given_robot
+from robot_dynamics_ros.cli.robot_argument import (
+    add_effort_limit,
+    add_robot_arguments,
+    given_robot,
+)
 from robot_dynamics_ros.control.design import default_motion, robot_setup
 from robot_dynamics_ros.control.design.default_motion import DefaultMotion
 from robot_dynamics_ros.description.shipped import MECHANISMS, ROBOTS, robot_file, share_directory
 from robot_dynamics_ros.description.urdf_patch import set_effort_limits
+from robot_dynamics_ros.disk_cache import cache_directory
 from robot_dynamics_ros.errors import ConfigurationError
 from robot_dynamics_ros.geometry import collisions
 from robot_dynamics_ros.geometry.collisions import Obstacles
 from robot_dynamics_ros.model import RobotTree, load_robot
 from robot_dynamics_ros.recordings.metrics.tracking import tool_frame
 from robot_dynamics_ros.ros import gazebo_files
-from robot_dynamics_ros.symbolic.cache import cache_directory
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -38,12 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def add_setup_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what a set-up needs beyond the robot and its joints."""
-    parser.add_argument(
-        '--effort-limit',
-        type=float,
-        metavar='NM',
-        help='limit of the joints whose file gives none, N m or N',
-    )
+    add_effort_limit(parser)
     parser.add_argument(
         '--frame', default='', metavar='LINK', help='the tool (default: --tip, or the usual one)'
     )

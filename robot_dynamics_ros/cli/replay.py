@@ -147,7 +147,7 @@ def _document(
     tolerance: float,
     changes: Mapping[str, Any],
 ) -> dict[str, Any]:
-    merged = {**source.given, **changes}
+    merged = {**source.parameters, **changes}
     worst = float(difference.peak.max())
     notes = [*source.notes, *course.problems, *source.bag_notes]
     if course.lost:

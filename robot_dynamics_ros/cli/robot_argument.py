@@ -54,6 +54,16 @@ def add_robot_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_effort_limit(parser: argparse.ArgumentParser) -> None:
+    """Declare the limit of the joints that have none."""
+    parser.add_argument(
+        '--effort-limit',
+        type=float,
+        metavar='NM',
+        help='limit of the joints whose file gives none, N m or N',
+    )
+
+
 def add_joint_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare which joints are controlled, and where the others are locked."""
     parser.add_argument(
@@ -175,9 +185,7 @@ def add_recording_arguments(parser: argparse.ArgumentParser) -> None:
         help="in the base frame, m/s^2 (default: the recorded controller's, else 0 0 -9.81; "
         'Gazebo has 0 0 -9.8)',
     )
-    parser.add_argument(
-        '--effort-limit', type=float, metavar='NM', help='where the description gives none'
-    )
+    add_effort_limit(parser)
     parser.add_argument(
         '--joints',
         default='',

@@ -7,6 +7,7 @@ import argparse
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -239,15 +240,12 @@ def run_scene(
         SceneError: A node failed.
         PeerTimeoutError: A node did not end.
     """
-
-    def start(nodes: SceneProcesses, bag: Path) -> float:
-        return _start(nodes, scene, bag)
-
+    start = partial(_start, scene)
     bag = run_recorded(out, start, _RUN_SECONDS, tell)
     return _evaluate(scene, bag, out)
 
 
-def _start(nodes: SceneProcesses, scene: Scene, bag: Path) -> float:
+def _start(scene: Scene, nodes: SceneProcesses, bag: Path) -> float:
     """Start the nodes, whose time runs once all hear each other; return the end, s."""
     control = {
         'law': 'constraint_stabilization',
@@ -282,7 +280,7 @@ def _evaluate(scene: Scene, bag: Path, out: Path) -> tuple[dict[str, Any], Repor
     metrics, design = evaluate_program(run, program)
     forces = pressed_forces(run, program, scene.settled)
     share = float(np.nanmax(np.abs(recording.effort) / tree.effort_limit))
-    document = metrics.as_dict() | {'largest_effort_share': share}
+    document = vars(metrics) | {'largest_effort_share': share}
     document['forces'] = [asdict(force) for force in forces]
     write_json(out / 'metrics.json', document)
     lead = f'{scene.title[0].upper()}{scene.title[1:]}. Recorded over ROS 2 in lockstep, 1 kHz.'

@@ -109,10 +109,15 @@ def add_json_argument(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('--json', type=Path, metavar='FILE', help='also write the result there')
 
 
-def add_output_arguments(parser: argparse._ActionsContainer, usual: Path) -> None:
-    """Declare where results go."""
+def add_output_arguments(parser: argparse._ActionsContainer, usual: Path | None = None) -> None:
+    """Declare where results go, which must be said if there is no usual place."""
+    default = f' (default: {usual}/...)' if usual else ''
     parser.add_argument(
-        '--output', type=Path, metavar='DIR', help=f'folder of the results (default: {usual}/...)'
+        '--output',
+        type=Path,
+        metavar='DIR',
+        required=usual is None,
+        help=f'folder of the results{default}',
     )
     parser.add_argument(
         '--force', action='store_true', help='replace files of a folder that is there already'

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 from robot_dynamics_ros.errors import DescriptionError, UnknownNameError
@@ -24,6 +25,7 @@ MECHANISMS = {
     'four_bar': ('urdf/four_bar.urdf.xacro', 'config/four_bar_loops.yaml'),
     'welding_arm': ('urdf/welding_arm.urdf.xacro', 'config/welding_arm_loops.yaml'),
 }
+_FILES = ROBOTS | {mechanism: tree for mechanism, (tree, _) in MECHANISMS.items()}
 
 
 def share_directory() -> Path:
@@ -52,10 +54,17 @@ def shipped_robot(name: str) -> Path:
     Raises:
         UnknownNameError: No robot of that name ships; lists those that do.
     """
-    files = ROBOTS | {mechanism: tree for mechanism, (tree, _) in MECHANISMS.items()}
-    if name not in files:
-        raise UnknownNameError('robot', name, files)
-    return share_directory() / files[name]
+    if name not in _FILES:
+        raise UnknownNameError('robot', name, _FILES)
+    return share_directory() / _FILES[name]
+
+
+def shipped_files() -> frozenset[Path]:
+    """Return the xacro files of all robots that ship, symbolic links resolved."""
+    with suppress(DescriptionError):
+        folder = share_directory().resolve()
+        return frozenset((folder / file).resolve() for file in _FILES.values())
+    return frozenset()
 
 
 def robot_file(word: str | os.PathLike[str]) -> Path | str:

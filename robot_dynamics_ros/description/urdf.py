@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 import os
 import re
@@ -21,6 +22,8 @@ from robot_dynamics_ros.description.robot_description import (
     RobotDescription,
     Vector,
 )
+from robot_dynamics_ros.description.shipped import shipped_files
+from robot_dynamics_ros.disk_cache import load, store
 from robot_dynamics_ros.errors import (
     DescriptionError,
     FaultHandler,
@@ -65,15 +68,16 @@ def _urdf_text(path_or_xml: str | os.PathLike[str], mappings: Mapping[str, str])
         return text.lstrip('\ufeff \t\r\n')
     content, path = _read_text(text), Path(text)
     if text.endswith('.xacro'):
-        content = _expand_xacro(path, mappings)
-    return _FILE_NAME.sub(lambda found: _located(found, path.resolve().parent), content)
+        expand = _expand_shipped if path.resolve() in shipped_files() else _expand_xacro
+        content = expand(path, mappings)
+    return _FILE_NAME.sub(lambda reference: _located(reference, path.resolve().parent), content)
 
 
-def _located(found: re.Match[str], folder: Path) -> str:
+def _located(reference: re.Match[str], folder: Path) -> str:
     """Return the name of a mesh file; absolute if it is relative to the folder of the URDF."""
-    before, name, quote = found.groups()
+    before, name, quote = reference.groups()
     path = folder / name
-    return f'{before}{path}{quote}' if '://' not in name and path.is_file() else found[0]
+    return f'{before}{path}{quote}' if '://' not in name and path.is_file() else reference[0]
 
 
 def _read_text(path: str) -> str:
@@ -92,6 +96,20 @@ def _read_text(path: str) -> str:
 
 def _shortened(text: str) -> str:
     return repr(text if len(text) <= _LONGEST_QUOTE else text[:_LONGEST_QUOTE] + ' …')
+
+
+def _expand_shipped(path: Path, mappings: Mapping[str, str]) -> str:
+    """Expand a file of the package, which includes only what stands beside it; keep the text."""
+    digest = hashlib.sha256(repr((path.name, sorted(mappings.items()))).encode())
+    for file in sorted(path.parent.glob('*.xacro')):
+        digest.update(file.name.encode() + file.read_bytes())
+    name = f'descriptions/{path.stem}-{digest.hexdigest()[:24]}'
+    kept = load(name)
+    if kept is not None:
+        return kept.decode()
+    text = _expand_xacro(path, mappings)
+    store(name, text.encode())
+    return text
 
 
 def _expand_xacro(path: Path, mappings: Mapping[str, str]) -> str:

@@ -26,7 +26,6 @@ OK, WARN, ERROR = 0, 1, 2
 WARN_PART, ERROR_PART = 0.05, 0.2
 #: Two formulations that differ by more, relative to the largest effort, are not the same model.
 SAME = 1e-9
-_TOGETHER = 500  # instants
 _SET_GRAVITY = 'set the parameter gravity to [{}]'
 _COMPENSATED = 'write compensated_by_driver: [gravity], or it is counted twice'
 
@@ -83,7 +82,7 @@ class Summary:
 
 
 class ModelMonitor:
-    """Explains instants one by one and sums up what is left.
+    """Explains instants and sums up what is left.
 
     Args:
         tree: The robot, with what it carries.
@@ -110,26 +109,23 @@ class ModelMonitor:
         self.tree, self.compared = tree, compare_with
         self._model = EffortModel(tree, formulation, friction=friction)
         self._check = FormulationCheck(tree, compare_with) if compare_with else None
-        self._residual, self._waiting = EffortResidual(self._model), list[Instants]()
+        self._residual = EffortResidual(self._model)
 
-    def explain(self, instant: Instants) -> tuple[Explanation, Array | None]:
-        """Return what the model says of an instant, and remember what it leaves unexplained.
+    def explain(self, instants: Instants) -> tuple[Explanation, Array | None]:
+        """Return what the model says of M instants, and remember what it leaves unexplained.
 
         Returns:
-            The explanation, and the effort by the other formulation, shape (1, n), None without.
+            The explanation, and the efforts by the other formulation, shape (M, n), None without.
         """
-        self._waiting.append(instant)
-        if len(self._waiting) >= _TOGETHER:
-            self._sum_up()
-        explained = self._model.explain(instant)
+        explained = self._model.explain(instants)
+        self._residual.take(np.zeros(len(instants.row)), instants, explained)
         if self._check is None:
             return explained, None
-        other = self._check.take(instant, explained.rigid)
+        other = self._check.take(instants, explained.rigid)
         return explained, other + (explained.effort - explained.rigid)
 
     def summary(self) -> Summary:
         """Return what was seen since the last call, and start anew."""
-        self._sum_up()
         seen, self._residual = self._residual, EffortResidual(self._model)
         summary = Summary(
             seen.count,
@@ -142,14 +138,6 @@ class ModelMonitor:
         if self._check is not None:
             self._check.reset()
         return summary
-
-    def _sum_up(self) -> None:
-        """Add the instants that wait to the sums: many at once cost hardly more than one."""
-        if self._waiting:
-            instants = Instants.joined(self._waiting)
-            self._waiting.clear()
-            time = np.zeros(len(instants.row))
-            self._residual.take(time, instants, self._model.explain(instants))
 
 
 def evaluate(summary: Summary, thresholds: Thresholds, tree: RobotTree) -> tuple[int, str]:

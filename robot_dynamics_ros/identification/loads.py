@@ -57,7 +57,7 @@ class DriveGains:
     source: str
 
     @classmethod
-    def given(cls, tree: RobotTree) -> DriveGains:
+    def of_profile(cls, tree: RobotTree) -> DriveGains:
         """Return the gains as they were given."""
         return cls(np.ones(tree.n), np.zeros(tree.n), 'gains as given')
 
@@ -100,7 +100,7 @@ def gains_by_weight(arm: Identification, recording: Recording) -> DriveGains:
     alike = rest < _ALIKE * np.sqrt(np.square(felt).mean(axis=0))
     carries = (power > _CARRIES**2 * power.max()) & alike & (slope > 0.0)
     if not carries.any():
-        return DriveGains.given(tree)
+        return DriveGains.of_profile(tree)
     usual = float(np.median(1.0 / slope[carries]))
     factor = np.where(carries, 1.0 / np.where(carries, slope, 1.0), usual)
     rest = rest / np.sqrt(np.maximum(np.square(felt).mean(axis=0), np.finfo(float).tiny))

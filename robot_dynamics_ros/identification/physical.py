@@ -153,7 +153,8 @@ def _joint_terms(estimate: Estimate, unknowns: Unknowns, rotors: bool) -> tuple[
     terms = np.arange(unknowns.links, len(unknowns))
     known = np.isin(terms, estimate.base.leading)
     if rotors:
-        known |= [unknowns.names[k].endswith('.armature') for k in terms.tolist()]
+        rotor = [unknowns.names[k].endswith('.armature') for k in terms.tolist()]
+        known |= np.array(rotor, dtype=bool)
         known &= estimate.base.B[:, terms].any(axis=0)
     return terms[known], terms[~known]
 

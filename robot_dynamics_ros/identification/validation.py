@@ -6,7 +6,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -74,10 +73,6 @@ class Residuals:
     sliding: list[int]
     at_rest: list[int]
     rms_at_rest: list[float]
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the numbers for JSON."""
-        return dict(vars(self))
 
     @property
     def worst(self) -> float:

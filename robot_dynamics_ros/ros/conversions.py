@@ -143,6 +143,7 @@ def subscribe_commands(
     take: Callable[[Sequence[float], Sequence[str]], None],
     take_one: Callable[[int, float], None],
     qos: Any,
+    **options: Any,
 ) -> list[Any]:
     """Subscribe the commands of a driver, whatever their form; return the subscriptions.
 
@@ -154,6 +155,7 @@ def subscribe_commands(
         take: Gets the efforts of all joints, and their names where the message has them.
         take_one: Gets the place of a topic, and the effort of its joint.
         qos: Of the subscriptions.
+        options: Likewise.
     """
 
     def on_all(msg: Any) -> None:
@@ -171,6 +173,7 @@ def subscribe_commands(
             topic,
             partial(on_one, place) if form == 'per_joint' else on_all,
             qos,
+            **options,
         )
         for place, topic in enumerate(topics)
     ]

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
+from rclpy.subscription import Subscription
 from sensor_msgs.msg import JointState
 
 from robot_dynamics_ros.control.drivers.conversion import effort_limits
@@ -48,9 +49,11 @@ from robot_dynamics_ros.ros.driver_connection import (
 )
 from robot_dynamics_ros.ros.node import LISTENING, STEADY, PackageNode
 from robot_dynamics_ros.ros.parameters import on_set_parameters
+from robot_dynamics_ros.ros.polling import PolledGroup, PollingExecutor, take_waiting
 from robot_dynamics_ros.symbolic.kernel import compile_kernel
 
-_WAITING = 200  # instants that wait for the effort of their stamp
+_DEPTH = 1000  # for who listens: what arrived together is published together
+_WAITING = 1000  # instants that wait for the effort of their stamp
 
 
 class MonitorNode(PackageNode):
@@ -68,8 +71,12 @@ class MonitorNode(PackageNode):
         RobotDynamicsError: A parameter or the description is refused.
     """
 
+    make_executor = PollingExecutor
+
     def __init__(self) -> None:
         super().__init__('monitor', MONITOR)
+        self._group, self._listened = PolledGroup(), list[Subscription]()
+        self._stamps, self._instants = list[int](), list[Instants]()
         self._begin_with_robot(self._begin)
 
     # Building -----------------------------------------------------------------------------------
@@ -120,9 +127,7 @@ class MonitorNode(PackageNode):
 
     def _create_topics(self) -> None:
         names = self._tree.joint_names
-        self._states = self.create_subscription(
-            JointState, self._connection.state_topic, self._on_state, LISTENING
-        )
+        self._listen(JointState, self._connection.state_topic, self._on_state, raw=True)
         listen: dict[str, Callable[[], Any]] = {
             'measured': lambda: None,
             'reference': self._listen_to_reference,
@@ -132,26 +137,41 @@ class MonitorNode(PackageNode):
         self._message = JointStateWriter(names, effort=True)
         topics = ('effort', 'other', 'difference', 'residual', *ORIGINS)
         self._topics = {
-            name: self.create_publisher(JointState, f'~/{name}', 10) for name in topics
+            name: self.create_publisher(JointState, f'~/{name}', _DEPTH) for name in topics
         }
         self._diagnostics = self.create_publisher(DiagnosticArray, '/diagnostics', 10)
         self.create_timer(self._settings['diagnostics_period_s'], self._report, clock=STEADY)
 
+    def _listen(self, kind: Any, topic: str, take: Callable[[Any], None], **options: Any) -> None:
+        options['callback_group'] = self._group
+        self._listened.append(self.create_subscription(kind, topic, take, LISTENING, **options))
+
     def _listen_to_reference(self) -> None:
         topic = f'{self._settings["controller"]}/reference'
-        self.create_subscription(JointState, topic, self._on_reference, LISTENING)
+        self._listen(JointState, topic, self._on_reference)
 
     def _listen_to_commands(self) -> None:
         form, topics = self._connection.command_form, self._connection.command_topics
-        subscribe_commands(self, form, topics, self._on_command, self._on_joint, LISTENING)
+        take = (self._on_command, self._on_joint)
+        options = {'callback_group': self._group}
+        self._listened += subscribe_commands(self, form, topics, *take, LISTENING, **options)
 
     # What is heard ------------------------------------------------------------------------------
 
-    def _on_state(self, msg: JointState) -> None:
-        reader, port = self._connection.reader, self._connection.port
-        if not reader.read(msg):
+    def poll(self) -> None:
+        """Take what has arrived, and explain it together."""
+        for sent, subscription, message in take_waiting(self._listened):
+            self._sent_ns = sent
+            subscription.callback(message)
+        if self._stamps:
+            self._explain()
+
+    def _on_state(self, content: bytes) -> None:
+        states, port = self._connection.serialized, self._connection.port
+        reader = states.reader
+        if not states.read(content):
             return
-        stamp = stamp_to_ns(msg.header.stamp) or self.get_clock().now().nanoseconds
+        stamp = states.stamp_ns or self._sent_ns
         if self._origin_ns is None:
             self._origin_ns = stamp
         elapsed = (stamp - self._origin_ns) / NANO
@@ -159,7 +179,7 @@ class MonitorNode(PackageNode):
         if self._derivative is not None:
             port.v[:] = self._derivative.update(elapsed, port.q)
         if self._settings['effort_source'] == 'measured':
-            measured = port.measured_effort(reader.effort_of(msg.effort))
+            measured = port.measured_effort(states.effort())
             self._effort = port.motor_effort(measured, port.q, port.v, self._share)
         before, self._last_ns = self._last_ns, stamp
         instant = self._pairing.take(elapsed, port.q, port.v, self._effort)
@@ -168,7 +188,7 @@ class MonitorNode(PackageNode):
         if self._settings['effort_source'] == 'reference' and self._pairing.name != 'filtered':
             self._await_effort(before, instant)
         else:
-            self._explain(before, instant)
+            self._add(before, instant)
 
     def _on_reference(self, msg: JointState) -> None:
         if len(msg.effort) != self._tree.n:
@@ -176,15 +196,15 @@ class MonitorNode(PackageNode):
         stamp = stamp_to_ns(msg.header.stamp)
         self._effort = self._of_motors(np.array(msg.effort))
         if stamp in self._waiting:
-            self._explain(stamp, _with_effort(self._waiting.pop(stamp), self._effort))
+            self._add(stamp, _with_effort(self._waiting.pop(stamp), self._effort))
         else:
             self._commanded[stamp] = self._effort
             _forget(self._commanded)
 
     def _await_effort(self, stamp: int, instant: Instants) -> None:
-        """Explain an instant as soon as the command of its stamp is known."""
+        """Add an instant as soon as the command of its stamp is known."""
         if stamp in self._commanded:
-            self._explain(stamp, _with_effort(instant, self._commanded.pop(stamp)))
+            self._add(stamp, _with_effort(instant, self._commanded.pop(stamp)))
         else:
             self._waiting[stamp] = instant
             _forget(self._waiting)
@@ -210,19 +230,27 @@ class MonitorNode(PackageNode):
 
     # What is reported ---------------------------------------------------------------------------
 
-    def _explain(self, stamp: int, instant: Instants) -> None:
-        explained, other = self._monitor.explain(instant)
-        message = self._message
-        message.message.header.stamp = ns_to_stamp(stamp)
-        message.position[:], message.velocity[:] = instant.q[0], instant.v[0]
+    def _add(self, stamp: int, instant: Instants) -> None:
+        self._stamps.append(stamp)
+        self._instants.append(instant)
+
+    def _explain(self) -> None:
+        """Explain what was added, and publish it to whoever listens."""
+        instants = Instants.joined(self._instants)
+        explained, other = self._monitor.explain(instants)
         efforts = {'effort': explained.effort, 'residual': explained.residual, **explained.parts}
         if other is not None:
             efforts |= {'other': other, 'difference': explained.effort - other}
-        for name, effort in efforts.items():
-            publisher = self._topics[name]
-            if publisher.get_subscription_count():
-                message.effort[:] = effort[0]
-                publisher.publish(message.message)
+        heard = [name for name in efforts if self._topics[name].get_subscription_count()]
+        message = self._message
+        for k, stamp in enumerate(self._stamps if heard else ()):
+            message.message.header.stamp = ns_to_stamp(stamp)
+            message.position[:], message.velocity[:] = instants.q[k], instants.v[k]
+            for name in heard:
+                message.effort[:] = efforts[name][k]
+                self._topics[name].publish(message.message)
+        self._stamps.clear()
+        self._instants.clear()
 
     def _report(self) -> None:
         summary = self._monitor.summary()

@@ -21,7 +21,7 @@ from robot_dynamics_ros.ros.parameters import declare, values
 
 LATCHED = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 #: Best effort, so that nobody waits for who only listens.
-LISTENING = QoSProfile(depth=200, reliability=ReliabilityPolicy.BEST_EFFORT)
+LISTENING = QoSProfile(depth=1000, reliability=ReliabilityPolicy.BEST_EFFORT)
 STEADY = Clock(clock_type=ClockType.STEADY_TIME)
 _TICK_S = 0.02
 _REPEAT_S = _WORD_S = 1.0

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Mapping
 from functools import partial
 
 from rclpy.event_handler import SubscriptionEventCallbacks
@@ -21,12 +20,10 @@ from robot_dynamics_ros.recordings.timestamp_assignment import TimestampAssigner
 from robot_dynamics_ros.ros.conversions import NANO
 from robot_dynamics_ros.ros.declared import RECORDER
 from robot_dynamics_ros.ros.node import STEADY, PackageNode
-from robot_dynamics_ros.ros.rclpy_compat import take_message
+from robot_dynamics_ros.ros.polling import PolledGroup, PollingExecutor, take_waiting
 from robot_dynamics_ros.ros.recorder_stream import COMMANDS, STATES, Stream, Topic, topics_of
 from robot_dynamics_ros.ros.spinning import EXIT_FAILED
-from robot_dynamics_ros.ros.states_first import StatesFirstExecutor
 
-_GATHER_S = 0.002  # taking together what has gathered needs 2/5 of the processor time
 _QUIET_S = 0.1
 _LAST_ROUNDS = 10
 
@@ -45,8 +42,7 @@ class Recorder(PackageNode):
         RobotDynamicsError: The bag exists already, or a topic's type is not known.
     """
 
-    # With message info the EventsExecutor of rclpy 7.1 fails; here throughput counts, not latency.
-    make_executor = StatesFirstExecutor
+    make_executor = PollingExecutor
 
     def __init__(self) -> None:
         super().__init__('recorder', RECORDER)
@@ -65,7 +61,7 @@ class Recorder(PackageNode):
         streams = [Stream(topic) for topic in topics]
         self._bag = BagWriter(settings['bag'] or time.strftime('bag_%Y_%m_%d-%H_%M_%S'))
         self._stamper = TimestampAssigner(self._bag.write)
-        self._streams: list[Stream] = []
+        self._streams, self._group = list[Stream](), PolledGroup()
         for stream in streams:
             self._begin(stream)
         self.create_service(Trigger, '~/ready', self._on_ready)
@@ -76,7 +72,7 @@ class Recorder(PackageNode):
         """Take what is still on its way, close the bag, report."""
         for _ in range(_LAST_ROUNDS):
             time.sleep(_QUIET_S)
-            if not self._take_all():
+            if not self.poll():
                 break
         self._stamper.close()
         self._note_latency()
@@ -96,35 +92,30 @@ class Recorder(PackageNode):
 
     def _subscribe(self, stream: Stream) -> None:
         if stream.subscription is not None:
+            self.poll()
             self.destroy_subscription(stream.subscription)
         stream.subscription = self.create_subscription(
             stream.message_type,
             stream.topic.name,
-            partial(self._on_message, stream),
+            partial(self._record, stream),
             stream.qos(),
+            callback_group=self._group,
             event_callbacks=SubscriptionEventCallbacks(message_lost=stream.count_lost),
             raw=True,
         )
 
     # Messages -----------------------------------------------------------------------------------
 
-    def _on_message(self, stream: Stream, data: bytes, info: Mapping[str, int]) -> None:
-        self._record(stream, data, info)
-        self._take_all()
-        time.sleep(_GATHER_S)
-
-    def _take_all(self) -> int:
+    def poll(self) -> int:
         """Record every message that has arrived; return how many."""
-        count = 0
-        for stream in self._streams:
-            while (taken := take_message(stream.subscription)) is not None:
-                self._record(stream, *taken)
-                count += 1
-        return count
+        waiting = take_waiting([stream.subscription for stream in self._streams])
+        for sent, subscription, data in waiting:
+            subscription.callback(data, sent)
+        return len(waiting)
 
-    def _record(self, stream: Stream, data: bytes, info: Mapping[str, int]) -> None:
+    def _record(self, stream: Stream, data: bytes, sent: int) -> None:
         stream.received += 1
-        stamp, sent = stream.stamp(data), info['source_timestamp']
+        stamp = stream.stamp(data)
         if sent >= self._end_sent:
             return
         if stream.topic is not STATES:

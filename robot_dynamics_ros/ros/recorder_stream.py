@@ -47,7 +47,6 @@ def topics_of(controller: str) -> list[Topic]:
         STATES,
         COMMANDS,
         Topic(f'{controller}/reference', 'sensor_msgs/msg/JointState'),
-        Topic(f'{controller}/error', 'sensor_msgs/msg/JointState'),
         Topic(f'{controller}/joint_trajectory', 'trajectory_msgs/msg/JointTrajectory'),
         Topic(f'{controller}/trajectory_status', 'std_msgs/msg/String', latched=True),
         Topic(f'{controller}/parameters', 'std_msgs/msg/String', latched=True, at_once=True),

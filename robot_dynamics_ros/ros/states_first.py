@@ -62,12 +62,12 @@ class StatesFirstExecutor(SingleThreadedExecutor):
         handler()
         handler.result()  # raises what it raised
 
-    def _serve(self, done: Any, urgent: Any) -> None:
+    def _serve(self, done: Any, urgent: Any = None) -> None:
         """Serve all that waits now, and in between what is urgent."""
         with _nothing_to_do():
             while True:
                 self._serve_one(done, 0)
-                if self._urgent() is urgent:  # else it has been destroyed meanwhile
+                if urgent is not None and self._urgent() is urgent:  # else it was destroyed
                     self._answer(urgent)
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from robot_dynamics_ros.disk_cache import load, store
 from robot_dynamics_ros.errors import ParameterError, UnknownNameError
 from robot_dynamics_ros.model.mechanism import Mechanism
 from robot_dynamics_ros.model.robot_tree import RobotTree
@@ -207,9 +208,9 @@ def _machine_code(code: StraightLineCode, expected: Arguments) -> Kernel:
     depends = f'{machine()}\n{code.listing()}'.encode()
     digest = hashlib.sha256(cache.source_digest() + depends).hexdigest()
     file = f'{code.name}-{digest[:24]}.o'
-    binary = cache.load(file)
+    binary = load(file)
     if binary is None:
         _log.info('compiling %s', code.name)
         binary = compile_codes([code], batch=False)
-        cache.store(file, binary)
+        store(file, binary)
     return MachineCode(binary).call(code.name, expected.convert)

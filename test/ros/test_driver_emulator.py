@@ -13,6 +13,8 @@ import numpy as np
 import pinocchio
 import pytest
 import yaml
+from diagnostic_msgs.msg import DiagnosticArray
+from geometry_msgs.msg import Vector3, WrenchStamped
 from peer import RELIABLE
 from rcl_interfaces.srv import SetParameters
 from rclpy.parameter import Parameter
@@ -110,6 +112,31 @@ def test_every_profile_drives_its_arm_to_the_goal(processes, peer, tmp_path, nam
     reached(peer, GOAL, 2e-3)
     assert 'reflex' not in processes.outputs()
     assert f'driver {name}: it compensates' in controller.output
+
+
+def test_a_hand_at_the_emulator_is_felt_as_a_contact_and_told(processes, peer, tmp_path):
+    reports = peer.collect(DiagnosticArray, '/diagnostics')
+    hand = peer.node.create_publisher(WrenchStamped, 'driver_emulator/push', 1)
+    given = {'contact_reaction': 'report', 'diagnostics_period_s': 0.1}
+    _, controller = start_pair(processes, written(tmp_path, 'template'), controller=given)
+    push = WrenchStamped()
+    push.header.frame_id, push.wrench.torque = 'link2', Vector3(z=20.0)  # N m: no lever needed
+
+    def told() -> dict[str, str]:
+        loops = [x for message in reports for x in message.status if 'control loop' in x.name]
+        return {x.key: x.value for x in loops[-1].values} if loops else {}
+
+    peer.spin_until(lambda: told().get('contacts') == '0', 60.0, 'diagnostics without a contact')
+    assert told()['touched_link'] == 'none'
+
+    def touched() -> bool:
+        hand.publish(push)
+        return told()['contacts'] != '0'
+
+    peer.spin_until(touched, 60.0, 'a contact on /diagnostics')
+    assert told()['touched_link'] == 'link2'
+    controller.says('touched: ')
+    assert 'on link2' in controller.output
 
 
 def test_states_come_in_the_names_units_signs_and_order_of_the_driver(processes, peer, tmp_path):

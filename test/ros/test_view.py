@@ -8,12 +8,15 @@ import re
 
 import pytest
 from browser import Tab, chromium
+from diagnostic_msgs.msg import DiagnosticArray
+from geometry_msgs.msg import Vector3, WrenchStamped
 from sensor_msgs.msg import JointState
 from std_msgs.msg import String
 
 from robot_dynamics_ros.description.shipped import shipped_robot
 from robot_dynamics_ros.description.urdf import read_description
 from robot_dynamics_ros.ros.node import LATCHED
+from robot_dynamics_ros.ros.view_topics import ArmTopics, NeverCalled
 
 JOINTS = ['joint1', 'joint2', 'joint3', 'joint4']
 
@@ -78,6 +81,38 @@ def test_a_controller_that_dies_and_returns_is_seen(processes, browser):
         tab.reads('active: computed_torque')
         assert tab.errors == []
     assert viewer.stop() == 0
+
+
+def test_a_push_is_seen_with_its_wrench_and_the_link_that_it_touches(processes, peer):
+    """As the viewer takes it from the topics of a running arm, for its arrows and its flash."""
+    given = {'contact_reaction': 'report', 'wrench_frame': 'tool', 'diagnostics_period_s': 0.1}
+    lockstep = {'robot': 'scara', 'mode': 'lockstep', 'publish_clock': True}
+    processes.start('simulator', lockstep)
+    given |= {'robot': 'scara', 'use_sim_time': True, 'state_timeout_s': 60.0}
+    processes.start('controller', given)
+    hand = peer.node.create_publisher(WrenchStamped, 'simulator/push', 1)
+    push = WrenchStamped()
+    push.header.frame_id, push.wrench.torque = 'link2', Vector3(z=20.0)  # N m: no lever needed
+    arm = ArmTopics(peer.node, '/', 'joint_states', NeverCalled())
+    peer.node.create_subscription(DiagnosticArray, '/diagnostics', arm.take_health, 10)
+    instants = []
+
+    def pushed() -> bool:
+        hand.publish(push)
+        peer.spin_for(0.02)
+        arm.poll()
+        instants.append(arm.instant())
+        return any(now.touched for now in instants) and 'external' in instants[-1].wrenches
+
+    peer.spin_until(lambda: arm.poll() and arm.instant().status, 60.0, 'diagnostics')
+    assert arm.instant().touched == ''
+    peer.spin_until(pushed, 60.0, 'a contact and the wrench that explains it')
+    assert {now.touched for now in instants} <= {'', 'link2'}
+    link, wrench = instants[-1].wrenches['push']
+    assert (link, wrench[5]) == ('link2', 20.0)
+    assert instants[-1].wrenches['external'][0] == 'tool'
+    assert 'on link2: +' in instants[-1].status['last_contact']
+    arm.destroy()
 
 
 @pytest.mark.slow

@@ -96,7 +96,7 @@ def test_a_wrong_model_gives_no_false_alarm_and_hits_are_found(tmp_path):
     """A quick sample of ``python -m benchmark touch``, without its own figures."""
     path = tmp_path / 'contact.yaml'
     learn('four_dof', 8.0, (1000, 1001, 1002), path)
-    assert TouchTrial('four_dof', 1, {'contact_thresholds': str(path)}).run(6.0) == 0
+    assert TouchTrial('four_dof', 1, {'contact_thresholds': str(path)}).move(6.0) == 0
     results = hits('four_dof', 6, path, 2)
     assert sum(one.delay <= 0.020 for one in results) >= 5
     assert all(one.way <= 1.0 for one in results if one.delay <= 0.020)

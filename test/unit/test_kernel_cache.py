@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import logging
 import os
+import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -13,7 +15,10 @@ import numpy as np
 import pytest
 from samples import sample
 
+from robot_dynamics_ros import disk_cache
+from robot_dynamics_ros.description.urdf import read_description
 from robot_dynamics_ros.dynamics.registry import make_formulation
+from robot_dynamics_ros.errors import DescriptionError
 from robot_dynamics_ros.symbolic import cache
 from robot_dynamics_ros.symbolic.backends import PythonBackend
 from robot_dynamics_ros.symbolic.cache import fingerprint
@@ -42,7 +47,7 @@ print(kernels.kind, 'robot_dynamics_ros.symbolic.native.arithmetic' in sys.modul
 
 @pytest.fixture
 def place(tmp_path, monkeypatch):
-    monkeypatch.setenv(cache.LOCATION, str(tmp_path / 'kernels'))
+    monkeypatch.setenv(disk_cache.LOCATION, str(tmp_path / 'kernels'))
     return tmp_path / 'kernels'
 
 
@@ -60,7 +65,7 @@ def compilations(monkeypatch):
 
 
 def start_process(place):
-    environment = {**os.environ, cache.LOCATION: str(place), 'PYTHONPATH': str(ROOT)}
+    environment = {**os.environ, disk_cache.LOCATION: str(place), 'PYTHONPATH': str(ROOT)}
     command = [sys.executable, '-c', PROGRAM]
     return subprocess.Popen(
         command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
@@ -84,7 +89,7 @@ def gravity(kernels):
 def test_source_and_binary_are_kept_and_found_again(place, compilations):
     tree = sample('scara').tree
     compile_kernel(tree)
-    names = sorted(file.name for file in place.iterdir())
+    names = sorted(file.name for file in place.glob('*.*'))
     assert [name.rpartition('.')[2] for name in sorted(names, key=lambda n: n[-1])] == ['o', 'py']
     assert all(name.startswith('scara-newton_euler-') for name in names)
     assert len(compilations) == 2
@@ -147,31 +152,31 @@ def test_a_directory_in_place_of_a_file_does_not_stop_it(place, compilations, ca
 def test_a_cache_that_cannot_be_written_costs_time_only(tmp_path, monkeypatch, caplog):
     occupied = tmp_path / 'file'
     occupied.write_text('not a directory')
-    monkeypatch.setenv(cache.LOCATION, str(occupied))
+    monkeypatch.setenv(disk_cache.LOCATION, str(occupied))
     with caplog.at_level(logging.WARNING):
         kernels = compile_kernel(sample('scara').tree)
     assert kernels.kind == 'machine code'
-    assert 'generated code is not kept' in caplog.text
+    assert 'what was generated is not kept' in caplog.text
 
 
 def test_the_cache_moves_with_the_environment(tmp_path, monkeypatch):
-    monkeypatch.delenv(cache.LOCATION)
+    monkeypatch.delenv(disk_cache.LOCATION)
     monkeypatch.setenv('XDG_CACHE_HOME', str(tmp_path / 'xdg'))
-    assert cache.cache_directory() == tmp_path / 'xdg' / 'robot_dynamics_ros'
+    assert disk_cache.cache_directory() == tmp_path / 'xdg' / 'robot_dynamics_ros'
     monkeypatch.delenv('XDG_CACHE_HOME')
     monkeypatch.setenv('HOME', str(tmp_path))
-    assert cache.cache_directory() == tmp_path / '.cache' / 'robot_dynamics_ros'
-    monkeypatch.setenv(cache.LOCATION, '~/elsewhere')
-    assert cache.cache_directory() == tmp_path / 'elsewhere'
+    assert disk_cache.cache_directory() == tmp_path / '.cache' / 'robot_dynamics_ros'
+    monkeypatch.setenv(disk_cache.LOCATION, '~/elsewhere')
+    assert disk_cache.cache_directory() == tmp_path / 'elsewhere'
 
 
 def test_old_files_are_forgotten(place, monkeypatch):
-    monkeypatch.setattr(cache, '_KEPT', 3)
+    monkeypatch.setattr(disk_cache, '_KEPT', 3)
     for k in range(5):
-        cache.store(f'{k}.py', b'x')
+        disk_cache.store(f'{k}.py', b'x')
         os.utime(place / f'{k}.py', (k, k))
-    cache.store('5.py', b'x')
-    assert sorted(file.name for file in place.iterdir()) == ['3.py', '4.py', '5.py']
+    disk_cache.store('5.py', b'x')
+    assert sorted(file.name for file in place.glob('*.*')) == ['3.py', '4.py', '5.py']
 
 
 @pytest.mark.slow
@@ -179,18 +184,18 @@ def test_several_processes_at_once_share_an_empty_cache(place):
     processes = [start_process(place) for _ in range(4)]
     assert {finish(process)[0] for process in processes} == {'machine code'}
     # Whoever came last left whole files; no temporary ones remain.
-    assert sorted(file.suffix for file in place.iterdir()) == ['.o', '.py']
-    assert all(cache.load(file.name) is not None for file in place.iterdir())
+    assert sorted(file.suffix for file in place.glob('*.*')) == ['.o', '.py']
+    assert all(disk_cache.load(file.name) is not None for file in place.glob('*.*'))
 
 
 @pytest.mark.slow
 def test_several_processes_at_once_repair_a_broken_cache(place):
     compile_kernel(sample('scara').tree)
-    for file in place.iterdir():
+    for file in place.glob('*.*'):
         file.write_bytes(file.read_bytes()[:1000])
     processes = [start_process(place) for _ in range(3)]
     assert {finish(process)[0] for process in processes} == {'machine code'}
-    assert all(cache.load(file.name) is not None for file in place.iterdir())
+    assert all(disk_cache.load(file.name) is not None for file in place.glob('*.*'))
 
 
 @pytest.mark.slow
@@ -264,3 +269,40 @@ def test_what_is_compiled_is_said_once_and_not_when_it_is_kept(place, caplog):
     for _ in range(2):
         compile_kernel(tree, outputs=('gravity_forces',))
     assert caplog.messages == [f'compiling gravity_forces of {tree.name}']
+
+
+@pytest.fixture
+def shipped(tmp_path, monkeypatch):
+    """Return the file of a robot in a copy of the folder of those that ship."""
+    shutil.copytree(ROOT / 'urdf', tmp_path / 'urdf')
+    monkeypatch.setattr('robot_dynamics_ros.description.shipped.share_directory', lambda: tmp_path)
+    return tmp_path / 'urdf' / 'four_dof.urdf.xacro'
+
+
+def test_a_description_that_ships_is_expanded_once_for_the_same_arguments(
+    place, shipped, monkeypatch
+):
+    wide = {'limits_profile': 'wide'}
+    first = read_description(shipped, wide)
+    monkeypatch.setattr('xacro.process_file', lambda *_, **__: 1 / 0)
+    assert read_description(shipped, wide) == first
+    with pytest.raises(DescriptionError, match='division by zero'):
+        read_description(shipped)
+
+
+def test_a_description_that_ships_is_expanded_anew_after_a_change_of_what_it_includes(
+    place, shipped
+):
+    before = read_description(shipped).xml
+    part = shipped.with_name('materials.xacro')
+    part.write_text(part.read_text('utf-8').replace('rgba="0', 'rgba="1'), 'utf-8')
+    assert read_description(shipped).xml != before
+
+
+def test_descriptions_that_ship_depend_only_on_what_stands_beside_them():
+    for file in (ROOT / 'urdf').glob('*.xacro'):
+        text = file.read_text('utf-8')
+        for included in re.findall(r'xacro:include\s+filename="([^"]*)"', text):
+            assert included in {other.name for other in file.parent.iterdir()}
+        assert text.count('xacro:include') == len(re.findall(r'xacro:include\s+filename="', text))
+        assert not re.search(r'\$\((find|env|optenv|dirname|cwd)\b|load_yaml', text)

@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import subprocess
 import sys
 
 import pytest
 
+from robot_dynamics_ros import __main__ as program
 from robot_dynamics_ros.__main__ import COMMANDS
 
 #: Which of the two were imported in the end, and the exit code.
@@ -57,3 +59,14 @@ def test_a_postponed_library_is_the_library_once_it_is_used():
         'assert np.ndarray is numpy.ndarray\n'
     )
     subprocess.run([sys.executable, '-c', code], check=True)
+
+
+def test_an_interrupt_at_any_time_of_a_command_ends_it_in_silence(monkeypatch, capsys):
+    @contextlib.contextmanager
+    def interrupted(name):
+        yield
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(program, 'postponed', interrupted)
+    assert program.main(['check_model', 'scara']) == 130
+    assert capsys.readouterr().err == ''

@@ -167,7 +167,7 @@ def test_what_cannot_be_a_run_of_this_arm_is_refused_by_its_cause(change, messag
 
 def test_a_load_is_weighed_and_weighs_the_gains(found, tree):
     heavy = measured(6, load=3.0)
-    load = estimate_load(found, heavy, 'fore', DriveGains.given(tree))
+    load = estimate_load(found, heavy, 'fore', DriveGains.of_profile(tree))
     assert abs(load.payload.mass - 3.0) < 3.0 * load.mass_deviation
     assert load.mass_deviation < 0.15 * 3.0
     # Fixed 0.5 m out, with its centre 0.05 m further.

@@ -135,6 +135,12 @@ def test_a_residual_above_the_threshold_is_exit_code_1(bags, tmp_path, capsys):
     assert 'of its RMS effort, more than 0.1 %' in capsys.readouterr().out.replace('\n', ' ')
 
 
+def test_drives_that_may_add_nothing_leave_the_rigid_bodies(bags, tmp_path):
+    assert identify(bags / 'one', '--output', tmp_path / 'out', '--terms') in (0, 1)
+    numbers = json.loads((tmp_path / 'out' / 'identification.json').read_text())
+    assert numbers['terms'] == []
+
+
 def test_results_are_not_overwritten_unless_asked(bags, tmp_path, capsys):
     out = tmp_path / 'out'
     out.mkdir()

@@ -40,6 +40,8 @@ class JointLimitGuard:
 
     Validity: joint by joint, with a constant inertia; coupling and friction are ignored, so under
     violent motion of other joints a limit may be passed by a little. A margin takes care of that.
+    Friction that is given besides is viscous and Coulomb's only: what load or Stribeck's effect
+    add brakes by itself, so that such a joint is slower near its limit, never faster.
 
     Attributes:
         bounds: A column of ``GuardBounds`` for each joint, shape (9, n); ``table``: row after row.

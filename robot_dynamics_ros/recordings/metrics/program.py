@@ -254,10 +254,6 @@ class ProgramMetrics:
     damped_ticks: int
     least_scale: float
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return the numbers for JSON."""
-        return dict(vars(self))
-
 
 def evaluate_program(run: ProgramRun, program: Program) -> tuple[ProgramMetrics, DecayComparison]:
     r"""Compare a run with the exact solution of :math:`\ddot f+\Gamma_1\dot f+\Gamma_0f=0`.

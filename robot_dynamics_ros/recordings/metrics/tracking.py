@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -188,10 +188,6 @@ class TrackingMetrics:
     effort_limit: list[float]
     saturated_ticks: list[int]
     commands: int
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the numbers for JSON."""
-        return asdict(self)
 
 
 def tracking_metrics(

@@ -45,7 +45,7 @@ class Setup:
 
     Attributes:
         tree: The robot that the controller believes in.
-        given: Its parameters at the start.
+        parameters: Its parameters at the start.
         changes: Parameters that are set otherwise than recorded, all the time.
         events: What it received later.
         driver: What stands between model and driver, or None.
@@ -62,7 +62,7 @@ class Setup:
     """
 
     tree: RobotTree
-    given: Mapping[str, Any]
+    parameters: Mapping[str, Any]
     changes: Mapping[str, Any] = field(default_factory=dict)
     events: tuple[Event, ...] = ()
     driver: DriverConversion | None = None
@@ -147,11 +147,11 @@ class Replay:
 
     def __init__(self, setup: Setup, tolerance: float) -> None:
         self._setup, self._tolerance = setup, tolerance
-        self._given = {**setup.given, **setup.changes}
+        self._parameters = {**setup.parameters, **setup.changes}
         self._generator = RecordedReference(setup.tree) if setup.from_reference else None
         first = {'activation_ramp_s': 0.0} if setup.begins == 'running' else {}
         self._session = ControllerSession(
-            setup.tree, self._given | first, setup.driver, generator=self._generator
+            setup.tree, self._parameters | first, setup.driver, generator=self._generator
         )
         self._waiting = sorted(setup.events, key=lambda event: event.time)
         self._row = 0
@@ -239,7 +239,7 @@ class Replay:
             if instant.is_behind(event) and event.kind == 'parameters':
                 self._follow_locked(event)
         session.activate(_ARRIVAL_NS)
-        session.perform(ParameterChange(session, self._given))
+        session.perform(ParameterChange(session, self._parameters))
         self._apply(instant, instant.is_behind)
 
     def _observe(self, chunk: Recording, k: int) -> bool:

@@ -40,7 +40,7 @@ class ReplaySource:
 
     Attributes:
         tree: The robot.
-        given: The parameters at the start.
+        parameters: Those of the controller at the start.
         recorded: Whether they are in the bag.
         notes: What is unusual about the replay, one sentence each.
         bag_notes: What is unusual about the bag; complete once ``chunks`` was read.
@@ -67,9 +67,9 @@ class ReplaySource:
         self._changes, self.notes = changes, list[str]()
         self.bag_notes: tuple[str, ...] = ()
         with RecordingReader(self._bag, namespace=self._namespace) as reader:
-            given = recorded_parameters(reader.parameters)
-            self.recorded = bool(given)
-            self._events, unreadable = read_events(reader) if given else ([], 0)
+            stored = recorded_parameters(reader.parameters)
+            self.recorded = bool(stored)
+            self._events, unreadable = read_events(reader) if stored else ([], 0)
             recorded, self._by_arrival = reader.description, not reader.answers
             self._has_trajectories = any(
                 reader.bag.counts.get(topic)
@@ -77,27 +77,27 @@ class ReplaySource:
             )
             period = reader.period
             self._references_held = reader.references_held
-            self._first_reference = first_reference(reader) if given else None
+            self._first_reference = first_reference(reader) if stored else None
         if unreadable:
             self.notes.append(
                 f'{unreadable} messages to the controller or from it are damaged: left out'
             )
-        self.given = {**DEFAULTS, 'path_effort_share': 0.0, **given}
-        if not given:
+        self.parameters = {**DEFAULTS, 'path_effort_share': 0.0, **stored}
+        if not stored:
             self.notes.append(
                 'the bag has no parameters of a controller: the usual ones are taken, without a '
                 'ramp'
             )
-            self.given |= {'period': period or DEFAULTS['period'], 'activation_ramp_s': 0.0}
-            self.given['state_timeout_s'] = max(0.5, 20.0 * period)
-        merged = checked(PARAMETERS, {**self.given, **changes})
+            self.parameters |= {'period': period or DEFAULTS['period'], 'activation_ramp_s': 0.0}
+            self.parameters['state_timeout_s'] = max(0.5, 20.0 * period)
+        merged = checked(PARAMETERS, {**self.parameters, **changes})
         profile = (
             load_driver_profile(merged['driver_profile']) if merged['driver_profile'] else None
         )
         limits = None if profile is None else effort_limits(profile)
         if description:
             merged |= {'robot': '', 'robot_description': description}
-        self._load = lambda given: robot_from_parameters({**merged, **given}, recorded, limits)
+        self._load = lambda words: robot_from_parameters({**merged, **words}, recorded, limits)
         self.tree: RobotTree = self._load({})
         self._driver: DriverConversion | None = (
             None if profile is None else bind(profile, self.tree)
@@ -130,7 +130,7 @@ class ReplaySource:
             self.notes.append('the recorded reference is followed, not trajectories')
         return Setup(
             tree=self.tree,
-            given=self.given,
+            parameters=self.parameters,
             changes=self._changes,
             events=tuple(self._events),
             driver=self._driver,
@@ -142,10 +142,10 @@ class ReplaySource:
             load=self._load,
         )
 
-    def _locked_events(self, given: Mapping[str, Any]) -> list[Event]:
+    def _locked_events(self, parameters: Mapping[str, Any]) -> list[Event]:
         changes = [event for event in self._events if event.kind == 'parameters']
         with RecordingReader(self._bag, **self._choice()) as reader:
-            watch = LockedJointWatch(self.tree, given)
+            watch = LockedJointWatch(self.tree, parameters)
             return list(locked_events(reader, watch, reader.topics.states, changes))
 
     def _choice(self) -> dict[str, Any]:
@@ -202,7 +202,7 @@ class ReplaySource:
         return stamp, np.array([held[name] for name in self.tree.joint_names])
 
     def _starts_late(self) -> bool:
-        """Return whether the first reference is none of the positions where it was given."""
+        """Return whether the first reference is none of the positions where it was stored."""
         last: Array | None = None
         for chunk in self.chunks():
             known = np.isfinite(chunk.reference_position).all(axis=1)
