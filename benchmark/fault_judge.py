@@ -181,7 +181,8 @@ class FaultJudge:
                 longest = max(LONGEST, loop.settings.state_timeout_s)
                 self._smooth(step / limit, min(elapsed, longest), at_sum)
         self.reference = loop.reference.position.copy()
-        self.effort, self.fresh_start, self.momentum = effort, False, self._momentum()
+        self.fresh_start &= silent  # until a state is answered
+        self.effort, self.momentum = effort, self._momentum()
 
     def _begins(self) -> None:
         """Demand that the reference begins where the arm is believed to be."""
@@ -206,7 +207,8 @@ class FaultJudge:
         since = 40 if session.port.differentiates else 3  # the filter forgets within 40
         rates = self.loop.settings.rates(self.tree.n)  # which make what was false last longer
         since += int((2.0 * self.tree.effort_limit / rates).max() / self.h)
-        if self.true_ticks < since or guards or self.programmed:
+        slowed = self.scenario.arm in CLOSED and not self.loop.generator.speed.plain
+        if self.true_ticks < since or guards or slowed or self.programmed:
             return  # a law may step where its states do, or its program, a stop, the guard
         if self.braking and (np.abs(self.v) > AT_REST * self.tree.velocity_limit).any():
             self.stopped_at = self.now * 1e-9
@@ -230,8 +232,9 @@ class FaultJudge:
         mode = self.session.mode
         waits = self.session.waits_for_enabling
         struck = self.now - self.struck_at < TAIL * NS  # an end stop is a contact
-        # The model knows neither that nor what is carried.
-        waits |= (self.heavy or struck) and mode is SessionMode.REACTING
+        swings = self.session.port.differentiates and self.now * 1e-9 - self.rated_at < TAIL
+        # The model knows neither that nor what is carried, and filtered velocities are late.
+        waits |= (self.heavy or struck or swings) and mode is SessionMode.REACTING
         if mode not in (SessionMode.HOLDING, SessionMode.FOLLOWING) and not waits:
             self.breach('has not recovered')
         if self.now + self.shift - self.answered > 2 * self.period:

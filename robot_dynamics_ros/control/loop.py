@@ -109,6 +109,7 @@ class ControlLoop:
         self._bridges, self._still = 0, np.zeros(n)
         self.measured_effort = np.full(n, np.nan)
         self.braking = self._running = self._just_started = self._from_zero = False
+        self._resumed = False
         self.limiter = EffortLimiter(tree.effort_limit)
         self.stopping = Stopping(self.state, self.limiter)
         self.guard = self._make_guard(1.0)
@@ -295,7 +296,7 @@ class ControlLoop:
 
     def resume(self) -> None:
         """Begin anew after a gap, a jump of time or a stop: brake, then hold where the arm is."""
-        self.stopping.active = False
+        self.stopping.active, self._resumed = False, True
         self._begin_law(self.state.time)
         self.brake()
 
@@ -314,6 +315,8 @@ class ControlLoop:
         if self.stopping.active:
             self.resume()
         t, dt = self.state.time, self.state.validator.dt or self.settings.period
+        if self._resumed:  # the last command may be no older
+            self._resumed, dt = False, min(dt, self.settings.period)
         if self.load is not None and self.load.changing:
             self.load.advance(t)
         self.generator.sample(self.state.stamp_ns)

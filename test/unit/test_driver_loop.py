@@ -259,6 +259,49 @@ def test_holding_here_takes_the_measured_position_and_blends():
     np.testing.assert_allclose(last, gravity(away), atol=1e-9)
 
 
+def test_a_ramp_that_is_cut_short_does_not_step():
+    run = Run('pd_gravity', parameters={'natural_frequency': 60.0}, activation_ramp_s=1.0)
+    run.tick()
+    goal = PLACE + np.array([0.0, 0.1, 0.0, 0.0])
+    run.loop.generator.follow(np.array([0.3]), goal[None], np.zeros((1, 4)), None)
+    for _ in range(300):  # the arm does not follow
+        before = run.tick()
+    run.loop.change_settings(LoopSettings(activation_ramp_s=0.0))
+    first = run.tick()
+    most = 0.05 * TREE.effort_limit  # in a millisecond
+    assert (np.abs(first - before) <= most * (1.0 + 1e-9)).all()
+    for _ in range(100):
+        last = run.tick()
+    assert np.abs(last - before)[1] > 2.0 * most[1]
+
+
+def test_after_a_stop_the_rate_counts_from_its_last_command():
+    run = Run('gravity_compensation', effort_rate_limit=100.0, stop_action='zero')
+    for _ in range(300):
+        whole = run.tick()
+    for _ in range(50):
+        run.loop.stop()
+    before = run.loop.effort.copy()
+    assert np.abs(whole - before).max() > 4.0
+    run.loop.resume()
+    run.stamp += 29 * PERIOD_NS
+    assert np.abs(run.tick() - before).max() == pytest.approx(0.1)  # 100 N m/s for 1 ms
+
+
+def test_a_trajectory_that_waited_begins_without_standing_still():
+    run = moving_run()
+    goal, still = PLACE[None] + 0.18, np.zeros((1, 4))
+    start = run.stamp + 10 * PERIOD_NS
+    run.loop.generator.follow(np.array([1.0]), goal, still, still, start)
+    way = []
+    for _ in range(20):
+        run.echo()
+        way.append(run.loop.reference.position.copy())
+    steps = np.diff(way, axis=0)
+    # At 0.15 rad/s, with at most some 1 rad/s^2.
+    np.testing.assert_allclose(steps, 0.15e-3, rtol=0.1)
+
+
 def test_progress_counts_from_the_start_of_a_trajectory_and_is_negative_before():
     run = Run()
     run.tick()
