@@ -35,7 +35,7 @@ from benchmark.soak import Spinner
 from robot_dynamics_ros.__main__ import NODE_COMMANDS
 from robot_dynamics_ros.cli.processes import own_domain
 from robot_dynamics_ros.description.shipped import robot_file
-from robot_dynamics_ros.symbolic.cache import LOCATION, cache_directory
+from robot_dynamics_ros.disk_cache import LOCATION, cache_directory
 
 _NODE_S = 6.0  # after which a node that has said something is told to end
 _ORDERLY_S = 5.0  # in which helpers of a process end that notice its end

@@ -36,6 +36,7 @@ def write_recording(path: str | os.PathLike[str], recording: Recording) -> None:
         RecordingError: There is a file or folder of that name.
         MissingDependencyError: rosbags is not installed.
     """
+    flat = np.ascontiguousarray  # a table's row may not be
     n, stamps = len(recording.joints), recording.stamp_ns.tolist()
     measured = np.where(np.isfinite(recording.measured_effort).all(axis=1), n, 0).tolist()
     with BagWriter(path) as bag:
@@ -43,7 +44,7 @@ def write_recording(path: str | os.PathLike[str], recording: Recording) -> None:
         def write_state(topic: str, stamp: int, *numbers: Array) -> None:
             time = bag.message('builtin_interfaces/msg/Time', *divmod(stamp, NANO))
             header = bag.message('std_msgs/msg/Header', time, '')
-            message = bag.message(_STATE, header, list(recording.joints), *numbers)
+            message = bag.message(_STATE, header, list(recording.joints), *map(flat, numbers))
             bag.write_message(topic, stamp, message)
 
         bag.add_topic(STATES, _STATE)
@@ -60,5 +61,5 @@ def write_recording(path: str | os.PathLike[str], recording: Recording) -> None:
                 place = recording.reference_position[k], recording.reference_velocity[k]
                 write_state(REFERENCE, stamp, *place, effort[:0])
             if np.isfinite(recording.effort[k]).all():
-                command = bag.message(_ARRAY, layout, recording.effort[k])
+                command = bag.message(_ARRAY, layout, flat(recording.effort[k]))
                 bag.write_message(COMMANDS, stamp, command)
