@@ -106,11 +106,12 @@ class FaultTrial(FaultChanges):
         gap = not 0 < stamp - self.answered <= self.loop.settings.state_timeout_s * NS
         restarts = self.loop.state.validator.counts[StateVerdict.RESTARTED]
         back = mode is SessionMode.STOPPED or gap or restarts != self.restarts
-        self.restarts = restarts
         reacts = mode is not SessionMode.REACTING and session.mode is SessionMode.REACTING
         if (back or reacts) and not self.fresh_start:
             self._note_stop(fresh=True)
-        self.answered = stamp
+        if restarts != self.restarts and session.port.differentiates:
+            self.true_ticks = 0  # velocities begin anew
+        self.restarts, self.answered = restarts, stamp
         self._judge(self.h if back else elapsed, elapsed=max(elapsed, self.h))
         if (
             self.loop.generator.changes != changes and not back

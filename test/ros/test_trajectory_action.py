@@ -300,7 +300,9 @@ def test_the_state_is_told_and_the_speed_ordered_as_of_joint_trajectory_controll
     references = peer.collect(JointState, 'controller/reference', RELIABLE)
     handle, begin = client.send(goal(points=[(2.0, GOAL)])), client.arm.stamp
     order(1.5, lambda: 'is 1.5; give a factor of 0 to 1' in processes.outputs(), 'a refusal')
-    client.arm.until(lambda: references[-1].velocity[0] > 0.02, 30.0, 'a moving reference')
+    client.arm.until(
+        lambda: references and references[-1].velocity[0] > 0.02, 30.0, 'a moving reference'
+    )
     assert states[-1].speed_scaling_factor == 1.0
     order(0.0, lambda: states[-1].speed_scaling_factor == 0.0, 'a pause')
     paused = client.arm.stamp
