@@ -134,7 +134,7 @@ def run_chunk(kind: str, seed: int, indices: range) -> Tally:
 def own_folder() -> Iterator[None]:
     """Work deep in a folder that is removed; temporary files go there too."""
     with tempfile.TemporaryDirectory() as folder:
-        work = Path(folder, 'a', 'b', 'work')  # a way upward leads nowhere else
+        work = Path(folder, 'a', 'b', 'here')  # a way upward leads nowhere else
         work.mkdir(parents=True)
         with contextlib.chdir(work), patch.object(tempfile, 'tempdir', folder):
             yield

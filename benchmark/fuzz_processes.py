@@ -92,7 +92,7 @@ class CommandLine:
     """
 
     def __init__(self, root: Path, domain: int) -> None:
-        self._root, self._work = root, root / 'files' / 'a' / 'b' / 'work'
+        self._root, self._work = root, root / 'files' / 'a' / 'b' / 'here'
         for folder in (self._work, *(root / 'files' / name for name in ('home', 'temporary'))):
             folder.mkdir(parents=True)
         write_input('bag', KINDS['bag'].seeds()[0], 0, root)

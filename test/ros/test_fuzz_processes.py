@@ -70,6 +70,6 @@ def test_what_a_process_leaves_is_found_and_removed(line, tmp_path, monkeypatch)
     ended = line.run(['analyze'], 10.0)
     assert ended.code == 0, ended.error
     assert sorted(Path(one).name if one.startswith('new') else one for one in ended.left) == [
-        'changed a/b/work/kept', 'quiet', 'rest', 'sleep', 'up',
+        'changed a/b/here/kept', 'quiet', 'rest', 'sleep', 'up',
     ]  # fmt: skip
     assert not [path for path in tmp_path.rglob('*') if path.name in ('up', 'quiet', 'rest')]
