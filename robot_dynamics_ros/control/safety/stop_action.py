@@ -140,7 +140,7 @@ class Braking:
         self._share, self._armature = share, tree.armature
         self._rate = min(FASTEST_RATE, RATE_PER_PERIOD / period)
         self._still, self._impulse = np.zeros(tree.n), np.zeros(tree.n)
-        self._gravity = np.zeros(tree.n)
+        self._gravity, self._ahead = np.zeros(tree.n), np.zeros(tree.n)
         self.delay = self._end = self._slow = 0.0
 
     def begin(self, t: float, q: Array, v: Array, limit: Array) -> None:
@@ -175,9 +175,11 @@ class Braking:
 
     def _strength(self, q: Array, v: Array, limit: Array) -> float:
         """Return alpha, 1/s; leaves gravity and momentum behind."""
-        gravity, impulse, q = self._gravity, self._impulse, q + self.delay * v
-        self._kernels.gravity_forces(q, gravity)
-        self._kernels.inverse_dynamics(q, self._still, v, impulse)  # M v + g
+        gravity, impulse, ahead = self._gravity, self._impulse, self._ahead
+        np.multiply(v, self.delay, out=ahead)
+        ahead += q
+        self._kernels.gravity_forces(ahead, gravity)
+        self._kernels.inverse_dynamics(ahead, self._still, v, impulse)  # M v + g
         impulse -= gravity
         impulse += self._armature * v
         # Where gravity alone needs nearly all of it, a tenth of the limit must do.
