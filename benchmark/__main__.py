@@ -40,10 +40,12 @@ def main() -> int:
         prog='python -m benchmark',
         description=f'Run benchmarks on an idle machine.\n\n{listed}',
         formatter_class=argparse.RawDescriptionHelpFormatter,
+        add_help=False,
     )
     parser.add_argument(
         'names', nargs='*', metavar='NAME', help="benchmarks, or 'list' (default: all)"
     )
+    parser.add_argument('-h', '--help', action='store_true', help='this, or the options of NAME')
     parsed, options = parser.parse_known_args()
     names = parsed.names
     if names == ['list']:
@@ -52,6 +54,11 @@ def main() -> int:
     for name in names:
         if name not in BENCHMARKS:
             parser.error(f'unknown benchmark {name!r}; there are: {", ".join(BENCHMARKS)}')
+    if parsed.help:
+        if len(names) == 1 and signature(main_of(names[0])).parameters:
+            return main_of(names[0])(['--help'])
+        parser.print_help()
+        return 0
     if options and (len(names) != 1 or not signature(main_of(names[0])).parameters):
         parser.error(f'unknown option {options[0]!r}')
     every = [name for name in BENCHMARKS if name not in _OF_A_FILE]

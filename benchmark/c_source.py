@@ -19,10 +19,9 @@ import pinocchio as pin
 from benchmark.measuring import arms, machine, note, save, show
 from robot_dynamics_ros.errors import MissingDependencyError
 from robot_dynamics_ros.model import load_robot
-from robot_dynamics_ros.symbolic.arguments import Arguments
 from robot_dynamics_ros.symbolic.c_source import c_source, write
 from robot_dynamics_ros.symbolic.native.backend import MachineBackend
-from robot_dynamics_ros.symbolic.outputs import Subject
+from robot_dynamics_ros.symbolic.outputs import Arguments, Subject
 
 _GRAVITY = np.array([0.0, 0.0, -9.81])
 _BLOCKS, _CALLS, _STATES = 15, 50_000, 256

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pinocchio
 
-from benchmark.faults import interpret
+from benchmark.faults import begin_worker
 from benchmark.measuring import Contender, files, machine, race, save, show
 from robot_dynamics_ros.control.laws.registry import LAWS, make_law
 from robot_dynamics_ros.control.loop import ControlLoop
@@ -48,7 +48,9 @@ def main() -> int:
     headings = ('arm', 'law', 'law, us', 'whole loop, us', 'pin.rnea, us', 'loop / rnea')
     show('one tick', headings, rows)
     observing = {'compiled': [observer_costs(name) for name in known]}
-    with ProcessPoolExecutor(1, get_context('spawn'), initializer=interpret) as pool:
+    with ProcessPoolExecutor(
+        1, get_context('spawn'), initializer=begin_worker, initargs=(True,)
+    ) as pool:
         observing['interpreted'] = list(pool.map(observer_costs, known))
     cells = [
         (arm, kind, *times.values())

@@ -136,8 +136,9 @@ class FaultJudge:
         self.stopped_at, self.true_ticks, self.heavy = -math.inf, 0, closed
         self.energy: tuple[int, float, float] | None = None
         self.effort, self.momentum = np.zeros(self.tree.n), np.zeros(self.tree.n)
-        self.fresh_start, self.guarded, self.restarts = True, (0, 0), 0  # of the last two ticks
-        self.rated_at = -math.inf
+        self.fresh_start, self.restarts = True, 0
+        self.guarded, self.acting = np.zeros(self.tree.n), np.zeros(self.tree.n, dtype=bool)
+        self.rated_at = self.strayed = -math.inf
 
     @property
     def loop(self) -> Any:
@@ -163,8 +164,8 @@ class FaultJudge:
         if not (np.abs(effort) <= limit * ROUNDING + 1e-9).all():
             self.breach('beyond the limit', effort, limit)
         share = self._driven(loop.q, loop.v)
-        at_sum = np.abs(np.abs(effort + share) - limit) < 1e-6 * limit
-        check_sum = not (self.heavy or loop.settings.stop_action == 'zero')
+        at_sum = (share != 0.0) & (np.abs(np.abs(effort + share) - limit) < 1e-6 * limit)
+        check_sum = not self.heavy
         if check_sum and not (np.abs(effort + share) <= limit * (1 + 1e-6)).all():
             self.breach('beyond the motor limit with the share of the driver', effort + share)
         step = np.abs(effort - self.effort)
@@ -173,7 +174,7 @@ class FaultJudge:
         if not (self.fresh_start or final):
             rates = loop.settings.rates(self.tree.n)
             most = rates * min(max(dt, 0.0), 0.1) * ROUNDING + 1e-9
-            if ((step > most) & ~(at_sum & (share != 0.0))).any():
+            if ((step > most) & ~at_sum).any():
                 self.breach('faster than the rate limit', step, most)
             if (step > 0.99 * most - 1e-9).any():
                 self.rated_at = max(self.rated_at, self.now * 1e-9)
@@ -202,14 +203,17 @@ class FaultJudge:
         if not ((lower < self.q) & (self.q < upper)).all():
             self.true_ticks = 0  # an end stop throws the arm back: its state steps
             self.struck_at = self.now
-        acted, self.guarded = self.guarded, (self.guarded[1], int(self.loop.guard.active.sum()))
-        guards = len({*acted, *self.guarded}) > 1
+        acted, count = self.acting, self.loop.guard.active
+        self.acting, self.guarded[:] = count != self.guarded, count
+        guards = acted | self.acting
         since = 40 if session.port.differentiates else 3  # the filter forgets within 40
         rates = self.loop.settings.rates(self.tree.n)  # which make what was false last longer
         since += int((2.0 * self.tree.effort_limit / rates).max() / self.h)
         slowed = self.scenario.arm in CLOSED and not self.loop.generator.speed.plain
-        if self.true_ticks < since or guards or slowed or self.programmed:
-            return  # a law may step where its states do, or its program, a stop, the guard
+        if self._strays():
+            self.strayed = self.step
+        if self.true_ticks < since or slowed or self.step - self.strayed < since + 40:
+            return  # a law may step where its states do
         if self.braking and (np.abs(self.v) > AT_REST * self.tree.velocity_limit).any():
             self.stopped_at = self.now * 1e-9
         else:
@@ -217,8 +221,18 @@ class FaultJudge:
         recent = self.now * 1e-9 - self.stopped_at < STOP_LASTS
         answer = FEEDBACK * np.abs(self._momentum() - self.momentum) / self.tree.effort_limit
         most = (STOP if recent else CHANGE) * elapsed + answer
-        if ((step > most * ROUNDING + 1e-9) & ~at_sum & self.driven_joints).any():
+        if ((step > most * ROUNDING + 1e-9) & ~at_sum & ~guards & self.driven_joints).any():
             self.breach('the command jumps', step, most)
+
+    def _strays(self) -> bool:
+        """Return whether a program, or one that is being left, is not followed.
+
+        It is singular or beyond the effort limits there, or the guard acts.
+        """
+        laws = self.loop.law, self.loop._transition.former
+        programs = [one for law in laws if law is not None if (one := law.constraints())]
+        guards = bool(programs) and self.acting.any()
+        return bool(guards or any(one.damped or one.scale < 1.0 for one in programs))
 
     def _silent(self) -> None:
         """Demand that silence has led to the stop action."""

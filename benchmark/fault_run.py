@@ -107,7 +107,7 @@ class FaultTrial(FaultChanges):
         restarts = self.loop.state.validator.counts[StateVerdict.RESTARTED]
         back = mode is SessionMode.STOPPED or gap or restarts != self.restarts
         reacts = mode is not SessionMode.REACTING and session.mode is SessionMode.REACTING
-        if (back or reacts) and not self.fresh_start:
+        if reacts or (back and not self.fresh_start):
             self._note_stop(fresh=True)
         if restarts != self.restarts and session.port.differentiates:
             self.true_ticks = 0  # velocities begin anew

@@ -34,6 +34,7 @@ from robot_dynamics_ros.control.safety import STOP_ACTIONS
 from robot_dynamics_ros.description.shipped import ROBOTS, shipped_robot
 from robot_dynamics_ros.errors import RobotDynamicsError
 from robot_dynamics_ros.model import load_robot
+from robot_dynamics_ros.recordings.bag_jobs import end_with_parent
 
 #: A scenario's steps at most, and its faults at least and at most.
 STEPS, FEWEST, MOST = 400, 3, 7
@@ -119,15 +120,20 @@ def interpret() -> None:
     sys.modules['llvmlite'] = None  # type: ignore[assignment]
 
 
+def begin_worker(interpreted: bool) -> None:
+    """Let this process end with its parent, and run interpreted where that is wanted."""
+    end_with_parent()
+    if interpreted:
+        interpret()
+
+
 def run(
     indices: range, seed: int, *, interpreted: bool, jobs: int | None = None
 ) -> list[tuple[int, str]]:
     """Run scenarios in processes, with progress; return the breaches by index."""
     found: list[tuple[int, str]] = []
     chunks = [indices[k : k + _CHUNK] for k in range(0, len(indices), _CHUNK)]
-    pool = ProcessPoolExecutor(
-        jobs, get_context('spawn'), initializer=interpret if interpreted else None
-    )
+    pool = ProcessPoolExecutor(jobs, get_context('spawn'), begin_worker, (interpreted,))
     with Progress() as progress, pool as workers:
         task = progress.add_task('scenarios', total=len(indices))
         jobs = {workers.submit(run_chunk, chunk, seed): len(chunk) for chunk in chunks}

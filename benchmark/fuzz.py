@@ -32,6 +32,7 @@ from rich.progress import Progress
 from benchmark.fuzz_kinds import KINDS
 from benchmark.measuring import show
 from robot_dynamics_ros.errors import RobotDynamicsError
+from robot_dynamics_ros.recordings.bag_jobs import end_with_parent
 
 LONGEST_S, MOST_BYTES, LONGEST_MESSAGE = 10.0, 1 << 30, 5000
 _CHUNK = 250
@@ -140,8 +141,9 @@ def own_folder() -> Iterator[None]:
             yield
 
 
-def _limit_memory() -> None:
-    """Let a worker have a gigabyte more than it begins with."""
+def _begin_worker() -> None:
+    """Let a worker end with its parent, and have a gigabyte more than it begins with."""
+    end_with_parent()
     with contextlib.suppress(ImportError):
         import_module('llvmlite.binding')  # its library alone takes a tenth of it
     used = int(Path('/proc/self/statm').read_text(encoding='ascii').split()[0])
@@ -159,7 +161,7 @@ def run(kinds: Sequence[str], inputs: int, seed: int, first: int = 0) -> dict[st
         first: Index of the first input.
     """
     found = {kind: Tally() for kind in kinds}
-    pool = ProcessPoolExecutor(mp_context=get_context('spawn'), initializer=_limit_memory)
+    pool = ProcessPoolExecutor(mp_context=get_context('spawn'), initializer=_begin_worker)
     with Progress() as progress, pool as workers:
         task = progress.add_task('inputs', total=inputs * len(kinds))
         jobs = {

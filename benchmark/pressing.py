@@ -15,7 +15,7 @@ from robot_dynamics_ros.control.laws.constraint_stabilization import ConstraintS
 from robot_dynamics_ros.control.streamed import MeasuredWrench
 from robot_dynamics_ros.description.shipped import shipped_robot
 from robot_dynamics_ros.model.robot_tree import RobotTree
-from robot_dynamics_ros.simulation.board import Board
+from robot_dynamics_ros.simulation.mujoco_description import Board
 from robot_dynamics_ros.simulation.mujoco_plant import MujocoPlant
 from robot_dynamics_ros.spatial.scalar import Array
 

@@ -24,7 +24,8 @@ from rich.progress import track
 from benchmark.measuring import OUT, machine, note, save, show
 from benchmark.touch_run import ARMS, DELAY, FOUND_WITHIN, LEVER, HitResult, TouchTrial, arm
 from robot_dynamics_ros.contact.calibration import CalibrationSamples, calibrate
-from robot_dynamics_ros.contact.thresholds import ContactThresholds
+from robot_dynamics_ros.contact.detector import ContactThresholds
+from robot_dynamics_ros.recordings.bag_jobs import end_with_parent
 
 ALARMS_PER_HOUR = 0.1
 _OTHER_SEEDS = 1000  # those of the thresholds
@@ -131,7 +132,7 @@ def main(options: Sequence[str] = ()) -> int:
     size = {key: getattr(args, key) for key in ('seeds', 'minutes', 'learn', 'hits')}
     result = done(size) if args.resume else {}
     rows, drawn = result.get('arms', {}), result.get('hits', {})
-    with ProcessPoolExecutor(args.jobs, mp_context=get_context('spawn')) as pool:
+    with ProcessPoolExecutor(args.jobs, get_context('spawn'), end_with_parent) as pool:
         for name in [name for name in args.arms if name not in rows]:
             rows[name], drawn[name] = campaign(args, name, pool)
             save(_RESULT, {'machine': machine(), 'size': size, 'arms': rows, 'hits': drawn})

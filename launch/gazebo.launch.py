@@ -17,8 +17,7 @@ from robot_dynamics_ros.description.urdf import read_description
 from robot_dynamics_ros.errors import ConfigurationError
 from robot_dynamics_ros.model import load_robot
 from robot_dynamics_ros.ros import gazebo_launching, gazebo_lockstep, launching
-from robot_dynamics_ros.ros.gazebo_bridge import bridge_entries
-from robot_dynamics_ros.ros.gazebo_files import gazebo_description, model_name
+from robot_dynamics_ros.ros.gazebo_files import bridge_entries, gazebo_description, model_name
 from robot_dynamics_ros.ros.launching import SWITCH, Argument, package_node
 from robot_dynamics_ros.yaml_reader.parsing import read_yaml
 

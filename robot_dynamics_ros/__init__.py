@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from robot_dynamics_ros.control.session import ControllerSession
     from robot_dynamics_ros.dynamics import FORMULATIONS, make_formulation
     from robot_dynamics_ros.errors import RobotDynamicsError
-    from robot_dynamics_ros.identification import identify
+    from robot_dynamics_ros.identification.identify import identify
     from robot_dynamics_ros.model import load_mechanism, load_robot
     from robot_dynamics_ros.recordings.reading import read_recording
     from robot_dynamics_ros.symbolic.kernel import compile_kernel

@@ -17,13 +17,15 @@ from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, NoReturn
 
 from robot_dynamics_ros.errors import (
     ConfigurationError,
     MissingDependencyError,
     RobotDynamicsError,
+    brief,
 )
+from robot_dynamics_ros.ros.executables import use_one_thread
 
 #: Commands and what each does; the module of the same name below ``cli`` holds it.
 COMMANDS = {
@@ -63,8 +65,7 @@ NODE_COMMANDS = {
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; return its exit code, 2 for wrong input."""
-    for library in ('OPENBLAS', 'OMP', 'MKL'):  # matrices are small: their threads would only wait
-        os.environ.setdefault(f'{library}_NUM_THREADS', '1')
+    use_one_thread()
     try:
         with postponed('numpy'):
             return _main(argv)
@@ -74,7 +75,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _main(argv: Sequence[str] | None) -> int:
     arguments = sys.argv[1:] if argv is None else list(argv)
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog=_name(),
         description='Computed torque and constraint stabilization with cross-checked dynamics.',
     )
@@ -101,6 +102,13 @@ def _main(argv: Sequence[str] | None) -> int:
             raise
         print(f'error: {error.filename}: {error.strerror}', file=sys.stderr)
         return 2
+
+
+class _Parser(argparse.ArgumentParser):
+    """Tells in one line of bounded length what is wrong with a command line."""
+
+    def error(self, message: str) -> NoReturn:
+        super().error(brief(message))
 
 
 def _require_text(arguments: Sequence[str]) -> None:

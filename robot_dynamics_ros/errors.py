@@ -25,7 +25,7 @@ def shown(value: object) -> str:
         return f'a {type(value).__name__} of enormous size'
 
 
-def _brief(text: str) -> str:
+def brief(text: str) -> str:
     """Return a text on one line, its middle left out if it is very long."""
     line = ' '.join(text.splitlines())
     return line if len(line) <= _LONGEST else f'{line[: _LONGEST - 250]} ... {line[-200:]}'
@@ -50,7 +50,7 @@ class UnknownNameError(RobotDynamicsError, KeyError):
 
     def __init__(self, kind: str, name: object, known: Iterable[str]) -> None:
         self.kind, self.name, self.known = kind, name, tuple(sorted(known))
-        listed = _brief(', '.join(self.known)) or 'none'
+        listed = brief(', '.join(self.known)) or 'none'
         super().__init__(f'unknown {kind} {shown(name)}; known: {listed}')
 
 
@@ -65,7 +65,7 @@ class DescriptionError(RobotDynamicsError, ValueError):
 
     def __init__(self, culprit: str, problem: str, remedy: str) -> None:
         self.culprit, self.problem, self.remedy = culprit, problem, remedy
-        super().__init__(f'{_brief(culprit)}: {_brief(problem)}; {_brief(remedy)}')
+        super().__init__(f'{brief(culprit)}: {brief(problem)}; {brief(remedy)}')
 
 
 FaultHandler = Callable[[DescriptionError], None]

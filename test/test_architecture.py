@@ -59,7 +59,7 @@ HOSTS = {
     'llvmlite': 'symbolic/native/',
     'sympy': 'symbolic/',
     'viser': 'viewing/',
-    'websockets': 'viewing/server.py',
+    'websockets': 'viewing/page.py',
 }
 ROS = {'rclpy', 'launch', 'launch_ros', 'launch_testing', 'ament_index_python', 'tf2_ros'}
 ROS_ENDINGS = ('_msgs', '_srvs', '_interfaces', '_actions')

@@ -18,14 +18,14 @@ _LITERAL = re.compile(r'::(\n\n +)')
 def as_markdown(text: str) -> str:
     r"""Return a docstring with ``\(...\)`` and ``\[...\]`` in place of roles and directives."""
     text = _BLOCK.sub(_displayed, text)
-    text = _INLINE.sub(lambda found: rf'\({" ".join(found[1].split())}\)', text)
+    text = _INLINE.sub(lambda match: rf'\({" ".join(match[1].split())}\)', text)
     text = _ROLE.sub(r'`\1`', text)
     return _LITERAL.sub(r':\1', text)
 
 
-def _displayed(found: re.Match[str]) -> str:
-    formula = ' '.join(textwrap.dedent(found[2]).split())
-    return f'\n{found[1]}\\[{formula}\\]\n\n'
+def _displayed(match: re.Match[str]) -> str:
+    formula = ' '.join(textwrap.dedent(match[2]).split())
+    return f'\n{match[1]}\\[{formula}\\]\n\n'
 
 
 class FromRst(griffe.Extension):

@@ -34,6 +34,6 @@ def on_page_content(content: str, **_: Any) -> str:
     return _FORMULA.sub(_mathml, content)
 
 
-def _mathml(found: re.Match[str]) -> str:
-    display = 'inline' if found[2] == '(' else 'block'
-    return convert(html.unescape(found[3]), display=display)
+def _mathml(match: re.Match[str]) -> str:
+    display = 'inline' if match[2] == '(' else 'block'
+    return convert(html.unescape(match[3]), display=display)

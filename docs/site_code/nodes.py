@@ -18,7 +18,7 @@ import rclpy
 from robot_dynamics_ros.ros.executables import NODES, node_class
 
 #: What a node needs to open all of its topics.
-GIVEN: dict[str, dict[str, str]] = {
+SETTINGS: dict[str, dict[str, str]] = {
     'controller': {'robot': 'scara', 'autostart': 'true'},
     'simulator': {'robot': 'scara'},
     'trajectory': {'robot': 'scara'},
@@ -38,7 +38,7 @@ def main() -> None:
     """Make every node in turn, and print what it is seen to have."""
     own, sys.stdout = sys.stdout, sys.stderr  # nodes may say something
     with tempfile.TemporaryDirectory() as folder:
-        GIVEN['recorder'] = {'bag': f'{folder}/bag'}
+        SETTINGS['recorder'] = {'bag': f'{folder}/bag'}
         _pretend_gazebo(Path(folder))
         json.dump({executable: _inspect(executable) for executable in NODES}, own)
 
@@ -52,8 +52,8 @@ def _pretend_gazebo(folder: Path) -> None:
 
 
 def _inspect(executable: str) -> dict[str, Any]:
-    given = GIVEN[executable]
-    arguments = [part for name, value in given.items() for part in ('-p', f'{name}:={value}')]
+    settings = SETTINGS[executable]
+    arguments = [part for name, value in settings.items() for part in ('-p', f'{name}:={value}')]
     rclpy.init(args=['--ros-args', '--log-level', 'error', *arguments])
     try:
         node = node_class(executable)()
@@ -69,13 +69,13 @@ def _inspect(executable: str) -> dict[str, Any]:
 def _ends(node: Any, ends: Any, name_of: str, type_of: str) -> list[list[str]]:
     """Return names, as the node's code writes them, and types of topics or services."""
     own = f'{node.get_fully_qualified_name()}/'
-    found = set()
+    topics = set()
     for end in ends:
         name, kind = getattr(end, name_of), getattr(end, type_of)
         if not any(part in name for part in (*_OF_EVERY_NODE, *_OF_LIFE_CYCLE)):
             short = '~/' + name.removeprefix(own) if name.startswith(own) else name
-            found.add((short, f'{kind.__module__.split(".")[0]}/{kind.__name__}'))
-    return sorted(map(list, found))
+            topics.add((short, f'{kind.__module__.split(".")[0]}/{kind.__name__}'))
+    return sorted(map(list, topics))
 
 
 if __name__ == '__main__':

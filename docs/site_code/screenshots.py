@@ -23,9 +23,8 @@ from PIL import Image
 from playwright.sync_api import sync_playwright
 
 from robot_dynamics_ros.cli.processes import SceneProcesses, own_domain
-from robot_dynamics_ros.viewing.bag_run import BagRun
 from robot_dynamics_ros.viewing.page import Page
-from robot_dynamics_ros.viewing.playback import Playback
+from robot_dynamics_ros.viewing.playback import BagRun, Playback
 
 ROOT = Path(__file__).resolve().parents[2]
 OUT = ROOT / 'out'
@@ -80,9 +79,9 @@ def live(browser: Any) -> Iterator[Any]:
         patient = ['-p', 'state_timeout_s:=60.', '-p', 'wrench_frame:=tool']
         nodes.start_command('controller', ['control', *place, *patient])
         nodes.start_command('view', ['view', '--control', '--port', '0', '--rate', '5'])
-        while not (found := re.search(r'http://\S+', nodes.output('view'))):
+        while not (match := re.search(r'http://\S+', nodes.output('view'))):
             time.sleep(0.2)
-        tab = opened(browser, found.group(), _NARROW)
+        tab = opened(browser, match.group(), _NARROW)
         tab.get_by_text('active: computed_torque').first.wait_for(timeout=_PATIENCE_MS)
         command(tab)
         tab.set_viewport_size(_extent(_HIGH))

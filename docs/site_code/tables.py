@@ -46,7 +46,7 @@ MEANINGS = {
     '/joint_states': 'positions, velocities and efforts by joint name; or the topic of the '
     'driver profile',
     '/robot_description': 'URDF text, latched',
-    '/simulator/push': 'recorded',
+    '/simulator/push': 'a hand on a simulated robot',
     '~/add_waypoint': 'add where the arm is to the trajectory file `waypoint_file`',
     '~/armature': "the model's share: inertia of the rotors",
     '~/carry_payload': 'take or release the payload of the parameters',
@@ -190,8 +190,8 @@ def _consequence(mode: Any, following: Any, action: Any) -> str:
 
 def _attribute_notes(module: Any) -> dict[str, str]:
     """Return the comments ``#: …`` above constants, by the name of the constant."""
-    found = re.findall(r'#: ([^\n]*)\n\s*(\w+) = ', Path(module.__file__).read_text('utf-8'))
-    return {name: note for note, name in found}
+    commented = re.findall(r'#: ([^\n]*)\n\s*(\w+) = ', Path(module.__file__).read_text('utf-8'))
+    return {name: note for note, name in commented}
 
 
 def notation_page() -> str:

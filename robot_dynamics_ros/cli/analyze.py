@@ -224,6 +224,9 @@ def _print_many(console: Console, results: Sequence[BagResult], output: Path) ->
         highlight=False,
         markup=False,
     )
+    if bad:
+        why = next(result.error for result in results if result.error)
+        print(f'error: {bad} of {len(results)} bags: {why}', file=sys.stderr)
 
 
 def _summary(result: BagResult) -> dict[str, object]:

@@ -13,15 +13,14 @@ import numpy as np
 from robot_dynamics_ros.cli.robot_argument import add_recording_arguments, recording_choice
 from robot_dynamics_ros.cli.tables import print_table, wide_console
 from robot_dynamics_ros.contact.calibration import CalibrationSamples, calibrate
+from robot_dynamics_ros.contact.detector import KINDS, ContactThresholds
 from robot_dynamics_ros.contact.effort_fit import FitSamples
-from robot_dynamics_ros.contact.thresholds import KINDS, ContactThresholds
 from robot_dynamics_ros.errors import ConfigurationError, RecordingError
 from robot_dynamics_ros.model.robot_tree import RobotTree
 from robot_dynamics_ros.recordings.bag_jobs import find_bags
-from robot_dynamics_ros.recordings.driver_units import current_unit
 from robot_dynamics_ros.recordings.metrics.contacts import ContactStream, has_measured
 from robot_dynamics_ros.recordings.reading import RobotChoice
-from robot_dynamics_ros.recordings.recording import Recording
+from robot_dynamics_ros.recordings.recording import Recording, current_unit
 from robot_dynamics_ros.recordings.report.toolkit import ReportTable, quantity
 
 _MOST, _BY_RATE = 200.0, 0.2  # bandwidth, 1/s: at most, and by the rate of the states
@@ -80,7 +79,7 @@ def run(args: argparse.Namespace) -> int:
     start = ContactThresholds(coarse, bandwidth, args.delay, fit)
     samples = CalibrationSamples()
     stream = ContactStream(tree, start, measured=measured)
-    others = () if fitting is None else fitting.halves()
+    others = [] if fitting is None else fitting.held_out()
     for chunk in _chunks(bags, choice, tree):
         for _, step, _ in stream.take(chunk):
             if step > 0.0:
@@ -88,8 +87,7 @@ def run(args: argparse.Namespace) -> int:
             else:
                 samples.interrupt()
             if fitting is not None:  # explained by what other parts say
-                odd = bool(fitting.in_odd_block(len(samples.bands)))
-                stream.observer.explain = others[odd]
+                stream.observer.explain = others[int(fitting.part(len(samples.bands)))]
     result = calibrate(samples, bandwidth, args.alarms_per_hour, args.delay, fit)
     minutes = len(samples.bands) / rate / 60.0
     remarks = {

@@ -42,10 +42,10 @@ from robot_dynamics_ros.errors import (
     ModelError,
     RecordingError,
 )
+from robot_dynamics_ros.model.build import EffortLimit
 from robot_dynamics_ros.model.check import check_model
 from robot_dynamics_ros.model.findings import Finding, error, warning
 from robot_dynamics_ros.model.inspection import finding_as_dict
-from robot_dynamics_ros.model.joints import EffortLimit
 from robot_dynamics_ros.model.robot_tree import RobotTree
 from robot_dynamics_ros.recordings.output_folder import write_json
 from robot_dynamics_ros.recordings.report.toolkit import ReportTable

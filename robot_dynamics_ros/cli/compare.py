@@ -45,18 +45,16 @@ from robot_dynamics_ros.recordings.comparison import (
     comparison_figures,
     comparison_report,
 )
-from robot_dynamics_ros.recordings.driver_units import current_unit
 from robot_dynamics_ros.recordings.metrics.metric import check, parse_threshold
 from robot_dynamics_ros.recordings.metrics.tracking import tool_frame
 from robot_dynamics_ros.recordings.output_folder import claim, filled, write_json
 from robot_dynamics_ros.recordings.reading import RobotChoice
-from robot_dynamics_ros.recordings.recording import Recording
+from robot_dynamics_ros.recordings.recording import Recording, current_unit
 from robot_dynamics_ros.recordings.report.toolkit import ReportTable
-from robot_dynamics_ros.symbolic.arguments import Arguments
 from robot_dynamics_ros.symbolic.backends import PythonBackend
 from robot_dynamics_ros.symbolic.kernel import compile_kernel
 from robot_dynamics_ros.symbolic.operation_counts import operation_counts, placement_operations
-from robot_dynamics_ros.symbolic.outputs import Subject
+from robot_dynamics_ros.symbolic.outputs import Arguments, Subject
 
 _OUTPUT = 'inverse_dynamics'
 _BATCH = 100_000  # states

@@ -25,7 +25,7 @@ from robot_dynamics_ros.control.design.gain_design import (
     lqr_gains,
     program_margins,
 )
-from robot_dynamics_ros.control.laws.look_ahead import DISCRETIZATIONS
+from robot_dynamics_ros.control.laws.control_law import DISCRETIZATIONS
 from robot_dynamics_ros.errors import ConfigurationError
 from robot_dynamics_ros.recordings.output_folder import write_json
 from robot_dynamics_ros.recordings.report.toolkit import ReportTable

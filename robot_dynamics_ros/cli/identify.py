@@ -12,12 +12,14 @@ from functools import partial
 from itertools import chain
 from pathlib import Path
 
-from robot_dynamics_ros.cli.identify_load import Learned, add_load_arguments, weigh
 from robot_dynamics_ros.cli.identify_results import (
     FILES,
+    Learned,
+    add_load_arguments,
     deliver_results,
     identify_currents,
     listed,
+    weigh,
 )
 from robot_dynamics_ros.cli.robot_argument import (
     add_job_arguments,
@@ -52,8 +54,8 @@ from robot_dynamics_ros.identification.unknowns import DEFAULT_TERMS, TERMS
 from robot_dynamics_ros.identification.validation import Trial
 from robot_dynamics_ros.model.check import check_model
 from robot_dynamics_ros.recordings.bag_jobs import find_bags, shown_jobs
-from robot_dynamics_ros.recordings.driver_units import WHOLE, current_unit
 from robot_dynamics_ros.recordings.output_folder import claim
+from robot_dynamics_ros.recordings.recording import WHOLE, current_unit
 
 _WORSE = 1.2  # times the residual of the nominal robot: less is chance
 _NOTHING = 0.1  # percent of the RMS effort: a residual that nobody minds

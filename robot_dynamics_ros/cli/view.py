@@ -12,9 +12,8 @@ from robot_dynamics_ros.cli.run_node import run_with
 from robot_dynamics_ros.description.shipped import robot_file
 from robot_dynamics_ros.description.urdf import read_description
 from robot_dynamics_ros.errors import ConfigurationError
-from robot_dynamics_ros.viewing.bag_run import BagRun
 from robot_dynamics_ros.viewing.page import Page
-from robot_dynamics_ros.viewing.playback import Playback
+from robot_dynamics_ros.viewing.playback import BagRun, Playback
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

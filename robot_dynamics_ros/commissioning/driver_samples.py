@@ -226,7 +226,7 @@ def check_limits(tree: RobotTree, readings: DriverSamples) -> list[Finding]:
     """Return the joints whose positions are beyond their limits, and the unit that would fit."""
     q, findings = readings.q, []
     lower, upper = tree.position_lower, tree.position_upper
-    margin = _LIMIT_MARGIN * np.where(np.isfinite(upper - lower), upper - lower, 0.0)
+    margin = _LIMIT_MARGIN * tree.position_range
 
     def outside(x: Array, i: int) -> bool:
         return bool(x.min() < lower[i] - margin[i] or x.max() > upper[i] + margin[i])

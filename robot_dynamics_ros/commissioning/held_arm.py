@@ -120,9 +120,7 @@ class _HypothesisScore:
         """Return how badly a belief explains the efforts; poses out of reach count as bad."""
         q, tree = belief.readings.q, self._tree
         relative = np.square(self._residual(belief) / self.tolerance())
-        margin = 0.05 * np.where(
-            np.isfinite(tree.position_upper), tree.position_upper - tree.position_lower, 0.0
-        )
+        margin = 0.05 * tree.position_range
         outside = (q < tree.position_lower - margin) | (q > tree.position_upper + margin)
         relative = np.where(outside, _MOST, np.minimum(relative, _MOST))
         return float(relative.mean())

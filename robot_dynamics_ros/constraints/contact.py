@@ -35,6 +35,8 @@ _GONE_S = 0.02  # after so long without a force the contact counts as lost
 _PER_SPEED = 100.0
 _FALLEN_S = 0.1  # the same after so long of falling, where no force is measured
 _ABOVE = 2.0  # 1/s: how much faster it comes down per metre above the clearance
+_BACK, _ARRIVES = 0.1, 10.0  # m/s and 1/s: how fast it goes back, and nears the clearance
+_RELEASED_S = 0.02  # in which the drives no longer press with the wanted force
 
 
 @dataclass(frozen=True)
@@ -123,6 +125,7 @@ class ContactControl:
         phase: What it is doing.
         force: F, with which the drives press, N; never negative.
         held: 1 where the position counts, 0 where only the rate does.
+        place: Wanted f where the position counts, m.
         rate: Wanted rate of f, m/s.
         wish: Velocity in whose direction a joint that sticks shall break away, m/s.
         touches: How often a surface was met.
@@ -138,8 +141,8 @@ class ContactControl:
     def reset(self) -> None:
         """Begin above the surface."""
         self.phase, self.touches = ContactPhase.APPROACHING, 0
-        self.force = self.held = self.rate = self.wish = 0.0
-        self._sum = self._since = self._slow = self._gone = 0.0
+        self.force = self.held = self.place = self.rate = self.wish = 0.0
+        self._sum = self._since = self._slow = self._gone = self._left = 0.0
         self._moved = False
 
     def advance(self, h: float, f: float, f_dot: float, measured: float, *, sensed: bool) -> None:
@@ -152,10 +155,14 @@ class ContactControl:
             measured: Force of the surface on the arm along the normal, N.
             sensed: Whether it is measured; else it is only observed, and not fed back.
         """
+        self._left = max(self._left - h / _RELEASED_S * self.contact.force, 0.0)
+        self.force = self._left
         if self.phase is ContactPhase.APPROACHING:
             self._come_down(h, f, f_dot, measured, sensed)
         elif self.phase is ContactPhase.PRESSING:
-            self._press(h, f_dot, measured, sensed)
+            self._press(h, f, f_dot, measured, sensed)
+        else:
+            self._go_back(h)
 
     def _come_down(self, h: float, f: float, f_dot: float, measured: float, sensed: bool) -> None:
         wanted = self.contact.speed + _ABOVE * max(f - self.contact.clearance, 0.0)
@@ -169,9 +176,9 @@ class ContactControl:
             self.phase, self.touches = ContactPhase.PRESSING, self.touches + 1
             self._sum = self._since = self._gone = 0.0
         elif f < -self.contact.depth:
-            self._retract()
+            self._retract(f)
 
-    def _press(self, h: float, f_dot: float, measured: float, sensed: bool) -> None:
+    def _press(self, h: float, f: float, f_dot: float, measured: float, sensed: bool) -> None:
         contact = self.contact
         self._since += h
         x = min(self._since / contact.ramp, 1.0)
@@ -181,20 +188,27 @@ class ContactControl:
         if self._since > 2.0 * contact.ramp:  # what a soft surface is late by is no error
             self._sum += contact.rate * h * error
         self._sum = max(-wanted, min(contact.most - wanted, self._sum))
-        self.force, self.wish = wanted + self._sum, -error / _PER_SPEED
+        self.force, self.wish = self._left + wanted + self._sum, -error / _PER_SPEED
         # Without a force, or falling: whatever was pressed on is not there any more.
         gone = measured < 0.1 * wanted if sensed else -f_dot > 3.0 * contact.speed
         self._gone = self._gone + h if gone and x == 1.0 else 0.0
         if self._gone > (_GONE_S if sensed else _FALLEN_S):
-            self._lose()
+            self._lose(f)
 
-    def _lose(self) -> None:
+    def _lose(self, f: float) -> None:
+        self._left = self.force
         if self.contact.lost == 'retract':
-            self._retract()
+            self._retract(f)
             return
         self.phase, self._moved = ContactPhase.APPROACHING, False
-        self.force = self.wish = self.rate = self._slow = 0.0
+        self.wish = self._slow = 0.0
 
-    def _retract(self) -> None:
-        self.phase, self.held = ContactPhase.RETRACTED, 1.0
-        self.force = self.wish = self.rate = 0.0
+    def _retract(self, f: float) -> None:
+        """Hold it where it is, and go back from there: nothing steps."""
+        self.phase, self.held, self.place, self.wish = ContactPhase.RETRACTED, 1.0, f, 0.0
+
+    def _go_back(self, h: float) -> None:
+        away = self.contact.clearance - self.place
+        fastest = max(-_BACK, min(_BACK, _ARRIVES * away))
+        self.rate += max(-_SLOPE * h, min(_SLOPE * h, fastest - self.rate))
+        self.place += self.rate * h

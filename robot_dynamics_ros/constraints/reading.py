@@ -29,10 +29,9 @@ from robot_dynamics_ros.constraints.error_dynamics import (
     stabilizing,
 )
 from robot_dynamics_ros.constraints.program import Program
-from robot_dynamics_ros.constraints.signals import Constant, Signal, Timed
+from robot_dynamics_ros.constraints.signals import Clock, Constant, Signal, Timed, Timing
 from robot_dynamics_ros.constraints.splines import Spline, Waypoints
 from robot_dynamics_ros.constraints.stabilization import gain_matrix
-from robot_dynamics_ros.constraints.timing import Clock, Timing
 from robot_dynamics_ros.errors import ProgramError
 from robot_dynamics_ros.spatial.rotation import rotation_from_rpy
 from robot_dynamics_ros.spatial.scalar import Array

@@ -20,15 +20,15 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from robot_dynamics_ros.contact.detector import ContactDetector
+from robot_dynamics_ros.contact.detector import ContactDetector, ContactThresholds
 from robot_dynamics_ros.contact.effort_fit import EffortFit
-from robot_dynamics_ros.contact.thresholds import ContactThresholds
 from robot_dynamics_ros.errors import RecordingError
 from robot_dynamics_ros.spatial.scalar import Array
 
 STRETCH = 2.0  # s: long against the memory of the filters
 _FEWEST = 5  # stretches
 _LEAST = 2.0  # base, of the RMS effort: also where a motion was not seen
+_SURE = 0.3  # of the samples, those of the surest friction; its RMS tells of rest otherwise
 _MOST = 3.0  # what a dead band may grow by, of the largest effort: growth seen once is no law
 _ADDED, _ROUNDS = 200, 30
 _TIGHT = 1e-6
@@ -116,25 +116,25 @@ def calibrate(
         )
     efforts, growth = np.abs(np.array(samples.bands)), np.array(samples.growth)
     stretch = np.searchsorted(numbers, samples.stretch)
-    first = stretch % 2 == 0
+    first, sure = stretch % 2 == 0, 1.0 if fit is None else _SURE
     largest = np.zeros((len(numbers), *efforts.shape[1:]))
     for own in (first, ~first):  # every other stretch is judged by the dead bands of the rest
-        bands = _bands(_envelopes(efforts[~own], growth[~own]), growth[own])
+        bands = _bands(_envelopes(efforts[~own], growth[~own], sure), growth[own])
         np.maximum.at(largest, stretch[own], efforts[own] / bands)
     rate = alarms_per_hour * STRETCH / 3600.0 / largest[0].size
     # The largest of N stretches is no bound of the next one, and less so the fewer they are.
     factor = np.maximum(1.0 + 1.0 / len(numbers), gumbel_level(largest, rate))
-    coefficients = _envelopes(efforts, growth)
-    found = ContactThresholds(
+    coefficients = _envelopes(efforts, growth, sure)
+    thresholds = ContactThresholds(
         factor[:, :, np.newaxis] * coefficients, np.asarray(bandwidth, dtype=float), delay, fit
     )
-    return CalibrationResult(found, float(np.median(factor)), len(numbers))
+    return CalibrationResult(thresholds, float(np.median(factor)), len(numbers))
 
 
-def _envelopes(efforts: Array, growth: Array) -> Array:
+def _envelopes(efforts: Array, growth: Array, sure: float) -> Array:
     """Return the coefficients of all kinds and joints, shape (2, n, 4)."""
     rows = [
-        [envelope(growth[:, j], column) for j, column in enumerate(kind.T)]
+        [envelope(growth[:, j], column, sure) for j, column in enumerate(kind.T)]
         for kind in np.moveaxis(efforts, 1, 0)
     ]
     return np.array(rows)
@@ -145,12 +145,13 @@ def _bands(coefficients: Array, growth: Array) -> Array:
     return np.einsum('kjc,mjc->mkj', coefficients, growth)
 
 
-def envelope(growth: Array, effort: Array) -> Array:
+def envelope(growth: Array, effort: Array, sure: float = 1.0) -> Array:
     """Return the coefficients of the least dead band that holds all efforts.
 
     Args:
         growth: F, shape (M, 4).
         effort: Sizes of the efforts, shape (M,).
+        sure: Of the samples, those of the surest friction, whose RMS the base exceeds.
 
     Returns:
         New array, shape (4,), not negative, the first positive.
@@ -159,7 +160,8 @@ def envelope(growth: Array, effort: Array) -> Array:
 
     scale = np.maximum(growth.max(axis=0), 1e-300)
     columns, cost = growth / scale, (growth / scale).mean(axis=0)
-    least = max(_LEAST * float(np.sqrt(np.square(effort).mean())), 1e-9)
+    surest = effort[growth[:, 3] <= np.quantile(growth[:, 3], sure)]
+    least = max(_LEAST * float(np.sqrt(np.square(surest).mean())), 1e-9)
     most = _MOST * float(effort.max())
     friction = float(scale[3])
     bounds = [(least, None), (0.0, most), (0.0, most), (friction, max(most, friction))]

@@ -9,26 +9,141 @@ hit goes on is the same contact, a push by now.
 
 A wrench on a link is felt by the joints that carry the link and by no other. So the link is that
 of the outermost joint at which anything is felt (De Luca et al. 2006, IV).
+
+From which external effort on it is a contact: a dead band for each joint and kind of contact.
+
+.. math:: d = d_0 + d_v\,|v| + d_a\,|ID(q, v, a) - g(q)| + d_f\,\tau_c\,u(v)
+
+A wrong model errs the more, the faster the arm moves, the more effort its acceleration takes, and
+by the dry friction :math:`\tau_c` under the present load (Coulomb, of loaded gears, Stribeck) as
+long as its direction is not sure; a fifth of it, of a fit a twentieth, never is (u, see
+``ContactDetector``). The coefficients are learned from recordings without contact, by command
+``calibrate``: the smallest dead band on the average that holds all of what was recorded, widened
+to the rate of false alarms that is asked for (``calibration``).
 """
 
 from __future__ import annotations
 
+import os
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
+import yaml
 
+from robot_dynamics_ros.contact.effort_fit import TERMS, EffortFit
 from robot_dynamics_ros.contact.observer import MomentumObserver
-from robot_dynamics_ros.contact.thresholds import KINDS, ContactThresholds
+from robot_dynamics_ros.errors import ConfigurationError
 from robot_dynamics_ros.model.robot_tree import RobotTree
 from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.symbolic.kernel import Kernel
 
-_SPLIT = 2.0  # omega, 1/s
+#: Kinds of contact: fast changes of the external effort, and slow ones.
+KINDS = ('hit', 'push')
+#: What a dead band grows with, in the order of its coefficients.
+GROWTH = ('base', 'by_speed', 'by_acceleration', 'by_friction')
+_COARSE = (0.1, 0.0, 0.2, 1.0)  # without calibration; the first of the effort limits
+
+
+@dataclass(frozen=True, eq=False)
+class ContactThresholds:
+    """Dead bands of a robot.
+
+    Attributes:
+        coefficients: By kind, joint and growth, shape (2, n, 4), in the order of ``KINDS`` and
+            ``GROWTH``; N m or N, and by rad/s or m/s.
+        bandwidth: K of the observer that they hold for, shape (n,), 1/s; zero: any.
+        delay: Time from a command to the states that show it, besides the period, s.
+        fit: How measured efforts follow from the model; None: as described.
+    """
+
+    coefficients: Array
+    bandwidth: Array
+    delay: float = 0.0
+    fit: EffortFit | None = None
+
+    @classmethod
+    def coarse(cls, tree: RobotTree) -> ContactThresholds:
+        """Return dead bands for an arm of which nothing is known but its limits."""
+        rows = np.tile(_COARSE, (len(KINDS), tree.n, 1))
+        rows[:, :, 0] *= tree.effort_limit
+        return cls(rows, np.zeros(tree.n))
+
+    @classmethod
+    def read(cls, path: str | os.PathLike[str], joints: Sequence[str]) -> ContactThresholds:
+        """Return what command ``calibrate`` wrote.
+
+        Args:
+            path: Its file.
+            joints: Names of the robot's joints, in its order.
+
+        Raises:
+            ConfigurationError: The file cannot be read, or lacks a number; names it.
+        """
+        try:
+            data = yaml.safe_load(Path(path).read_text(encoding='utf-8'))
+            rows = [data['joints'][name] for name in joints]
+            table = [[[float(row[k][x]) for x in GROWTH] for row in rows] for k in KINDS]
+            bandwidth = [float(row['observer_bandwidth']) for row in rows]
+            delay = float(data['delay_s'])
+            fit = _fit([row['fit'] for row in rows], joints) if 'fit' in rows[0] else None
+        except (OSError, yaml.YAMLError, KeyError, TypeError, ValueError, AttributeError) as error:
+            problem = f'cannot be read: {type(error).__name__}: {" ".join(str(error).split())}'
+            raise _refusal(path, problem) from error
+        thresholds = cls(np.array(table), np.array(bandwidth), delay, fit)
+        numbers = np.append(thresholds.coefficients, [delay])
+        if not (np.isfinite(numbers).all() and (numbers >= 0.0).all() and delay <= 1.0):
+            raise _refusal(path, 'holds a number that is negative or none, or a delay above 1 s')
+        if not (thresholds.coefficients[:, :, 0] > 0.0).all():
+            raise _refusal(path, 'holds a base that is not positive')
+        return thresholds
+
+    def write(self, path: Path, joints: Sequence[str], remarks: dict[str, Any]) -> None:
+        """Write them for ``read``, with remarks about where they come from."""
+        rows = {
+            name: {'observer_bandwidth': float(self.bandwidth[j])}
+            | {
+                kind: dict(zip(GROWTH, self.coefficients[k, j].tolist(), strict=True))
+                for k, kind in enumerate(KINDS)
+            }
+            | self._fit_row(j, joints)
+            for j, name in enumerate(joints)
+        }
+        content = {**remarks, 'delay_s': float(self.delay), 'joints': rows}
+        path.write_text(yaml.safe_dump(content, sort_keys=False), encoding='utf-8')
+
+    def _fit_row(self, j: int, joints: Sequence[str]) -> dict[str, Any]:
+        if self.fit is None:
+            return {}
+        rigid = dict(zip(joints, self.fit.coupling[j].tolist(), strict=True))
+        terms = dict(zip(TERMS, self.fit.terms[:, j].tolist(), strict=True))
+        return {'fit': {'rigid': rigid, **terms, 'delta': float(self.fit.delta[j])}}
+
+    def suits(self, bandwidth: Array) -> bool:
+        """Return whether they hold for an observer of this bandwidth, shape (n,), 1/s."""
+        return bool(np.allclose(self.bandwidth, bandwidth) or not self.bandwidth.any())
+
+
+def _fit(rows: Sequence[dict[str, Any]], joints: Sequence[str]) -> EffortFit:
+    """Return the fit of a file; raises ValueError if a number is none, or delta not positive."""
+    coupling = np.array([[float(row['rigid'][name]) for name in joints] for row in rows])
+    terms = np.array([[float(row[term]) for row in rows] for term in TERMS])
+    delta = np.array([float(row['delta']) for row in rows])
+    if not (np.isfinite(coupling).all() and np.isfinite(terms).all() and (delta > 0.0).all()):
+        raise ValueError('a number of the fit is none, or its delta not positive')
+    return EffortFit(coupling, terms, delta)
+
+
+def _refusal(path: str | os.PathLike[str], problem: str) -> ConfigurationError:
+    subject = f'contact thresholds in {os.fspath(path)!r}'
+    return ConfigurationError(subject, problem, 'give the file of command calibrate')
+
+
 _SECOND = 1.5  # rate of the second low pass, by the observer's bandwidth
-_SLOW = 0.02  # of the velocity limit: below, the direction of Coulomb friction is not sure
-_SLOWEST = 0.04  # rad/s or m/s, where there is no limit
-_DRIFT = 0.2  # of the dry friction, which changes with temperature, is not sure at any speed
+_LIMIT = 2.0  # rad/s or m/s, where there is no velocity limit
 _BEFORE = 0.025  # s: dead bands are those before a contact, which changes the motion itself
 _FELT = 0.3  # of its dead band: the joint takes part
 _PART = 0.1  # of the ratio at the joint that feels most, at least
@@ -38,6 +153,23 @@ _OVER = 0.5  # of every dead band: the contact is over
 _FADED = 0.3  # of its peak: what is left dies out
 _AGAIN = 2.0  # times the least since then: it is another contact
 _QUIET = 0.1  # s, for which it stays below that
+
+
+class _Trust(NamedTuple):
+    """How far a model is believed: the description's friction less than one that was fitted.
+
+    Attributes:
+        split: omega, 1/s.
+        slow: Of the velocity limit: below, the direction of dry friction is not sure.
+        drift: Of the dry friction, which changes with temperature, is not sure at any speed.
+    """
+
+    split: float
+    slow: float
+    drift: float
+
+
+_DESCRIBED, _FITTED = _Trust(2.0, 0.02, 0.2), _Trust(8.0, 0.01, 0.05)
 
 
 @dataclass
@@ -95,8 +227,9 @@ class ContactDetector:
         n = tree.n
         self._tree, self._observer, self.thresholds = tree, observer, thresholds
         self._gravity_forces = gravity_forces
-        limit = tree.velocity_limit
-        self._slow_speed = np.where(np.isfinite(limit), _SLOW * limit, _SLOWEST)
+        self._trust = _DESCRIBED if thresholds.fit is None else _FITTED
+        limit = np.where(np.isfinite(tree.velocity_limit), tree.velocity_limit, _LIMIT)
+        self._slow_speed = self._trust.slow * limit
         self._gravity: Array = np.zeros(n)
         self._accelerating: Array = np.zeros(n)
         self._speed: Array = np.zeros(n)
@@ -164,7 +297,7 @@ class ContactDetector:
         """Split the external effort into what is fast and what is slow."""
         observer, smooth, (fast, slow) = self._observer, self._smooth, self.bands
         smooth -= np.expm1(-_SECOND * step * observer.bandwidth) * (observer.effort - smooth)
-        slow -= np.expm1(-_SPLIT * step) * (smooth - slow)
+        slow -= np.expm1(-self._trust.split * step) * (smooth - slow)
         np.subtract(smooth, slow, out=fast)
 
     def _grow(self, step: float) -> None:
@@ -180,8 +313,8 @@ class ContactDetector:
         np.abs(self._speed, out=growth[:, 1])
         np.abs(self._accelerating, out=growth[:, 2])
         unsure = 1.0 / (1.0 + np.square(self._speed / self._slow_speed))
-        unsure = observer.dry * np.maximum(unsure, _DRIFT)
-        np.maximum(unsure, np.exp(-_SPLIT * step) * growth[:, 3], out=growth[:, 3])
+        unsure = observer.dry * np.maximum(unsure, self._trust.drift)
+        np.maximum(unsure, np.exp(-self._trust.split * step) * growth[:, 3], out=growth[:, 3])
         self._time += step
         self._growths.append((self._time, growth.copy()))
         while self._growths[0][0] <= self._time - _BEFORE:

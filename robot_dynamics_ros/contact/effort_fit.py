@@ -1,43 +1,60 @@
 # SPDX-License-Identifier: Apache-2.0
 r"""Measured efforts as a fit of what the model says: for drives whose factor is not known well.
 
-.. math:: \tau_{measured} = c\,\tau_l + J\,a + b\,v + \tau_c\,d + \tau_0 + \dots,
-   \qquad d = \tanh(v / v_s)
+.. math:: \tau_{measured} = \sum_k C_k\,\tau_{l,k} + J\,a + b\,v + \tau_0
+   + (\tau_c + \mu\,|\tau_l| + k\sqrt{|v|})\,z
 
-joint by joint, with the effort :math:`\tau_l` of the rigid bodies and the terms of
-``dynamics.joint_terms``. Left and right pass the observer's low pass before they are compared, so
-that noise of the velocities is not taken for an acceleration. With c the unit of the drive becomes
-that of the joint; so currents will do.
+joint by joint, with the efforts :math:`\tau_{l,k}` of the rigid bodies at all joints, for what a
+wrong mass adds at one is mostly like the effort at another. With a joint's own C the unit of
+the drive becomes that of the joint; so currents will do. Powers of the velocity are left out: they
+go astray beyond the speeds that were seen.
+
+Friction turns with the way since the motion did (Dahl 1968),
+
+.. math:: dz = (\mathrm{sign}\,dq - z)\,|dq| / \delta ,
+
+where :math:`\delta` is the one of a few that explains most. Left and right pass the observer's
+low pass before they are compared. A joint that stands tells nothing: its friction may be anything.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import math
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from robot_dynamics_ros.dynamics.joint_terms import FRICTION_TERMS, JointTerms
 from robot_dynamics_ros.errors import RecordingError
-from robot_dynamics_ros.model.identified import STRIBECK_VELOCITY
 from robot_dynamics_ros.spatial.scalar import Array
 
-#: What the effort of a joint is linear in.
-TERMS = ('rigid', 'armature', *FRICTION_TERMS)
-_WIDTH = 0.01  # v_s, rad/s or m/s: beyond the noise of measured velocities
-_STRIBECK = 0.1  # rad/s or m/s
-_FEWEST = 30  # samples for each term
-_RIDGE = 1e-4
-_BLOCKS = 20
-_ODD = 4.0  # times the median of c: a joint that nothing loads counts as usual
+#: Terms besides the efforts of the rigid bodies; the last three turn with the motion.
+TERMS = ('armature', 'damping', 'offset', 'coulomb_friction', 'load_friction', 'root_friction')
+_DELTAS = (1e-4, 2e-4, 4e-4, 8e-4, 16e-4, 32e-4)  # rad or m
+_STANDS, _LATELY = 0.02, 5.0  # mean speed, rad/s or m/s, of about 1/5 s
+_IDLE = 1e-3  # weight of a joint that stands
+_OTHERS, _FREE = 0.1, 100.0  # of the RMS effort: what C of another joint may make, and other terms
+_NOISE, _ROUNDS = 0.1, 3  # of the RMS effort, until the residual is known
+_TIED = 20.0  # samples that tell what one would
+_EXACT, _NOTHING = 1e-12, 1e-24  # of the power of the effort: the least residual; of any column
+_FEWEST = 300  # samples
+_BLOCK = 100  # samples that are summed up together
+_FEW, _MANY, _LONG = 4, 20, 5  # parts that are held out, and blocks of one
+_ODD = 4.0  # times the median of C: a joint that nothing loads counts as usual
 
 
-def columns(model: Array, a: Array, v: Array) -> Array:
-    """Return the terms of every joint, shape (n, 10), of arrays of shape (n,)."""
-    direction, speed = np.tanh(v / _WIDTH), np.full(len(v), _STRIBECK)
-    friction = [term(v, direction, model, speed) for term in FRICTION_TERMS.values()]
-    return np.stack([model, a, *friction], axis=-1)
+def turn(z: Array, way: Array, delta: Array) -> None:
+    """Let z, the direction of friction from -1 to 1, follow a way, rad or m; in place."""
+    z -= (np.sign(way) - z) * np.expm1(-np.abs(way) / delta)
+
+
+def _steady(a: Array, v: Array) -> Array:
+    return np.stack([a, v, np.ones(len(v))])
+
+
+def _turning(model: Array, v: Array) -> Array:
+    return np.stack([np.ones(len(v)), np.abs(model), np.sqrt(np.abs(v))])
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,93 +62,147 @@ class EffortFit:
     """A fit of every joint.
 
     Attributes:
-        coefficients: In the order of ``TERMS``, shape (n, 10).
+        coupling: C, joints by efforts of the rigid bodies, shape (n, n).
+        terms: In the order of ``TERMS``, shape (6, n).
+        delta: Shape (n,), rad or m.
     """
 
-    coefficients: Array
+    coupling: Array
+    terms: Array
+    delta: Array
 
     @cached_property
     def factor(self) -> Array:
         """Measured by real effort, shape (n,)."""
-        c = self.coefficients[:, 0]
+        c = np.diag(self.coupling)
         usual = float(np.median(c))
         return np.where((c > usual / _ODD) & (c < usual * _ODD), c, usual if usual > 0.0 else 1.0)
 
-    @cached_property
-    def _terms(self) -> JointTerms:
-        """The drives, in the unit of the measured efforts."""
-        drive = dict(zip(TERMS, self.coefficients.T, strict=True))
-        damping, dry, armature = map(drive.pop, ('damping', 'coulomb_friction', 'armature'))
-        drive[STRIBECK_VELOCITY] = np.full(len(self.coefficients), _STRIBECK)
-        return JointTerms(damping, dry, armature, _WIDTH, drive)
-
-    def external(self, model: Array, a: Array, v: Array, measured: Array) -> Array:
+    def external(self, model: Array, a: Array, v: Array, z: Array, measured: Array) -> Array:
         """Return what the measured efforts lack, shape (n,), N m or N."""
-        explained = self.coefficients[:, 0] * model + self._terms.effort(v, a, model)
-        return (explained - measured) / self.factor
+        rest = (self.terms[:3] * _steady(a, v)).sum(axis=0) + self._rubs(model, v) * z - measured
+        return np.asarray((self.coupling @ model + rest) / self.factor)
 
     def dry(self, model: Array) -> Array:
         """Return the friction of a start under efforts of the rigid bodies, (n,), N m or N."""
-        return np.abs(self._terms.breakaway(model)) / self.factor
+        return np.abs(self._rubs(model, np.zeros(len(model)))) / self.factor
+
+    def _rubs(self, model: Array, v: Array) -> Array:
+        return np.asarray((self.terms[3:] * _turning(model, v)).sum(axis=0))
 
 
-@dataclass
 class FitSamples:
-    """What an observer sees, collected for a fit."""
+    """What an observer sees, summed up for a fit.
 
-    _columns: list[Array] = field(default_factory=list)
-    _efforts: list[Array] = field(default_factory=list)
-    _now: tuple[Array, Array] | None = None
+    Attributes:
+        count: Number of samples.
+    """
 
-    @property
-    def count(self) -> int:
-        """Number of samples."""
-        return len(self._columns)
+    def __init__(self) -> None:
+        self.count = 0
+        self._sums: list[Array] = []
+        self._now: Array | None = None
+        self._deltas = np.array(_DELTAS)[:, np.newaxis, np.newaxis]
 
-    def halves(self) -> tuple[EffortFit, EffortFit]:
-        """Return the fits of two halves: of the odd blocks, for the even ones, and the reverse."""
-        odd = self.in_odd_block(np.arange(self.count))
-        return self.fit(odd), self.fit(~odd)
+    def held_out(self) -> list[EffortFit]:
+        """Return for each part the fit of the others.
 
-    def in_odd_block(self, sample: Any) -> Any:
-        """Return whether a sample, by its number, is in an odd one of so many equal blocks."""
-        return sample * _BLOCKS // max(self.count, 1) % 2 == 1
+        Raises:
+            RecordingError: There are too few samples.
+        """
+        part = self.part(_BLOCK * np.arange(len(self._sums)))
+        return [self.fit(part != k) for k in range(int(part.max()) + 1)]
+
+    def part(self, sample: Any) -> Any:
+        """Return the part that a sample is in, by its number: one of a few equal ones."""
+        count = max(_FEW, min(_MANY, len(self._sums) // _LONG))
+        return np.minimum(sample // _BLOCK * count // len(self._sums), count - 1)
 
     def begin(self) -> None:
         """Start anew, as the observer does."""
         self._now = None
 
-    def take(self, model: Array, a: Array, v: Array, effort: Array, share: Array) -> None:
-        """Add an instant of ``MomentumObserver``, and the effort that was measured at it."""
-        seen = columns(model, a, v)
+    def take(
+        self,
+        step: float,
+        way: Array,
+        model: Array,
+        a: Array,
+        v: Array,
+        effort: Array,
+        share: Array,
+    ) -> None:
+        """Add an instant of ``MomentumObserver``.
+
+        Args:
+            step: Time since the one before, s.
+            way: Of the joints in that time, shape (n,), rad or m.
+            model: Efforts of the rigid bodies, shape (n,), N m or N.
+            a: Accelerations, shape (n,).
+            v: Velocities, shape (n,).
+            effort: What was measured, shape (n,).
+            share: Of the observer's low pass, shape (n,).
+        """
+        n, deltas = len(v), len(_DELTAS)
         if self._now is None:
-            self._now = seen, effort.copy()
-        old, past = self._now
-        self._now = old + share[:, np.newaxis] * (seen - old), past + share * (effort - past)
-        self._columns.append(self._now[0])
-        self._efforts.append(self._now[1])
+            self._z, self._speed = np.zeros((deltas, 1, n)), np.abs(v)
+        turn(self._z, way, self._deltas)
+        self._speed = self._speed - np.expm1(-_LATELY * step) * (np.abs(v) - self._speed)
+        alike = np.vstack([np.tile(model[:, np.newaxis], n), _steady(a, v)])
+        seen = np.concatenate(
+            [
+                np.broadcast_to(alike, (deltas, *alike.shape)),
+                _turning(model, v) * self._z,
+                np.broadcast_to(effort, (deltas, 1, n)),
+            ],
+            axis=1,
+        )
+        self._now = seen if self._now is None else self._now + share * (seen - self._now)
+        if self.count % _BLOCK == 0:
+            self._sums.append(np.zeros((n, deltas, seen.shape[1], seen.shape[1])))
+        x = self._now.transpose(2, 0, 1)[..., np.newaxis]
+        weight = np.where(self._speed > _STANDS, 1.0, _IDLE)[:, np.newaxis, np.newaxis, np.newaxis]
+        self._sums[-1] += weight * x * x.swapaxes(2, 3)
+        self.count += 1
 
     def fit(self, some: Any = slice(None)) -> EffortFit:
-        """Return the least-squares fit of every joint to some of the samples.
+        """Return the fit of every joint to some of the blocks.
 
         Raises:
             RecordingError: There are too few samples.
         """
-        if len(self._columns) < _FEWEST * len(TERMS):
+        if self.count < _FEWEST:
             raise RecordingError(
                 'recordings without contact',
-                f'have {len(self._columns)} samples',
-                f'give {_FEWEST * len(TERMS)} at least',
+                f'have {self.count} samples',
+                f'give {_FEWEST} at least',
             )
-        table, efforts = np.array(self._columns)[some], np.array(self._efforts)[some]
-        rows = [_solved(table[:, j], efforts[:, j]) for j in range(table.shape[1])]
-        return EffortFit(np.array(rows))
+        sums = np.array(self._sums)[some].sum(axis=0)
+        rows, delta = [], np.zeros(len(sums))
+        for j, tried in enumerate(sums):
+            solved = [_solved(squares, j, len(sums)) for squares in tried]
+            best = int(np.argmin([noise for _, noise in solved]))
+            rows.append(solved[best][0])
+            delta[j] = _DELTAS[best]
+        x = np.array(rows)
+        return EffortFit(x[:, : len(sums)], x[:, len(sums) :].T, delta)
 
 
-def _solved(table: Array, effort: Array) -> Array:
-    """Return the coefficients of one joint; terms that the motion does not show are small."""
-    size = np.sqrt(np.square(table).mean(axis=0))
-    scaled = table / np.where(size > 0.0, size, 1.0)
-    A = scaled.T @ scaled / len(scaled) + _RIDGE * np.eye(table.shape[1])
-    x = np.linalg.solve(A, scaled.T @ effort / len(scaled))
-    return np.asarray(x / np.where(size > 0.0, size, 1.0))
+def _solved(squares: Array, j: int, n: int) -> tuple[Array, float]:
+    """Return the coefficients of joint j of n, and the residual, from sums of squares.
+
+    A ridge: couplings are small, the other coefficients practically free.
+    """
+    count = float(squares[n + 2, n + 2])  # of the offset's column, which is one
+    A, b, power = squares[:-1, :-1] / count, squares[:-1, -1] / count, squares[-1, -1] / count
+    size = np.sqrt(np.maximum(np.diag(A), _NOTHING))
+    rms = math.sqrt(max(power, _NOTHING))
+    spread = np.full(len(A), _FREE) * rms / size
+    spread[:n] *= np.where(np.arange(n) == j, 1.0, _OTHERS / _FREE)
+    x, noise = np.zeros(len(A)), _NOISE * rms
+    for _ in range(_ROUNDS):
+        weight = count / (_TIED * noise * noise)
+        H = weight * A * spread * spread[:, np.newaxis] + np.eye(len(A))
+        x = spread * np.linalg.solve(H, weight * spread * b)
+        noise = math.sqrt(max(power - 2.0 * x @ b + x @ A @ x, _EXACT * rms * rms))
+    return x, noise

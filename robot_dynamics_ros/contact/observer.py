@@ -26,6 +26,18 @@ No :math:`\dot M` and no C is needed, any formulation will do, and what enters r
 ``semi_implicit``
     :math:`q_* = q_k,\ v_* = v_k,\ v_f = v_{k+1}`, which are those of the plant: exact. If states
     were lost, the middle of the steps that the plant made meanwhile.
+
+The wrench at a frame that explains external efforts, and the efforts that none explains.
+
+Of all wrenches F the most probable one, small forces and smaller moments at a frame that a hand or
+a tool touches,
+
+.. math:: F = W J\,(J^T W J + \epsilon E)^{-1}\,\tau_{ext}, \qquad
+   \tau_{rest} = \tau_{ext} - J^T F,
+
+with W = diag(1, 1, 1, l^2, l^2, l^2) and the lever l of a moment. With six joints or more this is
+the least-squares wrench, with fewer the least that gives the efforts; :math:`\epsilon` bounds it
+near singular positions.
 """
 
 from __future__ import annotations
@@ -35,7 +47,7 @@ from typing import Any
 
 import numpy as np
 
-from robot_dynamics_ros.contact.effort_fit import EffortFit
+from robot_dynamics_ros.contact.effort_fit import EffortFit, turn
 from robot_dynamics_ros.dynamics.joint_terms import JointTerms
 from robot_dynamics_ros.model.robot_tree import RobotTree
 from robot_dynamics_ros.parameters import Settings, parameter, parameters_of
@@ -111,6 +123,7 @@ class MomentumObserver:
         self._q, self._v, self._end = np.zeros(n), np.zeros(n), np.zeros(n)
         self.dry = tree.coulomb_friction.copy()
         self.explain: EffortFit | None = None
+        self._z = np.zeros(n)
         self._between, self._missing = observer_functions(n, JointTerms.of(tree))
         self._times, self._step = np.zeros(2), 0.0
         self.configure(settings or ObserverSettings(), discretization, period)
@@ -128,6 +141,7 @@ class MomentumObserver:
         self.effort.fill(0.0)
         self.raw.fill(0.0)
         self.share, self._step = np.zeros(len(q)), 0.0
+        self._z.fill(0.0)
         if self.explain is not None:
             self.dry[:] = self.explain.dry(np.zeros(len(q)))
 
@@ -153,7 +167,8 @@ class MomentumObserver:
                 self.raw, self.effort, self.dry,
             )  # fmt: skip
         else:
-            self.raw[:] = self.explain.external(self.model, self.a, self._end, effort)
+            turn(self._z, q - self._q, self.explain.delta)
+            self.raw[:] = self.explain.external(self.model, self.a, self._end, self._z, effort)
             self.dry[:] = self.explain.dry(self.model)
             self.effort += self.share * (self.raw - self.effort)
         self._q[:], self._v[:] = q, v
@@ -223,3 +238,38 @@ def observed_effort(
     """
     raw = model + terms.effort(v_end, a, model) - effort
     return raw, before + share * (raw - before), terms.breakaway(model)
+
+
+_LEVER = 0.1  # l, m: a hand's breadth
+_DAMPING = 1e-6  # of the largest entry of the matrix
+
+
+class WrenchEstimate:
+    r"""Explains external efforts by a wrench at a frame.
+
+    Attributes:
+        wrench: F, force on the robot and moment about the frame's origin, ``[F; M]``, in the
+            frame's axes, shape (6,), N and N m.
+        rest: :math:`\tau_{rest}`, shape (n,), N m or N.
+
+    Args:
+        frame_motion: Kernel ``(q, v, R, p, J, drift)`` of the frame.
+        n: Number of joints.
+    """
+
+    def __init__(self, frame_motion: Kernel, n: int) -> None:
+        self._frame_motion = frame_motion
+        self._R, self._p, self._drift = np.zeros((3, 3)), np.zeros(3), np.zeros(6)
+        self._J, self._still = np.zeros((6, n)), np.zeros(n)
+        self._weight = np.array([1.0] * 3 + [_LEVER**2] * 3)[:, np.newaxis]
+        self.wrench, self.rest = np.zeros(6), np.zeros(n)
+
+    def update(self, q: Array, effort: Array) -> None:
+        """Explain external efforts, shape (n,), N m or N, at positions q."""
+        self._frame_motion(q, self._still, self._R, self._p, self._J, self._drift)
+        weighted = self._weight * self._J
+        A = self._J.T @ weighted
+        A[np.diag_indices_from(A)] += _DAMPING * np.abs(A).max() + 1e-300
+        wrench = weighted @ np.linalg.solve(A, effort)
+        np.subtract(effort, self._J.T @ wrench, out=self.rest)
+        self.wrench[:3], self.wrench[3:] = self._R.T @ wrench[:3], self._R.T @ wrench[3:]

@@ -12,10 +12,9 @@ from typing import Any
 
 from robot_dynamics_ros.control.goals import prepare_goal
 from robot_dynamics_ros.control.loop import CHANGE_SLEW
-from robot_dynamics_ros.control.modes import SessionEvent
+from robot_dynamics_ros.control.modes import SessionChange, SessionEvent
 from robot_dynamics_ros.control.parts import DECLARED
 from robot_dynamics_ros.control.session import ControllerSession
-from robot_dynamics_ros.control.session_change import SessionChange
 from robot_dynamics_ros.control.settings import LoopSettings
 from robot_dynamics_ros.control.setup import (
     LAW_CHANGES,

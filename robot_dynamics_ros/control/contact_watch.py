@@ -10,10 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from robot_dynamics_ros.contact.detector import ContactDetector, ContactEvent
-from robot_dynamics_ros.contact.observer import MomentumObserver, ObserverSettings
-from robot_dynamics_ros.contact.thresholds import ContactThresholds
-from robot_dynamics_ros.contact.wrench import WrenchEstimate
+from robot_dynamics_ros.contact.detector import ContactDetector, ContactEvent, ContactThresholds
+from robot_dynamics_ros.contact.observer import MomentumObserver, ObserverSettings, WrenchEstimate
 from robot_dynamics_ros.control.reactions import ContactReactions, ReactionSettings
 from robot_dynamics_ros.control.setup import BuiltLoop
 from robot_dynamics_ros.errors import ConfigurationError
@@ -35,41 +33,43 @@ class ContactWatch:
 
     Args:
         built: The loop, and what it was made of.
-        given: Parameters by name, see ``CONTACT``.
+        parameters: Parameters by name, see ``CONTACT``.
 
     Raises:
         UnknownNameError: There is no frame ``wrench_frame``.
         ConfigurationError: A file cannot be read, or the thresholds are for another observer.
     """
 
-    def __init__(self, built: BuiltLoop, given: Mapping[str, Any]) -> None:
+    def __init__(self, built: BuiltLoop, parameters: Mapping[str, Any]) -> None:
         loop, kernels, tree = built.loop, built.kernels, built.loop.tree
         self._loop, names = loop, tree.joint_names
         self.observer = MomentumObserver(tree, kernels.inverse_dynamics)
-        path = given['contact_thresholds']
+        path = parameters['contact_thresholds']
         bands = ContactThresholds.read(path, names) if path else ContactThresholds.coarse(tree)
         self.observer.explain = bands.fit
         self.detector = ContactDetector(tree, kernels.gravity_forces, self.observer, bands)
         self.wrench: WrenchEstimate | None = None
-        if frame := given['wrench_frame']:
+        if frame := parameters['wrench_frame']:
             motion = compile_kernel(tree, outputs=('frame_motion',), frame=frame).frame_motion
             self.wrench = WrenchEstimate(motion, tree.n)
-        holding = {**given, 'law': 'computed_torque'}
+        holding = {**parameters, 'law': 'computed_torque'}
         self.reactions = ContactReactions(loop, kernels, partial(built.make_law, holding))
-        self.check(given)
-        self.configure(given)
+        self.check(parameters)
+        self.configure(parameters)
         self.wanted = self.observing = False
-        self._given: deque[Array] = deque(maxlen=1)
+        self._commanded: deque[Array] = deque(maxlen=1)
         self._measured = np.full(tree.n, np.nan)
 
-    def check(self, given: Mapping[str, Any]) -> None:
+    def check(self, parameters: Mapping[str, Any]) -> None:
         """Refuse parameters that do not go together.
 
         Raises:
             ConfigurationError: The thresholds are for an observer of another bandwidth.
         """
-        bandwidth = np.asarray(given['observer_bandwidth'], dtype=float)
-        if given['contact_reaction'] != 'off' and not self.detector.thresholds.suits(bandwidth):
+        bandwidth = np.asarray(parameters['observer_bandwidth'], dtype=float)
+        if parameters['contact_reaction'] != 'off' and not self.detector.thresholds.suits(
+            bandwidth
+        ):
             learned = ', '.join(f'{x:g}' for x in self.detector.thresholds.bandwidth)
             raise ConfigurationError(
                 'contact_thresholds',
@@ -77,11 +77,11 @@ class ContactWatch:
                 'use that, or calibrate anew',
             )
 
-    def configure(self, given: Mapping[str, Any]) -> None:
+    def configure(self, parameters: Mapping[str, Any]) -> None:
         """Take over parameters, and the settings of the loop."""
-        self._settings, loop = ObserverSettings.of(given), self._loop.settings
+        self._settings, loop = ObserverSettings.of(parameters), self._loop.settings
         self.observer.configure(self._settings, loop.discretization, loop.period)
-        self.reactions.configure(ReactionSettings.of(given))
+        self.reactions.configure(ReactionSettings.of(parameters))
         self._loop.stopping.brake.delay = self.detector.thresholds.delay
 
     @property
@@ -127,14 +127,14 @@ class ContactWatch:
         self.observing = True
         if self.reacts:
             self.reactions.remember()
-        self._given.append(loop.motor_effort())
+        self._commanded.append(loop.motor_effort())
         self._measured[:] = loop.measured_effort
         return event
 
     def _begin_delay(self) -> None:
         """Forget the commands of the past, of which as many are kept as are on their way."""
         delay, period = self.detector.thresholds.delay, self._loop.settings.period
-        self._given = deque(maxlen=round(delay / period) + 1)
+        self._commanded = deque(maxlen=round(delay / period) + 1)
 
     def _acted(self) -> Array:
         """Return the efforts since the last state, shape (n,); commanded where not measured.
@@ -142,11 +142,11 @@ class ContactWatch:
         A simulator tells what acted since then, an arm what acts now.
         """
         if self._settings.observer_effort == 'commanded':
-            return self._given[0]
+            return self._commanded[0]
         measured = self._loop.measured_effort
         if self._loop.settings.discretization != 'semi_implicit':
             measured = 0.5 * (self._measured + measured)
-        return np.where(np.isfinite(measured), measured, self._given[0])
+        return np.where(np.isfinite(measured), measured, self._commanded[0])
 
     def status(self) -> dict[str, str]:
         """Return what diagnostics say of contacts, a few words by name; allocates."""

@@ -7,22 +7,15 @@ import math
 
 import numpy as np
 
-from robot_dynamics_ros.control.drivers.filtered_derivative import FilteredDerivative
-from robot_dynamics_ros.control.drivers.port import DriverCompensation
+from robot_dynamics_ros.control.drivers.port import DriverCompensation, FilteredDerivative
 from robot_dynamics_ros.control.frame_wrench import ForceSensor, TargetWrench
 from robot_dynamics_ros.control.laws.control_law import ControlLaw
 from robot_dynamics_ros.control.laws.pd_gravity import joint_inertia
-from robot_dynamics_ros.control.measured_state import MeasuredState, Observation
 from robot_dynamics_ros.control.payload import PayloadModel
-from robot_dynamics_ros.control.safety import (
-    Braking,
-    EffortLimiter,
-    JointLimitGuard,
-    SafeShell,
-    StopAction,
-)
+from robot_dynamics_ros.control.safety import EffortLimiter, JointLimitGuard, SafeShell
+from robot_dynamics_ros.control.safety.state_validator import MeasuredState, Observation
+from robot_dynamics_ros.control.safety.stop_action import Braking, StopAction, Stopping
 from robot_dynamics_ros.control.settings import LoopSettings
-from robot_dynamics_ros.control.stopping import Stopping
 from robot_dynamics_ros.control.trajectories.path_speed import SpeedLimit, speed_limit
 from robot_dynamics_ros.control.trajectories.reference_generator import ReferenceGenerator
 from robot_dynamics_ros.control.trajectories.sampling import ReferenceSampler

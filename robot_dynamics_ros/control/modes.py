@@ -1,9 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The modes of a controller session: what follows from which event in which mode, in one table."""
+"""The modes of a controller session: what follows from which event in which mode, in one table.
+
+What goes into a session and comes out of it, besides states and commands: changes, remarks.
+"""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from enum import Enum
+from typing import Any
 
 
 class SessionMode(Enum):
@@ -84,6 +90,17 @@ class SessionAction(Enum):
     LAST = 'last'
 
 
+#: Nothing stops the arm against its plan.
+CALM = (SessionMode.INACTIVE, SessionMode.HOLDING, SessionMode.FOLLOWING)
+#: Gives an effort that no tick gave.
+COMMANDING = (
+    SessionAction.RECOVER,
+    SessionAction.STOP,
+    SessionAction.REPEAT,
+    SessionAction.BRAKE,
+    SessionAction.LAST,
+)
+
 #: What is done about an event in a mode, and the next mode where that is another one.
 _ACTIONS = """
 event       inactive       holding           following        reacting         stopped          faulted        ended
@@ -119,3 +136,53 @@ def _read(text: str) -> dict[SessionMode, Row]:
 
 #: What follows: the next mode, and what is done.
 TABLE = _read(_ACTIONS)
+
+
+@dataclass(frozen=True)
+class SessionRemark:
+    """Something worth reporting.
+
+    Attributes:
+        level: 'info', 'warning' or 'error'.
+        text: One sentence.
+        status: What to tell those who sent a trajectory; empty: nothing.
+    """
+
+    level: str
+    text: str
+    status: str = ''
+
+
+class SessionChange(ABC):
+    """A change of what a session does; those that there are stand in ``changes``.
+
+    Attributes:
+        subject: What it is, for a refusal.
+        event: What it means to the session's mode; known once it is prepared.
+        slow: Whether preparing it takes so long that it is to be done beside the ticks.
+
+    Args:
+        session: The ``ControllerSession`` that is changed.
+    """
+
+    subject = 'change'
+    event = SessionEvent.CHANGE
+    slow = False
+
+    def __init__(self, session: Any) -> None:
+        self._session = session
+
+    def prepare(self) -> None:  # noqa: B027
+        """Check it and do what takes long, touching nothing that a tick touches; or do nothing.
+
+        Raises:
+            RobotDynamicsError: Says what is refused, and why; nothing has changed then.
+        """
+
+    @abstractmethod
+    def commit(self) -> str:
+        """Let it act; return what to say about it.
+
+        Raises:
+            RobotDynamicsError: It is too late for it; nothing has changed then.
+        """

@@ -11,9 +11,9 @@ from robot_dynamics_ros.control.contact_watch import ContactWatch
 from robot_dynamics_ros.control.drivers.conversion import DriverConversion
 from robot_dynamics_ros.control.drivers.port import DriverPort
 from robot_dynamics_ros.control.goals import GOALS, GoalTracker
-from robot_dynamics_ros.control.guiding import EnablingSwitch
 from robot_dynamics_ros.control.laws.control_law import ControlLaw
 from robot_dynamics_ros.control.locked_joints import LockedJointWatch
+from robot_dynamics_ros.control.settings import EnablingSwitch
 from robot_dynamics_ros.control.setup import PARAMETERS, BuiltLoop, as_driven, build_loop
 from robot_dynamics_ros.control.targets import StreamedTargets
 from robot_dynamics_ros.control.trajectories.reference_generator import ReferenceGenerator

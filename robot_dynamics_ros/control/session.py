@@ -14,10 +14,18 @@ from collections.abc import Mapping
 from typing import Any
 
 from robot_dynamics_ros.control.drivers.conversion import DriverConversion
-from robot_dynamics_ros.control.measured_state import Observation
-from robot_dynamics_ros.control.modes import TABLE, SessionAction, SessionEvent, SessionMode
+from robot_dynamics_ros.control.modes import (
+    CALM,
+    COMMANDING,
+    TABLE,
+    SessionAction,
+    SessionChange,
+    SessionEvent,
+    SessionMode,
+    SessionRemark,
+)
 from robot_dynamics_ros.control.parts import STOP_PERIOD_NS, ControllerParts
-from robot_dynamics_ros.control.session_change import SessionChange, SessionRemark
+from robot_dynamics_ros.control.safety.state_validator import Observation
 from robot_dynamics_ros.control.setup import BuiltLoop
 from robot_dynamics_ros.control.trajectories.reference_generator import ReferenceGenerator
 from robot_dynamics_ros.errors import ConfigurationError, ModelError, RobotDynamicsError
@@ -26,14 +34,6 @@ from robot_dynamics_ros.spatial.scalar import Array
 
 _KEPT = 100  # remarks that nobody has fetched
 _LONGEST = 500  # characters of an error that nobody foresaw
-_CALM = (SessionMode.INACTIVE, SessionMode.HOLDING, SessionMode.FOLLOWING)
-_COMMANDING = (
-    SessionAction.RECOVER,
-    SessionAction.STOP,
-    SessionAction.REPEAT,
-    SessionAction.BRAKE,
-    SessionAction.LAST,
-)
 
 
 class ControllerSession(ControllerParts):
@@ -141,16 +141,13 @@ class ControllerSession(ControllerParts):
             return False
         self.repeats = 0
         if loop.generator.changes != self._changes:
-            self._note_restart()
+            # A gap or a jump of time between two states has ended what was followed.
+            self._changes = loop.generator.changes
+            if self.mode is SessionMode.FOLLOWING:
+                self._note_hold('the time of the states jumped', 'holding where the arm is')
         if self.controls and self.enabling.lapses(stamp_ns):
             self._handle(SessionEvent.LAPSE)
         return self._handle(SessionEvent.STATE)
-
-    def _note_restart(self) -> None:
-        """Tell that a gap or a jump of time between two states has ended a motion."""
-        self._changes = self.loop.generator.changes
-        if self.mode is SessionMode.FOLLOWING:
-            self._note_hold('the time of the states jumped', 'holding where the arm is')
 
     def settle(self) -> None:
         """Look at what the last tick led to; to be called once its command has left."""
@@ -194,8 +191,7 @@ class ControllerSession(ControllerParts):
         """
         if not self.locked.update(positions):
             return False
-        stops = self.locked.settings.locked_joint_moved == 'stop' and self.controls
-        if stops:
+        if self.locked.settings.locked_joint_moved == 'stop' and self.controls:
             return self._fail(ModelError('robot', self.locked.deviation, 'lock it there'))
         self.remark('warning', self.locked.deviation)
         return False
@@ -293,7 +289,7 @@ class ControllerSession(ControllerParts):
         Raises:
             ConfigurationError: The arm brakes, reacts or stands still by the stop action.
         """
-        if self.mode not in _CALM or (self.controls and self.loop.braking):
+        if self.mode not in CALM or (self.controls and self.loop.braking):
             raise ConfigurationError('model', 'the arm is being stopped', 'wait')
         measured = self.locked.measured
         super().take_model(built)
@@ -352,12 +348,12 @@ class ControllerSession(ControllerParts):
             self.goals.abort('the controller was deactivated')
             text = f'not active any more: last command by stop action {loop.settings.stop_action}'
             self.remark('info', text, 'ended: the controller was deactivated')
-        elif action in _COMMANDING:
+        elif action in COMMANDING:
             if action is SessionAction.STOP:
                 self._note_silence()
             fresh = action is SessionAction.BRAKE
             loop.stop(fresh=fresh, dt=None if fresh else 1e-9 * STOP_PERIOD_NS)
-        return action in _COMMANDING
+        return action in COMMANDING
 
     def _note_silence(self) -> None:
         self.timeouts += 1

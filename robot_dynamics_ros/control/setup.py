@@ -13,7 +13,6 @@ from robot_dynamics_ros.contact.observer import OBSERVER
 from robot_dynamics_ros.control.drivers.conversion import DriverConversion
 from robot_dynamics_ros.control.drivers.port import DriverCompensation, velocity_filter
 from robot_dynamics_ros.control.drivers.profile import COMMAND, DRIVER_PROFILE
-from robot_dynamics_ros.control.guiding import GUIDING
 from robot_dynamics_ros.control.laws.control_law import ControlLaw
 from robot_dynamics_ros.control.laws.registry import (
     known_laws,
@@ -25,12 +24,12 @@ from robot_dynamics_ros.control.locked_joints import LOCKED_JOINTS
 from robot_dynamics_ros.control.loop import ControlLoop
 from robot_dynamics_ros.control.payload import PAYLOAD_TRANSITION, PayloadModel
 from robot_dynamics_ros.control.reactions import REACTION
-from robot_dynamics_ros.control.settings import LOOP, LoopSettings
+from robot_dynamics_ros.control.settings import GUIDING, LOOP, LoopSettings
 from robot_dynamics_ros.control.trajectories.reference_generator import ReferenceGenerator
 from robot_dynamics_ros.control.trajectories.target_stream import TARGETS
 from robot_dynamics_ros.dynamics.registry import FORMULATION
 from robot_dynamics_ros.errors import ParameterError
-from robot_dynamics_ros.model.from_parameters import ROBOT
+from robot_dynamics_ros.model.load import ROBOT
 from robot_dynamics_ros.model.payload import PAYLOAD
 from robot_dynamics_ros.model.payload import payload_from_parameters as payload_from_parameters
 from robot_dynamics_ros.model.robot_tree import RobotTree

@@ -8,9 +8,8 @@ from functools import partial
 from typing import Any
 
 from robot_dynamics_ros.control.frame_wrench import TargetWrench
-from robot_dynamics_ros.control.modes import SessionEvent
+from robot_dynamics_ros.control.modes import SessionChange, SessionEvent
 from robot_dynamics_ros.control.session import ControllerSession
-from robot_dynamics_ros.control.session_change import SessionChange
 from robot_dynamics_ros.errors import ConfigurationError
 from robot_dynamics_ros.spatial.linear_algebra import array
 from robot_dynamics_ros.spatial.scalar import Array

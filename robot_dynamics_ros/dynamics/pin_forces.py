@@ -20,9 +20,8 @@ from typing import NamedTuple
 import numpy as np
 
 from robot_dynamics_ros.dynamics.kane import LinkMotion, move_link
-from robot_dynamics_ros.model.assembly import LoopEquations
 from robot_dynamics_ros.model.kinematics import FramePose, body_poses
-from robot_dynamics_ros.model.loops import Loop, rotation_gradient
+from robot_dynamics_ros.model.loops import Loop, LoopEquations, rotation_gradient
 from robot_dynamics_ros.model.mechanism import TreeState
 from robot_dynamics_ros.model.robot_tree import RobotTree
 from robot_dynamics_ros.spatial.scalar import Array, cross

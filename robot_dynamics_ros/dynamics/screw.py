@@ -5,7 +5,7 @@ Source: A. T. Zaremba 1990, sections 1, 2 and 4. Everything follows from two fam
 the axes :math:`l_k^i` of the inner joints and :math:`g_k^i` of the outer joints seen from each
 body, and from composite inertias :math:`\Theta_i^{s*}`; three theorems give their derivatives of
 any order. Of the paper's text, errata Z1 to Z22 are corrected; each is named where it matters.
-Extended from a chain with six kinds of axes to a tree with any axis (``screw_geometry``).
+Extended from a chain with six kinds of axes to a tree with any axis (``screw_terms``).
 """
 
 from __future__ import annotations
@@ -21,9 +21,12 @@ from robot_dynamics_ros.dynamics.formulation import (
     InverseDynamicsDerivatives,
     Wrenches,
 )
-from robot_dynamics_ros.dynamics.screw_geometry import ScrewGeometry, ScrewModel
 from robot_dynamics_ros.dynamics.screw_sections import SectionLoad, SectionMotion, Twists
-from robot_dynamics_ros.dynamics.screw_terms import inverse_dynamics_derivatives
+from robot_dynamics_ros.dynamics.screw_terms import (
+    ScrewGeometry,
+    ScrewModel,
+    inverse_dynamics_derivatives,
+)
 from robot_dynamics_ros.errors import UnknownNameError
 from robot_dynamics_ros.model.robot_tree import BodyFrame, RobotTree
 from robot_dynamics_ros.spatial.inertia import RigidBodyInertia

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from robot_dynamics_ros.dynamics.screw_geometry import ScrewGeometry, ScrewModel
+from robot_dynamics_ros.dynamics.screw_terms import ScrewGeometry, ScrewModel
 from robot_dynamics_ros.errors import UnknownNameError
 from robot_dynamics_ros.spatial.scalar import Array, zeros
 from robot_dynamics_ros.spatial.screw import bracket

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from robot_dynamics_ros.dynamics.screw_geometry import ScrewGeometry
+from robot_dynamics_ros.dynamics.screw_terms import ScrewGeometry
 from robot_dynamics_ros.errors import UnknownNameError
 from robot_dynamics_ros.model.kinematics import frame_pose
 from robot_dynamics_ros.model.robot_tree import BodyFrame

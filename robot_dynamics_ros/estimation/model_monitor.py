@@ -15,8 +15,8 @@ from robot_dynamics_ros.estimation.effort_model import (
     FormulationCheck,
     Instants,
 )
-from robot_dynamics_ros.estimation.effort_residual import EffortResidual
 from robot_dynamics_ros.estimation.gravity_fit import GravityFit
+from robot_dynamics_ros.estimation.residual_causes import EffortResidual
 from robot_dynamics_ros.model.robot_tree import RobotTree
 from robot_dynamics_ros.spatial.scalar import Array
 

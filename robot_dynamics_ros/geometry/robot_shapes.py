@@ -14,7 +14,6 @@ from robot_dynamics_ros.description.robot_description import Link
 from robot_dynamics_ros.description.shipped import package_file
 from robot_dynamics_ros.description.urdf import Element, parse_urdf, parse_xml
 from robot_dynamics_ros.errors import DescriptionError
-from robot_dynamics_ros.geometry.mesh_files import read_mesh
 from robot_dynamics_ros.geometry.triangles import (
     Colour,
     Triangles,
@@ -24,6 +23,7 @@ from robot_dynamics_ros.geometry.triangles import (
     decimated,
     inertia_box,
     joined,
+    read_mesh,
     sphere,
 )
 from robot_dynamics_ros.model.build import written_tensor

@@ -1,14 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Triangle meshes: primitives of the URDF, the box of an inertia, fewer triangles."""
+"""Triangle meshes: primitives of the URDF, the box of an inertia, fewer triangles.
+
+Read the mesh files that descriptions name: STL, OBJ and COLLADA.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import struct
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 
+from robot_dynamics_ros.description.urdf import Element, parse_xml
+from robot_dynamics_ros.errors import DescriptionError
+from robot_dynamics_ros.spatial.rotation import rotation_about
 from robot_dynamics_ros.spatial.scalar import Array
 
 Colour = tuple[float, float, float, float]
@@ -156,3 +165,211 @@ def _key(rows: Array) -> Array:
     """Return one number for each row of three natural numbers, another for another row."""
     base = rows.max(initial=0) + 1
     return np.asarray((rows[:, 0] * base + rows[:, 1]) * base + rows[:, 2])
+
+
+_STL_HEADER = 84  # bytes: a comment of 80, then the number of triangles
+_STL_FACE = [('normal', '<f4', 3), ('corners', '<f4', (3, 3)), ('attribute', '<u2')]
+_OPAQUE = 1.0
+
+
+def read_mesh(path: Path) -> list[Triangles]:
+    """Return the surfaces of a mesh file, one for each of its colours, in m.
+
+    Raises:
+        DescriptionError: The file cannot be read, or is in none of the three formats.
+    """
+    culprit = f'mesh {path.name!r}'
+    readers = {'.stl': _read_stl, '.obj': _read_obj, '.dae': read_collada}
+    reader = readers.get(path.suffix.lower())
+    if reader is None:
+        raise DescriptionError(culprit, 'unknown format', f'known: {", ".join(readers)}')
+    try:
+        parts = reader(path)
+        faulty = [part for part in parts if not _is_sound(part)]
+    except OSError as error:
+        problem = f'cannot be read ({error.strerror})'
+        raise DescriptionError(culprit, problem, 'give a readable file') from error
+    except (ValueError, KeyError, IndexError, TypeError, struct.error) as error:
+        raise DescriptionError(culprit, f'malformed ({error})', 'export it anew') from error
+    if faulty or not parts:
+        problem = 'has vertices that are none' if faulty else 'has no triangles'
+        raise DescriptionError(culprit, problem, 'export it anew')
+    return parts
+
+
+def _is_sound(part: Triangles) -> bool:
+    inside = part.faces.min(initial=0) >= 0 and part.faces.max(initial=-1) < len(part.vertices)
+    return bool(inside and np.isfinite(part.vertices).all())
+
+
+def _read_stl(path: Path) -> list[Triangles]:
+    data = path.read_bytes()
+    (count,) = (
+        struct.unpack_from('<I', data, _STL_HEADER - 4) if len(data) >= _STL_HEADER else (0,)
+    )
+    if len(data) == _STL_HEADER + count * np.dtype(_STL_FACE).itemsize:
+        rows = np.frombuffer(data, np.dtype(_STL_FACE), count, _STL_HEADER)
+        corners = rows['corners'].astype(float).reshape(-1, 3)
+    else:
+        words = [line.split() for line in data.decode('ascii', 'replace').splitlines()]
+        corners = np.array([row[1:4] for row in words if row[:1] == ['vertex']], dtype=float)
+    return _from_corners(corners) if len(corners) else []
+
+
+def _from_corners(corners: np.ndarray) -> list[Triangles]:
+    """Return triangles from rows of three corners each, equal corners shared."""
+    vertices, places = np.unique(corners.reshape(-1, 3), axis=0, return_inverse=True)
+    return [Triangles(vertices, places.reshape(-1, 3))]
+
+
+def _read_obj(path: Path) -> list[Triangles]:
+    colours: dict[str, Colour] = {}
+    vertices: list[list[float]] = []
+    faces: dict[str, list[tuple[int, int, int]]] = defaultdict(list)
+    material = ''
+    for words in _lines(path):
+        if words[0] == 'v':
+            vertices.append([float(x) for x in words[1:4]])
+        elif words[0] == 'usemtl':
+            material = ' '.join(words[1:])
+        elif words[0] == 'mtllib':
+            colours |= _read_mtl(path.with_name(' '.join(words[1:])))
+        elif words[0] == 'f':
+            numbers = [int(word.split('/')[0]) for word in words[1:]]
+            corners = [i - 1 if i > 0 else len(vertices) + i for i in numbers]
+            faces[material] += fan(corners)
+    points = np.array(vertices, dtype=float).reshape(-1, 3)
+    return [Triangles(points, np.array(rows), colours.get(name)) for name, rows in faces.items()]
+
+
+def fan(corners: list[int]) -> Iterator[tuple[int, int, int]]:
+    """Yield the triangles of a convex polygon."""
+    for second, third in zip(corners[1:], corners[2:], strict=False):
+        yield corners[0], second, third
+
+
+def _read_mtl(path: Path) -> dict[str, Colour]:
+    """Return the diffuse colours of a material library by name; none if there is no such file."""
+    colours: dict[str, Colour] = {}
+    name = ''
+    for words in _lines(path) if path.is_file() else ():
+        if words[0] == 'newmtl':
+            name = ' '.join(words[1:])
+        elif words[0] == 'Kd':
+            red, green, blue = (float(x) for x in words[1:4])
+            colours[name] = (red, green, blue, 1.0)
+    return colours
+
+
+def _lines(path: Path) -> Iterator[list[str]]:
+    """Yield the words of every line that has any and is no comment."""
+    for line in path.read_text(encoding='utf-8', errors='replace').splitlines():
+        words = line.split()
+        if words and not words[0].startswith('#'):
+            yield words
+
+
+def read_collada(path: Path) -> list[Triangles]:
+    """Return the surfaces of the scene of a COLLADA 1.4 or 1.5 file, m.
+
+    Raises:
+        ValueError, KeyError, IndexError: It is malformed.
+        OSError: It cannot be read.
+    """
+    root = parse_xml(path.read_text(encoding='utf-8-sig', errors='replace'))
+    for element in root.iter():
+        element.tag = element.tag.rpartition('}')[2]
+    unit = root.find('asset/unit')
+    metre = 1.0 if unit is None else float(unit.get('meter', 1.0))
+    scale = np.diag([metre, metre, metre, 1.0])
+    document = _Document(root)
+    scenes = root.findall('library_visual_scenes/visual_scene/node')
+    return [part for node in scenes for part in document.surfaces(node, scale)]
+
+
+class _Document:
+    """The elements of a file by their identifiers."""
+
+    def __init__(self, root: Element) -> None:
+        self._by_id = {element.get('id', ''): element for element in root.iter()}
+
+    def _referred(self, element: Element, key: str = 'url') -> Element:
+        return self._by_id[element.get(key, '').removeprefix('#')]
+
+    def surfaces(self, node: Element, T: Array) -> Iterator[Triangles]:
+        """Yield what a node and its children show, T (4, 4) mapping its parent to the file."""
+        for element in node:
+            T = T @ _transform(element)
+        for instance in node.findall('instance_geometry'):
+            colours = dict(self._bound_colours(instance))
+            for mesh in self._referred(instance).iter('mesh'):
+                for symbol, part in self._parts(mesh):
+                    moved = part.moved(T[:3, :3], T[:3, 3])
+                    yield replace(moved, colour=colours.get(symbol))
+        for child in node.findall('node'):
+            yield from self.surfaces(child, T)
+        for reference in node.findall('instance_node'):
+            yield from self.surfaces(self._referred(reference), T)
+
+    def _bound_colours(self, instance: Element) -> Iterator[tuple[str, Colour]]:
+        """Yield the symbols of an instance's materials with their diffuse colours."""
+        for bound in instance.iter('instance_material'):
+            effect = self._referred(bound, 'target').find('instance_effect')
+            diffuse = None if effect is None else self._referred(effect).find('.//diffuse/color')
+            if diffuse is not None and diffuse.text:
+                red, green, blue = (float(x) for x in diffuse.text.split()[:3])
+                yield bound.get('symbol', ''), (red, green, blue, _OPAQUE)
+
+    def _parts(self, mesh: Element) -> Iterator[tuple[str, Triangles]]:
+        """Yield the primitives of a mesh with the symbols of their materials."""
+        for kind in ('triangles', 'polylist', 'polygons'):
+            for primitive in mesh.findall(kind):
+                inputs = primitive.findall('input')
+                (corner,) = (x for x in inputs if x.get('semantic') == 'VERTEX')
+                stride = 1 + max(int(x.get('offset', 0)) for x in inputs)
+                chosen = slice(int(corner.get('offset', 0)), None, stride)
+                lists = [_integers(p)[chosen] for p in primitive.findall('p')]
+                faces = _triangulated(lists, primitive)
+                if len(faces):
+                    yield primitive.get('material', ''), Triangles(self._positions(corner), faces)
+
+    def _positions(self, corner: Element) -> Array:
+        """Return the vertices that an input refers to, shape (V, 3)."""
+        vertices = self._referred(corner, 'source')
+        (position,) = (x for x in vertices.findall('input') if x.get('semantic') == 'POSITION')
+        source = self._referred(position, 'source')
+        accessor = source.find('.//accessor')
+        stride = 3 if accessor is None else int(accessor.get('stride', 3))
+        numbers = np.array((source.findtext('float_array') or '').split(), dtype=float)
+        return numbers.reshape(-1, stride)[:, :3]
+
+
+def _integers(element: Element) -> Array:
+    return np.array((element.text or '').split(), dtype=int)
+
+
+def _triangulated(lists: list[Array], primitive: Element) -> Array:
+    """Return the triangles of convex polygons, shape (F, 3)."""
+    counts = primitive.find('vcount')
+    if primitive.tag == 'triangles':
+        return np.concatenate([row.reshape(-1, 3) for row in lists]) if lists else np.zeros((0, 3))
+    if counts is not None and lists:
+        lists = np.split(lists[0], np.cumsum(_integers(counts))[:-1])
+    rows = [np.stack([np.full(len(x) - 2, x[0]), x[1:-1], x[2:]], axis=1) for x in lists if len(x)]
+    return np.concatenate(rows) if rows else np.zeros((0, 3), dtype=int)
+
+
+def _transform(element: Element) -> Array:
+    """Return what an element of a node does to its children, shape (4, 4)."""
+    T = np.eye(4)
+    if element.tag in ('matrix', 'translate', 'rotate', 'scale'):
+        numbers = np.array((element.text or '').split(), dtype=float)
+        if element.tag == 'matrix':
+            T = numbers.reshape(4, 4)
+        elif element.tag == 'translate':
+            T[:3, 3] = numbers
+        elif element.tag == 'rotate':
+            T[:3, :3] = rotation_about(numbers[:3], np.radians(numbers[3]))
+        else:
+            T[:3, :3] = np.diag(numbers)
+    return T

@@ -170,9 +170,13 @@ def structural_base(unknowns: Unknowns, seed: int = 0) -> BaseParameters:
 
 
 def random_motion(tree: RobotTree, rng: np.random.Generator, count: int) -> JointMotion:
-    """Return states within the position limits (one turn if endless), brisk and independent."""
-    lower = np.where(np.isfinite(tree.position_lower), tree.position_lower, -np.pi)
-    upper = np.where(np.isfinite(tree.position_upper), tree.position_upper, np.pi)
+    """Return states within the position limits, brisk and independent."""
     shape = (count, tree.n)
-    v = rng.normal(size=shape)
-    return JointMotion(rng.uniform(lower, upper, shape), v, rng.normal(size=shape), v, np.sign(v))
+    v, q = rng.normal(size=shape), rng.uniform(*position_box(tree), shape)
+    return JointMotion(q, v, rng.normal(size=shape), v, np.sign(v))
+
+
+def position_box(tree: RobotTree) -> tuple[Array, Array]:
+    """Return least and largest positions, shape (n,) each, rad or m: one turn if endless."""
+    lower, upper = tree.position_lower, tree.position_upper
+    return np.where(np.isfinite(lower), lower, -np.pi), np.where(np.isfinite(upper), upper, np.pi)

@@ -14,6 +14,7 @@ from robot_dynamics_ros.errors import ParameterError, UnreachableError
 from robot_dynamics_ros.geometry.collisions import CollisionChecker
 from robot_dynamics_ros.identification.base_parameters import (
     BaseParameters,
+    position_box,
     structural_base,
 )
 from robot_dynamics_ros.identification.unknowns import JointMotion, Unknowns
@@ -82,11 +83,9 @@ class ExcitationProblem:
         self.unknowns = Unknowns(tree, terms)
         self.base: BaseParameters = structural_base(self.unknowns)
         self.scale = np.ones(len(self.base))
-        lower = np.where(np.isfinite(tree.position_lower), tree.position_lower, -np.pi)
-        upper = np.where(np.isfinite(tree.position_upper), tree.position_upper, np.pi)
+        lower, upper = position_box(tree)
         self.middle, self.half = 0.5 * (lower + upper), 0.5 * (upper - lower)
-        fastest = np.where(np.isfinite(tree.velocity_limit), tree.velocity_limit, bounds.speed)
-        self.fastest = bounds.velocity * fastest
+        self.fastest = bounds.velocity * tree.speeds(bounds.speed)
         self.strongest = bounds.effort * tree.effort_limit
         l = np.arange(1, harmonics + 1)
         self.rest = _null_space(l), _null_space(l**2)

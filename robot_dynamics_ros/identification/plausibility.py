@@ -88,7 +88,7 @@ def _check_efforts(effort: Array, tree: RobotTree) -> None:
 
 def _check_units(q: Array, v: Array, tree: RobotTree) -> None:
     lower, upper = tree.position_lower, tree.position_upper
-    margin = _MARGIN * np.where(np.isfinite(upper - lower), upper - lower, 0.0)
+    margin = _MARGIN * tree.position_range
     limit = np.where(tree.velocity_limit > 0.0, tree.velocity_limit, np.inf)
     for i, name in enumerate(tree.joint_names):
         outside = (q[:, i] < lower[i] - margin[i]) | (q[:, i] > upper[i] + margin[i])

@@ -188,8 +188,7 @@ def _standstill(
         if len(preparation.standstill) != tree.n:
             raise ParameterError('standstill', preparation.standstill, f'give {tree.n} speeds')
         return np.array(preparation.standstill)
-    limit = np.where(np.isfinite(tree.velocity_limit), tree.velocity_limit, 1.0)
-    slowest = _CREEP * limit
+    slowest = _CREEP * tree.speeds()
     for run in runs:
         taps = low_pass(preparation.cutoff, 1.0 / run.period).taps
         left = float(np.linalg.norm(taps))  # what the filter leaves of the noise
@@ -242,8 +241,7 @@ def _smoothed(values: Array, taps: Array) -> Array:
 
 def _off_limits(q: Array, tree: RobotTree) -> Array:
     """Return whether joints are clear of their limits, shape (N, n)."""
-    span = tree.position_upper - tree.position_lower
-    margin = np.where(np.isfinite(span), _LIMIT_MARGIN * span, 0.0)
+    margin = _LIMIT_MARGIN * tree.position_range
     return np.asarray((q > tree.position_lower + margin) & (q < tree.position_upper - margin))
 
 

@@ -4,33 +4,212 @@
 Nothing is checked here: what is wrong with a description is found in ``inspection``.
 
 The <inertial> of a link as mass, centre of mass and tensor, and what no real link has.
+
+Whether links and joints form one tree, and in which order.
+
+The axis and the limits of a joint: what is used, and what is wrong with what is written.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import heapq
+import math
+from collections.abc import Callable, Collection, Iterator, Mapping
 
 import numpy as np
 
 from robot_dynamics_ros.description.robot_description import (
     Inertial,
     Joint,
+    Limit,
     Mimic,
     Pose,
     RobotDescription,
 )
-from robot_dynamics_ros.errors import ModelError
-from robot_dynamics_ros.model.joints import (
-    MOVING,
-    EffortLimit,
-    joint_limit,
-    parents_first,
-    unit_axis,
-)
+from robot_dynamics_ros.errors import DescriptionError, FaultHandler, ModelError, raise_fault
 from robot_dynamics_ros.model.robot_tree import BodyFrame, Coupling, RobotTree
 from robot_dynamics_ros.spatial.inertia import RigidBodyInertia, combine, inconsistency
 from robot_dynamics_ros.spatial.rotation import rotation_from_rpy
 from robot_dynamics_ros.spatial.scalar import Array
+
+MOVING = ('revolute', 'continuous', 'prismatic')
+
+_MOST_LISTED = 50  # names in a message
+
+
+def find_root(description: RobotDescription, on_fault: FaultHandler = raise_fault) -> str | None:
+    """Return the name of the root link.
+
+    Args:
+        description: The robot as written.
+        on_fault: Called with every fault; as given it raises.
+
+    Returns:
+        The root, or None after a fault that leaves no tree.
+
+    Raises:
+        DescriptionError: Unknown links, kinds of joints that are not supported, loops, several
+            roots, no moving joint; nothing if ``on_fault`` returns.
+    """
+    faults: list[DescriptionError] = []
+
+    def fault(culprit: str, problem: str, remedy: str) -> None:
+        faults.append(DescriptionError(culprit, problem, remedy))
+        on_fault(faults[-1])
+
+    culprit = f'robot {description.name!r}'
+    names = dict.fromkeys(link.name for link in description.links)
+    if not names:
+        fault(culprit, 'has no link', 'give <link> elements')
+        return None
+    for joint in description.joints:
+        _check_joint(joint, names, fault)
+    parent_joint = _parent_joints(description, fault)
+    roots = [name for name in names if name not in parent_joint]
+    if len(roots) != 1:
+        problem = f'has {len(roots)} roots: {_listed(roots)}' if roots else 'is a closed loop'
+        fault(f'robot {description.name!r}', problem, 'exactly one link must have no parent joint')
+    elif not faults:
+        reached = {joint.child for joint in parents_first(description, roots[0])} | {roots[0]}
+        for name in names:
+            if name not in reached:
+                problem = 'is in or below a closed loop of joints'
+                fault(f'link {name!r}', problem, 'every link must lead to the root')
+        if not any(joint.kind in MOVING for joint in description.joints):
+            fault(culprit, 'has no moving joint', f'give one of type {MOVING}')
+    return None if faults else roots[0]
+
+
+def parents_first(description: RobotDescription, root: str) -> list[Joint]:
+    """Return the joints so that each follows the joint that carries it, else as in the file.
+
+    Joints that the root does not carry are left out.
+    """
+    joints = description.joints
+    on_link: dict[str, list[int]] = {}
+    for place, joint in enumerate(joints):
+        on_link.setdefault(joint.parent, []).append(place)
+    ready, order = list(on_link.get(root, ())), []
+    while ready:
+        joint = joints[heapq.heappop(ready)]
+        order.append(joint)
+        for place in on_link.get(joint.child, ()):
+            heapq.heappush(ready, place)
+    return order
+
+
+_Fault = Callable[[str, str, str], None]
+
+
+def _listed(names: Collection[str]) -> str:
+    """Return names for a message; the first ones if there are very many."""
+    shown = ', '.join(list(names)[:_MOST_LISTED])
+    return shown + ', …' if len(names) > _MOST_LISTED else shown
+
+
+def _check_joint(joint: Joint, names: Collection[str], fault: _Fault) -> None:
+    culprit = f'joint {joint.name!r}'
+    if joint.kind not in (*MOVING, 'fixed'):
+        fault(culprit, f'unsupported type {joint.kind!r}', f'use one of {(*MOVING, "fixed")}')
+    for role, link in (('parent', joint.parent), ('child', joint.child)):
+        if link not in names:
+            known = _listed(names)
+            fault(culprit, f'{role} link {link!r} does not exist', f'known links: {known}')
+
+
+def _parent_joints(description: RobotDescription, fault: _Fault) -> Mapping[str, Joint]:
+    """Return the joint above each link; of two joints the first."""
+    parent_joint: dict[str, Joint] = {}
+    for joint in description.joints:
+        other = parent_joint.setdefault(joint.child, joint)
+        if other is not joint:
+            fault(
+                f'link {joint.child!r}',
+                f'is the child of two joints, {other.name!r} and {joint.name!r}: a loop',
+                'keep one joint in the URDF and declare the loop in a mechanism file',
+            )
+    return parent_joint
+
+
+EffortLimit = float | Mapping[str, float] | None
+
+_SHORTEST_AXIS = 1e-6
+
+
+def unit_axis(joint: Joint) -> Array:
+    """Return the axis of a joint, scaled to length 1, shape (3,); a zero axis as it is."""
+    axis = np.array(joint.axis)
+    length = math.sqrt(axis @ axis)
+    return axis if length < _SHORTEST_AXIS or abs(length - 1.0) < 1e-15 else axis / length
+
+
+def axis_faults(joint: Joint) -> Iterator[ModelError]:
+    """Yield what is wrong with the axis; NaN is no fault here, the reader has reported it."""
+    if math.hypot(*joint.axis) < _SHORTEST_AXIS:
+        yield ModelError(f'joint {joint.name!r}', 'axis is zero', 'give a direction, <axis xyz>')
+
+
+def joint_limit(joint: Joint, effort_limit: EffortLimit = None) -> Limit:
+    """Return the limits that are used: those written, mended where they say nothing.
+
+    Args:
+        joint: As written.
+        effort_limit: See :func:`~robot_dynamics_ros.model.load.load_robot`.
+
+    Returns:
+        Position limits, infinite of a continuous joint and where no range is written, in order
+        where they are written reversed; the velocity limit, infinite without one; the effort
+        limit, None where neither the file nor the caller gives one.
+    """
+    limit = joint.limit or Limit()
+    lower, upper = sorted((limit.lower or 0.0, limit.upper or 0.0))
+    if joint.kind == 'continuous' or lower == upper:
+        lower, upper = -math.inf, math.inf
+    velocity = limit.velocity if limit.velocity and not limit.velocity < 0.0 else math.inf
+    return Limit(lower, upper, velocity, _effort(joint.name, limit, effort_limit))
+
+
+def effort_faults(joint: Joint, effort_limit: EffortLimit) -> Iterator[ModelError]:
+    """Yield that a joint has no effort limit; NaN is no fault here, the reader has reported it."""
+    limit = joint.limit or Limit()
+    effort = _effort(joint.name, limit, effort_limit)
+    unreadable = limit.effort is not None and math.isnan(limit.effort)
+    if unreadable or (effort is not None and effort > 0.0 and math.isfinite(effort)):
+        return
+    written = 'missing' if effort is None else f'{effort:g}'
+    remedy = 'give <limit effort> > 0 in the URDF, or the parameter effort_limit'
+    if effort == 0.0:
+        remedy += '; if no drive moves it, close its loop: load_mechanism, --loops FILE'
+    yield ModelError(f'joint {joint.name!r}', f'effort limit is {written}', remedy)
+
+
+def range_faults(joint: Joint) -> Iterator[ModelError]:
+    """Yield what is wrong with position and velocity limits, damping, friction and armature."""
+    culprit, limit = f'joint {joint.name!r}', joint.limit or Limit()
+    lower, upper = limit.lower or 0.0, limit.upper or 0.0
+    if joint.kind != 'continuous' and joint.limit is None:
+        remedy = f'a {joint.kind} joint needs lower and upper; else it is taken as endless'
+        yield ModelError(culprit, 'has no <limit>', remedy)
+    elif joint.kind != 'continuous' and lower >= upper:
+        used = 'endless' if lower == upper else f'[{upper:g}, {lower:g}]'
+        remedy = f'lower must be below upper; else it is taken as {used}'
+        yield ModelError(culprit, f'limits [{lower:g}, {upper:g}] are empty', remedy)
+    for name, value in (
+        ('velocity limit', limit.velocity or 0.0),
+        ('damping', joint.damping),
+        ('friction', joint.friction),
+        ('armature', joint.armature),
+    ):
+        if value < 0.0:
+            remedy = 'it must not be; it is taken as none'
+            yield ModelError(culprit, f'{name} {value:g} is negative', remedy)
+
+
+def _effort(name: str, limit: Limit, effort_limit: EffortLimit) -> float | None:
+    """Return the effort limit that counts: by name, else of the file, else the caller's number."""
+    if isinstance(effort_limit, Mapping):
+        return effort_limit.get(name, limit.effort)
+    return limit.effort if limit.effort or effort_limit is None else effort_limit
 
 
 def build_tree(

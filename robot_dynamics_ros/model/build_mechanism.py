@@ -10,8 +10,13 @@ from dataclasses import replace
 import numpy as np
 
 from robot_dynamics_ros.errors import MechanismError, SingularityError
-from robot_dynamics_ros.model.assembly import CLOSED, LoopEquations, close, independent_rows
-from robot_dynamics_ros.model.loops import is_flipped
+from robot_dynamics_ros.model.loops import (
+    CLOSED,
+    LoopEquations,
+    close,
+    independent_rows,
+    is_flipped,
+)
 from robot_dynamics_ros.model.mechanism import Mechanism
 from robot_dynamics_ros.model.mechanism_file import MechanismFile
 from robot_dynamics_ros.model.robot_tree import RobotTree

@@ -18,9 +18,9 @@ from robot_dynamics_ros.errors import (
     RobotDynamicsError,
     SingularityError,
 )
+from robot_dynamics_ros.model.build import EffortLimit
 from robot_dynamics_ros.model.findings import Finding, error
 from robot_dynamics_ros.model.inspection import ModelCheck, inspect, unknown_joints
-from robot_dynamics_ros.model.joints import EffortLimit
 from robot_dynamics_ros.model.load import load_mechanism, load_robot, passive_joints
 from robot_dynamics_ros.model.mechanism_file import MechanismFile, read_mechanism_file
 

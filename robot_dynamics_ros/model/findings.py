@@ -13,7 +13,7 @@ from typing import Literal
 
 from robot_dynamics_ros.description.robot_description import Joint, Limit
 from robot_dynamics_ros.errors import DescriptionError
-from robot_dynamics_ros.model.joints import (
+from robot_dynamics_ros.model.build import (
     EffortLimit,
     axis_faults,
     effort_faults,

@@ -12,9 +12,9 @@ import numpy as np
 
 from robot_dynamics_ros.description.robot_description import Joint, RobotDescription
 from robot_dynamics_ros.errors import DescriptionError, ModelError, UnknownNameError
+from robot_dynamics_ros.model.build import MOVING, EffortLimit, find_root
 from robot_dynamics_ros.model.check_links import LinkReport, link_findings, report_link
 from robot_dynamics_ros.model.findings import Finding, JointReport, check_joint, error, warning
-from robot_dynamics_ros.model.joints import MOVING, EffortLimit, find_root
 from robot_dynamics_ros.spatial.scalar import Array
 
 

@@ -32,7 +32,7 @@ from robot_dynamics_ros.errors import (
     ShapeError,
     SingularityError,
 )
-from robot_dynamics_ros.model.assembly import LoopEquations, assemble
+from robot_dynamics_ros.model.loops import LoopEquations, assemble
 from robot_dynamics_ros.model.robot_tree import RobotTree
 from robot_dynamics_ros.spatial.linear_algebra import real_values, solve
 from robot_dynamics_ros.spatial.scalar import Array, common_dtype, zeros

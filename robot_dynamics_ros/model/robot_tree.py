@@ -160,6 +160,16 @@ class RobotTree:
         kinds = dict(zip(self.open.joint_names, self.prismatic, strict=True))
         return tuple(kinds[name] for name in self.joint_names)
 
+    @property
+    def position_range(self) -> Array:
+        """How far apart the position limits are, shape (n,), rad or m; 0 where there is none."""
+        span = self.position_upper - self.position_lower
+        return np.where(np.isfinite(span), span, 0.0)
+
+    def speeds(self, usual: float = 1.0) -> Array:
+        """Return the velocity limits, shape (n,), rad/s or m/s; another where there is none."""
+        return np.where(np.isfinite(self.velocity_limit), self.velocity_limit, usual)
+
     def joint_index(self, name: str) -> int:
         """Return the index of a joint.
 

@@ -17,7 +17,7 @@ from robot_dynamics_ros.description.robot_description import (
 )
 from robot_dynamics_ros.description.urdf_patch import fix_joints
 from robot_dynamics_ros.errors import ConfigurationError, NonFiniteError, UnknownNameError
-from robot_dynamics_ros.model.joints import MOVING, joint_limit, unit_axis
+from robot_dynamics_ros.model.build import MOVING, joint_limit, unit_axis
 from robot_dynamics_ros.spatial.rotation import (
     roll_pitch_yaw,
     rotation_about,

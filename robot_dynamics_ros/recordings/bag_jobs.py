@@ -114,7 +114,7 @@ def _pool(count: int) -> Iterator[ProcessPoolExecutor]:
     """Yield a pool whose processes end at once if the work is given up."""
     context = multiprocessing.get_context('spawn')
     others = set(multiprocessing.active_children())
-    with ProcessPoolExecutor(count, mp_context=context, initializer=_end_with_parent) as pool:
+    with ProcessPoolExecutor(count, mp_context=context, initializer=end_with_parent) as pool:
         try:
             yield pool
         except BaseException:
@@ -123,7 +123,7 @@ def _pool(count: int) -> Iterator[ProcessPoolExecutor]:
             raise
 
 
-def _end_with_parent() -> None:
+def end_with_parent() -> None:
     """Let a worker end when its parent does, however that ends."""
     parent = multiprocessing.parent_process()
 

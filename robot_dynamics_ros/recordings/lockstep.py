@@ -9,7 +9,7 @@ import numpy as np
 
 from robot_dynamics_ros.control.laws.control_law import ControlLaw, Reference
 from robot_dynamics_ros.control.loop import ControlLoop
-from robot_dynamics_ros.control.measured_state import Observation
+from robot_dynamics_ros.control.safety.state_validator import Observation
 from robot_dynamics_ros.control.settings import LoopSettings
 from robot_dynamics_ros.control.trajectories.trajectory import Trajectory
 from robot_dynamics_ros.errors import DivergenceError

@@ -17,14 +17,15 @@ from robot_dynamics_ros.model.robot_tree import STANDARD_GRAVITY, RobotTree
 from robot_dynamics_ros.recordings.bag.files import yaml_mapping
 from robot_dynamics_ros.recordings.bag.reader import BagReader
 from robot_dynamics_ros.recordings.bag_layout import described_joints, make_layout
-from robot_dynamics_ros.recordings.driver_units import (
+from robot_dynamics_ros.recordings.recording import (
+    NANO,
     WHOLE,
+    Recording,
     in_model_units,
     recorded_driver,
     recorded_names,
     within,
 )
-from robot_dynamics_ros.recordings.recording import NANO, Recording
 from robot_dynamics_ros.recordings.recording_builder import LATEST_NS, RecordingBuilder
 from robot_dynamics_ros.recordings.stream_alignment import Counts
 from robot_dynamics_ros.recordings.topics import Topics, choose_topics
@@ -206,7 +207,7 @@ class RobotChoice:
             one; empty: SI units at the joints.
         identified: File ``parameters.yaml`` of command ``identify``; empty: that of the
             controller's parameters, if there is one.
-        span: First and last second that counts, see ``driver_units.within``.
+        span: First and last second that counts, see ``recording.within``.
     """
 
     robot: str = ''

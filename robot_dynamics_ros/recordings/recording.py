@@ -1,15 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A recorded run as arrays by joint name."""
+"""A recorded run as arrays by joint name.
+
+A recording by the names and in the units of its driver, as one of the model.
+
+Every command that reads bags takes ``--joints``, ``--driver_profile``, ``--from`` and ``--to`` by
+what is here.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
-from robot_dynamics_ros.errors import RecordingError, UnknownNameError
+from robot_dynamics_ros.control.drivers.conversion import DriverConversion, bind
+from robot_dynamics_ros.control.drivers.file import load_driver_profile
+from robot_dynamics_ros.control.drivers.profile import NEED_CONSTANT, DriverProfile, JointProfile
+from robot_dynamics_ros.errors import ConfigurationError, RecordingError, UnknownNameError
+from robot_dynamics_ros.model.robot_tree import RobotTree
 from robot_dynamics_ros.spatial.scalar import Array
 
 NANO = 1_000_000_000
@@ -138,3 +149,138 @@ class Recording:
 
     def _span(self) -> str:
         return f'{self.time[0]:g} to {self.time[-1]:g} s' if len(self.time) else 'nothing'
+
+
+#: First and last second of a whole recording.
+WHOLE = (-math.inf, math.inf)
+_WALL_CLOCK = 1e6  # s; a simulation does not last so long
+_ROUNDING = 1e-9  # s
+
+
+def recorded_names(profile: str, joints: Sequence[str]) -> tuple[str, ...]:
+    """Return the recorded joints that are meant; empty: those of the description.
+
+    Args:
+        profile: Driver profile, or empty.
+        joints: Names in the recording of the model's joints, in its order, or empty.
+
+    Raises:
+        ConfigurationError: Both are given, or the profile cannot be read.
+    """
+    if profile and joints:
+        raise ConfigurationError(
+            '--joints', 'stands beside --driver_profile, which names them', 'give one of them'
+        )
+    if profile:
+        return tuple(row.name for row in load_driver_profile(profile).joints)
+    return tuple(joints)
+
+
+def recorded_driver(
+    profile: str, joints: Sequence[str], tree: RobotTree
+) -> DriverConversion | None:
+    """Return what the numbers of a recording mean; None: SI by the names of the model.
+
+    Args:
+        profile: Driver profile: YAML file or name of a shipped one, or empty.
+        joints: Names in the recording of the model's joints, in its order, or empty.
+        tree: The model.
+
+    Raises:
+        ConfigurationError: The profile is refused, or is not one of this robot.
+        RecordingError: There are more or fewer names than joints.
+    """
+    if profile:
+        read = load_driver_profile(profile)
+        return bind(_as_currents(read) if current_unit(profile) else read, tree)
+    if not joints:
+        return None
+    if len(joints) != tree.n:
+        raise RecordingError(
+            f'joints {", ".join(joints)}',
+            f'are {len(joints)}, the robot has {tree.n}',
+            f'name the recorded joint of each of {", ".join(tree.joint_names)}',
+        )
+    rows = (JointProfile(*names) for names in zip(tree.joint_names, joints, strict=True))
+    return bind(DriverProfile('--joints', joints=tuple(rows)), tree)
+
+
+def current_unit(profile: str) -> str:
+    """Return the unit in which efforts stay: A or rated, if no joint has a torque constant.
+
+    Args:
+        profile: Driver profile, or empty.
+
+    Returns:
+        Empty if efforts are N m or N at the joints.
+    """
+    read = load_driver_profile(profile) if profile else None
+    rows = (read.joints or (read.defaults,)) if read else ()
+    units = {row.measured_effort_unit or row.effort_unit for row in rows}
+    known = any(row.torque_constant for row in rows) or (read and read.transmissions)
+    if not units or not units <= set(NEED_CONSTANT) or known:
+        return ''
+    return 'A' if units <= {'A', 'mA'} else 'rated'
+
+
+def _as_currents(profile: DriverProfile) -> DriverProfile:
+    """Return the profile with which efforts come out as currents, whatever the gear."""
+    first, *rows = (
+        replace(row, torque_constant=1.0 / row.gear_ratio)
+        for row in (profile.defaults, *profile.joints)
+    )
+    return replace(profile, defaults=first, joints=tuple(rows))
+
+
+def within(parts: Iterable[Recording], span: tuple[float, float]) -> Iterator[Recording]:
+    """Yield what lies between two times.
+
+    Args:
+        parts: Of one recording, one after the other.
+        span: First and last second that counts; from the first state on where stamps are those of
+            a wall clock, else stamps.
+
+    Raises:
+        RecordingError: That is nothing.
+    """
+    origin, used = math.nan, False
+    for part in parts:
+        if math.isnan(origin):
+            origin = float(part.time[0]) if part.time[0] > _WALL_CLOCK else 0.0
+        start, end = origin + span[0] - _ROUNDING, origin + span[1] + _ROUNDING
+        inside = (part.time >= start) & (part.time <= end)
+        if inside.any():
+            used = True
+            yield part if inside.all() else part.rows(inside)
+    if not used:
+        raise RecordingError(
+            f'the part from {span[0]:g} to {span[1]:g} s',
+            'holds no state',
+            'correct --from and --to, or what follows @ in --validate',
+        )
+
+
+def in_model_units(recording: Recording, driver: DriverConversion | None) -> Recording:
+    """Return a recording in SI units at the joints, by the names of the model.
+
+    Args:
+        recording: As the driver counts; must hold the joints that the driver names.
+        driver: What its numbers mean; None: SI, by the names of the model.
+
+    Raises:
+        UnknownNameError: A joint was not recorded; lists those that were.
+    """
+    if driver is None:
+        return recording
+    known = {row.name: row.joint for row in driver.profile.joints}
+    run = recording.of_joints(driver.names)
+    return replace(
+        run,
+        joints=tuple(known.get(name, name) for name in driver.names),
+        position=driver.position(run.position),
+        velocity=driver.velocity(run.velocity),
+        effort=driver.commanded_effort(run.effort),
+        measured_effort=driver.measured_effort(run.measured_effort),
+        reference_position=driver.position(run.reference_position),
+        reference_velocity=driver.velocity(run.reference_velocity),
+    )

@@ -80,9 +80,19 @@ def run_executable(executable: str, args: Sequence[str] | None = None) -> int:
     Returns:
         The exit code, see :func:`robot_dynamics_ros.ros.spinning.run`.
     """
+    use_one_thread()
     with _interrupted_in_silence():
         spinning, node = import_module(f'{__package__}.spinning'), node_class(executable)
         return int(spinning.run(node, args))
+
+
+def use_one_thread() -> None:
+    """Let libraries of linear algebra start no threads: matrices are small, they would wait.
+
+    To be called before numpy is imported; what the environment says already stays.
+    """
+    for library in ('OPENBLAS', 'OMP', 'MKL'):
+        os.environ.setdefault(f'{library}_NUM_THREADS', '1')
 
 
 @contextlib.contextmanager

@@ -16,7 +16,7 @@ from launch_ros.actions import Node
 
 from robot_dynamics_ros.errors import ConfigurationError, MissingDependencyError
 from robot_dynamics_ros.ros import launching
-from robot_dynamics_ros.ros.gazebo_bridge import bridge_file
+from robot_dynamics_ros.ros.gazebo_files import bridge_file
 from robot_dynamics_ros.ros.gazebo_lockstep import listening_world
 
 

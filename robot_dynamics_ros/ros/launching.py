@@ -45,7 +45,6 @@ from robot_dynamics_ros.errors import ConfigurationError, MissingDependencyError
 SWITCH = ('true', 'false')
 #: Executables that a scene can do without.
 _SPARE = ('monitor', 'rviz2', 'robot_state_publisher', 'view')
-_LOCKSTEP_TIMEOUT_S = 60.0
 SHUTDOWN_SECONDS = 10.0  # for the last safe command and for closing a bag
 
 
@@ -224,8 +223,7 @@ def mappings(chosen: SimpleNamespace) -> dict[str, str]:
     if chosen.mappings and chosen.description.endswith(('.yaml', '.urdf')):
         problem = f'{chosen.mappings!r} are for a xacro file, not {chosen.description!r}'
         raise ConfigurationError('mappings', problem, 'leave them out')
-    words = chosen.mappings.split()
-    for word in words:
+    for word in (words := chosen.mappings.split()):
         if ':=' not in word:
             remedy = 'write NAME:=VALUE, spaces between'
             raise ConfigurationError('mappings', f'{word!r} sets nothing', remedy)
@@ -239,7 +237,7 @@ def law(chosen: SimpleNamespace, *, in_step: bool = False) -> dict[str, Any]:
         chosen: The values.
         in_step: Whether time waits for every command, however long a busy machine takes for one.
     """
-    patient = {'state_timeout_s': _LOCKSTEP_TIMEOUT_S} if in_step else {}
+    patient = {'state_timeout_s': 60.0} if in_step else {}
     return {'law': chosen.law, 'program': chosen.program, **patient}
 
 
@@ -391,10 +389,7 @@ def _end_of_scene(reason: str, code: int) -> list[Any]:
     """
     if code:
         raise SceneError('the scene ends:', reason, 'its last lines say why')
-    return [
-        LogInfo(msg=f'the scene ends: {reason}'),
-        EmitEvent(event=Shutdown(reason=reason)),
-    ]
+    return [LogInfo(msg=f'the scene ends: {reason}'), EmitEvent(event=Shutdown(reason=reason))]
 
 
 def own_clock(chosen: SimpleNamespace) -> list[tuple[str, str]]:

@@ -31,7 +31,7 @@ from robot_dynamics_ros.estimation.model_monitor import (
     evaluate_difference,
 )
 from robot_dynamics_ros.estimation.pairing import make_pairing
-from robot_dynamics_ros.model.from_parameters import robot_from_parameters
+from robot_dynamics_ros.model.load import robot_from_parameters
 from robot_dynamics_ros.model.payload import payload_from_parameters, with_payload
 from robot_dynamics_ros.model.robot_tree import RobotTree
 from robot_dynamics_ros.ros.conversions import (

@@ -58,12 +58,12 @@ def take_waiting(subscriptions: Iterable[Subscription]) -> list[tuple[int, Subsc
     A message is never returned before one that had arrived when it was sent: nothing is left
     behind that arrived while the others were looked at.
     """
-    found: list[tuple[int, Subscription, Any]] = []
+    messages: list[tuple[int, Subscription, Any]] = []
     count = -1
-    while len(found) > count:
-        count = len(found)
+    while len(messages) > count:
+        count = len(messages)
         for one in subscriptions:
             while (taken := take_message(one)) is not None:
-                found.append((taken[1]['source_timestamp'], one, taken[0]))
-    found.sort(key=itemgetter(0))
-    return found
+                messages.append((taken[1]['source_timestamp'], one, taken[0]))
+    messages.sort(key=itemgetter(0))
+    return messages

@@ -16,7 +16,7 @@ from rclpy.serialization import deserialize_message, serialize_message
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64, Float64MultiArray
 
-from robot_dynamics_ros.messages.serialized import MessageBytes, number_bytes, state_bytes
+from robot_dynamics_ros.messages.cdr import MessageBytes, number_bytes, state_bytes
 from robot_dynamics_ros.ros.conversions import JointStateReader, ns_to_stamp, stamp_to_ns
 from robot_dynamics_ros.spatial.scalar import Array
 
@@ -89,15 +89,15 @@ class SerializedStateReader:
         return complete
 
 
-def _agreeing(found: MessageBytes | None, message: JointState) -> MessageBytes | None:
+def _agreeing(raw: MessageBytes | None, message: JointState) -> MessageBytes | None:
     """Return the bytes of a message if they say the same as the message."""
     fields = (message.position, message.velocity, message.effort)
-    if found is None or list(found.names) != list(message.name):
+    if raw is None or list(raw.names) != list(message.name):
         return None
     if len(message.effort) not in (0, len(message.name)):
         return None
-    same = all(x.tobytes() == y.tobytes() for x, y in zip(found.doubles, fields, strict=True))
-    return found if same and found.stamp_ns == stamp_to_ns(message.header.stamp) else None
+    same = all(x.tobytes() == y.tobytes() for x, y in zip(raw.doubles, fields, strict=True))
+    return raw if same and raw.stamp_ns == stamp_to_ns(message.header.stamp) else None
 
 
 class PreparedMessage:

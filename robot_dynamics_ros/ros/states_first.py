@@ -49,8 +49,8 @@ class StatesFirstExecutor(SingleThreadedExecutor):
             self._served = time.monotonic()
 
     def _urgent(self) -> Any:
-        found = (getattr(node, 'urgent', None) for node in self.get_nodes())
-        return next((subscription for subscription in found if subscription is not None), None)
+        urgent = (getattr(node, 'urgent', None) for node in self.get_nodes())
+        return next((subscription for subscription in urgent if subscription is not None), None)
 
     def _answer(self, urgent: Any) -> None:
         taken = take_message(urgent)

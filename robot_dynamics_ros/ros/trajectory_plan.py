@@ -12,11 +12,15 @@ import numpy as np
 
 from robot_dynamics_ros.constraints.curves import Circle, Curve, Line
 from robot_dynamics_ros.control.laws.control_law import Reference
-from robot_dynamics_ros.control.trajectories.composed import Chain, Slowed
 from robot_dynamics_ros.control.trajectories.periodic import Sine
 from robot_dynamics_ros.control.trajectories.quintic import PEAK_VELOCITY, Quintic
 from robot_dynamics_ros.control.trajectories.tool_path import ToolPath, Undulating
-from robot_dynamics_ros.control.trajectories.trajectory import Trajectory, check_limits
+from robot_dynamics_ros.control.trajectories.trajectory import (
+    Chain,
+    Slowed,
+    Trajectory,
+    check_limits,
+)
 from robot_dynamics_ros.control.trajectories.trajectory_file import read_trajectory
 from robot_dynamics_ros.errors import ParameterError, TrajectoryError
 from robot_dynamics_ros.geometry.collisions import (
@@ -27,8 +31,8 @@ from robot_dynamics_ros.geometry.collisions import (
 )
 from robot_dynamics_ros.kinematics.numeric import inverse_kinematics
 from robot_dynamics_ros.kinematics.tool_task import tool_task
-from robot_dynamics_ros.model.from_parameters import NAMED_ROBOT
 from robot_dynamics_ros.model.kinematics import frame_pose
+from robot_dynamics_ros.model.load import NAMED_ROBOT
 from robot_dynamics_ros.model.robot_tree import RobotTree
 from robot_dynamics_ros.parameters import Parameter, checked, spread
 from robot_dynamics_ros.spatial.scalar import Array

@@ -20,7 +20,7 @@ from robot_dynamics_ros.errors import RobotDynamicsError
 from robot_dynamics_ros.model import RobotTree, frame_pose, load_robot
 from robot_dynamics_ros.ros.trajectory import trajectory_message
 from robot_dynamics_ros.ros.trajectory_plan import MOTION, SampledTrajectory, make_plan
-from robot_dynamics_ros.viewing.commands import Tell
+from robot_dynamics_ros.viewing.controls import Tell
 from robot_dynamics_ros.viewing.page import ArmView
 
 _UNLIMITED = 1e12  # N m or N, where a description has no effort limit
@@ -107,7 +107,7 @@ class ArmCommands:
         def settings(tree: RobotTree, q: Any) -> dict[str, Any]:
             held = np.clip(q, tree.position_lower, tree.position_upper).tolist()
             end = [goal.get(name, x) for name, x in zip(tree.joint_names, held, strict=True)]
-            fastest = np.where(np.isfinite(tree.velocity_limit), tree.velocity_limit, _USUAL_SPEED)
+            fastest = tree.speeds(_USUAL_SPEED)
             seconds = float((_PEAK * np.abs(np.array(end) - q) / fastest).max())
             return {'kind': 'point', 'goal': end, 'duration_s': max(seconds, share * _SHORTEST_S)}
 

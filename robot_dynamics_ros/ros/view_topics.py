@@ -164,7 +164,7 @@ class ArmTopics:
         constraint = self._constraint.fresh(_STALE_S) or JointState()
         condition = self._condition.fresh(_STALE_S)
         parts = self._components.fresh(_STALE_S) or JointState()
-        health = self._told()
+        health = self._latest_health()
         seconds = stamp_to_ns(state.header.stamp) / NANO
         position = dict(zip(state.name, state.position, strict=False))
         return ArmInstant(
@@ -194,7 +194,7 @@ class ArmTopics:
         unknown = [name for name, x in position.items() if not math.isfinite(x)]
         return f'positions that are no numbers: {", ".join(unknown)}' if unknown else ''
 
-    def _told(self) -> dict[str, str]:
+    def _latest_health(self) -> dict[str, str]:
         waited = time.monotonic() - self._heard
         trajectory = {'trajectory': self.status} if self.status else {}
         if math.isinf(waited):

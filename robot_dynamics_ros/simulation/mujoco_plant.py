@@ -37,9 +37,9 @@ from robot_dynamics_ros.errors import (
 )
 from robot_dynamics_ros.model.payload import Payload, with_payload
 from robot_dynamics_ros.model.robot_tree import RobotTree
-from robot_dynamics_ros.simulation.board import Board
 from robot_dynamics_ros.simulation.mujoco_description import (
     BOARD,
+    Board,
     MujocoDescription,
     set_inertias,
     solve_with_damping,

@@ -12,9 +12,8 @@ from typing import Protocol
 import numpy as np
 
 from robot_dynamics_ros.spatial.scalar import Array
-from robot_dynamics_ros.symbolic.arguments import Arguments
 from robot_dynamics_ros.symbolic.cache import generated_source
-from robot_dynamics_ros.symbolic.outputs import Subject, known_output
+from robot_dynamics_ros.symbolic.outputs import Arguments, Subject, known_output
 from robot_dynamics_ros.symbolic.straight_line import functions
 
 _log = logging.getLogger(__name__)

@@ -16,9 +16,8 @@ from robot_dynamics_ros.model.mechanism import Mechanism
 from robot_dynamics_ros.model.robot_tree import RobotTree
 from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.symbolic import cache
-from robot_dynamics_ros.symbolic.arguments import Arguments
 from robot_dynamics_ros.symbolic.backends import Backend, make_backend, on_floats, say_uncompiled
-from robot_dynamics_ros.symbolic.outputs import Subject, known_output
+from robot_dynamics_ros.symbolic.outputs import Arguments, Subject, known_output
 from robot_dynamics_ros.symbolic.straight_line import (
     Shape,
     StraightLineCode,

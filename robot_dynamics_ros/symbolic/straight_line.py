@@ -16,8 +16,7 @@ import numpy as np
 
 from robot_dynamics_ros.errors import ShapeError
 from robot_dynamics_ros.spatial.scalar import Array, select, zeros
-from robot_dynamics_ros.symbolic.folding import Operand
-from robot_dynamics_ros.symbolic.trace import Trace, Traced, reachable
+from robot_dynamics_ros.symbolic.trace import Operand, Trace, Traced, reachable
 
 Shape = tuple[int, ...]
 

@@ -122,7 +122,7 @@ class ArmPanel:
             self._more = gui.add_folder('diagnostics', expand_by_default=False)
         with self._more:
             self._diagnostics = gui.add_html('')
-        self._told: dict[str, str] = {}
+        self._last_status: dict[str, str] = {}
         self._events: deque[str] = deque(maxlen=_MOST_EVENTS)
         self._plots = {
             'error': Plot(gui, 'tracking error (mrad or mm)', 1e3),
@@ -152,10 +152,10 @@ class ArmPanel:
     def show(self, now: ArmInstant) -> None:
         """Write state, joints and what has happened."""
         for key, text in {**now.status, 'alarm': now.alarm}.items():
-            if key in _EVENTS and text not in ('', 'none') and self._told.get(key) != text:
+            if key in _EVENTS and text not in ('', 'none') and self._last_status.get(key) != text:
                 time = '' if math.isnan(now.time) else f'{now.time:.2f} s: '
                 self._events.append(f'{time}{text}')
-            self._told[key] = text
+            self._last_status[key] = text
         self._state.content = state_html(now)
         self._history.content = events_html(self._events)
         self._diagnostics.content = diagnostics_html(now.status)

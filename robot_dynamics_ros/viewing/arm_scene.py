@@ -10,6 +10,7 @@ import numpy as np
 
 from robot_dynamics_ros.description.robot_description import Limit
 from robot_dynamics_ros.geometry import LinkShape
+from robot_dynamics_ros.geometry.triangles import joined
 from robot_dynamics_ros.model.kinematics import FramePose
 from robot_dynamics_ros.spatial.rotation import rotation_vector
 from robot_dynamics_ros.spatial.scalar import Array
@@ -237,13 +238,12 @@ def _add_surfaces(
         by_colour = {(*(x / 255.0 for x in REFERENCE_COLOUR), _GHOST_OPACITY): shapes}
     added = []
     for k, (colour, parts) in enumerate(by_colour.items()):
-        firsts = np.cumsum([0, *(len(part.vertices) for part in parts)])
-        faces = [part.faces + first for part, first in zip(parts, firsts, strict=False)]
+        whole = joined(parts)
         red, green, blue = (round(255 * x) for x in colour[:3])
         handle = scene.add_mesh_simple(
             f'{path}/surface{k}',
-            np.concatenate([part.vertices for part in parts]),
-            np.concatenate(faces),
+            whole.vertices,
+            whole.faces,
             color=(red, green, blue),
             opacity=colour[3] if colour[3] < 1.0 else None,
             flat_shading=True,

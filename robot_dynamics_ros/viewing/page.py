@@ -1,17 +1,30 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The page of the viewer: a scene with one or more arms, their numbers and plots."""
+"""The page of the viewer: a scene with one or more arms, their numbers and plots.
+
+The web server of the viewer: this machine only, no foreign page, no tunnel to elsewhere.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import io
+import logging
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from http import HTTPStatus
 from typing import Any
+from urllib.parse import urlsplit
 
 import numpy as np
 
 from robot_dynamics_ros.description.robot_description import Joint
-from robot_dynamics_ros.errors import DescriptionError, RobotDynamicsError
+from robot_dynamics_ros.errors import (
+    ConfigurationError,
+    DescriptionError,
+    MissingDependencyError,
+    RobotDynamicsError,
+)
 from robot_dynamics_ros.geometry import robot_shapes
 from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.viewing.arm_panel import ArmPanel, Tables
@@ -19,7 +32,6 @@ from robot_dynamics_ros.viewing.arm_scene import ArmScene
 from robot_dynamics_ros.viewing.instant import ArmInstant
 from robot_dynamics_ros.viewing.link_tree import LinkTree
 from robot_dynamics_ros.viewing.program_scene import ProgramScene, read_program
-from robot_dynamics_ros.viewing.server import address, open_server
 
 _MOST_REMARKS = 5
 _FROM = (0.6, -0.65, 0.45)  # from an arm towards who looks at it
@@ -218,3 +230,84 @@ def _path(name: str) -> str:
 def plain(text: str) -> str:
     """Return a text in which no character means anything to Markdown."""
     return re.sub(r'([\\`*_{}\[\]()<>#+\-.!|~$&])', r'\\\1', text)
+
+
+HOST = '127.0.0.1'
+_LOOPBACK = (HOST, 'localhost', '::1')
+#: A page that does not answer a ping within this time is gone, s.
+PING_INTERVAL_S, PING_TIMEOUT_S = 0.5, 1.5
+
+
+def open_server(port: int, title: str) -> Any:
+    """Return a running ``viser.ViserServer`` on the loopback interface.
+
+    It refuses every request with a foreign ``Origin`` or ``Host`` (so that no page from elsewhere
+    reaches it, not even by a name that was made to point here), drops pages that no longer answer,
+    and opens no tunnel.
+
+    Args:
+        port: The first that is tried; 0: any that is free.
+        title: Shown above the controls.
+
+    Raises:
+        MissingDependencyError: viser is not installed.
+        ConfigurationError: The port is none.
+    """
+    try:
+        import viser
+        import websockets.asyncio.server as websocket_server
+        from viser._messages import ShareUrlRequest
+    except ImportError as error:
+        remedy = "pip install 'robot_dynamics_ros[view]'"
+        raise MissingDependencyError(error.name or 'viser', 'the viewer', remedy) from error
+    if not 0 <= port <= 65_535:
+        raise ConfigurationError('port', f'is {port}', 'give one from 0 to 65535')
+    logging.getLogger('websockets.server').setLevel(logging.ERROR)
+    with _guarded(websocket_server), contextlib.redirect_stdout(io.StringIO()):
+        server = viser.ViserServer(HOST, port, title, verbose=False)
+    server._websock_server._incoming_handlers.pop(ShareUrlRequest)
+    server.gui.configure_theme(
+        show_logo=False, show_share_button=False, control_width='large', brand_color=(38, 84, 124)
+    )
+    return server
+
+
+def address(server: Any) -> str:
+    """Return what to open in a browser."""
+    return f'http://{HOST}:{server.get_port()}'
+
+
+def refusal(headers: Mapping[str, str]) -> str:
+    """Return why a request is refused; empty: it is not.
+
+    A browser names the page that asks in ``Origin``: it must be the one that this server has
+    given out, under whatever port a tunnel gives it. Programs other than browsers send none.
+    """
+    host, origin = headers.get('Host', ''), headers.get('Origin')
+    if urlsplit(f'//{host}').hostname not in _LOOPBACK:
+        return f'host {host!r} is not this machine'
+    if origin is not None and urlsplit(origin).netloc != host:
+        return f'origin {origin!r} is foreign: open http://{host} itself'
+    return ''
+
+
+@contextlib.contextmanager
+def _guarded(websocket_server: Any) -> Iterator[None]:
+    """Let a server that is started meanwhile refuse requests, see :func:`open_server`."""
+    serve = websocket_server.serve
+
+    def guarded(*args: Any, process_request: Callable[..., Any], **options: Any) -> Any:
+        def check(connection: Any, request: Any) -> Any:
+            reason = refusal(request.headers)
+            if reason:
+                return connection.respond(HTTPStatus.FORBIDDEN, f'refused: {reason}\n')
+            return process_request(connection, request)
+
+        alive = {'ping_interval': PING_INTERVAL_S, 'ping_timeout': PING_TIMEOUT_S}
+        return serve(*args, process_request=check, **options, **alive)
+
+    websocket_server.serve = guarded
+    try:
+        yield
+    finally:
+        websocket_server.serve = serve

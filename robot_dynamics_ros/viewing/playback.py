@@ -1,22 +1,242 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Play recorded runs on the page: a slider of time, plots that move along, jumps to instants."""
+"""Play recorded runs on the page: a slider of time, plots that move along, jumps to instants.
+
+A recorded run of one arm, asked for what was known at any instant.
+"""
 
 from __future__ import annotations
 
 import math
+import os
 import time
-from collections.abc import Sequence
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 
+from robot_dynamics_ros.errors import RecordingError
+from robot_dynamics_ros.recordings.bag.reader import BagReader
+from robot_dynamics_ros.recordings.metrics.program import ProgramRun, read_program_run
+from robot_dynamics_ros.recordings.reading import RecordingReader, recorded_parameters
 from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.viewing.arm_panel import effort_limit
-from robot_dynamics_ros.viewing.bag_run import BagRun
 from robot_dynamics_ros.viewing.controls import from_page
-from robot_dynamics_ros.viewing.instant import ArmInstant
+from robot_dynamics_ros.viewing.instant import (
+    FLASH_S,
+    ArmInstant,
+    ContactFlash,
+    diagnostic_status,
+    grouped,
+)
 from robot_dynamics_ros.viewing.page import ArmView, Page
+
+_NANO = 1e9
+_HEALTH, _ANSWER, _COMPONENTS = '/diagnostics', '/trajectory_status', '/effort_components'
+_MOST_PARTS = 4000  # instants whose parts of the efforts are kept
+
+
+class BagRun:
+    """States, references, efforts, constraints and events of a bag over time.
+
+    Attributes:
+        name: The bag's.
+        time: Stamps of the states from the first on, shape (N,), s.
+        joints: Names.
+        description: URDF text; empty if the bag has none.
+        parameters: Of the controller, by name.
+        program: What was recorded of the constraints; None if nothing was.
+        events: Time from the first state, s, and what happened.
+        notes: What was unusual in the bag.
+
+    Args:
+        path: The bag's folder, or one of its files.
+        choices: As of :class:`RecordingReader`, such as ``namespace``.
+
+    Raises:
+        RecordingError: The bag cannot be read, or has no states.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], **choices: Any) -> None:
+        with RecordingReader(path, **choices) as reader:
+            (self._run,) = reader.chunks(float('inf'))
+            path_of_bag = reader.bag.path.resolve()
+            usual = path_of_bag.name == 'bag'
+            self.name = path_of_bag.parent.name if usual else path_of_bag.stem
+        run = self._run
+        self._first = float(run.time[0])
+        self.time, self.joints, self.notes = run.time - self._first, run.joints, run.notes
+        self.description = run.description
+        self.parameters: Mapping[str, Any] = recorded_parameters(run.parameters)
+        self.program = _program(path)
+        self._health: list[tuple[float, dict[str, str]]] = []
+        self._answers: list[tuple[float, str]] = []
+        self.events: list[tuple[float, str]] = []
+        self._touches: list[tuple[float, str]] = []
+        self._parts: list[tuple[float, Any]] = []
+        self._space = f'/{namespace}/' if (namespace := choices.get('namespace', '')) else '/'
+        with BagReader(path) as bag:
+            self._read_events(bag)
+            self._read_components(bag)
+
+    @property
+    def duration(self) -> float:
+        """Time of the last state, s."""
+        return float(self.time[-1])
+
+    def at(self, t: float) -> ArmInstant:
+        """Return what was known at a time from the first state, s."""
+        k = int(np.clip(np.searchsorted(self.time, t, side='right') - 1, 0, len(self.time) - 1))
+        run = self._run
+        reference, effort = run.reference_position[k], run.effort[k]
+        effort = effort if np.isfinite(effort).any() else run.measured_effort[k]
+        status = self._status(t)
+        f, sigma_min = self._constraints(t)
+        start = float(status.get('program_start_s', 'nan'))
+        return ArmInstant(
+            time=float(self.time[k]),
+            position=self._named(run.position[k]),
+            reference=self._named(reference) if np.isfinite(reference).any() else {},
+            effort=self._named(effort) if np.isfinite(effort).any() else {},
+            f=f,
+            sigma_min=sigma_min,
+            components=self._components(t),
+            touched=next((link for x, link in self._touches if 0.0 <= t - x < FLASH_S), ''),
+            program_time=float(run.time[k]) - start,
+            status=status,
+        )
+
+    def instants(self) -> Iterator[tuple[str, float]]:
+        """Yield instants that are worth a look, as names and times, s: the worst, the first."""
+        error = np.abs(self._run.reference_position - self._run.position)
+        if self.at(self.duration).error and np.isfinite(error).any():
+            worst = np.unravel_index(int(np.nanargmax(error)), error.shape)
+            yield f'worst error ({self.joints[worst[1]]})', float(self.time[worst[0]])
+        yield from ((text, t) for t, text in self.events)
+
+    def saturation(self, limits: Mapping[str, float]) -> float:
+        """Return the first time at which an effort is at its limit, s; NaN if none is.
+
+        Args:
+            limits: Largest efforts by joint, N m or N; 0: not known.
+        """
+        most = np.array([limits.get(name, 0.0) or math.inf for name in self.joints])
+        with np.errstate(invalid='ignore'):
+            rows = np.nonzero((np.abs(self._run.effort) >= most * (1.0 - 1e-9)).any(axis=1))[0]
+        return float(self.time[rows[0]]) if len(rows) else math.nan
+
+    def table(self, key: str, start: float, end: float, most: int) -> tuple[Array, list[str]]:
+        """Return rows of time and quantities between two times, thinned, and their names.
+
+        Args:
+            key: ``error``, ``effort``, ``f`` or ``sigma_min``.
+            start: From the first state, s.
+            end: Likewise.
+            most: Rows.
+        """
+        run, names, time = self._run, list(self.joints), self.time
+        if key == 'error' and not self.at(end).error:
+            return np.zeros((0, 1)), []
+        if key == 'error':
+            values = run.reference_position - run.position
+        elif key == 'effort':
+            values = run.effort
+        elif self.program is None:
+            return np.zeros((0, 1)), []
+        else:
+            time = self.program.time - self._first
+            of_program = {'f': self.program.f, 'sigma_min': self.program.sigma_min[:, np.newaxis]}
+            values = of_program[key]
+            names = list(self.program.rows) if key == 'f' else [key]
+        first, last = np.searchsorted(time, [start, end])
+        rows = np.unique(np.linspace(first, max(last - 1, first), most).astype(int))
+        rows = rows[rows < len(time)]
+        return np.column_stack([time[rows], values[rows]]), names
+
+    def path(self) -> Array:
+        """Return some hundred positions over the run, in the order of the joints, shape (k, n)."""
+        rows = np.unique(np.linspace(0, len(self.time) - 1, 400).astype(int))
+        return np.asarray(self._run.position[rows])
+
+    def _named(self, values: Array) -> dict[str, float]:
+        return dict(zip(self.joints, values.tolist(), strict=True))
+
+    def _constraints(self, t: float) -> tuple[dict[str, float], float]:
+        program = self.program
+        if program is None:
+            return {}, math.nan
+        k = int(np.searchsorted(program.time - self._first, t, side='right')) - 1
+        if k < 0:
+            return {}, math.nan
+        values = program.f[k].tolist()
+        return dict(zip(program.rows, values, strict=True)), float(program.sigma_min[k])
+
+    def _status(self, t: float) -> dict[str, str]:
+        before = [status for time, status in self._health if time <= t]
+        said = [text for time, text in self._answers if time <= t]
+        status = before[-1] if before else {'message': 'recorded'}
+        return {**status, **({'trajectory': said[-1]} if said else {})}
+
+    def _components(self, t: float) -> dict[str, dict[str, float]]:
+        """Return the parts of the efforts at a time, s; none if none were recorded about then."""
+        k = bisect_right(self._parts, t, key=lambda part: part[0]) - 1
+        if k < 0 or t - self._parts[k][0] > FLASH_S:
+            return {}
+        message = self._parts[k][1]
+        return grouped(message.name, message.effort)
+
+    def _read_components(self, bag: BagReader) -> None:
+        """Take the parts of the efforts at some thousand instants."""
+        topics = [x for x in bag.topics if x.startswith(self._space) and x.endswith(_COMPONENTS)]
+        due, step = 0.0, self.duration * _NANO / _MOST_PARTS
+        try:
+            for block in bag.blocks(*topics):
+                for topic, time_ns, data in block:
+                    if time_ns >= due:
+                        due = time_ns + step
+                        message = bag.deserialize(data, bag.topics[topic])
+                        stamp = message.header.stamp
+                        t = stamp.sec + stamp.nanosec / _NANO - self._first
+                        self._parts.append((t, message))
+        except RecordingError as error:
+            self.notes = (*self.notes, str(error))
+
+    def _read_events(self, bag: BagReader) -> None:
+        """Take what the controller told of itself; what cannot be read is left out."""
+        answers = [x for x in bag.topics if x.startswith(self._space) and x.endswith(_ANSWER)]
+        flash, last = ContactFlash(), ''
+        try:
+            for topic, time_ns, message in bag.messages(_HEALTH, *answers):
+                t = max(time_ns / _NANO - self._first, 0.0)
+                if topic != _HEALTH:
+                    self._answers.append((t, message.data))
+                    self.events.append((t, message.data))
+                    continue
+                for status in message.status:
+                    name = f'/{status.name}'
+                    if not (name.startswith(self._space) and name.endswith(': control loop')):
+                        continue
+                    health = diagnostic_status(status)
+                    self._health.append((t, health))
+                    if flash.begins(health, t):
+                        self._touches.append((t, health.get('touched_link', '')))
+                        self.events.append((t, health['last_contact']))
+                    if health['message'] != last:
+                        last = health['message']
+                        self.events.append((t, last))
+        except RecordingError as error:
+            self.notes = (*self.notes, str(error))
+
+
+def _program(path: str | os.PathLike[str]) -> ProgramRun | None:
+    """Return what a bag tells of a program; None if it tells nothing."""
+    try:
+        return read_program_run(path)
+    except RecordingError:
+        return None
+
 
 _WINDOW_S = 10.0  # of the plots
 _ROWS = 400
@@ -86,7 +306,7 @@ class Playback:
 
     def _instants(self) -> dict[str, float]:
         """Return the instants that are worth a look, by a unique name."""
-        found: dict[str, float] = {}
+        by_name: dict[str, float] = {}
         for arm, run in zip(self._arms, self._runs, strict=True):
             instants = list(run.instants())
             limits = {name: effort_limit(joint) for name, joint in arm.joints.items()}
@@ -95,8 +315,8 @@ class Playback:
                 instants.insert(1, ('first saturation', saturated))
             before = f'{run.name}: ' if len(self._runs) > 1 else ''
             for name, t in instants[:_MOST_INSTANTS]:
-                found[f'{before}{name[:60]} at {t:.3f} s'] = t
-        return found
+                by_name[f'{before}{name[:60]} at {t:.3f} s'] = t
+        return by_name
 
     def go_to(self, t: float) -> None:
         """Go to a time, s."""

@@ -11,11 +11,11 @@ from samples import shipped
 
 from robot_dynamics_ros.constraints.curves import Circle, Line
 from robot_dynamics_ros.control.laws.control_law import Reference
-from robot_dynamics_ros.control.trajectories.composed import Chain, Hold, Slowed
 from robot_dynamics_ros.control.trajectories.periodic import Fourier, Sine
 from robot_dynamics_ros.control.trajectories.quintic import Quintic
 from robot_dynamics_ros.control.trajectories.spline import Knot
 from robot_dynamics_ros.control.trajectories.tool_path import ToolPath, Undulating
+from robot_dynamics_ros.control.trajectories.trajectory import Chain, Hold, Slowed
 from robot_dynamics_ros.control.trajectories.waypoints import JointWaypoints
 from robot_dynamics_ros.kinematics.tool_task import FourDofTask, ScaraTask
 

@@ -116,7 +116,7 @@ def test_every_profile_drives_its_arm_to_the_goal(processes, peer, tmp_path, nam
 
 def test_a_hand_at_the_emulator_is_felt_as_a_contact_and_told(processes, peer, tmp_path):
     reports = peer.collect(DiagnosticArray, '/diagnostics')
-    hand = peer.node.create_publisher(WrenchStamped, 'driver_emulator/push', 1)
+    hand = peer.node.create_publisher(WrenchStamped, 'simulator/push', 1)
     given = {'contact_reaction': 'report', 'diagnostics_period_s': 0.1}
     _, controller = start_pair(processes, written(tmp_path, 'template'), controller=given)
     push = WrenchStamped()

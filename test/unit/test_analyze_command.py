@@ -251,7 +251,10 @@ def many(tmp_path):
 @pytest.mark.slow
 def test_a_failed_bag_is_told_and_does_not_stop_the_others(many, tmp_path, capsys):
     assert analyze(many, '--output', tmp_path / 'out', '--jobs', 1, '--no-tables') == 2
-    printed = capsys.readouterr().out
+    printed, errors = capsys.readouterr()
+    [error] = [line for line in errors.splitlines() if 'error: ' in line]
+    assert '1 of 4 bags' in error
+    assert 'the file is empty' in error
     assert '3 of 4 analyzed' in printed
     assert 'the file is empty' in printed
     summary = json.loads((tmp_path / 'out' / 'summary.json').read_text('utf-8'))

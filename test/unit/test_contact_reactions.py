@@ -13,7 +13,7 @@ import pytest
 import yaml
 from samples import sample
 
-from robot_dynamics_ros.contact.thresholds import ContactThresholds
+from robot_dynamics_ros.contact.detector import ContactThresholds
 from robot_dynamics_ros.control.changes import (
     ParameterChange,
     PayloadChange,

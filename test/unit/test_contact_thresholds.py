@@ -11,13 +11,16 @@ import pytest
 from bags import MS, state, text, write
 from oracles import PinocchioOracle
 from recorded_arm import GRAVITY, NAMES, arm_xml
+from scipy.signal import lfilter
 
 from benchmark.touch import hits, learn
 from benchmark.touch_run import TouchTrial
 from robot_dynamics_ros.__main__ import main
 from robot_dynamics_ros.contact.calibration import envelope, gumbel_level
-from robot_dynamics_ros.contact.thresholds import ContactThresholds
+from robot_dynamics_ros.contact.detector import ContactThresholds
+from robot_dynamics_ros.contact.effort_fit import TERMS, EffortFit
 from robot_dynamics_ros.errors import ConfigurationError
+from robot_dynamics_ros.recordings.report.analysis import Curves
 
 PERIOD, RATE = 10 * MS, 100.0
 PUSH = np.array([0.0, 25.0, -20.0, 0.0, 0.0, 0.0])  # on the tool, in its axes
@@ -42,23 +45,38 @@ def test_the_level_of_a_gumbel_distribution_is_exceeded_as_rarely_as_said(rng):
         np.testing.assert_allclose(level, closed, rtol=0.01)  # of 2e5 draws
 
 
-def recorded(path, pushed, seed, seconds=25.0):
-    """Write a bag of an arm driven in amperes, with Pinocchio's efforts, that a hand may push."""
-    xml, rng = arm_xml(), np.random.default_rng(seed)
-    oracle = PinocchioOracle(xml, GRAVITY, NAMES)
-    amplitude, w = np.array([0.5, 0.6, 0.08]), rng.uniform(1.0, 2.5, (2, 3))
-    messages = [text(0, xml)]
+def course(w, seconds=25.0):
+    """Yield time, q, v, a and the wrench of the hand at each state."""
+    amplitude = np.array([0.5, 0.6, 0.08])
     for k in range(round(seconds * RATE)):
         t = k / RATE
         q = amplitude * (np.sin(w[0] * t) + 0.5 * np.sin(w[1] * t))
         v = amplitude * (w[0] * np.cos(w[0] * t) + 0.5 * w[1] * np.cos(w[1] * t))
         a = -amplitude * (w[0] ** 2 * np.sin(w[0] * t) + 0.5 * w[1] ** 2 * np.sin(w[1] * t))
-        hand = {'tool': PUSH} if pushed and any(0 <= t - s < LASTS for s in BEGINS) else None
-        effort = oracle.inverse_dynamics(q, v, a, hand) + VISCOUS * v
+        yield t, q, v, a, {'tool': PUSH} if any(0 <= t - s < LASTS for s in BEGINS) else None
+
+
+def recorded(path, pushed, seed):
+    """Write a bag of an arm driven in amperes, with Pinocchio's efforts, that a hand may push."""
+    xml, rng = arm_xml(), np.random.default_rng(seed)
+    oracle = PinocchioOracle(xml, GRAVITY, NAMES)
+    messages = [text(0, xml)]
+    for t, q, v, a, hand in course(rng.uniform(1.0, 2.5, (2, 3))):
+        effort = oracle.inverse_dynamics(q, v, a, hand if pushed else None) + VISCOUS * v
         measured = GAIN * effort + OFFSET + 0.002 * rng.normal(size=3)
-        stamp = k * PERIOD
+        stamp = round(t * RATE) * PERIOD
         messages.append(state(stamp, NAMES, q, v + 1e-3 * rng.normal(size=3), measured))
     return write(path, messages)
+
+
+def hands(seed):
+    """Return times and what the hand does to each joint of such an arm, N m or N."""
+    oracle = PinocchioOracle(arm_xml(), GRAVITY, NAMES)
+    rows = [
+        (t, oracle.inverse_dynamics(q, v, a) - oracle.inverse_dynamics(q, v, a, hand))
+        for t, q, v, a, hand in course(np.random.default_rng(seed).uniform(1.0, 2.5, (2, 3)))
+    ]
+    return np.array([t for t, _ in rows]), np.array([effort for _, effort in rows])
 
 
 @pytest.mark.slow
@@ -80,6 +98,37 @@ def test_pushes_are_found_in_recordings_of_currents_and_nothing_where_nobody_pus
         assert ((begins >= second) & (begins < second + LASTS)).any()
     inside = [any(0.0 <= t - s < LASTS + 0.6 for s in BEGINS) for t in begins]
     assert all(inside)  # the end of a push is a hit, too: 0.5 s of the filters
+
+
+def test_the_panel_of_external_efforts_shows_what_a_hand_does(tmp_path, monkeypatch):
+    """Drives that are known: what is drawn is Pinocchio's effort of the hand, as K passes it."""
+    rate, n = 20.0, len(NAMES)
+    terms = np.zeros((len(TERMS), n))
+    terms[TERMS.index('damping')], terms[TERMS.index('offset')] = GAIN * VISCOUS, OFFSET
+    fit = EffortFit(np.diag(GAIN), terms, np.full(n, 1e-3))
+    bands = np.tile([50.0, 0.0, 0.0, 1.0], (2, n, 1))
+    thresholds = tmp_path / 'contact.yaml'
+    ContactThresholds(bands, np.full(n, rate), 0.0, fit).write(thresholds, NAMES, {})
+    drawn, figures = {}, Curves.figures
+
+    def kept(*arguments):
+        drawn.update(figures(*arguments))
+        return list(drawn.items())
+
+    monkeypatch.setattr(Curves, 'figures', kept)
+    bag, out = str(recorded(tmp_path / 'pushed', True, 10)), str(tmp_path / 'out')
+    assert main(['analyze', bag, '--contacts', str(thresholds), '--output', out]) == 0
+    [panel] = [figure for heading, figure in drawn.items() if 'External effort' in heading]
+    time, hand = hands(10)
+    stays = math.exp(-rate / RATE)
+    hand[1:] = 0.5 * (hand[1:] + hand[:-1])  # measured at both ends of a step
+    expected = lfilter([1.0 - stays], [1.0, -stays], hand, axis=0)
+    edges = [edge for begin in BEGINS for edge in (begin, begin + LASTS)]
+    for trace, joint in zip(panel.data, expected.T, strict=True):
+        # What is drawn is the largest of a few states, late by as many.
+        far = np.min([np.abs(trace.x - edge) for edge in edges], axis=0) > 0.1
+        error = trace.y - np.interp(trace.x, time, joint)
+        assert np.nanmax(np.abs(error[far])) < 0.05 * np.abs(joint).max()
 
 
 def test_files_that_are_none_are_refused_with_what_is_wrong(tmp_path):

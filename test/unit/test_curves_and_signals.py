@@ -9,9 +9,15 @@ import pytest
 
 from robot_dynamics_ros.constraints.curves import Circle, Line, Linear, Lissajous
 from robot_dynamics_ros.constraints.reading import moving_frame, signal
-from robot_dynamics_ros.constraints.signals import Constant, Followed, Timed
+from robot_dynamics_ros.constraints.signals import (
+    Clock,
+    Constant,
+    Followed,
+    Timed,
+    Timing,
+    quintic_offset,
+)
 from robot_dynamics_ros.constraints.splines import Spline, Waypoints
-from robot_dynamics_ros.constraints.timing import Clock, Timing, quintic_offset
 from robot_dynamics_ros.errors import DescriptionError, ParameterError, ShapeError
 
 POINTS = [[0.0, 0.0, 0.0], [0.3, 0.1, 0.0], [0.4, 0.4, 0.2], [0.1, 0.5, 0.1]]

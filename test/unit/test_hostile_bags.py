@@ -27,7 +27,7 @@ from bags import (
 from recorded_arm import RecordedArm
 
 from robot_dynamics_ros.errors import RecordingError, RobotDynamicsError
-from robot_dynamics_ros.recordings.bag.decompression import zstd as zstd_module
+from robot_dynamics_ros.recordings.bag.files import zstd as zstd_module
 from robot_dynamics_ros.recordings.metrics.bag_analysis import Task, analyze_bag
 from robot_dynamics_ros.recordings.reading import read_chunks, read_recording, recorded_parameters
 

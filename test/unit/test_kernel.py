@@ -31,10 +31,9 @@ from robot_dynamics_ros.errors import (
 from robot_dynamics_ros.identification.regressor import inertial_parameters
 from robot_dynamics_ros.model import load_mechanism
 from robot_dynamics_ros.model.kinematics import frame_motion
-from robot_dynamics_ros.symbolic.arguments import Arguments
 from robot_dynamics_ros.symbolic.backends import PythonBackend
 from robot_dynamics_ros.symbolic.kernel import KernelSet, compile_kernel
-from robot_dynamics_ros.symbolic.outputs import OUTPUTS, Subject
+from robot_dynamics_ros.symbolic.outputs import OUTPUTS, Arguments, Subject
 from robot_dynamics_ros.symbolic.straight_line import functions
 
 TRACED = [name for name, kind in FORMULATIONS.items() if not kind.numbers_only]

@@ -13,8 +13,8 @@ from samples import shipped
 
 from robot_dynamics_ros.__main__ import main
 from robot_dynamics_ros.constraints.program_file import load_program, shipped_programs
+from robot_dynamics_ros.constraints.signals import Clock, Timing, quintic_offset
 from robot_dynamics_ros.constraints.splines import PiecewisePolynomial, Spline
-from robot_dynamics_ros.constraints.timing import Clock, Timing, quintic_offset
 from robot_dynamics_ros.control.laws.computed_torque import ComputedTorque
 from robot_dynamics_ros.control.laws.constraint_stabilization import ConstraintStabilization
 from robot_dynamics_ros.control.laws.control_law import Reference
@@ -22,7 +22,7 @@ from robot_dynamics_ros.control.laws.law_functions import (
     computed_torque_function,
     constraint_law_function,
 )
-from robot_dynamics_ros.control.safety.activation_ramp import ActivationRamp
+from robot_dynamics_ros.control.transition import ActivationRamp
 from robot_dynamics_ros.description.shipped import shipped_mechanism
 from robot_dynamics_ros.errors import ParameterError
 from robot_dynamics_ros.model import load_robot

@@ -46,6 +46,17 @@ def test_the_list_of_commands_and_an_unknown_one_import_neither():
     assert imported(['--help'], ['no_such_command'])[-1] == 'no_such_command 2 []'
 
 
+@pytest.mark.parametrize('word', [5000 * 'x', 'two\x0clines\nmore'])
+def test_a_refused_command_line_is_one_line_of_bounded_length(word, capsys):
+    with pytest.raises(SystemExit) as ended:
+        program.main(['analyze', 'bag', f'--{word}'])
+    assert ended.value.code == 2
+    usage, _, error = capsys.readouterr().err.partition('error: ')
+    assert usage.startswith('usage: ')
+    assert len(error.splitlines()) == 1
+    assert len(error) < 1200
+
+
 def test_a_postponed_library_is_the_library_once_it_is_used():
     code = (
         'import sys\n'

@@ -13,8 +13,8 @@ from samples import sample
 
 from robot_dynamics_ros.control.laws.registry import LAWS
 from robot_dynamics_ros.control.loop import ControlLoop
-from robot_dynamics_ros.control.measured_state import Observation
 from robot_dynamics_ros.control.safety import STOP_ACTIONS
+from robot_dynamics_ros.control.safety.state_validator import Observation
 from robot_dynamics_ros.control.settings import LoopSettings
 from robot_dynamics_ros.control.setup import DEFAULTS, build_loop
 from robot_dynamics_ros.errors import RobotDynamicsError, TrajectoryError

@@ -18,8 +18,8 @@ from urdf_text import joint, link, robot
 from robot_dynamics_ros.control.changes import TrajectoryChange
 from robot_dynamics_ros.control.session import ControllerSession
 from robot_dynamics_ros.control.streamed import SpeedChange
-from robot_dynamics_ros.control.trajectories.composed import Hold
 from robot_dynamics_ros.control.trajectories.path_speed import PathSpeed, SpeedLimit
+from robot_dynamics_ros.control.trajectories.trajectory import Hold
 from robot_dynamics_ros.errors import ConfigurationError
 from robot_dynamics_ros.model import load_robot
 from robot_dynamics_ros.simulation.mujoco_plant import MujocoPlant

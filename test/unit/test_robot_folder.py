@@ -29,8 +29,12 @@ from robot_dynamics_ros.errors import ConfigurationError, ModelError
 from robot_dynamics_ros.model import load_robot
 from robot_dynamics_ros.parameters import checked, require_known
 from robot_dynamics_ros.ros.executables import declared_parameters
-from robot_dynamics_ros.ros.gazebo_bridge import bridge_entries
-from robot_dynamics_ros.ros.gazebo_files import bridge_text, gazebo_description, ros2_control_text
+from robot_dynamics_ros.ros.gazebo_files import (
+    bridge_entries,
+    bridge_text,
+    gazebo_description,
+    ros2_control_text,
+)
 from robot_dynamics_ros.yaml_reader.parsing import read_yaml
 
 WORLD = {file.stem: str(file.locate()) for file in world_files()}

@@ -16,13 +16,13 @@ from urdf_text import link, robot
 from robot_dynamics_ros.description.urdf import read_description
 from robot_dynamics_ros.errors import DescriptionError
 from robot_dynamics_ros.geometry import robot_shapes
-from robot_dynamics_ros.geometry.mesh_files import read_mesh
 from robot_dynamics_ros.geometry.triangles import (
     box,
     capsule,
     cylinder,
     decimated,
     inertia_box,
+    read_mesh,
     sphere,
 )
 from robot_dynamics_ros.spatial.rotation import rotation_from_rpy

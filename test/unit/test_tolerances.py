@@ -97,7 +97,7 @@ def test_a_state_that_is_not_a_number_is_out_of_tolerance():
     ],
 )
 def test_zero_means_the_default_and_negative_means_not_checked(default, given, expected):
-    assert JointTolerances.of(JOINTS, default, given=given).position == expected
+    assert JointTolerances.of(JOINTS, default, of_goal=given).position == expected
 
 
 def test_velocity_tolerances_follow_the_same_rules():

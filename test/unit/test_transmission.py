@@ -18,8 +18,7 @@ from robot_dynamics_ros.control.drivers.file import load_driver_profile
 from robot_dynamics_ros.control.drivers.port import DriverPort
 from robot_dynamics_ros.control.session import ControllerSession
 from robot_dynamics_ros.errors import ConfigurationError
-from robot_dynamics_ros.recordings.driver_units import in_model_units
-from robot_dynamics_ros.recordings.recording import Recording
+from robot_dynamics_ros.recordings.recording import Recording, in_model_units
 
 SCARA = sample('scara').tree
 LEAD = 0.02 / (2.0 * math.pi)  # m/rad, of a screw with 20 mm a turn

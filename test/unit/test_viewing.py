@@ -21,12 +21,10 @@ from robot_dynamics_ros.description.shipped import shipped_robot
 from robot_dynamics_ros.description.urdf import read_description
 from robot_dynamics_ros.errors import ConfigurationError
 from robot_dynamics_ros.viewing.arm_scene import limit_colour, quaternion
-from robot_dynamics_ros.viewing.bag_run import BagRun
 from robot_dynamics_ros.viewing.instant import ArmInstant, ContactFlash, PlotHistory, grouped
 from robot_dynamics_ros.viewing.link_tree import LinkTree
-from robot_dynamics_ros.viewing.page import Page
-from robot_dynamics_ros.viewing.playback import Playback
-from robot_dynamics_ros.viewing.server import open_server, refusal
+from robot_dynamics_ros.viewing.page import Page, open_server, refusal
+from robot_dynamics_ros.viewing.playback import BagRun, Playback
 
 BAR = '<visual><origin xyz="0.15 0 0"/><geometry><box size="0.3 0.02 0.02"/></geometry></visual>'
 

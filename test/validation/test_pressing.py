@@ -24,7 +24,7 @@ from robot_dynamics_ros.errors import (
     RobotDynamicsError,
     UnknownNameError,
 )
-from robot_dynamics_ros.simulation.board import Board
+from robot_dynamics_ros.simulation.mujoco_description import Board
 
 MS = 1_000_000
 
@@ -118,6 +118,8 @@ def test_beyond_an_edge_it_stops_pressing_and_goes_back_above_the_board(sensed):
     # Seen: 3 mm with a sensor, 11 mm without; the quill falls at 15 cm/s at most.
     assert min(lowest) > (-0.008 if sensed else -0.025)
     assert lowest[-1] == pytest.approx(control.contact.clearance, abs=1e-3)
+    steps = np.abs(np.diff(pressing.efforts[1200:], axis=0)) / here.tree.effort_limit
+    assert steps.max() <= 1 / 20
 
 
 FAULTS = ('lost states', 'not finite', 'sensor', 'payload', 'law', 'limit')

@@ -26,14 +26,15 @@ from robot_dynamics_ros.constraints.program import Program
 from robot_dynamics_ros.constraints.program_file import Source, load_program
 from robot_dynamics_ros.constraints.program_kernel import ProgramKernel
 from robot_dynamics_ros.constraints.reactions import constraint_force
-from robot_dynamics_ros.constraints.signals import Followed
-from robot_dynamics_ros.constraints.timing import quintic_offset
+from robot_dynamics_ros.constraints.signals import Followed, quintic_offset
 from robot_dynamics_ros.control.laws import parameter_checks as check
-from robot_dynamics_ros.control.laws.contact_press import ContactPress
-from robot_dynamics_ros.control.laws.control_law import ConstraintSnapshot, ControlLaw, Reference
-from robot_dynamics_ros.control.laws.lead_in import LeadIn
-from robot_dynamics_ros.control.laws.look_ahead import LookAhead
-from robot_dynamics_ros.control.laws.program_effort import ProgramEffort
+from robot_dynamics_ros.control.laws.control_law import (
+    ConstraintSnapshot,
+    ControlLaw,
+    LookAhead,
+    Reference,
+)
+from robot_dynamics_ros.control.laws.program_effort import ContactPress, LeadIn, ProgramEffort
 from robot_dynamics_ros.errors import ParameterError
 from robot_dynamics_ros.model.robot_tree import RobotTree
 from robot_dynamics_ros.parameters import Parameter

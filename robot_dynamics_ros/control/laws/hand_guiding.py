@@ -26,10 +26,10 @@ import numpy as np
 
 from robot_dynamics_ros.constraints.program_file import load_program
 from robot_dynamics_ros.constraints.program_kernel import ProgramKernel
-from robot_dynamics_ros.control.friction import DriveFriction
 from robot_dynamics_ros.control.laws import parameter_checks as check
 from robot_dynamics_ros.control.laws.control_law import Reference
 from robot_dynamics_ros.control.laws.gravity_compensation import GravityLaw
+from robot_dynamics_ros.control.laws.parameter_checks import DriveFriction
 from robot_dynamics_ros.dynamics.registry import make_formulation
 from robot_dynamics_ros.errors import ParameterError
 from robot_dynamics_ros.model.robot_tree import RobotTree
@@ -104,8 +104,7 @@ class HandGuiding(GravityLaw):
             )
         tree, period = self.tree, parameters['period']
         frequency = self._bounded_frequency(parameters['guiding_wall_frequency'], period)
-        limit = np.where(np.isfinite(tree.velocity_limit), tree.velocity_limit, _UNLIMITED)
-        speed = parameters['guiding_speed_share'] * limit
+        speed = parameters['guiding_speed_share'] * tree.speeds(_UNLIMITED)
         room = _WIDEST * (tree.position_upper - tree.position_lower)
         width = np.minimum(speed / frequency, room) if frequency else 0.0 * speed
         share = parameters['guiding_friction_share']

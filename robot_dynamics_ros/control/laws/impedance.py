@@ -41,10 +41,9 @@ import numpy as np
 
 from robot_dynamics_ros.constraints.constraint import Motion
 from robot_dynamics_ros.constraints.jet import Jet, dot, rotation_error, stack, timed
-from robot_dynamics_ros.control.friction import DriveFriction
 from robot_dynamics_ros.control.laws import parameter_checks as check
-from robot_dynamics_ros.control.laws.control_law import ControlLaw, Reference
-from robot_dynamics_ros.control.laws.look_ahead import LookAhead
+from robot_dynamics_ros.control.laws.control_law import ControlLaw, LookAhead, Reference
+from robot_dynamics_ros.control.laws.parameter_checks import DriveFriction
 from robot_dynamics_ros.dynamics.registry import make_formulation
 from robot_dynamics_ros.errors import ParameterError
 from robot_dynamics_ros.model.robot_tree import RobotTree
@@ -139,11 +138,11 @@ class Impedance(ControlLaw):
             raise ParameterError(
                 'impedance_frame', parameters['impedance_frame'], 'make a law with it'
             )
-        given = 'frame_stiffness' if self._frame else 'joint_stiffness'
-        stiffness = np.array(spread(parameters[given], self._rows))
+        chosen = 'frame_stiffness' if self._frame else 'joint_stiffness'
+        stiffness = np.array(spread(parameters[chosen], self._rows))
         ratio, period = parameters['impedance_damping_ratio'], parameters['period']
         factor = float(parameters['impedance_mass_factor'])
-        self._require_sampled_stability(given, stiffness / min(factor, 1.0), ratio, period)
+        self._require_sampled_stability(chosen, stiffness / min(factor, 1.0), ratio, period)
         self._factor, self._stiffness[:] = factor, stiffness
         w, free = parameters['null_space_frequency'], parameters['null_space_damping_ratio']
         self._numbers[self._rows :] = ratio, 2.0 * free * w, w * w
@@ -349,13 +348,13 @@ def _error(tree: RobotTree, frame: str, q: Array, v: Array, q_r: Array, v_r: Arr
     if not frame:
         return motion.joints(np.eye(tree.n)) - timed(q_r, v_r, np.zeros(tree.n), tree.n)
     wanted = Motion(tree, q_r, v_r)
-    away = motion.point(frame) - _given(wanted.point(frame))
-    axes = [_given(wanted.axis(frame, np.array(axis))) for axis in _AXES]
+    away = motion.point(frame) - _as_input(wanted.point(frame))
+    axes = [_as_input(wanted.axis(frame, np.array(axis))) for axis in _AXES]
     x, y, z = (motion.axis(frame, np.array(axis)) for axis in _AXES)
     position = stack([dot(axis, away) for axis in axes])
     return stack([position, rotation_error((axes[0], axes[1], axes[2]), (x, y, z))])
 
 
-def _given(jet: Jet) -> Jet:
+def _as_input(jet: Jet) -> Jet:
     """Return what the reference moves as a quantity that is given in time."""
     return timed(jet.value, jet.rate, np.zeros(len(jet.value)), len(jet.J[0]))

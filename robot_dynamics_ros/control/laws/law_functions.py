@@ -12,14 +12,13 @@ from collections.abc import Sequence
 import numpy as np
 
 from robot_dynamics_ros.constraints.program_kernel import program_formulas
-from robot_dynamics_ros.constraints.signals import Followed
-from robot_dynamics_ros.constraints.timing import clamped, quintic_offset
+from robot_dynamics_ros.constraints.signals import Followed, clamped, quintic_offset
 from robot_dynamics_ros.control.laws.computed_torque import ComputedTorque, drives
 from robot_dynamics_ros.control.laws.constraint_stabilization import (
     ConstraintStabilization,
     followed_signals,
 )
-from robot_dynamics_ros.control.laws.look_ahead import LookAhead
+from robot_dynamics_ros.control.laws.control_law import LookAhead
 from robot_dynamics_ros.control.laws.parameter_checks import drive_settings, gains_of
 from robot_dynamics_ros.control.laws.program_effort import drive_effort
 from robot_dynamics_ros.dynamics.registry import make_formulation

@@ -1,17 +1,33 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Efforts for the acceleration that a program commands: drives, loops, limits."""
+r"""Efforts for the acceleration that a program commands: drives, loops, limits.
+
+The efforts with which a program's contacts are pressed on.
+
+The reaction's feed-forward :math:`-\Gamma_c^TF` is corrected by the measured force; what the
+external efforts hold besides, friction along the surface above all, is fed forward through a low
+pass, no more of it than the force across times ``FRICTION``.
+
+The way to the start of a program, in joint space: for an arm that it could not begin from.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
+from robot_dynamics_ros.constraints.contact import ContactControl, ContactPhase
+from robot_dynamics_ros.constraints.feasibility import starting_configuration
+from robot_dynamics_ros.constraints.program import Program
 from robot_dynamics_ros.constraints.program_kernel import ProgramKernel
+from robot_dynamics_ros.constraints.signals import quintic_offset
 from robot_dynamics_ros.constraints.stabilization import largest_scale
 from robot_dynamics_ros.control.laws import parameter_checks as check
+from robot_dynamics_ros.control.laws.control_law import ExternalEffort
 from robot_dynamics_ros.dynamics.joint_terms import JointTerms, smooth_direction
+from robot_dynamics_ros.errors import ProgramError
 from robot_dynamics_ros.model.robot_tree import RobotTree
 from robot_dynamics_ros.spatial.linear_algebra import positive_part
 from robot_dynamics_ros.spatial.scalar import Array, Scalar, sqrt
@@ -158,3 +174,161 @@ def drive_effort(
     for tau, limit in zip(efforts, tree.effort_limit.tolist(), strict=True):
         excess = excess + positive_part(sqrt(tau * tau) - limit)
     return efforts, np.array([excess])
+
+
+#: Largest coefficient of friction that is believed.
+FRICTION = 1.0
+#: What a force without a sensor may be off by besides the joints' friction, N.
+UNSURE = 0.5
+_LOW_PASS = 200.0  # 1/s, of the friction along the surface
+_LONGEST = 0.02  # s: steps beyond count as that long
+
+
+class ContactPress:
+    """The contacts of a program between two ticks.
+
+    Args:
+        kernel: Of the program.
+        external: What the world does to the joints.
+
+    Attributes:
+        controls: One per contact.
+    """
+
+    def __init__(self, kernel: ProgramKernel, external: ExternalEffort) -> None:
+        program = kernel.program
+        self._kernel, self._external = kernel, external
+        self._rows = [row for row, _ in program.contacts]
+        self._along = [i for i in range(program.m) if i not in self._rows]
+        self.controls = [ContactControl(contact) for _, contact in program.contacts]
+        self._friction, self._effort = np.zeros(program.m), np.zeros(program.n)
+        self._time, self._step = math.nan, 0.0
+
+    def reset(self, external: ExternalEffort) -> None:
+        """Begin above the surfaces."""
+        self._external, self._time = external, math.nan
+        self._friction.fill(0.0)
+        for control in self.controls:
+            control.reset()
+
+    def begin(self, t: float) -> None:
+        """Tell the program what is wanted across the surfaces at a time, s."""
+        self._step = min(max(t - self._time, 0.0), _LONGEST) if t > self._time else 0.0
+        self._time = t
+        kernel = self._kernel
+        for k, (row, control) in enumerate(zip(self._rows, self.controls, strict=True)):
+            kernel.held[k], kernel.wish[k] = control.held, control.wish
+            kernel.set_row_offset(row, control.place, control.rate)
+        kernel.external[:] = self._external.effort
+
+    def decide(self) -> None:
+        """Choose the forces of the coming period, after the program was evaluated."""
+        kernel, h, sensed = self._kernel, self._step, self._external.measured
+        f, rate, reaction = kernel.f.tolist(), kernel.f_dot.tolist(), kernel.reaction.tolist()
+        across = 0.0
+        for row, control in zip(self._rows, self.controls, strict=True):
+            control.advance(h, f[row], rate[row], reaction[row], sensed=sensed)
+            if control.phase is ContactPhase.PRESSING:
+                across += max(reaction[row], 0.0)
+        part, most = -math.expm1(-_LOW_PASS * h), FRICTION * across
+        for i in self._along:
+            wanted = max(-most, min(most, reaction[i]))
+            self._friction[i] += part * (wanted - self._friction[i])
+        for row, control in zip(self._rows, self.controls, strict=True):
+            self._friction[row] = control.force
+
+    def add(self, out: Array) -> None:
+        """Add the efforts that press, and those against friction, to others, shape (n,)."""
+        np.dot(self._friction, self._kernel.Gamma, out=self._effort)
+        out -= self._effort
+
+    def reactions(self, multipliers: Array) -> Array:
+        """Return reactions with those of the contacts as they are measured or observed, (m,)."""
+        multipliers[self._rows] = self._kernel.reaction[self._rows]
+        return multipliers
+
+    def status(self) -> dict[str, str]:
+        """Return what each contact is doing."""
+        words, unsure = {}, self.uncertainty()
+        for row, control in zip(self._rows, self.controls, strict=True):
+            name = self._kernel.program.stack.rows[row]
+            words[f'contact {name}'] = (
+                f'{control.phase.value}, {self._kernel.reaction[row]:.2f} N, '
+                f'pressing with {control.force:.2f} N +- {unsure[row]:.2f} N'
+            )
+        return words
+
+    def uncertainty(self) -> Array:
+        r"""Return by what the reactions may be off, shape (m,): 0 with a sensor.
+
+        Without one nothing tells a joint that sticks from a contact: the Coulomb friction of all
+        joints, mapped to the rows, :math:`|\Gamma^{\#T}|\,\tau_c`, and ``UNSURE`` besides.
+        """
+        if self._external.measured:
+            return np.zeros(len(self._friction))
+        matrix, tree = self._kernel.inverse().matrix(), self._kernel.program.tree
+        return np.asarray(np.abs(matrix).T @ tree.coulomb_friction + UNSURE)
+
+
+_FREQUENCY = 10.0  # rad/s, critically damped: as a program without a file follows its reference
+_STEEPEST = 1.875  # largest speed of a quintic over its mean
+_SHORTEST_S = 0.5
+_STEPS = 5  # of Newton, over millimetres
+
+
+class LeadIn:
+    """A smooth motion of all joints to where a program begins.
+
+    Attributes:
+        duration: Of the way that was begun last, s.
+        velocity: Of the last tick, shape (n,), rad/s or m/s.
+
+    Args:
+        goal: Where the program begins, shape (n,), rad or m.
+        speed: Largest joint velocities, shape (n,), rad/s or m/s.
+    """
+
+    def __init__(self, goal: Array, speed: Array) -> None:
+        self.duration, self.velocity = 0.0, np.zeros(len(goal))
+        self._goal, self._speed = goal, speed
+        self._distance, self._rate = np.zeros(len(goal)), np.zeros(len(goal))
+
+    @classmethod
+    def to(cls, program: Program, share: float) -> LeadIn | None:
+        """Return the way to a program; None if no start of it is found.
+
+        Args:
+            program: The program.
+            share: Of the velocity limits.
+        """
+        try:
+            goal = _above(program, starting_configuration(program))
+        except ProgramError:
+            return None
+        return cls(goal, share * program.tree.speeds())
+
+    def begin(self, q: Array, v: Array) -> None:
+        """Begin at a state, each of shape (n,)."""
+        self._distance[:], self._rate[:] = q - self._goal, v
+        longest = float((_STEEPEST * np.abs(self._distance) / self._speed).max())
+        self.duration = max(longest, _SHORTEST_S)
+
+    def acceleration(self, time: float, q: Array, v: Array) -> Array:
+        """Return the joint acceleration, new array of shape (n,), at a time since the start, s."""
+        offset, rate, acceleration = quintic_offset(
+            self._distance, self._rate, self.duration, time
+        )
+        error, error_rate = self._goal + offset - q, rate - v
+        self.velocity[:] = rate
+        return acceleration + _FREQUENCY * (2.0 * error_rate + _FREQUENCY * error)
+
+
+def _above(program: Program, q: Array) -> Array:
+    """Return a start with the rows that are pressed on at their clearance, shape (n,)."""
+    wanted = np.zeros(program.m)
+    for row, contact in program.contacts:
+        wanted[row] = contact.clearance
+    for _ in range(_STEPS if program.contacts else 0):
+        seen = program.stack.evaluate(q, 0.0 * q, 0.0)
+        q = q - np.linalg.lstsq(seen.Gamma, seen.f - wanted, rcond=None)[0]
+    return q

@@ -12,7 +12,6 @@ A tick of a node that composes them::
 ``shell.run`` does the last three at once, compiled.
 """
 
-from robot_dynamics_ros.control.safety.activation_ramp import ActivationRamp
 from robot_dynamics_ros.control.safety.effort_limiter import EffortLimiter
 from robot_dynamics_ros.control.safety.joint_limit_guard import JointLimitGuard
 from robot_dynamics_ros.control.safety.shell import SafeShell
@@ -25,7 +24,6 @@ from robot_dynamics_ros.control.safety.stop_action import (
 
 __all__ = [
     'STOP_ACTIONS',
-    'ActivationRamp',
     'Braking',
     'EffortLimiter',
     'JointLimitGuard',

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from robot_dynamics_ros.constraints.timing import Timing
+from robot_dynamics_ros.constraints.signals import Timing
 from robot_dynamics_ros.control.laws.control_law import Reference
 from robot_dynamics_ros.control.trajectories.trajectory import Trajectory, joint_vector, positive
 from robot_dynamics_ros.errors import TrajectoryError

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from robot_dynamics_ros.constraints.timing import quintic_offset
+from robot_dynamics_ros.constraints.signals import quintic_offset
 from robot_dynamics_ros.control.laws.control_law import Reference
 from robot_dynamics_ros.control.trajectories.path_speed import SpeedLimit
 from robot_dynamics_ros.control.trajectories.trajectory import Trajectory

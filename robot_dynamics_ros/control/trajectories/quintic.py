@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from robot_dynamics_ros.constraints.timing import smooth_step
+from robot_dynamics_ros.constraints.signals import smooth_step
 from robot_dynamics_ros.control.laws.control_law import Reference
 from robot_dynamics_ros.control.trajectories.trajectory import Trajectory, joint_vector, positive
 from robot_dynamics_ros.errors import TrajectoryError

@@ -9,7 +9,6 @@ from dataclasses import replace
 import numpy as np
 
 from robot_dynamics_ros.control.laws.control_law import Reference
-from robot_dynamics_ros.control.trajectories.composed import Hold
 from robot_dynamics_ros.control.trajectories.path_speed import PathSpeed, SpeedLimit
 from robot_dynamics_ros.control.trajectories.prepared import (
     Points,
@@ -22,7 +21,7 @@ from robot_dynamics_ros.control.trajectories.quintic import PEAK_VELOCITY
 from robot_dynamics_ros.control.trajectories.sampling import ReferenceSampler
 from robot_dynamics_ros.control.trajectories.spline import Knot, KnotTable
 from robot_dynamics_ros.control.trajectories.target_stream import TargetFilter, TargetStream
-from robot_dynamics_ros.control.trajectories.trajectory import Trajectory, check_limits
+from robot_dynamics_ros.control.trajectories.trajectory import Hold, Trajectory, check_limits
 from robot_dynamics_ros.control.trajectories.waypoints import JointWaypoints
 from robot_dynamics_ros.errors import TrajectoryError
 from robot_dynamics_ros.model.robot_tree import RobotTree
@@ -66,8 +65,7 @@ class ReferenceGenerator:
         self.measured: Array | None = None
         self.start_tolerance = 0.0
         self.speed_limit: Callable[[Trajectory, bool], SpeedLimit | None] = lambda *_: None
-        limit = tree.velocity_limit
-        self._fastest: Array = np.where(np.isfinite(limit), limit, 1.0)
+        self._fastest = tree.speeds()
 
     def set_sampler(self, sampler: ReferenceSampler) -> None:
         """Sample in another way from now on."""

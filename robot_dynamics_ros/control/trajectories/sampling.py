@@ -35,10 +35,8 @@ from functools import cache
 
 import numpy as np
 
-from robot_dynamics_ros.control.laws.control_law import Reference
-from robot_dynamics_ros.control.laws.look_ahead import DISCRETIZATIONS
-from robot_dynamics_ros.control.trajectories.composed import Hold
-from robot_dynamics_ros.control.trajectories.trajectory import Trajectory
+from robot_dynamics_ros.control.laws.control_law import DISCRETIZATIONS, Reference
+from robot_dynamics_ros.control.trajectories.trajectory import Hold, Trajectory
 from robot_dynamics_ros.errors import ParameterError, UnknownNameError
 from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.symbolic.kernel import Kernel, compile_function

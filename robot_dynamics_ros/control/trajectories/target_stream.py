@@ -91,13 +91,12 @@ class TargetFilter:
     """
 
     def __init__(self, tree: RobotTree, settings: TargetSettings) -> None:
-        speed = np.where(np.isfinite(tree.velocity_limit), tree.velocity_limit, 1.0)
         inertia = joint_inertia(tree, middle_of_limits(tree))
         acceleration = np.array(spread(settings.target_acceleration, tree.n))
         usual = _EFFORT_SHARE * tree.effort_limit / inertia
         self._limits = tuple(
             zip(
-                (_MARGIN * settings.target_speed_share * speed).tolist(),
+                (_MARGIN * settings.target_speed_share * tree.speeds()).tolist(),
                 np.where(acceleration > 0.0, acceleration, usual).tolist(),
                 strict=True,
             )

@@ -80,7 +80,7 @@ class JointTolerances:
         joints: Sequence[str],
         position: Sequence[float],
         velocity: Sequence[float] = (),
-        given: Mapping[str, tuple[float, float]] | None = None,
+        of_goal: Mapping[str, tuple[float, float]] | None = None,
     ) -> JointTolerances:
         """Return tolerances from defaults and what a goal gives.
 
@@ -88,22 +88,22 @@ class JointTolerances:
             joints: The joints, n of them.
             position: Default, one for all or n, rad or m; 0: not checked.
             velocity: Default, likewise, rad/s or m/s; nothing: not checked.
-            given: Position and velocity by joint; 0: the default, negative: not checked.
+            of_goal: Position and velocity by joint; 0: the default, negative: not checked.
 
         Raises:
             TrajectoryError: A joint is unknown, a count wrong, or a number NaN.
         """
         defaults = [_spread(name, values, joints) for name, values in
                     (('position', position), ('velocity', velocity or (0.0,)))]  # fmt: skip
-        given = given or {}
-        for name, pair in given.items():
+        of_goal = of_goal or {}
+        for name, pair in of_goal.items():
             if name not in joints:
                 raise TrajectoryError(
                     f'tolerance of joint {name!r}', 'no such joint', f'known: {", ".join(joints)}'
                 )
             if any(math.isnan(x) for x in pair):
                 raise TrajectoryError(f'tolerance of joint {name!r}', 'is NaN', 'give a number')
-        rows = [given.get(name, (0.0, 0.0)) for name in joints]
+        rows = [of_goal.get(name, (0.0, 0.0)) for name in joints]
         return cls(
             *(
                 tuple(_effective(row[k], default[i]) for i, row in enumerate(rows))

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from robot_dynamics_ros.constraints.curves import Curve, unit
-from robot_dynamics_ros.constraints.timing import Timing
+from robot_dynamics_ros.constraints.signals import Timing
 from robot_dynamics_ros.control.laws.control_law import Reference
 from robot_dynamics_ros.control.trajectories.spline import JointSpline, Knot
 from robot_dynamics_ros.control.trajectories.trajectory import joint_vector, positive

@@ -75,8 +75,7 @@ def add_waypoint(path: str, tree: RobotTree, position: Array, share: float) -> i
         JointWaypoints(knots, joint_names=joints)
     time = 0.0
     if knots:
-        limit = np.where(np.isfinite(tree.velocity_limit), tree.velocity_limit, 1.0)
-        way = np.abs(position - np.asarray(knots[-1].position)) / (share * limit)
+        way = np.abs(position - np.asarray(knots[-1].position)) / (share * tree.speeds())
         time = knots[-1].time + max(_BRIEFEST, _PEAK * float(way.max()))
     still = np.zeros(tree.n)
     points = [_point(k.time, k.position, k.velocity, k.acceleration) for k in knots]

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from zlib import crc32
 
-from robot_dynamics_ros.recordings.bag.decompression import ZstdFile, decompress
+from robot_dynamics_ros.recordings.bag.files import ZstdFile, decompress
 
 #: One message: topic, time in ns, serialized.
 Raw = tuple[str, int, Any]

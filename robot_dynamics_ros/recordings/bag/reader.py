@@ -13,8 +13,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from robot_dynamics_ros.errors import MissingDependencyError, RecordingError
-from robot_dynamics_ros.recordings.bag.decompression import ZSTD_MAGIC, decompress_message
-from robot_dynamics_ros.recordings.bag.files import find_files
+from robot_dynamics_ros.recordings.bag.files import ZSTD_MAGIC, decompress_message, find_files
 from robot_dynamics_ros.recordings.bag.mcap_storage import Definition, McapStorage, Raw
 from robot_dynamics_ros.recordings.bag.sqlite_storage import SqliteStorage
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from urllib.parse import quote
 
-from robot_dynamics_ros.recordings.bag.decompression import unpack
+from robot_dynamics_ros.recordings.bag.files import unpack
 from robot_dynamics_ros.recordings.bag.mcap_storage import Contents, Definition, Raw
 
 _MAGIC = b'SQLite format 3\x00'

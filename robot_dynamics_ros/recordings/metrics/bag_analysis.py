@@ -19,7 +19,6 @@ from robot_dynamics_ros.constraints.program_file import load_program
 from robot_dynamics_ros.errors import MissingDependencyError, RobotDynamicsError
 from robot_dynamics_ros.model.robot_tree import RobotTree
 from robot_dynamics_ros.recordings.bag.files import short_name
-from robot_dynamics_ros.recordings.driver_units import current_unit
 from robot_dynamics_ros.recordings.metrics.evaluator import Choices, Evaluator, Sink
 from robot_dynamics_ros.recordings.metrics.metric import (
     MetricRemark,
@@ -40,7 +39,7 @@ from robot_dynamics_ros.recordings.reading import (
     recorded_parameters,
     recorded_program,
 )
-from robot_dynamics_ros.recordings.recording import Recording
+from robot_dynamics_ros.recordings.recording import Recording, current_unit
 from robot_dynamics_ros.recordings.report.analysis import Curves, analysis_report
 from robot_dynamics_ros.recordings.report.toolkit import Report
 from robot_dynamics_ros.spatial.scalar import Array

@@ -9,10 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from robot_dynamics_ros.contact.detector import ContactDetector, ContactEvent
+from robot_dynamics_ros.contact.detector import ContactDetector, ContactEvent, ContactThresholds
 from robot_dynamics_ros.contact.effort_fit import FitSamples
 from robot_dynamics_ros.contact.observer import MomentumObserver, ObserverSettings
-from robot_dynamics_ros.contact.thresholds import ContactThresholds
 from robot_dynamics_ros.estimation.accumulate import Spread
 from robot_dynamics_ros.model.robot_tree import RobotTree
 from robot_dynamics_ros.recordings.metrics.metric import Metric, MetricRemark, Window, at
@@ -132,8 +131,8 @@ class ContactStream:
                 continue
             self.observer.update(step, whole.position[k], whole.velocity[k], acted)
             if self._fitting is not None:
-                seen = self.observer
-                self._fitting.take(seen.model, seen.a, seen.v, acted, seen.share)
+                seen, way = self.observer, whole.position[k] - whole.position[k - 1]
+                self._fitting.take(step, way, seen.model, seen.a, seen.v, acted, seen.share)
             yield float(whole.time[k]), step, self.detector.update(step)
         self._last = whole.rows(slice(len(whole.time) - 1, None))
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from robot_dynamics_ros.errors import MissingDependencyError
 from robot_dynamics_ros.estimation.effort_model import EffortModel, FormulationCheck
-from robot_dynamics_ros.estimation.effort_residual import EffortResidual
+from robot_dynamics_ros.estimation.residual_causes import EffortResidual
 from robot_dynamics_ros.recordings.metrics.metric import Metric, MetricRemark, Window
 from robot_dynamics_ros.recordings.recording import Recording
 from robot_dynamics_ros.recordings.timing import BRIDGED, SampleTiming

@@ -22,9 +22,8 @@ from robot_dynamics_ros.control.changes import (
 )
 from robot_dynamics_ros.control.drivers.conversion import DriverConversion
 from robot_dynamics_ros.control.locked_joints import LockedJointWatch
-from robot_dynamics_ros.control.modes import SessionMode
+from robot_dynamics_ros.control.modes import SessionChange, SessionMode
 from robot_dynamics_ros.control.session import ControllerSession
-from robot_dynamics_ros.control.session_change import SessionChange
 from robot_dynamics_ros.control.streamed import STREAMED
 from robot_dynamics_ros.control.trajectories.message_arrays import read_trajectory
 from robot_dynamics_ros.control.trajectories.prepared import Points

@@ -16,7 +16,7 @@ from robot_dynamics_ros.control.locked_joints import LockedJointWatch
 from robot_dynamics_ros.control.setup import DEFAULTS, PARAMETERS
 from robot_dynamics_ros.errors import ConfigurationError, RobotDynamicsError
 from robot_dynamics_ros.model import RobotTree, load_robot
-from robot_dynamics_ros.model.from_parameters import robot_from_parameters
+from robot_dynamics_ros.model.load import robot_from_parameters
 from robot_dynamics_ros.parameters import checked
 from robot_dynamics_ros.recordings.reading import RecordingReader, recorded_parameters
 from robot_dynamics_ros.recordings.recording import Recording

@@ -20,20 +20,22 @@ from robot_dynamics_ros.control.health import HealthReport, SessionHealth
 from robot_dynamics_ros.control.modes import SessionMode
 from robot_dynamics_ros.control.session import ControllerSession
 from robot_dynamics_ros.errors import ConfigurationError
-from robot_dynamics_ros.model.from_parameters import robot_from_parameters
+from robot_dynamics_ros.model.load import robot_from_parameters
 from robot_dynamics_ros.ros.controller.constraint_parameters import ConstraintParameters
-from robot_dynamics_ros.ros.controller.contact_topics import ContactMonitor
 from robot_dynamics_ros.ros.controller.trajectories import LATCHED, ControllerTrajectories
-from robot_dynamics_ros.ros.controller_monitor import ControllerMonitor
+from robot_dynamics_ros.ros.controller_monitor import ContactMonitor, ControllerMonitor
 from robot_dynamics_ros.ros.driver_connection import (
     DriverConnection,
     bound,
     profile_from_parameters,
 )
-from robot_dynamics_ros.ros.locked_joint_input import LockedJointInput
 from robot_dynamics_ros.ros.rclpy_compat import destroy, take_message
-from robot_dynamics_ros.ros.session_changes import WATCH_PERIOD_S, SessionChanges
-from robot_dynamics_ros.ros.streamed_inputs import StreamedInputs
+from robot_dynamics_ros.ros.session_changes import (
+    WATCH_PERIOD_S,
+    LockedJointInput,
+    SessionChanges,
+    StreamedInputs,
+)
 
 STEADY = Clock(clock_type=ClockType.STEADY_TIME)
 _DUMPER = getattr(yaml, 'CSafeDumper', yaml.SafeDumper)  # in C where there is one
@@ -46,7 +48,7 @@ class RunningController:
 
     Args:
         node: The controller.
-        given: Its parameters.
+        parameters: Its parameters.
         description: URDF text from the topic; used if the parameters name no robot.
         tell_health: Publishes the health at once.
 
@@ -60,27 +62,29 @@ class RunningController:
     def __init__(
         self,
         node: Node,
-        given: Mapping[str, Any],
+        parameters: Mapping[str, Any],
         description: str,
         tell_health: Callable[[], None],
     ) -> None:
-        profile = profile_from_parameters(given)
+        profile = profile_from_parameters(parameters)
         limits = None if profile is None else effort_limits(profile)
-        tree = robot_from_parameters(given, description, limits)
+        tree = robot_from_parameters(parameters, description, limits)
         simulated = bool(node.get_parameter('use_sim_time').value)
         driver = bound(profile, tree)
-        self._constraints = ConstraintParameters(node, given, tree.joint_names)
-        given = {**given, **self._constraints.own}
-        self.session = session = ControllerSession(tree, given, driver, simulated_time=simulated)
+        self._constraints = ConstraintParameters(node, parameters, tree.joint_names)
+        parameters = {**parameters, **self._constraints.own}
+        self.session = session = ControllerSession(
+            tree, parameters, driver, simulated_time=simulated
+        )
         self._node, self._log = node, node.get_logger()
-        self._connection = DriverConnection(session.port, given['command_form'])
+        self._connection = DriverConnection(session.port, parameters['command_form'])
         self._states = self._connection.serialized
-        self._locked = LockedJointInput(session, self._states, given, description, limits)
+        self._locked = LockedJointInput(session, self._states, parameters, description, limits)
         self._tell_health = tell_health
         self._health, self._prepared = SessionHealth(), dict[str, ParameterChange]()
         self._published = ''
         self._changes = changes = SessionChanges(node, session, self._take, self._watch)
-        self._open(node, given)
+        self._open(node, parameters)
         self._trajectories = ControllerTrajectories(node, session, changes)
         changes.announce = self._trajectories.announce
         self._log.info(f'{tree.name} under {session.loop.law.name}: {self._connection.describe()}')
@@ -89,10 +93,10 @@ class RunningController:
         self._changes.tell_of_law()
         self._publish_parameters()
 
-    def _open(self, node: Node, given: Mapping[str, Any]) -> None:
+    def _open(self, node: Node, parameters: Mapping[str, Any]) -> None:
         """Create topics and timers."""
         self._monitor = ControllerMonitor(
-            node, self.session.tree.joint_names, given['monitor_decimation']
+            node, self.session.tree.joint_names, parameters['monitor_decimation']
         )
         self._contact = ContactMonitor(node, self.session)
         self._heard = [*self._monitor.heard, *self._contact.heard]

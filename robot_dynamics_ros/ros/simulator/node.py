@@ -33,7 +33,7 @@ from sensor_msgs.msg import JointState
 from std_srvs.srv import SetBool, Trigger
 
 from robot_dynamics_ros.errors import PeerTimeoutError, RobotDynamicsError
-from robot_dynamics_ros.model.from_parameters import robot_from_parameters
+from robot_dynamics_ros.model.load import robot_from_parameters
 from robot_dynamics_ros.model.payload import payload_from_parameters
 from robot_dynamics_ros.model.robot_tree import RobotTree
 from robot_dynamics_ros.ros.conversions import (
@@ -62,10 +62,10 @@ class Simulator(PackageNode):
 
     Publishes ``joint_states`` (effort: what acted during the step before), ``/clock``, latched
     ``robot_description``, and on ``wrench_topic`` what a board does to the robot. Subscribes
-    ``effort_controller/commands`` or ``<joint>/cmd_force``, and ``~/push`` (WrenchStamped, in the
-    axes and about the origin of the link ``header.frame_id``): a hand on the robot. Services
-    ``~/pause`` (SetBool), ``~/reset`` (to the first state, paused) and ``~/step`` (one step while
-    paused).
+    ``effort_controller/commands`` or ``<joint>/cmd_force``, and ``simulator/push``
+    (WrenchStamped, in the axes and about the origin of the link ``header.frame_id``): a hand on
+    the robot, whatever the node is called. Services ``~/pause`` (SetBool), ``~/reset`` (to the
+    first state, paused) and ``~/step`` (one step while paused).
 
     Attributes:
         finished: Completes when the run is over: end of time, missing peer, divergence.
@@ -140,7 +140,7 @@ class Simulator(PackageNode):
         self.create_service(Trigger, '~/step', self._on_step)
         topic = settings['wrench_topic']
         self._sensor = self.create_publisher(WrenchStamped, topic, STATE_QOS) if topic else None
-        self.create_subscription(WrenchStamped, '~/push', self._on_push, COMMAND_QOS)
+        self.create_subscription(WrenchStamped, 'simulator/push', self._on_push, COMMAND_QOS)
         self.create_timer(settings['republish_period_s'], self._on_idle, clock=STEADY)
         if not self._lockstep:
             self.create_timer(self._pace.period, self._on_rate, clock=STEADY)

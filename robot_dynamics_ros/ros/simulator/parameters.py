@@ -11,17 +11,17 @@ import numpy as np
 from robot_dynamics_ros.constraints.program_file import load_program
 from robot_dynamics_ros.control.drivers.profile import COMMAND
 from robot_dynamics_ros.errors import ParameterError
-from robot_dynamics_ros.model.from_parameters import ROBOT
+from robot_dynamics_ros.model.load import ROBOT
 from robot_dynamics_ros.model.payload import PAYLOAD
 from robot_dynamics_ros.model.robot_tree import RobotTree
 from robot_dynamics_ros.parameters import Parameter, checked, spread
-from robot_dynamics_ros.simulation.board import Board
 from robot_dynamics_ros.simulation.imperfections import (
     Imperfections,
     ImperfectPlant,
     Mismatch,
     with_mismatch,
 )
+from robot_dynamics_ros.simulation.mujoco_description import Board
 from robot_dynamics_ros.simulation.mujoco_plant import MujocoPlant
 from robot_dynamics_ros.simulation.plant import Plant
 from robot_dynamics_ros.spatial.scalar import Array
@@ -106,11 +106,11 @@ CARRIED = (
 )  # fmt: skip
 
 PUSH = (
-    P('push_timeout_s', 0.5, 'Simulated time for which a push on ~/push acts if no other comes.',
+    P('push_timeout_s', 0.5, 'Simulated time for which a push acts if no other comes.',
       0.0, 1e9, unit='s'),
 )  # fmt: skip
 
-#: What it may press on, as ``simulation.board`` has it.
+#: What it may press on, as ``simulation.mujoco_description`` has it.
 BOARD = (
     P('board_program', '', 'Constraint program on whose plane with a contact a board is, also '
       'where that moves; empty: none.', fixed=True),

@@ -20,10 +20,9 @@ from typing import Any
 
 from llvmlite import ir
 
-from robot_dynamics_ros.symbolic.folding import Operand
 from robot_dynamics_ros.symbolic.native import LANES
 from robot_dynamics_ros.symbolic.straight_line import StraightLineCode
-from robot_dynamics_ros.symbolic.trace import Traced
+from robot_dynamics_ros.symbolic.trace import Operand, Traced
 
 DOUBLE = ir.DoubleType()
 VECTOR = ir.VectorType(DOUBLE, LANES)

@@ -14,11 +14,10 @@ from itertools import pairwise
 import numpy as np
 
 from robot_dynamics_ros.spatial.scalar import Array
-from robot_dynamics_ros.symbolic.arguments import Arguments
 from robot_dynamics_ros.symbolic.cache import generated_machine_code
 from robot_dynamics_ros.symbolic.native import LANES, unsupported
 from robot_dynamics_ros.symbolic.native.code import MachineCode
-from robot_dynamics_ros.symbolic.outputs import Subject
+from robot_dynamics_ros.symbolic.outputs import Arguments, Subject
 
 #: Least states that a thread takes at once, a multiple of ``LANES``; some 20 us of work.
 _PIECE = 4096

@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The fit of measured efforts to the model, by efforts that are put together here."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from robot_dynamics_ros.contact.effort_fit import FitSamples, turn
+from robot_dynamics_ros.errors import RecordingError
+
+N, STEP, DELTA = 2, 0.01, 8e-4
+COUPLING = np.array([[0.09, 0.004], [-0.002, 0.11]])  # A by N m
+VISCOUS, DRY, LOADED, OFFSET = 0.8, 1.5, 0.004, 0.1  # A
+
+
+def test_the_direction_of_friction_follows_the_way_as_fine_steps_of_the_equation_do(rng):
+    z, expected = np.zeros(N), np.zeros(N)
+    for way in rng.normal(size=(20, N)) * DELTA:
+        turn(z, way, DELTA)
+        for _ in range(2000):
+            expected += (np.sign(way) - expected) * np.abs(way / 2000) / DELTA
+        np.testing.assert_allclose(z, expected, atol=3e-3)  # Euler: (way / delta)^2 / 4000
+
+
+def motion(seconds, rng):
+    """Yield step, way, model, a, v, effort and share of two joints that reverse often."""
+    t = np.arange(0.0, seconds, STEP)[:, np.newaxis]
+    size, w = np.array([0.4, 0.5]), np.array([2.0, 3.1])
+    q, v = size * np.sin(w * t), size * w * np.cos(w * t)
+    z = np.zeros(N)
+    model = np.array([60.0, 25.0]) * np.cos(q[:, ::-1]) + rng.normal(size=q.shape)
+    smooth = model @ COUPLING.T + VISCOUS * v + OFFSET
+    for k in range(1, len(t)):
+        turn(z, q[k] - q[k - 1], DELTA)
+        effort, share = smooth[k] + (DRY + LOADED * np.abs(model[k])) * z, np.full(N, 0.2)
+        yield (STEP, q[k] - q[k - 1], model[k], -w * w * q[k], v[k], effort, share), z.copy()
+
+
+def test_the_fit_finds_what_efforts_were_made_of(rng):
+    samples = FitSamples()
+    rows = list(motion(20.0, rng))
+    for row, _ in rows:
+        samples.take(*row)
+    fit = samples.fit()
+    np.testing.assert_array_equal(fit.delta, DELTA)
+    np.testing.assert_allclose(fit.coupling, COUPLING, atol=1e-4)  # what the ridge pulls
+    np.testing.assert_allclose(fit.terms[1], VISCOUS, rtol=0.02)
+    for part in samples.held_out():
+        for (_, _, model, a, v, effort, _), z in rows[::100]:
+            external = part.external(model, a, v, z, effort)
+            np.testing.assert_allclose(external, 0.0, atol=0.2)  # N m, of friction of 17
+
+
+def test_too_few_samples_are_refused(rng):
+    samples = FitSamples()
+    for row, _ in motion(1.0, rng):
+        samples.take(*row)
+    with pytest.raises(RecordingError, match='give 300'):
+        samples.fit()
