@@ -254,6 +254,7 @@ class ControlLoop:
         seen = self.state.take(stamp_ns, q, v)
         if seen is Observation.NEW:
             if self.state.restarted and self._just_started:
+                self._begin_law(self.state.time)
                 self.generator.rest_at(self.q, stamp_ns)
             elif self.state.restarted and self._running:
                 self.resume()
@@ -266,8 +267,8 @@ class ControlLoop:
         self._running = self._just_started = True
         self.stopping.active = self.braking = False
         self.reaction = None
-        t, share = self.state.time, self._share(self.v)
-        self._begin_law(t)
+        share = self._share(self.v)
+        self._begin_law(self.state.time)
         self._kernels.gravity_forces(self.q, self._gravity)
         efforts = {'gravity': self._gravity, 'measured': self.measured_effort, 'zero': share}
         initial = efforts[self.settings.activation_effort]
@@ -276,7 +277,7 @@ class ControlLoop:
         self.limiter.reset(initial - share)
         self._from_zero = self.settings.activation_effort == 'zero'
         base = share if self._from_zero else self._gravity
-        self._transition.begin(t, self.limiter.last + share, base)
+        self._transition.keep(self.limiter.last + share, base)
         self.limiter.soften(math.inf)  # the ramp does that
         self.generator.rest_at(self.q, self.state.stamp_ns)
         self.generator.measured = self.q
@@ -284,7 +285,7 @@ class ControlLoop:
     def _begin_law(self, t: float) -> None:
         if self.load is not None:
             self.load.restart(t)
-        self._transition.former = None
+        self._transition.start(t)
         self._acting.reset(t, self.q, self.v)
 
     def resume(self) -> None:

@@ -74,10 +74,14 @@ class Transition:
         self.ramp, self._offset = ActivationRamp(0.0), np.zeros(n)
         self.former: ControlLaw | None = None
 
-    def begin(self, t: float, effort: Array, base: Array) -> None:
-        """Begin at a time, s, with an effort, kept as what it is beyond a base, (n,) each."""
-        np.subtract(effort, base, out=self._offset)
+    def start(self, t: float) -> None:
+        """Begin at a time, s, with the effort that was kept."""
+        self.former = None
         self.ramp.start(t)
+
+    def keep(self, effort: Array, base: Array) -> None:
+        """Keep an effort to begin with, as what it is beyond a base, shape (n,) each."""
+        np.subtract(effort, base, out=self._offset)
 
     def leave(self, t: float, former: ControlLaw) -> None:
         """Begin at a time, s, with another law."""
@@ -92,7 +96,7 @@ class Transition:
             q: Positions, shape (n,), rad or m.
             v: Velocities, shape (n,), rad/s or m/s.
             reference: The joint reference.
-            base: At this state, see ``begin``.
+            base: At this state, see ``keep``.
         """
         if self.former is not None:
             self.former.effort(t, q, v, reference, self.effort)

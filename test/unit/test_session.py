@@ -243,6 +243,24 @@ def test_the_reference_begins_where_the_first_answered_state_is(step, answered):
     assert run.session.loop.reference.position == pytest.approx(expected)
 
 
+@pytest.mark.parametrize('jump', [-(10**18), -3600 * 1000 * MS, 3600 * 1000 * MS])
+def test_the_ramp_begins_where_the_time_of_the_states_begins_anew(jump):
+    """As with a simulator whose first state, at its time 0, counts as one without a stamp."""
+    given = {'law': 'computed_torque', 'activation_ramp_s': 0.2, 'activation_effort': 'zero'}
+    efforts = []
+    for step in (MS, jump):
+        run = Driven(given)
+        run.state()
+        run.session.activate(run.now)
+        run.state(step=step)
+        for _ in range(300):
+            assert run.state(PLACE + 0.005)
+        efforts.append(run.session.loop.effort.copy())
+        assert run.session.mode is SessionMode.HOLDING
+    assert np.array_equal(*efforts)
+    assert np.abs(efforts[0] - GRAVITY).max() > 0.01  # the law's, no more what was before it
+
+
 def test_without_a_fresh_state_it_is_not_activated_and_says_what_is_missing():
     run = Driven()
     with pytest.raises(ConfigurationError, match='not activated: no fresh state on joint_states'):
