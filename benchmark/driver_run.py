@@ -38,7 +38,7 @@ from robot_dynamics_ros.recordings.metrics.tracking import (
     tracking_metrics,
 )
 from robot_dynamics_ros.recordings.recording import NANO, Recording
-from robot_dynamics_ros.ros.simulator.emulator_parameters import EMULATOR, emulated_plant
+from robot_dynamics_ros.ros.simulator.parameters import EMULATOR, emulated_plant
 from robot_dynamics_ros.simulation.drives import DrivenPlant
 from robot_dynamics_ros.simulation.imperfections import LinkedPlant
 from robot_dynamics_ros.simulation.mujoco_plant import MujocoPlant

@@ -34,7 +34,7 @@ DECLARED = {
     'trajectory': ('trajectory_plan', 'TRAJECTORY'),
     'recorder': ('declared', 'RECORDER'),
     'monitor': ('declared', 'MONITOR'),
-    'driver_emulator': ('simulator.emulator_parameters', 'EMULATOR'),
+    'driver_emulator': ('simulator.parameters', 'EMULATOR'),
     'gazebo_robot': ('declared', 'GAZEBO_ROBOT'),
     'view': ('declared', 'VIEW'),
 }

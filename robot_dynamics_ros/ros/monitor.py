@@ -47,9 +47,9 @@ from robot_dynamics_ros.ros.driver_connection import (
     bound,
     profile_from_parameters,
 )
+from robot_dynamics_ros.ros.executors import PolledGroup, PollingExecutor, take_waiting
 from robot_dynamics_ros.ros.node import LISTENING, STEADY, PackageNode
 from robot_dynamics_ros.ros.parameters import on_set_parameters
-from robot_dynamics_ros.ros.polling import PolledGroup, PollingExecutor, take_waiting
 from robot_dynamics_ros.symbolic.kernel import compile_kernel
 
 _DEPTH = 1000  # for who listens: what arrived together is published together

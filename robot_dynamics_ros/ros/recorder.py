@@ -28,8 +28,8 @@ from robot_dynamics_ros.recordings.timestamp_assignment import TimestampAssigner
 from robot_dynamics_ros.recordings.topics import STREAMS, WRENCH
 from robot_dynamics_ros.ros.conversions import NANO
 from robot_dynamics_ros.ros.declared import RECORDER
+from robot_dynamics_ros.ros.executors import PolledGroup, PollingExecutor, take_waiting
 from robot_dynamics_ros.ros.node import STEADY, PackageNode
-from robot_dynamics_ros.ros.polling import PolledGroup, PollingExecutor, take_waiting
 from robot_dynamics_ros.ros.spinning import EXIT_FAILED
 
 _DEPTH = 5000  # the most that Fast DDS keeps for a reader by default

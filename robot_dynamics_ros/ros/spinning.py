@@ -31,8 +31,8 @@ from rclpy.signals import SignalHandlerOptions
 from rclpy.task import Future
 
 from robot_dynamics_ros.errors import ConfigurationError, RobotDynamicsError
+from robot_dynamics_ros.ros.executors import StatesFirstExecutor
 from robot_dynamics_ros.ros.rclpy_compat import start_lightly
-from robot_dynamics_ros.ros.states_first import StatesFirstExecutor
 from robot_dynamics_ros.yaml_reader.parsing import file_text
 
 #: Exit codes of :func:`run` besides 0.

@@ -4,21 +4,219 @@
 from __future__ import annotations
 
 import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from queue import SimpleQueue
 from typing import Any
 
+import numpy as np
 from diagnostic_msgs.msg import DiagnosticArray
+from geometry_msgs.msg import WrenchStamped
+from lifecycle_msgs.msg import Transition
+from lifecycle_msgs.srv import ChangeState
+from rcl_interfaces.srv import GetParameters, SetParameters
+from rclpy.parameter import Parameter, parameter_value_to_python
 from rclpy.qos import QoSProfile, ReliabilityPolicy
+from trajectory_msgs.msg import JointTrajectory
 
 from robot_dynamics_ros.description.shipped import robot_file
 from robot_dynamics_ros.description.urdf import read_description
+from robot_dynamics_ros.errors import RobotDynamicsError
+from robot_dynamics_ros.model import RobotTree, frame_pose, load_robot
 from robot_dynamics_ros.ros.declared import VIEW
+from robot_dynamics_ros.ros.executors import StatesFirstExecutor
 from robot_dynamics_ros.ros.node import STEADY, PackageNode
 from robot_dynamics_ros.ros.rclpy_compat import take_message
-from robot_dynamics_ros.ros.states_first import StatesFirstExecutor
-from robot_dynamics_ros.ros.view_commands import ArmCommands
+from robot_dynamics_ros.ros.trajectory import trajectory_message
+from robot_dynamics_ros.ros.trajectory_plan import MOTION, SampledTrajectory, make_plan
 from robot_dynamics_ros.ros.view_topics import ArmTopics, NeverCalled
-from robot_dynamics_ros.viewing.controls import Controls, add_stop
+from robot_dynamics_ros.viewing.controls import Controls, Tell, add_stop
 from robot_dynamics_ros.viewing.page import ArmView, Page
+
+_UNLIMITED = 1e12  # N m or N, where a description has no effort limit
+_PEAK = 1.875  # of a quintic's velocity, times its mean
+_SHORTEST_S = 1.0
+_USUAL_SPEED = 1.0  # rad/s or m/s, where a description has no limit
+
+
+class ArmCommands:
+    """Asks the controller and the simulator of one arm; see ``viewing.commands.Commands``.
+
+    Methods may be called from any thread: what they ask leaves with :meth:`pump`.
+
+    Args:
+        node: The viewer.
+        space: Namespace of the arm, with a slash at its end.
+        arm: What the page shows of it.
+    """
+
+    def __init__(self, node: Any, space: str, arm: ArmView) -> None:
+        self._node, self._arm = node, arm
+        self._asked: SimpleQueue[Callable[[], None]] = SimpleQueue()
+        self._set = {
+            peer: node.create_client(SetParameters, f'{space}{peer}/set_parameters')
+            for peer in ('controller', 'simulator')
+        }
+        self._get = node.create_client(GetParameters, f'{space}simulator/get_parameters')
+        self._change = node.create_client(ChangeState, f'{space}controller/change_state')
+        self._send = node.create_publisher(
+            JointTrajectory, f'{space}controller/joint_trajectory', 1
+        )
+        self._hand = node.create_publisher(WrenchStamped, f'{space}simulator/push', 1)
+        self._pushing: tuple[int, WrenchStamped] | None = None
+        self._moving = (-1, 0.0)
+
+    @property
+    def simulated(self) -> bool:
+        """Whether there is a simulator."""
+        return bool(self._set['simulator'].service_is_ready())
+
+    def pump(self) -> None:
+        """Let leave what was asked; to be called by the thread that spins the node."""
+        while not self._asked.empty():
+            self._asked.get()()
+        if self._pushing is not None:
+            self._hand.publish(self._pushing[1])
+
+    def set_controller(self, changes: Mapping[str, Any], tell: Tell) -> None:
+        """Change parameters of the controller."""
+        self._asked.put(lambda: self._set_parameters('controller', changes, tell))
+
+    def set_simulator(self, changes: Mapping[str, Any], tell: Tell) -> None:
+        """Change parameters of the simulator."""
+        self._asked.put(lambda: self._set_parameters('simulator', changes, tell))
+
+    def read_simulator(
+        self, names: Sequence[str], take: Callable[[Mapping[str, Any]], None]
+    ) -> None:
+        """Read parameters of the simulator."""
+        request = GetParameters.Request(names=names)
+
+        def done(future: Any) -> None:
+            values = [parameter_value_to_python(x) for x in future.result().values]
+            take({name: x for name, x in zip(names, values, strict=False) if x is not None})
+
+        self._asked.put(lambda: self._call(self._get, request, done, lambda *_: None))
+
+    def activate(self, tell: Tell) -> None:
+        """Activate the controller."""
+        self._asked.put(lambda: self._transition(Transition.TRANSITION_ACTIVATE, 'active', tell))
+
+    def deactivate(self, tell: Tell) -> None:
+        """Deactivate the controller."""
+        number = Transition.TRANSITION_DEACTIVATE
+        self._asked.put(lambda: self._transition(number, 'inactive', tell))
+
+    def stop(self, tell: Tell) -> None:
+        """Deactivate the controller; the request leaves in the thread that calls, at once."""
+        self._transition(Transition.TRANSITION_DEACTIVATE, 'inactive', tell)
+
+    def move_to(self, goal: Mapping[str, float], share: float, client: int, tell: Tell) -> None:
+        """Plan a way to a point, and send it."""
+
+        def settings(tree: RobotTree, q: Any) -> dict[str, Any]:
+            held = np.clip(q, tree.position_lower, tree.position_upper).tolist()
+            end = [goal.get(name, x) for name, x in zip(tree.joint_names, held, strict=True)]
+            fastest = tree.speeds(_USUAL_SPEED)
+            seconds = float((_PEAK * np.abs(np.array(end) - q) / fastest).max())
+            return {'kind': 'point', 'goal': end, 'duration_s': max(seconds, share * _SHORTEST_S)}
+
+        self._plan(settings, share, client, tell)
+
+    def circle(self, radius: float, share: float, client: int, tell: Tell) -> None:
+        """Plan a circle from where the tool is, and send it."""
+
+        def settings(tree: RobotTree, q: Any) -> dict[str, Any]:
+            frame = self._arm.scene.tree.links[self._arm.scene.tool].name
+            p = frame_pose(tree, q, frame).p_WF
+            outward = np.array([p[0], p[1], 0.0]) / max(float(np.hypot(p[0], p[1])), 1e-9)
+            center = (p - radius * outward).tolist()
+            own = {'radius': radius, 'center': center, 'toward': outward.tolist()}
+            return {'kind': 'circle', 'tool_frame': frame, **own}
+
+        self._plan(settings, share, client, tell)
+
+    def push(self, link: str, force: tuple[float, float, float], client: int) -> None:
+        """Push a link of the simulated arm until told otherwise."""
+        self._asked.put(lambda: self._push(link, force, client))
+
+    def lapse(self, client: int) -> None:
+        """Let go, and come to rest, if a page has asked otherwise that is gone."""
+        self._asked.put(lambda: self._lapse(client))
+
+    def _set_parameters(self, peer: str, changes: Mapping[str, Any], tell: Tell) -> None:
+        request = SetParameters.Request(
+            parameters=[Parameter(k, value=x).to_parameter_msg() for k, x in changes.items()]
+        )
+        shown = ', '.join(f'{name} = {value}' for name, value in changes.items())
+
+        def done(future: Any) -> None:
+            refused = [x.reason for x in future.result().results if not x.successful]
+            tell(not refused, refused[0] if refused else f'{peer}: {shown}')
+
+        self._call(self._set[peer], request, done, tell)
+
+    def _transition(self, number: int, label: str, tell: Tell) -> None:
+        request = ChangeState.Request(transition=Transition(id=number))
+
+        def done(future: Any) -> None:
+            taken = bool(future.result().success)
+            tell(taken, label if taken else f'it does not become {label}; its log says why')
+
+        self._call(self._change, request, done, tell)
+
+    def _call(self, client: Any, request: Any, done: Callable[[Any], None], tell: Tell) -> None:
+        if client.service_is_ready():
+            client.call_async(request).add_done_callback(done)
+        else:
+            tell(False, f'nobody answers {client.srv_name}')
+
+    def _plan(
+        self, settings: Callable[..., dict[str, Any]], share: float, client: int, tell: Tell
+    ) -> None:
+        """Plan in the thread of the page, which may wait; send with the next pump."""
+        defaults = {one.name: one.default for one in MOTION}
+        try:
+            tree = load_robot(self._arm.xml, effort_limit=_UNLIMITED)
+            q = np.array([self._arm.position[name] for name in tree.joint_names])
+            motion = defaults | settings(tree, q) | {'speed_scale': share}
+            plan = make_plan(tree, motion, q)
+        except KeyError as error:
+            tell(False, f'joint {error} is not known yet')
+            return
+        except RobotDynamicsError as error:
+            tell(False, str(error))
+            return
+        self._asked.put(lambda: self._send_plan(tree, plan, client, tell))
+
+    def _send_plan(
+        self, tree: RobotTree, plan: SampledTrajectory, client: int, tell: Tell
+    ) -> None:
+        if not self._send.get_subscription_count():
+            tell(False, f'nobody listens on {self._send.topic_name}')
+            return
+        self._send.publish(trajectory_message(tree.joint_names, plan))
+        self._moving = (client, time.monotonic() + plan.duration)
+        tell(
+            True, f'a motion of {plan.duration:.1f} s was sent; the status says what became of it'
+        )
+
+    def _push(self, link: str, force: tuple[float, float, float], client: int) -> None:
+        message = WrenchStamped()
+        message.header.frame_id = link
+        vector = message.wrench.force
+        vector.x, vector.y, vector.z = force
+        self._pushing = (client, message) if any(force) else None
+        self._hand.publish(message)
+
+    def _lapse(self, client: int) -> None:
+        if self._pushing is not None and self._pushing[0] == client:
+            self._push(self._pushing[1].header.frame_id, (0.0, 0.0, 0.0), client)
+        owner, end = self._moving
+        if owner == client and time.monotonic() < end:
+            self._moving = (-1, 0.0)
+            self._send.publish(JointTrajectory())  # come to rest and hold
+
 
 _NICENESS = 5  # of all its threads; a third of the weight of a usual process
 _LOOK_AROUND_S = 1.0

@@ -13,7 +13,7 @@ import yaml
 from diagnostic_msgs.msg import DiagnosticArray
 from geometry_msgs.msg import WrenchStamped
 from rclpy.callback_groups import CallbackGroup
-from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
+from rclpy.qos import QoSProfile, ReliabilityPolicy
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64MultiArray, String
 
@@ -29,9 +29,6 @@ from robot_dynamics_ros.viewing.instant import (
 )
 
 _NEWEST = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
-_SEVERAL = QoSProfile(
-    depth=20, reliability=ReliabilityPolicy.BEST_EFFORT, durability=DurabilityPolicy.VOLATILE
-)
 _SILENT_S = 1.0  # without states
 _PUSHED_S = 0.5  # without wrenches
 _STALE_S = 3.0  # without diagnostics, or without what the controller publishes with each tick

@@ -8,8 +8,8 @@ from collections import deque
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64
 
-from robot_dynamics_ros.ros import polling
-from robot_dynamics_ros.ros.polling import PolledGroup, take_waiting
+from robot_dynamics_ros.ros import executors
+from robot_dynamics_ros.ros.executors import PolledGroup, take_waiting
 
 
 def test_messages_of_several_topics_come_in_the_order_in_which_they_were_sent(peer):
@@ -47,5 +47,5 @@ def test_what_arrives_during_a_look_is_not_overtaken_by_its_answer(monkeypatch):
             waiting['commands'].append((3, 'answer'))
         return message, {'source_timestamp': sent}
 
-    monkeypatch.setattr(polling, 'take_message', take)
+    monkeypatch.setattr(executors, 'take_message', take)
     assert [sent for sent, _, _ in take_waiting(waiting)] == [1, 2, 3]

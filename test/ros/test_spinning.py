@@ -12,9 +12,9 @@ import rclpy
 from rclpy.task import Future
 from std_msgs.msg import String
 
+from robot_dynamics_ros.ros.executors import StatesFirstExecutor
 from robot_dynamics_ros.ros.recorder import Recorder
 from robot_dynamics_ros.ros.spinning import spare_what_stays
-from robot_dynamics_ros.ros.states_first import StatesFirstExecutor
 from robot_dynamics_ros.ros.view import View
 
 # numpy starts threads of its own when it is imported: a signal may arrive in one of them.
@@ -28,7 +28,7 @@ from rclpy.task import Future
 from std_msgs.msg import String
 from robot_dynamics_ros.errors import ParameterError
 from robot_dynamics_ros.ros.spinning import run
-from robot_dynamics_ros.ros.states_first import StatesFirstExecutor
+from robot_dynamics_ros.ros.executors import StatesFirstExecutor
 
 class Speaker(Node):
     def __init__(self):

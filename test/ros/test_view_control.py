@@ -19,7 +19,7 @@ from std_msgs.msg import String
 from robot_dynamics_ros.description.shipped import shipped_robot
 from robot_dynamics_ros.description.urdf import read_description
 from robot_dynamics_ros.ros.node import LATCHED
-from robot_dynamics_ros.ros.view_commands import ArmCommands
+from robot_dynamics_ros.ros.view import ArmCommands
 from robot_dynamics_ros.viewing.instant import ArmInstant
 from robot_dynamics_ros.viewing.page import Page
 

@@ -14,12 +14,11 @@ from robot_dynamics_ros.control.health import HealthReport
 from robot_dynamics_ros.control.modes import SessionMode
 from robot_dynamics_ros.errors import RobotDynamicsError
 from robot_dynamics_ros.ros.controller import parameters as declared
-from robot_dynamics_ros.ros.controller.running import STEADY, RunningController
-from robot_dynamics_ros.ros.controller.trajectories import LATCHED
+from robot_dynamics_ros.ros.controller.running import RunningController
 from robot_dynamics_ros.ros.controller_monitor import diagnostic_array
+from robot_dynamics_ros.ros.node import LATCHED, STEADY
 from robot_dynamics_ros.ros.parameters import declare, on_set_parameters, values
 from robot_dynamics_ros.ros.rclpy_compat import lifecycle_state, refuse_impossible_transitions
-from robot_dynamics_ros.ros.real_time import claim_real_time
 from robot_dynamics_ros.ros.spinning import spare_what_stays
 
 _AUTOSTART_PERIOD_S = 0.02
@@ -160,7 +159,7 @@ class Controller(LifecycleNode):
 
     def _configure(self) -> None:
         parameters = values(self, declared.CONTROLLER)
-        claim_real_time(
+        declared.claim_real_time(
             parameters['thread_priority'], parameters['cpu_affinity'], parameters['lock_memory']
         )
         self._run = RunningController(self, parameters, self._topic_description, self._report)

@@ -1,14 +1,100 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The controller node's parameters: those of the controller, and what the node adds."""
+"""Parameters of the controller node, and what some ask of the system for its thread."""
 
 from __future__ import annotations
 
+import ctypes
+import os
+from collections.abc import Sequence
+from typing import Any
+
 from robot_dynamics_ros.control.goals import GOALS
 from robot_dynamics_ros.control.setup import PARAMETERS
+from robot_dynamics_ros.errors import ConfigurationError
 from robot_dynamics_ros.parameters import Parameter
-from robot_dynamics_ros.ros.real_time import REAL_TIME
 
 P = Parameter
+
+REAL_TIME = (
+    P('thread_priority', 0, 'Priority of the thread that ticks, by SCHED_FIFO; 0: the usual '
+      'scheduling.', 0, 99, fixed=True),
+    P('cpu_affinity', [-1], 'Processors on which the thread that ticks may run; -1: any.', -1,
+      4095, fixed=True),
+    P('lock_memory', False, 'Whether all memory of the process is kept from being swapped out.',
+      fixed=True),
+)  # fmt: skip
+_LOCK_ALL = 3  # MCL_CURRENT | MCL_FUTURE
+
+
+def claim_real_time(priority: int, processors: Sequence[int], lock_memory: bool) -> None:
+    """Ask for what the parameters say, for the calling thread; defaults ask for nothing.
+
+    Args:
+        priority: Of SCHED_FIFO, 1 to 99; 0: as it is.
+        processors: Where it may run; -1 among them: anywhere.
+        lock_memory: Whether to keep all memory of the process in place.
+
+    Raises:
+        ConfigurationError: The system refuses it; says which right is missing.
+    """
+    if any(x >= 0 for x in processors) and -1 not in processors:
+        _run_on(set(processors))
+    if priority > 0:
+        _run_first(priority)
+    if lock_memory:
+        _lock_memory()
+
+
+def _run_on(processors: set[int]) -> None:
+    try:
+        _of_system('sched_setaffinity')(0, processors)
+    except OSError as error:
+        allowed = ', '.join(map(str, sorted(os.sched_getaffinity(0))))
+        wanted = ', '.join(map(str, sorted(processors)))
+        raise _refusal('cpu_affinity', wanted, error, f'this process may use {allowed}') from error
+
+
+def _run_first(priority: int) -> None:
+    set_scheduler = _of_system('sched_setscheduler')
+    try:
+        set_scheduler(0, os.SCHED_FIFO, os.sched_param(priority))
+    except OSError as error:
+        from resource import RLIMIT_RTPRIO, getrlimit
+
+        right = f'the capability CAP_SYS_NICE, or rtprio {priority} in /etc/security/limits.conf'
+        remedy = f'give it {right}; its limit is {getrlimit(RLIMIT_RTPRIO)[0]}'
+        raise _refusal('thread_priority', str(priority), error, remedy) from error
+
+
+def _lock_memory() -> None:
+    from resource import RLIM_INFINITY, RLIMIT_MEMLOCK, getrlimit
+
+    limit = getrlimit(RLIMIT_MEMLOCK)[0]
+    right = 'the capability CAP_IPC_LOCK, or memlock unlimited in /etc/security/limits.conf'
+    remedy = f'give it {right}; its limit is {"none" if limit == RLIM_INFINITY else limit} bytes'
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.mlockall(_LOCK_ALL) != 0:
+        number = ctypes.get_errno()
+        raise _refusal('lock_memory', 'true', OSError(number, os.strerror(number)), remedy)
+
+
+def _of_system(name: str) -> Any:
+    """Return a function of the system.
+
+    Raises:
+        ConfigurationError: This system has none.
+    """
+    function = getattr(os, name, None)
+    if function is None:
+        raise ConfigurationError(f'real time ({name})', 'exists on Linux only', 'leave it out')
+    return function
+
+
+def _refusal(name: str, value: str, error: OSError, remedy: str) -> ConfigurationError:
+    return ConfigurationError(
+        f'parameter {name!r}', f'{value} is refused by the system ({error.strerror})', remedy
+    )
+
 
 NODE = (
     P('monitor_decimation', 1, 'Every how many commands reference and error are published.', 1,

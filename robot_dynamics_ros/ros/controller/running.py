@@ -9,7 +9,6 @@ from itertools import cycle
 from typing import Any
 
 import yaml
-from rclpy.clock import Clock, ClockType
 from rclpy.duration import Duration
 from rclpy.node import Node
 from std_msgs.msg import String
@@ -21,14 +20,17 @@ from robot_dynamics_ros.control.modes import SessionMode
 from robot_dynamics_ros.control.session import ControllerSession
 from robot_dynamics_ros.errors import ConfigurationError
 from robot_dynamics_ros.model.load import robot_from_parameters
-from robot_dynamics_ros.ros.controller.constraint_parameters import ConstraintParameters
-from robot_dynamics_ros.ros.controller.trajectories import LATCHED, ControllerTrajectories
+from robot_dynamics_ros.ros.controller.trajectories import (
+    ConstraintParameters,
+    ControllerTrajectories,
+)
 from robot_dynamics_ros.ros.controller_monitor import ContactMonitor, ControllerMonitor
 from robot_dynamics_ros.ros.driver_connection import (
     DriverConnection,
     bound,
     profile_from_parameters,
 )
+from robot_dynamics_ros.ros.node import LATCHED, STEADY
 from robot_dynamics_ros.ros.rclpy_compat import destroy, take_message
 from robot_dynamics_ros.ros.session_changes import (
     WATCH_PERIOD_S,
@@ -37,7 +39,6 @@ from robot_dynamics_ros.ros.session_changes import (
     StreamedInputs,
 )
 
-STEADY = Clock(clock_type=ClockType.STEADY_TIME)
 _DUMPER = getattr(yaml, 'CSafeDumper', yaml.SafeDumper)  # in C where there is one
 _LONGEST = 200  # characters of a parameter in the log
 _DELIVERY_TIMEOUT = Duration(seconds=0.3)

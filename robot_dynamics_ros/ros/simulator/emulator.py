@@ -25,7 +25,7 @@ from robot_dynamics_ros.control.safety import StopAction
 from robot_dynamics_ros.model.load import robot_from_parameters
 from robot_dynamics_ros.model.robot_tree import RobotTree
 from robot_dynamics_ros.ros.conversions import JointStateWriter, ns_to_stamp
-from robot_dynamics_ros.ros.simulator import emulator_parameters as declared
+from robot_dynamics_ros.ros.simulator import parameters as declared
 from robot_dynamics_ros.ros.simulator.node import COMMAND_QOS, STATE_QOS, Simulator
 from robot_dynamics_ros.simulation.plant import Plant
 from robot_dynamics_ros.spatial.scalar import Array
