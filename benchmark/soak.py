@@ -29,10 +29,11 @@ from std_srvs.srv import SetBool, Trigger
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
 from benchmark.measuring import machine, note, save, show
-from robot_dynamics_ros.cli.processes import IN_LOCKSTEP, SceneProcesses, own_domain
+from robot_dynamics_ros.cli.processes import SceneProcesses, own_domain
 from robot_dynamics_ros.description.shipped import shipped_robot
 from robot_dynamics_ros.errors import PeerTimeoutError
 from robot_dynamics_ros.model import load_robot
+from robot_dynamics_ros.ros.controller.parameters import in_lockstep
 
 #: What may grow from the second to the last quarter of a run, as a part; threads and descriptors
 #: not at all.
@@ -146,7 +147,7 @@ def _running(folder: Path) -> Iterator[tuple[SceneProcesses, Spinner]]:
     """Yield the processes, in lockstep once time runs, and a node among them."""
     with own_domain() as domain, SceneProcesses(folder / 'logs', domain) as nodes:
         simulated = {'mode': 'lockstep', 'start_paused': True}
-        controlled = {'law': 'computed_torque', 'await_listeners': ['recorder'], **IN_LOCKSTEP}
+        controlled = {'law': 'computed_torque', 'await_listeners': ['recorder'], **in_lockstep()}
         watched = {'effort_source': 'measured', 'use_sim_time': True}
         settings = {'simulator': simulated, 'controller': controlled, 'monitor': watched,
                     'recorder': {'bag': str(folder / 'bag'), 'fail_on_loss': False}}  # fmt: skip

@@ -19,8 +19,9 @@ import psutil
 from rich.console import Console
 
 from benchmark.measuring import OUT, chain, machine, save
-from robot_dynamics_ros.cli.processes import IN_LOCKSTEP, SceneProcesses, own_domain
+from robot_dynamics_ros.cli.processes import SceneProcesses, own_domain
 from robot_dynamics_ros.model import load_robot
+from robot_dynamics_ros.ros.controller.parameters import in_lockstep
 
 _NODES = ('left', 'right')
 _STATES_HZ = 200.0
@@ -71,7 +72,7 @@ def round_trip(console: Console) -> float:
     with own_domain() as domain, ExitStack() as stack:
         nodes = stack.enter_context(scene('view_round_trip', domain))
         nodes.start('simulator', 'simulate', {'mode': 'lockstep'}, 'scara')
-        nodes.start('controller', 'control', dict(IN_LOCKSTEP), 'scara')
+        nodes.start('controller', 'control', in_lockstep(), 'scara')
         newest = stack.enter_context(listening(domain))
         for _ in range(_ROUNDS):
             without.append(_period(newest))

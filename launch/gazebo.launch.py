@@ -107,7 +107,7 @@ def actions(chosen):
     controller = _controller(chosen, urdf)
     carried, clock = (chosen.bridge if native else ''), chosen.clock
     monitored = _robot_parameters(urdf) | {'acceleration': 'filtered'}
-    extra = {'extra_topics': _force_topics(chosen) if native else ['']}
+    extra = {'extra_topics': list(map(' '.join, _forces(chosen).items())) if native else ['']}
     nodes = [
         *world,
         *gazebo_launching.gazebo_bridge(
@@ -197,7 +197,8 @@ def _robot_parameters(urdf):
 
 def _controller(chosen, urdf):
     form = 'per_joint' if chosen.interface == 'native' else 'group'
-    own = {**launching.law(chosen, in_step=chosen.lockstep), 'command_form': form}
+    law = launching.law(chosen, _forces(chosen) if chosen.lockstep else ())
+    own = {**law, 'command_form': form}
     return package_node('controller', chosen, _robot_parameters(urdf) | own, chosen.remappings)
 
 
@@ -279,13 +280,11 @@ def _motion(chosen, urdf):
     return [package_node('trajectory', chosen, parameters, chosen.remappings)]
 
 
-def _force_topics(chosen):
-    """Return what the recorder shall record besides the usual topics."""
-    return [
-        f'{entry["ros_topic_name"]} {entry["ros_type_name"]}'
-        for entry in bridge_entries(chosen.bridge, chosen.prefix)
-        if entry['direction'] == 'ROS_TO_GZ'
-    ]
+def _forces(chosen):
+    """Return what carries the commands, which is recorded besides the usual: types by topic."""
+    entries = bridge_entries(chosen.bridge, chosen.prefix)
+    sent = [entry for entry in entries if entry['direction'] == 'ROS_TO_GZ']
+    return {entry['ros_topic_name']: entry['ros_type_name'] for entry in sent}
 
 
 def generate_launch_description():

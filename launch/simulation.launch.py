@@ -4,6 +4,7 @@
 from functools import partial
 
 from robot_dynamics_ros.cli.new_robot import URDF, described
+from robot_dynamics_ros.control.drivers.profile import CommandProfile
 from robot_dynamics_ros.description.shipped import robot_file
 from robot_dynamics_ros.description.urdf import read_description
 from robot_dynamics_ros.model import load_robot
@@ -52,7 +53,7 @@ def actions(chosen):
     clock = launching.own_clock(chosen)
     node = partial(launching.package_node, chosen=chosen, remappings=clock)
     simulator = node('simulator', parameters=robot | {'mode': chosen.mode, 'start_paused': True})
-    law = launching.law(chosen, in_step=chosen.mode == 'lockstep')
+    law = launching.law(chosen, [CommandProfile().topic] if chosen.mode == 'lockstep' else ())
     controller = node('controller', parameters=robot | law)
     nodes = [
         simulator,

@@ -18,7 +18,6 @@ from rich.table import Table
 
 from robot_dynamics_ros.cli.new_robot import add_setup_arguments, parameter_file
 from robot_dynamics_ros.cli.processes import (
-    IN_LOCKSTEP,
     SHOWN,
     SceneProcesses,
     print_outside_band,
@@ -37,6 +36,7 @@ from robot_dynamics_ros.recordings.metrics.tracking import (
 from robot_dynamics_ros.recordings.output_folder import write_json
 from robot_dynamics_ros.recordings.reading import read_recording
 from robot_dynamics_ros.recordings.report.runs import write_tracking_report
+from robot_dynamics_ros.ros.controller.parameters import in_lockstep
 
 #: The trajectory starts at this time; before it the controller takes over and settles, s.
 START_S = 0.5
@@ -185,7 +185,7 @@ def _start(robot: str | Path, law: str, nodes: SceneProcesses, bag: Path) -> flo
         'unpause_simulator': True,
     }
     nodes.start('recorder', 'record', {'bag': str(bag), 'progress': True}, robot)
-    control = {'law': law, 'await_listeners': ['recorder'], **IN_LOCKSTEP}
+    control = {'law': law, 'await_listeners': ['recorder'], **in_lockstep()}
     nodes.start('controller', 'control', control, robot)
     nodes.start('simulator', 'simulate', lockstep, robot)
     nodes.start('trajectory', 'send', plan, robot)

@@ -25,14 +25,6 @@ from robot_dynamics_ros.errors import PeerTimeoutError, SceneError
 _END_SECONDS = 20.0
 _PROGRESS = re.compile(r'progress ([0-9.]+)')
 
-#: Parameters of a controller in lockstep, whose run shall not depend on how busy the machine is:
-#: as many commands as states are kept for a recorder that is held up, and a simulator that is held
-#: up is waited for, since time stands still meanwhile.
-IN_LOCKSTEP = {
-    'qos_overrides./effort_controller/commands.publisher.depth': 2000,
-    'state_timeout_s': 60.0,
-}
-
 
 @contextmanager
 def own_domain(domains: Iterable[int] = range(80, 100)) -> Iterator[int]:

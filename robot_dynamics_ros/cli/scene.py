@@ -21,7 +21,6 @@ from robot_dynamics_ros.cli.new_robot import (
     parameter_file,
 )
 from robot_dynamics_ros.cli.processes import (
-    IN_LOCKSTEP,
     SceneProcesses,
     print_outside_band,
     run_recorded,
@@ -44,6 +43,7 @@ from robot_dynamics_ros.recordings.reading import read_recording
 from robot_dynamics_ros.recordings.report.figures import COLOURS
 from robot_dynamics_ros.recordings.report.runs import program_figures, program_report
 from robot_dynamics_ros.recordings.report.toolkit import ArmAnimation, ArmMotion, Report
+from robot_dynamics_ros.ros.controller.parameters import in_lockstep
 from robot_dynamics_ros.yaml_reader.parsing import read_yaml
 
 _RUN_SECONDS = 600.0
@@ -253,7 +253,7 @@ def _start(scene: Scene, nodes: SceneProcesses, bag: Path) -> float:
         'activation_ramp_s': 0.0,
         'lead_in': 0.0,  # the decay of a first error is what a scene shows
         'await_listeners': ['recorder'],
-        **IN_LOCKSTEP,
+        **in_lockstep(),
     }
     plant = {
         'mode': 'lockstep',

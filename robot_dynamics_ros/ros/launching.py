@@ -41,6 +41,7 @@ from launch_ros.parameter_descriptions import ParameterValue
 from robot_dynamics_ros.control.laws.registry import LAWS
 from robot_dynamics_ros.description.shipped import PACKAGE, ROBOTS, share_directory
 from robot_dynamics_ros.errors import ConfigurationError, MissingDependencyError, SceneError
+from robot_dynamics_ros.ros.controller.parameters import in_lockstep
 
 SWITCH = ('true', 'false')
 #: Executables that a scene can do without.
@@ -230,14 +231,17 @@ def mappings(chosen: SimpleNamespace) -> dict[str, str]:
     return dict(word.split(':=', 1) for word in words)
 
 
-def law(chosen: SimpleNamespace, *, in_step: bool = False) -> dict[str, Any]:
+def law(chosen: SimpleNamespace, in_step: Iterable[str] = ()) -> dict[str, Any]:
     """Return the controller's parameters for the values ``law`` and ``program``.
 
     Args:
         chosen: The values.
-        in_step: Whether time waits for every command, however long a busy machine takes for one.
+        in_step: Topics of the commands, if time waits for every one of them, however long a busy
+            machine takes for it.
     """
-    patient = {'state_timeout_s': 60.0} if in_step else {}
+    space = f'/{chosen.namespace.strip("/")}'.rstrip('/')
+    topics = [f'{space}/{topic}' for topic in in_step]
+    patient = in_lockstep(*topics) if topics else {}
     return {'law': chosen.law, 'program': chosen.program, **patient}
 
 

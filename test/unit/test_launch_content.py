@@ -261,7 +261,28 @@ def test_in_lockstep_the_bridge_carries_no_forces_and_time_waits_for_commands(mo
     assert carried == {'GZ_TO_ROS'}
     robot = parameters_of(actions, 'gazebo_robot')
     assert (robot['lockstep'], robot['step_ns'], robot['unpause']) == (True, 1_000_000, 'ready')
-    assert parameters_of(actions, 'controller')['state_timeout_s'] > 30.0, 'time waits'
+    controller = parameters_of(actions, 'controller')
+    assert controller['state_timeout_s'] > 30.0, 'time waits'
+    assert kept_commands(controller) == {f'/joint{i}/cmd_force': 2000 for i in range(1, 5)}
+
+
+def kept_commands(controller: dict) -> dict[str, int]:
+    """Return how many commands a controller keeps for a recorder, by topic."""
+    return {
+        name.removeprefix('qos_overrides.').removesuffix('.publisher.depth'): depth
+        for name, depth in controller.items()
+        if name.startswith('qos_overrides.')
+    }
+
+
+@pytest.mark.parametrize(('namespace', 'topic'), [('', ''), ('left', '/left'), ('/a/b', '/a/b')])
+def test_in_lockstep_a_recorder_that_is_held_up_loses_no_command(monkeypatch, namespace, topic):
+    given = {'namespace': namespace, 'mode': 'lockstep'}
+    controller = parameters_of(executed('simulation', monkeypatch, **given), 'controller')
+    assert kept_commands(controller) == {f'{topic}/effort_controller/commands': 2000}
+    given['mode'] = 'real_time'
+    controller = parameters_of(executed('simulation', monkeypatch, **given), 'controller')
+    assert kept_commands(controller) == {}
 
 
 @pytest.mark.parametrize(

@@ -110,3 +110,17 @@ NODE = (
 )  # fmt: skip
 
 CONTROLLER = (*PARAMETERS, *GOALS, *NODE, *REAL_TIME)
+
+
+def in_lockstep(*topics: str) -> dict[str, float]:
+    """Return parameters of a controller in lockstep, whose run is the same on a busy machine.
+
+    As many commands as states are kept for a recorder that is held up, and a simulator that is
+    held up is waited for, since time stands still meanwhile.
+
+    Args:
+        topics: Full names of those of its commands; none: the usual one.
+    """
+    kept = topics or ('/effort_controller/commands',)
+    depths = {f'qos_overrides.{topic}.publisher.depth': 2000 for topic in kept}
+    return {'state_timeout_s': 60.0, **depths}
