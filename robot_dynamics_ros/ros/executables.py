@@ -99,16 +99,17 @@ def use_one_thread() -> None:
 def _interrupted_in_silence() -> Iterator[None]:
     """Let an interrupt end the process at once, with 0, until the node takes signals itself.
 
-    Nothing has been begun by then, and libraries that are being imported would report it.
+    Nothing has been begun by then, and libraries that are being imported would report it. Once the
+    node has ended, an interrupt changes nothing: Python, on its way out, would die of it.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = signal.signal(signal.SIGINT, lambda *_: os._exit(0))
+    signal.signal(signal.SIGINT, lambda *_: os._exit(0))
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def __getattr__(name: str) -> Callable[[], None]:

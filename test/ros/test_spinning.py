@@ -87,6 +87,26 @@ def test_a_signal_ends_the_node_in_order_and_its_last_word_arrives(
     assert 'Traceback' not in speaker.output
 
 
+# Python takes its modules apart after its last line, when it takes no signals any more.
+LATE = """
+import os, signal, sys
+from robot_dynamics_ros.ros.executables import run_executable
+
+class Late:
+    def __del__(self, kill=os.kill, process=os.getpid(), number=signal.SIGINT):
+        kill(process, number)
+
+late = Late()
+sys.exit(run_executable('simulator'))
+"""
+
+
+def test_an_interrupt_after_the_nodes_end_changes_nothing(processes):
+    node = processes.start('simulator', {'robot': 'nobody'}, code=LATE)
+    assert node.wait(60) == 2
+    assert 'nobody' in node.output
+
+
 @EXECUTORS
 def test_a_node_that_is_finished_gives_its_exit_code(processes, peer, executor):
     speaker = start(processes, '', executor)
