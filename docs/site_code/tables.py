@@ -52,6 +52,8 @@ MEANINGS = {
     '~/carry_payload': 'take or release the payload of the parameters',
     '~/constraint': 'value f of every row of the program, its rate, and as effort the reaction',
     '~/constraint_condition': 'smallest singular value of the program, and how much it is damped',
+    '~/controller_state': 'where the motion is, as of joint_trajectory_controller, where '
+    '`control_msgs` is installed',
     '~/coriolis': "the model's share: centrifugal and Coriolis forces",
     '~/difference': 'acting less explained effort',
     '~/effort': 'the effort that acted',

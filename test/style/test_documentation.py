@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import re
+import runpy
 import shlex
 import subprocess
 import sys
@@ -201,6 +202,15 @@ def test_the_site_has_no_dead_link(site):
 
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
+def test_every_topic_of_a_controller_is_explained():
+    """The policies name those too that it has only where control_msgs is installed."""
+    explained = runpy.run_path(str(ROOT / 'docs' / 'site_code' / 'tables.py'))['MEANINGS']
+    policy = (ROOT / 'config' / 'security' / 'simulation.policy.xml').read_text('utf-8')
+    own = set(re.findall(r'<topic>/controller/(\w+)</topic>', policy)) - {'transition_event'}
+    assert 'speed_scaling_input' in own
+    assert {f'~/{name}' for name in own} <= explained.keys()
+
+
 def test_the_site_needs_no_network_to_be_read(site):
     loaded = {target for links in site.pages.values() for target in links.loaded}
     assert [target for target in loaded if urlsplit(target).netloc] == []
