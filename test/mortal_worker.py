@@ -1,10 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Work for worker processes, in a module that they can import."""
+"""Work for worker processes, in a module that they can import, and what is left of them."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+_TICKS = os.sysconf('SC_CLK_TCK')
 
 
 def killed_on(word: str, item: str) -> str:
@@ -12,3 +20,44 @@ def killed_on(word: str, item: str) -> str:
     if item == word:
         os.kill(os.getpid(), signal.SIGKILL)
     return item.upper()
+
+
+def errors_when_ended(
+    words: Sequence[str], way: int, has_begun: Callable[[list[float]], bool]
+) -> str:
+    """Start a module, end it by a signal once it has begun; return its errors if nothing is left.
+
+    Args:
+        words: Module and arguments.
+        way: Signal; as at a terminal, an interrupt is for its workers too.
+        has_begun: Gets the processor's time of each of its processes, s.
+    """
+    command, pipe = [sys.executable, '-m', *words], subprocess.PIPE
+    with subprocess.Popen(command, stdout=pipe, stderr=pipe, start_new_session=True) as parent:
+        group = parent.pid
+        try:
+            _await(lambda: has_begun(_times(group)), 'the workers')
+            os.killpg(group, way) if way == signal.SIGINT else os.kill(group, way)
+            _await(lambda: not _times(group), 'the end of all')
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(group, signal.SIGKILL)
+        return parent.communicate()[1].decode()
+
+
+def _await(condition: Callable[[], bool], what: str) -> None:
+    end = time.monotonic() + 60.0
+    while not condition():
+        assert time.monotonic() < end, what
+        time.sleep(0.02)
+
+
+def _times(group: int) -> list[float]:
+    """Return the processor's times, s, of the living processes of a group."""
+    found = []
+    for entry in Path('/proc').glob('[0-9]*/stat'):
+        with contextlib.suppress(OSError):
+            state, _, its_group, *rest = entry.read_text('utf-8').rpartition(')')[2].split()
+            if int(its_group) == group and state != 'Z':
+                found.append(sum(map(int, rest[8:10])) / _TICKS)
+    return found

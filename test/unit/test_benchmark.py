@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+from mortal_worker import errors_when_ended
 
 from benchmark.__main__ import BENCHMARKS
 from benchmark.dynamics import contenders
@@ -38,6 +40,17 @@ def test_an_unknown_benchmark_is_refused_with_those_that_exist():
     assert refused.returncode == 2
     known = ', '.join(BENCHMARKS)
     assert f"unknown benchmark 'kinematics'; there are: {known}" in refused.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize('campaign', [['fuzz'], ['faults', '--jobs', '2']])
+def test_a_campaign_that_is_killed_takes_its_workers_along(campaign, monkeypatch, tmp_path):
+    monkeypatch.setenv('TMPDIR', str(tmp_path))
+    errors_when_ended(
+        ['benchmark', *campaign],
+        signal.SIGKILL,
+        lambda times: sum(time > 2.0 for time in times) > 1,  # not only imports
+    )
 
 
 def test_a_race_returns_the_shortest_time_of_each():
