@@ -69,7 +69,7 @@ def verdict(ended: Ended, longest: float = LONGEST_S) -> tuple[str, str]:
     for wrong, problem in (
         ('Traceback' in ended.error, 'traceback'),
         (ended.code not in (0, 1, 2), f'exit code {ended.code}'),
-        (ended.code == 2 and len(errors) != 1, f'{len(errors)} lines of error'),
+        (len(errors) > 1 or ended.code == 2 and not errors, f'{len(errors)} lines of error'),
         (ended.code == 2 and not ended.error.rstrip().endswith(said), 'lines behind the error'),
         (len(ended.error) > LONGEST_MESSAGE, f'{len(ended.error)} characters'),
         (ended.seconds > longest, f'{ended.seconds:.1f} s of the processor'),
@@ -166,8 +166,6 @@ class CommandLine:
         process.returncode = code = os.waitstatus_to_exitcode(done[1])
         used = done[2]
         printed = [file.read_text('utf-8', 'replace') for file in output]
-        if told and code in (-signal.SIGINT, 130):  # at the moment at which it had ended anyway
-            code = 2 if 'error: ' in printed[1] else 0
         left = (*_end_session(process.pid), *self._unsaid(before, ' '.join([*words, *printed])))
         seconds = used.ru_utime + used.ru_stime
         return Ended(code, *printed, seconds, used.ru_maxrss * 1024, left)

@@ -35,6 +35,8 @@ def test_a_mutated_input_ends_a_process_well():
         ({}, 'refused'),
         ({'code': 0, 'error': '[INFO] going on'}, 'accepted'),
         ({'code': -9}, 'breach'),
+        ({'code': 1, 'error': 'error: a'}, 'accepted'),
+        ({'code': 1, 'error': 'error: a\nerror: b'}, 'breach'),
         ({'code': 1, 'error': 'Traceback (most recent call last):\nKeyError'}, 'breach'),
         ({'error': 'killed'}, 'breach'),
         ({'error': 'error: a\nerror: b'}, 'breach'),
