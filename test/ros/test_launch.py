@@ -233,7 +233,8 @@ def test_an_arm_in_motion_survives_the_loss_of_what_only_looks_on(launches, peer
     os.kill(started(launch)['monitor'], signal.SIGKILL)
     launch.says('lost: monitor-5 ended with -9', 20.0)
     heard = len(commands)
-    peer.spin_until(lambda: len(commands) > heard + 100, 20.0, 'commands')
+    both = 'states, of which a busy machine may hear later, and commands'
+    peer.spin_until(lambda: states and len(commands) > heard + 100, 20.0, both)
     os.kill(started(launch)['recorder'], signal.SIGKILL)
     assert launch.wait(30.0) == 1, 'what was to be recorded is not'
     ends_with_gravity(peer, states, commands)
