@@ -17,8 +17,8 @@ from benchmark.measuring import apart, save, show_rows
 from robot_dynamics_ros.description.shipped import shipped_robot
 from robot_dynamics_ros.errors import RecordingError
 from robot_dynamics_ros.model import load_robot
-from robot_dynamics_ros.recordings.bag.writer import write_recording
 from robot_dynamics_ros.recordings.metrics.bag_analysis import Task, analyze_bag
+from robot_dynamics_ros.recordings.reading import write_recording
 from robot_dynamics_ros.recordings.recording import Recording
 from robot_dynamics_ros.symbolic.kernel import compile_kernel
 

@@ -27,10 +27,10 @@ from robot_dynamics_ros.control.laws.computed_torque import ComputedTorque
 from robot_dynamics_ros.control.laws.constraint_stabilization import ConstraintStabilization
 from robot_dynamics_ros.control.laws.control_law import ControlLaw, Reference
 from robot_dynamics_ros.control.laws.pd_gravity import PdGravity
+from robot_dynamics_ros.dynamics import make_formulation
 from robot_dynamics_ros.dynamics.joint_terms import JointTerms
-from robot_dynamics_ros.dynamics.registry import make_formulation
 from robot_dynamics_ros.errors import SceneError
-from robot_dynamics_ros.geometry.robot_shapes import robot_shapes
+from robot_dynamics_ros.geometry import robot_shapes
 from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.model.kinematics import frame_jacobian, link_poses
 from robot_dynamics_ros.recordings.lockstep import SETTLE, run_lockstep
@@ -109,7 +109,7 @@ def tracking(tree: RobotTree, motion: DefaultMotion, gains: Array) -> dict[str, 
 def _inertia(tree: RobotTree, q: Array) -> Array:
     """Return the inertia that each drive feels with all others free to give way, shape (n,)."""
     M = make_formulation('newton_euler', tree).mass_matrix(q) + np.diag(tree.armature)
-    return np.asarray(1.0 / np.diag(np.linalg.inv(M)))
+    return 1.0 / np.diag(np.linalg.inv(M))
 
 
 def _followed(tree: RobotTree, motion: DefaultMotion, law: ControlLaw) -> dict[str, Array]:

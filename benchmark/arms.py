@@ -11,9 +11,7 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import re
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,19 +19,30 @@ from concurrent.futures import ThreadPoolExecutor
 from importlib import metadata
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 
 import numpy as np
 
 from benchmark.arm_tracking import PERIOD, ArmGroup, draw, measure_nodes, program_decay, tracking
-from benchmark.measuring import OUT, Contender, apart, cell, files, machine, note, race, save, show
+from benchmark.measuring import (
+    OUT,
+    Contender,
+    apart,
+    cell,
+    compiled,
+    files,
+    machine,
+    note,
+    race,
+    save,
+    show,
+)
 from robot_dynamics_ros.control.design.default_motion import default_motion
 from robot_dynamics_ros.control.design.robot_setup import natural_frequencies
 from robot_dynamics_ros.control.laws.computed_torque import ComputedTorque
 from robot_dynamics_ros.control.laws.control_law import Reference
-from robot_dynamics_ros.dynamics.registry import FORMULATIONS, make_formulation
+from robot_dynamics_ros.dynamics import FORMULATIONS, make_formulation
 from robot_dynamics_ros.errors import ModelError, RobotDynamicsError
-from robot_dynamics_ros.identification.regressor import inertial_parameters, regressor
+from robot_dynamics_ros.identification import inertial_parameters, regressor
 from robot_dynamics_ros.kinematics.tool_task import middle
 from robot_dynamics_ros.model import RobotTree, load_robot
 from robot_dynamics_ros.model.check import check_model
@@ -219,13 +228,8 @@ def measure_group(
     chain = {'base': group.base, 'tip': group.frame} if group.chain else {}
     tree = load_robot(path, _GRAVITY, effort_limit=_EFFORT, **chain)
     yield {'joints': _joints(tree), 'load_ms': (time.perf_counter() - begin) * 1e3}
-    with (
-        tempfile.TemporaryDirectory() as empty,
-        patch.dict(os.environ, {'ROBOT_DYNAMICS_CACHE': empty}),
-    ):
-        begin = time.perf_counter()
-        kernels = compile_kernel(tree, outputs=('inverse_dynamics',))
-        yield {'compile_s': time.perf_counter() - begin}
+    kernels, seconds = compiled(tree)
+    yield {'compile_s': seconds}
     yield _exactness(tree, kernels)
     yield _times(tree, kernels)
     if picture is not None:

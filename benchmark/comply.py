@@ -14,7 +14,7 @@ from benchmark.measuring import files, show_rows
 from benchmark.session_on_plant import SessionOnPlant
 from robot_dynamics_ros import load_robot
 from robot_dynamics_ros.description.shipped import shipped_robot
-from robot_dynamics_ros.model.robot_tree import RobotTree
+from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.simulation.mujoco_plant import MujocoPlant
 from robot_dynamics_ros.spatial.rotation import right_jacobian_inverse, rotation_vector
 from robot_dynamics_ros.spatial.scalar import Array

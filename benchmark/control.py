@@ -3,17 +3,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
 import pinocchio
 
-from benchmark.faults import begin_worker
-from benchmark.measuring import Contender, files, machine, race, save, show
+from benchmark.faults import interpret
+from benchmark.measuring import Contender, apart, files, machine, race, save, show
 from robot_dynamics_ros.control.laws.registry import LAWS, make_law
 from robot_dynamics_ros.control.loop import ControlLoop
 from robot_dynamics_ros.control.session import ControllerSession
@@ -22,6 +20,7 @@ from robot_dynamics_ros.description.shipped import ROBOTS, shipped_robot
 from robot_dynamics_ros.model import RobotTree, load_robot
 from robot_dynamics_ros.symbolic.kernel import compile_kernel
 
+_LIMIT_S = 3600.0  # without compiled code
 _KERNELS = ('inverse_dynamics', 'gravity_forces', 'mass_matrix', 'bias_forces')
 #: The arms: the shipped one, and one of seven joints with two fingers that move as one.
 ARMS = ('scara', 'panda_description/urdf/panda.urdf')
@@ -48,10 +47,8 @@ def main() -> int:
     headings = ('arm', 'law', 'law, us', 'whole loop, us', 'pin.rnea, us', 'loop / rnea')
     show('one tick', headings, rows)
     observing = {'compiled': [observer_costs(name) for name in known]}
-    with ProcessPoolExecutor(
-        1, get_context('spawn'), initializer=begin_worker, initargs=(True,)
-    ) as pool:
-        observing['interpreted'] = list(pool.map(observer_costs, known))
+    interpreted = apart(interpreted_costs, known, limit_s=_LIMIT_S)
+    observing['interpreted'] = [interpreted[name] for name in known]
     cells = [
         (arm, kind, *times.values())
         for kind, each in observing.items()
@@ -110,6 +107,13 @@ def observer_costs(name: str) -> dict[str, float]:
             session.settle()
         calls[what] = Contender('call()', {'call': session.contact.update})
     return {what: 1e-3 * ns for what, ns in race(calls).items()}
+
+
+def interpreted_costs(names: Sequence[str]) -> Iterator[dict[str, dict[str, float]]]:
+    """Yield the same of arms, by name, without compiled code."""
+    interpret()
+    for name in names:
+        yield {name: observer_costs(name)}
 
 
 def _tree(name: str) -> RobotTree:

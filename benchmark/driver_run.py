@@ -13,9 +13,8 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-import yaml
 
-from benchmark.session_on_plant import SessionOnPlant
+from benchmark.session_on_plant import SessionOnPlant, shipped_parameters
 from robot_dynamics_ros.constraints.curves import Circle, Curve
 from robot_dynamics_ros.control.changes import TrajectoryChange
 from robot_dynamics_ros.control.drivers.conversion import DriverConversion, bind, effort_limits
@@ -27,7 +26,7 @@ from robot_dynamics_ros.control.trajectories.reference_generator import Referenc
 from robot_dynamics_ros.control.trajectories.sampling import ReferenceSampler
 from robot_dynamics_ros.control.trajectories.tool_path import ToolPath, Undulating
 from robot_dynamics_ros.control.trajectories.trajectory import Trajectory
-from robot_dynamics_ros.description.shipped import share_directory, shipped_robot
+from robot_dynamics_ros.description.shipped import shipped_robot
 from robot_dynamics_ros.errors import ParameterError
 from robot_dynamics_ros.kinematics.tool_task import FourDofTask, ScaraTask
 from robot_dynamics_ros.model import RobotTree, load_robot
@@ -130,15 +129,6 @@ def whole_periods(time_ms: float, period_ms: float) -> int:
     if abs(periods * period_ms - time_ms) > 1e-9:
         raise ParameterError('delay', time_ms, f'is not a multiple of {period_ms:g} ms')
     return periods
-
-
-def shipped_parameters(robot: str) -> dict[str, dict[str, Any]]:
-    """Return the parameters of an arm's own file, by node."""
-    file = share_directory() / 'config' / f'{robot}.yaml'
-    return {
-        node.rpartition('/')[2]: block['ros__parameters']
-        for node, block in yaml.safe_load(file.read_text(encoding='utf-8')).items()
-    }
 
 
 @cache
@@ -322,10 +312,10 @@ def is_unstable(arm: DriverArm, delay_ms: float, law: str, seconds: float = 6.0)
     return bool(deviation[-quarter:].max() > deviation[quarter : 2 * quarter].max())
 
 
-def stability_limit(arm: DriverArm, law: str, most_ms: float = 128.0) -> float:
+def stability_limit(arm: DriverArm, law: str) -> float:
     """Return the least delay, in whole periods, at which the loop is unstable, ms."""
     period_ms = 1e3 * arm.period
-    stable, unstable = 0, round(most_ms / period_ms)
+    stable, unstable = 0, round(128.0 / period_ms)
     while unstable - stable > 1:
         middle = (stable + unstable) // 2
         grows = is_unstable(arm, middle * period_ms, law)

@@ -8,19 +8,16 @@ import os
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 
 import numpy as np
 
-from benchmark.measuring import Contender, arms, chain, machine, note, race, save, show
-from robot_dynamics_ros.model import RobotTree, load_robot
+from benchmark.measuring import Contender, arms, chain, compiled, machine, note, race, save, show
+from robot_dynamics_ros.model import load_robot
 from robot_dynamics_ros.recordings.report.figures import styled, subplots
 from robot_dynamics_ros.recordings.report.toolkit import Report
-from robot_dynamics_ros.symbolic.kernel import KernelSet, compile_kernel
 from robot_dynamics_ros.symbolic.outputs import Subject, trace_output
 
 # One of the libraries has this gravity built in.
@@ -76,7 +73,7 @@ def measure(
         without: Library that is left out.
     """
     tree = load_robot(xml, _GRAVITY, effort_limit=1.0)
-    kernels, seconds = _compiled(tree)
+    kernels, seconds = compiled(tree)
     many = np.random.default_rng(0).uniform(-1, 1, size=(3, states, tree.n))
     q, v, a = (np.ascontiguousarray(x[0]) for x in many)
     others, left_out = contenders(xml, _GRAVITY, q, v, a)
@@ -87,17 +84,6 @@ def measure(
     per_state = {_OURS: race(batch, rounds=rounds)[_OURS] / states}
     figures = {'call': call, 'per_state': per_state, 'left_out': left_out}
     return {'joints': tree.n, 'compile_seconds': seconds, **figures}
-
-
-def _compiled(tree: RobotTree) -> tuple[KernelSet, float]:
-    """Return the kernels of a robot, compiled without a cache, and the seconds that took."""
-    with (
-        tempfile.TemporaryDirectory() as empty,
-        patch.dict(os.environ, {'ROBOT_DYNAMICS_CACHE': empty}),
-    ):
-        begin = time.perf_counter()
-        kernels = compile_kernel(tree, outputs=('inverse_dynamics',))
-        return kernels, time.perf_counter() - begin
 
 
 def measure_arm(xml: str) -> dict[str, Any]:

@@ -30,9 +30,10 @@ from robot_dynamics_ros.control.streamed import (
     TargetChange,
     WrenchChange,
 )
+from robot_dynamics_ros.control.trajectories.motions import Quintic
 from robot_dynamics_ros.control.trajectories.tolerances import Outcome, ResultCode
 from robot_dynamics_ros.errors import RobotDynamicsError
-from robot_dynamics_ros.model.kinematics import frame_jacobian
+from robot_dynamics_ros.model import frame_jacobian
 
 PROGRAMS = {
     'scara': ('scara_circle', 'scara_press'),
@@ -173,14 +174,11 @@ class FaultChanges(FaultJudge):
         goal = here + np.clip(goal - here, -0.4, 0.4)
         last = float(rng.uniform(0.8, 1.5))
         times = np.linspace(float(rng.choice([0.0, 0.2])), last, 25)
-        x = times / last
-        s, ds = x**3 * (10 - 15 * x + 6 * x**2), 30 * x**2 * (1 - x) ** 2 / last
-        dds = 60 * x * (1 - x) * (1 - 2 * x) / last**2
         begin = (here, self.q, here + 0.04)[rng.integers(3)]
-        points = begin + np.outer(s, goal - begin)
+        points, *rates = Quintic(begin, goal, last).table(times)
         if rng.random() < 0.2:
             points[rng.integers(25), 0] = rng.choice([math.nan, 1e300, 50.0])
-        read = (times, points, np.outer(ds, goal - begin), np.outer(dds, goal - begin))
+        read = (times, points, *rates)
         stamp = self.now + self.shift
         start = int(rng.choice([0, 0, stamp + 30_000_000, stamp - 400_000_000]))
         return read, start

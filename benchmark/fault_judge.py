@@ -17,15 +17,15 @@ import mujoco
 import numpy as np
 
 from benchmark.fault_states import Distortion, Scenario, Vector
+from benchmark.session_on_plant import shipped_parameters
 from robot_dynamics_ros.control.drivers.conversion import DriverConversion, bind, effort_limits
 from robot_dynamics_ros.control.drivers.file import load_driver_profile
 from robot_dynamics_ros.control.modes import SessionMode
 from robot_dynamics_ros.control.session import ControllerSession
-from robot_dynamics_ros.description.shipped import MECHANISMS, share_directory, shipped_robot
-from robot_dynamics_ros.dynamics.registry import make_formulation
+from robot_dynamics_ros.description.shipped import MECHANISMS, shipped_robot
+from robot_dynamics_ros.dynamics import make_formulation
 from robot_dynamics_ros.model import RobotTree, load_robot
 from robot_dynamics_ros.simulation.mujoco_plant import MujocoPlant
-from robot_dynamics_ros.yaml_reader.parsing import read_yaml
 
 NS = 1_000_000_000
 #: Natural frequency of what the laws regulate, rad/s, by a driver of this rate, Hz; a stiffer law
@@ -64,15 +64,6 @@ _PINS = [('arm_pin', 'rod_pin')]
 
 
 @cache
-def nodes_of(mechanism: str) -> tuple[dict[str, Any], ...]:
-    """Return the parameters of controller and simulator of a mechanism, as far as there are."""
-    path = share_directory() / 'config' / f'{mechanism}.yaml'
-    content = read_yaml(path, mechanism) if path.is_file() else {}
-    nodes = (content.get(f'/**/{node}', {}) for node in ('controller', 'simulator'))
-    return tuple(node.get('ros__parameters', {}) for node in nodes)
-
-
-@cache
 def _arm(name: str, profile: str) -> tuple[RobotTree, DriverConversion | None]:
     driver = load_driver_profile(profile) if profile != 'none' else None
     limits = _UNDRIVEN if name in CLOSED else effort_limits(driver) if driver else None
@@ -102,7 +93,7 @@ class FaultJudge:
         self.tree, self.driver = _arm(scenario.arm, scenario.profile)
         self.frequency = w = _frequency(self.driver)
         stiffness = _stiffness(self.tree, w)
-        given = {
+        parameters = {
             'law': scenario.law, 'stop_action': scenario.stop_action, 'state_timeout_s': 0.05,
             'natural_frequency': [w], 'joint_stiffness': stiffness,
             'damping': [k / w for k in stiffness],
@@ -111,9 +102,9 @@ class FaultJudge:
             'target_timeout_s': 0.1,
         }  # fmt: skip
         closed = scenario.arm in CLOSED
-        controlled, simulated = nodes_of(scenario.arm) if closed else ({}, {})
-        given['program'] = controlled.get('program', '')
-        self.session = ControllerSession(self.tree, given, self.driver)
+        nodes = shipped_parameters(scenario.arm) if closed else {}
+        parameters['program'] = nodes.get('controller', {}).get('program', '')
+        self.session = ControllerSession(self.tree, parameters, self.driver)
         self.h = self.session.loop.settings.period
         self.period = round(self.h * NS)
         self.plant = MujocoPlant(self.tree, self.h, pins=_PINS if closed else ())
@@ -123,6 +114,7 @@ class FaultJudge:
         self.middle, self.half = 0.5 * (lower + upper), 0.5 * (upper - lower)
         begin = self.middle + 0.3 * self.half * rng.uniform(-1, 1, self.tree.n)
         if closed:
+            simulated = nodes.get('simulator', {})
             begin = np.array(simulated.get('initial_position', np.zeros(self.tree.n)))
         self.plant.reset(begin)
         self.q, self.v = np.zeros(self.tree.n), np.zeros(self.tree.n)

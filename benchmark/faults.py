@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Seeded faults against the session on the plant: every arm, law, stop action, driver profile.
 
-What is demanded of every command is in ``fault_judge``. A scenario that breaks one is shrunk,
+Each is a session on the MuJoCo plant, in lockstep. What is demanded of every command is in
+``fault_judge``. A scenario that breaks one is shrunk,
 to fewer faults and fewer steps, and printed as a line that runs it again.
 """
 
@@ -12,47 +13,183 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from itertools import product
-from multiprocessing import get_context
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import numpy as np
-from rich.progress import Progress
 
-from benchmark.fault_judge import CLOSED, BreachError
-from benchmark.fault_run import FAULTS, breach_of
-from benchmark.fault_states import Fault, Scenario
-from benchmark.measuring import save, show
+from benchmark.fault_changes import CHANGES, FaultChanges
+from benchmark.fault_judge import CLOSED, NS, TAIL, BreachError
+from benchmark.fault_states import STATE_FAULTS, Distortion, Fault, Scenario, State, Vector
+from benchmark.measuring import save, show, with_progress
 from robot_dynamics_ros.control.drivers.conversion import bind
 from robot_dynamics_ros.control.drivers.file import load_driver_profile, shipped_profiles
 from robot_dynamics_ros.control.laws.registry import LAWS
-from robot_dynamics_ros.control.safety import STOP_ACTIONS
+from robot_dynamics_ros.control.modes import SessionMode
+from robot_dynamics_ros.control.safety import STOP_ACTIONS, StateVerdict
 from robot_dynamics_ros.description.shipped import ROBOTS, shipped_robot
 from robot_dynamics_ros.errors import RobotDynamicsError
 from robot_dynamics_ros.model import load_robot
-from robot_dynamics_ros.recordings.bag_jobs import end_with_parent
+from robot_dynamics_ros.recordings.bag_jobs import run_jobs
+
+FAULTS = (*STATE_FAULTS, *CHANGES)
+_WORKING = (SessionMode.HOLDING, SessionMode.FOLLOWING)
+
+
+class FaultTrial(FaultChanges):
+    """A scenario, step by step."""
+
+    def run(self) -> None:
+        """Run the scenario.
+
+        Raises:
+            BreachError: A promise was not kept.
+        """
+        todo = sorted(self.scenario.faults, key=lambda one: one.step)
+        tail = round(TAIL / self.h)
+        for step in range(self.scenario.steps + tail):
+            self.step = step
+            while todo and todo[0].step <= self.step < self.scenario.steps:
+                self._begin(todo.pop(0))
+            if self.step == self.scenario.steps:
+                self.active.clear()
+                self.lasting.clear()
+            if self.step == self.scenario.steps + 30:  # so long may it take to believe again
+                for change in (self.resume, self.hold):
+                    self._try(change, np.random.default_rng(0))
+            self._advance()
+        self._recovered()
+
+    def _begin(self, fault: Fault) -> None:
+        rng = np.random.default_rng(fault.seed)
+        self.energy = None
+        if fault.kind in STATE_FAULTS:
+            last = self.step + int(rng.integers(*STATE_FAULTS[fault.kind], endpoint=True))
+            self.active.append(Distortion(fault.kind, rng, last))
+        else:
+            self._try(getattr(self, fault.kind), rng)
+
+    def _last_on(self) -> None:
+        """Go on with what lasts: hands that push, targets that stream."""
+        self.plant.push(self.tree.base_link, np.zeros(6))
+        self.lasting = [one for one in self.lasting if one[0] > self.step]
+        for until, every, act in self.lasting:
+            if (until - self.step) % every == 0:
+                act()
+            self.disturbed = self.now
+        if self.lasting or self.loop.added is not None:  # which may move the arm
+            self.energy = None
+
+    def _advance(self) -> None:
+        self.plant.read(self.q, self.v)
+        self._last_on()
+        self.now += self.period
+        stamp = self.now + self.shift
+        self.truth[stamp] = self.q.copy(), self.v.copy()
+        self.active = [one for one in self.active if one.until > self.step]
+        states: list[State] = [(stamp, *self.truth[stamp])]
+        for one in self.active:
+            states = [new for state in states for new in getattr(one, one.kind)(state)]
+        for state in states:
+            self._deliver(state)
+        mode = self.session.mode
+        if self.session.watch(self.now):
+            self._judge(0.02, silent=True)
+            if mode is not SessionMode.STOPPED:
+                self._note_stop(fresh=False)
+        self._silent()
+        self._energy()
+        self.plant.step(np.clip(self.effort + self._driven(self.q, self.v), *self._limits()))
+
+    def _limits(self) -> tuple[Vector, Vector]:
+        return -self.tree.effort_limit, self.tree.effort_limit
+
+    def _deliver(self, state: State) -> None:
+        session, (stamp, q, v) = self.session, state
+        x, y = (
+            (q, v)
+            if self.driver is None
+            else (self.driver.position_reading(q), self.driver.velocity_reading(v))
+        )
+        mode, changes = session.mode, self.loop.generator.changes
+        measured = self.effort if self.driver is None else self.driver.effort_reading(self.effort)
+        with np.errstate(all='ignore'):
+            sent = session.on_reading(stamp, self.now, x, y, measured)
+        if mode is SessionMode.INACTIVE and not session.is_silent(self.now):
+            session.activate(self.now)
+            self.fresh_start = True
+        if not sent:
+            return
+        if mode is SessionMode.REACTING and session.mode in _WORKING:
+            self.breach('goes back to work untold')
+        self._believed(stamp)
+        elapsed = abs(stamp - self.answered) / NS
+        gap = not 0 < stamp - self.answered <= self.loop.settings.state_timeout_s * NS
+        restarts = self.loop.state.validator.counts[StateVerdict.RESTARTED]
+        back = mode is SessionMode.STOPPED or gap or restarts != self.restarts
+        reacts = mode is not SessionMode.REACTING and session.mode is SessionMode.REACTING
+        if reacts or (back and not self.fresh_start):
+            self._note_stop(fresh=True)
+        if restarts != self.restarts and session.port.differentiates:
+            self.true_ticks = 0  # velocities begin anew
+        self.restarts, self.answered = restarts, stamp
+        self._judge(self.h if back else elapsed, elapsed=max(elapsed, self.h))
+        if (
+            self.loop.generator.changes != changes and not back
+        ):  # a tolerance, or the end of a glide
+            self.energy = None
+        mode = session.mode
+        session.settle()
+        if session.mode is not mode and session.mode is SessionMode.REACTING:
+            self._note_stop(fresh=True)
+
+    def _believed(self, stamp: int) -> None:
+        """Count how many believed states in a row were those of the arm; none may be no number."""
+        if not (np.abs([self.loop.q, self.loop.v]) <= 1e6).all():
+            self.breach('an impossible state is believed', self.loop.q, self.loop.v)
+        true = self.truth.get(stamp)
+        same = true is not None and _equal(self.loop.q, true[0])
+        if same and true is not None and not self.session.port.differentiates:
+            same = _equal(self.loop.v, true[1])
+        self.true_ticks = self.true_ticks + 1 if same else 0
+        if not same:
+            self.energy = None
+
+
+def _equal(a: Vector, b: Vector) -> bool:
+    return bool((np.abs(a - b) <= 1e-9 + 1e-5 * np.abs(b)).all())
+
+
+def breach_of(scenario: Scenario) -> str:
+    """Run a scenario; return what was not kept, or nothing."""
+    try:
+        FaultTrial(scenario).run()
+    except BreachError as breach:
+        return str(breach)
+    except Exception as error:  # nothing may leave a session
+        return f'{type(error).__name__}: {error}'
+    return ''
+
 
 #: A scenario's steps at most, and its faults at least and at most.
 STEPS, FEWEST, MOST = 400, 3, 7
-_CHUNK = 20
 
 
 @cache
 def combinations() -> tuple[tuple[str, str, str, str], ...]:
     """Return every arm, law, stop action and driver profile that go together."""
-    found = [
+    fitting = [
         (arm, law, action, profile)
         for arm in (*ROBOTS, *CLOSED)
         for profile in ('none', *(shipped_profiles() if arm in ROBOTS else ()))
         if _fits(arm, profile)
         for law, action in product(LAWS, STOP_ACTIONS)
     ]
-    order = np.random.default_rng(0).permutation(len(found))
-    return tuple(found[i] for i in order)
+    order = np.random.default_rng(0).permutation(len(fitting))
+    return tuple(fitting[i] for i in order)
 
 
 def _fits(arm: str, profile: str) -> bool:
@@ -110,9 +247,11 @@ def rerun(index: int, seed: int, only: Sequence[int], steps: int) -> str:
     return f'python -m benchmark faults --seed {seed} --first {index} --scenarios 1 --only {kept} --steps {steps}'  # noqa: E501
 
 
-def run_chunk(indices: range, seed: int) -> list[tuple[int, str]]:
-    """Run scenarios; return the breaches by index."""
-    return [(i, said) for i in indices if (said := breach_of(scenario_of(i, seed)))]
+def breach_at(index: int, seed: int, *, interpreted: bool = False) -> str:
+    """Run a scenario by its index; return what was not kept, or nothing."""
+    if interpreted:
+        interpret()
+    return breach_of(scenario_of(index, seed))
 
 
 def interpret() -> None:
@@ -120,41 +259,26 @@ def interpret() -> None:
     sys.modules['llvmlite'] = None  # type: ignore[assignment]
 
 
-def begin_worker(interpreted: bool) -> None:
-    """Let this process end with its parent, and run interpreted where that is wanted."""
-    end_with_parent()
-    if interpreted:
-        interpret()
-
-
-def run(
-    indices: range, seed: int, *, interpreted: bool, jobs: int | None = None
-) -> list[tuple[int, str]]:
+def run(indices: range, seed: int, *, interpreted: bool, jobs: int = 0) -> list[tuple[int, str]]:
     """Run scenarios in processes, with progress; return the breaches by index."""
-    found: list[tuple[int, str]] = []
-    chunks = [indices[k : k + _CHUNK] for k in range(0, len(indices), _CHUNK)]
-    pool = ProcessPoolExecutor(jobs, get_context('spawn'), begin_worker, (interpreted,))
-    with Progress() as progress, pool as workers:
-        task = progress.add_task('scenarios', total=len(indices))
-        jobs = {workers.submit(run_chunk, chunk, seed): len(chunk) for chunk in chunks}
-        for job in as_completed(jobs):
-            found += job.result()
-            progress.update(task, advance=jobs[job], description=f'{len(found)} breaches')
-    return sorted(found)
+    work = partial(breach_at, seed=seed, interpreted=interpreted)
+    results = run_jobs(work, indices, lambda _, reason: reason, jobs=jobs)
+    shown = with_progress(results, 'scenarios', len(indices), lambda result: bool(result[1]))
+    return sorted((indices[place], said) for place, said in shown if said)
 
 
 def counts(indices: range, seed: int) -> dict[str, Counter[str]]:
     """Return in how many scenarios each arm, law, stop action, profile and fault takes part."""
-    found: dict[str, Counter[str]] = {
+    counters: dict[str, Counter[str]] = {
         name: Counter() for name in ('arm', 'law', 'stop action', 'profile', 'fault')
     }
     for index in indices:
         one = scenario_of(index, seed)
         kinds = {fault.kind for fault in one.faults}
         parts = ({one.arm}, {one.law}, {one.stop_action}, {one.profile}, kinds)
-        for counter, names in zip(found.values(), parts, strict=True):
+        for counter, names in zip(counters.values(), parts, strict=True):
             counter.update(names)
-    return found
+    return counters
 
 
 def main(arguments: Sequence[str] = ()) -> int:
@@ -167,21 +291,21 @@ def main(arguments: Sequence[str] = ()) -> int:
     parser.add_argument('--steps', type=int, help='of one scenario: how many steps')
     parser.add_argument('--processes', type=int, metavar='N', help='instead: so many faults of '
                         'real processes, kills and stops among them (ROS 2)')  # fmt: skip
-    parser.add_argument('--jobs', type=int, help='processes; default: one a processor')
+    parser.add_argument('--jobs', type=int, default=0, help='processes; default: one a processor')
     parser.add_argument('--interpreted', action='store_true', help='without compiled code')
-    given = parser.parse_args(arguments)
-    if given.interpreted:
+    args = parser.parse_args(arguments)
+    if args.interpreted:
         interpret()
-    if given.processes:
-        return processes(given.processes, given.seed)
-    if given.only is not None or given.steps:
-        only = None if given.only is None else [int(i) for i in given.only.split(',') if i]
-        one = chosen(scenario_of(given.first, given.seed), only, given.steps)
+    if args.processes:
+        return processes(args.processes, args.seed)
+    if args.only is not None or args.steps:
+        only = None if args.only is None else [int(i) for i in args.only.split(',') if i]
+        one = chosen(scenario_of(args.first, args.seed), only, args.steps)
         said = breach_of(one)
         print(f'{one}\n{said or "no breach"}')
         return int(bool(said))
-    indices = range(given.first, given.first + given.scenarios)
-    return campaign(indices, given.seed, interpreted=given.interpreted, jobs=given.jobs)
+    indices = range(args.first, args.first + args.scenarios)
+    return campaign(indices, args.seed, interpreted=args.interpreted, jobs=args.jobs)
 
 
 def processes(rounds: int, seed: int) -> int:
@@ -198,7 +322,7 @@ def processes(rounds: int, seed: int) -> int:
     return 0
 
 
-def campaign(indices: range, seed: int, *, interpreted: bool, jobs: int | None = None) -> int:
+def campaign(indices: range, seed: int, *, interpreted: bool, jobs: int = 0) -> int:
     """Run scenarios, shrink those that fail, print and write; return 1 if one fails."""
     begin, breaches = time.perf_counter(), run(indices, seed, interpreted=interpreted, jobs=jobs)
     tried, lines = counts(indices, seed), {}

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import multiprocessing
 import resource
 import signal
 import tempfile
@@ -18,21 +19,19 @@ import time
 import warnings
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from importlib import import_module
-from multiprocessing import get_context
 from pathlib import Path
+from typing import Any
 from unittest.mock import patch
 
 import numpy as np
-from rich.progress import Progress
 
 from benchmark.fuzz_kinds import KINDS
-from benchmark.measuring import show
+from benchmark.measuring import show, with_progress
 from robot_dynamics_ros.errors import RobotDynamicsError
-from robot_dynamics_ros.recordings.bag_jobs import end_with_parent
+from robot_dynamics_ros.recordings.bag_jobs import run_jobs
 
 LONGEST_S, MOST_BYTES, LONGEST_MESSAGE = 10.0, 1 << 30, 5000
 _CHUNK = 250
@@ -119,9 +118,10 @@ def _warm_up(kind: str) -> None:
             KINDS[kind].read(text, origin)
 
 
-def run_chunk(kind: str, seed: int, indices: range) -> Tally:
+def run_chunk(chunk: tuple[str, range], seed: int) -> Tally:
     """Read some inputs of a kind, in a folder of their own; nothing may be written elsewhere."""
-    tally = Tally()
+    (kind, indices), tally = chunk, Tally()
+    _limit_memory()
     with own_folder():
         _warm_up(kind)
         for index in indices:
@@ -141,9 +141,11 @@ def own_folder() -> Iterator[None]:
             yield
 
 
-def _begin_worker() -> None:
-    """Let a worker end with its parent, and have a gigabyte more than it begins with."""
-    end_with_parent()
+@cache
+def _limit_memory() -> None:
+    """Let a worker have a gigabyte more than it begins with."""
+    if multiprocessing.parent_process() is None:
+        return
     with contextlib.suppress(ImportError):
         import_module('llvmlite.binding')  # its library alone takes a tenth of it
     used = int(Path('/proc/self/statm').read_text(encoding='ascii').split()[0])
@@ -160,33 +162,33 @@ def run(kinds: Sequence[str], inputs: int, seed: int, first: int = 0) -> dict[st
         seed: Of all random numbers.
         first: Index of the first input.
     """
-    found = {kind: Tally() for kind in kinds}
-    pool = ProcessPoolExecutor(mp_context=get_context('spawn'), initializer=_begin_worker)
-    with Progress() as progress, pool as workers:
-        task = progress.add_task('inputs', total=inputs * len(kinds))
-        jobs = {
-            workers.submit(run_chunk, kind, seed, chunk): (kind, len(chunk))
-            for k in range(first, first + inputs, _CHUNK)
-            for chunk in [range(k, min(k + _CHUNK, first + inputs))]
-            for kind in kinds
-        }
-        for job in as_completed(jobs):
-            kind, count = jobs[job]
-            found[kind].add(job.result())
-            breaches = sum(len(tally.breaches) for tally in found.values())
-            progress.update(task, advance=count, description=f'{breaches} breaches')
-    return found
+    indices = range(first, first + inputs)
+    chunks = [(kind, indices[k : k + _CHUNK]) for k in range(0, inputs, _CHUNK) for kind in kinds]
+    results = run_jobs(partial(run_chunk, seed=seed), chunks, _killed)
+    tallies = {kind: Tally() for kind in kinds}
+    for place, tally in with_progress(results, 'chunks', len(chunks), breaches_of):
+        tallies[chunks[place][0]].add(tally)
+    return tallies
 
 
-def report(found: dict[str, Tally]) -> None:
+def _killed(chunk: tuple[str, range], reason: str) -> Tally:
+    return Tally(breaches=[(chunk[1][0], reason)])
+
+
+def breaches_of(result: tuple[Any, Tally]) -> int:
+    """Return how many breaches a result has, which a tally is the last part of."""
+    return len(result[1].breaches)
+
+
+def report(tallies: dict[str, Tally]) -> None:
     """Print a table, and how to make each sort of breach again."""
     headings = ('kind', 'inputs', 'accepted', 'refused', 'breaches', 'slowest, s')
     rows = []
-    for kind, tally in found.items():
+    for kind, tally in tallies.items():
         counts = tally.accepted, tally.refused, len(tally.breaches)
         rows.append((kind, sum(counts), *counts, tally.slowest))
     show('Mutated inputs', headings, rows)
-    for kind, tally in found.items():
+    for kind, tally in tallies.items():
         sorts = Counter(said.partition(':')[0] for _, said in tally.breaches)
         for sort, count in sorts.most_common():
             index, said = next(b for b in tally.breaches if b[1].startswith(sort))
@@ -203,19 +205,19 @@ def main(arguments: Sequence[str] = ()) -> int:
     parser.add_argument('--processes', type=int, metavar='N', help='instead: so many of all kinds '
                         'as processes of the command line (ROS 2)')  # fmt: skip
     parser.add_argument('--show', action='store_true', help='print the first input instead')
-    given = parser.parse_args(arguments)
-    kinds = given.kind or list(KINDS)
-    if given.show:
-        print(ascii(text_of(kinds[0], given.first, given.seed)[0]))
+    args = parser.parse_args(arguments)
+    kinds = args.kind or list(KINDS)
+    if args.show:
+        print(ascii(text_of(kinds[0], args.first, args.seed)[0]))
         return 0
     begin = time.perf_counter()
-    if given.processes:
+    if args.processes:
         from benchmark import fuzz_processes
 
-        found = fuzz_processes.run(kinds, given.processes, given.seed, given.first)
+        tallies = fuzz_processes.run(kinds, args.processes, args.seed, args.first)
     else:
-        found = run(kinds, given.inputs, given.seed, given.first)
-    report(found)
+        tallies = run(kinds, args.inputs, args.seed, args.first)
+    report(tallies)
     used = sum(resource.getrusage(resource.RUSAGE_CHILDREN)[:2])
-    print(f'seed {given.seed}, {time.perf_counter() - begin:.0f} s, processors {used:.0f} s')
-    return int(any(tally.breaches for tally in found.values()))
+    print(f'seed {args.seed}, {time.perf_counter() - begin:.0f} s, processors {used:.0f} s')
+    return int(any(tally.breaches for tally in tallies.values()))

@@ -20,7 +20,7 @@ from robot_dynamics_ros.__main__ import main as command_line
 from robot_dynamics_ros.constraints.program_file import load_program, shipped_programs
 from robot_dynamics_ros.control.drivers.conversion import bind
 from robot_dynamics_ros.control.drivers.file import load_driver_profile
-from robot_dynamics_ros.control.trajectories.trajectory_file import read_trajectory
+from robot_dynamics_ros.control.trajectories.points import trajectory_of_file
 from robot_dynamics_ros.description.shipped import (
     MECHANISMS,
     ROBOTS,
@@ -31,9 +31,8 @@ from robot_dynamics_ros.description.shipped import (
 from robot_dynamics_ros.errors import ConfigurationError
 from robot_dynamics_ros.model import RobotTree, load_mechanism, load_robot
 from robot_dynamics_ros.parameters import checked
-from robot_dynamics_ros.recordings.bag.writer import write_recording
 from robot_dynamics_ros.recordings.metrics.bag_analysis import Task, analyze_bag
-from robot_dynamics_ros.recordings.reading import read_recording
+from robot_dynamics_ros.recordings.reading import read_recording, write_recording
 from robot_dynamics_ros.recordings.recording import Recording
 from robot_dynamics_ros.ros import executables
 from robot_dynamics_ros.ros.executables import DECLARED, declared_parameters
@@ -90,13 +89,13 @@ def _read_parameters(text: str, _: int) -> None:
     for key, section in content.items() if isinstance(content, dict) else ():
         node = key.rpartition('/')[2]
         if node in DECLARED and isinstance(section, dict):
-            given = section.get('ros__parameters')
-            checked(declared_parameters(node), given if isinstance(given, dict) else {}, 4)
+            values = section.get('ros__parameters')
+            checked(declared_parameters(node), values if isinstance(values, dict) else {}, 4)
 
 
 def _read_trajectory(text: str, origin: int) -> None:
     path = write_input('trajectory', text, origin, Path())
-    read_trajectory(path, tree_of('scara').joint_names)
+    trajectory_of_file(path, tree_of('scara').joint_names)
 
 
 def _read_bag(text: str, origin: int) -> None:

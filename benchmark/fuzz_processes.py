@@ -24,13 +24,14 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from rich.progress import Progress
+import psutil
 from sensor_msgs.msg import JointState
 from trajectory_msgs.msg import JointTrajectory
 
 import robot_dynamics_ros
-from benchmark.fuzz import LONGEST_MESSAGE, LONGEST_S, MOST_BYTES, Tally, text_of
+from benchmark.fuzz import LONGEST_MESSAGE, LONGEST_S, MOST_BYTES, Tally, breaches_of, text_of
 from benchmark.fuzz_kinds import KINDS, robot_of, tree_of, write_input
+from benchmark.measuring import with_progress
 from benchmark.soak import Spinner
 from robot_dynamics_ros.__main__ import NODE_COMMANDS
 from robot_dynamics_ros.cli.processes import own_domain
@@ -153,13 +154,13 @@ class CommandLine:
             )  # fmt: skip
         with suppress(ProcessLookupError):
             resource.prlimit(process.pid, resource.RLIMIT_CPU, (int(longest) + 1,) * 2)
-        node, told = any(word in NODE_COMMANDS for word in words), False
+        node, interrupted = any(word in NODE_COMMANDS for word in words), False
         while not (done := os.wait4(process.pid, os.WNOHANG))[0]:
             self._spinner.spin(0.02)
             passed = time.monotonic() - begin
             up = passed > (_NODE_S if output[1].stat().st_size else 3.0 * _NODE_S)
-            if node and up and not told:
-                told = True
+            if node and up and not interrupted:
+                interrupted = True
                 process.send_signal(signal.SIGINT)
             if passed > _WALL * longest:
                 process.kill()
@@ -207,14 +208,12 @@ def _end_session(session: int) -> list[str]:
 
 def _session(session: int) -> dict[int, str]:
     """Return the names of the processes of a session, by number."""
-    found = {}
-    for stat in Path('/proc').glob('[0-9]*/stat'):
-        with suppress(OSError):
-            name, _, rest = stat.read_text('utf-8', 'replace').rpartition(') ')
-            state, _, _, its_session = rest.split()[:4]
-            if int(its_session) == session and state != 'Z':
-                found[int(stat.parent.name)] = name.partition('(')[2]
-    return found
+    names = {}
+    for one in psutil.process_iter():
+        with suppress(psutil.NoSuchProcess, ProcessLookupError):
+            if os.getsid(one.pid) == session and one.status() != psutil.STATUS_ZOMBIE:
+                names[one.pid] = one.name()
+    return names
 
 
 class _Worker:
@@ -256,7 +255,7 @@ def run(kinds: Sequence[str], inputs: int, seed: int, first: int = 0) -> dict[st
         seed: Of all random numbers.
         first: Index of the first input of each kind.
     """
-    found, workers = {kind: Tally() for kind in kinds}, dict[int, _Worker]()
+    tallies, workers = {kind: Tally() for kind in kinds}, dict[int, _Worker]()
 
     def judge(place: int) -> tuple[str, Tally]:
         kind = kinds[place % len(kinds)]
@@ -265,13 +264,11 @@ def run(kinds: Sequence[str], inputs: int, seed: int, first: int = 0) -> dict[st
             worker = workers[threading.get_ident()] = _Worker()
         return kind, worker.judge(kind, first + place // len(kinds), seed)
 
-    with Progress() as progress, ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
-        task = progress.add_task('inputs', total=inputs)
-        for job in as_completed([pool.submit(judge, place) for place in range(inputs)]):
-            kind, tally = job.result()
-            found[kind].add(tally)
-            breaches = sum(len(one.breaches) for one in found.values())
-            progress.update(task, advance=1, description=f'{breaches} breaches')
+    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+        jobs = as_completed([pool.submit(judge, place) for place in range(inputs)])
+        results = (job.result() for job in jobs)
+        for kind, tally in with_progress(results, 'inputs', inputs, breaches_of):
+            tallies[kind].add(tally)
     for worker in workers.values():
         worker.close()
-    return found
+    return tallies

@@ -19,9 +19,8 @@ import numpy as np
 
 from benchmark.measuring import OUT, machine, note, save, show_rows
 from robot_dynamics_ros.errors import SceneError
-from robot_dynamics_ros.messages.cdr import stamp_ns
-from robot_dynamics_ros.model import load_robot
-from robot_dynamics_ros.model.robot_tree import RobotTree
+from robot_dynamics_ros.messages import stamp_ns
+from robot_dynamics_ros.model import RobotTree, load_robot
 from robot_dynamics_ros.recordings.bag.reader import BagReader
 from robot_dynamics_ros.recordings.metrics.tracking import (
     TrackingMetrics,

@@ -25,19 +25,19 @@ from typing import Any
 
 import numpy as np
 
-from benchmark.driver_run import make_arm, shipped_parameters, start_of
+from benchmark.driver_run import make_arm, start_of
 from benchmark.measuring import machine, note, save, show
+from benchmark.session_on_plant import shipped_parameters
 from robot_dynamics_ros.control.loop import ControlLoop
 from robot_dynamics_ros.control.safety.state_validator import Observation
 from robot_dynamics_ros.control.setup import DEFAULTS, BuiltLoop, build_loop
-from robot_dynamics_ros.control.trajectories.quintic import Quintic
+from robot_dynamics_ros.control.trajectories.motions import Quintic
 from robot_dynamics_ros.control.trajectories.trajectory import Chain, Trajectory
 from robot_dynamics_ros.description.shipped import share_directory, shipped_robot
 from robot_dynamics_ros.description.urdf import read_description
 from robot_dynamics_ros.dynamics.joint_terms import JointTerms
 from robot_dynamics_ros.errors import MissingDependencyError, PeerTimeoutError, SceneError
-from robot_dynamics_ros.model import load_robot
-from robot_dynamics_ros.model.robot_tree import RobotTree
+from robot_dynamics_ros.model import RobotTree, load_robot
 from robot_dynamics_ros.ros.gazebo_files import bridge_entries
 from robot_dynamics_ros.ros.gazebo_lockstep import (
     INSTALL,

@@ -35,10 +35,9 @@ from robot_dynamics_ros.control.safety import StateValidator
 from robot_dynamics_ros.control.session import ControllerSession
 from robot_dynamics_ros.ros.controller.node import Controller
 from robot_dynamics_ros.ros.controller.running import RunningController
-from robot_dynamics_ros.ros.conversions import stamp_to_ns
+from robot_dynamics_ros.ros.conversions import EffortWriter, SerializedStateReader, stamp_to_ns
 from robot_dynamics_ros.ros.driver_connection import STATE_QOS
 from robot_dynamics_ros.ros.executors import StatesFirstExecutor
-from robot_dynamics_ros.ros.serialized import EffortWriter, SerializedStateReader
 from robot_dynamics_ros.ros.spinning import make_executor, run, spare_what_stays
 
 COMMAND_TOPIC = 'effort_controller/commands'

@@ -13,22 +13,27 @@ import os
 import platform
 import signal
 import sys
+import tempfile
 import time
 import timeit
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
+from unittest.mock import patch
 from xml.etree import ElementTree
 
 from rich.console import Console
+from rich.progress import Progress
 from rich.table import Table
 
 from robot_dynamics_ros.description.shipped import ROBOTS, shipped_robot
 from robot_dynamics_ros.errors import RobotDynamicsError
-from robot_dynamics_ros.model import load_robot
+from robot_dynamics_ros.model import RobotTree, load_robot
+from robot_dynamics_ros.symbolic.kernel import KernelSet, compile_kernel
 
 OUT = Path('out/benchmark')
+Result = TypeVar('Result')
 _QUARTER = 1.5707963267948966
 _END_S = 20.0  # in which a process of its own may end what it has started
 
@@ -143,6 +148,17 @@ def chain(n: int) -> str:
     return f'<robot name="chain_{n}">{"".join(elements)}</robot>'
 
 
+def compiled(tree: RobotTree) -> tuple[KernelSet, float]:
+    """Return the inverse dynamics of a robot, compiled without a cache, and the time, s."""
+    with (
+        tempfile.TemporaryDirectory() as empty,
+        patch.dict(os.environ, {'ROBOT_DYNAMICS_CACHE': empty}),
+    ):
+        begin = time.perf_counter()
+        kernels = compile_kernel(tree, outputs=('inverse_dynamics',))
+        return kernels, time.perf_counter() - begin
+
+
 # Output ------------------------------------------------------------------------------------------
 
 
@@ -188,6 +204,19 @@ def _send(pipe: Any, measure: Callable[..., Iterable[dict[str, Any]]], *argument
     except Exception as error:
         own = isinstance(error, RobotDynamicsError)
         pipe.send({'note': str(error) if own else f'{type(error).__name__}: {error}'})
+
+
+def with_progress(
+    results: Iterable[Result], title: str, total: int, breaches: Callable[[Result], int]
+) -> Iterator[Result]:
+    """Yield results of a campaign as they come, and show how many there are and the breaches."""
+    count = 0
+    with Progress() as progress:
+        task = progress.add_task(title, total=total)
+        for result in results:
+            count += breaches(result)
+            progress.update(task, advance=1, description=f'{count} breaches')
+            yield result
 
 
 def note(text: str) -> None:

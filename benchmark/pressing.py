@@ -14,7 +14,7 @@ from robot_dynamics_ros.constraints.program import Program
 from robot_dynamics_ros.control.laws.constraint_stabilization import ConstraintStabilization
 from robot_dynamics_ros.control.streamed import MeasuredWrench
 from robot_dynamics_ros.description.shipped import shipped_robot
-from robot_dynamics_ros.model.robot_tree import RobotTree
+from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.simulation.mujoco_description import Board
 from robot_dynamics_ros.simulation.mujoco_plant import MujocoPlant
 from robot_dynamics_ros.spatial.scalar import Array

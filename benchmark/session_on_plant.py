@@ -4,15 +4,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import cache
 from typing import Any
 
 import numpy as np
 
 from robot_dynamics_ros.control.drivers.conversion import DriverConversion
 from robot_dynamics_ros.control.session import ControllerSession
-from robot_dynamics_ros.model.robot_tree import RobotTree
+from robot_dynamics_ros.description.shipped import share_directory
+from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.recordings.recording import NANO
 from robot_dynamics_ros.simulation.plant import Plant
+from robot_dynamics_ros.yaml_reader.parsing import read_yaml
+
+
+@cache
+def shipped_parameters(robot: str) -> dict[str, dict[str, Any]]:
+    """Return the parameters of an arm's own file, by node; nothing where it has none."""
+    path = share_directory() / 'config' / f'{robot}.yaml'
+    content = read_yaml(path, robot) if path.is_file() else {}
+    return {node.rpartition('/')[2]: row['ros__parameters'] for node, row in content.items()}
 
 
 class SessionOnPlant:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A long run in lockstep: controller, simulator, monitor and recorder under change after change.
 
-Trajectories and changes of gains go in all the time. What each process holds is read from /proc,
-the latency from /diagnostics; in the last quarter none of it may be more than in the second.
+Trajectories and changes of gains go in all the time. The system tells what each process
+holds, /diagnostics the latency; in the last quarter none of it may be more than in the second.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import psutil
 import rclpy
 from diagnostic_msgs.msg import DiagnosticArray
 from rcl_interfaces.srv import SetParameters
@@ -55,11 +56,9 @@ class ProcessSample(NamedTuple):
 
     @classmethod
     def of(cls, pid: int) -> ProcessSample:
-        """Read it from /proc."""
-        lines = Path(f'/proc/{pid}/status').read_text(encoding='ascii').splitlines()
-        status = dict(line.split(':', 1) for line in lines if ':' in line)
-        memory = int(status['VmRSS'].split()[0]) / 1024.0
-        return cls(memory, int(status['Threads']), len(os.listdir(f'/proc/{pid}/fd')))
+        """Ask the system."""
+        one = psutil.Process(pid)
+        return cls(one.memory_info().rss / 1024.0**2, one.num_threads(), one.num_fds())
 
 
 class Disturber:

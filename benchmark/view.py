@@ -16,12 +16,19 @@ from itertools import pairwise
 from typing import Any
 
 import psutil
+import rclpy
+from rclpy.qos import QoSProfile, ReliabilityPolicy
 from rich.console import Console
+from sensor_msgs.msg import JointState
+from std_msgs.msg import String
 
 from benchmark.measuring import OUT, chain, machine, save
+from benchmark.soak import Spinner
 from robot_dynamics_ros.cli.processes import SceneProcesses, own_domain
 from robot_dynamics_ros.model import load_robot
 from robot_dynamics_ros.ros.controller.parameters import in_lockstep
+from robot_dynamics_ros.ros.node import LATCHED
+from robot_dynamics_ros.ros.rclpy_compat import take_message
 
 _NODES = ('left', 'right')
 _STATES_HZ = 200.0
@@ -142,19 +149,9 @@ def clients(count: int, address: str) -> Iterator[list[int]]:
 @contextmanager
 def listening(domain: int) -> Iterator[Any]:
     """Yield a function that returns the time of the newest state, s."""
-    import rclpy
-    from rclpy.context import Context
-    from rclpy.qos import QoSProfile, ReliabilityPolicy
-    from sensor_msgs.msg import JointState
-
-    from robot_dynamics_ros.ros.rclpy_compat import take_message
-
-    os.environ['ROS_AUTOMATIC_DISCOVERY_RANGE'] = 'LOCALHOST'
-    context = Context()
-    rclpy.init(context=context, domain_id=domain)
-    node = rclpy.create_node('view_benchmark', context=context)
     qos = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
-    states = node.create_subscription(JointState, '/joint_states', print, qos)
+    spinner = Spinner(domain)
+    states = spinner.node.create_subscription(JointState, '/joint_states', print, qos)
 
     def newest() -> float:
         while (taken := take_message(states)) is None:
@@ -163,8 +160,7 @@ def listening(domain: int) -> Iterator[Any]:
         return float(stamp.sec + 1e-9 * stamp.nanosec)
 
     yield newest
-    node.destroy_node()
-    context.try_shutdown()
+    spinner.close()
 
 
 def _period(newest: Any) -> float:
@@ -180,12 +176,6 @@ def _period(newest: Any) -> float:
 def publish(domain: int) -> None:
     """Publish states, references and efforts of two 7-joint arms that move, as controllers do."""
     os.environ |= {'ROS_DOMAIN_ID': str(domain), 'ROS_AUTOMATIC_DISCOVERY_RANGE': 'LOCALHOST'}
-    import rclpy
-    from sensor_msgs.msg import JointState
-    from std_msgs.msg import String
-
-    from robot_dynamics_ros.ros.node import LATCHED
-
     rclpy.init()
     node = rclpy.create_node('arms')
     xml = chain(7)

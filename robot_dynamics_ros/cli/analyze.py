@@ -13,8 +13,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-
 from robot_dynamics_ros.cli.robot_argument import (
     add_job_arguments,
     add_recording_arguments,
@@ -31,7 +29,7 @@ from robot_dynamics_ros.cli.tables import (
     print_thresholds,
     wide_console,
 )
-from robot_dynamics_ros.dynamics.registry import FORMULATIONS
+from robot_dynamics_ros.dynamics import FORMULATIONS
 from robot_dynamics_ros.errors import ConfigurationError, RobotDynamicsError
 from robot_dynamics_ros.recordings.bag.files import short_name
 from robot_dynamics_ros.recordings.bag_jobs import find_bags, shown_jobs
@@ -121,7 +119,6 @@ class _Job:
 
 def run(args: argparse.Namespace) -> int:
     """Analyze every bag; return 1 if a threshold is passed, 2 if a bag failed."""
-    console = wide_console()
     bags = find_bags(args.bags)
     task = _task(args, len(bags))
     single = len(bags) == 1
@@ -140,11 +137,11 @@ def run(args: argparse.Namespace) -> int:
     )
     listing = args.threshold == ['list']
     if not single:
-        _print_many(console, results, output)
+        _print_many(results, output)
     elif not listing:
-        _print_one(console, results[0], output)
+        _print_one(results[0], output)
     if listing and not results[0].error:
-        print_figures(console, results[0].figures, results[0].joints)
+        print_figures(results[0].figures, results[0].joints)
     if any(result.error for result in results):
         return EXIT_FAILED
     return 0 if all(result.passed for result in results) else EXIT_THRESHOLD
@@ -195,26 +192,26 @@ def _names(bags: Sequence[Path]) -> list[str]:
     return names
 
 
-def _print_one(console: Console, result: BagResult, output: Path) -> None:
+def _print_one(result: BagResult, output: Path) -> None:
     if result.report is None:
         print(f'error: {result.error}', file=sys.stderr)
         return
-    print_report(console, result.report, output)
-    print_thresholds(console, result.verdicts, f'{result.bag}: ')
+    print_report(result.report, output)
+    print_thresholds(result.verdicts, f'{result.bag}: ')
 
 
-def _print_many(console: Console, results: Sequence[BagResult], output: Path) -> None:
-    rows = [_summary_row(result) for result in results]
+def _print_many(results: Sequence[BagResult], output: Path) -> None:
+    console, rows = wide_console(), [_summary_row(result) for result in results]
     cells = [[x if isinstance(x, str) else quantity(x) for x in row.values()] for row in rows]
-    print_table(console, ReportTable(tuple(SUMMARY.values()), cells))
+    print_table(ReportTable(tuple(SUMMARY.values()), cells))
     for result in results:
         if result.error:
-            print_lines(console, 'red', 'failed', [f'{result.bag}: {result.error}'])
+            print_lines('red', 'failed', [f'{result.bag}: {result.error}'])
         wrong = [finding for finding in result.findings if finding.severity == 'wrong']
         if wrong:
             console.print(result.bag, highlight=False, markup=False)
-            print_findings(console, wrong)
-        print_thresholds(console, result.verdicts, f'{result.bag}: ')
+            print_findings(wrong)
+        print_thresholds(result.verdicts, f'{result.bag}: ')
     with filled(output) as work:
         write_json(work / 'summary.json', {'bags': [_summary(result) for result in results]})
         _write_summary(work / 'summary.csv', rows)

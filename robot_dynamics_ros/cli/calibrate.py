@@ -16,7 +16,7 @@ from robot_dynamics_ros.contact.calibration import CalibrationSamples, calibrate
 from robot_dynamics_ros.contact.detector import KINDS, ContactThresholds
 from robot_dynamics_ros.contact.effort_fit import FitSamples
 from robot_dynamics_ros.errors import ConfigurationError, RecordingError
-from robot_dynamics_ros.model.robot_tree import RobotTree
+from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.recordings.bag_jobs import find_bags
 from robot_dynamics_ros.recordings.metrics.contacts import ContactStream, has_measured
 from robot_dynamics_ros.recordings.reading import RobotChoice
@@ -152,5 +152,5 @@ def _print(
     ]
     heads = [f'{kind}: {what}' for kind in KINDS for what in ('RMS without contact', 'dead band')]
     console = wide_console()
-    print_table(console, ReportTable(('joint', *heads), rows))
+    print_table(ReportTable(('joint', *heads), rows))
     console.print(', '.join(f'{key}: {value}' for key, value in remarks.items()))

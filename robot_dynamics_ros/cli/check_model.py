@@ -25,10 +25,10 @@ from robot_dynamics_ros.cli.tables import (
 )
 from robot_dynamics_ros.dynamics.joint_terms import largest_gravity_forces
 from robot_dynamics_ros.errors import RobotDynamicsError
+from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.model.check import check_model
 from robot_dynamics_ros.model.findings import Finding, warning
 from robot_dynamics_ros.model.inspection import ModelCheck, finding_as_dict
-from robot_dynamics_ros.model.robot_tree import RobotTree
 from robot_dynamics_ros.recordings.output_folder import write_json
 from robot_dynamics_ros.recordings.report.toolkit import ReportTable
 
@@ -99,10 +99,10 @@ def _print(
         highlight=False,
     )
     if check.links:
-        print_table(console, _link_table(check))
+        print_table(_link_table(check))
     if check.joints:
-        print_table(console, _joint_table(check, needed))
-    print_problems(console, findings)
+        print_table(_joint_table(check, needed))
+    print_problems(findings)
     last = escape(verdict) if findings else '[green]nothing is wrong[/]'
     console.print(last, highlight=False)
 

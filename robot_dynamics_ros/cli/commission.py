@@ -42,11 +42,11 @@ from robot_dynamics_ros.errors import (
     ModelError,
     RecordingError,
 )
+from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.model.build import EffortLimit
 from robot_dynamics_ros.model.check import check_model
 from robot_dynamics_ros.model.findings import Finding, error, warning
 from robot_dynamics_ros.model.inspection import finding_as_dict
-from robot_dynamics_ros.model.robot_tree import RobotTree
 from robot_dynamics_ros.recordings.output_folder import write_json
 from robot_dynamics_ros.recordings.report.toolkit import ReportTable
 
@@ -184,9 +184,9 @@ def _print(
 ) -> None:
     console = wide_console()
     if held is not None:
-        print_table(console, _table(tree, held, 'commanded' if commanded else 'measured'))
-        print_table(console, _correlations(tree, held))
-    print_problems(console, findings)
+        print_table(_table(tree, held, 'commanded' if commanded else 'measured'))
+        print_table(_correlations(tree, held))
+    print_problems(findings)
     if not any(finding.severity == 'error' for finding in findings):
         console.print('[green]nothing speaks against the profile[/]')
 

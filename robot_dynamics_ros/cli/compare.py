@@ -36,7 +36,7 @@ from robot_dynamics_ros.cli.tables import (
 from robot_dynamics_ros.dynamics.pinocchio_reference import PinocchioReference
 from robot_dynamics_ros.dynamics.registry import FORMULATIONS, agreement, make_formulation
 from robot_dynamics_ros.errors import ConfigurationError, MissingDependencyError
-from robot_dynamics_ros.model.robot_tree import RobotTree
+from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.recordings.alignment import METHODS
 from robot_dynamics_ros.recordings.bag.files import is_bag, short_name
 from robot_dynamics_ros.recordings.comparison import (
@@ -51,8 +51,7 @@ from robot_dynamics_ros.recordings.output_folder import claim, filled, write_jso
 from robot_dynamics_ros.recordings.reading import RobotChoice
 from robot_dynamics_ros.recordings.recording import Recording, current_unit
 from robot_dynamics_ros.recordings.report.toolkit import ReportTable
-from robot_dynamics_ros.symbolic.backends import PythonBackend
-from robot_dynamics_ros.symbolic.kernel import compile_kernel
+from robot_dynamics_ros.symbolic.kernel import PythonBackend, compile_kernel
 from robot_dynamics_ros.symbolic.operation_counts import operation_counts, placement_operations
 from robot_dynamics_ros.symbolic.outputs import Arguments, Subject
 
@@ -206,7 +205,7 @@ def _print(document: Document) -> None:
         (name, *(f'{value:.0e}' if value else '0' for value in row))
         for name, row in zip(names, document['deviation']['worst'], strict=True)
     ]
-    print_table(console, ReportTable(('', *names), rows, title))
+    print_table(ReportTable(('', *names), rows, title))
 
     title = 'inverse dynamics, before and after folding the robot in'
     head = ('', '* before', '+ before', 'sin cos', '* after', '+ after', '/', 'sin cos')
@@ -216,7 +215,7 @@ def _print(document: Document) -> None:
         (name, *(str(count['before'][k]) for k in keys), *(str(count['after'][k]) for k in last))
         for name, count in document['operations'].items()
     ]
-    print_table(console, ReportTable(head, rows, title))
+    print_table(ReportTable(head, rows, title))
     console.print(_claim(document['erratum_k7']), highlight=False, soft_wrap=True)
 
     forms = ('interpreted', 'generated', 'compiled', 'batch', 'library')
@@ -225,7 +224,7 @@ def _print(document: Document) -> None:
         for name, times in document['nanoseconds'].items()
     ]
     title = 'inverse dynamics: one call; one state of a batch'
-    print_table(console, ReportTable(('time in us', *forms), rows, title))
+    print_table(ReportTable(('time in us', *forms), rows, title))
 
 
 def _claim(claim: dict[str, int]) -> str:
@@ -294,12 +293,11 @@ def compare_bags(words: list[str], args: argparse.Namespace) -> int:
         figures = comparison_figures(names, tree, comparison, unit)
         arm = comparison_arms(names, tree, comparison, frame)
         replace(report, figures=figures, arm=arm).write(work / 'report.html')
-    console = wide_console()
     if listing:
-        print_figures(console, comparison.figures, tree.joint_names)
+        print_figures(comparison.figures, tree.joint_names)
         return 0
-    print_report(console, report, output)
-    print_thresholds(console, verdicts)
+    print_report(report, output)
+    print_thresholds(verdicts)
     return 0 if all(verdict.holds for verdict in verdicts) else EXIT_THRESHOLD
 
 

@@ -45,17 +45,8 @@ _END = re.compile(r'to t = ([0-9.]+) s')
 _COMMANDS = '/effort_controller/commands'
 
 
-@dataclass(frozen=True)
-class Band:
-    """What a run of computed torque must reach against PD + gravity with the same gains.
-
-    Attributes:
-        joint_ratio: Least ratio of the RMS errors of every joint.
-        tool_ratio: Least ratio of the RMS tool errors.
-    """
-
-    joint_ratio: float = 20.0
-    tool_ratio: float = 50.0
+#: Least ratios of the RMS errors of PD + gravity and computed torque: of any joint, of the tool.
+JOINT_RATIO, TOOL_RATIO = 20.0, 50.0
 
 
 @dataclass(frozen=True)
@@ -132,7 +123,7 @@ def run(args: argparse.Namespace) -> int:
                 runs[arm.name, law] = run_scene(arm, law, args.out / arm.name / law, tell)
     for robot in robots:
         _print(console, [run for (name, _), run in runs.items() if name == robot])
-    problems = [text for robot in robots for text in outside_band(runs, robot, Band())]
+    problems = [text for robot in robots for text in outside_band(runs, robot)]
     print_outside_band(console, problems)
     console.print(f'recordings, metrics and reports: {args.out}/<arm>/<law>/\n')
     outside, parents = 0, Path(sys.executable).parents
@@ -221,7 +212,7 @@ def _evaluate(arm: Arm, law: str, bag: Path, out: Path) -> DemoRun:
     return run
 
 
-def outside_band(runs: dict[tuple[str, str], DemoRun], robot: str, band: Band) -> list[str]:
+def outside_band(runs: dict[tuple[str, str], DemoRun], robot: str) -> list[str]:
     """Return in what computed torque is not as much better than PD + gravity as it must be."""
     pair = [runs.get((robot, law)) for law in ('pd_gravity', 'computed_torque')]
     if pair[0] is None or pair[1] is None:
@@ -230,11 +221,11 @@ def outside_band(runs: dict[tuple[str, str], DemoRun], robot: str, band: Band) -
     problems = []
     for i, joint in enumerate(pd.joints):
         ratio = pd.rms_error[i] / torque.rms_error[i]
-        if not ratio >= band.joint_ratio:
-            problems.append(f'{robot} {joint}: {ratio:.1f} times, {band.joint_ratio:g} are due')
+        if not ratio >= JOINT_RATIO:
+            problems.append(f'{robot} {joint}: {ratio:.1f} times, {JOINT_RATIO:g} are due')
     ratio = pd.tool_rms_mm / torque.tool_rms_mm
-    if not ratio >= band.tool_ratio:
-        problems.append(f'{robot} tool: {ratio:.1f} times, {band.tool_ratio:g} are due')
+    if not ratio >= TOOL_RATIO:
+        problems.append(f'{robot} tool: {ratio:.1f} times, {TOOL_RATIO:g} are due')
     return problems
 
 

@@ -25,8 +25,7 @@ from robot_dynamics_ros.control.laws.law_functions import (
     constraint_law_function,
 )
 from robot_dynamics_ros.errors import ConfigurationError
-from robot_dynamics_ros.model.mechanism import Mechanism
-from robot_dynamics_ros.model.robot_tree import RobotTree
+from robot_dynamics_ros.model import Mechanism, RobotTree
 from robot_dynamics_ros.symbolic.c_function import CFunction
 from robot_dynamics_ros.symbolic.c_source import DEFAULT_OUTPUTS, c_source, write
 from robot_dynamics_ros.symbolic.closed_form import ClosedForm, derive

@@ -87,8 +87,8 @@ def run(args: argparse.Namespace) -> int:
     console = Console()
     for remark in program.remarks:
         console.print(f'Remark: {remark}.', markup=False, highlight=False)
-    _print_gains(console, program, gains)
-    _print_margins(console, program, path, indices, margins, args.delay)
+    _print_gains(program, gains)
+    _print_margins(program, path, indices, margins, args.delay)
     console.print('\n[bold]In the program file[/bold]')
     console.print(_yaml(gains), markup=False, highlight=False, soft_wrap=True)
     if args.json:
@@ -134,13 +134,14 @@ def _rows(args: argparse.Namespace, name: str, m: int) -> Array:
     return np.array(values) * np.ones(m)
 
 
-def _print_gains(console: Console, program: Program, gains: Gains) -> None:
+def _print_gains(program: Program, gains: Gains) -> None:
     rows = []
     for name, g0, g1 in zip(program.stack.rows, np.diag(gains.G0), np.diag(gains.G1), strict=True):
         w = np.sqrt(abs(g0))
         rows.append((name, f'{g0:.4g}', f'{g1:.4g}', f'{w:.3f}', f'{g1 / (2 * w):.3f}'))
     head = ('row', 'G0 1/s^2', 'G1 1/s', 'w0 rad/s', 'zeta')
-    print_table(console, ReportTable(head, rows, f'Program {program.name!r}: gains by row'))
+    print_table(ReportTable(head, rows, f'Program {program.name!r}: gains by row'))
+    console = Console()
     off = np.abs(gains.G0 - np.diag(np.diag(gains.G0))).max()
     if off > 0.0:
         console.print(f'The rows are coupled: G0 has entries up to {off:.4g} off its diagonal.')
@@ -152,7 +153,6 @@ def _print_gains(console: Console, program: Program, gains: Gains) -> None:
 
 
 def _print_margins(
-    console: Console,
     program: Program,
     path: FeasibilityCheck,
     indices: Array,
@@ -176,7 +176,7 @@ def _print_margins(
                 )
             )
     title = f'Margins at the drives along the program, {1e3 * delay:g} ms delay assumed'
-    print_table(console, ReportTable(head, rows, title))
+    print_table(ReportTable(head, rows, title))
 
 
 def _yaml(gains: Gains) -> str:

@@ -14,14 +14,13 @@ from robot_dynamics_ros.cli.robot_argument import (
     given_robot,
 )
 from robot_dynamics_ros.cli.tables import add_output_arguments, wide_console
-from robot_dynamics_ros.control.trajectories.periodic import Fourier
+from robot_dynamics_ros.control.trajectories.motions import Fourier
+from robot_dynamics_ros.control.trajectories.points import trajectory_text
 from robot_dynamics_ros.control.trajectories.trajectory import check_limits
-from robot_dynamics_ros.control.trajectories.trajectory_file import trajectory_text
 from robot_dynamics_ros.geometry.collisions import make_checker
-from robot_dynamics_ros.identification.excitation import Excitation, design_excitation
-from robot_dynamics_ros.identification.excitation_problem import Bounds
+from robot_dynamics_ros.identification import Bounds, Excitation, design_excitation
 from robot_dynamics_ros.identification.unknowns import DEFAULT_TERMS, TERMS
-from robot_dynamics_ros.model.robot_tree import RobotTree
+from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.recordings.output_folder import claim, write_json
 
 #: What is written into the output folder.

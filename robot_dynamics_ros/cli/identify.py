@@ -28,6 +28,7 @@ from robot_dynamics_ros.cli.robot_argument import (
 )
 from robot_dynamics_ros.cli.tables import add_output_arguments
 from robot_dynamics_ros.errors import ConfigurationError, RecordingError, UnknownNameError
+from robot_dynamics_ros.identification import corrected_urdf
 from robot_dynamics_ros.identification.bags import (
     Evidence,
     Gathered,
@@ -39,7 +40,6 @@ from robot_dynamics_ros.identification.bags import (
     prove,
 )
 from robot_dynamics_ros.identification.choice import AUTO, Request
-from robot_dynamics_ros.identification.correction import corrected_urdf
 from robot_dynamics_ros.identification.identify import (
     Identification,
     IdentificationPlan,
@@ -49,13 +49,13 @@ from robot_dynamics_ros.identification.identify import (
 from robot_dynamics_ros.identification.intervals import EFFORTS
 from robot_dynamics_ros.identification.least_squares import Block
 from robot_dynamics_ros.identification.plausibility import check_recording, implausible
-from robot_dynamics_ros.identification.preparation import TIMINGS
 from robot_dynamics_ros.identification.unknowns import DEFAULT_TERMS, TERMS
 from robot_dynamics_ros.identification.validation import Trial
 from robot_dynamics_ros.model.check import check_model
 from robot_dynamics_ros.recordings.bag_jobs import find_bags, shown_jobs
 from robot_dynamics_ros.recordings.output_folder import claim
 from robot_dynamics_ros.recordings.recording import WHOLE, current_unit
+from robot_dynamics_ros.recordings.timing import TIMINGS
 
 _WORSE = 1.2  # times the residual of the nominal robot: less is chance
 _NOTHING = 0.1  # percent of the RMS effort: a residual that nobody minds

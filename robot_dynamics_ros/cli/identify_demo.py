@@ -20,18 +20,18 @@ from robot_dynamics_ros.control.trajectories.trajectory import Trajectory
 from robot_dynamics_ros.description.shipped import ROBOTS, shipped_robot
 from robot_dynamics_ros.errors import ConfigurationError
 from robot_dynamics_ros.geometry.collisions import make_checker
-from robot_dynamics_ros.identification.excitation import design_excitation
+from robot_dynamics_ros.identification import design_excitation
 from robot_dynamics_ros.identification.preparation import Preparation
 from robot_dynamics_ros.identification.validation import validate
 from robot_dynamics_ros.model import RobotTree, load_robot
 from robot_dynamics_ros.model.payload import Payload, with_payload
-from robot_dynamics_ros.recordings.bag.writer import write_recording
 from robot_dynamics_ros.recordings.lockstep import SETTLE, run_lockstep
 from robot_dynamics_ros.recordings.metrics.tracking import (
     TrackingMetrics,
     tracking_metrics,
 )
 from robot_dynamics_ros.recordings.output_folder import write_json
+from robot_dynamics_ros.recordings.reading import write_recording
 from robot_dynamics_ros.recordings.recording import Recording
 from robot_dynamics_ros.recordings.report.runs import (
     correction_table,
@@ -106,7 +106,7 @@ def run(args: argparse.Namespace) -> int:
     after = _track(console, 'the corrected model', corrected, real, test, out / 'after.html')
     gains = np.array(before.metrics.rms_error) / np.array(after.metrics.rms_error)
     _write(out, nominal, before, after)
-    print_table(console, correction_table(nominal, before.metrics, after.metrics))
+    print_table(correction_table(nominal, before.metrics, after.metrics))
     console.print(f'written: {out}/; begin with {out}/summary.html')
     unexplained = _unexplained(recording, corrected, real)
     if gains.min() < _LEAST_GAIN:

@@ -23,8 +23,8 @@ from robot_dynamics_ros.cli.tables import print_report, print_table, wide_consol
 from robot_dynamics_ros.control.drivers.file import shipped_profiles
 from robot_dynamics_ros.control.drivers.profile import NEED_CONSTANT
 from robot_dynamics_ros.errors import ConfigurationError, RecordingError
+from robot_dynamics_ros.identification import Identification, Request, make_plan
 from robot_dynamics_ros.identification.bags import BagNews, Evidence, Gathered, Source
-from robot_dynamics_ros.identification.choice import Request
 from robot_dynamics_ros.identification.correction import (
     PER_EFFORT,
     JointCurrent,
@@ -33,7 +33,6 @@ from robot_dynamics_ros.identification.correction import (
     joint_currents,
     parameter_text,
 )
-from robot_dynamics_ros.identification.identify import Identification, make_plan
 from robot_dynamics_ros.identification.loads import (
     DriveGains,
     LoadEstimate,
@@ -45,7 +44,7 @@ from robot_dynamics_ros.identification.plausibility import check_recording
 from robot_dynamics_ros.identification.preparation import concatenate, prepare
 from robot_dynamics_ros.identification.report import identification_report, pictures
 from robot_dynamics_ros.identification.unknowns import FORMULA, TERMS, stribeck_velocity
-from robot_dynamics_ros.model.robot_tree import RobotTree
+from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.recordings.bag.files import short_name
 from robot_dynamics_ros.recordings.output_folder import claim, filled, write_json
 from robot_dynamics_ros.recordings.recording import Recording, current_unit
@@ -89,7 +88,7 @@ def deliver_results(
         patch.write_text(parameter_text(result), encoding='utf-8')
         write_json(numbers, document)
         replace(report, figures=pictures(result, evidence.series)).write(page)
-    print_report(wide_console(), report, output)
+    print_report(report, output)
 
 
 def listed(names: Sequence[object], most: int = 3) -> str:
@@ -195,7 +194,7 @@ def _print(tree: RobotTree, currents: Sequence[JointCurrent], unit: str) -> None
             rows.append((name, written, deviation, _unit(term, unit, bool(slides))))
         rows.append((f'{joint}, held out', f'{100 * row.held_out:.3g}', '', '% unexplained'))
     console, head = wide_console(), ('parameter', 'identified', 'deviation', 'unit')
-    print_table(console, ReportTable(head, rows, f'Drives in {unit}'))
+    print_table(ReportTable(head, rows, f'Drives in {unit}'))
     mean = 100.0 * np.mean([row.held_out for row in currents])
     console.print(
         f'held-out stretches: {mean:.3g} % of the current unexplained, mean of the joints'

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 
 from robot_dynamics_ros.cli.robot_argument import set_values
-from robot_dynamics_ros.cli.tables import add_output_arguments, print_report, wide_console
+from robot_dynamics_ros.cli.tables import add_output_arguments, print_report
 from robot_dynamics_ros.control.laws.registry import known_laws
 from robot_dynamics_ros.control.setup import PARAMETERS
-from robot_dynamics_ros.dynamics.registry import FORMULATIONS
+from robot_dynamics_ros.dynamics import FORMULATIONS
 from robot_dynamics_ros.errors import RecordingError
 from robot_dynamics_ros.estimation.accumulate import Envelope, Spread, Thinned
 from robot_dynamics_ros.parameters import help_text, require_known
@@ -30,8 +30,7 @@ from robot_dynamics_ros.recordings.output_folder import (
 )
 from robot_dynamics_ros.recordings.recording import Recording
 from robot_dynamics_ros.recordings.replay.run import ReplayResult
-from robot_dynamics_ros.recordings.replay.search import replay
-from robot_dynamics_ros.recordings.replay.source import REFERENCES, ReplaySource
+from robot_dynamics_ros.recordings.replay.source import REFERENCES, ReplaySource, replay
 from robot_dynamics_ros.recordings.report.runs import replay_figures, replay_report
 from robot_dynamics_ros.recordings.report.toolkit import ArmAnimation, measured_arm
 from robot_dynamics_ros.spatial.scalar import Array
@@ -127,7 +126,7 @@ def run(args: argparse.Namespace) -> int:
         motions = measured_arm(*np.hsplit(positions.values, 2))
         arm = ArmAnimation(source.tree, tool_frame(source.tree), positions.time, motions)
         replace(report, figures=figures, arm=arm).write(work / 'report.html')
-    print_report(wide_console(), report, output)
+    print_report(report, output)
     return 0 if document['within_tolerance'] else EXIT_DIFFERENT
 
 

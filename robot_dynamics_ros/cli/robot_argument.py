@@ -19,10 +19,9 @@ from robot_dynamics_ros.description.shipped import (
     shipped_mechanism,
 )
 from robot_dynamics_ros.errors import ConfigurationError
-from robot_dynamics_ros.model import load_robot
+from robot_dynamics_ros.model import Mechanism, load_robot
 from robot_dynamics_ros.model.build import EffortLimit
 from robot_dynamics_ros.model.load import assignments, choice_of_joints, load_mechanism
-from robot_dynamics_ros.model.mechanism import Mechanism
 from robot_dynamics_ros.model.robot_tree import STANDARD_GRAVITY, RobotTree
 from robot_dynamics_ros.recordings.reading import RobotChoice
 from robot_dynamics_ros.yaml_reader.parsing import parse_yaml
@@ -134,8 +133,7 @@ def given_loops(args: argparse.Namespace) -> Path | None:
     """Return the mechanism file: as given, or that of a shipped mechanism; None of a tree."""
     if args.loops is None and args.robot in MECHANISMS:
         return shipped_mechanism(args.robot)[1]
-    loops: Path | None = args.loops
-    return loops
+    return args.loops
 
 
 def given_mechanism(args: argparse.Namespace, loops: Path) -> Mechanism:

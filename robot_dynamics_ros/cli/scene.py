@@ -30,8 +30,7 @@ from robot_dynamics_ros.cli.robot_argument import add_joint_arguments
 from robot_dynamics_ros.cli.tables import print_report
 from robot_dynamics_ros.constraints.program_file import load_program
 from robot_dynamics_ros.errors import UnknownNameError
-from robot_dynamics_ros.model import load_robot
-from robot_dynamics_ros.model.kinematics import frame_jacobian
+from robot_dynamics_ros.model import frame_jacobian, load_robot
 from robot_dynamics_ros.recordings.metrics.program import (
     evaluate_program,
     pressed_forces,
@@ -217,7 +216,7 @@ def run_scenes(scenes: Mapping[str, Scene], out: Path, console: Console) -> int:
             for name, scene in scenes.items()
         }
     for name, (metrics, report) in runs.items():
-        print_report(console, report, out / name)
+        print_report(report, out / name)
         problems += [f'{name}: {text}' for text in outside_band(scenes[name], metrics)]
     print_outside_band(console, problems)
     return 1 if problems else 0

@@ -32,64 +32,64 @@ def wide_console() -> Console:
     return console
 
 
-def print_lines(console: Console, style: str, word: str, texts: Iterable[str]) -> None:
+def print_lines(style: str, word: str, texts: Iterable[str]) -> None:
     """Print texts, one line each behind a word."""
     for text in texts:
-        console.print(f'[{style}]{word}[/] {escape(text)}', highlight=False, soft_wrap=True)
+        line = f'[{style}]{word}[/] {escape(text)}'
+        wide_console().print(line, highlight=False, soft_wrap=True)
 
 
-def print_findings(console: Console, findings: Sequence[MetricRemark]) -> None:
+def print_findings(findings: Sequence[MetricRemark]) -> None:
     """Print findings, one line each."""
     for finding in findings:
         word = f'{finding.severity:>5}'
-        print_lines(console, _STYLES[finding.severity], word, [finding.text])
+        print_lines(_STYLES[finding.severity], word, [finding.text])
 
 
-def print_problems(console: Console, findings: Iterable[Finding]) -> None:
+def print_problems(findings: Iterable[Finding]) -> None:
     """Print what is wrong with a model or a profile, one line each."""
     for finding in findings:
         style = 'red' if finding.severity == 'error' else 'yellow'
-        print_lines(console, style, finding.severity, [str(finding)])
+        print_lines(style, finding.severity, [str(finding)])
 
 
-def print_table(console: Console, table: ReportTable) -> None:
+def print_table(table: ReportTable) -> None:
     """Print a table."""
     shown = Table(title=escape(table.title) or None, title_justify='left')
     for place, heading in enumerate(table.head):
         shown.add_column(escape(heading), justify='right' if place else 'left', overflow='fold')
     for row in table.rows:
         shown.add_row(*map(escape, row))
-    console.print(shown)
+    wide_console().print(shown)
 
 
-def print_report(console: Console, report: Report, output: Path) -> None:
+def print_report(report: Report, output: Path) -> None:
     """Print what a report says, and where the results are."""
+    console = wide_console()
     console.print(escape(report.lead), highlight=False, soft_wrap=True)
-    print_findings(console, report.findings)
+    print_findings(report.findings)
     for table in report.tables:
-        print_table(console, table)
+        print_table(table)
     for part in report.below:
         if isinstance(part, ReportTable):
-            print_table(console, part)
+            print_table(part)
         else:
             console.print(escape(part.title), style='italic')
-            print_lines(console, 'dim', '    –', part.lines)
-    print_lines(console, 'dim', ' note', report.notes)
+            print_lines('dim', '    –', part.lines)
+    print_lines('dim', ' note', report.notes)
     console.print(f'results: {escape(str(output))}', highlight=False)
 
 
-def print_thresholds(
-    console: Console, results: Iterable[ThresholdResult], where: str = ''
-) -> None:
+def print_thresholds(results: Iterable[ThresholdResult], where: str = '') -> None:
     """Print the thresholds that are passed, one line each."""
     passed = [f'{where}{result}' for result in results if not result.holds]
-    print_lines(console, 'red', 'threshold', passed)
+    print_lines('red', 'threshold', passed)
 
 
-def print_figures(console: Console, figures: Mapping[str, Any], joints: Sequence[str]) -> None:
+def print_figures(figures: Mapping[str, Any], joints: Sequence[str]) -> None:
     """Print the names of the figures that can have a threshold, one a line."""
     names = flat_figures(figures, joints)
-    console.print('\n'.join(escape(name) for name in names), highlight=False)
+    wide_console().print('\n'.join(escape(name) for name in names), highlight=False)
 
 
 def add_threshold_argument(parser: argparse._ActionsContainer, file: str) -> None:

@@ -18,8 +18,8 @@ import numpy as np
 
 from robot_dynamics_ros.control.drivers.conversion import DriverConversion
 from robot_dynamics_ros.errors import RecordingError
+from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.model.findings import Finding
-from robot_dynamics_ros.model.robot_tree import RobotTree
 from robot_dynamics_ros.spatial.linear_algebra import correlation
 from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.symbolic.kernel import compile_kernel
@@ -192,8 +192,7 @@ def gravity_of(tree: RobotTree) -> Callable[[DriverSamples], Array]:
     kernels = compile_kernel(tree, outputs=('gravity_forces',))
 
     def gravity(readings: DriverSamples) -> Array:
-        forces: Array = kernels.batch('gravity_forces', np.ascontiguousarray(readings.q))
-        return forces
+        return kernels.batch('gravity_forces', np.ascontiguousarray(readings.q))
 
     return gravity
 
@@ -324,4 +323,4 @@ def _wrong(tree: RobotTree, i: int, problem: str, remedy: str) -> Finding:
 def _moved(readings: DriverSamples) -> Array:
     x = readings.position
     noise = np.abs(np.diff(x, 2, axis=0)).mean(axis=0)
-    return np.asarray(np.ptp(x, axis=0) > _MOVED * noise)
+    return np.ptp(x, axis=0) > _MOVED * noise

@@ -11,8 +11,8 @@ from itertools import combinations
 import numpy as np
 
 from robot_dynamics_ros.commissioning.driver_samples import DriverSamples
+from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.model.findings import Finding
-from robot_dynamics_ros.model.robot_tree import RobotTree
 from robot_dynamics_ros.spatial.scalar import Array
 
 _DEGREE = math.pi / 180.0

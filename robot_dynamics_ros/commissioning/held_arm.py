@@ -22,8 +22,8 @@ from robot_dynamics_ros.commissioning.fault_hypotheses import (
     named,
 )
 from robot_dynamics_ros.errors import RecordingError
+from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.model.findings import Finding
-from robot_dynamics_ros.model.robot_tree import RobotTree
 from robot_dynamics_ros.spatial.scalar import Array
 
 FEW_POSES = 4

@@ -24,10 +24,9 @@ from robot_dynamics_ros.constraints.reactions import (
     reactions,
 )
 from robot_dynamics_ros.constraints.stabilization import gain_matrix
-from robot_dynamics_ros.dynamics.formulation import Formulation
+from robot_dynamics_ros.dynamics import Formulation
 from robot_dynamics_ros.errors import DivergenceError, ParameterError
-from robot_dynamics_ros.spatial.differentiation import jacobian
-from robot_dynamics_ros.spatial.scalar import Array
+from robot_dynamics_ros.spatial.scalar import Array, jacobian
 
 Effort = Callable[[float, Array, Array], Array]
 

@@ -20,8 +20,7 @@ from robot_dynamics_ros.constraints.curves import ORIGIN, UP, unit
 from robot_dynamics_ros.constraints.jet import Jet, compose, constant, stack, timed
 from robot_dynamics_ros.constraints.signals import Constant, Signal
 from robot_dynamics_ros.errors import ParameterError, ShapeError
-from robot_dynamics_ros.model.kinematics import FrameMotion, frame_motion
-from robot_dynamics_ros.model.robot_tree import RobotTree
+from robot_dynamics_ros.model import FrameMotion, RobotTree, frame_motion
 from robot_dynamics_ros.spatial.scalar import Array, Scalar, cos, cross, cross_matrix, sin, zeros
 
 
@@ -294,5 +293,5 @@ class MovingFrame:
         return FrameJets(origin, (x, y, z))
 
     def _axis(self, i: int, turn: Jet, motion: Motion) -> Jet:
-        parts: Array = np.column_stack([self._cosine[:, i], self._sine[:, i]])
+        parts = np.column_stack([self._cosine[:, i], self._sine[:, i]])
         return parts @ turn + motion.fixed(self._fixed[:, i])

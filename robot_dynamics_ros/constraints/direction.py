@@ -24,7 +24,7 @@ from robot_dynamics_ros.constraints.jet import (
 )
 from robot_dynamics_ros.constraints.signals import Signal
 from robot_dynamics_ros.errors import ParameterError
-from robot_dynamics_ros.model.robot_tree import RobotTree
+from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.spatial.scalar import cos, sin
 
 

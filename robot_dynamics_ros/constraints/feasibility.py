@@ -26,10 +26,10 @@ from robot_dynamics_ros.constraints.error_dynamics import projected_gains, stabi
 from robot_dynamics_ros.constraints.program import Program, Start
 from robot_dynamics_ros.constraints.signals import instants
 from robot_dynamics_ros.constraints.stabilization import Singularity, TaskInverse
+from robot_dynamics_ros.dynamics import make_formulation
 from robot_dynamics_ros.dynamics.joint_terms import JointTerms
-from robot_dynamics_ros.dynamics.registry import make_formulation
 from robot_dynamics_ros.errors import ProgramError
-from robot_dynamics_ros.model.robot_tree import RobotTree
+from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.spatial.linear_algebra import array
 from robot_dynamics_ros.spatial.scalar import Array
 

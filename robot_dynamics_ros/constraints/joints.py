@@ -14,7 +14,7 @@ from robot_dynamics_ros.constraints.jet import Jet
 from robot_dynamics_ros.constraints.program import Program
 from robot_dynamics_ros.constraints.signals import Followed, Signal
 from robot_dynamics_ros.errors import ParameterError
-from robot_dynamics_ros.model.robot_tree import RobotTree
+from robot_dynamics_ros.model import RobotTree
 
 #: What stands in a program file for the joint reference given to the law.
 FOLLOW = 'reference'

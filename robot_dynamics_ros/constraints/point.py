@@ -14,7 +14,7 @@ from robot_dynamics_ros.constraints.curves import ORIGIN
 from robot_dynamics_ros.constraints.jet import Jet, dot, norm, stack
 from robot_dynamics_ros.constraints.signals import Constant, Signal
 from robot_dynamics_ros.errors import ParameterError
-from robot_dynamics_ros.model.robot_tree import RobotTree
+from robot_dynamics_ros.model import RobotTree
 
 AXES = 'xyz'
 

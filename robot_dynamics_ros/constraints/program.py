@@ -25,7 +25,7 @@ from robot_dynamics_ros.constraints.contact import Contact
 from robot_dynamics_ros.constraints.error_dynamics import proved_stable
 from robot_dynamics_ros.constraints.stabilization import Singularity
 from robot_dynamics_ros.errors import ParameterError, ShapeError
-from robot_dynamics_ros.model.robot_tree import RobotTree
+from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.spatial.linear_algebra import positive_part
 from robot_dynamics_ros.spatial.scalar import Array
 

@@ -17,19 +17,19 @@ from robot_dynamics_ros.constraints.contact import Contact, read_contact
 from robot_dynamics_ros.constraints.error_dynamics import proved_stable
 from robot_dynamics_ros.constraints.feasibility import check_feasibility
 from robot_dynamics_ros.constraints.program import NullSpaceTask, Program, Start
-from robot_dynamics_ros.constraints.reading import (
+from robot_dynamics_ros.constraints.registry import (
     block_diagonal,
     constraint_gains,
     each,
+    make_constraint,
     matrix_gains,
     pair,
     require_stabilizing,
 )
-from robot_dynamics_ros.constraints.registry import make_constraint
 from robot_dynamics_ros.constraints.stabilization import Singularity
 from robot_dynamics_ros.description.shipped import share_directory
 from robot_dynamics_ros.errors import ProgramError, shown
-from robot_dynamics_ros.model.robot_tree import RobotTree
+from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.yaml_reader import Section, blaming
 from robot_dynamics_ros.yaml_reader.parsing import read_yaml

@@ -24,7 +24,7 @@ from robot_dynamics_ros.constraints.stabilization import (
     TaskInverse,
     task_acceleration,
 )
-from robot_dynamics_ros.dynamics.registry import make_formulation
+from robot_dynamics_ros.dynamics import make_formulation
 from robot_dynamics_ros.spatial.linear_algebra import (
     backward,
     cholesky,

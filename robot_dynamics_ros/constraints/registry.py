@@ -1,19 +1,40 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The kinds of constraints by name."""
+"""The kinds of constraints by name; signals, moving frames, gains as a program file writes them.
+
+Gains are frequency and damping, or matrices.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from functools import partial
 from inspect import signature
 from typing import Any
 
-from robot_dynamics_ros.constraints.constraint import Constraint
+import numpy as np
+
+from robot_dynamics_ros import yaml_reader as read
+from robot_dynamics_ros.constraints.constraint import Constraint, MovingFrame
+from robot_dynamics_ros.constraints.curves import (
+    Circle,
+    Curve,
+    Line,
+    Linear,
+    Lissajous,
+    across,
+    unit,
+)
 from robot_dynamics_ros.constraints.direction import (
     AxisAlignment,
     AxisAngle,
     FullPose,
     Orientation,
     Pitch,
+)
+from robot_dynamics_ros.constraints.error_dynamics import (
+    gains_from_frequency,
+    roots,
+    stabilizing,
 )
 from robot_dynamics_ros.constraints.joints import FOLLOW, JointCoupling, JointProgram
 from robot_dynamics_ros.constraints.point import (
@@ -25,9 +46,14 @@ from robot_dynamics_ros.constraints.point import (
     Sphere,
     StraightLine,
 )
-from robot_dynamics_ros.constraints.reading import moving_frame, signal
+from robot_dynamics_ros.constraints.program import Program
+from robot_dynamics_ros.constraints.signals import Clock, Constant, Signal, Timed, Timing
+from robot_dynamics_ros.constraints.splines import Spline, Waypoints
+from robot_dynamics_ros.constraints.stabilization import gain_matrix
 from robot_dynamics_ros.errors import ProgramError, UnknownNameError
-from robot_dynamics_ros.model.robot_tree import RobotTree
+from robot_dynamics_ros.model import RobotTree
+from robot_dynamics_ros.spatial.rotation import rotation_from_rpy
+from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.yaml_reader import (
     Readers,
     Section,
@@ -38,6 +64,175 @@ from robot_dynamics_ros.yaml_reader import (
     text,
     vector3,
 )
+
+
+def signal(place: str, value: Any) -> Signal:
+    """Return a signal: a number or list stands still, a mapping names a curve and its timing.
+
+    Raises:
+        ProgramError: A key or value is wrong; names it.
+    """
+    if not isinstance(value, dict):
+        return Constant(read.numbers(place, value))
+    section = Section(place, value)
+    kind = section.one_of(list(CURVES))
+    curve = section.take(kind, CURVES[kind])
+    start = section.take('start', read.not_negative, 0.0)
+    if isinstance(curve, Waypoints):
+        section.close()
+        return Timed(curve, Clock(curve.length, start))
+    timing = _timing(section, curve, start)
+    section.close()
+    return Timed(curve, timing)
+
+
+def moving_frame(place: str, value: Any) -> MovingFrame:
+    """Return a frame: ``origin``, ``rpy`` or ``z``, and ``turn`` with ``axis`` and ``angle``.
+
+    Raises:
+        ProgramError: A key or value is wrong; names it.
+    """
+    section = Section(place, value)
+    origin = section.maybe('origin', signal)
+    if 'rpy' in section and 'z' in section:
+        raise ProgramError(place, 'has rpy and z', 'give one of them')
+    rotation = rotation_from_rpy(*section.take('rpy', read.vector3, [0.0, 0.0, 0.0]))
+    z = section.maybe('z', read.vector3)
+    turn = read.built(pair, {'axis': read.vector3, 'angle': signal})
+    axis, angle = section.take('turn', turn, ([0.0, 0.0, 1.0], None))
+    section.close()
+    with read.blaming(place):
+        return MovingFrame(origin, rotation if z is None else with_z(z), axis, angle)
+
+
+def with_z(z: Sequence[float]) -> Array:
+    """Return a rotation whose third column has a given direction."""
+    e3 = unit('z', z)
+    e1 = across(e3)
+    return np.column_stack([e1, np.cross(e3, e1), e3])
+
+
+def _timing(section: Section, curve: Curve, start: float) -> Timing:
+    ramp = section.maybe('ramp', read.positive)
+    if isinstance(curve, (Lissajous, Linear)):
+        return Timing(curve.length, 1.0, ramp or 1.0, start)
+    if section.one_of(['speed', 'duration']) == 'duration':
+        duration = section.take('duration', read.positive)
+        if not np.isfinite(curve.length):
+            raise ProgramError(
+                section.place, 'has a duration but no end', 'give laps, or a speed instead'
+            )
+        return Timing.of_duration(curve.length, duration, ramp, start)
+    return Timing(curve.length, section.take('speed', read.positive), ramp or 1.0, start)
+
+
+#: Curves by the key that names them.
+CURVES: dict[str, Callable[[str, Any], Curve]] = {
+    'circle': read.built(
+        Circle,
+        {'center': read.vector3, 'radius': read.positive},
+        {'normal': read.vector3, 'toward': read.vector3, 'laps': read.count},
+    ),
+    'line': read.built(Line, {'from': read.numbers, 'to': read.numbers}),
+    'linear': read.built(Linear, {'from': read.numbers, 'rate': read.numbers}),
+    'lissajous': read.built(
+        Lissajous,
+        {'center': read.numbers, 'amplitude': read.numbers, 'frequency': read.numbers},
+        {'phase': read.numbers, 'duration': read.count},
+    ),
+    'spline': read.built(
+        Spline, {'points': read.rows}, {'closed': read.switch, 'laps': read.count}
+    ),
+    'waypoints': read.built(Waypoints, {'times': read.numbers, 'points': read.rows}),
+}
+
+
+def constraint_gains(section: Section, m: int) -> tuple[Array, Array]:
+    """Take G0 and G1, or natural_frequency and damping_ratio (10 rad/s and 1 if silent).
+
+    Raises:
+        ProgramError: A value is wrong or of the wrong size.
+    """
+    if 'G0' in section or 'G1' in section:
+        return section.build(pair, matrix_gains(m))
+    frequency = section.take('natural_frequency', each(read.positive, m), np.full(m, 10.0))
+    ratio = section.take('damping_ratio', each(read.positive, m), np.ones(m))
+    return gains_from_frequency(frequency, ratio)
+
+
+def matrix_gains(m: int) -> Readers:
+    """Return how G0 and G1 are read: each a number, m numbers, or m rows of m numbers."""
+    gain = partial(_gain, m=m)
+    return {'G0': gain, 'G1': gain}
+
+
+def pair(*values: Any) -> Any:
+    """Return two values that a section gives together."""
+    return values
+
+
+def each(
+    check: Callable[[str, Any], float], size: int, of: str = 'row'
+) -> Callable[[str, Any], Array]:
+    """Return the reader of one number for all rows (or joints), or of one number for each."""
+
+    def read(place: str, value: Any) -> Array:
+        if not isinstance(value, list):
+            return np.full(size, check(place, value))
+        if len(value) != size:
+            remedy = f'give one, or {size}, one per {of}'
+            raise ProgramError(place, f'has {len(value)} numbers', remedy)
+        return np.array([check(place, x) for x in value])
+
+    return read
+
+
+def _gain(place: str, value: Any, m: int) -> Array:
+    gain: Any
+    if not isinstance(value, list):
+        gain = read.number(place, value)
+    elif value and isinstance(value[0], list):
+        gain = read.rows(place, value)
+    else:
+        gain = read.numbers(place, value)
+    with blaming(place):
+        return gain_matrix(place.rpartition(', ')[2], gain, m)
+
+
+def block_diagonal(blocks: list[Array]) -> Array:
+    """Return square blocks along the diagonal of a new matrix."""
+    size = sum(len(block) for block in blocks)
+    matrix, first = np.zeros((size, size)), 0
+    for block in blocks:
+        last = first + len(block)
+        matrix[first:last, first:last] = block
+        first = last
+    return matrix
+
+
+def require_stabilizing(program: Program) -> None:
+    """Refuse gains with a root of (3.5) that does not decay.
+
+    Raises:
+        ProgramError: Names the constraint and the root.
+    """
+    if stabilizing(program.G0, program.G1):
+        return
+    for part, rows in program.stack.slices().items():
+        G0, G1 = program.G0[rows, rows], program.G1[rows, rows]
+        if not stabilizing(G0, G1):
+            raise _unstable(f'gains of constraint {part!r}', G0, G1)
+    raise _unstable(f'gains of program {program.name!r}', program.G0, program.G1)
+
+
+def _unstable(culprit: str, G0: Array, G1: Array) -> ProgramError:
+    worst = roots(G0, G1)[0]
+    return ProgramError(
+        culprit,
+        f'do not stabilize: a root of det(s^2 E + s G1 + G0) is at {worst:.4g} 1/s',
+        'all roots must have a negative real part; symmetric positive definite gains do it',
+    )
+
 
 #: The kinds, by the name that a program file gives them.
 CONSTRAINTS: dict[str, type[Constraint]] = {

@@ -219,5 +219,5 @@ class PiecewisePolynomial:
     def _piece(self, k: int) -> None:
         """Read piece k from now on."""
         self._cursor = k
-        self.rows: Array = self.coefficients[k] if len(self.coefficients) else np.zeros((0, 6))
-        self.row: Array = self.rows.reshape(-1)
+        self.rows = self.coefficients[k] if len(self.coefficients) else np.zeros((0, 6))
+        self.row = self.rows.reshape(-1)

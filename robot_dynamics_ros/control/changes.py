@@ -22,11 +22,11 @@ from robot_dynamics_ros.control.setup import (
     concerns_law,
     payload_from_parameters,
 )
-from robot_dynamics_ros.control.trajectories.prepared import Points
+from robot_dynamics_ros.control.trajectories.points import add_waypoint
 from robot_dynamics_ros.control.trajectories.tolerances import Outcome, ResultCode
-from robot_dynamics_ros.control.trajectories.trajectory_file import add_waypoint
+from robot_dynamics_ros.control.trajectories.waypoints import Points
 from robot_dynamics_ros.errors import ConfigurationError
-from robot_dynamics_ros.model.robot_tree import RobotTree
+from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.parameters import checked, counted
 
 _MANY = 100  # points of a goal
@@ -39,7 +39,7 @@ class TrajectoryChange(SessionChange):
     Args:
         session: The session.
         read: Returns points, or None if there are none, and the stamp of their start, ns, 0 for
-            now; see ``message_arrays.read_trajectory``.
+            now; see ``points.read_trajectory``.
         slow: Whether that takes long.
     """
 

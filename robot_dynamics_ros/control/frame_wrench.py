@@ -10,7 +10,7 @@ import numpy as np
 from robot_dynamics_ros.control.laws.control_law import ExternalEffort
 from robot_dynamics_ros.control.trajectories.target_stream import TargetSettings
 from robot_dynamics_ros.errors import ConfigurationError
-from robot_dynamics_ros.model.robot_tree import RobotTree
+from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.symbolic.kernel import compile_kernel
 

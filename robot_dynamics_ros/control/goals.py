@@ -14,8 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from robot_dynamics_ros.control.loop import ControlLoop
-from robot_dynamics_ros.control.trajectories.message_arrays import read_trajectory
-from robot_dynamics_ros.control.trajectories.prepared import Prepared, ReferenceSnapshot
+from robot_dynamics_ros.control.trajectories.points import read_trajectory
 from robot_dynamics_ros.control.trajectories.tolerances import (
     TOLERANCES,
     JointTolerances,
@@ -24,8 +23,9 @@ from robot_dynamics_ros.control.trajectories.tolerances import (
     TrajectoryWatch,
     goal_time,
 )
+from robot_dynamics_ros.control.trajectories.waypoints import Prepared, ReferenceSnapshot
 from robot_dynamics_ros.errors import RefusedGoalError, RobotDynamicsError, TrajectoryError
-from robot_dynamics_ros.model.robot_tree import RobotTree
+from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.parameters import Parameter
 
 #: What holds for goals that do not say otherwise.

@@ -18,11 +18,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from robot_dynamics_ros.dynamics.registry import make_formulation
+from robot_dynamics_ros.dynamics import make_formulation
+from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.model.payload import Payload, with_payload
-from robot_dynamics_ros.model.robot_tree import RobotTree
 from robot_dynamics_ros.parameters import Parameter
-from robot_dynamics_ros.spatial.inertia import RigidBodyInertia
+from robot_dynamics_ros.spatial.inertia import RigidBodyInertia, shift_inertia
 from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.symbolic.kernel import Kernel, KernelSet, compile_function
 
@@ -58,7 +58,7 @@ class PayloadModel:
             {'out': (n,)},
             lambda q, v, a, tau, load: (tau + _effort_of(load, tree, q, v, a),),
         )
-        self._load: Array = np.zeros(_SIZE * bodies)
+        self._load = np.zeros(_SIZE * bodies)
         self._old, self._new, self._now = (np.zeros((bodies, 10)) for _ in range(3))
         self._begin = self._duration = 0.0
 
@@ -127,7 +127,7 @@ class PayloadModel:
         load = RigidBodyInertia(
             payload.mass, np.asarray(payload.com, float), np.asarray(payload.inertia, float)
         ).seen_from(frame.R_BF, frame.p_BF)
-        about_origin = load.inertia + load.mass * _spread(load.com)
+        about_origin = shift_inertia(load.inertia, load.mass, load.com)
         parameters[frame.body, 0] = load.mass
         parameters[frame.body, 1:4] = load.mass * load.com
         parameters[frame.body, 4:] = about_origin[np.triu_indices(3)]
@@ -213,10 +213,5 @@ def _body(row: Array) -> Array:
         xx, xy, xz, yy, yz, zz = row[4:]
         about_origin = np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
         body[0], body[1:4] = mass, com
-        body[4:] = (about_origin - mass * _spread(com)).ravel()
+        body[4:] = shift_inertia(about_origin, -mass, com).ravel()
     return body
-
-
-def _spread(c: Array) -> Array:
-    """Return the inertia of 1 kg at c about the origin, shape (3, 3), m^2."""
-    return float(c @ c) * np.eye(3) - np.outer(c, c)

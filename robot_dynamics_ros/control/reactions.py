@@ -13,7 +13,7 @@ from robot_dynamics_ros.control.laws.control_law import ControlLaw
 from robot_dynamics_ros.control.laws.gravity_compensation import GravityCompensation
 from robot_dynamics_ros.control.laws.pd_gravity import joint_inertia
 from robot_dynamics_ros.control.loop import ControlLoop
-from robot_dynamics_ros.control.trajectories.prepared import Points
+from robot_dynamics_ros.control.trajectories.waypoints import Points
 from robot_dynamics_ros.errors import TrajectoryError
 from robot_dynamics_ros.parameters import Settings, parameter, parameters_of
 from robot_dynamics_ros.spatial.scalar import Array

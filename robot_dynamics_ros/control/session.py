@@ -29,7 +29,7 @@ from robot_dynamics_ros.control.safety.state_validator import Observation
 from robot_dynamics_ros.control.setup import BuiltLoop
 from robot_dynamics_ros.control.trajectories.reference_generator import ReferenceGenerator
 from robot_dynamics_ros.errors import ConfigurationError, ModelError, RobotDynamicsError
-from robot_dynamics_ros.model.robot_tree import RobotTree
+from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.spatial.scalar import Array
 
 _KEPT = 100  # remarks that nobody has fetched

@@ -20,19 +20,18 @@ from robot_dynamics_ros.control.laws.registry import (
     law_declared,
     make_law,
 )
-from robot_dynamics_ros.control.locked_joints import LOCKED_JOINTS
 from robot_dynamics_ros.control.loop import ControlLoop
 from robot_dynamics_ros.control.payload import PAYLOAD_TRANSITION, PayloadModel
 from robot_dynamics_ros.control.reactions import REACTION
-from robot_dynamics_ros.control.settings import GUIDING, LOOP, LoopSettings
+from robot_dynamics_ros.control.settings import GUIDING, LOCKED_JOINTS, LOOP, LoopSettings
 from robot_dynamics_ros.control.trajectories.reference_generator import ReferenceGenerator
 from robot_dynamics_ros.control.trajectories.target_stream import TARGETS
 from robot_dynamics_ros.dynamics.registry import FORMULATION
 from robot_dynamics_ros.errors import ParameterError
+from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.model.load import ROBOT
 from robot_dynamics_ros.model.payload import PAYLOAD
 from robot_dynamics_ros.model.payload import payload_from_parameters as payload_from_parameters
-from robot_dynamics_ros.model.robot_tree import RobotTree
 from robot_dynamics_ros.parameters import checked, defaults
 from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.symbolic.kernel import Kernel, KernelSet, compile_kernel

@@ -70,7 +70,7 @@ class Transition:
     """
 
     def __init__(self, n: int) -> None:
-        self.effort: Array = np.zeros(n)
+        self.effort = np.zeros(n)
         self.ramp, self._offset = ActivationRamp(0.0), np.zeros(n)
         self.former: ControlLaw | None = None
 

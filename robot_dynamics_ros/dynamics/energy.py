@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from robot_dynamics_ros.dynamics.formulation import Wrenches
+from robot_dynamics_ros.model import BodyFrame, RobotTree
 from robot_dynamics_ros.model.kinematics import body_poses, frame_motion
-from robot_dynamics_ros.model.robot_tree import BodyFrame, RobotTree
 from robot_dynamics_ros.spatial.inertia import rotate_inertia
 from robot_dynamics_ros.spatial.scalar import (
     Array,

@@ -10,13 +10,13 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from robot_dynamics_ros.errors import ModelError, ShapeError
-from robot_dynamics_ros.model.robot_tree import RobotTree
-from robot_dynamics_ros.spatial.differentiation import jacobian
+from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.spatial.scalar import (
     Array,
     common_dtype,
     cross,
     identity,
+    jacobian,
     solve_positive_definite,
     zeros,
 )
@@ -156,7 +156,7 @@ class Formulation(ABC):
     ) -> InverseDynamicsDerivatives:
         """Return the exact derivatives of inverse dynamics by q, v and a.
 
-        The recursion is run on complex or dual numbers, see ``spatial.differentiation``; a
+        The recursion is run on complex or dual numbers, see ``spatial.scalar``; a
         formulation whose paper gives derivatives in closed form overrides this.
 
         Args:

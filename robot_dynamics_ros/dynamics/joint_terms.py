@@ -26,8 +26,8 @@ import numpy as np
 from robot_dynamics_ros.dynamics.formulation import Formulation, StateSpace
 from robot_dynamics_ros.dynamics.registry import make_formulation
 from robot_dynamics_ros.errors import ParameterError
+from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.model.identified import STRIBECK_VELOCITY
-from robot_dynamics_ros.model.robot_tree import RobotTree
 from robot_dynamics_ros.spatial.scalar import Array, Scalar, tanh
 
 _TINY = 1e-30  # step of complex differentiation, exact to rounding

@@ -23,7 +23,7 @@ from collections.abc import Mapping, Sequence
 from typing import ClassVar, NamedTuple
 
 from robot_dynamics_ros.dynamics.formulation import Formulation, Wrenches
-from robot_dynamics_ros.model.robot_tree import RobotTree
+from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.spatial.scalar import Array, Scalar, cross, zeros
 
 #: Row i says how the rate of joint i depends on the generalized speeds: ``{j: A_ij}``.

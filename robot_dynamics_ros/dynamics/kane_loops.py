@@ -26,7 +26,7 @@ from robot_dynamics_ros.dynamics.formulation import (
 from robot_dynamics_ros.dynamics.kane import Rates, link_contributions, mass_from_partials
 from robot_dynamics_ros.dynamics.pin_forces import PinForce, pin_forces
 from robot_dynamics_ros.errors import ShapeError, SingularityError
-from robot_dynamics_ros.model.mechanism import Mechanism, TreeState
+from robot_dynamics_ros.model import Mechanism, TreeState
 from robot_dynamics_ros.spatial.linear_algebra import real_values, solve
 from robot_dynamics_ros.spatial.scalar import (
     Array,

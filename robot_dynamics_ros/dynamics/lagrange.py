@@ -31,8 +31,8 @@ import numpy as np
 
 from robot_dynamics_ros.dynamics.energy import potential_energy
 from robot_dynamics_ros.dynamics.formulation import Formulation, Wrenches
+from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.model.kinematics import FramePose, body_poses
-from robot_dynamics_ros.model.robot_tree import RobotTree
 from robot_dynamics_ros.spatial.inertia import rotate_inertia
 from robot_dynamics_ros.spatial.scalar import (
     Array,

@@ -20,10 +20,9 @@ from typing import NamedTuple
 import numpy as np
 
 from robot_dynamics_ros.dynamics.kane import LinkMotion, move_link
+from robot_dynamics_ros.model import RobotTree, TreeState
 from robot_dynamics_ros.model.kinematics import FramePose, body_poses
 from robot_dynamics_ros.model.loops import Loop, LoopEquations, rotation_gradient
-from robot_dynamics_ros.model.mechanism import TreeState
-from robot_dynamics_ros.model.robot_tree import RobotTree
 from robot_dynamics_ros.spatial.scalar import Array, cross
 
 _DEPENDENT_BELOW = 1e-9  # of scaled loop equations, of order 1 where independent

@@ -13,7 +13,7 @@ from robot_dynamics_ros.dynamics.formulation import (
     Wrenches,
 )
 from robot_dynamics_ros.errors import MissingDependencyError
-from robot_dynamics_ros.model.robot_tree import RobotTree
+from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.spatial.scalar import Array
 
 
@@ -114,10 +114,10 @@ class PinocchioReference(Formulation):
 
     def _vector(self, values: Array) -> Array:
         """Return a copy of the library's vector in the order of the tree."""
-        return np.asarray(values[self._place])
+        return values[self._place]
 
     def _matrix(self, values: Array) -> Array:
-        return np.asarray(values[np.ix_(self._place, self._place)])
+        return values[np.ix_(self._place, self._place)]
 
     def _symmetric(self, values: Array) -> Array:
         upper = np.triu(values)

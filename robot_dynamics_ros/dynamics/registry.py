@@ -34,8 +34,7 @@ from robot_dynamics_ros.dynamics.newton_euler import NewtonEuler
 from robot_dynamics_ros.dynamics.pinocchio_reference import PinocchioReference
 from robot_dynamics_ros.dynamics.screw import Screw
 from robot_dynamics_ros.errors import ModelError, ParameterError, UnknownNameError
-from robot_dynamics_ros.model.mechanism import Mechanism
-from robot_dynamics_ros.model.robot_tree import RobotTree
+from robot_dynamics_ros.model import Mechanism, RobotTree
 from robot_dynamics_ros.parameters import Parameter
 from robot_dynamics_ros.spatial.scalar import Array
 

@@ -28,7 +28,7 @@ from robot_dynamics_ros.dynamics.screw_terms import (
     inverse_dynamics_derivatives,
 )
 from robot_dynamics_ros.errors import UnknownNameError
-from robot_dynamics_ros.model.robot_tree import BodyFrame, RobotTree
+from robot_dynamics_ros.model import BodyFrame, RobotTree
 from robot_dynamics_ros.spatial.inertia import RigidBodyInertia
 from robot_dynamics_ros.spatial.scalar import Array, zeros
 

@@ -15,8 +15,7 @@ import numpy as np
 
 from robot_dynamics_ros.dynamics.screw_terms import ScrewGeometry
 from robot_dynamics_ros.errors import UnknownNameError
-from robot_dynamics_ros.model.kinematics import frame_pose
-from robot_dynamics_ros.model.robot_tree import BodyFrame
+from robot_dynamics_ros.model import BodyFrame, frame_pose
 from robot_dynamics_ros.spatial.inertia import RigidBodyInertia
 from robot_dynamics_ros.spatial.scalar import Array, cross, zeros
 from robot_dynamics_ros.spatial.screw import (

@@ -35,7 +35,7 @@ from functools import cached_property
 import numpy as np
 
 from robot_dynamics_ros.dynamics.formulation import InverseDynamicsDerivatives
-from robot_dynamics_ros.model.robot_tree import RobotTree
+from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.spatial.scalar import Array, common_dtype, zeros
 from robot_dynamics_ros.spatial.screw import (
     axis_vector,

@@ -68,7 +68,7 @@ class Spread:
     def rms(self) -> Array:
         """Root mean squares, shape (n,); NaN without values."""
         with np.errstate(invalid='ignore', divide='ignore'):
-            return np.asarray(np.sqrt(self._squares / self.count))
+            return np.sqrt(self._squares / self.count)
 
 
 class Quantiles:

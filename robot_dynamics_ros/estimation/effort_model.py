@@ -13,10 +13,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from robot_dynamics_ros.dynamics import make_formulation
 from robot_dynamics_ros.dynamics.joint_terms import JointTerms
-from robot_dynamics_ros.dynamics.registry import make_formulation
 from robot_dynamics_ros.estimation.accumulate import ColumnTable
-from robot_dynamics_ros.model.robot_tree import RobotTree
+from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.symbolic.kernel import compile_kernel
 

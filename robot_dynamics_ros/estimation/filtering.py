@@ -63,7 +63,7 @@ class LowPass:
         if self.half == 0:
             return values
         smooth = convolve1d(values, self.taps, axis=0)
-        return np.asarray(smooth[self.half : len(values) - self.half : self.step])
+        return smooth[self.half : len(values) - self.half : self.step]
 
     def every(self, good: Array) -> Array:
         """Return where all samples within the filter's reach are good; good is (N, ...) bool."""
@@ -72,7 +72,7 @@ class LowPass:
         if self.half == 0:
             return good
         whole = minimum_filter1d(good.astype(np.uint8), len(self.taps), axis=0).astype(bool)
-        return np.asarray(whole[self.half : len(good) - self.half : self.step])
+        return whole[self.half : len(good) - self.half : self.step]
 
 
 def low_pass(cutoff: float | None, rate: float) -> LowPass:
@@ -100,7 +100,7 @@ def _smoother(half: int) -> Array:
     even = np.polynomial.legendre.legvander(x, _DEGREE)[:, ::2]
     middle = np.polynomial.legendre.legvander(np.zeros(1), _DEGREE)[0, ::2]
     normal = even.T @ (window[:, np.newaxis] * even)
-    return np.asarray(window * (even @ np.linalg.solve(normal, middle)))
+    return window * (even @ np.linalg.solve(normal, middle))
 
 
 def noise_cutoff(velocity: Array, rate: float) -> float | None:
@@ -206,4 +206,4 @@ def _slope(offset: Array, weight: Array, x: Array, width: int) -> Array:
     spread = (arm * offset).sum(axis=1)
     near = np.lib.stride_tricks.sliding_window_view(x, width, axis=0)  # (rows, n, width)
     with np.errstate(invalid='ignore', divide='ignore'):
-        return np.asarray(np.einsum('rw,rnw->rn', arm, near) / spread[:, np.newaxis])
+        return np.einsum('rw,rnw->rn', arm, near) / spread[:, np.newaxis]

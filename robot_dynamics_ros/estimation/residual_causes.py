@@ -82,7 +82,7 @@ class ResidualCauses:
         some = slice(None, None, max(1, len(time) // _MOST))
         rates: Array = np.zeros(explained.effort.shape)
         if len(time) > 1 and (np.diff(time) > 0.0).all():
-            rates = np.asarray(np.gradient(explained.effort, time, axis=0))
+            rates = np.gradient(explained.effort, time, axis=0)
         instants, good = instants.take(some), explained.good[some]
         columns = self._columns(instants, pull[some], explained.effort[some], rates[some])
         columns = np.concatenate([columns, explained.residual[some, :, np.newaxis]], axis=-1)
@@ -128,7 +128,7 @@ class ResidualCauses:
     def _taking_part(self) -> Array:
         """Which joints have a part in the residual, shape (n,)."""
         share = np.sqrt(self._squares * self._weight)
-        return np.asarray((share > _PART * share.max()) & (share > np.sqrt(100.0 * _ROUNDING)))
+        return (share > _PART * share.max()) & (share > np.sqrt(100.0 * _ROUNDING))
 
     def winner(self, joints: Array, *, common: bool) -> Cause | None:
         """Return the cause that explains the residual of some joints better than all others.
@@ -263,7 +263,7 @@ def _solved(A: Array, b: Array) -> Array:
     values, vectors = np.linalg.eigh(A / np.outer(size, size))
     felt = values > 1e-12 * max(float(values.max()), 1e-300)
     basis = vectors[:, felt]
-    return np.asarray((basis @ ((basis.T @ (b / size)) / values[felt])) / size)
+    return (basis @ ((basis.T @ (b / size)) / values[felt])) / size
 
 
 class EffortResidual:
@@ -312,7 +312,7 @@ class EffortResidual:
         """RMS residual relative to the RMS effort of each joint, shape (n,); NaN without one."""
         size = self.effort.rms
         with np.errstate(invalid='ignore'):
-            return np.asarray(self.residual.rms / np.where(size > 0.0, size, np.nan))
+            return self.residual.rms / np.where(size > 0.0, size, np.nan)
 
     @property
     def gravity(self) -> GravityFit | None:

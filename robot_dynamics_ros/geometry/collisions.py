@@ -16,8 +16,8 @@ from robot_dynamics_ros.errors import MissingDependencyError, ParameterError, Tr
 from robot_dynamics_ros.geometry.robot_shapes import RobotShapes, collision_shapes
 from robot_dynamics_ros.geometry.solids import Solids, make_solids
 from robot_dynamics_ros.geometry.triangles import Triangles, box
+from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.model.kinematics import FramePose, link_poses
-from robot_dynamics_ros.model.robot_tree import RobotTree
 from robot_dynamics_ros.spatial.scalar import Array
 
 #: Least distance that a motion keeps from what stands around, and between links, which are built
@@ -204,7 +204,7 @@ class CollisionChecker:
         """Return the distances of the enclosing spheres of pairs, m."""
         centres = np.array([R @ c + p for (R, p), c in zip(poses, self._centre, strict=True)])
         apart = np.linalg.norm(centres[left] - centres[right], axis=1)
-        return np.asarray(apart - self._radius[left] - self._radius[right])
+        return apart - self._radius[left] - self._radius[right]
 
     def _relative_motion(self, reach: Array) -> Array:
         """Return how far a pair moves at most by a unit of each joint, shape (pairs, n)."""
@@ -335,4 +335,4 @@ def _reach(tree: RobotTree, names: Sequence[str], surfaces: Sequence[Triangles])
 
 
 def _middle(points: Array) -> Array:
-    return np.asarray(0.5 * (points.min(axis=0) + points.max(axis=0)))
+    return 0.5 * (points.min(axis=0) + points.max(axis=0))

@@ -16,7 +16,7 @@ import numpy as np
 
 from robot_dynamics_ros.errors import MissingDependencyError
 from robot_dynamics_ros.geometry.triangles import Triangles
-from robot_dynamics_ros.model.kinematics import FramePose
+from robot_dynamics_ros.model import FramePose
 
 _FAR = 100.0  # m: no robot is as large
 _FLAT = 1e-4  # m: thickness given to a surface that encloses nothing

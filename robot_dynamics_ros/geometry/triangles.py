@@ -164,7 +164,7 @@ def _clustered(surface: Triangles, cells: float) -> Triangles:
 def _key(rows: Array) -> Array:
     """Return one number for each row of three natural numbers, another for another row."""
     base = rows.max(initial=0) + 1
-    return np.asarray((rows[:, 0] * base + rows[:, 1]) * base + rows[:, 2])
+    return (rows[:, 0] * base + rows[:, 1]) * base + rows[:, 2]
 
 
 _STL_HEADER = 84  # bytes: a comment of 80, then the number of triangles

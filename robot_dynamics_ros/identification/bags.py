@@ -11,12 +11,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
 from robot_dynamics_ros.errors import RecordingError, RobotDynamicsError
-from robot_dynamics_ros.identification.gravity import gravity_remark
+from robot_dynamics_ros.identification.gravity import gravity_mismatch
 from robot_dynamics_ros.identification.identify import (
     GLITCHES,
     Identification,
@@ -31,7 +32,7 @@ from robot_dynamics_ros.identification.validation import (
     Trial,
     halved,
 )
-from robot_dynamics_ros.model.robot_tree import RobotTree
+from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.recordings.reading import RobotChoice
 from robot_dynamics_ros.recordings.recording import Recording
 
@@ -257,10 +258,13 @@ def _first_series(
     """Return the residuals of the first part of a bag that can be used, and of its gravity."""
     for part in source.parts([]):
         for pair in trial.series(part, []):
-            plan = identified.plan
-            known = plan.gravity is not None  # estimated already, with all else
-            remark = '' if known else gravity_remark(part, plan.unknowns.tree, plan.preparation)
-            return pair, (remark,) if remark else ()
+            plan, fit = identified.plan, None
+            with suppress(RobotDynamicsError):
+                if plan.gravity is None:  # else it is estimated already, with all else
+                    fit = gravity_mismatch(part, plan.unknowns.tree, plan.preparation)
+            if fit is None or fit.verdict in ('agrees', 'perhaps'):
+                return pair, ()
+            return pair, (fit.sentence('give --gravity {}', 'give --gravity 0 0 0'),)
     raise RecordingError(f'bag {source.path!r}', 'cannot be read again', 'do not change it')
 
 

@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from robot_dynamics_ros.identification.unknowns import JointMotion, Unknowns
-from robot_dynamics_ros.model.robot_tree import RobotTree
+from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.spatial.scalar import Array
 
 _STATES_PER_UNKNOWN = 4
@@ -111,7 +111,7 @@ def reduce_columns(
 
     Cost: O(k p^2).
     """
-    R: Array = np.asarray(np.linalg.qr(W, mode='r')) if len(W) > W.shape[1] else W
+    R = np.asarray(np.linalg.qr(W, mode='r')) if len(W) > W.shape[1] else W
     size = np.linalg.norm(R, axis=0)
     effective = size > _NOTHING * max(float(size.max(initial=0.0)), np.finfo(float).tiny)
     kept, dropped, gap = _select(R, size, np.flatnonzero(effective), tolerance)
@@ -156,14 +156,13 @@ def _tidy(B: Array) -> Array:
     return np.where(np.abs(B - nearest) < _SNAP, nearest, B)
 
 
-def structural_base(unknowns: Unknowns, seed: int = 0) -> BaseParameters:
+def structural_base(unknowns: Unknowns) -> BaseParameters:
     """Return what any motion of a robot can identify, by its geometry and gravity alone.
 
     Args:
         unknowns: Of the robot.
-        seed: Of the random states; any gives the same answer.
     """
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)  # any seed gives the same answer
     motion = random_motion(unknowns.tree, rng, _STATES_PER_UNKNOWN * len(unknowns))
     columns = unknowns.columns(motion)
     return reduce_columns(columns.reshape(-1, len(unknowns)), unknowns.names)

@@ -21,14 +21,15 @@ from robot_dynamics_ros.identification.least_squares import (
     summarize,
 )
 from robot_dynamics_ros.identification.preparation import (
-    TIMINGS,
     Preparation,
+    Samples,
     prepare,
     standstill_speeds,
 )
 from robot_dynamics_ros.identification.unknowns import Unknowns
-from robot_dynamics_ros.model.robot_tree import RobotTree
+from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.recordings.recording import Recording
+from robot_dynamics_ros.recordings.timing import TIMINGS
 from robot_dynamics_ros.spatial.scalar import Array
 
 AUTO = 'auto'
@@ -156,7 +157,9 @@ def choose_preparation(
         return Choice(ways[0], ())
     last = min(len(recording.time), _STATES) - 1
     start = recording.between(float(recording.time[0]), float(recording.time[last]))
-    candidates = [_try(start, unknowns, base, way) for way in ways]
+    candidates = [
+        _candidate(way, prepare(start, unknowns.tree, way), unknowns, base) for way in ways
+    ]
     best = min(candidate.score for candidate in candidates)
     chosen = next(candidate for candidate in candidates if candidate.score < best + _SAME)
     others = sorted((c for c in candidates if c is not chosen), key=lambda c: c.score)
@@ -259,10 +262,9 @@ def _left(recording: Recording, tree: RobotTree, preparation: Preparation) -> fl
     return float((usable[moving > 0.0] / moving[moving > 0.0]).min())
 
 
-def _try(
-    recording: Recording, unknowns: Unknowns, base: BaseParameters, way: Preparation
+def _candidate(
+    way: Preparation, samples: Samples, unknowns: Unknowns, base: BaseParameters
 ) -> Candidate:
-    samples = prepare(recording, unknowns.tree, way)
     few = samples.rows(slice(None, None, max(1, len(samples.time) // _ENOUGH)))
     fitted = estimate(summarize(few, unknowns, base), base)
     return Candidate(way, fitted.noise[fitted.counts > 0])

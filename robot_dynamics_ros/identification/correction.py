@@ -42,8 +42,8 @@ from robot_dynamics_ros.identification.unknowns import (
     link_inertial,
     stribeck_velocity,
 )
+from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.model.identified import DRIVE_TERMS, STRIBECK_VELOCITY
-from robot_dynamics_ros.model.robot_tree import RobotTree
 from robot_dynamics_ros.spatial.inertia import RigidBodyInertia, shift_inertia
 from robot_dynamics_ros.spatial.scalar import Array
 

@@ -77,7 +77,7 @@ class Folds:
             rows = np.flatnonzero(base.B[:, k]) if name.endswith('.armature') else ()
             if len(rows) and k not in base.leading:
                 spread[k] = _WEAK * np.max(size[rows] / np.abs(base.B[rows, k]))
-        return np.asarray((base.B * np.square(spread)) @ base.B.T)
+        return (base.B * np.square(spread)) @ base.B.T
 
     def fit(self, kept: Array, folds: Array) -> Array:
         """Return the values of the kept columns that fit some folds, 0 elsewhere, shape (r,)."""
@@ -95,7 +95,7 @@ class Folds:
         root = np.linalg.cholesky(_regular(self._covariance[np.ix_(kept, kept)]))
         start = self._start[kept]
         normal = root.T @ H @ root + np.eye(len(kept))
-        return np.asarray(start + root @ np.linalg.solve(normal, root.T @ (h - H @ start)))
+        return start + root @ np.linalg.solve(normal, root.T @ (h - H @ start))
 
     def held_out(self, kept: Array, others: Folds | None = None) -> Array:
         """Return the residual of each fold and joint by a fit of the others, shape (K, n).
@@ -135,7 +135,7 @@ def _misfit(sums: Array, values: Array) -> Array:
 
 def _regular(covariance: Array) -> Array:
     size = np.sqrt(np.diag(covariance))
-    return np.asarray(covariance + 1e-10 * np.diag(np.maximum(size, 1e-12) ** 2))
+    return covariance + 1e-10 * np.diag(np.maximum(size, 1e-12) ** 2)
 
 
 def evident_columns(
@@ -237,7 +237,7 @@ class Ridge:
             noise = np.maximum(deviation, _EXACT * rms)
 
     def _solve(self, H: Array, h: Array) -> Array:
-        return np.asarray(self._start + self._spread * np.linalg.solve(H + np.eye(len(H)), h))
+        return self._start + self._spread * np.linalg.solve(H + np.eye(len(H)), h)
 
     def covariance(self) -> Array:
         """Return the covariance of the values, shape (p, p)."""
@@ -248,7 +248,7 @@ class Ridge:
             [self._solve(H - A, h - b) - best for A, b in zip(self._H, self._h, strict=True)]
         )
         s = student_factor(STRETCHES)
-        return np.asarray(own + s * s * (STRETCHES - 1) / STRETCHES * moves.T @ moves)
+        return own + s * s * (STRETCHES - 1) / STRETCHES * moves.T @ moves
 
 
 def _squares(columns: Array, rest: Array) -> Array:
@@ -262,4 +262,4 @@ def rms_effort(effort: Array, usable: Array) -> Array:
     """Return the RMS of each joint's usable efforts, shape (n,); a little where there are none."""
     square = np.square(np.where(usable, effort, 0.0)).sum(axis=0)
     rms = np.sqrt(square / np.maximum(usable.sum(axis=0), 1))
-    return np.asarray(np.maximum(rms, _EXACT * max(float(rms.max()), np.finfo(float).tiny)))
+    return np.maximum(rms, _EXACT * max(float(rms.max()), np.finfo(float).tiny))

@@ -26,7 +26,7 @@ from robot_dynamics_ros.identification.excitation_problem import (
     ExcitationProblem,
 )
 from robot_dynamics_ros.identification.unknowns import DEFAULT_TERMS
-from robot_dynamics_ros.model.robot_tree import RobotTree
+from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.spatial.scalar import Array
 
 _RANDOM = 60  # random motions, of which the best is improved
@@ -183,7 +183,7 @@ def _improve(problem: ExcitationProblem, x: Array, iterations: int) -> Array:
     def slope(function: Callable[[Array], Array], at: Array) -> Array:
         around = np.vstack([at, at + _DIFFERENCE * np.eye(len(at))])
         values = function(around)
-        return np.asarray((values[1:] - values[0]).T / _DIFFERENCE)
+        return (values[1:] - values[0]).T / _DIFFERENCE
 
     result = minimize(
         lambda at: float(problem.objective(at[np.newaxis])[0]),

@@ -18,7 +18,7 @@ from robot_dynamics_ros.identification.base_parameters import (
     structural_base,
 )
 from robot_dynamics_ros.identification.unknowns import JointMotion, Unknowns
-from robot_dynamics_ros.model.robot_tree import RobotTree
+from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.symbolic.kernel import KernelSet, compile_kernel
 
@@ -133,18 +133,18 @@ class ExcitationProblem:
         flat = [part.reshape(-1, self.tree.n) for part in (q, v, a, v, direction)]
         columns = self.unknowns.columns(JointMotion(*flat))[:, :, self.base.independent]
         columns = columns / self.tree.effort_limit[:, np.newaxis]
-        return np.asarray(columns.reshape(len(x), -1, len(self.base)))
+        return columns.reshape(len(x), -1, len(self.base))
 
     def column_sizes(self, x: Array) -> Array:
         """Return the lengths of the columns of one motion, shape (r,)."""
-        return np.asarray(np.linalg.norm(self.columns(x[np.newaxis], self.times)[0], axis=0))
+        return np.linalg.norm(self.columns(x[np.newaxis], self.times)[0], axis=0)
 
     def objective(self, x: Array) -> Array:
         """Return the logarithms of the condition numbers of motions (m, size), shape (m,)."""
         X = self.columns(x, self.times) * self.scale
         moments = np.linalg.eigvalsh(np.swapaxes(X, 1, 2) @ X)
         least = np.maximum(moments[:, 0], np.finfo(float).eps * moments[:, -1])
-        return np.asarray(0.5 * np.log(moments[:, -1] / least))
+        return 0.5 * np.log(moments[:, -1] / least)
 
     def condition(self, x: Array) -> float:
         """Return the condition number of one motion, columns of unit length."""
@@ -173,7 +173,7 @@ class ExcitationProblem:
         """Return by how much points (..., 3) are outside the box, m; negative inside."""
         sides = [p - np.array(self.bounds.upper), np.array(self.bounds.lower) - p]
         both = np.concatenate(sides, axis=-1)
-        return np.asarray(np.where(np.isfinite(both), both, -1.0))
+        return np.where(np.isfinite(both), both, -1.0)
 
     def slack(self, x: Array) -> Array:
         """Return what is left of each bound, softly, of motions (m, size), shape (m, c)."""
@@ -217,11 +217,11 @@ class ExcitationProblem:
 
 def _null_space(row: Array) -> Array:
     """Return an orthonormal basis of what a row vector maps to 0, shape (L, L - 1)."""
-    return np.asarray(np.linalg.svd(row[np.newaxis].astype(float))[2][1:].T)
+    return np.linalg.svd(row[np.newaxis].astype(float))[2][1:].T
 
 
 def _soft_maximum(load: Array) -> Array:
     """Return a smooth upper bound of the maximum over time, (m, N, c) to (m, c)."""
     top = load.max(axis=1, keepdims=True)
     mean = np.mean(np.exp(_SHARP * (load - top)), axis=1)
-    return np.asarray(top[:, 0] + np.log(mean * load.shape[1]) / _SHARP)
+    return top[:, 0] + np.log(mean * load.shape[1]) / _SHARP

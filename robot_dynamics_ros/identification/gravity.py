@@ -22,13 +22,12 @@ from typing import Any
 
 import numpy as np
 
-from robot_dynamics_ros.errors import RobotDynamicsError
 from robot_dynamics_ros.estimation.gravity_fit import GravityFit, GravitySums
 from robot_dynamics_ros.identification.evidence import Ridge, inertial_sizes, rms_effort
 from robot_dynamics_ros.identification.preparation import Preparation, Samples, prepare
 from robot_dynamics_ros.identification.regressor import inertial_parameters, regressor
 from robot_dynamics_ros.identification.unknowns import TERMS, Unknowns
-from robot_dynamics_ros.model.robot_tree import RobotTree
+from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.recordings.recording import Recording
 from robot_dynamics_ros.spatial.linear_algebra import root_mean_square
 from robot_dynamics_ros.spatial.scalar import Array
@@ -199,17 +198,3 @@ def gravity_mismatch(
     sums = GravitySums(tree.n)
     sums.take(pull, residual, samples.effort, samples.usable)
     return sums.fit(tree.gravity)
-
-
-def gravity_remark(recording: Recording, tree: RobotTree, preparation: Preparation) -> str:
-    """Return a sentence if the efforts of a recording speak of another gravity, else nothing.
-
-    The arguments are those of :func:`gravity_mismatch`.
-    """
-    try:
-        fit = gravity_mismatch(recording, tree, preparation)
-    except RobotDynamicsError:
-        return ''
-    if fit is None or fit.verdict in ('agrees', 'perhaps'):
-        return ''
-    return fit.sentence('give --gravity {}', 'give --gravity 0 0 0')

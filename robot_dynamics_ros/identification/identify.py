@@ -43,7 +43,7 @@ from robot_dynamics_ros.identification.unknowns import (
     body_links,
     with_terms,
 )
-from robot_dynamics_ros.model.robot_tree import RobotTree
+from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.recordings.recording import Recording
 from robot_dynamics_ros.spatial.scalar import Array
 
@@ -249,7 +249,7 @@ def _far_off(samples: Samples, plan: IdentificationPlan) -> Array:
     explained = plan.unknowns.columns(samples.motion) @ plan.reference
     rest = np.abs(samples.effort - plan.unknowns.known(samples.motion) - explained)
     usual = np.nanmedian(np.where(samples.usable, rest, np.nan), axis=0)
-    return np.asarray(samples.usable & (rest > _FAR * 1.4826 * usual))
+    return samples.usable & (rest > _FAR * 1.4826 * usual)
 
 
 def conclude(

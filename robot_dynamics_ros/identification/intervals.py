@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from robot_dynamics_ros.errors import RecordingError, UnknownNameError
-from robot_dynamics_ros.model.robot_tree import RobotTree
+from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.recordings.recording import Recording
 from robot_dynamics_ros.spatial.linear_algebra import along_lines
 from robot_dynamics_ros.spatial.scalar import Array
@@ -142,24 +142,24 @@ def glitches(run: Recording, tree: RobotTree) -> Array:
     """
     limit = np.where(tree.velocity_limit > 0.0, tree.velocity_limit, np.inf)
     alone = _alone(run.position) | _alone(run.velocity)
-    return np.asarray(alone | (np.abs(run.velocity) > _TOO_FAST * limit) & _apart(run.velocity))
+    return alone | (np.abs(run.velocity) > _TOO_FAST * limit) & _apart(run.velocity)
 
 
 def _alone(values: Array) -> Array:
     distance = np.abs(values - _median(values))
     usual = 1.4826 * np.nanmedian(distance, axis=0)
     low, high = np.nanpercentile(values, (2.0, 98.0), axis=0)
-    return np.asarray(distance > np.maximum(_STRANGE * usual, _LARGE * (high - low) + 1e-12))
+    return distance > np.maximum(_STRANGE * usual, _LARGE * (high - low) + 1e-12)
 
 
 def _apart(values: Array) -> Array:
-    return np.asarray(np.abs(values) > _TOO_FAST * np.abs(_median(values)))
+    return np.abs(values) > _TOO_FAST * np.abs(_median(values))
 
 
 def _median(values: Array) -> Array:
     from scipy.ndimage import median_filter
 
-    return np.asarray(median_filter(np.nan_to_num(values), size=(_NEIGHBOURS, 1), mode='nearest'))
+    return median_filter(np.nan_to_num(values), size=(_NEIGHBOURS, 1), mode='nearest')
 
 
 def _held(time: Array, effort: Array) -> Array:
@@ -169,7 +169,7 @@ def _held(time: Array, effort: Array) -> Array:
     last = np.maximum.accumulate(last, axis=0)
     held = np.take_along_axis(effort, last, axis=0)
     held[time[:, np.newaxis] - time[last] > _HOLD] = np.nan
-    return np.asarray(held)
+    return held
 
 
 def _evenly(run: EqualIntervals, measured: bool) -> EqualIntervals:

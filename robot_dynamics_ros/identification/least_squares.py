@@ -258,7 +258,7 @@ def _rms_effort(joined: Array, counts: Array) -> Array:
 def _stack(joined: Array, noise: Array) -> Array:
     """Return the rows of all joints, each divided by its noise."""
     weighted = joined / noise[:, np.newaxis, np.newaxis]
-    return np.asarray(weighted.reshape(-1, joined.shape[2]))
+    return weighted.reshape(-1, joined.shape[2])
 
 
 def _solve(rows: Array) -> tuple[Array, float]:
@@ -274,7 +274,7 @@ def _residual_deviation(joined: Array, counts: Array, values: Array) -> Array:
     """Return the standard deviation of each joint's residual; the unknowns are counted off."""
     rest = joined[:, :, -1] - joined[:, :, :-1] @ values
     freedom = counts * (1.0 - len(values) / max(1, counts.sum()))
-    return np.asarray(np.linalg.norm(rest, axis=1) / np.sqrt(np.maximum(freedom, 1.0)))
+    return np.linalg.norm(rest, axis=1) / np.sqrt(np.maximum(freedom, 1.0))
 
 
 def _jackknife(blocks: Sequence[Array], noise: Array, values: Array) -> Array:
@@ -291,7 +291,7 @@ def _jackknife(blocks: Sequence[Array], noise: Array, values: Array) -> Array:
         np.linalg.pinv(whole - part, hermitian=True) @ -pull / size
         for part, pull in zip(normal, score, strict=True)
     ]
-    return np.asarray(s * s * (count - 1) / count * np.einsum('gi,gj->ij', moves, moves))
+    return s * s * (count - 1) / count * np.einsum('gi,gj->ij', moves, moves)
 
 
 def student_factor(blocks: int) -> float:

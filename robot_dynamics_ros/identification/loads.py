@@ -25,8 +25,7 @@ from robot_dynamics_ros.identification.identify import Identification
 from robot_dynamics_ros.identification.preparation import Samples, prepare
 from robot_dynamics_ros.identification.regressor import PER_BODY, regressor, tensor_of
 from robot_dynamics_ros.identification.unknowns import described
-from robot_dynamics_ros.model.payload import Payload
-from robot_dynamics_ros.model.robot_tree import RobotTree
+from robot_dynamics_ros.model import Payload, RobotTree
 from robot_dynamics_ros.recordings.recording import Recording
 from robot_dynamics_ros.spatial.inertia import RigidBodyInertia, shift_inertia
 from robot_dynamics_ros.spatial.linear_algebra import root_mean_square
@@ -229,7 +228,7 @@ def _possible(inertia: Array) -> Array:
     sizes, axes = np.linalg.eigh(second)
     second = (axes * np.maximum(sizes, 1e-9)) @ axes.T
     second = 0.5 * (second + second.T)
-    return np.asarray(np.trace(second) * np.eye(3) - second)
+    return np.trace(second) * np.eye(3) - second
 
 
 def gains_by_load(

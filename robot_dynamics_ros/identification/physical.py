@@ -281,7 +281,7 @@ class Divergence:
 
     def _matrices(self, x: Array) -> Array:
         coordinates = x[: self._links].reshape(self.bodies, PER_BODY)
-        return np.asarray(np.einsum('nk,kij->nij', coordinates, symmetric_units()))
+        return np.einsum('nk,kij->nij', coordinates, symmetric_units())
 
     def value(self, x: Array) -> float:
         """Return the function, infinite outside its domain."""

@@ -14,7 +14,7 @@ from robot_dynamics_ros.identification.identify import Identification
 from robot_dynamics_ros.identification.intervals import effort_source, equal_intervals
 from robot_dynamics_ros.identification.regressor import inertial_parameters, regressor
 from robot_dynamics_ros.identification.validation import Residuals
-from robot_dynamics_ros.model.robot_tree import RobotTree
+from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.recordings.recording import Recording
 from robot_dynamics_ros.spatial.linear_algebra import correlation
 from robot_dynamics_ros.spatial.scalar import Array

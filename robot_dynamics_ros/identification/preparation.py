@@ -37,8 +37,9 @@ from robot_dynamics_ros.identification.intervals import (
     equal_intervals,
 )
 from robot_dynamics_ros.identification.unknowns import JointMotion
-from robot_dynamics_ros.model.robot_tree import RobotTree
+from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.recordings.recording import Recording
+from robot_dynamics_ros.recordings.timing import TIMINGS, accelerated
 from robot_dynamics_ros.spatial.scalar import Array
 
 #: Why an effort does not count.
@@ -157,29 +158,6 @@ def standstill_speeds(
     return tuple(speeds.tolist())
 
 
-def _semi_implicit(run: EqualIntervals) -> tuple[Array, Array, Array, Array, slice]:
-    return run.q[:-1], run.v[:-1], np.diff(run.v, axis=0) / run.period, run.v[1:], slice(0, -1)
-
-
-def _continuous(run: EqualIntervals) -> tuple[Array, Array, Array, Array, slice]:
-    v = 0.5 * (run.v[1:] + run.v[:-1])
-    q = 0.5 * (run.q[1:] + run.q[:-1])
-    return q, v, np.diff(run.v, axis=0) / run.period, v, slice(0, -1)
-
-
-def _sampled(run: EqualIntervals) -> tuple[Array, Array, Array, Array, slice]:
-    a = 0.5 * (run.v[2:] - run.v[:-2]) / run.period
-    return run.q[1:-1], run.v[1:-1], a, run.v[1:-1], slice(1, -1)
-
-
-#: Ways in which acceleration, state and effort belong together.
-TIMINGS: dict[str, Callable[[EqualIntervals], tuple[Array, Array, Array, Array, slice]]] = {
-    'semi_implicit': _semi_implicit,
-    'continuous': _continuous,
-    'sampled': _sampled,
-}
-
-
 def _standstill(
     runs: Sequence[EqualIntervals], tree: RobotTree, preparation: Preparation
 ) -> Array:
@@ -194,14 +172,15 @@ def _standstill(
         left = float(np.linalg.norm(taps))  # what the filter leaves of the noise
         noise, peak = white_noise(run.v) * left, np.abs(run.v).max(axis=0)
         slowest = np.maximum(slowest, np.maximum(_SLOW * peak, _SURE * noise))
-    return np.asarray(slowest)
+    return slowest
 
 
 def _samples(
     run: EqualIntervals, tree: RobotTree, preparation: Preparation, rest: Array
 ) -> Samples:
     smooth = low_pass(preparation.cutoff, 1.0 / run.period)
-    q, v, a, v_friction, rows = TIMINGS[preparation.timing](run)
+    h = np.full((len(run.time) - 1, 1), run.period)
+    q, v, a, v_friction, rows = accelerated(preparation.timing, run.q, run.v, h)
     effort, time = run.effort[rows], run.time[rows]
     if len(time) <= 2 * smooth.half + SHORTEST:
         return _nothing(tree.n)
@@ -211,7 +190,7 @@ def _samples(
     allowed = {
         NO_EFFORT: known,
         SATURATED: ~known | (np.abs(effort) < tree.effort_limit),
-        AT_LIMIT: clear[rows] & clear[rows.start + 1 :][: len(q)],
+        AT_LIMIT: clear[rows] & clear[rows + 1],
     }
     motion = JointMotion(
         smooth(q), smooth(v), smooth(a), smooth(v_friction), smooth(np.sign(speed))
@@ -236,13 +215,13 @@ def _smoothed(values: Array, taps: Array) -> Array:
     """Return the filtered values (N, n) at every instant; the ends are held."""
     from scipy.ndimage import convolve1d
 
-    return np.asarray(convolve1d(values, taps, axis=0, mode='nearest'))
+    return convolve1d(values, taps, axis=0, mode='nearest')
 
 
 def _off_limits(q: Array, tree: RobotTree) -> Array:
     """Return whether joints are clear of their limits, shape (N, n)."""
     margin = _LIMIT_MARGIN * tree.position_range
-    return np.asarray((q > tree.position_lower + margin) & (q < tree.position_upper - margin))
+    return (q > tree.position_lower + margin) & (q < tree.position_upper - margin)
 
 
 def _nothing(n: int) -> Samples:

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from robot_dynamics_ros.errors import ModelError, ShapeError
-from robot_dynamics_ros.model.robot_tree import RobotTree
+from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.spatial.inertia import shift_inertia
 from robot_dynamics_ros.spatial.scalar import Array, cross_matrix
 

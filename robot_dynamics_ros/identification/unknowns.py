@@ -36,9 +36,9 @@ from robot_dynamics_ros.identification.regressor import (
     inertial_parameters,
     regressor,
 )
+from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.model.build import link_inertia
 from robot_dynamics_ros.model.identified import DRIVE_TERMS, STRIBECK_VELOCITY, terms_in_use
-from robot_dynamics_ros.model.robot_tree import RobotTree
 from robot_dynamics_ros.spatial.inertia import RigidBodyInertia
 from robot_dynamics_ros.spatial.scalar import Array
 
@@ -193,7 +193,7 @@ def with_terms(tree: RobotTree, values: Mapping[str, Array]) -> RobotTree:
 def described(tree: RobotTree, term: str) -> Array:
     """Return what a robot has of a term, shape (n,)."""
     further = tree.drive_friction.get(term, np.zeros(tree.n))
-    return np.asarray(getattr(tree, term, further))
+    return getattr(tree, term, further)
 
 
 def stribeck_velocity(tree: RobotTree) -> Array:

@@ -17,7 +17,7 @@ from robot_dynamics_ros.identification.identify import Identification
 from robot_dynamics_ros.identification.intervals import effort_source
 from robot_dynamics_ros.identification.preparation import Preparation
 from robot_dynamics_ros.identification.regressor import inertial_parameters, regressor
-from robot_dynamics_ros.model.robot_tree import RobotTree
+from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.recordings.recording import Recording
 from robot_dynamics_ros.recordings.timing import contradictions, find_timing, make_instants
 from robot_dynamics_ros.spatial.scalar import Array

@@ -35,7 +35,7 @@ from robot_dynamics_ros.kinematics.four_dof_inverse import (
     inverse_pose,
 )
 from robot_dynamics_ros.kinematics.solution import components, one_of, turned
-from robot_dynamics_ros.model.kinematics import FramePose
+from robot_dynamics_ros.model import FramePose
 from robot_dynamics_ros.spatial.scalar import Array, Scalar, cos, cross, sin
 
 __all__ = [

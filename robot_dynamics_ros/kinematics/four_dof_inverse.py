@@ -35,7 +35,7 @@ from robot_dynamics_ros.kinematics.solution import (
     violations,
     wrap,
 )
-from robot_dynamics_ros.model.robot_tree import RobotTree
+from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.spatial.scalar import Array, Scalar
 
 _DOWN = ((1.0, 0.0, 0.0), (0.0, 0.0, 1.0), (0.0, -1.0, 0.0))  # Rot_x(-90 deg)

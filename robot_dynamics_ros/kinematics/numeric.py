@@ -21,8 +21,7 @@ from typing import Literal
 import numpy as np
 
 from robot_dynamics_ros.errors import ParameterError
-from robot_dynamics_ros.model.kinematics import frame_motion, frame_pose
-from robot_dynamics_ros.model.robot_tree import RobotTree
+from robot_dynamics_ros.model import RobotTree, frame_motion, frame_pose
 from robot_dynamics_ros.spatial.linear_algebra import array
 from robot_dynamics_ros.spatial.rotation import rotation_vector
 from robot_dynamics_ros.spatial.scalar import Array
@@ -206,7 +205,7 @@ def _free(tree: RobotTree, q: Array, downhill: Array) -> Array:
 def _error(tree: RobotTree, frame: str, p: Array, R: Array | None, q: Array) -> Array:
     pose = frame_pose(tree, q, frame)
     if R is None:
-        return np.asarray(p - pose.p_WF)
+        return p - pose.p_WF
     return np.concatenate([p - pose.p_WF, rotation_vector(R @ pose.R_WF.T)])
 
 

@@ -35,8 +35,7 @@ from robot_dynamics_ros.kinematics.solution import (
     violations,
     wrap,
 )
-from robot_dynamics_ros.model.kinematics import FramePose
-from robot_dynamics_ros.model.robot_tree import RobotTree
+from robot_dynamics_ros.model import FramePose, RobotTree
 from robot_dynamics_ros.spatial.scalar import Array, Scalar, cos, sin
 
 Axes = Literal['base', 'tool']

@@ -12,7 +12,7 @@ from typing import Any, Literal
 import numpy as np
 
 from robot_dynamics_ros.errors import ModelError, ShapeError, UnknownNameError, UnreachableError
-from robot_dynamics_ros.model.robot_tree import BodyFrame, RobotTree
+from robot_dynamics_ros.model import BodyFrame, RobotTree
 from robot_dynamics_ros.spatial.scalar import Array, Scalar
 
 #: What a few operations on lengths leave of an exact 0.

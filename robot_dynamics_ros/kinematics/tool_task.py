@@ -18,8 +18,7 @@ import numpy as np
 from robot_dynamics_ros.errors import ModelError, SingularityError, UnreachableError
 from robot_dynamics_ros.kinematics import four_dof, scara
 from robot_dynamics_ros.kinematics.solution import Solution, nearest
-from robot_dynamics_ros.model.kinematics import frame_motion, frame_pose
-from robot_dynamics_ros.model.robot_tree import RobotTree
+from robot_dynamics_ros.model import RobotTree, frame_motion, frame_pose
 from robot_dynamics_ros.spatial.rotation import rotation_vector
 from robot_dynamics_ros.spatial.scalar import Array
 
@@ -262,11 +261,11 @@ def tool_task(
 def ranges(tree: RobotTree) -> Array:
     """Return how far joints may move, shape (n,), rad or m; a turn where endless, 1 m at most."""
     most = np.where(tree.slides, 1.0, 2.0 * math.pi)
-    return np.asarray(np.clip(tree.position_upper - tree.position_lower, 1e-3, most))
+    return np.clip(tree.position_upper - tree.position_lower, 1e-3, most)
 
 
 def middle(tree: RobotTree) -> Array:
     """Return the middle of the joint limits, 0 where endless, shape (n,)."""
     lower, upper = tree.position_lower, tree.position_upper
     ends = np.where(np.isfinite(lower) & np.isfinite(upper), [lower, upper], 0.0)
-    return np.asarray(ends.mean(axis=0))
+    return ends.mean(axis=0)

@@ -108,7 +108,7 @@ def _check(payload: Payload) -> None:
             raise ModelError(culprit, f'{name} is not finite', 'give finite numbers')
     if not 0.0 < payload.mass < np.inf:
         raise ModelError(culprit, f'mass {payload.mass:g} kg', 'the mass must be positive')
-    inertia = np.asarray(payload.inertia)
+    inertia = payload.inertia
     if not np.array_equal(inertia, inertia.T):
         raise ModelError(culprit, 'inertia is not symmetric', 'give a symmetric tensor')
     problem = inconsistency(inertia) if inertia.any() else ''

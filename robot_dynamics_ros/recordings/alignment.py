@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -113,10 +114,7 @@ def at_times(run: Recording, time: Array, *, interpolated: bool) -> Recording:
         + v0 * s * (1 - s) ** 2
         + v1 * s * s * (s - 1)
     )
-
-    def line(values: Array) -> Array:
-        return np.asarray(values[before] + s * (values[before + 1] - values[before]))
-
+    line = partial(along_lines, time, run.time)
     return replace(
         run.rows(before),  # efforts are held
         time=time,
@@ -148,14 +146,14 @@ class AlignedMotion:
 
     def overlap(self, time: Array) -> Array:
         """Return which of some times lie within its own."""
-        return np.asarray((time >= self.time[0]) & (time <= self.time[-1]))
+        return (time >= self.time[0]) & (time <= self.time[-1])
 
 
 def _course(first: Recording, second: Recording) -> tuple[AlignedMotion, AlignedMotion]:
     """Return the references where both runs have moving ones, else the measured motion."""
     courses = []
     for run in (first, second):
-        known = np.asarray(np.isfinite(run.reference_position).all(axis=1))
+        known = np.isfinite(run.reference_position).all(axis=1)
         q, v = run.reference_position[known], run.reference_velocity[known]
         courses.append(AlignedMotion(run.time[known], q, v))
     if all(len(course.time) >= _FEWEST and course.moves for course in courses):

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from robot_dynamics_ros.errors import RecordingError, RobotDynamicsError
-from robot_dynamics_ros.messages.cdr import (
+from robot_dynamics_ros.messages import (
     NANO,
     NumberColumns,
     StateColumns,

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from robot_dynamics_ros.estimation.filtering import reach, slopes
-from robot_dynamics_ros.messages.cdr import NANO
+from robot_dynamics_ros.messages import NANO
 from robot_dynamics_ros.recordings.bag.mcap_storage import Raw
 from robot_dynamics_ros.recordings.bag.reader import BagReader
 from robot_dynamics_ros.recordings.bag_layout import BagLayout, by_topic, message_columns

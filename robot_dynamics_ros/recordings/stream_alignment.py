@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from robot_dynamics_ros.estimation.accumulate import ColumnTable
-from robot_dynamics_ros.messages.cdr import NANO, States
+from robot_dynamics_ros.messages import NANO, States
 from robot_dynamics_ros.spatial.scalar import Array
 
 _ABSURD = 1e9  # rad, rad/s, m, m/s: no sensor gives more
@@ -114,8 +114,8 @@ class StateAlignment:
         self.counts.states += sum(len(group.places) for group in groups)
         whole = len(groups) == 1 and set(self.joints) <= set(groups[0].names)
         rows = self._whole(groups[0], arrival) if whole else self._merged(groups, arrival)
-        finite = np.asarray(np.isfinite(rows.position).all(axis=1))
-        sane = np.asarray(_plausible(rows.position) & _plausible(np.nan_to_num(rows.velocity)))
+        finite = np.isfinite(rows.position).all(axis=1)
+        sane = _plausible(rows.position) & _plausible(np.nan_to_num(rows.velocity))
         unknown = np.isnan(rows.velocity)
         self.counts.not_finite += int((~finite).sum())
         self.counts.absurd += int((finite & ~sane).sum())

@@ -80,7 +80,7 @@ class SampleTiming:
 
     def single(self, stamp_ns: Array) -> Array:
         """Return which steps skip no state, shape (N - 1,)."""
-        return np.asarray(_periods(np.diff(stamp_ns) / NANO, self.period) == 1)
+        return _periods(np.diff(stamp_ns) / NANO, self.period) == 1
 
 
 def _periods(steps: Array, period: float) -> Array:
@@ -199,33 +199,47 @@ def make_instants(run: Recording, effort: Array, timing: SampleTiming) -> Instan
             from a state to the next, for ``sampled`` those at the state.
         timing: How the three belong together.
     """
-    finite: Array = np.asarray(np.isfinite(np.hstack([run.position, run.velocity])).all(axis=1))
+    finite = np.isfinite(np.hstack([run.position, run.velocity])).all(axis=1)
     rows, effort = np.flatnonzero(finite), effort[finite]
     q, v, stamps = run.position[finite], run.velocity[finite], run.stamp_ns[finite]
     steps, single = timing.steps(stamps), timing.single(stamps)
-    h, time = steps[:, np.newaxis], np.append(0.0, np.cumsum(steps))
-    a = np.diff(v, axis=0) / np.where(h > 0.0, h, 1.0)
+    q, v, a, v_friction, own = accelerated(timing.name, q, v, steps[:, np.newaxis])
+    sign = smooth_sign(v_friction)
+    instants = Instants(rows[own], q, v, a, v_friction, sign, effort[own])
+    time = np.append(0.0, np.cumsum(steps))
     if timing.name == 'semi_implicit':
-        return _instants(rows[:-1], q[:-1], v[:-1], a, v[1:], effort[:-1]).take(single)
+        return instants.take(single)
     if timing.name == 'continuous':
-        middle, good = 0.5 * (v[1:] + v[:-1]), single
-        time = 0.5 * (time[1:] + time[:-1])
-        instants = _instants(rows[:-1], 0.5 * (q[1:] + q[:-1]), middle, a, middle, effort[:-1])
+        time, good = 0.5 * (time[1:] + time[:-1]), single
     else:
         near = steps <= BRIDGED * timing.period
         time, good = time[1:-1], near[1:] & near[:-1]
-        central = (h[1:] * a[:-1] + h[:-1] * a[1:]) / np.maximum(h[1:] + h[:-1], 1e-12)
-        instants = _instants(rows[1:-1], q[1:-1], v[1:-1], central, v[1:-1], effort[1:-1])
     if timing.cutoff is None or not len(time):
         return instants.take(good)
     filtering = replace(low_pass(timing.cutoff, 1.0 / timing.period), step=1)
     return _filtered(instants, time, good, filtering, timing)
 
 
-def _instants(
-    rows: Array, q: Array, v: Array, a: Array, v_friction: Array, effort: Array
-) -> Instants:
-    return Instants(rows, q, v, a, v_friction, smooth_sign(v_friction), effort)
+def accelerated(name: str, q: Array, v: Array, h: Array) -> tuple[Array, ...]:
+    """Return position, velocity, acceleration, velocity of friction, and whose effort it is.
+
+    Args:
+        name: One of ``TIMINGS``.
+        q: Positions of N states, shape (N, n), rad or m.
+        v: Their velocities.
+        h: Times from each state to the next, shape (N - 1, 1), s.
+
+    Returns:
+        Four arrays (M, n), and the indices (M,) of the states whose efforts belong to them.
+    """
+    a, states = np.diff(v, axis=0) / np.where(h > 0.0, h, 1.0), np.arange(len(v))
+    if name == 'semi_implicit':
+        return q[:-1], v[:-1], a, v[1:], states[:-1]
+    if name == 'continuous':
+        middle = 0.5 * (v[1:] + v[:-1])
+        return 0.5 * (q[1:] + q[:-1]), middle, a, middle, states[:-1]
+    central = (h[1:] * a[:-1] + h[:-1] * a[1:]) / np.maximum(h[1:] + h[:-1], 1e-12)
+    return q[1:-1], v[1:-1], central, v[1:-1], states[1:-1]
 
 
 def _filtered(
@@ -267,7 +281,7 @@ def _bridged(time: Array, known: Array, grid: Array, period: float) -> Array:
     behind = np.clip(np.searchsorted(times, grid - 1e-9), 1, len(times) - 1)
     near = times[behind] - times[behind - 1] <= BRIDGED * period
     inside = (grid >= times[0] - period) & (grid <= times[-1] + period)
-    return np.asarray(near & inside)
+    return near & inside
 
 
 def _along_lines(time: Array, values: Array, known: Array, grid: Array) -> Array:
@@ -290,7 +304,7 @@ def _at_rows(
     share = ((time - grid[at - 1]) / (grid[at] - grid[at - 1]))[keep, np.newaxis]
 
     def line(values: Array) -> Array:
-        return np.asarray((1.0 - share) * values[at - 1][keep] + share * values[at][keep])
+        return (1.0 - share) * values[at - 1][keep] + share * values[at][keep]
 
     _, *columns = vars(smooth).values()
     return Instants(instants.row[keep], *map(line, columns))

@@ -23,8 +23,12 @@ from robot_dynamics_ros.control.health import HealthReport
 from robot_dynamics_ros.control.laws.control_law import ConstraintSnapshot
 from robot_dynamics_ros.control.loop import ControlLoop
 from robot_dynamics_ros.control.session import ControllerSession
-from robot_dynamics_ros.ros.conversions import JointStateWriter, ns_to_stamp, wrench_message
-from robot_dynamics_ros.ros.serialized import PreparedMessage
+from robot_dynamics_ros.ros.conversions import (
+    JointStateWriter,
+    PreparedMessage,
+    ns_to_stamp,
+    wrench_message,
+)
 
 #: Labels of ``~/constraint_condition``, in its order.
 CONDITION = ('sigma_min', 'condition', 'damped', 'scale')

@@ -1,5 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Between messages and arrays; the only place where position, velocity, effort meet q, v, tau."""
+"""Between messages and arrays; the only place where position, velocity, effort meet q, v, tau.
+
+Topics of the control loop stay bytes: no message object is made in a tick. Where the middleware's
+bytes have another layout than plain CDR, messages are read and written as objects instead; nothing
+else changes.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +16,11 @@ from typing import Any
 import numpy as np
 from builtin_interfaces.msg import Time
 from geometry_msgs.msg import Vector3, WrenchStamped
+from rclpy.serialization import deserialize_message, serialize_message
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64, Float64MultiArray
 
+from robot_dynamics_ros.messages import MessageBytes, number_bytes, state_bytes
 from robot_dynamics_ros.spatial.scalar import Array
 
 NANO = 1_000_000_000
@@ -56,14 +63,14 @@ class JointStateReader:
 
     def __init__(self, joints: Sequence[str], *, velocity: bool = True) -> None:
         self.joints = tuple(joints)
-        self.q: Array = np.full(len(joints), np.nan)
-        self.v: Array = np.full(len(joints), np.nan)
+        self.q = np.full(len(joints), np.nan)
+        self.v = np.full(len(joints), np.nan)
         self._velocity = velocity
         self.missing_velocity: tuple[str, ...] = ()
         self._updated = np.zeros(len(joints), dtype=bool)
         self._names: list[str] = []
-        self._ours: Array = np.zeros(0, dtype=np.intp)
-        self.places: Array = np.zeros(0, dtype=np.intp)
+        self._ours = np.zeros(0, dtype=np.intp)
+        self.places = np.zeros(0, dtype=np.intp)
         self.whole = False
 
     def read(self, msg: JointState) -> bool:
@@ -200,6 +207,182 @@ class JointStateWriter:
             velocity=array.array('d', [0.0] * n),
             effort=array.array('d', [0.0] * n if effort else []),
         )
-        self.position: Array = np.frombuffer(self.message.position)
-        self.velocity: Array = np.frombuffer(self.message.velocity)
-        self.effort: Array = np.frombuffer(self.message.effort) if effort else np.zeros(0)
+        self.position = np.frombuffer(self.message.position)
+        self.velocity = np.frombuffer(self.message.velocity)
+        self.effort = np.frombuffer(self.message.effort) if effort else np.zeros(0)
+
+
+# Bytes -------------------------------------------------------------------------------------------
+
+
+class SerializedStateReader:
+    """Reads joint states from their bytes, by the layout of one that was read as a message.
+
+    The first message, and each that differs in more than stamp and numbers (other names, another
+    order or extent, another encapsulation), is read as a message by a ``JointStateReader``, which
+    alone decides what is usable. If it had all joints, its layout serves from then on.
+
+    Attributes:
+        reader: Holds what was read.
+        as_messages: How many states were read as messages.
+        unreadable: How many could not be read at all.
+        stamp_ns: Stamp of the last state, ns.
+
+    Args:
+        reader: As above.
+    """
+
+    def __init__(self, reader: JointStateReader) -> None:
+        self.reader = reader
+        self.as_messages = self.unreadable = self.stamp_ns = 0
+        self._known: MessageBytes | None = None
+        self._places = reader.places
+        self._message: JointState | None = None
+        self._names: Sequence[str] = ()
+
+    def read(self, content: bytes) -> bool:
+        """Take over one message; return whether every joint is new since the last True."""
+        known = self._known
+        if known is None or not known.take(content):
+            return self._read_as_message(content)
+        self._message, self.stamp_ns = None, known.stamp_ns
+        self.reader.take(known.doubles[0], known.doubles[1], self._places)
+        return True
+
+    def effort(self) -> Array:
+        """Return the efforts of the message that was read last, see ``JointStateReader``."""
+        if self._message is not None:
+            return self.reader.effort_of(self._message.effort)
+        assert self._known is not None  # the last message was read by it
+        efforts = self._known.doubles[2]
+        return efforts[self._places] if efforts.size else np.full(self._places.size, np.nan)
+
+    def behind(self) -> list[str]:
+        """Return the joints that are missing in what came last, see ``JointStateReader``."""
+        return [] if self._message is None or self.reader.whole else self.reader.behind()
+
+    def positions_of_others(self, reader: JointStateReader) -> None:
+        """Let another reader take the positions of its joints of the message read last."""
+        if self._message is not None:
+            reader.read_positions(self._message.name, np.asarray(self._message.position))
+        elif self._known is not None:
+            reader.read_positions(self._names, self._known.doubles[0])
+
+    def _read_as_message(self, content: bytes) -> bool:
+        try:
+            message: JointState = deserialize_message(content, JointState)
+        except RuntimeError:
+            self.unreadable += 1
+            return False
+        self.as_messages += 1
+        self._message, self.stamp_ns = message, stamp_to_ns(message.header.stamp)
+        complete = self.reader.read(message)
+        if complete and self.reader.whole:
+            self._known = _agreeing(state_bytes(content), message)
+            self._places, self._names = self.reader.places, message.name
+        return complete
+
+
+def _agreeing(raw: MessageBytes | None, message: JointState) -> MessageBytes | None:
+    """Return the bytes of a message if they say the same as the message."""
+    fields = (message.position, message.velocity, message.effort)
+    if raw is None or list(raw.names) != list(message.name):
+        return None
+    if len(message.effort) not in (0, len(message.name)):
+        return None
+    same = all(x.tobytes() == y.tobytes() for x, y in zip(raw.doubles, fields, strict=True))
+    return raw if same and raw.stamp_ns == stamp_to_ns(message.header.stamp) else None
+
+
+class PreparedMessage:
+    """A message that is published again and again with other numbers, and another stamp.
+
+    Attributes:
+        doubles: Its sequences of numbers, to be written into: of a JointState position, velocity
+            and effort.
+
+    Args:
+        message: A JointState, Float64MultiArray or Float64, with as many numbers as it shall have.
+    """
+
+    def __init__(self, message: Any) -> None:
+        self._message = message
+        content = bytes(serialize_message(message))
+        self._fields: tuple[str, ...] = ('data',)
+        if isinstance(message, JointState):
+            self._fields = ('position', 'velocity', 'effort')
+            self._bytes = state_bytes(content)
+        else:
+            self._bytes = number_bytes(content, single=isinstance(message, Float64))
+        self.doubles = self._bytes.doubles if self._bytes else self._copies()
+
+    def _copies(self) -> tuple[Array, ...]:
+        values = (getattr(self._message, name) for name in self._fields)
+        return tuple(np.atleast_1d(np.array(x, dtype=float)) for x in values)
+
+    def publish(self, publisher: Any, stamp_ns: int | None = None) -> None:
+        """Publish the numbers as they stand.
+
+        Args:
+            publisher: Of the message's type.
+            stamp_ns: Of the header, ns; None: as it is.
+        """
+        if self._bytes is None:
+            publisher.publish(self._as_message(stamp_ns))
+            return
+        if stamp_ns is not None:
+            self._bytes.stamp_ns = stamp_ns
+        publisher.publish(self._bytes.content())
+
+    def _as_message(self, stamp_ns: int | None) -> Any:
+        message = self._message
+        for name, values in zip(self._fields, self.doubles, strict=True):
+            single = isinstance(message, Float64)
+            setattr(message, name, float(values[0]) if single else values.tolist())
+        if stamp_ns is not None:
+            message.header.stamp = ns_to_stamp(stamp_ns)
+        return message
+
+
+class EffortWriter:
+    """Prepared commands.
+
+    Args:
+        publishers: One for all joints, one of Float64 per joint, or of positions and of efforts.
+        joints: Names of the commanded joints, in the order of the command.
+        form: As of ``subscribe_commands``.
+        overlaid: The positions of form overlay, shape (n,), which are sent as they stand then.
+    """
+
+    def __init__(
+        self,
+        publishers: Sequence[Any],
+        joints: Sequence[str],
+        form: str,
+        overlaid: Array | None = None,
+    ) -> None:
+        self._publishers, self._overlaid = list(publishers), overlaid
+        data = array.array('d', [0.0] * len(joints))
+        if form == 'per_joint':
+            self._messages = [PreparedMessage(Float64()) for _ in joints]
+        elif form == 'joint_state':
+            self._messages = [PreparedMessage(JointState(name=list(joints), effort=data))]
+        else:
+            self._messages = [PreparedMessage(Float64MultiArray(data=data)) for _ in publishers]
+        self._per_joint = form == 'per_joint'
+
+    def publish(self, command: Array) -> None:
+        """Send a command, shape (n,), in the driver's unit and order."""
+        rows: Sequence[Array] | Array = (command,)
+        if self._per_joint:
+            rows = command[:, np.newaxis]
+        elif self._overlaid is not None:
+            rows = (self._overlaid, command)
+        for publisher, message, row in zip(self._publishers, self._messages, rows, strict=True):
+            message.doubles[-1][:] = row
+            message.publish(publisher)
+
+    def wait_until_delivered(self, timeout: Any) -> None:
+        """Wait until matched subscribers have acknowledged the last command."""
+        for publisher in self._publishers:
+            publisher.wait_for_all_acked(timeout)

@@ -16,9 +16,13 @@ from robot_dynamics_ros.control.drivers.conversion import DriverConversion, bind
 from robot_dynamics_ros.control.drivers.file import load_driver_profile
 from robot_dynamics_ros.control.drivers.port import DriverPort, velocity_filter
 from robot_dynamics_ros.control.drivers.profile import CommandProfile, DriverProfile
-from robot_dynamics_ros.model.robot_tree import RobotTree
-from robot_dynamics_ros.ros.conversions import COMMAND_MESSAGES, JointStateReader
-from robot_dynamics_ros.ros.serialized import EffortWriter, SerializedStateReader
+from robot_dynamics_ros.model import RobotTree
+from robot_dynamics_ros.ros.conversions import (
+    COMMAND_MESSAGES,
+    EffortWriter,
+    JointStateReader,
+    SerializedStateReader,
+)
 
 #: Only the newest effort is kept for a driver; more are for a recorder, which loses none then.
 _COMMAND_DEPTH = 1

@@ -56,8 +56,7 @@ def node_class(executable: str) -> Any:
 def declared_parameters(executable: str) -> tuple[Parameter, ...]:
     """Return the parameters of an executable's node."""
     module, name = DECLARED[executable]
-    declared: tuple[Parameter, ...] = getattr(import_module(f'{__package__}.{module}'), name)
-    return declared
+    return getattr(import_module(f'{__package__}.{module}'), name)
 
 
 def parameter_page() -> str:

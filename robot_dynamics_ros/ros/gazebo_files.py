@@ -19,7 +19,7 @@ import yaml
 from robot_dynamics_ros.description.shipped import share_directory
 from robot_dynamics_ros.description.urdf import parse_xml, read_description
 from robot_dynamics_ros.errors import ConfigurationError
-from robot_dynamics_ros.model.robot_tree import RobotTree
+from robot_dynamics_ros.model import RobotTree
 
 _BRIDGE = """\
 # SPDX-License-Identifier: Apache-2.0

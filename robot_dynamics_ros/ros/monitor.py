@@ -29,11 +29,11 @@ from robot_dynamics_ros.estimation.model_monitor import (
     Thresholds,
     evaluate,
     evaluate_difference,
+    make_pairing,
 )
-from robot_dynamics_ros.estimation.pairing import make_pairing
+from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.model.load import robot_from_parameters
 from robot_dynamics_ros.model.payload import payload_from_parameters, with_payload
-from robot_dynamics_ros.model.robot_tree import RobotTree
 from robot_dynamics_ros.ros.conversions import (
     NANO,
     JointStateWriter,

@@ -32,11 +32,10 @@ from robot_dynamics_ros.control.modes import SessionChange
 from robot_dynamics_ros.control.session import ControllerSession
 from robot_dynamics_ros.control.streamed import STREAMED
 from robot_dynamics_ros.errors import ConfigurationError, RobotDynamicsError
+from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.model.build import EffortLimit
 from robot_dynamics_ros.model.load import measured_joints, robot_from_parameters
-from robot_dynamics_ros.model.robot_tree import RobotTree
-from robot_dynamics_ros.ros.conversions import JointStateReader
-from robot_dynamics_ros.ros.serialized import SerializedStateReader
+from robot_dynamics_ros.ros.conversions import JointStateReader, SerializedStateReader
 from robot_dynamics_ros.ros.spinning import beside
 
 #: Time between two looks at the age of the states, s.

@@ -12,8 +12,8 @@ import numpy as np
 
 from robot_dynamics_ros.constraints.curves import Circle, Curve, Line
 from robot_dynamics_ros.control.laws.control_law import Reference
-from robot_dynamics_ros.control.trajectories.periodic import Sine
-from robot_dynamics_ros.control.trajectories.quintic import PEAK_VELOCITY, Quintic
+from robot_dynamics_ros.control.trajectories.motions import PEAK_VELOCITY, Quintic, Sine
+from robot_dynamics_ros.control.trajectories.points import trajectory_of_file
 from robot_dynamics_ros.control.trajectories.tool_path import ToolPath, Undulating
 from robot_dynamics_ros.control.trajectories.trajectory import (
     Chain,
@@ -21,7 +21,6 @@ from robot_dynamics_ros.control.trajectories.trajectory import (
     Trajectory,
     check_limits,
 )
-from robot_dynamics_ros.control.trajectories.trajectory_file import read_trajectory
 from robot_dynamics_ros.errors import ParameterError, TrajectoryError
 from robot_dynamics_ros.geometry.collisions import (
     CollisionChecker,
@@ -29,11 +28,10 @@ from robot_dynamics_ros.geometry.collisions import (
     make_checker,
     random_postures,
 )
-from robot_dynamics_ros.kinematics.numeric import inverse_kinematics
+from robot_dynamics_ros.kinematics import inverse_kinematics
 from robot_dynamics_ros.kinematics.tool_task import tool_task
-from robot_dynamics_ros.model.kinematics import frame_pose
+from robot_dynamics_ros.model import RobotTree, frame_pose
 from robot_dynamics_ros.model.load import NAMED_ROBOT
-from robot_dynamics_ros.model.robot_tree import RobotTree
 from robot_dynamics_ros.parameters import Parameter, checked, spread
 from robot_dynamics_ros.spatial.scalar import Array
 
@@ -167,7 +165,7 @@ def _waypoints(tree: RobotTree, settings: Mapping[str, Any], q: Array) -> Trajec
 
 
 def _file(tree: RobotTree, settings: Mapping[str, Any], q: Array) -> Trajectory:
-    return read_trajectory(settings['file'], tree.joint_names)
+    return trajectory_of_file(settings['file'], tree.joint_names)
 
 
 def _sine(tree: RobotTree, settings: Mapping[str, Any], q: Array) -> Trajectory:

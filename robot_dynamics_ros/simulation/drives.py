@@ -20,8 +20,8 @@ import numpy as np
 
 from robot_dynamics_ros.dynamics.joint_terms import JointTerms
 from robot_dynamics_ros.errors import ParameterError
+from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.model.payload import Payload, with_payload
-from robot_dynamics_ros.model.robot_tree import RobotTree
 from robot_dynamics_ros.simulation.mujoco_plant import MujocoPlant
 from robot_dynamics_ros.simulation.plant import WrappedPlant, per_joint
 from robot_dynamics_ros.spatial.scalar import Array
@@ -86,7 +86,7 @@ class DrivenPlant(WrappedPlant):
         self._friction = JointTerms.of(self._bare.with_changes(drive_friction={}))
         self._know(self._bare)
         n = self.tree.n
-        self.share: Array = np.zeros(n)
+        self.share = np.zeros(n)
         self._q, self._v = np.zeros(n), np.zeros(n)
 
     def _begin(self) -> None:

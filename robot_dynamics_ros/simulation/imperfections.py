@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from robot_dynamics_ros.errors import ParameterError
-from robot_dynamics_ros.model.robot_tree import RobotTree
+from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.simulation.plant import Plant, WrappedPlant, per_joint
 from robot_dynamics_ros.spatial.scalar import Array
 
@@ -81,7 +81,7 @@ class ImperfectPlant(WrappedPlant):
         )
         self._noise = np.stack(noise)
         self._delays = [self._delay('measurement_delay'), self._delay('command_delay')]
-        self._state: Array = np.zeros((2, self.tree.n))
+        self._state = np.zeros((2, self.tree.n))
         self._begin()
 
     def step(self, effort: Array) -> None:

@@ -16,7 +16,7 @@ from robot_dynamics_ros.constraints.point import Plane
 from robot_dynamics_ros.constraints.program import Program
 from robot_dynamics_ros.constraints.signals import Constant
 from robot_dynamics_ros.errors import ParameterError
-from robot_dynamics_ros.model.robot_tree import RobotTree
+from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.spatial.scalar import Array
 
 

@@ -35,8 +35,8 @@ from robot_dynamics_ros.errors import (
     ParameterError,
     ShapeError,
 )
+from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.model.payload import Payload, with_payload
-from robot_dynamics_ros.model.robot_tree import RobotTree
 from robot_dynamics_ros.simulation.mujoco_description import (
     BOARD,
     Board,

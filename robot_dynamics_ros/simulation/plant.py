@@ -12,8 +12,8 @@ from abc import ABC, abstractmethod
 import numpy as np
 
 from robot_dynamics_ros.errors import DivergenceError, NonFiniteError, ParameterError, ShapeError
+from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.model.payload import Payload, with_payload
-from robot_dynamics_ros.model.robot_tree import RobotTree
 from robot_dynamics_ros.spatial.scalar import Array
 
 
@@ -42,7 +42,7 @@ class Plant(ABC):
         self.tree = tree
         self.period = period
         self.steps = 0
-        self.effort: Array = np.zeros(tree.n)
+        self.effort = np.zeros(tree.n)
 
     @property
     def time(self) -> float:

@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 
 from robot_dynamics_ros.errors import NonFiniteError, ParameterError, ShapeError
-from robot_dynamics_ros.spatial.differentiation import Dual
-from robot_dynamics_ros.spatial.scalar import Array, Scalar, identity, sqrt, zeros
+from robot_dynamics_ros.spatial.scalar import Array, Dual, Scalar, identity, sqrt, zeros
 
 
 def real_value(x: Scalar) -> float | None:
@@ -257,7 +256,7 @@ def metric_root(name: str, value: Any, size: int) -> Array:
 
 def root_mean_square(values: Array) -> Array:
     """Return the RMS of samples (N, ...) over their first axis."""
-    return np.asarray(np.sqrt(np.mean(np.square(values), axis=0)))
+    return np.sqrt(np.mean(np.square(values), axis=0))
 
 
 def correlation(a: Array, b: Array) -> float:

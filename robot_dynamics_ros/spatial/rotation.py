@@ -94,14 +94,14 @@ def rotation_vector(R: Array) -> Array:
     c = 0.5 * (R[0, 0] + R[1, 1] + R[2, 2] - 1.0)
     angle = math.atan2(s, c)
     if angle < 1e-8:
-        return np.asarray(vee)
+        return vee
     if math.pi - angle > 1e-6:
-        return np.asarray(vee * (angle / s))
+        return vee * (angle / s)
     # Near pi the symmetric part carries the axis: R + R^T = 2 (c E + (1 - c) k k^T).
     kk = (0.5 * (R + R.T) - c * np.eye(3)) / (1.0 - c)
     column = int(np.argmax(np.diag(kk)))
     axis = kk[:, column] / math.sqrt(kk[column, column])
-    return np.asarray(angle * axis * (1.0 if vee @ axis >= 0.0 else -1.0))
+    return angle * axis * (1.0 if vee @ axis >= 0.0 else -1.0)
 
 
 def rotation_from_vector(phi: Array) -> Array:
@@ -117,7 +117,7 @@ def rotation_from_quaternion(quaternion: Array) -> Array:
     x, y, z, w = quaternion / math.sqrt(float(quaternion @ quaternion))
     axial = np.array([x, y, z])
     K = cross_matrix(axial)
-    return np.asarray(np.eye(3) + 2.0 * w * K + 2.0 * (K @ K))
+    return np.eye(3) + 2.0 * w * K + 2.0 * (K @ K)
 
 
 def right_jacobian_inverse(phi: Array) -> Array:

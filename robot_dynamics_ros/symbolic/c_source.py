@@ -17,11 +17,10 @@ from pathlib import Path
 import numpy as np
 
 from robot_dynamics_ros import __version__
+from robot_dynamics_ros.dynamics import FORMULATIONS
 from robot_dynamics_ros.dynamics.kane_loops import KaneMechanism
-from robot_dynamics_ros.dynamics.registry import FORMULATIONS
 from robot_dynamics_ros.errors import ParameterError
-from robot_dynamics_ros.model.mechanism import Mechanism
-from robot_dynamics_ros.model.robot_tree import RobotTree
+from robot_dynamics_ros.model import Mechanism, RobotTree
 from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.symbolic.c_function import (
     CHOOSE,

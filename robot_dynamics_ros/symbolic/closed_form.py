@@ -26,12 +26,10 @@ import sympy
 from sympy.polys.domains import QQ
 from sympy.polys.rings import PolyElement
 
-from robot_dynamics_ros.dynamics.formulation import Formulation
+from robot_dynamics_ros.dynamics import FORMULATIONS, Formulation, make_formulation
 from robot_dynamics_ros.dynamics.kane_loops import KaneMechanism
-from robot_dynamics_ros.dynamics.registry import FORMULATIONS, make_formulation
 from robot_dynamics_ros.errors import MechanismError, ParameterError, UnknownNameError
-from robot_dynamics_ros.model.mechanism import Mechanism
-from robot_dynamics_ros.model.robot_tree import RobotTree
+from robot_dynamics_ros.model import Mechanism, RobotTree
 from robot_dynamics_ros.symbolic.named_robot import NamedRobot, RobotSymbol, name_constants
 from robot_dynamics_ros.symbolic.trig_polynomial import Algebra, TrigPolynomial, Wave
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from robot_dynamics_ros.model.robot_tree import RobotTree
+from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.spatial.rotation import roll_pitch_yaw, rotation_about
 from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.symbolic.trig_polynomial import Algebra
@@ -179,7 +179,7 @@ class _Naming:
 
     def _rotation(self, i: int, algebra: Algebra) -> Array:
         """Return the rotation of a joint frame, shape (3, 3), dtype object."""
-        R: Array = np.eye(3, dtype=int).astype(object)
+        R = np.eye(3, dtype=int).astype(object)
         for axis, turn in zip(np.eye(3, dtype=int), self._turns[i], strict=True):
             if isinstance(turn, int):
                 angle = algebra.quarter_turns(turn)

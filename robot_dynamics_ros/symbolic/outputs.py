@@ -13,15 +13,18 @@ from typing import Any
 
 import numpy as np
 
-from robot_dynamics_ros.dynamics.energy import potential_energy
-from robot_dynamics_ros.dynamics.formulation import Formulation
+from robot_dynamics_ros.dynamics import Formulation, make_formulation, potential_energy
 from robot_dynamics_ros.dynamics.kane_loops import KaneMechanism
 from robot_dynamics_ros.dynamics.newton_euler import NewtonEuler
-from robot_dynamics_ros.dynamics.registry import make_formulation
 from robot_dynamics_ros.errors import ParameterError, ShapeError, UnknownNameError
-from robot_dynamics_ros.model.kinematics import frame_jacobian, frame_motion, frame_pose
-from robot_dynamics_ros.model.mechanism import Mechanism
-from robot_dynamics_ros.model.robot_tree import BodyFrame, RobotTree
+from robot_dynamics_ros.model import (
+    BodyFrame,
+    Mechanism,
+    RobotTree,
+    frame_jacobian,
+    frame_motion,
+    frame_pose,
+)
 from robot_dynamics_ros.spatial.scalar import Array, solve_positive_definite
 from robot_dynamics_ros.symbolic.straight_line import StraightLineCode, jacobian, trace_function
 

@@ -11,7 +11,7 @@ import numpy as np
 from robot_dynamics_ros.description.robot_description import Limit
 from robot_dynamics_ros.geometry import LinkShape
 from robot_dynamics_ros.geometry.triangles import joined
-from robot_dynamics_ros.model.kinematics import FramePose
+from robot_dynamics_ros.model import FramePose
 from robot_dynamics_ros.spatial.rotation import rotation_vector
 from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.viewing.instant import ArmInstant

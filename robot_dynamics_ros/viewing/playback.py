@@ -158,7 +158,7 @@ class BagRun:
     def path(self) -> Array:
         """Return some hundred positions over the run, in the order of the joints, shape (k, n)."""
         rows = np.unique(np.linspace(0, len(self.time) - 1, 400).astype(int))
-        return np.asarray(self._run.position[rows])
+        return self._run.position[rows]
 
     def _named(self, values: Array) -> dict[str, float]:
         return dict(zip(self.joints, values.tolist(), strict=True))

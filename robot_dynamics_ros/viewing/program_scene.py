@@ -221,7 +221,7 @@ class ProgramScene:
     def _point(self, frame: str, point: tuple[float, ...], q: Array) -> Array:
         """Return where a point of a link is in the base, shape (3,), m."""
         R, p = frame_pose(self._program.tree, q, frame)
-        return np.asarray(p + R @ np.array(point))
+        return p + R @ np.array(point)
 
     def _line(self, path: str, ends: Array, thickness: float = 2.0) -> Any:
         return self._scene.add_line_segments(

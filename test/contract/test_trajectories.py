@@ -11,8 +11,7 @@ from samples import shipped
 
 from robot_dynamics_ros.constraints.curves import Circle, Line
 from robot_dynamics_ros.control.laws.control_law import Reference
-from robot_dynamics_ros.control.trajectories.periodic import Fourier, Sine
-from robot_dynamics_ros.control.trajectories.quintic import Quintic
+from robot_dynamics_ros.control.trajectories.motions import Fourier, Quintic, Sine
 from robot_dynamics_ros.control.trajectories.spline import Knot
 from robot_dynamics_ros.control.trajectories.tool_path import ToolPath, Undulating
 from robot_dynamics_ros.control.trajectories.trajectory import Chain, Hold, Slowed

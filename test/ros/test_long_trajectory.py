@@ -32,7 +32,7 @@ import sys
 import time
 from robot_dynamics_ros.control.loop import ControlLoop
 from robot_dynamics_ros.control.trajectories.reference_generator import ReferenceGenerator
-from robot_dynamics_ros.control.trajectories import message_arrays
+from robot_dynamics_ros.control.trajectories import points as trajectory_points
 from robot_dynamics_ros.ros.controller import trajectories
 from robot_dynamics_ros.ros.executables import run_executable
 
@@ -56,7 +56,7 @@ def slowed(work, size_of):
 def points(msg, joints, others):
     return len(msg.points)
 
-message_arrays.trajectory_arrays = slowed(message_arrays.trajectory_arrays, points)
+trajectory_points.trajectory_arrays = slowed(trajectory_points.trajectory_arrays, points)
 read = trajectories.deserialize_message
 trajectories.deserialize_message = slowed(read, lambda content, kind: len(content) / 64)
 ControlLoop.tick = counted

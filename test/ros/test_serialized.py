@@ -16,9 +16,9 @@ from rclpy.serialization import deserialize_message, serialize_message
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64, Float64MultiArray
 
-from robot_dynamics_ros.ros.conversions import JointStateReader
-from robot_dynamics_ros.ros.serialized import (
+from robot_dynamics_ros.ros.conversions import (
     EffortWriter,
+    JointStateReader,
     PreparedMessage,
     SerializedStateReader,
 )

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from robot_dynamics_ros.constraints.curves import Circle, Line, Linear, Lissajous
-from robot_dynamics_ros.constraints.reading import moving_frame, signal
+from robot_dynamics_ros.constraints.registry import moving_frame, signal
 from robot_dynamics_ros.constraints.signals import (
     Clock,
     Constant,

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 import sympy
 
-from robot_dynamics_ros.spatial.differentiation import jacobian
-from robot_dynamics_ros.spatial.scalar import cos, sin, sqrt, tanh
+from robot_dynamics_ros.spatial.scalar import cos, jacobian, sin, sqrt, tanh
 
 # A few roundings of quantities of order one.
 ROUNDING = 1e-15

@@ -13,7 +13,7 @@ from robot_dynamics_ros.errors import ConfigurationError
 
 @pytest.mark.parametrize('kind', fuzz.KINDS)
 def test_a_mutated_input_is_taken_or_refused_in_one_clear_line(kind):
-    tally = fuzz.run_chunk(kind, seed=7, indices=range(50))
+    tally = fuzz.run_chunk((kind, range(50)), seed=7)
     assert tally.breaches == []
     assert tally.accepted + tally.refused == 50
 
@@ -23,7 +23,7 @@ def test_what_is_mutated_is_taken_as_it_is_and_nothing_is_written_elsewhere(
     kind, tmp_path, monkeypatch
 ):
     monkeypatch.chdir(tmp_path)
-    fuzz.run_chunk(kind, seed=7, indices=range(1))
+    fuzz.run_chunk((kind, range(1)), seed=7)
     assert list(tmp_path.iterdir()) == []
     for origin, text in enumerate(fuzz.KINDS[kind].seeds()):
         assert fuzz.judge(kind, text, origin) == ('accepted', '')

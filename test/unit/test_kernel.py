@@ -31,8 +31,7 @@ from robot_dynamics_ros.errors import (
 from robot_dynamics_ros.identification.regressor import inertial_parameters
 from robot_dynamics_ros.model import load_mechanism
 from robot_dynamics_ros.model.kinematics import frame_motion
-from robot_dynamics_ros.symbolic.backends import PythonBackend
-from robot_dynamics_ros.symbolic.kernel import KernelSet, compile_kernel
+from robot_dynamics_ros.symbolic.kernel import KernelSet, PythonBackend, compile_kernel
 from robot_dynamics_ros.symbolic.outputs import OUTPUTS, Arguments, Subject
 from robot_dynamics_ros.symbolic.straight_line import functions
 

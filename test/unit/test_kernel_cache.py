@@ -20,9 +20,8 @@ from robot_dynamics_ros.description.urdf import read_description
 from robot_dynamics_ros.dynamics.registry import make_formulation
 from robot_dynamics_ros.errors import DescriptionError
 from robot_dynamics_ros.symbolic import cache
-from robot_dynamics_ros.symbolic.backends import PythonBackend
 from robot_dynamics_ros.symbolic.cache import fingerprint
-from robot_dynamics_ros.symbolic.kernel import compile_kernel
+from robot_dynamics_ros.symbolic.kernel import PythonBackend, compile_kernel
 from robot_dynamics_ros.symbolic.native.code import machine
 from robot_dynamics_ros.symbolic.outputs import Subject
 

@@ -23,7 +23,7 @@ from robot_dynamics_ros.errors import (
 from robot_dynamics_ros.model import load_mechanism
 from robot_dynamics_ros.model.kinematics import frame_pose
 from robot_dynamics_ros.model.loops import loop_motion
-from robot_dynamics_ros.spatial.differentiation import jacobian
+from robot_dynamics_ros.spatial.scalar import jacobian
 
 LINKAGES = {
     **linkages.LINKAGES,

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import sympy as sp
 
-from robot_dynamics_ros.spatial.differentiation import Dual, jacobian
 from robot_dynamics_ros.spatial.linear_algebra import determinant, real_values, solve
+from robot_dynamics_ros.spatial.scalar import Dual, jacobian
 
 
 @pytest.mark.parametrize('shape', [(4,), (4, 3)])

@@ -5,8 +5,7 @@ import numpy as np
 import pytest
 
 from robot_dynamics_ros.control.laws.control_law import Reference
-from robot_dynamics_ros.control.trajectories.periodic import Sine
-from robot_dynamics_ros.control.trajectories.quintic import Quintic
+from robot_dynamics_ros.control.trajectories.motions import Quintic, Sine
 from robot_dynamics_ros.control.trajectories.sampling import DISCRETIZATIONS, ReferenceSampler
 from robot_dynamics_ros.control.trajectories.spline import Knot
 from robot_dynamics_ros.control.trajectories.waypoints import JointWaypoints

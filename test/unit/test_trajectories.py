@@ -8,8 +8,7 @@ import pytest
 from samples import sample
 
 from robot_dynamics_ros.control.laws.control_law import Reference
-from robot_dynamics_ros.control.trajectories.periodic import Sine
-from robot_dynamics_ros.control.trajectories.quintic import Quintic
+from robot_dynamics_ros.control.trajectories.motions import Quintic, Sine
 from robot_dynamics_ros.control.trajectories.spline import Knot
 from robot_dynamics_ros.control.trajectories.trajectory import Chain, Hold, check_limits
 from robot_dynamics_ros.control.trajectories.waypoints import JointWaypoints

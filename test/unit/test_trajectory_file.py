@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 import yaml
 
-from robot_dynamics_ros.control.trajectories.periodic import Fourier
-from robot_dynamics_ros.control.trajectories.trajectory_file import (
-    read_trajectory,
+from robot_dynamics_ros.control.trajectories.motions import Fourier
+from robot_dynamics_ros.control.trajectories.points import (
+    trajectory_of_file,
     trajectory_text,
 )
 from robot_dynamics_ros.errors import TrajectoryError
@@ -66,7 +66,7 @@ def test_a_series_that_cannot_be_followed_is_refused(change, message):
 def test_a_file_gives_the_motion_again(tmp_path):
     file = tmp_path / 'motion.yaml'
     file.write_text(trajectory_text(motion(), NAMES, 0.02))
-    again = read_trajectory(file, NAMES)
+    again = trajectory_of_file(file, NAMES)
     assert again.duration == pytest.approx(8.0, abs=1e-9)
     times = np.linspace(0.0, 8.0, 777)
     # Quintics between points 20 ms apart that share position, velocity and acceleration: their
@@ -87,8 +87,8 @@ def test_a_file_has_the_fields_of_the_message(tmp_path):
 def test_joints_are_matched_by_name(tmp_path):
     file = tmp_path / 'motion.yaml'
     file.write_text(trajectory_text(motion(), NAMES, 0.02))
-    swapped = read_trajectory(file, NAMES[::-1]).table(np.array([1.0]))
-    direct = read_trajectory(file, NAMES).table(np.array([1.0]))
+    swapped = trajectory_of_file(file, NAMES[::-1]).table(np.array([1.0]))
+    direct = trajectory_of_file(file, NAMES).table(np.array([1.0]))
     for one, other in zip(swapped, direct, strict=True):
         np.testing.assert_array_equal(one[:, ::-1], other)
 
@@ -116,12 +116,12 @@ def test_a_file_that_is_no_trajectory_is_refused_with_its_reason(tmp_path, text,
     file = tmp_path / 'motion.yaml'
     file.write_text(text)
     with pytest.raises(TrajectoryError, match=message):
-        read_trajectory(file, NAMES)
+        trajectory_of_file(file, NAMES)
 
 
 def test_a_file_that_is_not_there_is_refused(tmp_path):
     with pytest.raises(TrajectoryError, match=r"gone\.yaml': is no file"):
-        read_trajectory(tmp_path / 'gone.yaml', NAMES)
+        trajectory_of_file(tmp_path / 'gone.yaml', NAMES)
 
 
 def test_a_step_longer_than_the_motion_is_refused():

@@ -12,7 +12,7 @@ from samples import sample
 from robot_dynamics_ros.__main__ import main
 from robot_dynamics_ros.constraints.program_file import load_program
 from robot_dynamics_ros.control.drivers.file import load_driver_profile
-from robot_dynamics_ros.control.trajectories.trajectory_file import read_trajectory
+from robot_dynamics_ros.control.trajectories.points import trajectory_of_file
 from robot_dynamics_ros.errors import (
     ConfigurationError,
     MechanismError,
@@ -77,7 +77,7 @@ def test_each_kind_of_file_refuses_it_as_its_own_error(text, tmp_path):
         ProgramError: lambda: load_program(f'{text}\n', tree),
         MechanismError: lambda: read_mechanism_file(f'{text}\n'),
         ConfigurationError: lambda: load_driver_profile(f'{text}\n'),
-        TrajectoryError: lambda: read_trajectory(path, tree.joint_names),
+        TrajectoryError: lambda: trajectory_of_file(path, tree.joint_names),
     }
     for kind, read in readers.items():
         with pytest.raises(kind) as caught:
@@ -148,7 +148,7 @@ def test_a_word_that_names_no_readable_text_is_refused(word):
         read_mechanism_file,
         load_driver_profile,
         lambda name: load_program(name, tree),
-        lambda name: read_trajectory(name, tree.joint_names),
+        lambda name: trajectory_of_file(name, tree.joint_names),
     ):
         with pytest.raises(RobotDynamicsError, match=WORDS[word]):
             read(word)
@@ -214,4 +214,4 @@ def test_a_wrong_point_of_a_trajectory_is_named(tmp_path, point, message):
     names = ', '.join(sample('scara').tree.joint_names)
     path.write_text(f'joint_names: [{names}]\npoints: [{{positions: [0, 0, 0, 0], {point}}}]')
     with pytest.raises(TrajectoryError, match=message):
-        read_trajectory(path, sample('scara').tree.joint_names)
+        trajectory_of_file(path, sample('scara').tree.joint_names)

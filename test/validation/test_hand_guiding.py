@@ -19,7 +19,7 @@ from robot_dynamics_ros.control.laws.control_law import Reference
 from robot_dynamics_ros.control.laws.registry import make_law
 from robot_dynamics_ros.control.modes import SessionMode
 from robot_dynamics_ros.control.streamed import EnablingChange
-from robot_dynamics_ros.control.trajectories.trajectory_file import read_trajectory
+from robot_dynamics_ros.control.trajectories.points import trajectory_of_file
 from robot_dynamics_ros.errors import RobotDynamicsError
 
 NAMES = ['scara', 'four_dof']
@@ -245,7 +245,7 @@ def test_way_points_are_a_trajectory_that_the_controller_follows(tmp_path):
         guided.settle(0.3)
         assert str(path) in session.perform(WaypointChange(session))
         places.append(session.loop.q.copy())
-    taught = read_trajectory(path, guided.tree.joint_names)
+    taught = trajectory_of_file(path, guided.tree.joint_names)
     knots, step = np.array(places), 1e-3
     position, velocity, _ = taught.table(np.arange(0.0, taught.duration, step))
     np.testing.assert_array_equal(position[0], knots[0])

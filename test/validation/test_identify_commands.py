@@ -13,11 +13,10 @@ from samples import sample, shipped
 from synthetic_runs import Drives, periodic_motion, semi_implicit_run
 
 from robot_dynamics_ros.__main__ import main
-from robot_dynamics_ros.control.trajectories.trajectory_file import read_trajectory
+from robot_dynamics_ros.control.trajectories.points import trajectory_of_file
 from robot_dynamics_ros.model import load_robot
 from robot_dynamics_ros.model.payload import with_payload
-from robot_dynamics_ros.recordings.bag.writer import write_recording
-from robot_dynamics_ros.recordings.reading import read_recording
+from robot_dynamics_ros.recordings.reading import read_recording, write_recording
 from robot_dynamics_ros.simulation.imperfections import with_mismatch
 
 STEP = 2e-3
@@ -200,7 +199,7 @@ def test_excite_writes_a_motion_that_can_be_sent(tmp_path, capsys):
     out = tmp_path / 'out'
     arguments = ['--period', '6', '--periods', '2', '--harmonics', '3', '--above', '0.2']
     assert main(['excite', 'scara', '--output', str(out), *arguments]) == 0
-    trajectory = read_trajectory(out / 'trajectory.yaml', shipped('scara').tree.joint_names)
+    trajectory = trajectory_of_file(out / 'trajectory.yaml', shipped('scara').tree.joint_names)
     assert trajectory.duration == pytest.approx(12.0)
     numbers = json.loads((out / 'excitation.json').read_text())
     assert numbers['condition'] < numbers['random_condition']

@@ -14,8 +14,12 @@ from samples import sample
 
 from robot_dynamics_ros.errors import ParameterError, UnknownNameError
 from robot_dynamics_ros.estimation.effort_model import Instants
-from robot_dynamics_ros.estimation.model_monitor import ModelMonitor, Thresholds, evaluate
-from robot_dynamics_ros.estimation.pairing import make_pairing
+from robot_dynamics_ros.estimation.model_monitor import (
+    ModelMonitor,
+    Thresholds,
+    evaluate,
+    make_pairing,
+)
 from robot_dynamics_ros.model import load_robot
 
 BAG = Path(__file__).resolve().parents[2].parent / 'shared' / 'data' / 'gazebo_scara_nominal'

@@ -11,8 +11,7 @@ import pytest
 
 from robot_dynamics_ros.__main__ import main
 from robot_dynamics_ros.estimation.effort_model import STICKING
-from robot_dynamics_ros.estimation.model_monitor import ModelMonitor
-from robot_dynamics_ros.estimation.pairing import make_pairing
+from robot_dynamics_ros.estimation.model_monitor import ModelMonitor, make_pairing
 from robot_dynamics_ros.identification.preparation import Preparation
 from robot_dynamics_ros.identification.validation import validate
 from robot_dynamics_ros.model import load_robot

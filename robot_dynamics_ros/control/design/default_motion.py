@@ -22,8 +22,8 @@ import numpy as np
 
 from robot_dynamics_ros.constraints.curves import Circle
 from robot_dynamics_ros.control.trajectories.tool_path import ToolPath
+from robot_dynamics_ros.dynamics import make_formulation
 from robot_dynamics_ros.dynamics.joint_terms import JointTerms
-from robot_dynamics_ros.dynamics.registry import make_formulation
 from robot_dynamics_ros.errors import (
     ModelError,
     SingularityError,
@@ -32,8 +32,7 @@ from robot_dynamics_ros.errors import (
 )
 from robot_dynamics_ros.geometry.collisions import CollisionChecker, Obstacles, make_checker
 from robot_dynamics_ros.kinematics.tool_task import middle, tool_task
-from robot_dynamics_ros.model.kinematics import frame_motion
-from robot_dynamics_ros.model.robot_tree import RobotTree
+from robot_dynamics_ros.model import RobotTree, frame_motion
 from robot_dynamics_ros.spatial.scalar import Array
 
 VELOCITY_SHARE, EFFORT_SHARE = 0.5, 0.6  # of the limits, at most
@@ -214,7 +213,7 @@ class _Rating:
 
     def posture(self, inside: Array) -> Array:
         """Return joint positions from parts of the ranges, shape (n,)."""
-        return np.asarray(self._middle + inside * self._half)
+        return self._middle + inside * self._half
 
     def rate(self, inside: Array) -> tuple[float, Array] | None:
         """Return a mark, the higher the better, with the posture; None if it cannot be held."""

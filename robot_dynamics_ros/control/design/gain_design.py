@@ -35,7 +35,7 @@ from robot_dynamics_ros.constraints.program import Program
 from robot_dynamics_ros.constraints.stabilization import TaskInverse
 from robot_dynamics_ros.control.laws.constraint_stabilization import ConstraintStabilization
 from robot_dynamics_ros.control.laws.control_law import Reference
-from robot_dynamics_ros.dynamics.registry import make_formulation
+from robot_dynamics_ros.dynamics import make_formulation
 from robot_dynamics_ros.errors import ParameterError, ShapeError
 from robot_dynamics_ros.spatial.scalar import Array
 

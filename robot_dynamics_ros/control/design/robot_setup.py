@@ -19,10 +19,10 @@ import numpy as np
 from robot_dynamics_ros.constraints.feasibility import check_feasibility
 from robot_dynamics_ros.constraints.program_file import load_program
 from robot_dynamics_ros.control.design.default_motion import DefaultMotion, default_motion
-from robot_dynamics_ros.dynamics.registry import make_formulation
+from robot_dynamics_ros.dynamics import make_formulation
 from robot_dynamics_ros.errors import ModelError, ProgramError
 from robot_dynamics_ros.geometry.collisions import Obstacles
-from robot_dynamics_ros.model.robot_tree import RobotTree
+from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.spatial.scalar import Array
 
 _SLOWEST, _FASTEST = 2.0, 12.0  # rad/s: natural frequencies
@@ -45,7 +45,7 @@ def natural_frequencies(tree: RobotTree, home: Array, period: float) -> Array:
     left = np.maximum(tree.effort_limit - np.abs(model.gravity_forces(home)), 0.0)
     wanted = np.sqrt(_SHARE * left / (_ERROR * inertia))
     fastest = min(_FASTEST, 1.0 / (_STEPS_PER_RADIAN * period))
-    return np.asarray(np.clip(wanted, min(_SLOWEST, fastest), fastest))
+    return np.clip(wanted, min(_SLOWEST, fastest), fastest)
 
 
 def robot_parameters(

@@ -19,8 +19,8 @@ from robot_dynamics_ros.control.drivers.profile import (
 )
 from robot_dynamics_ros.control.drivers.transmission import Transmission
 from robot_dynamics_ros.errors import ConfigurationError
+from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.model.build import EffortLimit
-from robot_dynamics_ros.model.robot_tree import RobotTree
 from robot_dynamics_ros.spatial.scalar import Array
 
 

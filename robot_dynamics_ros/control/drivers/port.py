@@ -25,7 +25,7 @@ import numpy as np
 from robot_dynamics_ros.control.drivers.conversion import DriverConversion
 from robot_dynamics_ros.control.laws.parameter_checks import DriveFriction
 from robot_dynamics_ros.errors import ParameterError
-from robot_dynamics_ros.model.robot_tree import RobotTree
+from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.symbolic.kernel import Kernel
 
@@ -50,9 +50,9 @@ class FilteredDerivative:
             if not value > 0.0:
                 raise ParameterError(name, value, 'must be positive')
         self._rate, self._longest = 2.0 * math.pi * cutoff_hz, longest_gap
-        self.value: Array = np.zeros(n)
-        self._last: Array = np.zeros(n)
-        self._step: Array = np.zeros(n)
+        self.value = np.zeros(n)
+        self._last = np.zeros(n)
+        self._step = np.zeros(n)
         self._time = math.nan
 
     def reset(self) -> None:
@@ -122,14 +122,14 @@ class DriverPort:
         self.names = tree.joint_names if driver is None else driver.names
         self.order = command_order(joints, tree) if driver is None else driver.order
         self.differentiates = driver is not None and driver.profile.state.cutoff_hz is not None
-        self.q: Array = np.zeros(tree.n)
-        self.v: Array = np.zeros(tree.n)
-        self.command: Array = np.zeros(tree.n)
-        self.overlaid: Array = np.zeros(tree.n)
+        self.q = np.zeros(tree.n)
+        self.v = np.zeros(tree.n)
+        self.command = np.zeros(tree.n)
+        self.overlaid = np.zeros(tree.n)
         if driver is not None:
             self._offset = driver.effort_offset[self.order]
             self._scale = driver.effort_scale[self.order]
-            self._motors: Array = np.zeros(tree.n)
+            self._motors = np.zeros(tree.n)
             self._overlays = driver.profile.command.form == 'overlay'
 
     def read(self, x: Array, y: Array) -> None:
@@ -247,7 +247,7 @@ class DriverCompensation:
         self._gravity = gravity_forces if 'gravity' in terms else None
         described = tree.with_changes(drive_friction={})
         self._friction = DriveFriction(described) if 'friction' in terms else None
-        self.effort: Array = np.zeros(tree.n)
+        self.effort = np.zeros(tree.n)
 
     def update(self, q: Array, v: Array) -> Array:
         """Return the share at a state: ``effort`` itself, shape (n,), N m or N."""

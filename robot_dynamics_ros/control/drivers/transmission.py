@@ -91,11 +91,11 @@ class Transmission:
     def __init__(self, profile: TransmissionProfile, joint_names: Sequence[str]) -> None:
         m = len(profile.joints)
         self.places = np.array([joint_names.index(x) for x in profile.joints], dtype=np.intp)
-        self._a: Array = np.array(profile.matrix, dtype=float)
-        self._inverse: Array = np.linalg.inv(self._a)
+        self._a = np.array(profile.matrix, dtype=float)
+        self._inverse = np.linalg.inv(self._a)
         self._transposed = np.ascontiguousarray(self._a.T)
-        self._offset: Array = np.array(profile.offset or [0.0] * m)
-        self.limit: Array = np.array(profile.motor_effort_limit or [np.inf] * m)
+        self._offset = np.array(profile.offset or [0.0] * m)
+        self.limit = np.array(profile.motor_effort_limit or [np.inf] * m)
         self._taken, self._mixed = np.zeros(m), np.zeros(m)
 
     def positions_of_joints(self, values: Array) -> None:
@@ -166,5 +166,4 @@ class Transmission:
     def _of_motors(self, efforts: Array) -> list[float]:
         np.take(efforts, self.places, out=self._taken, mode='clip')
         np.dot(self._transposed, self._taken, out=self._mixed)
-        motors: list[float] = self._mixed.tolist()
-        return motors
+        return self._mixed.tolist()

@@ -25,7 +25,7 @@ import numpy as np
 from robot_dynamics_ros.control.laws import parameter_checks as check
 from robot_dynamics_ros.control.laws.control_law import ControlLaw, Reference
 from robot_dynamics_ros.dynamics.joint_terms import JointTerms, smooth_direction
-from robot_dynamics_ros.model.robot_tree import RobotTree
+from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.parameters import Parameter
 from robot_dynamics_ros.spatial.scalar import Array, select
 from robot_dynamics_ros.symbolic.kernel import KernelSet, compile_function, compile_kernel
@@ -142,4 +142,4 @@ def drives(
     end, planned = v + h * a, v_r + h * a_r
     sliding = [select(0.0, follow, x, y) for x, y in zip(planned, end, strict=True)]
     friction = JointTerms.of(tree).friction(end, model, smooth_direction(np.array(sliding), v_s))
-    return np.asarray(model + tree.armature * a + part * friction)
+    return model + tree.armature * a + part * friction

@@ -36,7 +36,7 @@ from robot_dynamics_ros.control.laws.control_law import (
 )
 from robot_dynamics_ros.control.laws.program_effort import ContactPress, LeadIn, ProgramEffort
 from robot_dynamics_ros.errors import ParameterError
-from robot_dynamics_ros.model.robot_tree import RobotTree
+from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.parameters import Parameter
 from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.symbolic.kernel import KernelSet, compile_kernel
@@ -123,7 +123,7 @@ class ConstraintStabilization(ControlLaw):
         self._effort = ProgramEffort(tree, kernels.inverse_dynamics, self._kernel)
         self.f, self.f_dot, self.Gamma = self._kernel.f, self._kernel.f_dot, self._kernel.Gamma
         n, m = tree.n, program.m
-        self.acceleration: Array = np.zeros(n)
+        self.acceleration = np.zeros(n)
         self.scale = 1.0
         self._previous = np.zeros(n)
         self._followed = followed_signals(program)

@@ -28,7 +28,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from robot_dynamics_ros.errors import UnknownNameError
-from robot_dynamics_ros.model.robot_tree import RobotTree
+from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.parameters import Parameter, checked, defaults, require_known
 from robot_dynamics_ros.spatial.scalar import Array
 
@@ -46,7 +46,7 @@ class Reference:
     __slots__ = ('acceleration', 'position', 'rows', 'velocity')
 
     def __init__(self, n: int) -> None:
-        self.rows: Array = np.zeros((3, n))
+        self.rows = np.zeros((3, n))
         self.position, self.velocity, self.acceleration = self.rows
 
 
@@ -62,7 +62,7 @@ class ExternalEffort:
     __slots__ = ('effort', 'known', 'measured')
 
     def __init__(self, n: int) -> None:
-        self.effort: Array = np.zeros(n)
+        self.effort = np.zeros(n)
         self.measured = self.known = False
 
 
@@ -234,8 +234,8 @@ class LookAhead:
         self.time = 0.5 * period if discretization == 'zero_order' else 0.0
         self.lead = 0.0 if discretization == 'continuous' else 0.5 * period
         self.end = period if discretization == 'semi_implicit' else 0.0
-        self.q: Array = np.zeros(n)
-        self.v: Array = np.zeros(n)
+        self.q = np.zeros(n)
+        self.v = np.zeros(n)
 
     def see(self, q: Array, v: Array, a: Array) -> None:
         """Write the state at the instant looked at, from one now and its acceleration.

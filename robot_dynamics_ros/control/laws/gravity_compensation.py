@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from robot_dynamics_ros.control.laws.control_law import ControlLaw, Reference
-from robot_dynamics_ros.model.robot_tree import RobotTree
+from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.parameters import Parameter, spread
 from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.symbolic.kernel import KernelSet, compile_kernel

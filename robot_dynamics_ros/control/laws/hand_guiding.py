@@ -30,9 +30,9 @@ from robot_dynamics_ros.control.laws import parameter_checks as check
 from robot_dynamics_ros.control.laws.control_law import Reference
 from robot_dynamics_ros.control.laws.gravity_compensation import GravityLaw
 from robot_dynamics_ros.control.laws.parameter_checks import DriveFriction
-from robot_dynamics_ros.dynamics.registry import make_formulation
+from robot_dynamics_ros.dynamics import make_formulation
 from robot_dynamics_ros.errors import ParameterError
-from robot_dynamics_ros.model.robot_tree import RobotTree
+from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.parameters import Parameter
 from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.symbolic.kernel import KernelSet
@@ -92,7 +92,7 @@ class HandGuiding(GravityLaw):
         self._surfaces = surfaces_of(tree, self._path) if self._path else None
         middle = check.middle_of_limits(tree)
         M = make_formulation('newton_euler', tree).mass_matrix(middle) + np.diag(tree.armature)
-        self._inertia: Array = 1.0 / np.diag(np.linalg.inv(M))
+        self._inertia = 1.0 / np.diag(np.linalg.inv(M))
         self._friction = DriveFriction(tree)
         super().__init__(tree, kernels, **parameters)
 

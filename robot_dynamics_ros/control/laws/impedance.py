@@ -44,9 +44,9 @@ from robot_dynamics_ros.constraints.jet import Jet, dot, rotation_error, stack, 
 from robot_dynamics_ros.control.laws import parameter_checks as check
 from robot_dynamics_ros.control.laws.control_law import ControlLaw, LookAhead, Reference
 from robot_dynamics_ros.control.laws.parameter_checks import DriveFriction
-from robot_dynamics_ros.dynamics.registry import make_formulation
+from robot_dynamics_ros.dynamics import make_formulation
 from robot_dynamics_ros.errors import ParameterError
-from robot_dynamics_ros.model.robot_tree import RobotTree
+from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.parameters import Parameter, spread
 from robot_dynamics_ros.spatial.linear_algebra import (
     cholesky,

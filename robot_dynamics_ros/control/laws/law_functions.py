@@ -21,9 +21,9 @@ from robot_dynamics_ros.control.laws.constraint_stabilization import (
 from robot_dynamics_ros.control.laws.control_law import LookAhead
 from robot_dynamics_ros.control.laws.parameter_checks import drive_settings, gains_of
 from robot_dynamics_ros.control.laws.program_effort import drive_effort
-from robot_dynamics_ros.dynamics.registry import make_formulation
+from robot_dynamics_ros.dynamics import make_formulation
 from robot_dynamics_ros.errors import ParameterError
-from robot_dynamics_ros.model.robot_tree import RobotTree
+from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.spatial.scalar import Array, Scalar, maximum, minimum, select
 from robot_dynamics_ros.symbolic.c_function import CFunction
 from robot_dynamics_ros.symbolic.straight_line import Shape, trace_function

@@ -17,17 +17,15 @@ import numpy as np
 from robot_dynamics_ros.control.laws import parameter_checks as check
 from robot_dynamics_ros.control.laws.control_law import Reference
 from robot_dynamics_ros.control.laws.gravity_compensation import GravityLaw
-from robot_dynamics_ros.dynamics.registry import make_formulation
-from robot_dynamics_ros.model.robot_tree import RobotTree
+from robot_dynamics_ros.dynamics import make_formulation
+from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.parameters import Parameter
 from robot_dynamics_ros.spatial.scalar import Array
 
 
 def joint_inertia(tree: RobotTree, home: Array) -> Array:
     """Return the diagonal of the mass matrix plus armature at a position, shape (n,)."""
-    return np.asarray(
-        np.diag(make_formulation('newton_euler', tree).mass_matrix(home)) + tree.armature
-    )
+    return np.diag(make_formulation('newton_euler', tree).mass_matrix(home)) + tree.armature
 
 
 class PdGravity(GravityLaw):

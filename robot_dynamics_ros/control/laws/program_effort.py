@@ -28,7 +28,7 @@ from robot_dynamics_ros.control.laws import parameter_checks as check
 from robot_dynamics_ros.control.laws.control_law import ExternalEffort
 from robot_dynamics_ros.dynamics.joint_terms import JointTerms, smooth_direction
 from robot_dynamics_ros.errors import ProgramError
-from robot_dynamics_ros.model.robot_tree import RobotTree
+from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.spatial.linear_algebra import positive_part
 from robot_dynamics_ros.spatial.scalar import Array, Scalar, sqrt
 from robot_dynamics_ros.symbolic.kernel import Kernel, compile_function
@@ -267,7 +267,7 @@ class ContactPress:
         if self._external.measured:
             return np.zeros(len(self._friction))
         matrix, tree = self._kernel.inverse().matrix(), self._kernel.program.tree
-        return np.asarray(np.abs(matrix).T @ tree.coulomb_friction + UNSURE)
+        return np.abs(matrix).T @ tree.coulomb_friction + UNSURE
 
 
 _FREQUENCY = 10.0  # rad/s, critically damped: as a program without a file follows its reference

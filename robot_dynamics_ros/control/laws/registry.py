@@ -23,7 +23,7 @@ from robot_dynamics_ros.control.laws.hand_guiding import HandGuiding
 from robot_dynamics_ros.control.laws.impedance import Impedance
 from robot_dynamics_ros.control.laws.pd_gravity import PdGravity
 from robot_dynamics_ros.errors import ConfigurationError, UnknownNameError
-from robot_dynamics_ros.model.robot_tree import RobotTree
+from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.parameters import Parameter
 from robot_dynamics_ros.symbolic.kernel import KernelSet
 

@@ -56,7 +56,7 @@ class EffortLimiter:
         decay_time: float = 0.1,
     ) -> None:
         n = int(np.size(limit))
-        self.bounds: Array = np.zeros((len(LimiterBounds._fields), n))
+        self.bounds = np.zeros((len(LimiterBounds._fields), n))
         self.bounds_table = self.bounds.reshape(-1)
         self.set_limit(limit)
         self.bounds[2] = self.limits
@@ -64,8 +64,8 @@ class EffortLimiter:
         self.decay_time = number('decay_time', decay_time, positive=True)
         self.slew = math.inf
         self.set_rate(rate)
-        self.table: Array = np.zeros(len(LimiterState._fields) * n)
-        self.non_finite: Array = np.zeros(n)
+        self.table = np.zeros(len(LimiterState._fields) * n)
+        self.non_finite = np.zeros(n)
         self.ticks = 0
 
     @property
@@ -76,26 +76,22 @@ class EffortLimiter:
     @property
     def last(self) -> Array:
         """The last command, shape (n,), N m or N; read only for callers."""
-        last: Array = self.state[0]
-        return last
+        return self.state[0]
 
     @property
     def saturated(self) -> Array:
         """Ticks in which each joint's effort was clipped, shape (n,)."""
-        saturated: Array = self.state[2]
-        return saturated
+        return self.state[2]
 
     @property
     def rate_limited(self) -> Array:
         """Ticks in which each joint's change was clipped, shape (n,)."""
-        rate_limited: Array = self.state[3]
-        return rate_limited
+        return self.state[3]
 
     @property
     def limits(self) -> Array:
         """The largest magnitude of each joint, shape (n,), N m or N."""
-        limits: Array = self.bounds[0]
-        return limits
+        return self.bounds[0]
 
     def set_limit(self, limit: Any) -> None:
         """Change the limits, see the constructor; a lower one is reached at the rate limit."""

@@ -28,7 +28,7 @@ import numpy as np
 
 from robot_dynamics_ros.control.laws.parameter_checks import finite_vector, number, per_joint
 from robot_dynamics_ros.errors import ParameterError
-from robot_dynamics_ros.model.robot_tree import RobotTree
+from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.spatial.scalar import Array, Scalar, maximum, minimum, select, sqrt
 
 #: Speed of the return from beyond a limit, as a part of the joint's velocity limit.
@@ -71,7 +71,7 @@ class JointLimitGuard:
         self._rate = number('limit_rate', rate, positive=True)
         if not 0.0 < braking <= 1.0:
             raise ParameterError('limit_braking', braking, 'must be above 0, at most 1')
-        self.bounds: Array = np.zeros((len(GuardBounds._fields), tree.n))
+        self.bounds = np.zeros((len(GuardBounds._fields), tree.n))
         friction = zip(tree.damping.tolist(), tree.coulomb_friction.tolist(), strict=True)
         for i, (mass, room, (b, dry)) in enumerate(zip(masses, margins, friction, strict=True)):
             lower = float(tree.position_lower[i]) + room
@@ -85,7 +85,7 @@ class JointLimitGuard:
                 mass, lower, upper, brake, stretch, back, b, dry, self._rate
             )
         self.table = self.bounds.reshape(-1)
-        self.active: Array = np.zeros(tree.n)
+        self.active = np.zeros(tree.n)
 
     def confine(self, q: Array, v: Array, gravity: Array, effort: Array) -> bool:
         """Confine efforts in place; entries that are not finite are left to the limiter.

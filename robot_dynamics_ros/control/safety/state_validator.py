@@ -14,7 +14,7 @@ import numpy as np
 
 from robot_dynamics_ros.control.drivers.port import FilteredDerivative
 from robot_dynamics_ros.control.laws.parameter_checks import number
-from robot_dynamics_ros.model.robot_tree import RobotTree
+from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.spatial.scalar import Array, Scalar, maximum
 from robot_dynamics_ros.symbolic.kernel import Kernel, compile_function
 
@@ -249,8 +249,8 @@ class MeasuredState:
     """
 
     def __init__(self, tree: RobotTree, derivative: FilteredDerivative | None) -> None:
-        self.q: Array = np.zeros(tree.n)
-        self.v: Array = np.zeros(tree.n)
+        self.q = np.zeros(tree.n)
+        self.v = np.zeros(tree.n)
         self.stamp_ns, self.last_refusal, self.restarted = 0, '', False
         self.validator = StateValidator(tree, 1.0, measured_velocity=derivative is None)
         self._derivative, self._still = derivative, np.zeros(tree.n)

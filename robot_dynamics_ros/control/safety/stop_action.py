@@ -18,7 +18,7 @@ from robot_dynamics_ros.control.safety.effort_limiter import EffortLimiter
 from robot_dynamics_ros.control.safety.shell import leave_to_driver
 from robot_dynamics_ros.control.safety.state_validator import MeasuredState
 from robot_dynamics_ros.errors import UnknownNameError
-from robot_dynamics_ros.model.robot_tree import RobotTree
+from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.symbolic.kernel import KernelSet, compile_kernel
 
@@ -89,7 +89,7 @@ class StopAction:
         self.stiffness, self.damping = inertia * Kp, inertia * Kd
         kernels = kernels or compile_kernel(tree, outputs=('gravity_forces',))
         self._gravity = kernels.gravity_forces
-        self._anchor: Array = np.zeros(tree.n)
+        self._anchor = np.zeros(tree.n)
 
     def begin(self, q: Array) -> None:
         """Start to act at a position, shape (n,), rad or m, the last one known; copied."""

@@ -21,7 +21,7 @@ import numpy as np
 
 from robot_dynamics_ros.control.laws.control_law import Reference
 from robot_dynamics_ros.control.trajectories.trajectory import Trajectory
-from robot_dynamics_ros.model.robot_tree import RobotTree
+from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.spatial.scalar import Array
 
 #: Double pole of the ordered factor, 1/s; nearer than this it is what was ordered.

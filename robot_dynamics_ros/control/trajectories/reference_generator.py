@@ -9,22 +9,22 @@ from dataclasses import replace
 import numpy as np
 
 from robot_dynamics_ros.control.laws.control_law import Reference
+from robot_dynamics_ros.control.trajectories.motions import PEAK_VELOCITY
 from robot_dynamics_ros.control.trajectories.path_speed import PathSpeed, SpeedLimit
-from robot_dynamics_ros.control.trajectories.prepared import (
+from robot_dynamics_ros.control.trajectories.sampling import ReferenceSampler
+from robot_dynamics_ros.control.trajectories.spline import Knot, KnotTable
+from robot_dynamics_ros.control.trajectories.target_stream import TargetFilter, TargetStream
+from robot_dynamics_ros.control.trajectories.trajectory import Hold, Trajectory, check_limits
+from robot_dynamics_ros.control.trajectories.waypoints import (
+    JointWaypoints,
     Points,
     Prepared,
     ReferenceSnapshot,
     TakenOver,
     evenly_accelerated,
 )
-from robot_dynamics_ros.control.trajectories.quintic import PEAK_VELOCITY
-from robot_dynamics_ros.control.trajectories.sampling import ReferenceSampler
-from robot_dynamics_ros.control.trajectories.spline import Knot, KnotTable
-from robot_dynamics_ros.control.trajectories.target_stream import TargetFilter, TargetStream
-from robot_dynamics_ros.control.trajectories.trajectory import Hold, Trajectory, check_limits
-from robot_dynamics_ros.control.trajectories.waypoints import JointWaypoints
 from robot_dynamics_ros.errors import TrajectoryError
-from robot_dynamics_ros.model.robot_tree import RobotTree
+from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.spatial.scalar import Array
 
 _SECOND_NS = 1_000_000_000
@@ -106,7 +106,7 @@ class ReferenceGenerator:
         return bool((reference.position == target).all())
 
     def _outside(self, q: Array) -> Array:
-        return np.asarray(np.abs(self._inside(q) - q))
+        return np.abs(self._inside(q) - q)
 
     def _inside(self, q: Array) -> Array:
         return np.clip(q, self._tree.position_lower, self._tree.position_upper)

@@ -25,7 +25,7 @@ from robot_dynamics_ros.control.laws.control_law import Reference
 from robot_dynamics_ros.control.laws.parameter_checks import middle_of_limits
 from robot_dynamics_ros.control.laws.pd_gravity import joint_inertia
 from robot_dynamics_ros.control.trajectories.trajectory import Trajectory
-from robot_dynamics_ros.model.robot_tree import RobotTree
+from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.parameters import Settings, parameter, parameters_of, spread
 from robot_dynamics_ros.spatial.scalar import Array
 
@@ -152,7 +152,7 @@ class TargetStream(Trajectory):
         self.filter, self._period, self._semi_implicit = filter_, period, semi_implicit
         self._q, self._v = reference.position.tolist(), reference.velocity.tolist()
         self._a = reference.acceleration.tolist()
-        self.target: Array = reference.position.copy()
+        self.target = reference.position.copy()
         self.stopping = False
         self._now_ns = self._heard_ns = now_ns
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from robot_dynamics_ros.control.laws.control_law import Reference
 from robot_dynamics_ros.errors import TrajectoryError
-from robot_dynamics_ros.model.robot_tree import RobotTree
+from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.spatial.scalar import Array
 
 

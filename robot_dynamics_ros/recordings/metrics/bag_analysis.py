@@ -17,7 +17,7 @@ import numpy as np
 from robot_dynamics_ros.constraints.program import Program
 from robot_dynamics_ros.constraints.program_file import load_program
 from robot_dynamics_ros.errors import MissingDependencyError, RobotDynamicsError
-from robot_dynamics_ros.model.robot_tree import RobotTree
+from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.recordings.bag.files import short_name
 from robot_dynamics_ros.recordings.metrics.evaluator import Choices, Evaluator, Sink
 from robot_dynamics_ros.recordings.metrics.metric import (

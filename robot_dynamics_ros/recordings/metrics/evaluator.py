@@ -13,7 +13,7 @@ import numpy as np
 from robot_dynamics_ros.constraints.program import Program
 from robot_dynamics_ros.errors import RecordingError, UnknownNameError
 from robot_dynamics_ros.estimation.effort_model import EffortModel
-from robot_dynamics_ros.model.robot_tree import RobotTree
+from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.recordings.metrics.contacts import Contacts
 from robot_dynamics_ros.recordings.metrics.effort import CrossCheck, Effort, Energy
 from robot_dynamics_ros.recordings.metrics.metric import (
@@ -24,8 +24,7 @@ from robot_dynamics_ros.recordings.metrics.metric import (
     at,
 )
 from robot_dynamics_ros.recordings.metrics.program import ProgramMetric
-from robot_dynamics_ros.recordings.metrics.rates import Rates
-from robot_dynamics_ros.recordings.metrics.tracking import Limits, Tracking, tool_frame
+from robot_dynamics_ros.recordings.metrics.tracking import Limits, Rates, Tracking, tool_frame
 from robot_dynamics_ros.recordings.recording import Recording
 from robot_dynamics_ros.recordings.timing import (
     SampleTiming,

@@ -14,7 +14,7 @@ from robot_dynamics_ros.constraints.program import Program
 from robot_dynamics_ros.constraints.program_kernel import ProgramKernel
 from robot_dynamics_ros.errors import RecordingError
 from robot_dynamics_ros.estimation.accumulate import Spread
-from robot_dynamics_ros.messages.cdr import stamp_ns
+from robot_dynamics_ros.messages import stamp_ns
 from robot_dynamics_ros.recordings.bag.reader import BagReader
 from robot_dynamics_ros.recordings.metrics.metric import Metric, MetricRemark, Window, at
 from robot_dynamics_ros.recordings.recording import NANO

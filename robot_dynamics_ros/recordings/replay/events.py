@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from robot_dynamics_ros.control.locked_joints import LockedJointWatch
+from robot_dynamics_ros.control.settings import LockedJointWatch
 from robot_dynamics_ros.control.trajectories.reference_generator import ReferenceGenerator
-from robot_dynamics_ros.messages.cdr import stamp_ns
-from robot_dynamics_ros.model.robot_tree import RobotTree
+from robot_dynamics_ros.messages import stamp_ns
+from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.recordings.reading import RecordingReader, recorded_parameters
 from robot_dynamics_ros.recordings.recording import NANO
 from robot_dynamics_ros.spatial.scalar import Array

@@ -21,14 +21,14 @@ from robot_dynamics_ros.control.changes import (
     TrajectoryChange,
 )
 from robot_dynamics_ros.control.drivers.conversion import DriverConversion
-from robot_dynamics_ros.control.locked_joints import LockedJointWatch
 from robot_dynamics_ros.control.modes import SessionChange, SessionMode
 from robot_dynamics_ros.control.session import ControllerSession
+from robot_dynamics_ros.control.settings import LockedJointWatch
 from robot_dynamics_ros.control.streamed import STREAMED
-from robot_dynamics_ros.control.trajectories.message_arrays import read_trajectory
-from robot_dynamics_ros.control.trajectories.prepared import Points
+from robot_dynamics_ros.control.trajectories.points import read_trajectory
+from robot_dynamics_ros.control.trajectories.waypoints import Points
 from robot_dynamics_ros.errors import RobotDynamicsError
-from robot_dynamics_ros.model.robot_tree import RobotTree
+from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.recordings.recording import NANO, Recording
 from robot_dynamics_ros.recordings.replay.events import Event, RecordedReference
 from robot_dynamics_ros.spatial.scalar import Array
@@ -338,4 +338,4 @@ def _acceleration(chunk: Recording, following: Recording | None) -> Array:
     if following is None:  # of the last state nothing is known; it goes on
         last = acceleration[-1:] if len(acceleration) else np.zeros((1, acceleration.shape[1]))
         acceleration = np.vstack([acceleration, last])
-    return np.asarray(acceleration)
+    return acceleration

@@ -11,7 +11,7 @@ import numpy as np
 
 from robot_dynamics_ros.estimation.accumulate import Envelope, Thinned
 from robot_dynamics_ros.estimation.effort_model import ORIGINS
-from robot_dynamics_ros.model.robot_tree import RobotTree
+from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.recordings.metrics.metric import MetricRemark, at
 from robot_dynamics_ros.recordings.recording import Recording
 from robot_dynamics_ros.recordings.report.figures import COLOURS, GREY, PlotLine, panels

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from robot_dynamics_ros.constraints.error_dynamics import DecayComparison
-from robot_dynamics_ros.model.robot_tree import RobotTree
+from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.recordings.metrics.metric import MetricRemark, at
 from robot_dynamics_ros.recordings.metrics.program import ProgramMetrics, ProgramRun
 from robot_dynamics_ros.recordings.metrics.tracking import TrackingMetrics, tool_path
@@ -230,7 +230,6 @@ def write_correction_report(
     runs: tuple[Recording, Recording],
     metrics: tuple[TrackingMetrics, TrackingMetrics],
     links: Sequence[tuple[str, str]],
-    frame: str = 'tool',
 ) -> None:
     """Write the report of a correction: the same motion by the old and the new model.
 
@@ -242,7 +241,6 @@ def write_correction_report(
         runs: Under the old and under the new model, of the same controller and motion.
         metrics: Of both.
         links: File and description of what belongs to it.
-        frame: Of the tool.
 
     Raises:
         MissingDependencyError: The plot library is not installed.
@@ -253,8 +251,7 @@ def write_correction_report(
     drawn = [run.rows(slice(rows)) for run in drawn]
     errors = [run.reference_position - run.position for run in drawn]
     tools = [
-        tool_path(tree, run.reference_position, frame) - tool_path(tree, run.position, frame)
-        for run in drawn
+        tool_path(tree, run.reference_position) - tool_path(tree, run.position) for run in drawn
     ]
     distances = [1e3 * np.linalg.norm(tool, axis=1)[:, np.newaxis] for tool in tools]
     time = drawn[0].time

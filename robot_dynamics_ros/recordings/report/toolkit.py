@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from robot_dynamics_ros.geometry import LinkShape, robot_shapes
-from robot_dynamics_ros.model.robot_tree import RobotTree
+from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.recordings.metrics.metric import MetricRemark
 from robot_dynamics_ros.recordings.report.figures import COLOURS, GREY
 from robot_dynamics_ros.spatial.scalar import Array

@@ -14,7 +14,7 @@ from trajectory_msgs.msg import JointTrajectory
 
 from robot_dynamics_ros.control.changes import TrajectoryChange
 from robot_dynamics_ros.control.session import ControllerSession
-from robot_dynamics_ros.control.trajectories.message_arrays import read_trajectory
+from robot_dynamics_ros.control.trajectories.points import read_trajectory
 from robot_dynamics_ros.control.trajectories.tolerances import TOLERANCES
 from robot_dynamics_ros.errors import RobotDynamicsError, TrajectoryError
 from robot_dynamics_ros.parameters import Parameter, spread

@@ -130,25 +130,25 @@ class TrajectoryAction:
             self._publish_state()
         if not self._session.goals.feedback_due() or self._followed is None:
             return
-        loop, feedback = self._session.loop, self._feedback
-        reference, since = loop.reference, _duration(loop.generator.progress[0])
-        feedback.header.stamp = self._node.get_clock().now().to_msg()
-        feedback.desired = _point(
-            since, reference.position, reference.velocity, reference.acceleration
-        )
-        feedback.actual = _point(since, loop.q, loop.v)
-        feedback.error = _point(since, reference.position - loop.q, reference.velocity - loop.v)
+        feedback = self._feedback
+        feedback.desired, feedback.actual, feedback.error = self._points(feedback.header)
         self._followed.publish_feedback(feedback)
+
+    def _points(self, header: Any) -> tuple[JointTrajectoryPoint, ...]:
+        """Stamp a header; return the reference, where the arm is, and the difference."""
+        loop = self._session.loop
+        reference, since = loop.reference, _duration(loop.generator.progress[0])
+        header.stamp = self._node.get_clock().now().to_msg()
+        return (
+            _point(since, reference.position, reference.velocity, reference.acceleration),
+            _point(since, loop.q, loop.v),
+            _point(since, reference.position - loop.q, reference.velocity - loop.v),
+        )
 
     def _publish_state(self) -> None:
         loop, state = self._session.loop, self._state
-        reference, since = loop.reference, _duration(loop.generator.progress[0])
-        state.header.stamp = self._node.get_clock().now().to_msg()
-        state.reference = _point(
-            since, reference.position, reference.velocity, reference.acceleration
-        )
-        state.feedback = _point(since, loop.q, loop.v)
-        state.error = _point(since, reference.position - loop.q, reference.velocity - loop.v)
+        state.reference, state.feedback, state.error = self._points(state.header)
+        since = state.reference.time_from_start
         state.output = JointTrajectoryPoint(time_from_start=since, effort=loop.effort.tolist())
         state.speed_scaling_factor = loop.generator.speed.factor
         self._states.publish(state)

@@ -8,8 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from robot_dynamics_ros.errors import ParameterError
-from robot_dynamics_ros.model.robot_tree import RobotTree
-from robot_dynamics_ros.spatial.scalar import Array
+from robot_dynamics_ros.model import RobotTree
 
 
 class CommandBuffer:
@@ -37,7 +36,7 @@ class CommandBuffer:
             known = ', '.join(tree.joint_names)
             raise ParameterError('joints', list(joints), f'must name each of {known} once')
         self.joints = tuple(names)
-        self.effort: Array = np.zeros(tree.n)
+        self.effort = np.zeros(tree.n)
         self.accepted = self.refused = 0
         self.last_refusal = ''
         self._missing = set(range(tree.n))

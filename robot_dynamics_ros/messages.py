@@ -81,8 +81,7 @@ class MessageLayout:
 
     def fits(self, rows: Array) -> Array:
         """Return which rows (M, size) have this layout."""
-        same: Array = (rows[:, self.fixed] == self.pattern[self.fixed]).all(axis=1)
-        return same
+        return (rows[:, self.fixed] == self.pattern[self.fixed]).all(axis=1)
 
     def doubles(self, rows: Array, which: int) -> Array:
         """Return one of the sequences of doubles, shape (M, count)."""
