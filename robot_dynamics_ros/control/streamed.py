@@ -166,14 +166,6 @@ def _measured(session: ControllerSession, msg: Any) -> MeasuredWrench:
     return MeasuredWrench(session, msg.header.frame_id, _numbers(msg))
 
 
-def _enabling(session: ControllerSession, msg: Any) -> EnablingChange:
-    return EnablingChange(session, msg.data)
-
-
-def _speed(session: ControllerSession, msg: Any) -> SpeedChange:
-    return SpeedChange(session, msg.factor)
-
-
 def _numbers(msg: Any) -> tuple[float, ...]:
     """Return force and torque of a WrenchStamped, N and N m."""
     f, m = msg.wrench.force, msg.wrench.torque
@@ -186,6 +178,6 @@ STREAMED: dict[str, Callable[[ControllerSession, Any], SessionChange]] = {
     'target_pose': _pose,
     'target_wrench': _wrench,
     'measured_wrench': _measured,
-    'enable_guiding': _enabling,
-    'speed_scaling_input': _speed,
+    'enable_guiding': lambda session, msg: EnablingChange(session, msg.data),
+    'speed_scaling_input': lambda session, msg: SpeedChange(session, msg.factor),
 }

@@ -196,6 +196,12 @@ def wrench_message(frame: str, wrench: Array, stamp: Time) -> WrenchStamped:
     return message
 
 
+def wrench_of(message: WrenchStamped) -> Array:
+    """Return force and moment of a message, in the axes of its frame, shape (6,), N and N m."""
+    f, m = message.wrench.force, message.wrench.torque
+    return np.array([f.x, f.y, f.z, m.x, m.y, m.z])
+
+
 class JointStateWriter:
     """A preallocated JointState message over arrays that others write into."""
 

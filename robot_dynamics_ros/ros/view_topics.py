@@ -8,7 +8,6 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
 import yaml
 from diagnostic_msgs.msg import DiagnosticArray
 from geometry_msgs.msg import WrenchStamped
@@ -17,10 +16,9 @@ from rclpy.qos import QoSProfile, ReliabilityPolicy
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64MultiArray, String
 
-from robot_dynamics_ros.ros.conversions import NANO, stamp_to_ns
+from robot_dynamics_ros.ros.conversions import NANO, stamp_to_ns, wrench_of
 from robot_dynamics_ros.ros.node import LATCHED
 from robot_dynamics_ros.ros.rclpy_compat import take_message
-from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.viewing.instant import (
     ArmInstant,
     ContactFlash,
@@ -173,7 +171,7 @@ class ArmTopics:
             f=dict(zip(constraint.name, constraint.position, strict=False)),
             sigma_min=condition.data[0] if condition and len(condition.data) else math.nan,
             wrenches={
-                kind: _wrench(x)
+                kind: (x.header.frame_id, wrench_of(x))
                 for kind, topic in self._wrenches.items()
                 if (x := topic.fresh(_PUSHED_S))
             },
@@ -200,13 +198,6 @@ class ArmTopics:
             message = f'nothing heard of {self._controller} for {waited:.0f} s'
             return {'level': 'error', 'message': message, **trajectory}
         return {**self._health, **trajectory}
-
-
-def _wrench(message: WrenchStamped) -> tuple[str, Array]:
-    """Return the link of a wrench, and force and moment in its axes, shape (6,)."""
-    force, moment = message.wrench.force, message.wrench.torque
-    values = [force.x, force.y, force.z, moment.x, moment.y, moment.z]
-    return message.header.frame_id, np.array(values)
 
 
 def _efforts(message: JointState) -> dict[str, float]:

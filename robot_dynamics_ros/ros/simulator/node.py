@@ -25,7 +25,6 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
 from geometry_msgs.msg import WrenchStamped
 from rclpy.qos import QoSProfile
 from rosgraph_msgs.msg import Clock as ClockMessage
@@ -41,6 +40,7 @@ from robot_dynamics_ros.ros.conversions import (
     ns_to_stamp,
     subscribe_commands,
     wrench_message,
+    wrench_of,
 )
 from robot_dynamics_ros.ros.node import STEADY, PackageNode
 from robot_dynamics_ros.ros.parameters import on_set_parameters
@@ -200,10 +200,8 @@ class Simulator(PackageNode):
 
     def _on_push(self, msg: WrenchStamped) -> None:
         """Let a hand push until the next message, at most for ``push_timeout_s``."""
-        force, moment = msg.wrench.force, msg.wrench.torque
-        wrench = np.array([force.x, force.y, force.z, moment.x, moment.y, moment.z])
         try:
-            self._run.push(msg.header.frame_id, wrench, self._settings['push_timeout_s'])
+            self._run.push(msg.header.frame_id, wrench_of(msg), self._settings['push_timeout_s'])
         except RobotDynamicsError as error:
             self.get_logger().warning(f'push refused: {error}', throttle_duration_sec=_QUIET_S)
 
