@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import multiprocessing
 import resource
 import signal
 import tempfile
@@ -121,8 +120,7 @@ def _warm_up(kind: str) -> None:
 def run_chunk(chunk: tuple[str, range], seed: int) -> Tally:
     """Read some inputs of a kind, in a folder of their own; nothing may be written elsewhere."""
     (kind, indices), tally = chunk, Tally()
-    _limit_memory()
-    with own_folder():
+    with memory_limited(), own_folder():
         _warm_up(kind)
         for index in indices:
             (text, origin), begin = text_of(kind, index, seed), time.process_time()
@@ -141,16 +139,19 @@ def own_folder() -> Iterator[None]:
             yield
 
 
-@cache
-def _limit_memory() -> None:
-    """Let a worker have a gigabyte more than it begins with."""
-    if multiprocessing.parent_process() is None:
-        return
+@contextlib.contextmanager
+def memory_limited() -> Iterator[None]:
+    """Let a process have a gigabyte more than it begins with: past that, a ``MemoryError``."""
     with contextlib.suppress(ImportError):
         import_module('llvmlite.binding')  # its library alone takes a tenth of it
     used = int(Path('/proc/self/statm').read_text(encoding='ascii').split()[0])
+    limits = resource.getrlimit(resource.RLIMIT_AS)
     most = used * resource.getpagesize() + MOST_BYTES
-    resource.setrlimit(resource.RLIMIT_AS, (most, most))
+    resource.setrlimit(resource.RLIMIT_AS, (most, limits[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, limits)
 
 
 def run(kinds: Sequence[str], inputs: int, seed: int, first: int = 0) -> dict[str, Tally]:
@@ -164,7 +165,7 @@ def run(kinds: Sequence[str], inputs: int, seed: int, first: int = 0) -> dict[st
     """
     indices = range(first, first + inputs)
     chunks = [(kind, indices[k : k + _CHUNK]) for k in range(0, inputs, _CHUNK) for kind in kinds]
-    results = run_jobs(partial(run_chunk, seed=seed), chunks, _killed)
+    results = run_jobs(partial(run_chunk, seed=seed), chunks, _killed, jobs=0)
     tallies = {kind: Tally() for kind in kinds}
     for place, tally in with_progress(results, 'chunks', len(chunks), breaches_of):
         tallies[chunks[place][0]].add(tally)
