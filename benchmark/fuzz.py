@@ -26,6 +26,7 @@ from typing import Any
 from unittest.mock import patch
 
 import numpy as np
+import psutil
 
 from benchmark.fuzz_kinds import KINDS
 from benchmark.measuring import show, with_progress
@@ -144,9 +145,8 @@ def memory_limited() -> Iterator[None]:
     """Let a process have a gigabyte more than it begins with: past that, a ``MemoryError``."""
     with contextlib.suppress(ImportError):
         import_module('llvmlite.binding')  # its library alone takes a tenth of it
-    used = int(Path('/proc/self/statm').read_text(encoding='ascii').split()[0])
     limits = resource.getrlimit(resource.RLIMIT_AS)
-    most = used * resource.getpagesize() + MOST_BYTES
+    most = psutil.Process().memory_info().vms + MOST_BYTES
     resource.setrlimit(resource.RLIMIT_AS, (most, limits[1]))
     try:
         yield

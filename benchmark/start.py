@@ -12,9 +12,9 @@ import subprocess
 import sys
 import tempfile
 import time
-from pathlib import Path
 
 import numpy as np
+import psutil
 import rclpy
 
 from benchmark.latency_probe import Peer, Probe, use_own_domain
@@ -76,8 +76,7 @@ def _one_start(k: int) -> tuple[float, ...]:
         assert node.stderr is not None
         next(line for line in node.stderr if 'states on' in line)
         ready = time.perf_counter()
-        words = Path(f'/proc/{node.pid}/stat').read_text().rpartition(')')[2].split()
-        starting = (int(words[11]) + int(words[12])) / os.sysconf('SC_CLK_TCK')
+        starting = sum(psutil.Process(node.pid).cpu_times()[:2])
         Probe(peer.arms).wait_for_peer()
         answered = time.perf_counter()
         node.terminate()

@@ -44,9 +44,6 @@ MONITOR = (
     *PAYLOAD,
 )  # fmt: skip
 
-
-P = Parameter
-
 RECORDER = (
     P('bag', '', 'Folder of the bag, which must not exist; empty: bag_<date and time>.',
       fixed=True),
@@ -61,9 +58,6 @@ RECORDER = (
       fixed=True),
     P('fail_on_loss', True, 'Whether lost messages make the exit code 1.', fixed=True),
 )  # fmt: skip
-
-
-P = Parameter
 
 UNPAUSE = ('ready', 'at_once', 'never')
 
