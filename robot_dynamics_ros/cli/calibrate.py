@@ -131,9 +131,11 @@ def _seen(
     """Return what an observer sees in all recordings."""
     fitting = FitSamples()
     stream = ContactStream(tree, start, measured=measured, fitting=fitting)
-    for chunk in _chunks(bags, choice, tree):
-        for _ in stream.take(chunk):
-            pass
+    for bag in bags:
+        fitting.next_recording()
+        for chunk in _chunks([bag], choice, tree):
+            for _ in stream.take(chunk):
+                pass
     return fitting
 
 

@@ -40,7 +40,8 @@ _TIED = 20.0  # samples that tell what one would
 _EXACT, _NOTHING = 1e-12, 1e-24  # of the power of the effort: the least residual; of any column
 _FEWEST = 300  # samples
 _BLOCK = 100  # samples that are summed up together
-_FEW, _MANY, _LONG = 4, 20, 5  # parts that are held out, and blocks of one
+_FEW, _MANY, _LONG = 4, 20, 5  # parts of one recording that are held out, and blocks of one
+_LEFT = 20.0  # s, at least, when a whole recording is held out
 _ODD = 4.0  # times the median of C: a joint that nothing loads counts as usual
 
 
@@ -101,6 +102,7 @@ class FitSamples:
     def __init__(self) -> None:
         self.count = 0
         self._sums: list[Array] = []
+        self._recordings, self._seconds = [0], [0.0]
         self._now: Array | None = None
         self._deltas = np.array(_DELTAS)[:, np.newaxis, np.newaxis]
 
@@ -114,9 +116,20 @@ class FitSamples:
         return [self.fit(part != k) for k in range(int(part.max()) + 1)]
 
     def part(self, sample: Any) -> Any:
-        """Return the part that a sample is in, by its number: one of a few equal ones."""
+        """Return the part that a sample is in, by its number: its recording, or one of a few.
+
+        A recording is held out as a whole if the others are long enough to learn from.
+        """
+        if sum(self._seconds) - max(self._seconds) >= _LEFT:
+            return np.searchsorted(self._recordings, sample, side='right') - 1
         count = max(_FEW, min(_MANY, len(self._sums) // _LONG))
         return np.minimum(sample // _BLOCK * count // len(self._sums), count - 1)
+
+    def next_recording(self) -> None:
+        """What follows is of another recording."""
+        if self.count > self._recordings[-1]:
+            self._recordings.append(self.count)
+            self._seconds.append(0.0)
 
     def begin(self) -> None:
         """Start anew, as the observer does."""
@@ -163,7 +176,7 @@ class FitSamples:
         x = self._now.transpose(2, 0, 1)[..., np.newaxis]
         weight = np.where(self._speed > _STANDS, 1.0, _IDLE)[:, np.newaxis, np.newaxis, np.newaxis]
         self._sums[-1] += weight * x * x.swapaxes(2, 3)
-        self.count += 1
+        self.count, self._seconds[-1] = self.count + 1, self._seconds[-1] + step
 
     def fit(self, some: Any = slice(None)) -> EffortFit:
         """Return the fit of every joint to some of the blocks.

@@ -18,6 +18,9 @@ gives
 
 .. math:: w_k = ID(q_*, v_*, \Delta v / h) + J_a\,\Delta v / h + f(v_f) - \tau .
 
+Where measured efforts were fitted, w is the median of the last three: a velocity that jumps where
+the arm stops gives an acceleration of one state that no push has.
+
 No :math:`\dot M` and no C is needed, any formulation will do, and what enters r is
 :math:`(1 - e^{-Kh})\,M\Delta v/h \approx K M \Delta v`: nothing is differentiated. The states are
 
@@ -123,7 +126,7 @@ class MomentumObserver:
         self._q, self._v, self._end = np.zeros(n), np.zeros(n), np.zeros(n)
         self.dry = tree.coulomb_friction.copy()
         self.explain: EffortFit | None = None
-        self._z = np.zeros(n)
+        self._z, self._latest = np.zeros(n), np.zeros((3, n))
         self._between, self._missing = observer_functions(n, JointTerms.of(tree))
         self._times, self._step = np.zeros(2), 0.0
         self.configure(settings or ObserverSettings(), discretization, period)
@@ -142,6 +145,7 @@ class MomentumObserver:
         self.raw.fill(0.0)
         self.share, self._step = np.zeros(len(q)), 0.0
         self._z.fill(0.0)
+        self._latest.fill(0.0)
         if self.explain is not None:
             self.dry[:] = self.explain.dry(np.zeros(len(q)))
 
@@ -170,7 +174,9 @@ class MomentumObserver:
             turn(self._z, q - self._q, self.explain.delta)
             self.raw[:] = self.explain.external(self.model, self.a, self._end, self._z, effort)
             self.dry[:] = self.explain.dry(self.model)
-            self.effort += self.share * (self.raw - self.effort)
+            self._latest[:-1] = self._latest[1:]
+            self._latest[-1] = self.raw
+            self.effort += self.share * (np.sort(self._latest, axis=0)[1] - self.effort)
         self._q[:], self._v[:] = q, v
 
 

@@ -52,6 +52,29 @@ def test_the_fit_finds_what_efforts_were_made_of(rng):
             np.testing.assert_allclose(external, 0.0, atol=0.2)  # N m, of friction of 17
 
 
+def of_recordings(seconds, rng, damping=(0.0, 0.5)):
+    """Return the samples of two recordings whose second arm is damped more by as much."""
+    samples = FitSamples()
+    for more in damping:
+        samples.next_recording()
+        for (*row, v, effort, share), _ in motion(seconds, rng):
+            samples.take(*row, v, effort + more * v, share)
+    return samples
+
+
+def test_a_recording_is_judged_by_what_the_others_say(rng):
+    samples = of_recordings(21.0, rng)
+    both = np.array([fit.terms[1] for fit in samples.held_out()])
+    expected = np.tile([[VISCOUS + 0.5], [VISCOUS]], N)  # of the other one
+    np.testing.assert_allclose(both, expected, rtol=0.05)  # a block in the middle is of both
+    half = samples.count // 2
+    np.testing.assert_array_equal(samples.part(np.array([0, half - 1, half])), [0, 0, 1])
+
+
+def test_brief_recordings_are_held_out_in_parts(rng):
+    assert len(of_recordings(10.0, rng).held_out()) == 4  # as one of 20 s
+
+
 def test_too_few_samples_are_refused(rng):
     samples = FitSamples()
     for row, _ in motion(1.0, rng):

@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 from oracles import PinocchioOracle
 from samples import sample
+from scipy.signal import lfilter, medfilt
 
+from robot_dynamics_ros.contact.effort_fit import TERMS, EffortFit
 from robot_dynamics_ros.contact.observer import MomentumObserver, ObserverSettings
 from robot_dynamics_ros.control.changes import PayloadChange, TrajectoryChange
 from robot_dynamics_ros.control.session import ControllerSession
@@ -233,3 +235,24 @@ def test_the_error_falls_with_the_square_of_the_step_if_the_arm_moves_continuous
         order = np.log2(errors[:-1] / errors[1:])
         assert ((order > 1.8) & (order < 2.3)).all(), (errors, order)  # 2, and h of 8 ms is coarse
     assert errors_by_step('semi_implicit')[-1] > 5.0 * errors[-1]  # of another plant: first order
+
+
+def test_one_state_that_is_off_is_no_push_where_efforts_are_fitted(rng):
+    """What r should be: SciPy's median of three, then the closed form of the low pass."""
+    tree, step = sample('scara').tree, 0.01
+    kernel = compile_kernel(tree).inverse_dynamics
+    observer = MomentumObserver(tree, kernel, ObserverSettings(observer_bandwidth=[K]))
+    nothing = np.zeros(tree.n)
+    observer.explain = EffortFit(np.diag(nothing), np.zeros((len(TERMS), tree.n)), nothing + 1e-3)
+    efforts = rng.normal(size=(60, tree.n))
+    for _ in range(2):  # anew after a gap
+        observer.begin(PLACES['scara'], nothing)
+        seen = []
+        for effort in efforts:
+            observer.update(step, PLACES['scara'], nothing, -effort)
+            seen.append(observer.effort.copy())
+        stays = math.exp(-K * step)
+        before = np.vstack([np.zeros((2, tree.n)), efforts])
+        middle = medfilt(before, (3, 1))[1:-1]  # of each state and the two before it
+        expected = lfilter([1.0 - stays], [1.0, -stays], middle, axis=0)
+        np.testing.assert_allclose(seen, expected, atol=1e-12)
