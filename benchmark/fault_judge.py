@@ -41,6 +41,10 @@ FEEDBACK = 100.0
 LONGEST, STOP_LASTS = 0.05, 0.06
 #: Clean states at the end, s, in which a session must be back.
 TAIL = 0.5
+#: After the last change and the longest ramp, s, a law acts alone.
+RAMPED = 0.05
+#: Of the stamps, between an activation and the state after it, ns.
+SHIFTS = (0, 0, 0, 200_000_000, -10 * NS, 10**18, -(10**18))
 #: Below this part of the velocity limits a stop has brought the arm to rest.
 AT_REST = 0.01
 #: After a hand has let go, a law needs so long to bring the arm back, in parts of 1/frequency.
@@ -131,6 +135,8 @@ class FaultJudge:
         self.fresh_start, self.restarts = True, 0
         self.guarded, self.acting = np.zeros(self.tree.n), np.zeros(self.tree.n, dtype=bool)
         self.rated_at = self.strayed = -math.inf
+        self.alone = False  # whether the law must act alone by now
+        self.activation_shift = int(rng.choice(SHIFTS))
 
     @property
     def loop(self) -> Any:
@@ -251,6 +257,22 @@ class FaultJudge:
         free &= (self.now - self.disturbed) * 1e-9 * self.frequency > _SETTLES
         if self.loop.law.follows_reference and free and fast.any():
             self.breach('has not come to rest', self.v)
+
+    def _acts(self) -> None:
+        """Demand that the law acts alone, where nothing limits it."""
+        loop, mode = self.loop, self.session.mode
+        rated = self.now * 1e-9 - self.rated_at < RAMPED
+        if mode not in (SessionMode.HOLDING, SessionMode.FOLLOWING) or loop.braking or rated:
+            return
+        if self.programmed and loop.law.answers_force:
+            return  # asked twice, what presses has moved on
+        limit, share = self.tree.effort_limit, loop.motor_effort() - loop.effort
+        wanted = np.clip(sum(loop.decompose().values()), -limit, limit)
+        wanted = np.clip(wanted - share, -limit, limit)
+        away = np.abs(loop.effort - wanted) / limit
+        free = ~self.acting & self.driven_joints & (loop.added is None)
+        if (away[free] > 1e-9).any():
+            self.breach('the law does not act', loop.effort, wanted)
 
     # Energy -------------------------------------------------------------------------------------
 

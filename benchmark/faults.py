@@ -22,7 +22,7 @@ from tempfile import TemporaryDirectory
 import numpy as np
 
 from benchmark.fault_changes import CHANGES, FaultChanges
-from benchmark.fault_judge import CLOSED, NS, TAIL, BreachError
+from benchmark.fault_judge import CLOSED, NS, RAMPED, TAIL, BreachError
 from benchmark.fault_states import STATE_FAULTS, Distortion, Fault, Scenario, State, Vector
 from benchmark.measuring import save, show, with_progress
 from robot_dynamics_ros.control.drivers.conversion import bind
@@ -49,19 +49,25 @@ class FaultTrial(FaultChanges):
             BreachError: A promise was not kept.
         """
         todo = sorted(self.scenario.faults, key=lambda one: one.step)
-        tail = round(TAIL / self.h)
-        for step in range(self.scenario.steps + tail):
-            self.step = step
-            while todo and todo[0].step <= self.step < self.scenario.steps:
+        for _ in range(self.scenario.steps):
+            while todo and todo[0].step <= self.step:
                 self._begin(todo.pop(0))
-            if self.step == self.scenario.steps:
-                self.active.clear()
-                self.lasting.clear()
-            if self.step == self.scenario.steps + 30:  # so long may it take to believe again
-                for change in (self.resume, self.hold):
-                    self._try(change, np.random.default_rng(0))
             self._advance()
+        self.active.clear()
+        self.lasting.clear()
+        # It may take 30 states until they are believed again.
+        self._go_on(30 + round((self.loop.settings.activation_ramp_s + RAMPED) / self.h))
+        self.alone = True
+        self._go_on(1)
+        self.alone = False
+        for change in (self.resume, self.hold):
+            self._try(change, np.random.default_rng(0))
+        self._go_on(round(TAIL / self.h) - 30)
         self._recovered()
+
+    def _go_on(self, steps: int) -> None:
+        for _ in range(steps):
+            self._advance()
 
     def _begin(self, fault: Fault) -> None:
         rng = np.random.default_rng(fault.seed)
@@ -84,6 +90,7 @@ class FaultTrial(FaultChanges):
             self.energy = None
 
     def _advance(self) -> None:
+        """Go on by a period of the driver."""
         self.plant.read(self.q, self.v)
         self._last_on()
         self.now += self.period
@@ -103,6 +110,7 @@ class FaultTrial(FaultChanges):
         self._silent()
         self._energy()
         self.plant.step(np.clip(self.effort + self._driven(self.q, self.v), *self._limits()))
+        self.step += 1
 
     def _limits(self) -> tuple[Vector, Vector]:
         return -self.tree.effort_limit, self.tree.effort_limit
@@ -121,6 +129,7 @@ class FaultTrial(FaultChanges):
         if mode is SessionMode.INACTIVE and not session.is_silent(self.now):
             session.activate(self.now)
             self.fresh_start = True
+            self.shift += self.activation_shift
         if not sent:
             return
         if mode is SessionMode.REACTING and session.mode in _WORKING:
@@ -137,6 +146,8 @@ class FaultTrial(FaultChanges):
             self.true_ticks = 0  # velocities begin anew
         self.restarts, self.answered = restarts, stamp
         self._judge(self.h if back else elapsed, elapsed=max(elapsed, self.h))
+        if self.alone:
+            self._acts()
         if (
             self.loop.generator.changes != changes and not back
         ):  # a tolerance, or the end of a glide

@@ -58,6 +58,7 @@ class ContactWatch:
         self.configure(parameters)
         self.wanted = self.observing = False
         self._commanded: deque[Array] = deque(maxlen=1)
+        self._external: deque[Array] = deque(maxlen=1)
         self._measured = np.full(tree.n, np.nan)
 
     def check(self, parameters: Mapping[str, Any]) -> None:
@@ -82,7 +83,8 @@ class ContactWatch:
         self._settings, loop = ObserverSettings.of(parameters), self._loop.settings
         self.observer.configure(self._settings, loop.discretization, loop.period)
         self.reactions.configure(ReactionSettings.of(parameters))
-        self._loop.stopping.brake.delay = self.detector.thresholds.delay
+        brake = self._loop.stopping.brake
+        brake.delay, brake.acting = self.detector.thresholds.delay, self.acting
 
     @property
     def reacts(self) -> bool:
@@ -115,9 +117,10 @@ class ContactWatch:
             self.observing = False
             return None
         loop, observer, event = self._loop, self.observer, None
-        step = loop.state.validator.dt
+        step = loop.state.dt
         if self.observing and step > 0.0:
             observer.update(step, loop.q, loop.v, self._acted())
+            self._external.append(observer.raw.copy())
             if self.looks:
                 event = self.detector.update(step)
         else:
@@ -134,7 +137,18 @@ class ContactWatch:
     def _begin_delay(self) -> None:
         """Forget the commands of the past, of which as many are kept as are on their way."""
         delay, period = self.detector.thresholds.delay, self._loop.settings.period
-        self._commanded = deque(maxlen=round(delay / period) + 1)
+        steps = round(delay / period)
+        self._commanded, self._external = deque(maxlen=steps + 1), deque(maxlen=max(steps, 1))
+
+    def acting(self) -> Array | None:
+        """Return what acts on the joints until the next command does, shape (n,), N m or N.
+
+        The commands that are on their way, and what the world did in a time as long; None:
+        nothing is known. Allocates.
+        """
+        if not (self.observing and self._external):
+            return None
+        return np.asarray(np.mean(self._commanded, axis=0) + np.mean(self._external, axis=0))
 
     def _acted(self) -> Array:
         """Return the efforts since the last state, shape (n,); commanded where not measured.

@@ -271,9 +271,8 @@ class ControlLoop:
         self._begin_law(self.state.time)
         self._kernels.gravity_forces(self.q, self._gravity)
         efforts = {'gravity': self._gravity, 'measured': self.measured_effort, 'zero': share}
-        initial = efforts[self.settings.activation_effort]
-        if not np.isfinite(initial).all():
-            initial = self._gravity
+        chosen = efforts[self.settings.activation_effort]
+        initial = chosen if np.isfinite(chosen).all() else self._gravity
         self.limiter.reset(initial - share)
         self._from_zero = self.settings.activation_effort == 'zero'
         base = share if self._from_zero else self._gravity
@@ -308,7 +307,7 @@ class ControlLoop:
         """Compute the command that answers the last believed state into ``effort``."""
         if self.stopping.active:
             self.resume()
-        t, dt = self.state.time, self.state.validator.dt or self.settings.period
+        t, dt = self.state.time, self.state.dt or self.settings.period
         if self._resumed:  # the last command may be no older
             self._resumed, dt = False, min(dt, self.settings.period)
         if self.load is not None and self.load.changing:

@@ -36,8 +36,8 @@ def test_a_scenario_is_the_same_for_the_same_numbers():
     assert faults.scenario_of(3, seed=5) != faults.scenario_of(3, seed=6)
 
 
-#: Seeds of scenarios with a limit of 500 N m/s, and without.
-LIMITED, UNLIMITED = 4, 0
+#: Seeds of scenarios with a limit of 500 N m/s, and without; of one whose time begins anew.
+LIMITED, UNLIMITED, SHIFTED = 4, 0, 24
 
 
 def scenario(*kinds: str, seed: int = UNLIMITED) -> Scenario:
@@ -155,6 +155,15 @@ def rests_elsewhere(self, original, q, stamp):
     original(self, q + 0.3, stamp)
 
 
+def ramps_by_the_old_clock(self, original, stamp, q, v):
+    ramp, began = self._transition.ramp, self._just_started
+    begin = ramp._begin
+    seen = original(self, stamp, q, v)
+    if began:
+        ramp._begin = begin
+    return seen
+
+
 def unbridged(self, begin):
     """Let a trajectory that is elsewhere begin there."""
 
@@ -184,6 +193,8 @@ DEFECTS = {
     'velocities of the other sign': (ControlLoop, 'observe', backwards, ('nan', 'limits')),
     'last command kicks': (ControllerSession, '_act', leaves_with_a_kick, ('silence', 'restart')),
     'rests elsewhere': (ReferenceGenerator, 'rest_at', rests_elsewhere, MORE),
+    'ramp by the old clock': (ControlLoop, 'observe', ramps_by_the_old_clock,
+                              ('doubled',), SHIFTED),
     'trajectories not joined': (ReferenceGenerator, '_take_over', unbridged, ('hold',)),
 }  # fmt: skip
 

@@ -8,7 +8,11 @@ import pytest
 from samples import sample
 
 from robot_dynamics_ros.control.safety import StateValidator, StateVerdict
-from robot_dynamics_ros.control.safety.state_validator import excess_function, state_excess
+from robot_dynamics_ros.control.safety.state_validator import (
+    MeasuredState,
+    excess_function,
+    state_excess,
+)
 from robot_dynamics_ros.errors import ParameterError
 
 Q, V = np.array([0.1, -0.2, 0.1, 0.3]), np.array([0.5, 0.0, 0.1, -1.0])
@@ -155,3 +159,12 @@ def test_compiled_and_interpreted_judge_the_same_to_the_last_bit(measured_veloci
         np.testing.assert_array_equal(state, expected[0].astype(float))
         np.testing.assert_array_equal(excess, expected[1].astype(float))
         assert (excess[0] <= 0.0) == (np.abs([q[:n], v[:n]]).T <= [1e6, 5.0]).all()
+
+
+def test_the_time_between_states_stays_exact_however_far_their_stamps_jump():
+    """Seconds since the first state have steps of 0.1 us there, which a rate limit would see."""
+    state = MeasuredState(sample('scara').tree, None)
+    for stamp in (0, 10**18, 10**18 + 1_000_000, 10**18 + 1_300_001):
+        state.take(stamp, Q, V)
+    assert state.dt == 300_001 / 1e9
+    assert not state.restarted

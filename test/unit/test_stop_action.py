@@ -93,3 +93,20 @@ def test_braking_with_late_positions_is_that_of_the_present_ones_if_the_delay_is
     fresh.effort(q, v, robot.tree.effort_limit, expected)
     late.effort(q - 0.003 * v, v, robot.tree.effort_limit, effort)
     np.testing.assert_allclose(effort, expected, rtol=1e-12, atol=1e-12)  # rounding of q
+
+
+def test_late_states_are_braked_by_the_momentum_that_will_be_there(robot, rng):
+    """What acts meanwhile, less gravity and friction, changes it; slowly enough: 100 1/s of it."""
+    tree, delay = robot.tree, 0.003
+    q, v, _ = random_state(tree, rng)
+    v, acting = 1e-3 * v, 0.05 * rng.normal(size=4)
+    brake, effort = Braking(tree), np.zeros(4)
+    brake.delay, brake.acting = delay, lambda: acting
+    brake.effort(q, v, 1e3 * tree.effort_limit, effort)
+    oracle, there = PinocchioOracle(robot.xml, robot.gravity, tree.joint_names), q + delay * v
+    g, M = oracle.gravity_forces(there), oracle.mass_matrix(there) + np.diag(tree.armature)
+    friction = tree.damping * v + tree.coulomb_friction * np.tanh(v / 1e-3)
+    momentum = M @ v + delay * (acting - g - friction)
+    # Rounding of what is of the size of gravity, 20 N m, by 100 1/s times 3 ms.
+    np.testing.assert_allclose(effort, g - 100.0 * momentum, rtol=1e-12, atol=1e-12)
+    assert np.abs(acting - g).max() > 0.01

@@ -239,6 +239,7 @@ class MeasuredState:
     Attributes:
         q, v: Positions and velocities, shape (n,), rad or m and rad/s or m/s.
         stamp_ns: Their time, ns.
+        dt: Since the last ones, s, exact however far the stamps have jumped; 0 after a restart.
         validator: Decides what is believed.
         restarted: Whether it began anew, after a jump of time or a gap.
         last_refusal: Why the last refused state was refused; empty if none was.
@@ -251,7 +252,7 @@ class MeasuredState:
     def __init__(self, tree: RobotTree, derivative: FilteredDerivative | None) -> None:
         self.q = np.zeros(tree.n)
         self.v = np.zeros(tree.n)
-        self.stamp_ns, self.last_refusal, self.restarted = 0, '', False
+        self.stamp_ns, self.dt, self.last_refusal, self.restarted = 0, 0.0, '', False
         self.validator = StateValidator(tree, 1.0, measured_velocity=derivative is None)
         self._derivative, self._still = derivative, np.zeros(tree.n)
         self._origin_ns: int | None = None
@@ -274,6 +275,8 @@ class MeasuredState:
         if not verdict.usable:
             self.last_refusal = verdict.value
             return Observation.REFUSED
+        goes_on = self.validator.dt > 0.0
+        self.dt = (stamp_ns - self.stamp_ns) / _SECOND_NS if goes_on else 0.0
         self.stamp_ns, self.restarted = stamp_ns, verdict is StateVerdict.RESTARTED
         self.q[:], self.v[:] = q, v
         if self._derivative is not None:  # of believed positions only

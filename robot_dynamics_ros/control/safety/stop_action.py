@@ -7,6 +7,7 @@ The stop action of a loop: what is commanded while its law does not act.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,6 +18,7 @@ from robot_dynamics_ros.control.laws.pd_gravity import joint_inertia
 from robot_dynamics_ros.control.safety.effort_limiter import EffortLimiter
 from robot_dynamics_ros.control.safety.shell import leave_to_driver
 from robot_dynamics_ros.control.safety.state_validator import MeasuredState
+from robot_dynamics_ros.dynamics.joint_terms import JointTerms
 from robot_dynamics_ros.errors import UnknownNameError
 from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.spatial.scalar import Array
@@ -123,8 +125,10 @@ class Braking:
 
     Attributes:
         delay: Time from a command to the states that show it, besides the period, s, as far as it
-            is known: gravity and inertia are those of where the arm will be by then. Those of
-            late positions push joints that hardly move, where the mass matrix is nearly singular.
+            is known: gravity, inertia and momentum are those that the arm will have by then. The
+            late ones push joints that hardly move, where the mass matrix is nearly singular.
+        acting: Returns what motors and world will give until then, shape (n,), N m or N; None: not
+            known, and the momentum is the present one.
 
     Args:
         tree: Gives effort limits and rotor inertia.
@@ -144,11 +148,12 @@ class Braking:
     ) -> None:
         outputs = ('inverse_dynamics', 'gravity_forces')
         self._kernels: Any = kernels or compile_kernel(tree, outputs=outputs)
-        self._share, self._armature = share, tree.armature
+        self._share, self._terms = share, JointTerms.of(tree)
         self._rate = min(FASTEST_RATE, RATE_PER_PERIOD / period)
         self._still, self._impulse = np.zeros(tree.n), np.zeros(tree.n)
         self._gravity, self._ahead = np.zeros(tree.n), np.zeros(tree.n)
         self.delay = self._end = self._slow = 0.0
+        self.acting: Callable[[], Array | None] = lambda: None
 
     def begin(self, t: float, q: Array, v: Array, limit: Array) -> None:
         """Start at a state.
@@ -188,7 +193,10 @@ class Braking:
         self._kernels.gravity_forces(ahead, gravity)
         self._kernels.inverse_dynamics(ahead, self._still, v, impulse)  # M v + g
         impulse -= gravity
-        impulse += self._armature * v
+        impulse += self._terms.armature * v
+        acting = self.acting()
+        if acting is not None:
+            impulse += self.delay * (acting - gravity - self._terms.friction(v, gravity))
         # Where gravity alone needs nearly all of it, a tenth of the limit must do.
         room = np.maximum(limit - np.abs(gravity), 0.1 * limit)
         moving = np.abs(impulse) > 1e-12 * limit
