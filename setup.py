@@ -41,6 +41,7 @@ TEST = [
     'mypy',
     'types-PyYAML',
     'playwright',
+    'psutil',
     'example-robot-data',
 ]
 DOCS = ['mkdocs-material', 'mkdocstrings[python]', 'latex2mathml']
