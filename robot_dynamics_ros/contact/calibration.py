@@ -7,11 +7,10 @@ the recorded external efforts e,
 .. math:: \min_{c \ge 0}\ \mathrm{mean}(F c)\quad\text{so that}\quad F_k c \ge |e_k| ,
 
 with what it grows with, F: a linear program. At rest friction may be anything up to the Coulomb
-friction, so that :math:`d_f \ge 1`. Then all are widened by one factor s: the largest ratios
-:math:`|e|/Fc` of any joint in stretches of equal length are taken to be Gumbel distributed, and
-they exceed s at the rate that is asked for. A factor for each joint had to be drawn from a tail as
-many times farther out as there are joints, by the same few stretches. Every other stretch is
-judged by the coefficients of the rest: what was learned by heart is no proof.
+friction, so that :math:`d_f \ge 1`. Then each is widened by a factor s: the largest
+ratios :math:`|e|/Fc` of stretches of equal length are taken to be Gumbel distributed, and the rate
+at which they exceed s is the joint's share of the rate that is asked for. Every other
+stretch is judged by the coefficients of the rest: what was learned by heart is no proof.
 """
 
 from __future__ import annotations
@@ -80,7 +79,7 @@ class CalibrationResult:
 
     Attributes:
         thresholds: The dead bands.
-        factor: s, by which they are wider than what was recorded.
+        factor: Median of s, by which they are wider than what was recorded.
         stretches: Number of stretches.
     """
 
@@ -118,17 +117,17 @@ def calibrate(
     efforts, growth = np.abs(np.array(samples.bands)), np.array(samples.growth)
     stretch = np.searchsorted(numbers, samples.stretch)
     first, sure = stretch % 2 == 0, 1.0 if fit is None else _SURE
-    largest = np.zeros(len(numbers))
+    largest = np.zeros((len(numbers), *efforts.shape[1:]))
     for own in (first, ~first):  # every other stretch is judged by the dead bands of the rest
         bands = _bands(_envelopes(efforts[~own], growth[~own], sure), growth[own])
-        np.maximum.at(largest, stretch[own], (efforts[own] / bands).max(axis=(1, 2)))
-    rate = alarms_per_hour * STRETCH / 3600.0
+        np.maximum.at(largest, stretch[own], efforts[own] / bands)
+    rate = alarms_per_hour * STRETCH / 3600.0 / largest[0].size
     # The largest of N stretches is no bound of the next one, and less so the fewer they are.
-    factor = max(1.0 + 1.0 / len(numbers), float(gumbel_level(largest, rate)))
-    coefficients = factor * _envelopes(efforts, growth, sure)
+    factor = np.maximum(1.0 + 1.0 / len(numbers), gumbel_level(largest, rate))
+    coefficients = factor[:, :, np.newaxis] * _envelopes(efforts, growth, sure)
     bandwidth = np.asarray(bandwidth, dtype=float)
     thresholds = ContactThresholds(coefficients, bandwidth, delay, fit)
-    return CalibrationResult(thresholds, factor, len(numbers))
+    return CalibrationResult(thresholds, float(np.median(factor)), len(numbers))
 
 
 def _envelopes(efforts: Array, growth: Array, sure: float) -> Array:

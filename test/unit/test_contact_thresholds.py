@@ -16,13 +16,7 @@ from scipy.signal import lfilter
 from benchmark.touch import hits, learn
 from benchmark.touch_run import TouchTrial
 from robot_dynamics_ros.__main__ import main
-from robot_dynamics_ros.contact.calibration import (
-    STRETCH,
-    CalibrationSamples,
-    calibrate,
-    envelope,
-    gumbel_level,
-)
+from robot_dynamics_ros.contact.calibration import envelope, gumbel_level
 from robot_dynamics_ros.contact.detector import ContactThresholds
 from robot_dynamics_ros.contact.effort_fit import TERMS, EffortFit, FitSamples
 from robot_dynamics_ros.errors import ConfigurationError
@@ -49,31 +43,6 @@ def test_the_level_of_a_gumbel_distribution_is_exceeded_as_rarely_as_said(rng):
         level = gumbel_level(drawn, rate)
         closed = 2.0 - 0.3 * math.log(-math.log1p(-rate))
         np.testing.assert_allclose(level, closed, rtol=0.01)  # of 2e5 draws
-
-
-def drawn_samples(rng, stretches, joints=6):
-    """Return samples at 25 Hz of noise that grows with speed, differently at each joint."""
-    samples, k = CalibrationSamples(), round(stretches * STRETCH / 0.04)
-    speed = rng.uniform(0.0, 1.0, (k, joints))
-    rows = np.ones((k, joints, 4))
-    rows[:, :, 1], rows[:, :, 2:] = speed, 0.0
-    noise = rng.normal(size=(k, 2, joints)) * (1.0 + speed[:, np.newaxis])
-    samples.bands, samples.growth = list(noise * np.arange(1, joints + 1)), list(rows)
-    samples.stretch = (np.arange(k) * stretches // k).tolist()
-    return samples
-
-
-def test_dead_bands_of_little_that_was_seen_are_left_no_oftener_than_asked_for(rng):
-    asked, found = 120.0, []  # by hour: one of 15 stretches
-    for _ in range(24):
-        result = calibrate(drawn_samples(rng, 8), np.full(6, 20.0), asked)
-        new = drawn_samples(rng, 100)
-        coefficients = result.thresholds.coefficients
-        ratio = np.abs(new.bands) / np.einsum('kjc,mjc->mkj', coefficients, new.growth)
-        leaves = np.zeros(100)
-        np.maximum.at(leaves, new.stretch, ratio.max(axis=(1, 2)))
-        found.append((leaves > 1.0).mean() * 3600.0 / STRETCH)
-    assert 0.3 * asked < np.mean(found) < asked
 
 
 def course(w, seconds=25.0):
