@@ -114,7 +114,8 @@ def rotation_from_vector(phi: Array) -> Array:
 
 def rotation_from_quaternion(quaternion: Array) -> Array:
     """Return the rotation of a quaternion x, y, z, w of any length but zero, shape (3, 3)."""
-    x, y, z, w = quaternion / math.sqrt(float(quaternion @ quaternion))
+    scaled = quaternion / np.abs(quaternion).max()  # whose square neither overflows nor vanishes
+    x, y, z, w = scaled / math.sqrt(float(scaled @ scaled))
     axial = np.array([x, y, z])
     K = cross_matrix(axial)
     return np.eye(3) + 2.0 * w * K + 2.0 * (K @ K)

@@ -18,6 +18,7 @@ from robot_dynamics_ros.spatial.rotation import (
     log_curvature,
     right_jacobian_inverse,
     rotation_about,
+    rotation_from_quaternion,
     rotation_from_rpy,
     rotation_from_vector,
     rotation_vector,
@@ -157,3 +158,12 @@ def test_the_cross_matrix_is_the_cross_product(a, b):
     assert np.array_equal(cross(a, b), np.cross(a, b))
     assert np.allclose(cross_matrix(a) @ b, np.cross(a, b), atol=1e-14)
     assert np.array_equal(cross_matrix(a), -cross_matrix(a).T)
+
+
+@pytest.mark.parametrize('length', [1.0, 1e300, 5e-324, 1e-200, 0.3])
+def test_a_quaternion_of_any_length_is_its_rotation(length):
+    """Against SciPy; the smallest number leaves no more than the direction of an axis."""
+    direction = np.array([1.0, 0.0, 0.0, 0.0] if length < 1e-300 else [0.1, -0.4, 0.2, 0.6])
+    expected = Rotation.from_quat(direction).as_matrix()
+    found = rotation_from_quaternion(length * direction)
+    np.testing.assert_allclose(found, expected, atol=1e-15)
