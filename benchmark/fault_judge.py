@@ -217,10 +217,17 @@ class FaultJudge:
         else:
             self.braking = False
         recent = self.now * 1e-9 - self.stopped_at < STOP_LASTS
-        answer = FEEDBACK * np.abs(self._momentum() - self.momentum) / self.tree.effort_limit
+        answer = self._feedback() * np.abs(self._momentum() - self.momentum)
+        answer /= self.tree.effort_limit
         most = (STOP if recent else CHANGE) * elapsed + answer
         if ((step > most * ROUNDING + 1e-9) & ~at_sum & ~guards & self.driven_joints).any():
             self.breach('the command jumps', step, most)
+
+    def _feedback(self) -> float:
+        """Return what a law answers a change of the momentum with, 1/s: a program by its own."""
+        laws = self.loop.law, self.loop._transition.former
+        programs = [one.program.G1 for one in laws if hasattr(one, 'program')]
+        return max(FEEDBACK, *(float(np.abs(gain).max()) for gain in programs), 0.0)
 
     def _strays(self) -> bool:
         """Return whether a program, or one that is being left, is not followed.

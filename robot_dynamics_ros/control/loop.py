@@ -101,8 +101,7 @@ class ControlLoop:
         self.reaction: ControlLaw | None = None
         self._bridges, self._still = 0, np.zeros(n)
         self.measured_effort = np.full(n, np.nan)
-        self.braking = self._running = self._just_started = self._from_zero = False
-        self._resumed = False
+        self.braking = self._running = self._just_started = self._from_zero = self._resumed = False
         self.limiter = EffortLimiter(tree.effort_limit)
         self.stopping = Stopping(self.state, self.limiter)
         self.guard = self._make_guard(1.0)
@@ -130,6 +129,8 @@ class ControlLoop:
         brake = Braking(self.tree, self._kernels, settings.stop_effort_share, settings.period)
         action = StopAction(settings.stop_action, self.tree, self._kernels)
         self.stopping.configure(action, brake, self._driver)
+        if self.braking:  # with another share of the effort, perhaps
+            self.limiter.soften(STOP_SLEW)
         t, ramp = self.state.time, self._transition.ramp
         ramping = ramp.share(t) < 1.0
         ramp.change(t, settings.activation_ramp_s)
@@ -233,8 +234,7 @@ class ControlLoop:
 
     def _make_guard(self, effort_scale: float) -> JointLimitGuard:
         """Return a guard that brakes with half of the effort that may be commanded."""
-        loaded = self.tree if self.load is None else self.load.tree
-        inertia = joint_inertia(loaded, self._still)
+        inertia = joint_inertia(self.tree if self.load is None else self.load.tree, self._still)
         return JointLimitGuard(self.tree, inertia, braking=0.5 * effort_scale)
 
     # States -------------------------------------------------------------------------------------

@@ -243,6 +243,21 @@ def test_the_reference_begins_where_the_first_answered_state_is(step, answered):
     assert run.session.loop.reference.position == pytest.approx(expected)
 
 
+def test_another_share_of_the_effort_while_the_arm_brakes_acts_without_a_jump():
+    run, v, limit = Driven().active(), np.array([3.0, 0.0, 0.0, 0.0]), TREE.effort_limit
+    run.session.loop.brake()
+    efforts = []
+    for k in range(40):
+        if k == 20:
+            run.session.perform(ParameterChange(run.session, {'stop_effort_share': 0.1}))
+        run.stamp, run.now = run.stamp + MS, run.now + MS
+        assert run.session.on_state(run.stamp, run.now, PLACE + 1e-3 * (k + 1) * v, v)
+        efforts.append(run.session.loop.effort / limit)
+    assert abs(efforts[19][0]) - abs(efforts[39][0]) > 0.4
+    # As declared for stops, 200 1/s of a limit; and what 3 mrad change of gravity and inertia.
+    assert np.abs(np.diff(efforts, axis=0)).max() < 0.2 + 0.01
+
+
 @pytest.mark.parametrize('jump', [-(10**18), -3600 * 1000 * MS, 3600 * 1000 * MS])
 def test_the_ramp_begins_where_the_time_of_the_states_begins_anew(jump):
     """As with a simulator whose first state, at its time 0, counts as one without a stamp."""
