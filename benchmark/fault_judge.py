@@ -45,6 +45,8 @@ TAIL = 0.5
 RAMPED = 0.05
 #: Of the stamps, between an activation and the state after it, ns.
 SHIFTS = (0, 0, 0, 200_000_000, -10 * NS, 10**18, -(10**18))
+#: From this damping times the time between two states on it swings by itself.
+UNSTABLE = 2.0
 #: Below this part of the velocity limits a stop has brought the arm to rest.
 AT_REST = 0.01
 #: After a hand has let go, a law needs so long to bring the arm back, in parts of 1/frequency.
@@ -208,7 +210,8 @@ class FaultJudge:
         rates = self.loop.settings.rates(self.tree.n)  # which make what was false last longer
         since += int((2.0 * self.tree.effort_limit / rates).max() / self.h)
         slowed = self.scenario.arm in CLOSED and not self.loop.generator.speed.plain
-        if self._strays():
+        damping = self._damping()
+        if self._strays() or damping * elapsed > UNSTABLE:
             self.strayed = self.step
         if self.true_ticks < since or slowed or self.step - self.strayed < since + 40:
             return  # a law may step where its states do
@@ -217,17 +220,17 @@ class FaultJudge:
         else:
             self.braking = False
         recent = self.now * 1e-9 - self.stopped_at < STOP_LASTS
-        answer = self._feedback() * np.abs(self._momentum() - self.momentum)
+        answer = max(FEEDBACK, damping) * np.abs(self._momentum() - self.momentum)
         answer /= self.tree.effort_limit
         most = (STOP if recent else CHANGE) * elapsed + answer
         if ((step > most * ROUNDING + 1e-9) & ~at_sum & ~guards & self.driven_joints).any():
             self.breach('the command jumps', step, most)
 
-    def _feedback(self) -> float:
-        """Return what a law answers a change of the momentum with, 1/s: a program by its own."""
+    def _damping(self) -> float:
+        """Return the largest damping of a program that acts or is being left, 1/s; 0 for none."""
         laws = self.loop.law, self.loop._transition.former
-        programs = [one.program.G1 for one in laws if hasattr(one, 'program')]
-        return max(FEEDBACK, *(float(np.abs(gain).max()) for gain in programs), 0.0)
+        gains = [one.program.G1 for one in laws if hasattr(one, 'program')]
+        return max((float(np.abs(gain).max()) for gain in gains), default=0.0)
 
     def _strays(self) -> bool:
         """Return whether a program, or one that is being left, is not followed.
