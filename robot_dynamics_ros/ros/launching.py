@@ -224,24 +224,22 @@ def mappings(chosen: SimpleNamespace) -> dict[str, str]:
     if chosen.mappings and chosen.description.endswith(('.yaml', '.urdf')):
         problem = f'{chosen.mappings!r} are for a xacro file, not {chosen.description!r}'
         raise ConfigurationError('mappings', problem, 'leave them out')
+    remedy = 'write NAME:=VALUE, spaces between'
     for word in (words := chosen.mappings.split()):
         if ':=' not in word:
-            remedy = 'write NAME:=VALUE, spaces between'
             raise ConfigurationError('mappings', f'{word!r} sets nothing', remedy)
     return dict(word.split(':=', 1) for word in words)
 
 
-def law(chosen: SimpleNamespace, in_step: Iterable[str] = ()) -> dict[str, Any]:
+def law(chosen: SimpleNamespace, in_step: Sequence[str] = ()) -> dict[str, Any]:
     """Return the controller's parameters for the values ``law`` and ``program``.
 
     Args:
         chosen: The values.
-        in_step: Topics of the commands, if time waits for every one of them, however long a busy
-            machine takes for it.
+        in_step: Topics of the commands, if time waits for every one of them, however long.
     """
     space = f'/{chosen.namespace.strip("/")}'.rstrip('/')
-    topics = [f'{space}/{topic}' for topic in in_step]
-    patient = in_lockstep(*topics) if topics else {}
+    patient = in_lockstep(*(f'{space}/{topic}' for topic in in_step)) if in_step else {}
     return {'law': chosen.law, 'program': chosen.program, **patient}
 
 
