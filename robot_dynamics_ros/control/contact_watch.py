@@ -144,9 +144,9 @@ class ContactWatch:
         """Return what acts on the joints until the next command does, shape (n,), N m or N.
 
         The commands that are on their way, and what the world did in a time as long; None:
-        nothing is known. Allocates.
+        nothing is known, as after a gap. Allocates.
         """
-        if not (self.observing and self._external):
+        if not (self.observing and self._external and self._loop.state.dt > 0.0):
             return None
         return np.asarray(np.mean(self._commanded, axis=0) + np.mean(self._external, axis=0))
 

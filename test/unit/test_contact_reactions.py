@@ -187,6 +187,18 @@ def test_an_arm_is_braked_where_it_will_be_after_the_delay_of_its_thresholds(tmp
     assert scene.session.loop.stopping.brake.delay == 0.004
 
 
+def test_commands_from_before_a_gap_are_on_their_way_no_more():
+    scene = Scene(contact_reaction='report')
+    scene.run(20)
+    loop, watch = scene.session.loop, scene.session.contact
+    # Nothing touches, and the arm is held: what acts is the command, 4 N m, within 1/400, for the
+    # friction that the arm sinks into in its first 25 ms is not that of the model.
+    np.testing.assert_allclose(watch.acting(), loop.effort, atol=0.01)
+    scene.stamp += 3000 * MS
+    assert scene.session.on_state(scene.stamp, scene.stamp, scene.q, scene.v)
+    assert watch.acting() is None
+
+
 def test_reported_contacts_change_nothing_but_are_told_with_joint_direction_and_link():
     scene = Scene(contact_reaction='report').moving()
     other = Scene(contact_reaction='off').moving()
