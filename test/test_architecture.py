@@ -154,6 +154,15 @@ def test_what_stays_apart_is_not_reached_through_others(module, room):
     assert [name for name in reached(graph, module) if f'{name}.'.startswith(f'{room}.')] == []
 
 
+def test_the_node_of_the_controller_stays_thin():
+    lines = {
+        path.stem: len(path.read_text(encoding='utf-8').splitlines())
+        for path in (PACKAGE / 'ros' / 'controller').glob('*.py')
+    }
+    assert max(lines.values()) <= 250
+    assert sum(count for name, count in lines.items() if 'parameter' not in name) <= 800
+
+
 @pytest.mark.parametrize(
     ('file', 'source', 'complaint'),
     [

@@ -25,11 +25,12 @@ from robot_dynamics_ros.control.setup import (
 from robot_dynamics_ros.control.trajectories.points import add_waypoint
 from robot_dynamics_ros.control.trajectories.tolerances import Outcome, ResultCode
 from robot_dynamics_ros.control.trajectories.waypoints import Points
-from robot_dynamics_ros.errors import ConfigurationError
+from robot_dynamics_ros.errors import ConfigurationError, RobotDynamicsError
 from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.parameters import checked, counted
 
 _MANY = 100  # points of a goal
+_AGAIN_NS = 1_000_000_000  # after a model that was refused
 _SPEED = 'speed_scaling.initial_scaling_factor'
 
 
@@ -234,9 +235,70 @@ class ModelChange(SessionChange):
         if (session.parameters, session.carrying) != (self._parameters, self._carrying):
             raise ConfigurationError('model', 'parameters have changed meanwhile', 'try again')
         session.take_model(self._built)
-        words = [f'{name}:={position!r}' for name, position in self._locked.items()]
-        session.parameters = {**session.parameters, 'locked': words}
-        return f'model with {", ".join(words)}'
+        session.parameters = with_locked(session.parameters, self._locked)
+        return f'model with {", ".join(session.parameters["locked"])}'
+
+
+def with_locked(parameters: Mapping[str, Any], positions: Mapping[str, float]) -> dict[str, Any]:
+    """Return parameters with joints locked at some positions, rad or m, by name."""
+    words = [f'{name}:={position!r}' for name, position in positions.items()]
+    return {**parameters, 'locked': words}
+
+
+class LockedJointModel:
+    """Keeps the model of a session where the locked joints stand.
+
+    Args:
+        session: The session.
+        load: As of :class:`ModelChange`.
+        measured: Names of the locked joints whose measured position counts from the beginning.
+        perform: Prepares a change and commits it; returns what to say about it.
+    """
+
+    def __init__(
+        self,
+        session: ControllerSession,
+        load: Callable[[Mapping[str, float]], RobotTree],
+        measured: tuple[str, ...],
+        perform: Callable[[SessionChange], str],
+    ) -> None:
+        self._session, self._load, self._measured = session, load, measured
+        self._perform, self._deviation, self._not_before_ns = perform, '', 0
+
+    def has_news(self) -> bool:
+        """Return whether a joint has left its place or come back since the last call."""
+        before, self._deviation = self._deviation, self._session.locked.deviation
+        return bool(before) != bool(self._deviation)
+
+    def missing(self) -> str:
+        """Say of which joint that shall be measured no position has come; empty: of none."""
+        names = self._session.locked.unknown(self._measured)
+        return f'no position of locked joint {names[0]!r} has come' if names else ''
+
+    def before_activation(self) -> None:
+        """Let the model have the joints where they are measured.
+
+        Raises:
+            RobotDynamicsError: No position has come, or the model is refused.
+        """
+        if missing := self.missing():
+            raise ConfigurationError('not activated', missing, 'publish it in the joint states')
+        if self._session.locked.wants_model or self._session.locked.differs(self._measured):
+            self._perform(ModelChange(self._session, self._load))
+
+    def follow(self, now_ns: int) -> str:
+        """Make the model anew if that is wanted; return what to say about it, or nothing.
+
+        Args:
+            now_ns: On a steady clock, ns; for a second after a refusal no model is tried.
+        """
+        if not self._session.locked.wants_model or now_ns < self._not_before_ns:
+            return ''
+        try:
+            return self._perform(ModelChange(self._session, self._load))
+        except RobotDynamicsError as error:
+            self._not_before_ns = now_ns + _AGAIN_NS
+            return str(error)
 
 
 class WaypointChange(SessionChange):

@@ -154,8 +154,6 @@ def make_pairing(name: str, longest_step: float, cutoff_hz: float) -> Pairing:
     return Filtered(longest_step, cutoff_hz)
 
 
-OK, WARN, ERROR = 0, 1, 2
-
 #: Parts of the effort limits at which a residual is worth a warning or an error.
 WARN_PART, ERROR_PART = 0.05, 0.2
 #: Two formulations that differ by more, relative to the largest effort, are not the same model.
@@ -274,17 +272,17 @@ class ModelMonitor:
         return summary
 
 
-def evaluate(summary: Summary, thresholds: Thresholds, tree: RobotTree) -> tuple[int, str]:
+def evaluate(summary: Summary, thresholds: Thresholds, tree: RobotTree) -> tuple[str, str]:
     """Return the level and a sentence on residual and gravity."""
     if not summary.count:
-        return WARN, 'no states'
+        return 'warning', 'no states'
     if not summary.known.any():
-        return WARN, 'no efforts to compare with'
-    level, sentences = OK, []
+        return 'warning', 'no efforts to compare with'
+    level, sentences = 'ok', []
     excess = summary.rms / thresholds.warn
     worst = int(np.argmax(excess))
     if excess[worst] > 1.0:
-        level = ERROR if (summary.rms > thresholds.error).any() else WARN
+        level = 'error' if (summary.rms > thresholds.error).any() else 'warning'
         unit = 'N' if tree.prismatic[worst] else 'N m'
         sentences.append(
             f'joint {tree.joint_names[worst]!r}: {summary.rms[worst]:.3g} {unit} RMS are not '
@@ -292,15 +290,15 @@ def evaluate(summary: Summary, thresholds: Thresholds, tree: RobotTree) -> tuple
         )
     fit = summary.gravity
     if fit is not None and fit.verdict not in ('agrees', 'perhaps'):
-        level = max(level, WARN)
+        level = 'warning' if level == 'ok' else level
         sentences.append(fit.sentence(_SET_GRAVITY, _COMPENSATED))
     return level, '; '.join(sentences) or 'the model explains the efforts'
 
 
-def evaluate_difference(summary: Summary, names: tuple[str, str]) -> tuple[int, str]:
+def evaluate_difference(summary: Summary, names: tuple[str, str]) -> tuple[str, str]:
     """Return the level and a sentence on the difference of two formulations."""
     text = f'{names[0]} and {names[1]} differ by {summary.difference:.1e} of the largest effort'
-    return (ERROR if summary.difference > SAME else OK), text
+    return ('error' if summary.difference > SAME else 'ok'), text
 
 
 def _per_joint(name: str, value: Any, tree: RobotTree, part: float) -> Array:

@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
+from diagnostic_msgs.msg import DiagnosticArray
 from rclpy.subscription import Subscription
 from sensor_msgs.msg import JointState
 
@@ -48,7 +48,7 @@ from robot_dynamics_ros.ros.driver_connection import (
     profile_from_parameters,
 )
 from robot_dynamics_ros.ros.executors import PolledGroup, PollingExecutor, take_waiting
-from robot_dynamics_ros.ros.node import LISTENING, STEADY, PackageNode
+from robot_dynamics_ros.ros.node import LISTENING, STEADY, PackageNode, diagnostic_array
 from robot_dynamics_ros.ros.parameters import on_set_parameters
 from robot_dynamics_ros.symbolic.kernel import compile_kernel
 
@@ -255,27 +255,12 @@ class MonitorNode(PackageNode):
     def _report(self) -> None:
         summary = self._monitor.summary()
         verdict = evaluate(summary, self._thresholds, self._tree)
-        statuses = [self._status('model', *verdict, summary)]
+        reports = {'model': (*verdict, self._figures(summary))}
         compared = self._monitor.compared
         if compared and summary.count:
             names = (self._settings['formulation'], compared)
-            statuses.append(self._status('formulations', *evaluate_difference(summary, names)))
-        array = DiagnosticArray(status=statuses)
-        array.header.stamp = self.get_clock().now().to_msg()
-        self._diagnostics.publish(array)
-
-    def _status(
-        self, subject: str, level: int, text: str, summary: Summary | None = None
-    ) -> DiagnosticStatus:
-        figures = {} if summary is None else self._figures(summary)
-        name = self.get_fully_qualified_name().lstrip('/')
-        return DiagnosticStatus(
-            level=bytes([level]),
-            name=f'{name}: {subject}',
-            message=text,
-            hardware_id=self._tree.name,
-            values=[KeyValue(key=key, value=value) for key, value in figures.items()],
-        )
+            reports['formulations'] = (*evaluate_difference(summary, names), {})
+        self._diagnostics.publish(diagnostic_array(self, self._tree.name, reports))
 
     def _figures(self, summary: Summary) -> dict[str, str]:
         figures = {'instants': str(summary.count), 'gaps': str(self._pairing.gaps)}

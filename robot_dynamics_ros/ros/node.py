@@ -4,10 +4,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Mapping
 from functools import partial
 from typing import Any
 
+from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
 from lifecycle_msgs.srv import GetState
 from rclpy.clock import Clock, ClockType
 from rclpy.node import Node
@@ -27,8 +28,36 @@ _TICK_S = 0.02
 _REPEAT_S = _WORD_S = 1.0
 _ACTIVE = 3  # lifecycle_msgs/State.PRIMARY_STATE_ACTIVE
 
+_LEVELS = ('ok', 'warning', 'error')  # in the order of DiagnosticStatus
+
 #: Yields while it waits; its value is what came of it.
 Steps = Generator[None, None, Any]
+
+
+def diagnostic_array(
+    node: Node, robot: str, reports: Mapping[str, tuple[str, str, Mapping[str, Any]]]
+) -> DiagnosticArray:
+    """Return what a node publishes on /diagnostics (REP-107).
+
+    Args:
+        node: Gives name and time.
+        robot: Name of the robot.
+        reports: By what it is about: 'ok', 'warning' or 'error', a line of text, and figures.
+    """
+    name = node.get_fully_qualified_name().lstrip('/')
+    statuses = [
+        DiagnosticStatus(
+            level=bytes([_LEVELS.index(level)]),
+            name=f'{name}: {subject}',
+            message=text,
+            hardware_id=robot,
+            values=[KeyValue(key=key, value=str(value)) for key, value in figures.items()],
+        )
+        for subject, (level, text, figures) in reports.items()
+    ]
+    array = DiagnosticArray(status=statuses)
+    array.header.stamp = node.get_clock().now().to_msg()
+    return array
 
 
 class PackageNode(Node):

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from itertools import pairwise
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import rclpy
 from rclpy.duration import Duration
@@ -232,19 +232,12 @@ def _report(error: RobotDynamicsError) -> None:
 T = TypeVar('T')
 
 
-class Beside(Protocol):
-    """Does work while something else goes on."""
-
-    def __call__(self, work: Callable[[], T], /) -> T:
-        """Return what the work returns; raise what it raises."""
-
-
 _IDLE_S = 2e-4
 #: Python lets a thread keep the interpreter for 5 ms: five ticks of a loop at 1 kHz.
 _SWITCH_S = 1e-4
 
 
-def beside(
+def run_in_background(
     work: Callable[[], T], tick: Callable[[], bool], watch: Callable[[], None], period: float
 ) -> T:
     """Do work in a thread of its own; meanwhile tick in this one, as an executor would.

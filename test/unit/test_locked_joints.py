@@ -13,7 +13,7 @@ import pinocchio
 import pytest
 from samples import sample
 
-from robot_dynamics_ros.control.changes import ModelChange, ParameterChange
+from robot_dynamics_ros.control.changes import LockedJointModel, ModelChange, ParameterChange
 from robot_dynamics_ros.control.health import SessionHealth
 from robot_dynamics_ros.control.modes import SessionMode
 from robot_dynamics_ros.control.session import ControllerSession
@@ -183,3 +183,37 @@ def test_where_measured_joints_stand_is_known_once_they_have_told():
     session.perform(ModelChange(session, at))
     assert session.tree.locked == {'joint2': -0.78}
     assert not session.locked.differs(names)
+
+
+def test_the_model_has_measured_joints_before_the_activation():
+    session = ControllerSession(robot('measured'), GIVEN)
+    model = LockedJointModel(session, at, ('joint2',), session.perform)
+    assert model.missing() == "no position of locked joint 'joint2' has come"
+    with pytest.raises(ConfigurationError, match='joint2'):
+        model.before_activation()
+    session.on_locked(np.array([-0.78]))
+    assert model.missing() == ''
+    model.before_activation()
+    assert session.tree.locked == {'joint2': -0.78}
+
+
+def test_a_model_that_is_refused_is_tried_again_a_second_later():
+    lift, trials = Lift('update'), []
+
+    def load(positions):
+        trials.append(positions)
+        if len(trials) == 1:
+            raise ConfigurationError('robot', 'is being written', 'wait')
+        return at(positions)
+
+    model = LockedJointModel(lift.session, load, (), lift.session.perform)
+    assert not model.has_news()
+    assert model.follow(0) == ''
+    lift.session.on_locked(np.array([-0.5]))
+    assert model.has_news()
+    assert not model.has_news()
+    assert 'is being written' in model.follow(0)
+    assert model.follow(999 * MS) == ''
+    assert 'joint2:=-0.5' in model.follow(1000 * MS)
+    assert len(trials) == 2
+    assert model.has_news()

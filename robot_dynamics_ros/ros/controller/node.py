@@ -15,8 +15,7 @@ from robot_dynamics_ros.control.modes import SessionMode
 from robot_dynamics_ros.errors import RobotDynamicsError
 from robot_dynamics_ros.ros.controller import parameters as declared
 from robot_dynamics_ros.ros.controller.running import RunningController
-from robot_dynamics_ros.ros.controller_monitor import diagnostic_array
-from robot_dynamics_ros.ros.node import LATCHED, STEADY
+from robot_dynamics_ros.ros.node import LATCHED, STEADY, diagnostic_array
 from robot_dynamics_ros.ros.parameters import declare, on_set_parameters, values
 from robot_dynamics_ros.ros.rclpy_compat import lifecycle_state, refuse_impossible_transitions
 from robot_dynamics_ros.ros.spinning import spare_what_stays
@@ -149,13 +148,13 @@ class Controller(LifecycleNode):
 
     def _report(self) -> None:
         """Tell /diagnostics how the controller is doing, or for what it waits."""
-        robot, values = '', {}
+        robot, report = '', HealthReport('warning', '', {})
         if self._run is not None:
-            session, report = self._run.session, self._run.report()
-            robot, values = session.tree.name, report.values
-        if self._run is None or session.mode is SessionMode.INACTIVE:
-            report = HealthReport('warning', f'not active: {self._missing}', values)
-        self._diagnostics.publish(diagnostic_array(self, robot, report))
+            robot, report = self._run.session.tree.name, self._run.report()
+        if self._run is None or self._run.session.mode is SessionMode.INACTIVE:
+            report = HealthReport('warning', f'not active: {self._missing}', report.values)
+        reports = {'control loop': (report.level, report.message, report.values)}
+        self._diagnostics.publish(diagnostic_array(self, robot, reports))
 
     def _configure(self) -> None:
         parameters = values(self, declared.CONTROLLER)
@@ -172,7 +171,7 @@ class Controller(LifecycleNode):
     def _check_change(self, changes: Mapping[str, Any]) -> None:
         """Refuse a change of parameters that could not be applied."""
         if self._run is not None:
-            self._run.check_change(changes)
+            self._run.parameters.check(changes)
 
     def _apply_change(self, changes: Mapping[str, Any]) -> None:
         if self._run is not None:

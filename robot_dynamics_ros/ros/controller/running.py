@@ -8,38 +8,36 @@ from collections.abc import Callable, Mapping
 from itertools import cycle
 from typing import Any
 
-import yaml
 from rclpy.duration import Duration
 from rclpy.node import Node
-from std_msgs.msg import String
 
-from robot_dynamics_ros.control.changes import ParameterChange
+from robot_dynamics_ros.control.changes import LockedJointModel, with_locked
 from robot_dynamics_ros.control.drivers.conversion import effort_limits
 from robot_dynamics_ros.control.health import HealthReport, SessionHealth
 from robot_dynamics_ros.control.modes import SessionMode
 from robot_dynamics_ros.control.session import ControllerSession
 from robot_dynamics_ros.errors import ConfigurationError
-from robot_dynamics_ros.model.load import robot_from_parameters
-from robot_dynamics_ros.ros.controller.trajectories import (
+from robot_dynamics_ros.model.load import measured_joints, robot_from_parameters
+from robot_dynamics_ros.ros.controller.changes import WATCH_PERIOD_S, SessionChanges
+from robot_dynamics_ros.ros.controller.parameter_changes import (
     ConstraintParameters,
-    ControllerTrajectories,
+    ParameterChanges,
 )
-from robot_dynamics_ros.ros.controller_monitor import ContactMonitor, ControllerMonitor
+from robot_dynamics_ros.ros.controller.trajectories import ControllerTrajectories
+from robot_dynamics_ros.ros.controller_topics import (
+    ContactMonitor,
+    ControllerMonitor,
+    subscribe_streams,
+)
+from robot_dynamics_ros.ros.conversions import JointStateReader
 from robot_dynamics_ros.ros.driver_connection import (
     DriverConnection,
     bound,
     profile_from_parameters,
 )
-from robot_dynamics_ros.ros.node import LATCHED, STEADY
+from robot_dynamics_ros.ros.node import STEADY
 from robot_dynamics_ros.ros.rclpy_compat import destroy, take_message
-from robot_dynamics_ros.ros.session_changes import (
-    WATCH_PERIOD_S,
-    LockedJointInput,
-    SessionChanges,
-    StreamedInputs,
-)
 
-_DUMPER = getattr(yaml, 'CSafeDumper', yaml.SafeDumper)  # in C where there is one
 _LONGEST = 200  # characters of a parameter in the log
 _DELIVERY_TIMEOUT = Duration(seconds=0.3)
 
@@ -55,6 +53,7 @@ class RunningController:
 
     Attributes:
         session: What decides.
+        parameters: Changes of them.
 
     Raises:
         RobotDynamicsError: A parameter or the description is refused.
@@ -70,29 +69,32 @@ class RunningController:
         profile = profile_from_parameters(parameters)
         limits = None if profile is None else effort_limits(profile)
         tree = robot_from_parameters(parameters, description, limits)
-        simulated = bool(node.get_parameter('use_sim_time').value)
-        driver = bound(profile, tree)
-        self._constraints = ConstraintParameters(node, parameters, tree.joint_names)
-        parameters = {**parameters, **self._constraints.own}
-        self.session = session = ControllerSession(
-            tree, parameters, driver, simulated_time=simulated
-        )
+        simulated, driver = node.get_parameter('use_sim_time').value, bound(profile, tree)
+        constraints = ConstraintParameters(node, parameters, tree.joint_names)
+        parameters = {**parameters, **constraints.own}
+        session = ControllerSession(tree, parameters, driver, simulated_time=simulated)
+        self.session = session
         self._node, self._log = node, node.get_logger()
         self._connection = DriverConnection(session.port, parameters['command_form'])
         self._states = self._connection.serialized
-        self._locked = LockedJointInput(session, self._states, parameters, description, limits)
-        self._tell_health = tell_health
-        self._health, self._prepared = SessionHealth(), dict[str, ParameterChange]()
-        self._published = ''
+        self._tell_health, self._health = tell_health, SessionHealth()
         self._changes = changes = SessionChanges(node, session, self._take, self._watch)
+        self._locked = JointStateReader(session.locked.names, velocity=False)
+        self._model = LockedJointModel(
+            session,
+            lambda at: robot_from_parameters(with_locked(parameters, at), description, limits),
+            measured_joints(parameters),
+            changes.perform,
+        )
+        self.parameters = ParameterChanges(node, changes, constraints)
         self._open(node, parameters)
         self._trajectories = ControllerTrajectories(node, session, changes)
         changes.announce = self._trajectories.announce
         self._log.info(f'{tree.name} under {session.loop.law.name}: {self._connection.describe()}')
         for name, value in session.parameters.items():
             self._log.debug(f'{name}: {str(value)[:_LONGEST]}')
-        self._changes.tell_of_law()
-        self._publish_parameters()
+        changes.tell_of_law()
+        self.parameters.publish()
 
     def _open(self, node: Node, parameters: Mapping[str, Any]) -> None:
         """Create topics and timers."""
@@ -102,13 +104,12 @@ class RunningController:
         self._contact = ContactMonitor(node, self.session)
         self._heard = [*self._monitor.heard, *self._contact.heard]
         self._next_heard = cycle(self._heard)
-        self._parameters = node.create_publisher(String, '~/parameters', LATCHED)
         self._watchdog = node.create_timer(WATCH_PERIOD_S, self._on_timer, clock=STEADY)
         self._entities = [
             *self._connection.open(node, self._on_state),
             *(one.publisher for one in self._heard),
-            *StreamedInputs(node, self.session, self._changes.perform).subscriptions,
-            *(self._parameters, self._watchdog, *self._changes.services),
+            *subscribe_streams(node, self.session, self._changes.perform),
+            *(self.parameters.publisher, self._watchdog, *self._changes.services),
         ]
 
     def close(self) -> None:
@@ -149,9 +150,11 @@ class RunningController:
 
     def _look_at_locked(self) -> None:
         """Look where the locked joints stand; what follows is done at once."""
-        if self._locked.take():
-            self._connection.writer.publish(self.session.command)
-        if self._locked.has_news():
+        if self._locked.joints:
+            self._states.positions_of_others(self._locked)
+            if self.session.on_locked(self._locked.q):
+                self._connection.writer.publish(self.session.command)
+        if self._model.has_news():
             self._changes.tell()
             self._tell_health()
 
@@ -170,10 +173,10 @@ class RunningController:
     def _on_timer(self) -> None:
         """Look at the age of the states, and at the model."""
         self._watch()
-        text = self._locked.follow(self._changes.perform)
+        text = self._model.follow(time.perf_counter_ns())
         if text:
             self._log.warning(text)
-            self._publish_parameters()
+            self.parameters.publish()
             self._tell_health()
 
     def _watch(self) -> None:
@@ -196,7 +199,7 @@ class RunningController:
             return self.session.silence()
         awaited = self._node.get_parameter('await_listeners').value
         unheard = self._connection.unheard(self._node, [name for name in awaited if name])
-        return unheard or self._locked.missing() or self._rivals()
+        return unheard or self._model.missing() or self._rivals()
 
     def activate(self) -> None:
         """Begin to control.
@@ -204,12 +207,11 @@ class RunningController:
         Raises:
             ConfigurationError: There is no fresh state, or somebody else commands the same topic.
         """
-        rivals = self._rivals()
-        if rivals:
+        if rivals := self._rivals():
             raise ConfigurationError('not activated', rivals, 'end it, or set share_command_topic')
         self._watch()  # so that a refusal says what is known
-        self._locked.before_activation(self._changes.perform)
-        self._publish_parameters()
+        self._model.before_activation()
+        self.parameters.publish()
         self.session.activate(time.perf_counter_ns())
         self._connection.has_new_listener()
         self._changes.tell()
@@ -225,25 +227,12 @@ class RunningController:
             self._changes.tell()
             self._connection.writer.wait_until_delivered(_DELIVERY_TIMEOUT)
 
-    # Changes ------------------------------------------------------------------------------------
-
-    def check_change(self, changes: Mapping[str, Any]) -> None:
-        """Prepare a change of parameters; errors as in ``ControllerSession.prepare``."""
-        self._prepared.clear()
-        change = ParameterChange(self.session, self._constraints.translated(changes))
-        self._changes.prepare(change)
-        self._prepared['parameters'] = change
-
     def apply_change(self, changes: Mapping[str, Any]) -> None:
-        """Let the change of parameters act that was prepared."""
-        self._constraints.take(changes)
-        change = self._prepared.pop('parameters')
-        self._log.info(self.session.commit(change))
-        if change.slow:
-            self._changes.tell_of_law()
+        """Let the change of parameters act that was checked."""
+        self.parameters.apply(changes)
         self._monitor.decimation = self.session.parameters['monitor_decimation']
         self._watch()
-        self._publish_parameters()
+        self.parameters.publish()
 
     def _take(self) -> bool:
         """Answer a state that waits; return whether there was one."""
@@ -251,16 +240,6 @@ class RunningController:
         if taken is not None:
             self._on_state(taken[0])
         return taken is not None
-
-    # What is reported ---------------------------------------------------------------------------
-
-    def _publish_parameters(self) -> None:
-        """Say what acts, if that is new: who just joins would lose what is replaced at once."""
-        values = {**self.session.parameters, 'robot_description': ''}  # that has its own topic
-        text = yaml.dump(values, Dumper=_DUMPER)
-        if text != self._published:
-            self._published = text
-            self._parameters.publish(String(data=text))
 
     def report(self) -> HealthReport:
         """Return what happened since the last call."""

@@ -1,28 +1,31 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the controller shows of its ticks, its law and its health, to whoever listens.
+"""Topics around a controller: what it shows to whoever listens, and what streams to it.
 
-Standard messages; /diagnostics once a second (REP-107).
-
-External efforts of the controller's arm, for whoever listens.
+It shows its ticks, its law and external efforts; targets, a force sensor and an enabling switch
+stream to it.
 """
 
 from __future__ import annotations
 
 import array
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import numpy as np
-from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
-from geometry_msgs.msg import WrenchStamped
+from geometry_msgs.msg import PoseStamped, WrenchStamped
 from rclpy.node import Node
-from rclpy.qos import QoSProfile, ReliabilityPolicy
+from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
 from sensor_msgs.msg import JointState
-from std_msgs.msg import Float64MultiArray, MultiArrayDimension, MultiArrayLayout
+from std_msgs.msg import Bool, Float64MultiArray, MultiArrayDimension, MultiArrayLayout
 
-from robot_dynamics_ros.control.health import HealthReport
 from robot_dynamics_ros.control.laws.control_law import ConstraintSnapshot
 from robot_dynamics_ros.control.loop import ControlLoop
+from robot_dynamics_ros.control.modes import SessionChange
 from robot_dynamics_ros.control.session import ControllerSession
+from robot_dynamics_ros.control.streamed import STREAMED
+from robot_dynamics_ros.errors import RobotDynamicsError
 from robot_dynamics_ros.ros.conversions import (
     JointStateWriter,
     PreparedMessage,
@@ -36,11 +39,6 @@ CONDITION = ('sigma_min', 'condition', 'damped', 'scale')
 MONITOR_QOS = QoSProfile(depth=2000)
 _SELDOM_HZ = 50
 _SELDOM_NS = 1_000_000_000 // _SELDOM_HZ
-_LEVELS = {
-    'ok': DiagnosticStatus.OK,
-    'warning': DiagnosticStatus.WARN,
-    'error': DiagnosticStatus.ERROR,
-}
 
 
 class HeardPublisher:
@@ -183,26 +181,6 @@ def _doubles(values: Any) -> array.array[float]:
     return array.array('d', np.asarray(values, dtype=float).tobytes())
 
 
-def diagnostic_array(node: Any, robot: str, report: HealthReport) -> DiagnosticArray:
-    """Return a report as a message.
-
-    Args:
-        node: Gives name and time.
-        robot: Name of the robot.
-        report: How the controller is doing.
-    """
-    status = DiagnosticStatus(
-        level=_LEVELS[report.level],
-        name=f'{node.get_fully_qualified_name().lstrip("/")}: control loop',
-        message=report.message,
-        hardware_id=robot,
-        values=[KeyValue(key=k, value=str(x)) for k, x in report.values.items()],
-    )
-    array = DiagnosticArray(status=[status])
-    array.header.stamp = node.get_clock().now().to_msg()
-    return array
-
-
 class ContactMonitor:
     """Publishes external efforts and what explains them; they are observed while anybody listens.
 
@@ -251,3 +229,56 @@ class ContactMonitor:
         if self._wrench is not None and contact.wrench is not None:
             stamp = ns_to_stamp(stamp_ns)
             self._wrench.publish(wrench_message(self._frame, contact.wrench.wrench, stamp))
+
+
+# What streams to it ------------------------------------------------------------------------------
+
+#: Only the newest counts, and one that is lost is followed by another.
+STREAM = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
+#: As joint_trajectory_controller subscribes it.
+SPEED = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
+_SECONDS = 5.0  # between two warnings of one stream
+_STREAMS: dict[str, tuple[Any, QoSProfile]] = {
+    'target_joint': (JointState, STREAM),
+    'target_pose': (PoseStamped, STREAM),
+    'target_wrench': (WrenchStamped, STREAM),
+    'measured_wrench': (WrenchStamped, STREAM),
+    'enable_guiding': (Bool, STREAM),
+}
+
+
+def subscribe_streams(
+    node: Node, session: ControllerSession, perform: Callable[[SessionChange], str]
+) -> list[Any]:
+    """Let what streams to a controller act; return the subscriptions.
+
+    Subscribes ``~/target_joint`` (JointState: positions), ``~/target_pose`` (PoseStamped, of
+    ``target_frame`` in the base) and ``~/target_wrench`` (WrenchStamped: what the arm shall press
+    with at ``target_frame``, in its axes or those of the base); and ``~/measured_wrench``
+    (WrenchStamped: what the world does to the arm at the sensor's link, in its axes), and
+    ``~/enable_guiding`` (Bool: whether the enabling switch is pressed). Where control_msgs is
+    installed, ``~/speed_scaling_input`` (SpeedScalingFactor, as joint_trajectory_controller).
+
+    Args:
+        node: The controller.
+        session: Its session.
+        perform: Prepares a change, in the background if that takes long, and commits it.
+    """
+    log, streams = node.get_logger(), dict(_STREAMS)
+    with suppress(ImportError):
+        from control_msgs.msg import SpeedScalingFactor
+
+        streams['speed_scaling_input'] = SpeedScalingFactor, SPEED
+
+    def on_message(name: str, msg: Any) -> None:
+        try:
+            text = perform(STREAMED[name](session, msg))
+            if text:
+                log.info(text)
+        except RobotDynamicsError as error:
+            log.warning(f'refused: {error}', throttle_duration_sec=_SECONDS)
+
+    return [
+        node.create_subscription(kind, f'~/{name}', partial(on_message, name), profile)
+        for name, (kind, profile) in streams.items()
+    ]
