@@ -38,6 +38,8 @@ _UNTIL = (
     'processor time: controller waits for states',
 )
 _IMPORTS = f'import numpy, rclpy.lifecycle, {", ".join(_PACKAGES)}'
+#: What the installed executable ``controller`` does.
+_CONTROLLER = 'from robot_dynamics_ros.ros.executables import controller; controller()'
 
 
 def main() -> int:
@@ -72,7 +74,8 @@ def _one_start(k: int) -> tuple[float, ...]:
     imported, after = time.perf_counter(), os.times()
     importing = after[2] + after[3] - used[2] - used[3]
     peer = Peer('controller', title=f'start {k}')
-    with subprocess.Popen(peer.command(), stderr=subprocess.PIPE, text=True) as node:
+    command = [sys.executable, '-c', _CONTROLLER, *peer.command()[6:]]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as node:
         assert node.stderr is not None
         next(line for line in node.stderr if 'states on' in line)
         ready = time.perf_counter()

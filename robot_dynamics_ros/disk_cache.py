@@ -11,7 +11,6 @@ import contextlib
 import hashlib
 import logging
 import os
-import tempfile
 from pathlib import Path
 
 LOCATION = 'ROBOT_DYNAMICS_CACHE'
@@ -46,6 +45,8 @@ def load(name: str) -> bytes | None:
 
 def store(name: str, content: bytes) -> None:
     """Keep content under a name; a cache that cannot be written costs time at the next start."""
+    import tempfile  # here, for it takes 3 ms, and a start mostly stores nothing
+
     file = cache_directory() / name
     try:
         for folder in (cache_directory(), file.parent):  # the mode is that of the last one made

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from difflib import get_close_matches
 from typing import Any
 
 from rcl_interfaces.msg import (
@@ -65,6 +64,8 @@ def declare(node: Any, parameters: Iterable[Parameter]) -> None:
 def _tell_unknown(node: Any, names: list[str]) -> None:
     for name in given_parameters(node):
         if not node.has_parameter(name) and not name.startswith(_LATER):
+            from difflib import get_close_matches
+
             close = get_close_matches(name, names, 1)
             hint = f'; did you mean {close[0]!r}?' if close else ''
             node.get_logger().warning(f'parameter {name!r} is unknown and has no effect{hint}')

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import gc
 import logging
+import os
 import signal
-import socket
 import sys
 import threading
 import time
@@ -195,29 +195,29 @@ def _stop(node: Node) -> None:
 def _completed_by_signals(stop: Future) -> Iterator[None]:
     """Complete stop at the first signal, however long the main thread sits in C++ code.
 
-    Python's C handler writes to a socket at once, in whatever thread the signal arrives; a thread
+    Python's C handler writes to a pipe at once, in whatever thread the signal arrives; a thread
     of ours reads it. Further signals change nothing: Ctrl-C under ros2 launch arrives twice.
     """
-    receiving, sending = socket.socketpair()
-    sending.setblocking(False)
+    receiving, sending = os.pipe()
+    os.set_blocking(sending, False)
 
     def watch() -> None:
-        while receiving.recv(1):
+        while os.read(receiving, 1):
             _complete(stop)
 
     watcher = threading.Thread(target=watch, name='signals', daemon=True)
     watcher.start()
     handlers = {number: signal.signal(number, lambda *_: None) for number in _SIGNALS}
-    before = signal.set_wakeup_fd(sending.fileno(), warn_on_full_buffer=False)
+    before = signal.set_wakeup_fd(sending, warn_on_full_buffer=False)
     try:
         yield
     finally:
         signal.set_wakeup_fd(before)
         for number, handler in handlers.items():
             signal.signal(number, handler or signal.SIG_DFL)
-        sending.close()
+        os.close(sending)
         watcher.join()
-        receiving.close()
+        os.close(receiving)
 
 
 def _complete(stop: Future) -> None:

@@ -10,6 +10,7 @@ the same natural frequency and damping ratio mean the same stiffness as in compu
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any, ClassVar
 
 import numpy as np
@@ -24,8 +25,14 @@ from robot_dynamics_ros.spatial.scalar import Array
 
 
 def joint_inertia(tree: RobotTree, home: Array) -> Array:
-    """Return the diagonal of the mass matrix plus armature at a position, shape (n,)."""
-    return np.diag(make_formulation('newton_euler', tree).mass_matrix(home)) + tree.armature
+    """Return the diagonal of the mass matrix plus armature at a position, new array, (n,)."""
+    return _joint_inertia(tree, home.tobytes()).copy()
+
+
+@lru_cache(maxsize=8)  # the parts of a controller ask for the same
+def _joint_inertia(tree: RobotTree, home: bytes) -> Array:
+    q = np.frombuffer(home)
+    return np.diag(make_formulation('newton_euler', tree).mass_matrix(q)) + tree.armature
 
 
 class PdGravity(GravityLaw):

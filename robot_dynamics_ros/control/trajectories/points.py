@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import array
 import os
-import tempfile
 from collections.abc import Sequence
 from typing import Any
 
@@ -180,6 +179,8 @@ def add_waypoint(path: str, tree: RobotTree, position: Array, share: float) -> i
 
 def _replace(path: str, text: str) -> None:
     """Write a file anew such that either the former or the new one is there."""
+    import tempfile
+
     folder = os.path.dirname(os.path.abspath(path))
     try:
         descriptor, temporary = tempfile.mkstemp(dir=folder, suffix='.part')

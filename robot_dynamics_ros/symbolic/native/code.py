@@ -5,13 +5,15 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import platform
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any
 
 import llvmlite
-import llvmlite.binding as llvm
 import numpy as np
 
+from robot_dynamics_ros.symbolic.native.loader import LoadedObject
 from robot_dynamics_ros.symbolic.straight_line import StraightLineCode
 
 _FAST_CALL = 0x80  # METH_FASTCALL among the flags of Python's method definitions
@@ -32,10 +34,28 @@ class _MethodDefinition(ctypes.Structure):
     )
 
 
+#: What Linux says of a processor of x86, its part that machine code may depend on.
+_PROCESSOR_FILE = Path('/proc/cpuinfo')
+_PROCESSOR_LINES = ('vendor_id', 'cpu family', 'model', 'stepping', 'flags')
+_FIRST_PROCESSOR = 8192  # characters
+
+
 def machine() -> str:
     """Return what machine code depends on: the processor, and the version of the compiler."""
+    return f'{_processor()} llvmlite {llvmlite.__version__}'
+
+
+def _processor() -> str:
+    """Return what tells the processor from others, by Linux if it can, for LLVM loads slowly."""
+    if platform.machine() == 'x86_64' and _PROCESSOR_FILE.exists():
+        with _PROCESSOR_FILE.open() as file:
+            first = file.read(_FIRST_PROCESSOR).partition('\n\n')[0]
+        lines = [line for line in first.splitlines() if line.startswith(_PROCESSOR_LINES)]
+        return ' '.join(lines)
+    import llvmlite.binding as llvm
+
     processor = f'{llvm.get_host_cpu_name()} {llvm.get_host_cpu_features().flatten()}'
-    return f'{llvm.get_process_triple()} {processor} llvmlite {llvmlite.__version__}'
+    return f'{llvm.get_process_triple()} {processor}'
 
 
 def compile_codes(codes: Iterable[StraightLineCode], *, batch: bool = True) -> bytes:
@@ -48,6 +68,7 @@ def compile_codes(codes: Iterable[StraightLineCode], *, batch: bool = True) -> b
     Raises:
         RuntimeError: LLVM refuses.
     """
+    import llvmlite.binding as llvm
     from llvmlite import ir
 
     from robot_dynamics_ros.symbolic.native.arithmetic import define_sincos
@@ -65,6 +86,8 @@ def compile_codes(codes: Iterable[StraightLineCode], *, batch: bool = True) -> b
 
 
 def _target_machine() -> Any:
+    import llvmlite.binding as llvm
+
     with contextlib.suppress(RuntimeError):  # newer releases do it by themselves, and say so
         llvm.initialize()
     llvm.initialize_native_target()
@@ -77,22 +100,20 @@ def _target_machine() -> Any:
     )
 
 
-def _supply_outside_symbols() -> None:
-    """Give LLVM the addresses that the functions of ``functions`` refer to."""
+def _outside_symbols() -> dict[str, int]:
+    """Return the addresses that the functions of ``functions`` refer to."""
     python = ctypes.pythonapi
-    functions = {
-        'python_call': python.PyObject_CallFunctionObjArgs,
-        'python_incref': python.Py_IncRef,
+    return {
+        'python_call': _address(python.PyObject_CallFunctionObjArgs),
+        'python_incref': _address(python.Py_IncRef),
+        'python_none': id(None),
+        'numpy_array': id(np.ndarray),
+        'numpy_float64': id(np.dtype(np.float64)),
     }
-    for name, function in functions.items():
-        llvm.add_symbol(name, ctypes.cast(function, ctypes.c_void_p).value)
-    objects = {
-        'python_none': None,
-        'numpy_array': np.ndarray,
-        'numpy_float64': np.dtype(np.float64),
-    }
-    for name, thing in objects.items():
-        llvm.add_symbol(name, id(thing))
+
+
+def _address(function: Any) -> int:
+    return ctypes.cast(function, ctypes.c_void_p).value or 0
 
 
 class MachineCode:
@@ -106,11 +127,15 @@ class MachineCode:
     """
 
     def __init__(self, data: bytes) -> None:
-        target = _target_machine()
-        _supply_outside_symbols()
-        self._engine: Any = llvm.create_mcjit_compiler(llvm.parse_assembly(''), target)
-        self._engine.add_object_file(llvm.object_file.ObjectFileRef.from_data(data))
-        self._engine.finalize_object()
+        outside, process = _outside_symbols(), ctypes.CDLL(None)
+
+        def address(name: str) -> int:
+            return outside.get(name) or _address(getattr(process, name))
+
+        try:
+            self._loaded: LoadedObject | _LoadedByLlvm = LoadedObject(data, address)
+        except (ValueError, AttributeError, OSError):
+            self._loaded = _LoadedByLlvm(data, outside)
 
     def call(self, name: str, fallback: Callable[..., None]) -> Callable[..., None]:
         """Return the function for one state, ``(*inputs, *results)``.
@@ -120,7 +145,7 @@ class MachineCode:
             fallback: ``fallback(function, *arguments)`` is called for arguments that are not
                 plain float64 arrays of the right shapes.
         """
-        owner = _Owner(self._engine, fallback)
+        owner = _Owner(self._loaded, fallback)
         owner.definition = _MethodDefinition(
             name.encode(), self.address(f'{name}_call'), _FAST_CALL, None
         )
@@ -146,10 +171,28 @@ class MachineCode:
         Raises:
             RuntimeError: There is none of that name.
         """
-        address = int(self._engine.get_function_address(symbol))
+        address = self._loaded.address(symbol)
         if address == 0:
             raise RuntimeError(f'machine code has no function {symbol!r}')
         return address
+
+
+class _LoadedByLlvm:
+    """What ``LoadedObject`` is, for any processor that LLVM knows."""
+
+    def __init__(self, data: bytes, outside: dict[str, int]) -> None:
+        import llvmlite.binding as llvm
+
+        target = _target_machine()
+        for name, place in outside.items():
+            llvm.add_symbol(name, place)
+        self._engine: Any = llvm.create_mcjit_compiler(llvm.parse_assembly(''), target)
+        self._engine.add_object_file(llvm.object_file.ObjectFileRef.from_data(data))
+        self._engine.finalize_object()
+
+    def address(self, symbol: str) -> int:
+        """Return where a function is in memory; 0 if there is none of that name."""
+        return int(self._engine.get_function_address(symbol))
 
 
 class _Owner:
@@ -158,8 +201,8 @@ class _Owner:
     definition: _MethodDefinition
     function: Callable[..., None]
 
-    def __init__(self, engine: Any, fallback: Callable[..., None]) -> None:
-        self._engine, self._fallback = engine, fallback
+    def __init__(self, loaded: Any, fallback: Callable[..., None]) -> None:
+        self._loaded, self._fallback = loaded, fallback
 
     def __call__(self, *arrays: Any) -> None:
         self._fallback(self.function, *arrays)

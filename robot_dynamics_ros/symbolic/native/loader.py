@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Object files put into memory without LLVM, whose library takes far longer to load than they.
+
+What LLVM emits for x86-64 by its large code model refers to other places by addresses of eight
+bytes alone (relocation R_X86_64_64 of the processor's ELF supplement): sections are copied, and
+addresses filled in. Whatever is otherwise, or another processor's, is left to LLVM.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import struct
+from collections.abc import Callable
+from typing import NamedTuple
+
+#: The first bytes of an object file for x86-64: ELF, 64 bits, little-endian; relocatable.
+_IDENTITY, _KIND = b'\x7fELF\x02\x01', (1, 62)
+_PROGRAM, _SYMBOLS, _RELOCATIONS, _UNWINDING = 1, 2, 4, 0x70000001  # types of sections
+_IN_MEMORY = 0x2  # among the flags of a section
+_UNDEFINED = 0  # the section of a symbol that stands elsewhere
+_ADDRESS = 1  # R_X86_64_64
+
+
+class _Section(NamedTuple):
+    name: int
+    kind: int
+    flags: int
+    address: int
+    offset: int
+    size: int
+    link: int
+    info: int
+    alignment: int
+    entry: int
+
+
+class LoadedObject:
+    """The functions of an object file, ready to be called for as long as this object lives.
+
+    Args:
+        data: The file.
+        outside: Gives the address of what the file names but does not hold.
+
+    Raises:
+        ValueError: It has what only LLVM can load.
+        AttributeError: ``outside`` knows a name not.
+        OSError: The system gives no memory that may be executed.
+    """
+
+    def __init__(self, data: bytes, outside: Callable[[str], int]) -> None:
+        if data[:6] != _IDENTITY or struct.unpack_from('<2H', data, 16) != _KIND:
+            raise ValueError('no object file for x86-64')
+        self._data, (place,) = data, struct.unpack_from('<Q', data, 40)
+        size, count = struct.unpack_from('<2H', data, 58)
+        self._sections = [
+            _Section._make(struct.unpack_from('<2I4Q2I2Q', data, place + k * size))
+            for k in range(count)
+        ]
+        self._copy()
+        self._symbols = self._addresses(outside)
+        for section in self._sections:
+            if section.kind == _RELOCATIONS and section.info in self._places:
+                self._fill_in(section)
+        self._protect()
+
+    def address(self, symbol: str) -> int:
+        """Return where a function is in memory; 0 if there is none of that name."""
+        return self._names.get(symbol, 0)
+
+    def _copy(self) -> None:
+        """Copy the sections that are needed while the code runs."""
+        end, self._places = 0, dict[int, int]()
+        for k, section in enumerate(self._sections):
+            if not section.flags & _IN_MEMORY or section.kind == _UNWINDING:
+                continue
+            if section.kind != _PROGRAM:
+                raise ValueError(f'a section of type {section.kind}')
+            self._places[k] = -(-end // section.alignment) * section.alignment
+            end = self._places[k] + section.size
+        self._memory = mmap.mmap(-1, end)
+        self._base = ctypes.addressof(ctypes.c_char.from_buffer(self._memory))
+        for k, place in self._places.items():
+            content = self._content(self._sections[k])
+            self._memory[place : place + len(content)] = content
+
+    def _content(self, section: _Section) -> bytes:
+        return self._data[section.offset : section.offset + section.size]
+
+    def _addresses(self, outside: Callable[[str], int]) -> list[int]:
+        """Return the address of every symbol; 0 where it is none."""
+        (table,) = (section for section in self._sections if section.kind == _SYMBOLS)
+        names, addresses = self._content(self._sections[table.link]), list[int]()
+        self._names = dict[str, int]()
+        for start, _, _, section, value, _ in struct.iter_unpack('<I2BH2Q', self._content(table)):
+            name, address = names[start : names.index(b'\0', start)].decode(), 0
+            if section in self._places:
+                address = self._base + self._places[section] + value
+            elif section == _UNDEFINED and name:
+                address = outside(name)
+            addresses.append(address)
+            self._names[name] = address
+        return addresses
+
+    def _fill_in(self, relocations: _Section) -> None:
+        place = self._places[relocations.info]
+        for offset, kind, symbol, addend in struct.iter_unpack(
+            '<Q2Iq', self._content(relocations)
+        ):
+            if kind != _ADDRESS or not self._symbols[symbol]:
+                raise ValueError(f'a relocation of type {kind}')
+            address = self._symbols[symbol] + addend
+            struct.pack_into('<Q', self._memory, place + offset, address)
+
+    def _protect(self) -> None:
+        """Let the code be executed, and not be written any more."""
+        change = ctypes.CDLL(None, use_errno=True).mprotect
+        change.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
+        if change(self._base, len(self._memory), mmap.PROT_READ | mmap.PROT_EXEC):
+            raise OSError(ctypes.get_errno(), 'mprotect')
