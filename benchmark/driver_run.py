@@ -279,7 +279,7 @@ def make_loop(arm: DriverArm, case: DriverCase, law: str, plant: LinkedPlant) ->
     driver, settings = arm.driver, {**arm.settings, 'law': law, 'state_timeout_s': 1e9}
     if case.cutoff_hz is not None:
         state = replace(driver.profile.state, velocity='differentiate', cutoff_hz=case.cutoff_hz)
-        driver = replace(driver, profile=replace(driver.profile, state=state))
+        driver = driver._replace(profile=replace(driver.profile, state=state))
     late = case.state_delay if case.stamped_when_measured else 0.0
     return SessionOnPlant(plant, arm.tree, settings, driver, round(late * 1e-3 * NANO))
 

@@ -12,7 +12,7 @@ import json
 import tempfile
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
@@ -51,7 +51,7 @@ def learn_one(name: str, seconds: float, seed: int) -> tuple[CalibrationSamples,
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / 'coarse.yaml'
         tree = arm(name)
-        bands = replace(ContactThresholds.coarse(tree), delay=DELAY)
+        bands = ContactThresholds.coarse(tree)._replace(delay=DELAY)
         bands.write(path, tree.joint_names, {})
         trial = TouchTrial(name, seed, {'contact_thresholds': str(path)})
     trial.move(seconds, learn=True)

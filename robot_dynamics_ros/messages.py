@@ -21,7 +21,6 @@ from __future__ import annotations
 import struct
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -61,8 +60,7 @@ class Numbers(NamedTuple):
     data: Array
 
 
-@dataclass(frozen=True, eq=False)
-class MessageLayout:
+class MessageLayout(NamedTuple):
     """Where the numbers stand in messages of one kind.
 
     Attributes:

@@ -10,7 +10,7 @@ the other.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -96,7 +96,7 @@ def check_held(
             # What was named before explains a part by chance, perhaps.
             findings = [
                 score.unexplained(belief),
-                *(replace(cause, severity='warning') for cause in findings),
+                *(cause._replace(severity='warning') for cause in findings),
             ]
             break
         findings += [cause.finding for cause in causes]

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -229,8 +228,7 @@ class Motion:
         return Jet(u, rate, np.array(columns).T, cross(F.drift[3:], u) + cross(w, rate))
 
 
-@dataclass(frozen=True)
-class FrameJets:
+class FrameJets(NamedTuple):
     """Origin and axes of a moving frame in base axes: jets of shape (3,)."""
 
     origin: Jet

@@ -19,9 +19,8 @@ Source: A. T. Zaremba 1990, (2.19), (3.1); constraint-stabilization, sections 2 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from enum import Enum
-from typing import Any
+from typing import Any, NamedTuple
 
 from robot_dynamics_ros.errors import ProgramError, UnknownNameError
 from robot_dynamics_ros.yaml_reader import Section, not_negative, positive, text
@@ -39,8 +38,7 @@ _BACK, _ARRIVES = 0.1, 10.0  # m/s and 1/s: how fast it goes back, and nears the
 _RELEASED_S = 0.02  # in which the drives no longer press with the wanted force
 
 
-@dataclass(frozen=True)
-class Contact:
+class Contact(NamedTuple):
     """What is wanted of a row that is pressed on.
 
     Attributes:

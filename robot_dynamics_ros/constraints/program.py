@@ -17,6 +17,7 @@ Source: constraint-stabilization, section 3.1 (m < n, the vector v).
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
@@ -32,8 +33,7 @@ from robot_dynamics_ros.spatial.scalar import Array
 INVERSES = ('euclidean', 'inertia')
 
 
-@dataclass(frozen=True)
-class Start:
+class Start(NamedTuple):
     """Where the arm is expected to be when the program starts.
 
     Attributes:
@@ -150,8 +150,7 @@ class Program:
         return self.null_space.acceleration(q, v)
 
 
-@dataclass(frozen=True, eq=False)
-class NullSpaceTask:
+class NullSpaceTask(NamedTuple):
     """Free acceleration of the joints, projected by the law.
 
     Attributes:

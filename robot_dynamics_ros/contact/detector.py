@@ -48,8 +48,7 @@ GROWTH = ('base', 'by_speed', 'by_acceleration', 'by_friction')
 _COARSE = (0.1, 0.0, 0.2, 1.0)  # without calibration; the first of the effort limits
 
 
-@dataclass(frozen=True, eq=False)
-class ContactThresholds:
+class ContactThresholds(NamedTuple):
     """Dead bands of a robot.
 
     Attributes:

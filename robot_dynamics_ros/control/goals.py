@@ -10,8 +10,7 @@ Accelerations are not measured, so their tolerances are not checked.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from robot_dynamics_ros.control.loop import ControlLoop
 from robot_dynamics_ros.control.trajectories.points import read_trajectory
@@ -40,8 +39,7 @@ GOALS = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True, eq=False)
-class PreparedGoal:
+class PreparedGoal(NamedTuple):
     """A goal that was checked and can be followed at once."""
 
     prepared: Prepared

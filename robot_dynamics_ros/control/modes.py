@@ -7,9 +7,8 @@ What goes into a session and comes out of it, besides states and commands: chang
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
 from enum import Enum
-from typing import Any
+from typing import Any, NamedTuple
 
 
 class SessionMode(Enum):
@@ -138,8 +137,7 @@ def _read(text: str) -> dict[SessionMode, Row]:
 TABLE = _read(_ACTIONS)
 
 
-@dataclass(frozen=True)
-class SessionRemark:
+class SessionRemark(NamedTuple):
     """Something worth reporting.
 
     Attributes:

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from robot_dynamics_ros.control.contact_watch import ContactWatch
@@ -218,7 +217,7 @@ class ControllerParts:
     def take_model(self, built: BuiltLoop) -> None:
         """Go on with the model of a loop, see ``built_of``."""
         self.loop.change_model(built.loop)
-        self.built, self.tree = replace(built, loop=self.loop), built.tree
+        self.built, self.tree = built._replace(loop=self.loop), built.tree
         wanted = self.contact.wanted
         self.contact = ContactWatch(self.built, self.parameters)
         self.contact.wanted = wanted

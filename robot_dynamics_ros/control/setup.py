@@ -4,8 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -144,8 +143,7 @@ def driver_share(
     return DriverCompensation(tree, gravity, driver.profile.compensated_by_driver)
 
 
-@dataclass(frozen=True, eq=False)
-class BuiltLoop:
+class BuiltLoop(NamedTuple):
     """A loop and what it was made of.
 
     Attributes:

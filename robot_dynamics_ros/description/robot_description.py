@@ -4,20 +4,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 Vector = tuple[float, float, float]
 
 
-@dataclass(frozen=True)
-class Pose:
+class Pose(NamedTuple):
     """Placement of a child in its parent: xyz in m, rpy in rad (fixed axes x, y, z)."""
 
     xyz: Vector = (0.0, 0.0, 0.0)
     rpy: Vector = (0.0, 0.0, 0.0)
 
 
-@dataclass(frozen=True)
-class Inertial:
+class Inertial(NamedTuple):
     """Mass in kg; inertia tensor elements about the centre of mass in kg m^2, in origin's axes."""
 
     mass: float
@@ -36,16 +35,14 @@ class Inertial:
         return self.mass == 0.0 and not any(tensor)
 
 
-@dataclass(frozen=True)
-class Link:
+class Link(NamedTuple):
     """A link; inertial is None where the file gives none."""
 
     name: str
     inertial: Inertial | None = None
 
 
-@dataclass(frozen=True)
-class Limit:
+class Limit(NamedTuple):
     """Joint limits: rad or m, rad/s or m/s, N m or N. None where the file is silent."""
 
     lower: float | None = None
@@ -61,8 +58,7 @@ class Limit:
         return self.lower, self.upper
 
 
-@dataclass(frozen=True)
-class Mimic:
+class Mimic(NamedTuple):
     """A joint that follows another one, its leader: ``position = multiplier * leader + offset``.
 
     The multiplier has the unit of the follower over that of the leader, the offset that of the
@@ -95,8 +91,7 @@ class Joint:
     mimic: Mimic | None = None
 
 
-@dataclass(frozen=True)
-class RobotDescription:
+class RobotDescription(NamedTuple):
     """Links and joints of one robot, in the order of the file; xml is the expanded URDF text."""
 
     name: str

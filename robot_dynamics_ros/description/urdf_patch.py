@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 from xml.etree import ElementTree
 from xml.parsers import expat
 
@@ -13,8 +14,7 @@ from robot_dynamics_ros.description.urdf import parse_xml
 from robot_dynamics_ros.errors import DescriptionError, UnknownNameError
 
 
-@dataclass(frozen=True)
-class JointDynamics:
+class JointDynamics(NamedTuple):
     """What the <dynamics> of a joint shall say: N m s/rad or N s/m, N m or N, kg m^2 or kg."""
 
     damping: float

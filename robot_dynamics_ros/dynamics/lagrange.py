@@ -23,7 +23,6 @@ if joint j turns, and zero if it slides.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import combinations
 from typing import Any, ClassVar, NamedTuple
 
@@ -231,8 +230,7 @@ def _add(total: Any, link: LinkJacobians, share: Array) -> None:
     total[at] = total[at] + share
 
 
-@dataclass(frozen=True, eq=False)
-class LinkJacobians:
+class LinkJacobians(NamedTuple):
     """What moves one link, in base axes; columns for the k joints on its path only.
 
     Attributes:

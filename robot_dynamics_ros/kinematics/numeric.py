@@ -15,8 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -29,8 +28,7 @@ from robot_dynamics_ros.spatial.scalar import Array
 Status = Literal['converged', 'at_limits', 'not_converged']
 
 
-@dataclass(frozen=True, eq=False)
-class NumericSolution:
+class NumericSolution(NamedTuple):
     """What the iteration ended with; look at ``converged`` before using ``q``.
 
     Attributes:

@@ -6,8 +6,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -21,8 +20,7 @@ ROUNDING = 16.0 * sys.float_info.epsilon
 Status = Literal['ok', 'singular', 'outside_limits']
 
 
-@dataclass(frozen=True, eq=False)
-class Solution:
+class Solution(NamedTuple):
     """One branch of an inverse kinematics.
 
     Attributes:

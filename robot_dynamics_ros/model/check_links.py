@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -40,8 +40,7 @@ TOO_LONG = 2.0  # a box of this many times the longest link is no part of the ro
 FULL_TURN = 2.0 * math.pi
 
 
-@dataclass(frozen=True, eq=False)
-class LinkReport:
+class LinkReport(NamedTuple):
     """The inertial figures of one link, NaN where the file gives no usable number.
 
     Attributes:

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from robot_dynamics_ros.description.robot_description import Joint, Limit
 from robot_dynamics_ros.errors import DescriptionError
@@ -24,8 +23,7 @@ from robot_dynamics_ros.model.build import (
 Severity = Literal['error', 'warning']
 
 
-@dataclass(frozen=True)
-class Finding:
+class Finding(NamedTuple):
     """One thing that is wrong (error: the robot cannot be loaded) or suspicious (warning).
 
     Attributes:
@@ -62,8 +60,7 @@ MOST_TURNS = 3.0  # either way; 180 for a revolute joint was meant in degrees
 FULL_TURN = 2.0 * math.pi
 
 
-@dataclass(frozen=True)
-class JointReport:
+class JointReport(NamedTuple):
     """The figures of one moving joint.
 
     Attributes:

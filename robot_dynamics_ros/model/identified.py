@@ -11,8 +11,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -39,8 +38,7 @@ _TENSOR = ('ixx', 'ixy', 'ixz', 'iyy', 'iyz', 'izz')
 _SAME_GRAVITY = 0.02  # m/s^2: Gazebo's 9.8 for 9.81 is no other gravity
 
 
-@dataclass(frozen=True)
-class IdentifiedParameters:
+class IdentifiedParameters(NamedTuple):
     """The content of a file.
 
     Attributes:

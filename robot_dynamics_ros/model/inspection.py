@@ -5,8 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, fields, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,8 +17,7 @@ from robot_dynamics_ros.model.findings import Finding, JointReport, check_joint,
 from robot_dynamics_ros.spatial.scalar import Array
 
 
-@dataclass(frozen=True)
-class ModelCheck:
+class ModelCheck(NamedTuple):
     """What is known of a robot, and what is wrong with it.
 
     Attributes:
@@ -51,7 +49,7 @@ class ModelCheck:
 
     def and_also(self, findings: Iterable[Finding]) -> ModelCheck:
         """Return the check with more findings."""
-        return replace(self, findings=_errors_first([*self.findings, *findings]))
+        return self._replace(findings=_errors_first([*self.findings, *findings]))
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain lists, numbers and strings for JSON; None for what is not finite."""
@@ -190,9 +188,9 @@ def _unused(finding: Finding) -> Finding:
 
 
 def _plain(value: Any) -> Any:
-    """Return dataclasses, arrays and numbers as what JSON knows."""
+    """Return reports, arrays and numbers as what JSON knows."""
     if isinstance(value, (LinkReport, JointReport)):
-        return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
+        return {name: _plain(item) for name, item in value._asdict().items()}
     if isinstance(value, np.ndarray):
         return [_plain(item) for item in value.tolist()]
     if isinstance(value, list):

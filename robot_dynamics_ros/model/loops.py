@@ -36,8 +36,7 @@ from robot_dynamics_ros.spatial.scalar import Array, cross, cross_matrix
 AXES = 'xyz'
 
 
-@dataclass(frozen=True)
-class Loop:
+class Loop(NamedTuple):
     """A joint of the real machine that the spanning tree leaves out.
 
     Attributes:

@@ -39,7 +39,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from robot_dynamics_ros import yaml_reader as read
 from robot_dynamics_ros.errors import ConfigurationError, MechanismError, shown
@@ -52,16 +52,14 @@ T = TypeVar('T')
 SINGULAR_BELOW = 1e-3
 
 
-@dataclass(frozen=True)
-class LinearRate:
+class LinearRate(NamedTuple):
     """A combination of joint rates, and an offset of the position where one is meant."""
 
     rate: Mapping[str, float]
     offset: float = 0
 
 
-@dataclass(frozen=True)
-class Actuator:
+class Actuator(NamedTuple):
     """A drive: its rate is a combination of joint rates; its effort limit in N m or N or None."""
 
     name: str

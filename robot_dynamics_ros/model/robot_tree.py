@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -16,8 +16,7 @@ from robot_dynamics_ros.spatial.scalar import Array, Scalar
 STANDARD_GRAVITY = (0.0, 0.0, -9.81)
 
 
-@dataclass(frozen=True)
-class BodyFrame:
+class BodyFrame(NamedTuple):
     """A frame fixed in a body, such as a URDF link lumped into it.
 
     Attributes:
@@ -31,8 +30,7 @@ class BodyFrame:
     p_BF: Array
 
 
-@dataclass(frozen=True, eq=False)
-class Coupling:
+class Coupling(NamedTuple):
     r"""Joints that follow others: every joint as an affine function of the n independent ones.
 
     .. math:: q_{bodies} = G\,q + o

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Literal
+from dataclasses import replace
+from typing import Literal, NamedTuple
 
 from robot_dynamics_ros.description.robot_description import (
     Joint,
@@ -33,8 +33,7 @@ LockedPosition = float | Literal['measured']
 FREE = ('floating', 'planar')
 
 
-@dataclass(frozen=True)
-class Wanted:
+class Wanted(NamedTuple):
     """What a caller says of the joints; see :func:`~robot_dynamics_ros.model.load.load_robot`."""
 
     joints: Sequence[str] | None = None
@@ -44,8 +43,7 @@ class Wanted:
     mimic: MimicMode = 'couple'
 
 
-@dataclass(frozen=True)
-class Selection:
+class Selection(NamedTuple):
     """A description in which only controlled joints and their followers move.
 
     Attributes:
@@ -240,7 +238,7 @@ def _fixed(description: RobotDescription, poses: Mapping[str, Pose]) -> RobotDes
         else joint
         for joint in description.joints
     )
-    return replace(description, joints=joints, xml=fix_joints(description.xml, poses))
+    return description._replace(joints=joints, xml=fix_joints(description.xml, poses))
 
 
 def _narrowed(
@@ -262,8 +260,8 @@ def _narrowed(
             lower, upper = leader.lower or 0.0, leader.upper or 0.0
         speed = min(leader.velocity or math.inf, (own.velocity or math.inf) / abs(k))
         written = joints[mimic.leader].limit or Limit()
-        narrowed = replace(written, velocity=speed)
+        narrowed = written._replace(velocity=speed)
         if math.isfinite(lower) and math.isfinite(upper):
-            narrowed = replace(narrowed, lower=lower, upper=upper)
+            narrowed = narrowed._replace(lower=lower, upper=upper)
         joints[mimic.leader] = replace(joints[mimic.leader], limit=narrowed)
-    return replace(description, joints=tuple(joints.values())), remarks
+    return description._replace(joints=tuple(joints.values())), remarks

@@ -4,15 +4,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from robot_dynamics_ros.spatial.scalar import Array, Scalar
 
 
-@dataclass(frozen=True)
-class RigidBodyInertia:
+class RigidBodyInertia(NamedTuple):
     """Mass (kg), centre of mass (3,) in m, tensor (3, 3) about it in kg m^2, all in one frame."""
 
     mass: Scalar

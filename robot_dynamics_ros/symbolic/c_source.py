@@ -10,7 +10,6 @@ import hashlib
 import inspect
 import re
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -146,7 +145,7 @@ def _function(output: str, kind: Output, subject: Subject) -> CFunction:
         name = output.replace('frame', re.sub(r'\W', '_', subject.frame_name))
         meaning += f'; of link {subject.frame_name}'
     return CFunction(
-        replace(trace_output(output, subject), name=name),
+        trace_output(output, subject)._replace(name=name),
         meaning,
         _ARGUMENTS,
         partial(kind.compute, subject),

@@ -7,9 +7,8 @@ The arguments of a compiled function: which arrays it takes, and what is done wi
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -76,8 +75,7 @@ class Subject:
         return self.mechanism.closed_form[0]
 
 
-@dataclass(frozen=True)
-class Output:
+class Output(NamedTuple):
     """One kind of kernel.
 
     Attributes:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from types import ModuleType
 from typing import Any, NamedTuple
 
@@ -21,8 +20,7 @@ from robot_dynamics_ros.symbolic.trace import Operand, Trace, Traced, reachable
 Shape = tuple[int, ...]
 
 
-@dataclass(frozen=True)
-class StraightLineCode:
+class StraightLineCode(NamedTuple):
     """Operations in order: no loops, no branches, nothing computed twice or for nothing.
 
     Attributes:

@@ -6,8 +6,6 @@ The plant is MuJoCo, what a jump is stands in ``docs/reliability.md``.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 import yaml
@@ -175,7 +173,7 @@ def test_a_floating_arm_yields_and_does_not_fall():
 
 def test_an_arm_is_braked_where_it_will_be_after_the_delay_of_its_thresholds(tmp_path):
     tree, path = sample('four_dof').tree, tmp_path / 'contact.yaml'
-    bands = replace(ContactThresholds.coarse(tree), delay=0.004)
+    bands = ContactThresholds.coarse(tree)._replace(delay=0.004)
     bands.write(path, tree.joint_names, {})
     scene = Scene(contact_thresholds=str(path))
     braking = scene.session.loop.stopping.brake

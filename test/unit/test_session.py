@@ -648,7 +648,7 @@ def test_velocities_are_made_of_believed_positions_only():
 
     driver = bind(load_driver_profile('generic_ros2_control'), TREE)
     state = replace(driver.profile.state, velocity='differentiate', cutoff_hz=100.0)
-    driver = replace(driver, profile=replace(driver.profile, state=state))
+    driver = driver._replace(profile=replace(driver.profile, state=state))
     run = Driven(driver=driver).active()
     for _ in range(5):
         run.state()

@@ -83,7 +83,7 @@ def test_the_reaction_2_19_of_the_commanded_efforts_is_the_wanted_force(name, da
     control.phase, control.rate, control.contact = (
         ContactPhase.PRESSING,
         0.0,
-        replace(control.contact, ramp=1e-9),
+        control.contact._replace(ramp=1e-9),
     )
     law.external.measured = True
     row, contact = law.program.contacts[0]

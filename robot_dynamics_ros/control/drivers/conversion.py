@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -24,8 +25,7 @@ from robot_dynamics_ros.model.build import EffortLimit
 from robot_dynamics_ros.spatial.scalar import Array
 
 
-@dataclass(frozen=True, eq=False)
-class DriverConversion:
+class DriverConversion(NamedTuple):
     """Factors and offsets, all of shape (n,), in the order of the model.
 
     Attributes:

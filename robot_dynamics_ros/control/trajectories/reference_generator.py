@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import numpy as np
 
@@ -187,7 +186,7 @@ class ReferenceGenerator:
         prepared.refuse_past(moment.now_ns)
         check_limits(trajectory, tree, outside=outside)
         limit = self.speed_limit(trajectory, bool(reference.velocity.any()))
-        return replace(prepared, limit=limit)
+        return prepared._replace(limit=limit)
 
     def commit(self, prepared: Prepared) -> int:
         """Do the rest of ``follow``, between two ticks; cost: that of one segment.

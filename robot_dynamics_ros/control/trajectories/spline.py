@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import cache
+from typing import NamedTuple
 
 import numpy as np
 
@@ -19,8 +19,7 @@ from robot_dynamics_ros.symbolic.kernel import Kernel, compile_function
 MOST_PIECES = 32
 
 
-@dataclass(frozen=True)
-class Knot:
+class Knot(NamedTuple):
     """The state of all joints at one time.
 
     Attributes:
@@ -36,8 +35,7 @@ class Knot:
     acceleration: Sequence[float] | None = None
 
 
-@dataclass(frozen=True, eq=False)
-class KnotTable:
+class KnotTable(NamedTuple):
     """Knots as arrays: what many of them are checked and joined by.
 
     Attributes:

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from enum import IntEnum
+from typing import NamedTuple
 
 import numpy as np
 
@@ -41,8 +41,7 @@ class ResultCode(IntEnum):
     GOAL_TOLERANCE_VIOLATED = -5
 
 
-@dataclass(frozen=True)
-class Outcome:
+class Outcome(NamedTuple):
     """How a trajectory ended: the code and, unless it is success, the reason.
 
     Attributes:
@@ -62,8 +61,7 @@ class Outcome:
         return f'goal aborted, {self.code.name}: {self.reason}'
 
 
-@dataclass(frozen=True)
-class JointTolerances:
+class JointTolerances(NamedTuple):
     """Largest errors of position and velocity per joint; infinite where not checked.
 
     Attributes:

@@ -7,7 +7,7 @@ And a trajectory on its way to be followed: seen from an instant, checked, taken
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -186,8 +186,7 @@ _TAKEN_OVER_S = 2.0  # longer than any period: a sampler looks back
 Points = tuple[Array, Array, Array | None, Array | None]
 
 
-@dataclass(frozen=True, eq=False)
-class ReferenceSnapshot:
+class ReferenceSnapshot(NamedTuple):
     """What a trajectory that arrives now is seen from; nothing changes in it later.
 
     Attributes:
@@ -203,8 +202,7 @@ class ReferenceSnapshot:
     changes: int
 
 
-@dataclass(frozen=True, eq=False)
-class Prepared:
+class Prepared(NamedTuple):
     """A trajectory that was checked and can be followed at once.
 
     Attributes:

@@ -78,7 +78,8 @@ class LoadedObject:
                 raise ValueError(f'a section of type {section.kind}')
             self._places[k] = -(-end // section.alignment) * section.alignment
             end = self._places[k] + section.size
-        self._memory = mmap.mmap(-1, end)
+        own = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
+        self._memory = mmap.mmap(-1, end, flags=own)
         self._base = ctypes.addressof(ctypes.c_char.from_buffer(self._memory))
         for k, place in self._places.items():
             content = self._content(self._sections[k])
