@@ -77,10 +77,10 @@ def tracking(tree: RobotTree, motion: DefaultMotion, gains: Array) -> dict[str, 
     """Return how far the joints are from their references, and how near to the effort limits.
 
     Returns:
-        ``error``: largest error by way under computed torque, without dry friction. ``better`` and
-        ``better_fed``: least ratio of the RMS errors of PD + gravity (with friction fed forward)
-        and of computed torque, with the friction of the URDF. ``effort``: largest share of an
-        effort limit. ``stiff``: largest damping by inertia and rate, D h / M.
+        ``error``: largest error by way under computed torque, without Coulomb friction. ``better``
+        and ``better_fed``: least ratio of the RMS errors of PD + gravity (with friction fed
+        forward) and of computed torque, with the friction of the URDF. ``effort``: largest share
+        of an effort limit. ``stiff``: largest damping by inertia and rate, D h / M.
     """
     smooth = tree.with_changes(coulomb_friction=np.zeros(tree.n))
     w = gains.tolist()

@@ -133,7 +133,7 @@ Each follows the circle that `new_robot` plans for it, in lockstep with MuJoCo a
 planned gains and an exact model.
 
 * *tick*: one call of computed torque.
-* *error by way*: largest error of a joint under computed torque without dry friction, by its way.
+* *error by way*: largest joint error under computed torque without Coulomb friction, by its way.
 * *than PD*: how many times smaller its RMS error is than that of PD + gravity with the same gains
   and the friction of the URDF, of the worst joint that moves by more than 0.05 rad or 0.02 m;
   *fed*: with the friction of the reference fed forward.
@@ -353,7 +353,7 @@ def page(measured: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> str:
         for row in measured['files'].values()
     )
     reasons = '\n'.join(f'* {count}: {reason}' for reason, count in counts.most_common())
-    arms = {name: {**row, 'note': _judged(row)} for name, row in measured['arms'].items()}
+    arms = {name: {**row, 'note': _verdict(row)} for name, row in measured['arms'].items()}
     shown = {**measured, 'arms': arms}
     return head + '\n'.join(
         ['']
@@ -365,7 +365,7 @@ def page(measured: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> str:
     )
 
 
-def _judged(row: Mapping[str, Any]) -> str:
+def _verdict(row: Mapping[str, Any]) -> str:
     """Return the note of an arm, and what it misses of what is demanded."""
     missed = [
         f'{_ARM.get(name, name)} {row[name]:.2g} instead of at {word} {limit:g}'

@@ -22,7 +22,7 @@ from robot_dynamics_ros.spatial.scalar import Array
 STEP_NS = 1_000_000
 
 
-class Bench(SessionOnPlant):
+class PushedArm(SessionOnPlant):
     """An arm in MuJoCo under a session, one state a millisecond.
 
     Attributes:
@@ -70,20 +70,22 @@ class Spring:
     """A wanted stiffness in the joints or at a frame, and what MuJoCo shows of it.
 
     Args:
-        bench: At rest at the reference.
+        pushed: At rest at the reference.
         frame: Where the stiffness is; empty: in the joints.
         stiffness: Wanted, shape (n,) or (6,).
         factor: Wanted mass by the arm's own.
     """
 
-    def __init__(self, bench: Bench, frame: str, stiffness: Array, factor: float = 1.0) -> None:
-        self._bench, self._frame, self.stiffness = bench, frame, stiffness
+    def __init__(
+        self, pushed: PushedArm, frame: str, stiffness: Array, factor: float = 1.0
+    ) -> None:
+        self._arm, self._frame, self.stiffness = pushed, frame, stiffness
         self._factor = factor
-        self._home, self._pose = bench.plant.data.qpos.copy(), None
+        self._home, self._pose = pushed.plant.data.qpos.copy(), None
         self._pose = self._here() if frame else None
 
     def _here(self) -> tuple[Array, Array]:
-        plant = self._bench.plant
+        plant = self._arm.plant
         mujoco.mj_kinematics(plant.model, plant.data)
         mujoco.mj_comPos(plant.model, plant.data)
         site = plant.model.site(self._frame).id
@@ -92,7 +94,7 @@ class Spring:
 
     def error(self) -> tuple[Array, Array]:
         """Return how far the arm is from its reference, and the Jacobian of that."""
-        plant, n = self._bench.plant, self._bench.plant.tree.n
+        plant, n = self._arm.plant, self._arm.plant.tree.n
         if self._pose is None:
             return plant.data.qpos - self._home, np.eye(n)
         (p, R), (wanted, axes) = self._here(), self._pose
@@ -106,7 +108,7 @@ class Spring:
 
     def mass(self) -> Array:
         """Return the wanted mass, from MuJoCo's matrix with armature, shape (n, n)."""
-        plant = self._bench.plant
+        plant = self._arm.plant
         M = np.zeros((plant.tree.n, plant.tree.n))
         mujoco.mj_fullM(plant.model, plant.data, M)
         return self._factor * M
@@ -121,20 +123,20 @@ class Spring:
     def energy(self) -> float:
         """Return kinetic energy and that of the spring, J."""
         away, _ = self.error()
-        v = self._bench.plant.data.qvel
+        v = self._arm.plant.data.qvel
         return 0.5 * float(v @ self.mass() @ v + away @ (self.stiffness * away))
 
 
 def held(
     tree: RobotTree, start: Array, frame: str, stiffness: Array, factor: float = 1.0, **more: Any
-) -> tuple[Bench, Spring]:
+) -> tuple[PushedArm, Spring]:
     """Return an arm at rest under law impedance, and its spring."""
     place = 'frame_stiffness' if frame else 'joint_stiffness'
     parameters = {'law': 'impedance', 'impedance_frame': frame, place: stiffness.tolist(), **more}
     parameters |= {'impedance_mass_factor': factor, 'observer_bandwidth': [_OBSERVED]}
-    bench = Bench(tree, start, parameters)
-    bench.settle(0.3)
-    return bench, Spring(bench, frame, stiffness, factor)
+    pushed = PushedArm(tree, start, parameters)
+    pushed.settle(0.3)
+    return pushed, Spring(pushed, frame, stiffness, factor)
 
 
 def pushed(
@@ -159,20 +161,20 @@ def pushed(
         directions: Which entries of the stiffness; all that there are if None.
         factor: Wanted mass by the arm's own.
     """
-    bench, spring = held(tree, start, frame, stiffness, factor, impedance_damping_ratio=ratio)
+    pushed, spring = held(tree, start, frame, stiffness, factor, impedance_damping_ratio=ratio)
     result = Measured([], [], [])
     for i in np.flatnonzero(stiffness) if directions is None else directions:
         wrench = np.where(np.arange(len(stiffness)) == i, stiffness * away, 0.0)
-        for k in bench.run(_PUSHED):
-            bench.push[:] = spring.error()[1].T @ wrench * min(k / (0.6 * _PUSHED), 1.0)
+        for k in pushed.run(_PUSHED):
+            pushed.push[:] = spring.error()[1].T @ wrench * min(k / (0.6 * _PUSHED), 1.0)
         error, _ = spring.error()
         result.stiffness.append(float(wrench @ error / (error @ (stiffness * error))))
-        bench.push[:] = 0.0
-        bench.settle(0.0 if factor == 1.0 else _FORGOTTEN)
+        pushed.push[:] = 0.0
+        pushed.settle(0.0 if factor == 1.0 else _FORGOTTEN)
         frequency, rows = spring.modes()
-        motion = [rows @ (bench.plant.data.qpos - start) for _ in bench.run(_FREE)]
+        motion = [rows @ (pushed.plant.data.qpos - start) for _ in pushed.run(_FREE)]
         _add_modes(result, np.array(motion), frequency, ratio)
-        bench.settle(1.0)
+        pushed.settle(1.0)
     return result
 
 
@@ -220,21 +222,21 @@ def energy_made(
         factor: Wanted mass by the arm's own.
     """
     none = {'null_space_frequency': 0.0, 'impedance_damping_ratio': ratio}
-    bench, spring = held(tree, start, frame, stiffness, factor, **none)
-    external, acting = bench.session.loop.force.external, np.zeros(tree.n)
+    pushed, spring = held(tree, start, frame, stiffness, factor, **none)
+    external, acting = pushed.session.loop.force.external, np.zeros(tree.n)
     rng = np.random.default_rng(seed)
     rates, phases = rng.uniform(5.0, 30.0, (2, tree.n))
     work = most = largest = 0.0
-    before = bench.plant.data.qvel.copy()
-    for k in bench.run(2000):
-        v = bench.plant.data.qvel
+    before = pushed.plant.data.qvel.copy()
+    for k in pushed.run(2000):
+        v = pushed.plant.data.qvel
         work += 0.5e-9 * STEP_NS * float(acting @ (v + before))
         energy = spring.energy()
         most, largest = max(most, energy - work), max(largest, energy)
         before[:] = v
         size = 0.02 * tree.effort_limit
-        bench.push[:] = size * np.sin(1e-9 * STEP_NS * k * rates + phases)
-        acting[:] = factor * bench.push + (1.0 - factor) * external.effort
+        pushed.push[:] = size * np.sin(1e-9 * STEP_NS * k * rates + phases)
+        acting[:] = factor * pushed.push + (1.0 - factor) * external.effort
     return most / largest
 
 

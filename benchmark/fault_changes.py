@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmark.fault_judge import CLOSED, NS, FaultJudge
+from benchmark.fault_evaluator import CLOSED, NS, FaultEvaluator
 from robot_dynamics_ros.control.changes import (
     GoalChange,
     ParameterChange,
@@ -54,7 +54,7 @@ HOSTILE: Mapping[str, tuple[Any, ...]] = {
 }
 
 
-class FaultChanges(FaultJudge):
+class FaultChanges(FaultEvaluator):
     """What may be asked for, by name."""
 
     def _try(self, change: Callable[[np.random.Generator], None], rng: Any) -> None:
@@ -273,7 +273,7 @@ class FaultChanges(FaultJudge):
     def restart(self, rng: np.random.Generator) -> None:
         """Deactivate; the next state activates."""
         if self.session.deactivate():
-            self._judge(self.h, final=True)
+            self._evaluate(self.h, final=True)
         self.energy = None
 
     def limits(self, rng: np.random.Generator) -> None:

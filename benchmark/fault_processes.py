@@ -24,7 +24,7 @@ from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64MultiArray
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
-from benchmark.fault_judge import BreachError
+from benchmark.fault_evaluator import BreachError
 from benchmark.soak import Spinner
 from robot_dynamics_ros.cli.processes import SceneProcesses, own_domain
 from robot_dynamics_ros.description.shipped import shipped_robot
@@ -33,7 +33,7 @@ from robot_dynamics_ros.model import load_robot
 
 _ARM, _PATIENCE_S, _ENOUGH = 'scara', 90.0, 50
 #: The controller knows the rest from the arm's parameter file.
-_GIVEN: dict[str, dict[str, Any]] = {
+_PARAMETERS: dict[str, dict[str, Any]] = {
     'controller': {'use_sim_time': False, 'state_timeout_s': 0.2},
     'simulator': {},
 }
@@ -59,7 +59,7 @@ class ProcessTrial:
     def __init__(self, domain: int, nodes: SceneProcesses, seed: int) -> None:
         self._nodes, self._rng = nodes, np.random.default_rng(seed)
         self._tree = load_robot(shipped_robot(_ARM))
-        for name in _GIVEN:
+        for name in _PARAMETERS:
             self._start(name)
         self.spinner = Spinner(domain)
         node = self.spinner.node
@@ -72,7 +72,7 @@ class ProcessTrial:
         self._parameters = node.create_client(SetParameters, 'controller/set_parameters')
 
     def _start(self, name: str) -> None:
-        self._nodes.start(name, _COMMANDS[name], _GIVEN[name], _ARM)
+        self._nodes.start(name, _COMMANDS[name], _PARAMETERS[name], _ARM)
 
     def _on_command(self, msg: Float64MultiArray) -> None:
         self.commands += 1
@@ -189,5 +189,5 @@ def campaign(rounds: int, seed: int, folder: Path, tell: Callable[[str], None] =
                 tell(f'{kind}: controlled again, {trial.commands} commands so far')
         finally:
             trial.spinner.close()
-        nodes.end(list(_GIVEN))
+        nodes.end(list(_PARAMETERS))
     return trial.commands

@@ -2,7 +2,7 @@
 """Seeded faults against the session on the plant: every arm, law, stop action, driver profile.
 
 Each is a session on the MuJoCo plant, in lockstep. What is demanded of every command is in
-``fault_judge``. A scenario that breaks one is shrunk,
+``fault_evaluator``. A scenario that breaks one is shrunk,
 to fewer faults and fewer steps, and printed as a line that runs it again.
 """
 
@@ -22,7 +22,7 @@ from tempfile import TemporaryDirectory
 import numpy as np
 
 from benchmark.fault_changes import CHANGES, FaultChanges
-from benchmark.fault_judge import CLOSED, NS, RAMPED, TAIL, BreachError
+from benchmark.fault_evaluator import CLOSED, NS, RAMPED, TAIL, BreachError
 from benchmark.fault_states import STATE_FAULTS, Distortion, Fault, Scenario, State, Vector
 from benchmark.measuring import save, show, with_progress
 from robot_dynamics_ros.control.drivers.conversion import bind
@@ -104,7 +104,7 @@ class FaultTrial(FaultChanges):
             self._deliver(state)
         mode = self.session.mode
         if self.session.watch(self.now):
-            self._judge(0.02, silent=True)
+            self._evaluate(0.02, silent=True)
             if mode is not SessionMode.STOPPED:
                 self._note_stop(fresh=False)
         self._silent()
@@ -145,7 +145,7 @@ class FaultTrial(FaultChanges):
         if restarts != self.restarts and session.port.differentiates:
             self.true_ticks = 0  # velocities begin anew
         self.restarts, self.answered = restarts, stamp
-        self._judge(self.h if back else elapsed, elapsed=max(elapsed, self.h))
+        self._evaluate(self.h if back else elapsed, elapsed=max(elapsed, self.h))
         if self.alone:
             self._acts()
         if (

@@ -76,7 +76,7 @@ def text_of(kind: str, index: int, seed: int) -> tuple[str, int]:
     return KINDS[kind].mutate(seeds[origin], rng), origin
 
 
-def judge(kind: str, text: str, origin: int) -> tuple[str, str]:
+def evaluate(kind: str, text: str, origin: int) -> tuple[str, str]:
     """Return 'accepted', 'refused' or 'breach' of an input, and what was said."""
     try:
         with _time_limit(LONGEST_S), warnings.catch_warnings():
@@ -125,7 +125,7 @@ def run_chunk(chunk: tuple[str, range], seed: int) -> Tally:
         _warm_up(kind)
         for index in indices:
             (text, origin), begin = text_of(kind, index, seed), time.process_time()
-            verdict, said = judge(kind, text, origin)
+            verdict, said = evaluate(kind, text, origin)
             tally.count(index, verdict, said, time.process_time() - begin)
     return tally
 

@@ -230,7 +230,7 @@ class _Worker:
         self._domain.__exit__(None, None, None)
         self._folder.cleanup()
 
-    def judge(self, kind: str, index: int, seed: int) -> Tally:
+    def evaluate(self, kind: str, index: int, seed: int) -> Tally:
         """Run the command of an input; what its seed takes, such as compiling, counts besides."""
         tally, (text, origin) = Tally(), text_of(kind, index, seed)
         if (kind, origin) not in self._usual:
@@ -257,15 +257,15 @@ def run(kinds: Sequence[str], inputs: int, seed: int, first: int = 0) -> dict[st
     """
     tallies, workers = {kind: Tally() for kind in kinds}, dict[int, _Worker]()
 
-    def judge(place: int) -> tuple[str, Tally]:
+    def evaluate(place: int) -> tuple[str, Tally]:
         kind = kinds[place % len(kinds)]
         worker = workers.get(threading.get_ident())
         if worker is None:
             worker = workers[threading.get_ident()] = _Worker()
-        return kind, worker.judge(kind, first + place // len(kinds), seed)
+        return kind, worker.evaluate(kind, first + place // len(kinds), seed)
 
     with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
-        jobs = as_completed([pool.submit(judge, place) for place in range(inputs)])
+        jobs = as_completed([pool.submit(evaluate, place) for place in range(inputs)])
         results = (job.result() for job in jobs)
         for kind, tally in with_progress(results, 'inputs', inputs, breaches_of):
             tallies[kind].add(tally)

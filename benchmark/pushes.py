@@ -20,10 +20,10 @@ from typing import NamedTuple
 
 import numpy as np
 import pinocchio
-import yaml
 
 from benchmark.measuring import show
 from robot_dynamics_ros.__main__ import main as command
+from robot_dynamics_ros.control.drivers.file import load_driver_profile
 from robot_dynamics_ros.recordings.reading import read_recording, write_recording
 from robot_dynamics_ros.recordings.recording import Recording
 from robot_dynamics_ros.spatial.scalar import Array
@@ -48,15 +48,15 @@ class PushScore:
     """What was found in all thirds.
 
     Attributes:
-        found, pushes: Pushes that were found, and all.
-        strong_found, strong: Those of ``STRONG`` or more.
+        detected, pushes: Pushes that were found, and all.
+        strong_detected, strong: Those of ``STRONG`` or more.
         false: Contacts where nobody pushed.
         seconds: Time that was analyzed, s.
     """
 
-    found: int = 0
+    detected: int = 0
     pushes: int = 0
-    strong_found: int = 0
+    strong_detected: int = 0
     strong: int = 0
     false: int = 0
     seconds: float = 0.0
@@ -65,9 +65,9 @@ class PushScore:
         """Add one analysis: pushes, times of the contacts, s, and its length, s."""
         for push in pushes:
             found = bool(((times >= push.begin) & (times <= push.end + _LATE)).any())
-            self.pushes, self.found = self.pushes + 1, self.found + found
+            self.pushes, self.detected = self.pushes + 1, self.detected + found
             if push.force >= STRONG:
-                self.strong, self.strong_found = self.strong + 1, self.strong_found + found
+                self.strong, self.strong_detected = self.strong + 1, self.strong_detected + found
         pushed = [any(p.begin <= t <= p.end + _FADES for p in pushes) for t in times.tolist()]
         self.false, self.seconds = self.false + pushed.count(False), self.seconds + seconds
 
@@ -87,9 +87,9 @@ class PushTrial:
     """
 
     def __init__(self, bag: Path, profile: Path, folder: Path) -> None:
-        rows = yaml.safe_load(profile.read_text(encoding='utf-8'))['joints']
-        names = tuple(row['joint'] for row in rows)
-        self._gain = np.array([row['torque_constant'] for row in rows])
+        rows = load_driver_profile(str(profile)).joints
+        names = tuple(row.joint for row in rows)
+        self._gain = np.array([row.torque_constant for row in rows])
         self._run, self._folder = read_recording(bag).of_joints(names), folder
         self._words = ['--driver_profile', str(profile)]
         self._time = self._run.time - self._run.time[0]
@@ -182,7 +182,7 @@ def main(arguments: Sequence[str] = ()) -> int:
         trial, rows = PushTrial(args.bag, args.driver_profile, Path(folder)), []
         for identified in (True, False):
             score = trial.score(args.seeds, identified=identified)
-            found, strong = score.found / score.pushes, score.strong_found / score.strong
+            found, strong = score.detected / score.pushes, score.strong_detected / score.strong
             model = 'identified' if identified else 'described'
             rows.append((model, score.pushes, 100 * found, 100 * strong, score.false_by_minute))
     heads = ('model', 'pushes', 'found (%)', f'of {STRONG:g} N and more (%)', 'false a minute')

@@ -22,7 +22,7 @@ import numpy as np
 from rich.progress import track
 
 from benchmark.measuring import OUT, machine, note, save, show
-from benchmark.touch_run import ARMS, DELAY, FOUND_WITHIN, LEVER, HitResult, TouchTrial, arm
+from benchmark.touch_run import ARMS, DELAY, DETECTED_WITHIN, LEVER, HitResult, TouchTrial, arm
 from robot_dynamics_ros.contact.calibration import CalibrationSamples, calibrate
 from robot_dynamics_ros.contact.detector import ContactThresholds
 from robot_dynamics_ros.recordings.bag_jobs import end_with_parent
@@ -36,7 +36,7 @@ _COLUMNS = {
     'reached': 'largest effort\nby its limit',
     'alarms': 'false\nalarms',
     'hits': 'hits',
-    'found': f'found within\n{1e3 * FOUND_WITHIN:g} ms, %',
+    'found': f'found within\n{1e3 * DETECTED_WITHIN:g} ms, %',
     'median_ms': 'median\nms',
     'named': f'link named, %\n(lever > {100 * LEVER:g} cm)',
     'levered': 'of so\nmany hits',
@@ -87,7 +87,7 @@ def summary(results: Sequence[HitResult]) -> dict[str, Any]:
     ways = np.array([one.way for one in results if np.isfinite(one.delay)])
     return {
         'hits': len(results),
-        'found': 100.0 * float((delays <= FOUND_WITHIN + 1e-9).mean()),
+        'found': 100.0 * float((delays <= DETECTED_WITHIN + 1e-9).mean()),
         'median_ms': 1e3 * float(np.median(delays)),
         'named': 100.0 * float(np.mean([one.far in (0, 1) for one in levered])),
         'levered': len(levered),

@@ -46,15 +46,15 @@ def measure(count: int) -> dict[str, float]:
     points = trajectory_arrays(msg, tree.joint_names)
 
     def prepare() -> Prepared:
-        return generator.prepare(generator.moment(), points)
+        return generator.prepare(generator.snapshot(), points)
 
     def all_of_it() -> Prepared:
         read = deserialize_message(content, JointTrajectory)
         arrays = trajectory_arrays(read, tree.joint_names)
-        return generator.prepare(generator.moment(), arrays)
+        return generator.prepare(generator.snapshot(), arrays)
 
     part = 1e6 / count
-    ticks, gap = min((ticks_beside(all_of_it) for _ in range(ROUNDS)), key=lambda row: row[1])
+    ticks, gap = min((ticks_meanwhile(all_of_it) for _ in range(ROUNDS)), key=lambda row: row[1])
     return {
         'points': count,
         'read, us/point': shortest(lambda: deserialize_message(content, JointTrajectory)) * part,
@@ -84,7 +84,7 @@ def message(joints: tuple[str, ...], count: int) -> bytes:
 
 def commit_after(generator: ReferenceGenerator, prepared: Prepared) -> float:
     """Return the processor time of the commit, a tick after the trajectory came, s."""
-    generator.sample(prepared.moment.now_ns + round(PERIOD_S * 1e9))
+    generator.sample(prepared.snapshot.now_ns + round(PERIOD_S * 1e9))
     begin = time.process_time()
     generator.commit(prepared)
     return time.process_time() - begin
@@ -100,7 +100,7 @@ def shortest(work: Callable[[], object]) -> float:
     return min(times)
 
 
-def ticks_beside(work: Callable[[], object]) -> tuple[int, float]:
+def ticks_meanwhile(work: Callable[[], object]) -> tuple[int, float]:
     """Return how many states, one a period, are answered beside work, and the longest gap, s."""
     begin = time.perf_counter()
     answers = [begin]

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from functools import cache
@@ -79,6 +80,16 @@ def imported_names(source: str) -> set[str]:
     return names
 
 
+def private_names(source: str) -> list[str]:
+    """Return what a node uses of rclpy that is private, or that no page of it promises."""
+    names = [name for name in imported_names(source) if name.startswith('rclpy.impl')]
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Attribute) and re.match(r'_(?!_)|handle$', node.attr):
+            owner = ast.unparse(node.value)
+            names += [] if owner in ('self', 'super()', 'os') else [f'{owner}.{node.attr}']
+    return names
+
+
 def room_of(file: str) -> str:
     """Return the room of a file, such as 'dynamics/kane.py'; the front door sees every room."""
     first = file.split('/')[0].removesuffix('.py')
@@ -102,6 +113,8 @@ def violations(file: str, source: str) -> list[str]:
             wrong.append(f'{file}: imports {target} through the front door')
         if (top in ROS or top.endswith(ROS_ENDINGS)) and room != 'ros':
             wrong.append(f'{file}: imports {top} outside ros/')
+        if top == 'rclpy' and private_names(source) and file != 'ros/rclpy_compat.py':
+            wrong.append(f'{file}: uses private rclpy, {private_names(source)}')
         if top in HOSTS and not file.startswith(HOSTS[top]):
             wrong.append(f'{file}: imports {top}, which only {HOSTS[top]} may')
     return wrong
@@ -174,6 +187,8 @@ def test_the_node_of_the_controller_stays_thin():
         ('dynamics/kane.py', 'import pinocchio as pin', 'only dynamics/pinocchio_reference.py'),
         ('control/a.py', 'def f():\n    import sympy', 'only symbolic/'),
         ('utils/a.py', 'import math', 'no room'),
+        ('ros/a.py', 'import rclpy\nrclpy.node.Node().executor._guard', 'private rclpy'),
+        ('ros/a.py', 'from rclpy.impl import rcutils_logger', 'private rclpy'),
         ('control/a.py', 'from robot_dynamics_ros import load_robot', 'front door'),
     ],
 )

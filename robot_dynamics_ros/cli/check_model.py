@@ -13,8 +13,8 @@ from robot_dynamics_ros.cli.robot_argument import (
     add_effort_limit,
     add_loops_argument,
     add_robot_arguments,
-    given_loops,
-    given_robot,
+    loops_of,
+    robot_of,
     robot_source,
 )
 from robot_dynamics_ros.cli.tables import (
@@ -47,14 +47,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print the check; return 1 if something is wrong."""
     path, mappings = robot_source(args)
-    loops = given_loops(args)
+    loops = loops_of(args)
     check = check_model(path, effort_limit=args.effort_limit, mappings=mappings, loops=loops)
     needed: dict[str, float] = {}
     findings = list(check.findings)
     verdict = ''
     if not loops:
         try:
-            tree = given_robot(args, args.effort_limit)
+            tree = robot_of(args, args.effort_limit)
         except RobotDynamicsError as error:
             verdict = f'refused: {error}'
         else:

@@ -16,7 +16,7 @@ import numpy as np
 from robot_dynamics_ros.cli.check_model import too_weak
 from robot_dynamics_ros.cli.robot_argument import (
     add_robot_arguments,
-    given_robot,
+    robot_of,
     robot_source,
 )
 from robot_dynamics_ros.cli.tables import (
@@ -79,10 +79,10 @@ def run(args: argparse.Namespace) -> int:
     profile = load_driver_profile(args.profile)
     tree, findings = _robot(args, effort_limits(profile))
     driver = bind(profile, tree)
-    readings = _readings(args, driver)
-    if isinstance(readings, int):
-        return readings
-    checked, held = examine(tree, driver, readings, commanded=args.commands)
+    samples = _samples(args, driver)
+    if isinstance(samples, int):
+        return samples
+    checked, held = examine(tree, driver, samples, commanded=args.commands)
     findings += checked
     _print(tree, held, findings, args.commands)
     if args.json:
@@ -91,17 +91,17 @@ def run(args: argparse.Namespace) -> int:
 
 
 def examine(
-    tree: RobotTree, driver: DriverConversion, readings: DriverSamples, *, commanded: bool
+    tree: RobotTree, driver: DriverConversion, samples: DriverSamples, *, commanded: bool
 ) -> tuple[list[Finding], Commissioning | None]:
-    """Return all findings on readings, and the figures of the held poses if there are efforts.
+    """Return all findings on samples, and the figures of the held poses if there are efforts.
 
     Args:
         tree: The robot.
         driver: What is believed of its driver.
-        readings: Of an arm that rests in several poses and moves in between.
+        samples: Of an arm that rests in several poses and moves in between.
         commanded: Whether the efforts are our commands.
     """
-    findings = [*check_limits(tree, readings), *check_velocities(tree, readings)]
+    findings = [*check_limits(tree, samples), *check_velocities(tree, samples)]
     report = driver.profile.state.effort
     if report == 'none' and not commanded:
         silent = warning(
@@ -111,14 +111,14 @@ def examine(
         )
         return [*findings, silent], None
     try:
-        poses = readings.poses()
+        poses = samples.poses()
         by_driver = 'gravity' in driver.profile.compensated_by_driver
         left_out = by_driver and (commanded or report == 'without_compensation')
         held = check_held(tree, poses, gravity_expected=not left_out, commanded=commanded)
     except RecordingError as fault:
         return [*findings, error(fault)], None
     if not commanded and not held.errors:
-        findings += check_work(tree, readings)
+        findings += check_work(tree, samples)
     return [*findings, *held.findings], held
 
 
@@ -126,16 +126,16 @@ def _robot(args: argparse.Namespace, limits: EffortLimit) -> tuple[RobotTree, li
     """Load the robot, whether or not every joint has an effort limit, and say which have none."""
     path, mappings = robot_source(args)
     try:
-        tree = given_robot(args, limits)
+        tree = robot_of(args, limits)
     except ModelError:
         faults = list(check_model(path, effort_limit=limits, mappings=mappings).errors)
-        tree = given_robot(args)  # raises if it is more than limits
+        tree = robot_of(args)  # raises if it is more than limits
         enough = np.maximum(tree.effort_limit, largest_gravity_forces(tree))
         return tree.with_changes(effort_limit=enough), faults
     return tree, too_weak(tree, '; is the limit in the unit of the profile?')
 
 
-def _readings(args: argparse.Namespace, driver: DriverConversion) -> DriverSamples | int:
+def _samples(args: argparse.Namespace, driver: DriverConversion) -> DriverSamples | int:
     columns = _from_bag(args, driver) if args.bag else _by_listening(args, driver)
     if isinstance(columns, int):
         return columns

@@ -20,8 +20,8 @@ from rich.progress import Progress, TextColumn
 from robot_dynamics_ros.cli.robot_argument import (
     add_part_arguments,
     add_robot_arguments,
-    given_robot,
     recording_choice,
+    robot_of,
 )
 from robot_dynamics_ros.cli.tables import (
     add_json_argument,
@@ -80,7 +80,7 @@ def run(args: argparse.Namespace) -> int:
     words = [args.robot, *args.mapping]
     if are_bags(words):
         return compare_bags(words, args)
-    tree = given_robot(args)
+    tree = robot_of(args)
     columns = TextColumn('{task.description}')
     with Progress(columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task('')

@@ -13,9 +13,9 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from robot_dynamics_ros.cli.robot_argument import (
     add_loops_argument,
     add_robot_arguments,
-    given_loops,
-    given_mechanism,
-    given_robot,
+    loops_of,
+    mechanism_of,
+    robot_of,
     set_values,
 )
 from robot_dynamics_ros.control.laws.computed_torque import ComputedTorque
@@ -109,7 +109,7 @@ def _write_c(args: argparse.Namespace) -> int:
     robot, formulation = _robot(args)
     functions = []
     if args.program or args.ramp is not None:
-        robot = given_robot(args, effort_limit=None)  # laws keep within the limits
+        robot = robot_of(args, effort_limit=None)  # laws keep within the limits
         formulation = args.formulation or 'newton_euler'
         functions.append(_law(args, robot, formulation))
     files = c_source(
@@ -138,8 +138,8 @@ def _law(args: argparse.Namespace, robot: RobotTree, formulation: str) -> CFunct
 
 def _robot(args: argparse.Namespace) -> tuple[RobotTree | Mechanism, str]:
     """Return the robot and the name of the formulation that the arguments ask for."""
-    loops = given_loops(args)
-    robot = given_mechanism(args, loops) if loops else given_robot(args)
+    loops = loops_of(args)
+    robot = mechanism_of(args, loops) if loops else robot_of(args)
     return robot, args.formulation or ('kane' if loops else 'newton_euler')
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 
-from robot_dynamics_ros.cli.robot_argument import add_robot_arguments, given_robot
+from robot_dynamics_ros.cli.robot_argument import add_robot_arguments, robot_of
 from robot_dynamics_ros.cli.tables import add_json_argument, print_table
 from robot_dynamics_ros.constraints.error_dynamics import gains_from_frequency, roots
 from robot_dynamics_ros.constraints.feasibility import FeasibilityCheck, check_feasibility
@@ -77,7 +77,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print gains, poles and margins; return 1 if the loop is not stable with them."""
-    tree = given_robot(args)
+    tree = robot_of(args)
     program = load_program(args.program, tree)
     path = check_feasibility(program)
     gains = _gains(args, program, path)

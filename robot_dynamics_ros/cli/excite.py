@@ -7,11 +7,11 @@ import argparse
 import math
 from pathlib import Path
 
-from robot_dynamics_ros.cli.new_robot import add_obstacle_arguments, given_obstacles
+from robot_dynamics_ros.cli.new_robot import add_obstacle_arguments, obstacles_of
 from robot_dynamics_ros.cli.robot_argument import (
     add_effort_limit,
     add_robot_arguments,
-    given_robot,
+    robot_of,
 )
 from robot_dynamics_ros.cli.tables import add_output_arguments, wide_console
 from robot_dynamics_ros.control.trajectories.motions import Fourier
@@ -72,8 +72,8 @@ def run(args: argparse.Namespace) -> int:
     """Design the motion, check it, write it."""
     console = wide_console()
     claim(args.output, args.output, force=args.force, files=FILES)
-    tree = given_robot(args, args.effort_limit)
-    checker, remarks = make_checker(tree, given_obstacles(args))
+    tree = robot_of(args, args.effort_limit)
+    checker, remarks = make_checker(tree, obstacles_of(args))
     for remark in remarks:
         console.print(f'remark: {remark}', style='yellow', markup=False)
     excitation = design_excitation(

@@ -49,6 +49,7 @@ from robot_dynamics_ros.recordings.bag.files import short_name
 from robot_dynamics_ros.recordings.output_folder import claim, filled, write_json
 from robot_dynamics_ros.recordings.recording import Recording, current_unit
 from robot_dynamics_ros.recordings.report.toolkit import ReportTable
+from robot_dynamics_ros.yaml_reader.parsing import read_yaml
 
 #: What is written into the output folder.
 FILES = ('corrected.urdf', 'parameters.yaml', 'identification.json', 'report.html')
@@ -351,8 +352,7 @@ def _profile_text(
     """Return the profile with the new gains, and what there is to say of each joint."""
     driver = source.choice.driver(source.tree)
     assert driver is not None
-    path = Path(shipped_profiles().get(name_or_path, name_or_path))
-    data: dict[str, Any] = yaml.safe_load(path.read_text(encoding='utf-8'))
+    data: dict[str, Any] = read_yaml(name_or_path, 'driver profile', shipped_profiles())
     rows = {row['joint']: dict(row) for row in data.get('joints', []) if isinstance(row, dict)}
     profile, said = driver.profile, [gains.source]
     known = {row.joint: row for row in profile.joints}

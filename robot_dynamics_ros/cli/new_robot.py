@@ -18,7 +18,7 @@ import yaml
 from robot_dynamics_ros.cli.robot_argument import (
     add_effort_limit,
     add_robot_arguments,
-    given_robot,
+    robot_of,
 )
 from robot_dynamics_ros.control.design import default_motion, robot_setup
 from robot_dynamics_ros.control.design.default_motion import DefaultMotion
@@ -69,7 +69,7 @@ def add_obstacle_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def given_obstacles(args: argparse.Namespace) -> Obstacles:
+def obstacles_of(args: argparse.Namespace) -> Obstacles:
     """Return what stands around the arm.
 
     Raises:
@@ -83,11 +83,11 @@ def run(args: argparse.Namespace) -> int:
     from rich.console import Console  # node commands, which import this module, need no rich
 
     console = Console(highlight=False)
-    tree = given_robot(args, args.effort_limit)
+    tree = robot_of(args, args.effort_limit)
     for remark in tree.remarks:
         console.print(f'remark: {remark}', style='yellow', markup=False)
     folder: Path = args.out or Path(tree.name)
-    motion = write_robot_folder(tree, folder, args.frame or args.tip, given_obstacles(args))
+    motion = write_robot_folder(tree, folder, args.frame or args.tip, obstacles_of(args))
     for remark in motion.remarks:
         console.print(f'remark: {remark}', style='yellow', markup=False)
     share = f'{motion.velocity_share:.0%} of velocity, {motion.effort_share:.0%} of effort limits'
@@ -109,8 +109,8 @@ def parameter_file(args: argparse.Namespace) -> Path:
     chosen = (args.joints, args.locked, args.base, args.tip, args.mapping, args.frame, args.box)
     if args.robot in (*ROBOTS, *MECHANISMS) and not any(chosen):
         return share_directory() / 'config' / f'{args.robot}.yaml'
-    tree = given_robot(args, args.effort_limit)
-    return planned_folder(tree, args.frame or args.tip, given_obstacles(args)) / PARAMETERS
+    tree = robot_of(args, args.effort_limit)
+    return planned_folder(tree, args.frame or args.tip, obstacles_of(args)) / PARAMETERS
 
 
 #: Files of the folder; the README is written last.

@@ -92,7 +92,7 @@ def add_joint_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def given_robot(args: argparse.Namespace, effort_limit: EffortLimit = _ANY_LIMIT) -> RobotTree:
+def robot_of(args: argparse.Namespace, effort_limit: EffortLimit = _ANY_LIMIT) -> RobotTree:
     """Load the robot that the arguments name.
 
     Args:
@@ -129,14 +129,14 @@ def add_loops_argument(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def given_loops(args: argparse.Namespace) -> Path | None:
+def loops_of(args: argparse.Namespace) -> Path | None:
     """Return the mechanism file: as given, or that of a shipped mechanism; None of a tree."""
     if args.loops is None and args.robot in MECHANISMS:
         return shipped_mechanism(args.robot)[1]
     return args.loops
 
 
-def given_mechanism(args: argparse.Namespace, loops: Path) -> Mechanism:
+def mechanism_of(args: argparse.Namespace, loops: Path) -> Mechanism:
     """Load the robot with the loops of a mechanism file.
 
     Raises:

@@ -74,19 +74,19 @@ class DriverSamples:
     def scaled(
         self, joints: Sequence[int] | Array, factor: float, unit: str = 'scale'
     ) -> DriverSamples:
-        """Return the readings with another unit of some joints, by default that of position."""
+        """Return the samples with another unit of some joints, by default that of position."""
         scale = getattr(self, unit).copy()
         scale[joints] *= factor
         return replace(self, **{unit: scale})
 
     def effort_scaled(self, joints: Sequence[int] | Array, factor: float) -> DriverSamples:
-        """Return the readings with another belief of the effort unit of some joints."""
+        """Return the samples with another belief of the effort unit of some joints."""
         return self.scaled(joints, factor, 'effort_scale')
 
     def swapped(
         self, i: int, j: int, *, positions: bool = True, efforts: bool = True
     ) -> DriverSamples:
-        """Return the readings as if two joints had been taken for each other."""
+        """Return the samples as if two joints had been taken for each other."""
         order = np.arange(len(self.scale))
         order[[i, j]] = j, i
         changed = self
@@ -116,7 +116,7 @@ class DriverSamples:
         """
         time = self.time
         if len(time) < 3:
-            raise RecordingError('readings', f'hold {len(time)} states', 'listen longer')
+            raise RecordingError('samples', f'hold {len(time)} states', 'listen longer')
         smooth = _smooth(self.position, time)
         speed = np.abs(np.gradient(smooth, time, axis=0))
         noise = (self.position - smooth).std(axis=0)
@@ -129,7 +129,7 @@ class DriverSamples:
                 means.append(self.rows(slice(settled, end)))
         if not means:
             raise RecordingError(
-                'readings', f'the arm never rests for {shortest:g} s', 'let it hold each pose'
+                'samples', f'the arm never rests for {shortest:g} s', 'let it hold each pose'
             )
         kept = {
             name: np.array([getattr(m, name).mean(axis=0) for m in means]) for name in _COLUMNS
@@ -156,7 +156,7 @@ def driver_samples(
     *,
     commanded: bool = False,
 ) -> DriverSamples:
-    """Return readings with what a profile believes of them.
+    """Return samples with what a profile believes of them.
 
     Where joints share motors, what stands there is of the joints, SI, by the transmission.
 
@@ -170,29 +170,29 @@ def driver_samples(
     """
     scale = driver.effort_scale if commanded else driver.measured_scale
     beliefs = [driver.position_scale, driver.position_zero, driver.velocity_scale, scale]
-    readings = [position, velocity, effort]
+    samples = [position, velocity, effort]
     if driver.transmissions:
         places = np.concatenate([one.places for one in driver.transmissions])
         efforts = driver.commanded_effort if commanded else driver.measured_effort
         beliefs, of_joints = [x.copy() for x in beliefs], []
         for values, convert in zip(
-            readings, (driver.position, driver.velocity, efforts), strict=True
+            samples, (driver.position, driver.velocity, efforts), strict=True
         ):
             mixed = values.copy()
             mixed[:, places] = convert(values)[:, places]
             of_joints.append(mixed)
-        readings = of_joints
+        samples = of_joints
         for values, neutral in zip(beliefs, (1.0, 0.0, 1.0, 1.0), strict=True):
             values[places] = neutral
-    return DriverSamples(time, *readings, *beliefs)
+    return DriverSamples(time, *samples, *beliefs)
 
 
 def gravity_of(tree: RobotTree) -> Callable[[DriverSamples], Array]:
     """Return what gives the gravity of a robot at positions as believed, shape (N, n)."""
     kernels = compile_kernel(tree, outputs=('gravity_forces',))
 
-    def gravity(readings: DriverSamples) -> Array:
-        return kernels.batch('gravity_forces', np.ascontiguousarray(readings.q))
+    def gravity(samples: DriverSamples) -> Array:
+        return kernels.batch('gravity_forces', np.ascontiguousarray(samples.q))
 
     return gravity
 
@@ -214,16 +214,16 @@ def _stretches(flags: Array) -> list[tuple[int, int]]:
     return [(int(a), int(b)) for a, b in edges.reshape(-1, 2)]
 
 
-_LIMIT_MARGIN = 0.05  # part of a joint's range by which readings may be beyond its limits
+_LIMIT_MARGIN = 0.05  # part of a joint's range by which samples may be beyond its limits
 _ALIKE = 0.9  # correlation from which two signals are the same but for a factor
 _UNLIKE = 0.5
 _SAME = 0.15  # relative, within which a factor counts as known
 _WORK = 0.25  # part of the work without regard to direction, from which its sign tells
 
 
-def check_limits(tree: RobotTree, readings: DriverSamples) -> list[Finding]:
+def check_limits(tree: RobotTree, samples: DriverSamples) -> list[Finding]:
     """Return the joints whose positions are beyond their limits, and the unit that would fit."""
-    q, findings = readings.q, []
+    q, findings = samples.q, []
     lower, upper = tree.position_lower, tree.position_upper
     margin = _LIMIT_MARGIN * tree.position_range
 
@@ -260,13 +260,13 @@ def _likely(q: Array, i: int, slides: bool, outside: Callable[[Array, int], bool
     return 'wrong zero, or another joint'
 
 
-def check_velocities(tree: RobotTree, readings: DriverSamples) -> list[Finding]:
+def check_velocities(tree: RobotTree, samples: DriverSamples) -> list[Finding]:
     """Return the joints whose velocities are not the derivatives of their positions."""
-    if len(readings.time) < 10 or not np.isfinite(readings.velocity).all():
+    if len(samples.time) < 10 or not np.isfinite(samples.velocity).all():
         return []
-    rate = np.gradient(readings.q, readings.time, axis=0)
-    velocity, findings = readings.v, []
-    moved = _moved(readings)
+    rate = np.gradient(samples.q, samples.time, axis=0)
+    velocity, findings = samples.v, []
+    moved = _moved(samples)
     for i in map(int, np.flatnonzero(moved)):
         alike = [correlation(velocity[:, i], rate[:, j]) for j in range(tree.n)]
         own, best = alike[i], int(np.argmax(np.abs(alike)))
@@ -294,17 +294,17 @@ def check_velocities(tree: RobotTree, readings: DriverSamples) -> list[Finding]:
     return findings
 
 
-def check_work(tree: RobotTree, readings: DriverSamples) -> list[Finding]:
+def check_work(tree: RobotTree, samples: DriverSamples) -> list[Finding]:
     """Return the joints whose efforts, gravity apart, work against their motion."""
-    if len(readings.time) < 10 or not np.isfinite(readings.tau).all():
+    if len(samples.time) < 10 or not np.isfinite(samples.tau).all():
         return []
-    gravity = gravity_of(tree)(readings)
-    rate = np.gradient(readings.q, readings.time, axis=0)
-    power = (readings.tau - gravity) * rate
+    gravity = gravity_of(tree)(samples)
+    rate = np.gradient(samples.q, samples.time, axis=0)
+    power = (samples.tau - gravity) * rate
     work, throughput = power.sum(axis=0), np.abs(power).sum(axis=0)
     range_of_gravity = np.ptp(gravity, axis=0)
     weightless = range_of_gravity < 0.05 * tree.effort_limit
-    suspicious = weightless & _moved(readings) & (work < -_WORK * throughput)
+    suspicious = weightless & _moved(samples) & (work < -_WORK * throughput)
     return [
         _wrong(
             tree,
@@ -320,7 +320,7 @@ def _wrong(tree: RobotTree, i: int, problem: str, remedy: str) -> Finding:
     return Finding('error', f'joint {tree.joint_names[i]!r}', problem, remedy)
 
 
-def _moved(readings: DriverSamples) -> Array:
-    x = readings.position
+def _moved(samples: DriverSamples) -> Array:
+    x = samples.position
     noise = np.abs(np.diff(x, 2, axis=0)).mean(axis=0)
     return np.ptp(x, axis=0) > _MOVED * noise

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The simple ways to misunderstand a driver, each with the words for it."""
+"""Hypotheses of what is wrong with a driver's profile, each with the words for it."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ class Belief:
     """What is believed: the readings' meaning, and what the efforts hold.
 
     Attributes:
-        readings: With their scales.
+        samples: With their scales.
         gravity: How much of gravity, 1.0 or 0.0.
         offset: What is in the efforts of every pose besides, shape (n,), N m or N.
     """
 
-    readings: DriverSamples
+    samples: DriverSamples
     gravity: float
     offset: Array
 
@@ -81,12 +81,12 @@ def _misread(
     culprit: str,
     problem: str,
     remedy: str,
-    readings: DriverSamples,
+    samples: DriverSamples,
     price: float = 1.0,
 ) -> FaultHypothesis:
-    """Return the cause that the readings mean something else."""
+    """Return the cause that the samples mean something else."""
     finding = Finding('error', culprit, problem, remedy)
-    return FaultHypothesis(finding, replace(belief, readings=readings), price)
+    return FaultHypothesis(finding, replace(belief, samples=samples), price)
 
 
 def _joint(tree: RobotTree, i: int) -> str:
@@ -94,9 +94,9 @@ def _joint(tree: RobotTree, i: int) -> str:
 
 
 def _signs(tree: RobotTree, belief: Belief) -> Iterator[FaultHypothesis]:
-    readings = belief.readings
+    samples = belief.samples
     for i in range(tree.n):
-        turned = readings.scaled([i], -1.0)
+        turned = samples.scaled([i], -1.0)
         for problem, remedy, changed in (
             (
                 'wrong sign: the driver counts against the axis of the model',
@@ -111,7 +111,7 @@ def _signs(tree: RobotTree, belief: Belief) -> Iterator[FaultHypothesis]:
             (
                 'wrong sign of its effort: positions have the right one',
                 'change effort_sign in the profile',
-                readings.effort_scaled([i], -1.0),
+                samples.effort_scaled([i], -1.0),
             ),
         ):
             yield _misread(belief, _joint(tree, i), problem, remedy, changed)
@@ -132,12 +132,12 @@ def _position_units(tree: RobotTree, belief: Belief) -> Iterator[FaultHypothesis
                 named([tree.joint_names[i] for i in joints]),
                 f'wrong unit of position: {problem}',
                 f'write position_unit: {unit} in the profile',
-                belief.readings.scaled(joints, factor),
+                belief.samples.scaled(joints, factor),
             )
 
 
 def _effort_units(tree: RobotTree, belief: Belief, expected: Array) -> Iterator[FaultHypothesis]:
-    tau = belief.readings.tau
+    tau = belief.samples.tau
     for joints in [np.arange(tree.n), *np.arange(tree.n).reshape(-1, 1)]:
         measured, wanted = tau[:, joints], expected[:, joints]
         size, common = float(np.square(measured).sum()), float((measured * wanted).sum())
@@ -147,7 +147,7 @@ def _effort_units(tree: RobotTree, belief: Belief, expected: Array) -> Iterator[
         factor = common / size
         names = [tree.joint_names[i] for i in joints]
         problem, remedy = _effort_words(factor)
-        changed = belief.readings.effort_scaled(joints, factor)
+        changed = belief.samples.effort_scaled(joints, factor)
         yield _misread(belief, named(names), problem, remedy, changed, _WHOLE)
 
 
@@ -172,24 +172,24 @@ def _effort_words(factor: float) -> tuple[str, str]:
 
 
 def _exchanges(tree: RobotTree, belief: Belief, commanded: bool) -> Iterator[FaultHypothesis]:
-    readings = belief.readings
+    samples = belief.samples
     remedy = 'correct driver_name, or the order of joints, in the profile'
     for i, j in combinations(range(tree.n), 2):
         both = f'joints {tree.joint_names[i]}, {tree.joint_names[j]}'
-        efforts = readings.swapped(i, j, positions=False)
+        efforts = samples.swapped(i, j, positions=False)
         if commanded:
             yield _misread(belief, both, 'commands are swapped', remedy, efforts, _PAIR)
             continue
         for problem, changed in (
-            ('swapped: each is taken for the other', readings.swapped(i, j)),
-            ('positions are swapped, efforts are not', readings.swapped(i, j, efforts=False)),
+            ('swapped: each is taken for the other', samples.swapped(i, j)),
+            ('positions are swapped, efforts are not', samples.swapped(i, j, efforts=False)),
             ('efforts are swapped, positions are not', efforts),
         ):
             yield _misread(belief, both, problem, remedy, changed, _PAIR)
 
 
 def _offsets(tree: RobotTree, belief: Belief, expected: Array) -> Iterator[FaultHypothesis]:
-    mean = (belief.readings.tau - expected).mean(axis=0)
+    mean = (belief.samples.tau - expected).mean(axis=0)
     for i in range(tree.n):
         offset = belief.offset.copy()
         offset[i] += mean[i]

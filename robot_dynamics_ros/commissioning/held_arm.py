@@ -3,7 +3,7 @@
 
 An arm that is held at rest, by its own controller or by ours, needs the effort of gravity, known
 from the model for every pose. If the efforts of several poses are not those of gravity, each
-simple misunderstanding (a sign, an exchange of joints, a unit, gravity counted twice or not at
+simple fault (a sign, an exchange of joints, a unit, gravity counted twice or not at
 all) is tried in turn, and the one that explains the poses is named. Several are found one after
 the other.
 """
@@ -84,8 +84,8 @@ def check_held(
     """
     score = _HypothesisScore(tree)
     belief = Belief(poses.distinct(), float(gravity_expected), np.zeros(tree.n))
-    if not np.isfinite(belief.readings.tau).all():
-        raise RecordingError('readings', 'hold no efforts', 'compare commands instead')
+    if not np.isfinite(belief.samples.tau).all():
+        raise RecordingError('samples', 'hold no efforts', 'compare commands instead')
     first = score.statistics(belief)
     findings: list[Finding] = []
     for _ in range(2 * tree.n):
@@ -102,11 +102,11 @@ def check_held(
         findings += [cause.finding for cause in causes]
         belief = causes[-1].belief
     findings += score.notes(belief)
-    return Commissioning(tuple(findings), len(belief.readings.time), *first)
+    return Commissioning(tuple(findings), len(belief.samples.time), *first)
 
 
 class _HypothesisScore:
-    """Scores beliefs about the readings of one robot."""
+    """Scores beliefs about the samples of one robot."""
 
     def __init__(self, tree: RobotTree) -> None:
         self._tree = tree
@@ -118,7 +118,7 @@ class _HypothesisScore:
 
     def score(self, belief: Belief) -> float:
         """Return how badly a belief explains the efforts; poses out of reach count as bad."""
-        q, tree = belief.readings.q, self._tree
+        q, tree = belief.samples.q, self._tree
         relative = np.square(self._residual(belief) / self.tolerance())
         margin = 0.05 * tree.position_range
         outside = (q < tree.position_lower - margin) | (q > tree.position_upper + margin)
@@ -131,7 +131,7 @@ class _HypothesisScore:
         return within and self.score(belief) <= _GOOD * _GOOD
 
     def best_explanation(self, belief: Belief, commanded: bool) -> list[FaultHypothesis]:
-        """Return the misunderstanding, or two together, that explain the poses best.
+        """Return the fault, or two together, that explain the poses best.
 
         Nothing if none of them is worth naming.
         """
@@ -147,7 +147,7 @@ class _HypothesisScore:
         return list(pairs[best]) if scores[best] <= goal * _BETTER else []
 
     def _candidates(self, belief: Belief, commanded: bool) -> list[FaultHypothesis]:
-        expected = belief.expected(self.gravity(belief.readings))
+        expected = belief.expected(self.gravity(belief.samples))
         return fault_hypotheses(self._tree, belief, expected, commanded=commanded)
 
     def unexplained(self, belief: Belief) -> Finding:
@@ -163,18 +163,18 @@ class _HypothesisScore:
 
     def notes(self, belief: Belief) -> list[Finding]:
         """Return what could not be checked."""
-        readings, tree = belief.readings, self._tree
+        samples, tree = belief.samples, self._tree
         findings = []
-        if len(readings.time) < FEW_POSES:
+        if len(samples.time) < FEW_POSES:
             findings.append(
                 Finding(
                     'warning',
                     'poses',
-                    f'there are only {len(readings.time)}',
+                    f'there are only {len(samples.time)}',
                     f'hold the arm in at least {FEW_POSES} that differ',
                 )
             )
-        loaded = self.loaded(readings)
+        loaded = self.loaded(samples)
         silent = [name for name, x in zip(tree.joint_names, loaded, strict=True) if not x]
         if silent:
             findings.append(
@@ -187,16 +187,16 @@ class _HypothesisScore:
             )
         return findings
 
-    def loaded(self, readings: DriverSamples) -> Array:
+    def loaded(self, samples: DriverSamples) -> Array:
         """Return whether gravity changes enough at each joint, shape (n,)."""
-        gravity = self.gravity(readings)
+        gravity = self.gravity(samples)
         return np.ptp(gravity, axis=0) > _LOADED * self.tolerance()
 
     def statistics(self, belief: Belief) -> tuple[Array, Array, Array, Array, Array]:
         """Return loaded, slope, offset, residual and correlation as believed."""
-        readings, n = belief.readings, self._tree.n
-        gravity, tau = self.gravity(readings), readings.tau
-        loaded = self.loaded(readings)
+        samples, n = belief.samples, self._tree.n
+        gravity, tau = self.gravity(samples), samples.tau
+        loaded = self.loaded(samples)
         g, t = gravity - gravity.mean(axis=0), tau - tau.mean(axis=0)
         slope, correlation = np.full(n, np.nan), np.full((n, n), np.nan)
         for j in np.flatnonzero(loaded):
@@ -208,8 +208,8 @@ class _HypothesisScore:
         return loaded, slope, residual.mean(axis=0), rms, correlation
 
     def _residual(self, belief: Belief) -> Array:
-        readings = belief.readings
-        return readings.tau - belief.expected(self.gravity(readings))
+        samples = belief.samples
+        return samples.tau - belief.expected(self.gravity(samples))
 
     def _unit(self, i: int) -> str:
         return 'N' if self._tree.prismatic[i] else 'N m'

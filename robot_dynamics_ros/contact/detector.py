@@ -15,7 +15,7 @@ From which external effort on it is a contact: a dead band for each joint and ki
 .. math:: d = d_0 + d_v\,|v| + d_a\,|ID(q, v, a) - g(q)| + d_f\,\tau_c\,u(v)
 
 A wrong model errs the more, the faster the arm moves, the more effort its acceleration takes, and
-by the dry friction :math:`\tau_c` under the present load (Coulomb, of loaded gears, Stribeck) as
+by Coulomb friction :math:`\tau_c` under the present load (with loaded gears and Stribeck) as
 long as its direction is not sure; a fifth of it, of a fit a twentieth, never is (u, see
 ``ContactDetector``). The coefficients are learned from recordings without contact, by command
 ``calibrate``: the smallest dead band on the average that holds all of what was recorded, widened
@@ -34,12 +34,15 @@ from typing import Any, NamedTuple
 import numpy as np
 import yaml
 
+from robot_dynamics_ros import yaml_reader as read
 from robot_dynamics_ros.contact.effort_fit import TERMS, EffortFit
 from robot_dynamics_ros.contact.observer import MomentumObserver
 from robot_dynamics_ros.errors import ConfigurationError
 from robot_dynamics_ros.model.robot_tree import RobotTree
 from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.symbolic.kernel import Kernel
+from robot_dynamics_ros.yaml_reader import Section
+from robot_dynamics_ros.yaml_reader.parsing import read_yaml
 
 #: Kinds of contact: fast changes of the external effort, and slow ones.
 KINDS = ('hit', 'push')
@@ -82,23 +85,18 @@ class ContactThresholds(NamedTuple):
         Raises:
             ConfigurationError: The file cannot be read, or lacks a number; names it.
         """
-        try:
-            data = yaml.safe_load(Path(path).read_text(encoding='utf-8'))
-            rows = [data['joints'][name] for name in joints]
-            table = [[[float(row[k][x]) for x in GROWTH] for row in rows] for k in KINDS]
-            bandwidth = [float(row['observer_bandwidth']) for row in rows]
-            delay = float(data['delay_s'])
-            fit = _fit([row['fit'] for row in rows], joints) if 'fit' in rows[0] else None
-        except (OSError, yaml.YAMLError, KeyError, TypeError, ValueError, AttributeError) as error:
-            problem = f'cannot be read: {type(error).__name__}: {" ".join(str(error).split())}'
-            raise _refusal(path, problem) from error
-        thresholds = cls(np.array(table), np.array(bandwidth), delay, fit)
-        numbers = np.append(thresholds.coefficients, [delay])
-        if not (np.isfinite(numbers).all() and (numbers >= 0.0).all() and delay <= 1.0):
-            raise _refusal(path, 'holds a number that is negative or none, or a delay above 1 s')
-        if not (thresholds.coefficients[:, :, 0] > 0.0).all():
-            raise _refusal(path, 'holds a base that is not positive')
-        return thresholds
+        place = f'contact thresholds in {os.fspath(path)!r}, as of command calibrate'
+        file = Section(place, read_yaml(path, 'contact thresholds'))
+        delay = file.take('delay_s', read.not_negative)
+        if delay > 1.0:
+            raise ConfigurationError(place, f'have a delay of {delay:g} s', 'give at most 1 s')
+        by_joint = file.take('joints', Section)
+        rows = [by_joint.take(name, Section) for name in joints]
+        table = [[_dead_band(row.take(kind, Section)) for row in rows] for kind in KINDS]
+        bandwidth = [row.take('observer_bandwidth', read.not_negative) for row in rows]
+        fits = [row.take('fit', Section) for row in rows if 'fit' in rows[0]]
+        fit = _fit(fits, joints) if fits else None
+        return cls(np.array(table), np.array(bandwidth), delay, fit)
 
     def write(self, path: Path, joints: Sequence[str], remarks: dict[str, Any]) -> None:
         """Write them for ``read``, with remarks about where they come from."""
@@ -126,19 +124,21 @@ class ContactThresholds(NamedTuple):
         return bool(np.allclose(self.bandwidth, bandwidth) or not self.bandwidth.any())
 
 
-def _fit(rows: Sequence[dict[str, Any]], joints: Sequence[str]) -> EffortFit:
-    """Return the fit of a file; raises ValueError if a number is none, or delta not positive."""
-    coupling = np.array([[float(row['rigid'][name]) for name in joints] for row in rows])
-    terms = np.array([[float(row[term]) for row in rows] for term in TERMS])
-    delta = np.array([float(row['delta']) for row in rows])
-    if not (np.isfinite(coupling).all() and np.isfinite(terms).all() and (delta > 0.0).all()):
-        raise ValueError('a number of the fit is none, or its delta not positive')
-    return EffortFit(coupling, terms, delta)
+def _dead_band(section: Section) -> list[float]:
+    """Return the coefficients of ``GROWTH``, of which the first is positive."""
+    return [
+        section.take(key, read.not_negative if k else read.positive)
+        for k, key in enumerate(GROWTH)
+    ]
 
 
-def _refusal(path: str | os.PathLike[str], problem: str) -> ConfigurationError:
-    subject = f'contact thresholds in {os.fspath(path)!r}'
-    return ConfigurationError(subject, problem, 'give the file of command calibrate')
+def _fit(sections: Sequence[Section], joints: Sequence[str]) -> EffortFit:
+    rigid = [section.take('rigid', Section) for section in sections]
+    return EffortFit(
+        np.array([[row.take(name, read.number) for name in joints] for row in rigid]),
+        np.array([[section.take(term, read.number) for section in sections] for term in TERMS]),
+        np.array([section.take('delta', read.positive) for section in sections]),
+    )
 
 
 _SECOND = 1.5  # rate of the second low pass, by the observer's bandwidth
@@ -159,8 +159,8 @@ class _Trust(NamedTuple):
 
     Attributes:
         split: omega, 1/s.
-        slow: Of the velocity limit: below, the direction of dry friction is not sure.
-        drift: Of the dry friction, which changes with temperature, is not sure at any speed.
+        slow: Of the velocity limit: below, the direction of Coulomb friction is not sure.
+        drift: Of Coulomb friction, which changes with temperature, is not sure at any speed.
     """
 
     split: float

@@ -54,7 +54,7 @@ class TrajectoryChange(SessionChange):
         slow: bool = False,
     ) -> None:
         super().__init__(session)
-        self._read, self._moment, self.slow = read, session.loop.generator.moment(), slow
+        self._read, self._snapshot, self.slow = read, session.loop.generator.snapshot(), slow
 
     def prepare(self) -> None:
         """Read and check the trajectory, see :class:`SessionChange`."""
@@ -63,7 +63,7 @@ class TrajectoryChange(SessionChange):
             self.event = SessionEvent.HOLD
             return
         self._count = len(points[0])
-        self._prepared = self._session.loop.generator.prepare(self._moment, points, start_ns)
+        self._prepared = self._session.loop.generator.prepare(self._snapshot, points, start_ns)
 
     def commit(self) -> str:
         """Follow it, see :class:`SessionChange`."""
@@ -94,13 +94,13 @@ class GoalChange(SessionChange):
     ) -> None:
         super().__init__(session)
         self._request, self._ended = request, ended
-        self._moment = session.loop.generator.moment()
+        self._snapshot = session.loop.generator.snapshot()
         self.slow = len(request.trajectory.points) > _MANY
 
     def prepare(self) -> None:
         """Check the goal, see :class:`SessionChange`."""
         session = self._session
-        self._goal = prepare_goal(session.loop, self._moment, self._request, session.parameters)
+        self._goal = prepare_goal(session.loop, self._snapshot, self._request, session.parameters)
 
     def commit(self) -> str:
         """Follow it, see :class:`SessionChange`."""
@@ -170,7 +170,7 @@ class ParameterChange(SessionChange):
         if held and not session.loop.law.needs_enabling:
             self.event = SessionEvent.RELEASE
         if session.carrying and any(name.startswith('payload_') for name in changed):
-            session.loop.carry(self._payload, self._parameters['payload_transition_s'])
+            session.loop.set_payload(self._payload, self._parameters['payload_transition_s'])
         return f'changed: {", ".join(sorted(changed)) or "nothing"}'
 
 
@@ -198,7 +198,7 @@ class PayloadChange(SessionChange):
     def commit(self) -> str:
         """Carry it, see :class:`SessionChange`."""
         session, payload = self._session, self._payload
-        session.loop.carry(payload, session.parameters['payload_transition_s'])
+        session.loop.set_payload(payload, session.parameters['payload_transition_s'])
         session.carrying = self._carried
         if payload is None:
             return 'carrying nothing'

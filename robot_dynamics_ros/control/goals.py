@@ -80,7 +80,7 @@ class GoalTracker:
         self._watch, self._ended, self._period = goal.watch, ended, goal.feedback_period
         self._changes, self._next_feedback, self.active = self._loop.generator.changes, 0.0, True
 
-    def judge(self) -> None:
+    def evaluate(self) -> None:
         """Look at the last tick; after a violated tolerance the arm stays where it is."""
         loop = self._loop
         if loop.generator.changes != self._changes:
@@ -117,13 +117,13 @@ class GoalTracker:
 
 
 def prepare_goal(
-    loop: ControlLoop, moment: ReferenceSnapshot, request: Any, parameters: Mapping[str, Any]
+    loop: ControlLoop, snapshot: ReferenceSnapshot, request: Any, parameters: Mapping[str, Any]
 ) -> PreparedGoal:
-    """Check a goal and make it ready; may run in a thread beside the ticks.
+    """Check a goal and make it ready; may run in the background.
 
     Args:
         loop: The loop that shall follow it.
-        moment: When it arrived.
+        snapshot: When it arrived.
         request: control_msgs/action/FollowJointTrajectory_Goal, whoever made it.
         parameters: Parameters by name, those of ``GOALS`` among them.
 
@@ -134,7 +134,7 @@ def prepare_goal(
         raise RefusedGoalError(ResultCode.INVALID_GOAL, 'multi_dof_trajectory is not supported')
     try:
         watch = _watch(loop.tree, request, parameters)
-        others = moment.reference.position if parameters['allow_partial_joints_goal'] else None
+        others = snapshot.reference.position if parameters['allow_partial_joints_goal'] else None
         points, start_ns = read_trajectory(request.trajectory, loop.tree.joint_names, others)
     except RobotDynamicsError as error:
         raise _refusal(error, of_names=True) from error
@@ -143,7 +143,7 @@ def prepare_goal(
             ResultCode.INVALID_GOAL, 'the trajectory has no points; cancel the goal to stop'
         )
     try:
-        prepared = loop.generator.prepare(moment, points, start_ns)
+        prepared = loop.generator.prepare(snapshot, points, start_ns)
     except TrajectoryError as error:
         raise _refusal(error) from error
     return PreparedGoal(prepared, watch, parameters['action_feedback_period'])

@@ -209,7 +209,7 @@ class ControlLoop:
     def _acting(self) -> ControlLaw:
         return self.reaction or self.law
 
-    def carry(self, payload: Payload | None, duration: float = 0.0) -> None:
+    def set_payload(self, payload: Payload | None, duration: float = 0.0) -> None:
         """Take over another payload, or none, without a step of the effort.
 
         Args:

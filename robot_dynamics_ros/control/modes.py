@@ -157,7 +157,7 @@ class SessionChange(ABC):
     Attributes:
         subject: What it is, for a refusal.
         event: What it means to the session's mode; known once it is prepared.
-        slow: Whether preparing it takes so long that it is to be done beside the ticks.
+        slow: Whether preparing it takes so long that it is to be done in the background.
 
     Args:
         session: The ``ControllerSession`` that is changed.

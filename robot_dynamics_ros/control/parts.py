@@ -29,7 +29,7 @@ from robot_dynamics_ros.spatial.scalar import Array
 class StreamedTargets:
     """Turns what a stream asks for into a reference, or a wrench, of a loop.
 
-    ``joints``, ``pose`` and ``wrench`` only read and may run beside the ticks; what they return
+    ``joints``, ``pose`` and ``wrench`` only read and may run in the background; what they return
     is taken over by ``follow`` and ``press``.
 
     Args:
@@ -211,7 +211,7 @@ class ControllerParts:
             raise ConfigurationError('model', 'has other joints', 'lock the same joints')
         built = build_loop(tree, self.driven(self.parameters), self._driver)
         if not self.carrying:
-            built.loop.carry(None)
+            built.loop.set_payload(None)
         return built
 
     def take_model(self, built: BuiltLoop) -> None:

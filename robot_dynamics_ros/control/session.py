@@ -155,7 +155,7 @@ class ControllerSession(ControllerParts):
             self._watch_contacts()
             self.loop.force.observe(self.contact.observer.effort, self.contact.observing)
             if self.goals.active:
-                self.goals.judge()
+                self.goals.evaluate()
             if self.mode is SessionMode.FOLLOWING and not self.loop.generator.moving:
                 if self.loop.generator.streaming:
                     silent = f'no target within {self.parameters["target_timeout_s"]:g} s'

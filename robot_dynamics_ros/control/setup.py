@@ -204,5 +204,5 @@ def build_loop(
         generator=generator,
         derivative=velocity_filter(tree.n, driver),
     )
-    loop.carry(payload_from_parameters(parameters))
+    loop.set_payload(payload_from_parameters(parameters))
     return BuiltLoop(loop, tree, kernels, load, share)

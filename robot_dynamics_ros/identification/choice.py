@@ -206,14 +206,14 @@ def _held_out(
     base: BaseParameters,
     times: Array,
     ways: Sequence[Preparation],
-    judge: Preparation,
+    preparation: Preparation,
 ) -> list[tuple[float, Preparation]]:
     """Return what ways leave of held-out stretches, relative to the effort, on one's samples."""
     stretches = [_stretches(recording, unknowns, base, way, times) for way in ways]
-    judged = stretches[ways.index(judge)]
-    evaluated, tried = Folds(judged, unknowns, base), []
+    own_stretches = stretches[ways.index(preparation)]
+    evaluated, tried = Folds(own_stretches, unknowns, base), []
     for way, blocks in zip(ways, stretches, strict=True):
-        if len(blocks) == len(judged) and len(blocks) >= _LEAST_STRETCHES:
+        if len(blocks) == len(own_stretches) and len(blocks) >= _LEAST_STRETCHES:
             kept, _ = evident_columns(blocks, unknowns, base)
             rest = Folds(blocks, unknowns, base).held_out(kept, evaluated).sum(axis=0)
             tried.append((float(np.sqrt(rest.mean())), way))

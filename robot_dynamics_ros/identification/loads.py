@@ -37,7 +37,7 @@ _WEAK = 10.0  # RMS efforts that friction may have changed by
 _STILL_TRUSTED = 0.1  # relative deviation of the nominal masses that scale gains
 _CARRIES = 0.02  # of the largest swing of weight: a joint with less scales no gain
 _ALIKE = 0.25  # relative difference of the shapes of weight up to which one scales the other
-_TOLD = 0.25  # relative deviation up to which a gain counts as determined by a load
+_DETERMINED = 0.25  # relative deviation up to which a gain counts as determined by a load
 _ROUNDS = 30
 
 
@@ -103,7 +103,7 @@ def gains_by_weight(arm: Identification, recording: Recording) -> DriveGains:
     usual = float(np.median(1.0 / slope[carries]))
     factor = np.where(carries, 1.0 / np.where(carries, slope, 1.0), usual)
     rest = rest / np.sqrt(np.maximum(np.square(felt).mean(axis=0), np.finfo(float).tiny))
-    relative = np.where(carries, np.hypot(_STILL_TRUSTED, 0.5 * rest), _TOLD)
+    relative = np.where(carries, np.hypot(_STILL_TRUSTED, 0.5 * rest), _DETERMINED)
     names = ', '.join(np.array(tree.joint_names)[carries])
     source = f"gains scaled by the arm's own weight at {names}, those of the others alike"
     return DriveGains(factor, factor * relative, source)
@@ -253,7 +253,7 @@ def gains_by_load(
         start = problem.solve(factor, 2.0 * mass).values[:PER_BODY]
         load = start * mass / max(float(start[0]), 1e-6)
         inverse, deviation = _each_gain(problem, load)
-        known = (inverse > 0.0) & (deviation < _TOLD * np.abs(inverse))
+        known = (inverse > 0.0) & (deviation < _DETERMINED * np.abs(inverse))
         if not known.any():
             break
         new = np.where(known, 1.0 / np.where(known, inverse, 1.0), 1.0)
@@ -269,7 +269,7 @@ def gains_by_load(
     spread = factor**2 * np.where(known, deviation, np.inf)
     by_load = factor**2 * _by_centre(problem, DriveGains(factor, spread, ''), mass)
     spread = np.hypot(spread, by_load)
-    known &= spread < _TOLD * factor
+    known &= spread < _DETERMINED * factor
     names = [name for name, x in zip(problem.tree.joint_names, known, strict=True) if x]
     factor = np.where(known, factor, 1.0)
     spread = np.where(known, spread, np.inf)

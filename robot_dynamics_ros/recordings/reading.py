@@ -20,7 +20,6 @@ from robot_dynamics_ros.description.shipped import robot_file
 from robot_dynamics_ros.errors import ModelError, RecordingError
 from robot_dynamics_ros.model import load_robot
 from robot_dynamics_ros.model.robot_tree import STANDARD_GRAVITY, RobotTree
-from robot_dynamics_ros.recordings.bag.files import yaml_mapping
 from robot_dynamics_ros.recordings.bag.reader import BagReader, BagWriter
 from robot_dynamics_ros.recordings.bag_layout import described_joints, make_layout
 from robot_dynamics_ros.recordings.recording import (
@@ -36,6 +35,7 @@ from robot_dynamics_ros.recordings.recording_builder import LATEST_NS, Recording
 from robot_dynamics_ros.recordings.stream_alignment import Counts
 from robot_dynamics_ros.recordings.topics import Topics, choose_topics
 from robot_dynamics_ros.spatial.scalar import Array
+from robot_dynamics_ros.yaml_reader.parsing import yaml_mapping
 
 CHUNK_S = 20.0
 _UNLIMITED = 1e12  # N m or N, where the description is silent

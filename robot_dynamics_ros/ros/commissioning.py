@@ -79,7 +79,7 @@ class Listener(PackageNode):
         if not self.rows and elapsed > _PATIENCE_S:
             unseen = ', '.join(self._reader.unseen()) or 'all joints at once'
             topic = self._driver.profile.state.topic
-            self._end(PeerTimeoutError(topic, f'state of {unseen}', elapsed))
+            self._end(error=PeerTimeoutError(topic, f'state of {unseen}', elapsed))
         elif elapsed > self._seconds:
             self._end()
         else:

@@ -125,8 +125,8 @@ class LawMonitor:
         self._condition = node.create_publisher(
             Float64MultiArray, '~/constraint_condition', MONITOR_QOS
         )
-        self._split = node.create_publisher(JointState, '~/effort_components', MONITOR_QOS)
-        self.publishers = (self._constraint, self._condition, self._split)
+        self._components = node.create_publisher(JointState, '~/effort_components', MONITOR_QOS)
+        self.publishers = (self._constraint, self._condition, self._components)
         self.heard = tuple(HeardPublisher(x) for x in self.publishers)
         self._layout = MultiArrayLayout(
             dim=[MultiArrayDimension(label=','.join(CONDITION), size=len(CONDITION), stride=1)]
@@ -134,7 +134,7 @@ class LawMonitor:
 
     def publish(self, loop: ControlLoop, stamp_ns: int) -> None:
         """Publish what there are listeners for; the command has left already."""
-        constraint, condition, split = listeners = tuple([x.listeners for x in self.heard])
+        constraint, condition, components = listeners = tuple([x.listeners for x in self.heard])
         if listeners != self._listeners:
             self._listeners, self._seldom = listeners, self._all_may_miss_some()
         if self._seldom and stamp_ns and 0 < self._next_ns - stamp_ns <= _SELDOM_NS:
@@ -144,8 +144,8 @@ class LawMonitor:
             seen = loop.law.constraints()
             if seen is not None:
                 self._publish_constraint(seen, stamp_ns)
-        if split:
-            self._publish_split(loop, stamp_ns)
+        if components:
+            self._publish_components(loop, stamp_ns)
 
     def _all_may_miss_some(self) -> bool:
         """Return whether everybody listens best effort."""
@@ -167,14 +167,14 @@ class LawMonitor:
         values = [seen.sigma_min, seen.condition, float(seen.damped), seen.scale]
         self._condition.publish(Float64MultiArray(layout=self._layout, data=values))
 
-    def _publish_split(self, loop: ControlLoop, stamp_ns: int) -> None:
+    def _publish_components(self, loop: ControlLoop, stamp_ns: int) -> None:
         parts = loop.decompose()
         message = JointState(
             name=[f'{joint}/{origin}' for origin in parts for joint in loop.tree.joint_names],
             effort=_doubles(np.concatenate(list(parts.values()))),
         )
         message.header.stamp = ns_to_stamp(stamp_ns)
-        self._split.publish(message)
+        self._components.publish(message)
 
 
 def _doubles(values: Any) -> array.array[float]:

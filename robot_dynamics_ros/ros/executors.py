@@ -50,7 +50,7 @@ class StatesFirstExecutor(SingleThreadedExecutor):
             return
         left = self._served + PATIENCE_S - time.monotonic()
         if left > 0.0:
-            wait_for_message(urgent, self._guard, self.context, round(1e9 * left))
+            wait_for_message(urgent, self, round(1e9 * left))
             self._answer(urgent)
         else:
             self._serve(future.done, urgent)

@@ -96,7 +96,7 @@ class MonitorNode(PackageNode):
         self._pairing = make_pairing(
             settings['acceleration'], settings['longest_step'], settings['cutoff_hz']
         )
-        self._carry(settings)
+        self._take_payload(settings)
         self._effort = np.full(self._tree.n, np.nan)
         self._origin_ns: int | None = None
         self._last_ns = 0
@@ -105,7 +105,7 @@ class MonitorNode(PackageNode):
         self._create_topics()
         on_set_parameters(self, self._check_change, self._apply_change)
 
-    def _carry(self, settings: Mapping[str, Any]) -> None:
+    def _take_payload(self, settings: Mapping[str, Any]) -> None:
         """Make the model of the robot with its payload."""
         payload = payload_from_parameters(settings)
         tree = self._tree if payload is None else with_payload(self._tree, payload)
@@ -283,7 +283,7 @@ class MonitorNode(PackageNode):
 
     def _apply_change(self, changes: Mapping[str, Any]) -> None:
         self._settings = self._read_parameters()
-        self._carry(self._settings)
+        self._take_payload(self._settings)
 
 
 def _with_effort(instant: Instants, effort: Any) -> Instants:

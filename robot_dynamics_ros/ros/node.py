@@ -84,14 +84,14 @@ class PackageNode(Node):
     def _read_parameters(self) -> dict[str, Any]:
         return values(self, self._declared)
 
-    def _end(self, outcome: RobotDynamicsError | int = 0) -> None:
-        """Let the process end with an error or an exit code; what comes later changes nothing."""
+    def _end(self, code: int = 0, error: RobotDynamicsError | None = None) -> None:
+        """Let the process end with an exit code or an error; what comes later changes nothing."""
         if self.finished.done():
             return
-        if isinstance(outcome, int):
-            self.finished.set_result(outcome)
+        if error is None:
+            self.finished.set_result(code)
         else:
-            self.finished.set_exception(outcome)
+            self.finished.set_exception(error)
 
     def _begin_with_robot(self, begin: Callable[[str], None]) -> None:
         """Begin at once if the parameters name a robot, else once its description has come.
@@ -115,7 +115,7 @@ class PackageNode(Node):
             begin(msg.data)
             self._ready = True
         except RobotDynamicsError as error:
-            self._end(error)
+            self._end(error=error)
 
     def _publish_description(self, urdf: str) -> None:
         """Publish, latched, ``robot_description``."""
@@ -146,11 +146,11 @@ class SequenceNode(PackageNode):
             if self._ends:
                 self._end()
         except RobotDynamicsError as error:
-            self._end(error)
+            self._end(error=error)
 
-    def _end(self, outcome: RobotDynamicsError | int = 0) -> None:
+    def _end(self, code: int = 0, error: RobotDynamicsError | None = None) -> None:
         self._timer.cancel()
-        super()._end(outcome)
+        super()._end(code, error)
 
     def _until(
         self,

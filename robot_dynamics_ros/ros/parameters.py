@@ -16,7 +16,7 @@ from rclpy.exceptions import InvalidParameterTypeException, InvalidParameterValu
 
 from robot_dynamics_ros.errors import ConfigurationError, RobotDynamicsError
 from robot_dynamics_ros.parameters import Parameter, checked
-from robot_dynamics_ros.ros.rclpy_compat import given_parameters
+from robot_dynamics_ros.ros.rclpy_compat import overridden_parameters
 
 #: Beginnings of the parameters that rclpy declares by itself, or a node once it has its robot.
 _LATER = ('use_sim_time', 'start_type_description_service', 'qos_overrides.', 'constraints.')
@@ -62,7 +62,7 @@ def declare(node: Any, parameters: Iterable[Parameter]) -> None:
 
 
 def _tell_unknown(node: Any, names: list[str]) -> None:
-    for name in given_parameters(node):
+    for name in overridden_parameters(node):
         if not node.has_parameter(name) and not name.startswith(_LATER):
             from difflib import get_close_matches
 

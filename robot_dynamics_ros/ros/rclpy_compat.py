@@ -47,8 +47,9 @@ def take_message(subscription: Any) -> tuple[Any, Any] | None:
     return taken if taken is None else (taken[0], taken[1])
 
 
-def wait_for_message(subscription: Any, guard: Any, context: Any, timeout_ns: int) -> None:
-    """Wait for a message of a subscription, or for a guard condition, and for nothing else."""
+def wait_for_message(subscription: Any, executor: Any, timeout_ns: int) -> None:
+    """Wait for a message of a subscription, or for what wakes an executor, and nothing else."""
+    guard, context = executor._guard, executor.context
     with subscription.handle, guard.handle, context.handle:
         waiting = rclpy_implementation.WaitSet(1, 1, 0, 0, 0, 0, context.handle)
         waiting.clear_entities()
@@ -74,7 +75,7 @@ def wrap_service(node: Any, kind: Any, wrap: Callable[[Any], Any]) -> None:
             service.callback = wrap(service.callback)
 
 
-def given_parameters(node: Any) -> Collection[str]:
+def overridden_parameters(node: Any) -> Collection[str]:
     """Return the names of the parameters that a node was given, declared or not."""
     return tuple(getattr(node, '_parameter_overrides', ()))
 

@@ -24,12 +24,12 @@ from robot_dynamics_ros.description.urdf import read_description
 from robot_dynamics_ros.errors import RobotDynamicsError
 from robot_dynamics_ros.model import RobotTree, frame_pose, load_robot
 from robot_dynamics_ros.ros.declared import VIEW
-from robot_dynamics_ros.ros.executors import StatesFirstExecutor
+from robot_dynamics_ros.ros.executors import PolledGroup, StatesFirstExecutor
 from robot_dynamics_ros.ros.node import STEADY, PackageNode
 from robot_dynamics_ros.ros.rclpy_compat import take_message
 from robot_dynamics_ros.ros.trajectory import trajectory_message
 from robot_dynamics_ros.ros.trajectory_plan import MOTION, SampledTrajectory, make_plan
-from robot_dynamics_ros.ros.view_topics import ArmTopics, NeverCalled
+from robot_dynamics_ros.ros.view_topics import ArmTopics
 from robot_dynamics_ros.viewing.controls import Controls, Tell, add_stop
 from robot_dynamics_ros.viewing.page import ArmView, Page
 
@@ -247,7 +247,7 @@ class View(PackageNode):
         robot = settings['robot']
         self._states = settings['states'].strip('/')
         self._xml = read_description(robot_file(robot)).xml if robot else ''
-        self._group = NeverCalled()
+        self._group = PolledGroup()
         self._health = self.create_subscription(
             DiagnosticArray,
             '/diagnostics',

@@ -8,15 +8,14 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-import yaml
 from diagnostic_msgs.msg import DiagnosticArray
 from geometry_msgs.msg import WrenchStamped
-from rclpy.callback_groups import CallbackGroup
 from rclpy.qos import QoSProfile, ReliabilityPolicy
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64MultiArray, String
 
 from robot_dynamics_ros.ros.conversions import NANO, stamp_to_ns, wrench_of
+from robot_dynamics_ros.ros.executors import PolledGroup
 from robot_dynamics_ros.ros.node import LATCHED
 from robot_dynamics_ros.ros.rclpy_compat import take_message
 from robot_dynamics_ros.viewing.instant import (
@@ -25,26 +24,12 @@ from robot_dynamics_ros.viewing.instant import (
     diagnostic_status,
     grouped,
 )
+from robot_dynamics_ros.yaml_reader.parsing import yaml_mapping
 
 _NEWEST = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
 _SILENT_S = 1.0  # without states
 _PUSHED_S = 0.5  # without wrenches
 _STALE_S = 3.0  # without diagnostics, or without what the controller publishes with each tick
-
-
-class NeverCalled(CallbackGroup):
-    """A group whose subscriptions no executor waits for: they are polled."""
-
-    def can_execute(self, entity: Any) -> bool:
-        """Return False."""
-        return False
-
-    def beginning_execution(self, entity: Any) -> bool:
-        """Return False."""
-        return False
-
-    def ending_execution(self, entity: Any) -> None:
-        """Do nothing."""
 
 
 class Polled:
@@ -91,7 +76,7 @@ class ArmTopics:
         group: Of subscriptions that are polled.
     """
 
-    def __init__(self, node: Any, space: str, states: str, group: NeverCalled) -> None:
+    def __init__(self, node: Any, space: str, states: str, group: PolledGroup) -> None:
         def topic(kind: Any, name: str, qos: Any = _NEWEST) -> Polled:
             return Polled(node, kind, f'{space}{name}', qos, group)
 
@@ -146,11 +131,7 @@ class ArmTopics:
         if self._status.poll():
             self.status = self._status.message.data
         if self._parameters.poll():
-            try:
-                parameters = yaml.safe_load(self._parameters.message.data)
-            except yaml.YAMLError:
-                parameters = None
-            self.parameters = parameters if isinstance(parameters, dict) else {}
+            self.parameters = yaml_mapping(self._parameters.message.data)
 
     def instant(self) -> ArmInstant:
         """Return the arm as the newest messages have it, and what is missing."""

@@ -233,9 +233,9 @@ class LinkedPlant(WrappedPlant):
     def step(self, effort: Array) -> None:
         """Advance by one period under the last command that has arrived; see the contract."""
         command = np.array(self._checked('effort', effort))
-        self._advance(self._commands.carry(command))
+        self._advance(self._commands.delayed(command))
         before = self._states.arrived
-        self._state = self._states.carry(self._measured())
+        self._state = self._states.delayed(self._measured())
         self.silent = self._states.arrived == before
 
     def read(self, q: Array, v: Array) -> None:
@@ -269,7 +269,7 @@ class _DelayLine:
         self._newest = first
         self._now = self.arrived = 0
 
-    def carry(self, message: Array) -> Array:
+    def delayed(self, message: Array) -> Array:
         """Send a message; return the newest that has arrived by now."""
         if not (self._loss and self._rng.random() < self._loss):
             late = int(self._rng.integers(0, self._jitter + 1)) if self._jitter else 0

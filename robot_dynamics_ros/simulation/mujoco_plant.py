@@ -109,8 +109,8 @@ class MujocoPlant(Plant):
         self._substeps = substeps
         self._integrator = integrator
         self._joint_limits = joint_limits
-        touching = () if board is None else (board.frame,)
-        for name in (*(name for pair in pins for name in pair), *touching):
+        self.board_frame = '' if board is None else board.frame
+        for name in filter(None, (*(name for pair in pins for name in pair), self.board_frame)):
             tree.frame(name)
         self._pins, self.board, self.board_force = tuple(pins), board, np.zeros(3)
         self._push: tuple[str, Array] | None = None
@@ -180,13 +180,9 @@ class MujocoPlant(Plant):
         data.qfrc_applied[self._dofs] += np.sign(data.qvel[at]) * less - offset
 
     def board_wrench(self) -> Array:
-        """Return what a force sensor tells of the last period, new array of shape (6,).
-
-        Force (N) and moment (N m) of the board on the robot, in the axes and about the origin of
-        the link that touches it; zero without a board.
-        """
+        """Return what a force sensor tells of the last period; see the contract."""
         if self.board is None:
-            return np.zeros(6)
+            return super().board_wrench()
         axes = self.data.site(self.board.frame).xmat.reshape(3, 3)
         return np.concatenate([axes.T @ self.board_force, np.zeros(3)])
 

@@ -27,6 +27,7 @@ class Plant(ABC):
         period: Duration of a step, s.
         steps: Steps since the last reset.
         effort: Efforts that acted during the last step, limits applied, shape (n,), N m or N.
+        board_frame: The link that touches a board; empty: there is no board.
 
     Args:
         tree: The robot to simulate.
@@ -35,6 +36,8 @@ class Plant(ABC):
     Raises:
         ParameterError: The period is not positive.
     """
+
+    board_frame = ''
 
     def __init__(self, tree: RobotTree, period: float) -> None:
         if not 0.0 < period < np.inf:
@@ -111,6 +114,14 @@ class Plant(ABC):
             NonFiniteError: The wrench is NaN or infinite.
         """
 
+    def board_wrench(self) -> Array:
+        """Return what a board does to the robot, shape (6,).
+
+        Force (N) and moment (N m) of the board on the robot, in the axes and about the origin of
+        ``board_frame``; zero without a board.
+        """
+        return np.zeros(6)
+
     def _checked(self, name: str, value: Array) -> Array:
         if np.shape(value) != (self.tree.n,):
             raise ShapeError(name, np.shape(value), (self.tree.n,))
@@ -138,7 +149,7 @@ class WrappedPlant(Plant):
 
     def __init__(self, plant: Plant) -> None:
         super().__init__(plant.tree, plant.period)
-        self.plant = plant
+        self.plant, self.board_frame = plant, plant.board_frame
 
     def reset(self, q: Array | None = None, v: Array | None = None) -> None:
         """Return to time 0 at a given state, what is between as it was then; see the contract."""
@@ -150,6 +161,10 @@ class WrappedPlant(Plant):
     def read(self, q: Array, v: Array) -> None:
         """Write the state of the plant; see the contract."""
         self.plant.read(q, v)
+
+    def board_wrench(self) -> Array:
+        """Return what a board does to the robot; see the contract."""
+        return self.plant.board_wrench()
 
     def set_payload(self, payload: Payload | None) -> None:
         """Attach a payload in place of the present one; see the contract."""

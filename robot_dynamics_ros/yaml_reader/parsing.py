@@ -101,6 +101,9 @@ class Lined(dict[str, Any]):
         self.lines: dict[str, int] = {}
 
 
+yaml.SafeDumper.add_representer(Lined, yaml.SafeDumper.represent_dict)
+
+
 def parse_yaml(text: str, what: str) -> Any:
     """Return what a YAML text says; mappings as :class:`Lined`, an empty text as None.
 
@@ -125,6 +128,15 @@ def parse_yaml(text: str, what: str) -> Any:
         reason = getattr(error, 'problem', None) or ' '.join(str(error).split())
         raise ConfigurationError(place, f'is no YAML: {reason}', 'correct it') from error
     return builder.result
+
+
+def yaml_mapping(text: str) -> dict[str, Any]:
+    """Return the mapping that a text holds; empty if it is none: it may be any text."""
+    try:
+        content = parse_yaml(text, 'text')
+    except ConfigurationError:
+        return {}
+    return content if isinstance(content, dict) else {}
 
 
 class _Open:

@@ -15,8 +15,9 @@ from std_msgs.msg import String
 
 from robot_dynamics_ros.description.shipped import shipped_robot
 from robot_dynamics_ros.description.urdf import read_description
+from robot_dynamics_ros.ros.executors import PolledGroup
 from robot_dynamics_ros.ros.node import LATCHED
-from robot_dynamics_ros.ros.view_topics import ArmTopics, NeverCalled
+from robot_dynamics_ros.ros.view_topics import ArmTopics
 
 JOINTS = ['joint1', 'joint2', 'joint3', 'joint4']
 
@@ -93,7 +94,7 @@ def test_a_push_is_seen_with_its_wrench_and_the_link_that_it_touches(processes, 
     hand = peer.node.create_publisher(WrenchStamped, 'simulator/push', 1)
     push = WrenchStamped()
     push.header.frame_id, push.wrench.torque = 'link2', Vector3(z=20.0)  # N m: no lever needed
-    arm = ArmTopics(peer.node, '/', 'joint_states', NeverCalled())
+    arm = ArmTopics(peer.node, '/', 'joint_states', PolledGroup())
     peer.node.create_subscription(DiagnosticArray, '/diagnostics', arm.take_health, 10)
     instants = []
 

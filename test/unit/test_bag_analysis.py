@@ -283,9 +283,9 @@ def test_the_figures_do_not_depend_on_the_chunks(noise, rng, tmp_path):
     for seconds in (0.9, float('inf')):
         with RecordingReader(bag) as reader:
             tree = load_robot(reader.description)
-            bench = Evaluator(tree, Choices(timing='continuous'), remarks=reader.remarks)
-            bench.evaluate(reader.chunks(seconds))
-            found.append(bench.figures())
+            evaluator = Evaluator(tree, Choices(timing='continuous'), remarks=reader.remarks)
+            evaluator.evaluate(reader.chunks(seconds))
+            found.append(evaluator.figures())
     if noise:  # the cut-off is found in the first chunk, and may differ
         assert found[0]['timing']['cutoff_hz'] is not None
     else:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every misunderstanding of a driver is told from the poses of a held arm, by its name.
+"""Every fault of a driver's profile is told from the poses of a held arm, by its name.
 
 Oracle: gravity by Pinocchio, built from the URDF text; friction holds up to 70 % of its level.
 """
@@ -34,7 +34,7 @@ def held(count: int = 8):
     return q, gravity + 0.7 * TREE.coulomb_friction * rng.uniform(-1.0, 1.0, q.shape)
 
 
-def readings(position, effort, scale=1.0, effort_scale=1.0) -> DriverSamples:
+def samples(position, effort, scale=1.0, effort_scale=1.0) -> DriverSamples:
     one = np.ones(4)
     return DriverSamples(
         np.arange(len(position), dtype=float),
@@ -52,7 +52,7 @@ def told(position, effort, *, gravity_expected=True, commanded=False, **beliefs)
     """Return the errors that a check names, as text."""
     found = check_held(
         TREE,
-        readings(position, effort, **beliefs),
+        samples(position, effort, **beliefs),
         gravity_expected=gravity_expected,
         commanded=commanded,
     )
@@ -68,7 +68,7 @@ def but(value, *joints):
 
 def test_a_driver_that_is_understood_gives_no_error_and_slopes_of_one():
     q, effort = held()
-    found = check_held(TREE, readings(q, effort), gravity_expected=True)
+    found = check_held(TREE, samples(q, effort), gravity_expected=True)
     assert found.errors == ()
     assert found.poses == 8
     np.testing.assert_array_equal(found.loaded, [False, True, True, True])
@@ -79,7 +79,7 @@ def test_a_driver_that_is_understood_gives_no_error_and_slopes_of_one():
 
 
 def test_a_joint_without_weight_is_said_not_to_be_checked():
-    found = check_held(TREE, readings(*held()), gravity_expected=True)
+    found = check_held(TREE, samples(*held()), gravity_expected=True)
     assert [finding.culprit for finding in found.findings] == ["joint 'joint1'"]
     assert 'sign and unit were not checked' in found.findings[0].problem
 
@@ -178,7 +178,7 @@ def test_a_load_that_the_model_lacks_is_no_wrong_unit():
 
 def test_a_constant_offset_is_a_warning_with_its_size():
     q, tau = held()
-    found = check_held(TREE, readings(q, tau + [0.0, 3.0, 0.0, 0.0]), gravity_expected=True)
+    found = check_held(TREE, samples(q, tau + [0.0, 3.0, 0.0, 0.0]), gravity_expected=True)
     assert found.errors == ()
     (offset,) = [f for f in found.findings if 'off in every pose' in f.problem]
     assert offset.culprit == "joint 'joint2'"
@@ -195,7 +195,7 @@ def test_what_nothing_explains_is_called_that():
 
 def test_few_poses_are_called_few_and_repeated_ones_count_once():
     q, tau = held(3)
-    again = readings(np.vstack([q, q, q]), np.vstack([tau, tau, tau]))
+    again = samples(np.vstack([q, q, q]), np.vstack([tau, tau, tau]))
     found = check_held(TREE, again, gravity_expected=True)
     assert found.poses == 3
     assert any('there are only 3' in finding.problem for finding in found.findings)
@@ -211,7 +211,7 @@ def test_poses_without_efforts_are_refused():
 
 
 def moving(unit: float = 1.0):
-    """Return readings of an arm that goes from pose to pose and rests in between, 200 Hz."""
+    """Return samples of an arm that goes from pose to pose and rests in between, 200 Hz."""
     q, tau = held(5)
     time = np.arange(0.0, 10.0, 0.005)
     leg, x = np.minimum(time // 2.0, 3).astype(int), np.clip(time % 2.0, 0.0, 1.0)

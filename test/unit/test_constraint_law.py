@@ -30,7 +30,7 @@ def robot(request):
 
 @cache
 def loaded(name):
-    """Return the program of a robot; to rehearse it takes half a second."""
+    """Return the program of a robot; its feasibility check takes half a second."""
     return load_program(PROGRAMS[name], shipped(name).tree)
 
 

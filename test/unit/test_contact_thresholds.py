@@ -140,10 +140,25 @@ def test_the_panel_of_external_efforts_shows_what_a_hand_does(tmp_path, monkeypa
 
 def test_files_that_are_none_are_refused_with_what_is_wrong(tmp_path):
     path = tmp_path / 'contact.yaml'
-    for content in ('', 'joints: 3', 'joints: {a: {hit: {base: x}}}'):
+    band = '{base: 1.0, by_speed: 0, by_acceleration: 0, by_friction: 0}'
+    row = f'{{hit: {band}, push: {band}, observer_bandwidth: 20}}'
+    good = f'{{delay_s: 0.004, joints: {{a: {row}}}}}'
+    path.write_text(good)
+    assert ContactThresholds.read(path, ('a',)).delay == 0.004
+    for content, problem in (
+        ('', 'mapping'),
+        ('joints: 3', "'delay_s' is missing"),
+        ('{delay_s: 0, joints: {a: {hit: {base: x}}}}', 'base'),
+        ('{delay_s: 0, joints: {b: {}}}', "'a' is missing"),
+        (good.replace('0.004', '2'), 'delay of 2 s'),
+        (good.replace('base: 1.0', 'base: 0.0'), 'base'),
+        (good.replace('by_speed: 0', 'by_speed: .nan'), 'by_speed'),
+        (good.replace('delay_s', 'delay_s: 0, delay_s'), 'delay_s'),
+    ):
         path.write_text(content)
-        with pytest.raises(ConfigurationError, match='calibrate'):
+        with pytest.raises(ConfigurationError, match='contact thresholds') as refusal:
             ContactThresholds.read(path, ('a',))
+        assert problem in str(refusal.value)
     assert main(['calibrate', str(tmp_path), '--output', str(path), '--bandwidth', '-1']) == 2
 
 

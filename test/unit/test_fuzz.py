@@ -26,7 +26,7 @@ def test_what_is_mutated_is_taken_as_it_is_and_nothing_is_written_elsewhere(
     fuzz.run_chunk((kind, range(1)), seed=7)
     assert list(tmp_path.iterdir()) == []
     for origin, text in enumerate(fuzz.KINDS[kind].seeds()):
-        assert fuzz.judge(kind, text, origin) == ('accepted', '')
+        assert fuzz.evaluate(kind, text, origin) == ('accepted', '')
 
 
 def test_an_input_can_be_made_again_and_differs_from_its_neighbours():
@@ -50,7 +50,7 @@ def test_a_bag_of_which_positions_are_not_finite_is_a_breach(monkeypatch, tmp_pa
     run = fuzz_kinds.read_recording(fuzz_kinds.write_input('bag', text, 0, tmp_path))
     run.position[3, 1] = np.nan
     monkeypatch.setattr(fuzz_kinds, 'read_recording', lambda path: run)
-    assert fuzz.judge('bag', text, 0)[0] == 'breach'
+    assert fuzz.evaluate('bag', text, 0)[0] == 'breach'
 
 
 def _raise(error):
@@ -68,7 +68,7 @@ def _raise(error):
 def test_the_judge_sees_what_it_looks_for(monkeypatch, read, said):
     monkeypatch.setattr(fuzz, 'LONGEST_S', 0.05)
     monkeypatch.setitem(fuzz.KINDS, 'bad', InputKind(lambda: [''], read))
-    verdict, found = fuzz.judge('bad', '', 0)
+    verdict, found = fuzz.evaluate('bad', '', 0)
     assert verdict == 'breach'
     assert said in found
 
@@ -81,4 +81,4 @@ def test_a_refusal_must_be_one_short_line(monkeypatch):
     for problem, verdict in (('one', 'refused'), ('two\nlines', 'breach'), ('x' * 6000, 'breach')):
         kind = InputKind(lambda: [''], lambda *_: _raise(LongError('', problem, '')))  # noqa: B023
         monkeypatch.setitem(fuzz.KINDS, 'bad', kind)
-        assert fuzz.judge('bad', '', 0)[0] == verdict
+        assert fuzz.evaluate('bad', '', 0)[0] == verdict

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Many points at once are what they are one by one; prepared beside the ticks, what they are now.
+"""Many points at once are what they are one by one; prepared in the background, what they are now.
 
 Oracle of the polynomials: the conditions at both ends, solved joint by joint in plain numbers.
 """
@@ -241,7 +241,7 @@ def test_what_is_no_number_is_outside_of_every_limit(row):
         check_limits(Broken([0.0, 0.0, 0.1, 0.0]), tree)
 
 
-# Prepared beside the ticks ---------------------------------------------------------------------
+# Prepared in the background ---------------------------------------------------------------------
 
 TREE = shipped('four_dof').tree
 PLACE = np.array([0.0, -1.4, -0.5, 0.7])
@@ -263,10 +263,10 @@ def moving_generator(ticks=300):
 
 def run(generator, ticks):
     """Sample a number of ticks; return where the reference was."""
-    seen, begin = [], generator.moment().now_ns
+    seen, begin = [], generator.snapshot().now_ns
     for k in range(1, ticks + 1):
         generator.sample(begin + k * PERIOD)
-        seen.append(generator.moment().reference)
+        seen.append(generator.snapshot().reference)
     return np.array([[r.position, r.velocity, r.acceleration] for r in seen])
 
 
@@ -280,20 +280,20 @@ def back(first=0.4):
 @pytest.mark.parametrize('start_ns', [0, NANO + 200 * PERIOD, NANO + 700 * PERIOD])
 def test_committed_later_it_is_what_it_would_be_had_it_come_then(start_ns):
     """Now, from a start that is past, and from one to come: to the digit."""
-    beside, told = moving_generator(), moving_generator()
-    prepared = beside.prepare(beside.moment(), back(), start_ns)
-    assert beside.changes == told.changes  # nothing has happened yet
-    np.testing.assert_array_equal(run(beside, 150), run(told, 150))
-    start = beside.commit(prepared)
+    in_background, told = moving_generator(), moving_generator()
+    prepared = in_background.prepare(in_background.snapshot(), back(), start_ns)
+    assert in_background.changes == told.changes  # nothing has happened yet
+    np.testing.assert_array_equal(run(in_background, 150), run(told, 150))
+    start = in_background.commit(prepared)
     assert start == told.follow(*back(), start_ns)
     assert start == (start_ns or NANO + 450 * PERIOD)
-    assert beside.changes == told.changes
-    np.testing.assert_array_equal(run(beside, 2500), run(told, 2500))
+    assert in_background.changes == told.changes
+    np.testing.assert_array_equal(run(in_background, 2500), run(told, 2500))
 
 
 def test_however_long_it_takes_the_reference_does_not_jump():
     generator = moving_generator()
-    prepared = generator.prepare(generator.moment(), back())
+    prepared = generator.prepare(generator.snapshot(), back())
     before = run(generator, 400)[-1]
     generator.commit(prepared)
     after = run(generator, 1)[0]
@@ -303,7 +303,7 @@ def test_however_long_it_takes_the_reference_does_not_jump():
 
 def refused_by_commit(points, start_ns=0, *, meanwhile=lambda generator: run(generator, 400)):
     generator = moving_generator()
-    prepared = generator.prepare(generator.moment(), points, start_ns)
+    prepared = generator.prepare(generator.snapshot(), points, start_ns)
     meanwhile(generator)
     changes = generator.changes
     with pytest.raises(TrajectoryError) as caught:
@@ -319,14 +319,14 @@ def test_what_is_over_by_the_time_it_is_ready_is_refused():
 
 def test_a_step_that_has_grown_meanwhile_is_refused():
     """The quintic of 0.3 rad in 2 s passes 0.0080 rad at 0.3 s and 0.0706 rad at 0.7 s."""
-    here = moving_generator().moment().reference.position
+    here = moving_generator().snapshot().reference.position
     points = np.array([0.0, 0.5]), np.array([here, here]), np.zeros((2, 4)), np.zeros((2, 4))
     assert 'point 0: is at time 0 and 0.06' in refused_by_commit(points)
 
 
 def test_a_way_to_the_first_point_that_has_become_too_fast_is_refused():
     generator = moving_generator()
-    there = generator.moment().reference.position
+    there = generator.snapshot().reference.position
     points = np.array([0.02, 0.5]), np.array([there, there]), np.zeros((2, 4)), None
     assert 'its velocity limit is' in refused_by_commit(points)
 
@@ -336,6 +336,6 @@ def test_after_a_hold_that_came_meanwhile_it_is_refused():
 
     def held(generator):
         run(generator, 10)
-        generator.rest_at(PLACE, generator.moment().now_ns + PERIOD)
+        generator.rest_at(PLACE, generator.snapshot().now_ns + PERIOD)
 
     assert 'brought to a hold' in refused_by_commit(back(), meanwhile=held)

@@ -110,7 +110,7 @@ class Storm:
         mass, size = self.spoiled([self.rng.uniform(0.0, 5.0), 0.01], 0.1)
         com = self.spoiled(0.1 * self.rng.normal(size=3), 0.05)
         payload = Payload(float(mass), com, np.diag([size, size, size]), 'tool')
-        self.loop.carry(self.pick(None, payload), self.pick(0.0, 0.1, 1e300))
+        self.loop.set_payload(self.pick(None, payload), self.pick(0.0, 0.1, 1e300))
 
     def measure(self) -> None:
         self.loop.measured_effort[:] = self.spoiled(100.0 * self.rng.normal(size=4), 0.3)

@@ -13,7 +13,7 @@ from samples import random_tree, sample, serial_arms, world_files
 
 from robot_dynamics_ros.cli import check_model as check_command
 from robot_dynamics_ros.cli import new_robot
-from robot_dynamics_ros.cli.robot_argument import add_robot_arguments, given_robot
+from robot_dynamics_ros.cli.robot_argument import add_robot_arguments, robot_of
 from robot_dynamics_ros.control.design.default_motion import (
     EFFORT_SHARE,
     VELOCITY_SHARE,
@@ -62,15 +62,15 @@ def test_a_robot_is_named_by_a_shipped_name_a_file_or_a_package(monkeypatch, tmp
 
 
 def test_the_command_line_chooses_joints():
-    tree = given_robot(parsed(PANDA, '--tip', 'panda_hand_tcp', '--locked', 'panda_joint3:=0.4'))
+    tree = robot_of(parsed(PANDA, '--tip', 'panda_hand_tcp', '--locked', 'panda_joint3:=0.4'))
     assert tree.joint_names == tuple(f'panda_joint{i}' for i in (1, 2, 4, 5, 6, 7))
     assert tree.locked['panda_joint3'] == 0.4
-    tree = given_robot(parsed(PANDA, '--joints', 'panda_joint1,panda_finger_joint1'))
+    tree = robot_of(parsed(PANDA, '--joints', 'panda_joint1,panda_finger_joint1'))
     assert tree.joint_names == ('panda_joint1', 'panda_finger_joint1')
     assert tree.bodies == 3
-    assert given_robot(parsed(PANDA, '--mimic', 'lock')).coupling is None
+    assert robot_of(parsed(PANDA, '--mimic', 'lock')).coupling is None
     with pytest.raises(ConfigurationError, match="locked joint 'a': position 'up' is no number"):
-        given_robot(parsed(PANDA, '--locked', 'a:=up'))
+        robot_of(parsed(PANDA, '--locked', 'a:=up'))
 
 
 def test_parameters_of_nodes_choose_the_same():

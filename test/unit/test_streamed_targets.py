@@ -8,7 +8,7 @@ import pytest
 from oracles import PinocchioOracle
 from samples import sample
 
-from benchmark.comply import ARMS, Bench, arm, held
+from benchmark.comply import ARMS, PushedArm, arm, held
 from robot_dynamics_ros.control.laws.control_law import Reference
 from robot_dynamics_ros.control.modes import SessionMode
 from robot_dynamics_ros.control.streamed import TargetChange, WrenchChange
@@ -82,13 +82,13 @@ def test_a_target_at_rest_is_reached_without_passing_it():
 @pytest.mark.parametrize('law', ['computed_torque', 'impedance', 'pd_gravity'])
 def test_jumps_of_0_3_m_at_10_hz_and_a_stream_that_ends_step_no_effort(law):
     tree = arm('scara', friction=True)
-    bench = Bench(tree, HERE, {'law': law})
-    session, efforts = bench.session, []
-    bench.settle(0.3)
+    pushed = PushedArm(tree, HERE, {'law': law})
+    session, efforts = pushed.session, []
+    pushed.settle(0.3)
     place = PinocchioOracle(sample('scara').xml, (0.0, 0.0, -9.81), tree.joint_names)
     p = place.frame_pose('tool', HERE)[1]
     told = set()
-    for k in bench.run(2500):
+    for k in pushed.run(2500):
         if k % 100 == 0 and k < 1200:
             goal = p + [0.0, 0.15 * (-1) ** (k // 300), 0.0]
             change = TargetChange(session, lambda: session.targets.pose('', goal, np.zeros(4)))  # noqa: B023
@@ -100,7 +100,7 @@ def test_jumps_of_0_3_m_at_10_hz_and_a_stream_that_ends_step_no_effort(law):
     assert told == {'following streamed targets', ''}
     assert session.mode is SessionMode.HOLDING
     assert session.remarks[-1].status == 'held: no target within 0.5 s'
-    assert not session.loop.reference.velocity.any() or abs(bench.v).max() < 1e-3
+    assert not session.loop.reference.velocity.any() or abs(pushed.v).max() < 1e-3
 
 
 def test_poses_that_four_joints_cannot_take_are_met_with_the_point_and_nearest_rotation(rng):
@@ -119,9 +119,9 @@ def test_poses_that_four_joints_cannot_take_are_met_with_the_point_and_nearest_r
 
 
 def test_what_cannot_be_followed_is_refused_and_the_reference_stays():
-    bench = Bench(arm('scara'), HERE, {'law': 'computed_torque'})
-    bench.settle(0.1)
-    targets = bench.session.targets
+    pushed = PushedArm(arm('scara'), HERE, {'law': 'computed_torque'})
+    pushed.settle(0.1)
+    targets = pushed.session.targets
     wrong = {
         'not finite|finite': lambda: targets.joints((), [np.nan] * 4),
         'elbow': lambda: targets.joints(['elbow'], [0.0]),
@@ -132,10 +132,10 @@ def test_what_cannot_be_followed_is_refused_and_the_reference_stays():
     for said, read in wrong.items():
         kind = WrenchChange if 'yield' in said else TargetChange
         with pytest.raises(RobotDynamicsError, match=said):
-            bench.session.perform(kind(bench.session, read))
-    bench.settle(0.1)
-    np.testing.assert_array_equal(bench.session.loop.reference.position, HERE)
-    floating = Bench(arm('scara'), HERE, {'law': 'gravity_compensation'}).session
+            pushed.session.perform(kind(pushed.session, read))
+    pushed.settle(0.1)
+    np.testing.assert_array_equal(pushed.session.loop.reference.position, HERE)
+    floating = PushedArm(arm('scara'), HERE, {'law': 'gravity_compensation'}).session
     with pytest.raises(RobotDynamicsError, match='follows no reference'):
         floating.perform(TargetChange(floating, lambda: floating.targets.joints((), HERE)))
 
@@ -143,22 +143,22 @@ def test_what_cannot_be_followed_is_refused_and_the_reference_stays():
 @pytest.mark.parametrize('factor', [1.0, 2.0])  # of the mass that is felt
 def test_a_streamed_wrench_presses_against_the_spring_and_fades_when_it_ends(factor):
     stiffness = np.array([800.0, 800.0, 800.0, 0.0, 0.0, 20.0])
-    bench, spring = held(arm('scara'), HERE, 'tool', stiffness, factor)
-    session, wrench = bench.session, np.array([4.0, -3.0, 2.0, 0.0, 0.0, 0.1])
+    pushed, spring = held(arm('scara'), HERE, 'tool', stiffness, factor)
+    session, wrench = pushed.session, np.array([4.0, -3.0, 2.0, 0.0, 0.0, 0.1])
     efforts = []
-    for k in bench.run(1500):
+    for k in pushed.run(1500):
         if k % 100 == 0:
             read = lambda: session.targets.wrench('', wrench)  # noqa: E731
             session.perform(WrenchChange(session, read))
         efforts.append(session.command.copy())
     away, _ = spring.error()
-    here = PinocchioOracle(sample('scara').xml, (0.0, 0.0, -9.81), bench.plant.tree.joint_names)
+    here = PinocchioOracle(sample('scara').xml, (0.0, 0.0, -9.81), pushed.plant.tree.joint_names)
     axes = here.frame_pose('tool', HERE)[0]
     expected = np.concatenate([axes.T @ wrench[:3], axes.T @ wrench[3:]])
     held_by = [0, 1, 2, 5]  # second order in 5 mm over 0.5 m
     np.testing.assert_allclose(
         (stiffness * away)[held_by], expected[held_by], rtol=0.02, atol=0.01
     )
-    assert (np.abs(np.diff(efforts, axis=0)) / bench.plant.tree.effort_limit).max() < 1 / 20
-    bench.settle(3.0)
+    assert (np.abs(np.diff(efforts, axis=0)) / pushed.plant.tree.effort_limit).max() < 1 / 20
+    pushed.settle(3.0)
     assert np.abs(spring.error()[0]).max() < 1e-6

@@ -180,12 +180,12 @@ def test_recordings_and_commissioning_read_the_joints():
     motors, speeds, efforts = rng.normal(size=(3, 5, 4))
     quill = 0.05 + LEAD * (motors[:, 2] - motors[:, 3])
     force = (efforts[:, 2]) / LEAD
-    readings = driver_samples(driver, np.arange(5.0), motors, speeds, efforts)
-    np.testing.assert_allclose(readings.q[:, 2], quill, rtol=1e-13)
-    np.testing.assert_allclose(readings.q[:, :2], motors[:, :2], rtol=1e-15)
-    np.testing.assert_allclose(readings.tau[:, 2], force, rtol=1e-13)
-    np.testing.assert_allclose(readings.tau[:, 3], efforts[:, 3] + efforts[:, 2], rtol=1e-12)
-    np.testing.assert_allclose(readings.v[:, 3], speeds[:, 3], rtol=1e-15)
+    samples = driver_samples(driver, np.arange(5.0), motors, speeds, efforts)
+    np.testing.assert_allclose(samples.q[:, 2], quill, rtol=1e-13)
+    np.testing.assert_allclose(samples.q[:, :2], motors[:, :2], rtol=1e-15)
+    np.testing.assert_allclose(samples.tau[:, 2], force, rtol=1e-13)
+    np.testing.assert_allclose(samples.tau[:, 3], efforts[:, 3] + efforts[:, 2], rtol=1e-12)
+    np.testing.assert_allclose(samples.v[:, 3], speeds[:, 3], rtol=1e-15)
 
     run = Recording(('joint1', 'joint2', 'joint3', 'joint4'), np.arange(5.0), motors, speeds,
                     efforts, motors, speeds, measured_effort=efforts)  # fmt: skip

@@ -8,7 +8,7 @@ import pytest
 from oracles import PinocchioOracle
 from samples import sample
 
-from benchmark.comply import ARMS, STEP_NS, Bench, Spring, arm
+from benchmark.comply import ARMS, STEP_NS, PushedArm, Spring, arm
 from robot_dynamics_ros.control.changes import (
     ParameterChange,
     ReleaseChange,
@@ -26,7 +26,7 @@ NAMES = ['scara', 'four_dof']
 TABLE = 0.28  # height of the surface of program scara_press, m
 
 
-class Guided(Bench):
+class Guided(PushedArm):
     """An arm led by hand; the switch is told every 50 ms while it is pressed."""
 
     def __init__(self, name, *, friction=True, **parameters):

@@ -103,26 +103,26 @@ def test_another_mass_makes_no_energy(name, place, factor):
 def test_a_fifth_of_the_mass_keeps_the_limits_under_a_push_that_asks_for_more(name):
     tree, start, frame, stiffness, _ = case(name, 0)
     stiffness = 0.2 * stiffness  # modes as fast as the arm's own
-    bench, spring = held(tree, start, frame, stiffness, 0.2)
+    pushed, spring = held(tree, start, frame, stiffness, 0.2)
     at_limit = 0
-    for k in bench.run(1500):
+    for k in pushed.run(1500):
         # The law asks for four times the push.
-        bench.push[:] = 0.3 * tree.effort_limit * np.sin(0.05 * k) if k < 200 else 0.0
-        assert (np.abs(bench.session.command) <= tree.effort_limit).all()
-        at_limit += (np.abs(bench.session.command) == tree.effort_limit).any()
+        pushed.push[:] = 0.3 * tree.effort_limit * np.sin(0.05 * k) if k < 200 else 0.0
+        assert (np.abs(pushed.session.command) <= tree.effort_limit).all()
+        at_limit += (np.abs(pushed.session.command) == tree.effort_limit).any()
     assert at_limit > 50
-    bench.settle(2.0)
+    pushed.settle(2.0)
     assert spring.energy() < 1e-6  # J
 
 
 def test_with_friction_that_is_compensated_it_is_off_by_less_than_the_friction():
     tree = arm('scara', friction=True)
     start, stiffness = np.array(ARMS['scara'][1]), np.array([200.0, 150.0, 3000.0, 20.0])
-    bench, _ = held(tree, start, '', stiffness)
+    pushed, _ = held(tree, start, '', stiffness)
     push = 5.0 * tree.coulomb_friction
-    for k in bench.run(2500):
-        bench.push[:] = push * min(k / 1500, 1.0)
-    stuck = np.abs(stiffness * (bench.plant.data.qpos - start) - push)
+    for k in pushed.run(2500):
+        pushed.push[:] = push * min(k / 1500, 1.0)
+    stuck = np.abs(stiffness * (pushed.plant.data.qpos - start) - push)
     assert (stuck < tree.coulomb_friction).all()
 
 
@@ -158,9 +158,9 @@ def test_a_stiffness_that_is_unstable_at_the_period_is_refused_with_its_mode():
 
 def test_frame_and_stiffness_change_while_it_holds_without_a_step():
     tree, start = arm('scara'), np.array(ARMS['scara'][1])
-    bench, _ = held(tree, start, '', np.full(4, 100.0))
-    before = bench.session.command.copy()
+    pushed, _ = held(tree, start, '', np.full(4, 100.0))
+    before = pushed.session.command.copy()
     for change in ({'impedance_frame': 'tool'}, {'frame_stiffness': [300.0] * 6}):
-        bench.session.perform(ParameterChange(bench.session, change))
-        bench.settle(0.3)
-        np.testing.assert_allclose(bench.session.command, before, atol=1e-6)  # it is at rest
+        pushed.session.perform(ParameterChange(pushed.session, change))
+        pushed.settle(0.3)
+        np.testing.assert_allclose(pushed.session.command, before, atol=1e-6)  # it is at rest

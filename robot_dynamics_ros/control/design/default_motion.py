@@ -3,7 +3,7 @@ r"""A posture and a circle for an arm that nobody has configured: comfortable, a
 
 Postures are the best of seeded random ones: the tool moves and turns easily in every direction
 (the smallest singular value of its Jacobian, lengths in units of the arm's), the joints are far
-from their limits, gravity and dry friction leave the drives most of their effort, and nothing
+from their limits, gravity and Coulomb friction leave the drives most of their effort, and nothing
 touches. The circle lies in the plane in which the tool moves most easily there. The largest one
 that some posture allows is taken, and run so slowly that no joint needs more than half of its
 velocity and 60 % of its effort limit: at s times the speed the efforts are
@@ -151,7 +151,7 @@ def comfortable_postures(
         checker: Looks whether anything touches; None: nobody does.
 
     Raises:
-        ModelError: Gravity and dry friction alone take too much of some joint's effort limit
+        ModelError: Gravity and Coulomb friction alone take too much of some joint's effort limit
             everywhere; says which joint, and how much at the best posture. Or something touches
             in every posture.
     """
@@ -231,7 +231,7 @@ class _Rating:
 
 def _held_by_nothing(tree: RobotTree, share: float, joint: int) -> ModelError:
     dry = tree.coulomb_friction[joint] > 0.0
-    cause = 'gravity and dry friction alone take' if dry else 'gravity alone takes'
+    cause = 'gravity and Coulomb friction alone take' if dry else 'gravity alone takes'
     return ModelError(
         f'joint {tree.joint_names[joint]!r}',
         f'{cause} {share:.0%} of its effort limit at the best posture found',

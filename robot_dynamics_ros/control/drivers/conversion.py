@@ -253,8 +253,8 @@ def _refuse_useless(row: JointProfile) -> None:
         ('gear_ratio', row.gear_ratio != 1.0 and not units & MOTOR_EFFORT_UNITS.keys()),
         ('torque_constant', row.torque_constant is not None and not units & set(NEED_CONSTANT)),
     ]
-    for key, given_in_vain in useless:
-        if given_in_vain:
+    for key, set_in_vain in useless:
+        if set_in_vain:
             raise ConfigurationError(
                 f'joint {row.joint!r}, {key}',
                 'has no effect: efforts are those of the joint',

@@ -255,13 +255,13 @@ class ConstraintStabilization(ControlLaw):
         time = t - (self._start or 0.0) + look.time
         if self._followed:
             look.see(reference.position, reference.velocity, reference.acceleration)
-            given_q, given_v = look.q.tolist(), look.v.tolist()
-            given_a = reference.acceleration.tolist()
+            followed_q, followed_v = look.q.tolist(), look.v.tolist()
+            followed_a = reference.acceleration.tolist()
             for signal, joints in self._followed:
                 signal.give(
-                    [given_q[i] for i in joints],
-                    [given_v[i] for i in joints],
-                    [given_a[i] for i in joints],
+                    [followed_q[i] for i in joints],
+                    [followed_v[i] for i in joints],
+                    [followed_a[i] for i in joints],
                 )
         if self._blend > 0.0:
             self._kernel.set_offset(*quintic_offset(*self._initial, self._blend, time))

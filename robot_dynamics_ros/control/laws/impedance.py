@@ -155,7 +155,7 @@ class Impedance(ControlLaw):
     ) -> None:
         """Refuse a stiffness whose fastest mode, in the middle of the limits, is too fast."""
         q, still = check.middle_of_limits(self.tree), np.zeros(self.tree.n)
-        M = make_formulation('newton_euler', self.tree).mass_matrix(q)  # beside the ticks
+        M = make_formulation('newton_euler', self.tree).mass_matrix(q)  # in the background
         L = np.linalg.cholesky(M + np.diag(self.tree.armature))
         J = np.array(_error(self.tree, self._frame, q, still, q, still).J, dtype=float)
         A = np.linalg.solve(L, J.T * np.sqrt(stiffness))

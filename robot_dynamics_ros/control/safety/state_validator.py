@@ -115,7 +115,7 @@ class StateValidator:
             q: Positions, shape (n,), rad or m; anything may be in it.
             v: Velocities, shape (n,), rad/s or m/s; likewise.
         """
-        verdict = self._judge(stamp, q, v)
+        verdict = self._evaluate(stamp, q, v)
         if verdict.usable:
             goes_on = verdict is StateVerdict.ACCEPTED and not self._again
             self.dt = stamp - self.time if goes_on else 0.0
@@ -123,7 +123,7 @@ class StateValidator:
         self.counts[verdict] += 1
         return verdict
 
-    def _judge(self, stamp: float, q: Array, v: Array) -> StateVerdict:
+    def _evaluate(self, stamp: float, q: Array, v: Array) -> StateVerdict:
         numbers, since, step = self._numbers, stamp - self.time, stamp - self._plausible_time
         numbers[0], numbers[1] = since, step
         before = self._believed, self._plausible

@@ -157,33 +157,33 @@ class ReferenceGenerator:
                 points break a rule; names the culprit.
         """
         points = times, position, velocity, acceleration
-        return self.commit(self.prepare(self.moment(), points, start_ns))
+        return self.commit(self.prepare(self.snapshot(), points, start_ns))
 
-    def moment(self) -> ReferenceSnapshot:
+    def snapshot(self) -> ReferenceSnapshot:
         """Return what a trajectory that arrives now is seen from; copied."""
         seen, q = Reference(self._tree.n), self.measured
         seen.rows[:] = self.reference.rows
         return ReferenceSnapshot(seen, None if q is None else q.copy(), self._now_ns, self.changes)
 
-    def prepare(self, moment: ReferenceSnapshot, points: Points, start_ns: int = 0) -> Prepared:
-        """Do of ``follow`` what takes long; may run in a thread beside the ticks.
+    def prepare(self, snapshot: ReferenceSnapshot, points: Points, start_ns: int = 0) -> Prepared:
+        """Do of ``follow`` what takes long; may run in the background.
 
         Args:
-            moment: When the trajectory arrived.
+            snapshot: When the trajectory arrived.
             points: Times, positions, velocities and accelerations, see ``follow``.
             start_ns: Stamp of the start, ns; 0 for now.
 
         Raises:
             TrajectoryError: As of ``follow``.
         """
-        tree, reference = self._tree, moment.reference
+        tree, reference = self._tree, snapshot.reference
         trajectory = JointWaypoints(KnotTable.alike(*points), reference, tree.joint_names)
         outside = self._outside(reference.position)
-        if moment.measured is not None:
-            outside = np.maximum(outside, self._outside(moment.measured))
-        prepared = Prepared(trajectory, start_ns, moment, self.start_tolerance, outside)
-        prepared.refuse_step(reference, moment.measured, tree.joint_names)
-        prepared.refuse_past(moment.now_ns)
+        if snapshot.measured is not None:
+            outside = np.maximum(outside, self._outside(snapshot.measured))
+        prepared = Prepared(trajectory, start_ns, snapshot, self.start_tolerance, outside)
+        prepared.refuse_step(reference, snapshot.measured, tree.joint_names)
+        prepared.refuse_past(snapshot.now_ns)
         check_limits(trajectory, tree, outside=outside)
         limit = self.speed_limit(trajectory, bool(reference.velocity.any()))
         return prepared._replace(limit=limit)
@@ -198,10 +198,10 @@ class ReferenceGenerator:
 
         Raises:
             TrajectoryError: It is over by now, the way from the present reference to its first
-                point leaves the limits, or the loop has begun anew since its moment.
+                point leaves the limits, or the loop has begun anew since its snapshot.
         """
         trajectory, start = prepared.trajectory, prepared.start_ns or self._now_ns
-        if self._now_ns != prepared.moment.now_ns:
+        if self._now_ns != prepared.snapshot.now_ns:
             self._refuse_old(prepared)
         self._meet(prepared, start, self._reference_at(start))
         if start > self._now_ns:
@@ -219,7 +219,7 @@ class ReferenceGenerator:
         self.speed.start(begin, prepared.limit, ordered=True, moving=moving)
 
     def _refuse_old(self, prepared: Prepared) -> None:
-        if self.changes != prepared.moment.changes:
+        if self.changes != prepared.snapshot.changes:
             raise TrajectoryError(
                 'trajectory', 'came before the arm was brought to a hold', 'send it again'
             )
@@ -240,7 +240,7 @@ class ReferenceGenerator:
         prepared.refuse_step(reference, self.measured, self._tree.joint_names)
         opening = prepared.trajectory.opening(reference)
         if opening is not None and not np.array_equal(
-            reference.rows, prepared.moment.reference.rows
+            reference.rows, prepared.snapshot.reference.rows
         ):
             check_limits(opening, self._tree, outside=prepared.outside)
             prepared.trajectory.open_by(opening)

@@ -206,9 +206,9 @@ class Prepared(NamedTuple):
     """A trajectory that was checked and can be followed at once.
 
     Attributes:
-        trajectory: From the reference of its moment.
+        trajectory: From the reference of the snapshot.
         start_ns: Stamp of its start, ns; 0 for now.
-        moment: When it arrived.
+        snapshot: When it arrived.
         start_tolerance: Largest step of the reference at its start, rad or m.
         outside: How far outside of its limits each joint may be before the end, (n,), rad or m.
         limit: Of the speed along it; None: as it is.
@@ -216,7 +216,7 @@ class Prepared(NamedTuple):
 
     trajectory: JointWaypoints
     start_ns: int
-    moment: ReferenceSnapshot
+    snapshot: ReferenceSnapshot
     start_tolerance: float
     outside: Array
     limit: SpeedLimit | None = None

@@ -18,8 +18,8 @@ from importlib import import_module
 from pathlib import Path, PurePath
 from typing import Any, BinaryIO
 
-from robot_dynamics_ros.errors import ConfigurationError, MissingDependencyError, RecordingError
-from robot_dynamics_ros.yaml_reader.parsing import parse_yaml
+from robot_dynamics_ros.errors import MissingDependencyError, RecordingError
+from robot_dynamics_ros.yaml_reader.parsing import yaml_mapping
 
 _KIND = re.compile(r'\.(mcap|db3)(\.zstd)?$')
 _METADATA = 'metadata.yaml'
@@ -114,15 +114,6 @@ def _metadata(path: Path) -> tuple[dict[str, Any] | None, str]:
     if isinstance(information, dict):
         return information, ''
     return None, f'{_METADATA} is damaged: every storage file in the folder was read'
-
-
-def yaml_mapping(text: str) -> dict[str, Any]:
-    """Return the mapping that a text of a bag holds; empty if it is none: it may be any text."""
-    try:
-        information = parse_yaml(text, 'text of a bag')
-    except ConfigurationError:
-        return {}
-    return information if isinstance(information, dict) else {}
 
 
 def _listed(metadata: Mapping[str, Any], present: list[Path]) -> tuple[list[Path], list[str]]:

@@ -19,7 +19,7 @@ from robot_dynamics_ros.recordings.recording import Recording
 from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.symbolic.kernel import compile_kernel
 
-_TOLD = 10  # contacts that get a sentence of their own
+_LISTED = 10  # contacts that get a sentence of their own
 _LONGEST = 0.2  # s between two states of one motion
 
 
@@ -72,7 +72,7 @@ class Contacts(Metric):
         """Return the first contacts, a sentence each."""
         remarks = [
             MetricRemark('look', f'contact at {at(time)}: {event}')
-            for time, event in self._events[:_TOLD]
+            for time, event in self._events[:_LISTED]
         ]
         more = len(self._events) - len(remarks)
         return remarks + ([MetricRemark('look', f'{more} more contacts')] if more else [])

@@ -56,7 +56,7 @@ class Setup:
             first reference is, as that is where it began.
         first_reference: Stamp (ns) and positions, shape (n,), of the first reference, if that is
             older than every state; else None.
-        told_by_reference: Whether a recorded reference tells of an answer whose command is lost.
+        reference_shows_answer: Whether a recorded reference tells of an answer without a command.
         load: Returns the robot for other parameters ``locked``.
     """
 
@@ -69,7 +69,7 @@ class Setup:
     by_arrival: bool = False
     begins: str = ''
     first_reference: tuple[int, Array] | None = None
-    told_by_reference: bool = False
+    reference_shows_answer: bool = False
     load: Callable[[Mapping[str, Any]], RobotTree] | None = None
 
 
@@ -177,7 +177,7 @@ class Replay:
         """Yield the effort for each state of a chunk; None for one that was not answered."""
         clock = chunk.arrival_ns if self._setup.by_arrival else chunk.stamp_ns
         answered = np.asarray(np.isfinite(chunk.effort).all(axis=1))
-        if self._setup.told_by_reference:
+        if self._setup.reference_shows_answer:
             answered |= np.asarray(np.isfinite(chunk.reference_position).all(axis=1))
         last = clock[-1:] + int(np.median(np.diff(clock))) if len(clock) > 1 else clock + 1
         ends = np.concatenate([clock[1:], last])

@@ -146,7 +146,7 @@ class ReplaySource:
             by_arrival=self._by_arrival,
             begins='running' if late else '',
             first_reference=self._early_reference(),
-            told_by_reference=self.recorded and not self._references_held,
+            reference_shows_answer=self.recorded and not self._references_held,
             load=self._load,
         )
 

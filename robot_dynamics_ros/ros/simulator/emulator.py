@@ -96,12 +96,12 @@ class DriverEmulator(Simulator):
             ordered = np.empty(len(command))
             ordered[driver.order] = command
             ordered = driver.driven_effort(ordered)
-        self._received(self._inbox.take(ordered.tolist()))
+        self._received(self._buffer.take(ordered.tolist()))
 
     def _on_joint_command(self, index: int, effort: float) -> None:
         i = int(self._driver.order[index])
         effort = self._driver.effort_scale[i] * effort - self._driver.effort_offset[i]
-        self._received(self._inbox.take_one(i, float(effort)))
+        self._received(self._buffer.take_one(i, float(effort)))
 
     def _on_overlaid(self, message: Float64MultiArray) -> None:
         """Stop with a reflex if efforts are laid over positions that are not where the arm is."""
@@ -156,9 +156,9 @@ class DriverEmulator(Simulator):
 
     def _effort(self) -> Array:
         if not self._own_holds and self._settings['rate_check']:
-            self._check_rate(self._inbox.effort)
+            self._check_rate(self._buffer.effort)
         if not self._own_holds:
-            return self._inbox.effort
+            return self._buffer.effort
         q, v = self._q, self._v
         self._driven.read(q, v)
         goal = declared.own_position(self._driven.plant.tree, self._settings)

@@ -47,8 +47,7 @@ from robot_dynamics_ros.ros.parameters import on_set_parameters
 from robot_dynamics_ros.ros.rclpy_compat import take_message
 from robot_dynamics_ros.ros.simulator import parameters as declared
 from robot_dynamics_ros.ros.simulator.command_buffer import CommandBuffer
-from robot_dynamics_ros.simulation.mujoco_plant import MujocoPlant
-from robot_dynamics_ros.simulation.plant import Pace, Plant, SimulationRun, WrappedPlant
+from robot_dynamics_ros.simulation.plant import Pace, Plant, SimulationRun
 from robot_dynamics_ros.spatial.scalar import Array
 
 STATE_QOS = QoSProfile(depth=2000)  # reliable and deep: a recorder that falls behind loses nothing
@@ -88,13 +87,13 @@ class Simulator(PackageNode):
 
     def _sum_up(self) -> None:
         """Say what happened since the first state; count anew."""
-        inbox, run = self._inbox, self._run
+        buffer, run = self._buffer, self._run
         self.get_logger().info(
-            f'{run.plant.steps} steps to t = {run.time:.6f} s; commands: {inbox.accepted} '
-            f'taken, {inbox.refused} refused, {self._superfluous} superfluous; '
+            f'{run.plant.steps} steps to t = {run.time:.6f} s; commands: {buffer.accepted} '
+            f'taken, {buffer.refused} refused, {self._superfluous} superfluous; '
             f'{self._pace.lost} steps of real time lost'
         )
-        inbox.accepted = inbox.refused = self._superfluous = self._pace.lost = 0
+        buffer.accepted = buffer.refused = self._superfluous = self._pace.lost = 0
 
     # Building -----------------------------------------------------------------------------------
 
@@ -110,7 +109,7 @@ class Simulator(PackageNode):
         first = declared.initial_state(tree, settings)
         self._run = SimulationRun(plant, *first, settings['end_time_s'])
         self._schedule_payload()
-        self._inbox = CommandBuffer(tree, settings['joints'])
+        self._buffer = CommandBuffer(tree, settings['joints'])
         self._clock_ns = round(settings['clock_period'] * 1e9)
         self._lockstep = settings['mode'] == 'lockstep'
         self._paused = settings['start_paused']
@@ -151,7 +150,7 @@ class Simulator(PackageNode):
         self._states = self.create_publisher(JointState, 'joint_states', STATE_QOS)
         form, topics = settings['command_form'], ['effort_controller/commands']
         if form == 'per_joint':
-            topics = [f'{name}/cmd_force' for name in self._inbox.joints]
+            topics = [f'{name}/cmd_force' for name in self._buffer.joints]
         self._subscribe_commands(form, topics)
 
     def _subscribe_commands(self, form: str, topics: Sequence[str]) -> None:
@@ -161,22 +160,18 @@ class Simulator(PackageNode):
 
     def _publish_wrench(self) -> None:
         """Publish what the board does to the robot."""
-        plant = self._run.plant
-        while isinstance(plant, WrappedPlant):
-            plant = plant.plant
-        if self._sensor is None or not isinstance(plant, MujocoPlant) or plant.board is None:
-            return
-        stamp = self._state.message.header.stamp
-        wrench = wrench_message(plant.board.frame, plant.board_wrench(), stamp)
-        self._sensor.publish(wrench)
+        plant, stamp = self._run.plant, self._state.message.header.stamp
+        if self._sensor is not None and plant.board_frame:
+            wrench = wrench_message(plant.board_frame, plant.board_wrench(), stamp)
+            self._sensor.publish(wrench)
 
     # Commands -----------------------------------------------------------------------------------
 
     def _on_command(self, efforts: Sequence[float], _: Sequence[str]) -> None:
-        self._received(self._inbox.take(efforts))
+        self._received(self._buffer.take(efforts))
 
     def _on_joint_command(self, index: int, effort: float) -> None:
-        self._received(self._inbox.take_one(index, effort))
+        self._received(self._buffer.take_one(index, effort))
 
     def _received(self, complete: bool) -> None:
         if complete:
@@ -184,16 +179,16 @@ class Simulator(PackageNode):
             self._answered_at = time.monotonic()
             if self._lockstep and not self._paused:
                 self._advance()
-        elif self._inbox.refused > self._refusals_logged:
-            self._refusals_logged = self._inbox.refused
+        elif self._buffer.refused > self._refusals_logged:
+            self._refusals_logged = self._buffer.refused
             self.get_logger().warning(
-                f'command {self._inbox.refused} refused: {self._inbox.last_refusal}',
+                f'command {self._buffer.refused} refused: {self._buffer.last_refusal}',
                 throttle_duration_sec=_QUIET_S,
             )
 
     def _drop_superfluous(self) -> None:
         """Empty the queues: what came before a state is published does not answer it."""
-        self._inbox.expect()
+        self._buffer.expect()
         for subscription in self._commands:
             while take_message(subscription) is not None:
                 self._superfluous += 1
@@ -212,7 +207,7 @@ class Simulator(PackageNode):
         try:
             ended = self._run.advance(self._effort())
         except RobotDynamicsError as error:
-            self._end(error)
+            self._end(error=error)
             return
         self._publish_new_state()
         if ended:
@@ -223,12 +218,12 @@ class Simulator(PackageNode):
 
     def _effort(self) -> Array:
         """Return the efforts of the coming step, shape (n,), N m or N."""
-        return self._inbox.effort
+        return self._buffer.effort
 
     def _to_first_state(self) -> None:
-        self._refusals_logged = self._inbox.refused
+        self._refusals_logged = self._buffer.refused
         self._run.restart()
-        self._inbox.clear()
+        self._buffer.clear()
         self._next_clock = 0
         self._restart_wall_clock()
         self._publish_new_state()
@@ -279,11 +274,11 @@ class Simulator(PackageNode):
             self._peer(), f'command answering the state at t = {self._run.time:.6f} s', waited
         )
         if self._settings['on_peer_timeout'] == 'exit':
-            self._end(error)
+            self._end(error=error)
             return
         self.get_logger().warning(str(error))
         if self._settings['on_peer_timeout'] == 'zero':
-            self._inbox.clear()
+            self._buffer.clear()
             self._advance()
 
     def _peer(self) -> str:
@@ -311,8 +306,8 @@ class Simulator(PackageNode):
 
     def _drop_stale_command(self, now: float) -> None:
         timeout = self._settings['command_timeout_s']
-        if timeout and now - self._answered_at > timeout and self._inbox.effort.any():
-            self._inbox.clear()
+        if timeout and now - self._answered_at > timeout and self._buffer.effort.any():
+            self._buffer.clear()
             self.get_logger().warning(
                 f'{self._peer()}: no command for {timeout:g} s, zero effort acts',
                 throttle_duration_sec=_QUIET_S,
@@ -322,9 +317,9 @@ class Simulator(PackageNode):
         self._answered_at = time.monotonic()
         self._pace.restart(self._answered_at)
 
-    def _end(self, outcome: RobotDynamicsError | int = 0) -> None:
+    def _end(self, code: int = 0, error: RobotDynamicsError | None = None) -> None:
         self._paused = True
-        super()._end(outcome)
+        super()._end(code, error)
 
     # Services and parameters --------------------------------------------------------------------
 

@@ -91,7 +91,7 @@ def _stiffness(tree: RobotTree, w: float) -> list[float]:
     return [float(w**2 * (i + j)) for i, j in zip(inertia, tree.armature, strict=True)]
 
 
-class FaultJudge:
+class FaultEvaluator:
     """A session and its plant, and what is demanded of every command."""
 
     def __init__(self, scenario: Scenario) -> None:
@@ -151,7 +151,7 @@ class FaultJudge:
         where = f'step {self.step}, {self.loop.law.name}, {self.session.mode.value}'
         raise BreachError(f'{said}: {text} ({where})')
 
-    def _judge(self, dt: float, elapsed: float = LONGEST, *, silent: bool = False,
+    def _evaluate(self, dt: float, elapsed: float = LONGEST, *, silent: bool = False,
                final: bool = False) -> None:  # fmt: skip
         """Demand of a command what holds for every one."""
         session, loop, limit = self.session, self.loop, self.tree.effort_limit

@@ -160,7 +160,7 @@ def run_loop(law: str, changes, *, rate=0.0, steps=1500, duration=0.3):
         if k == 0:
             loop.start()
         if k in changes:
-            loop.carry(changes[k], duration)
+            loop.set_payload(changes[k], duration)
         loop.tick()
         efforts.append(loop.effort.copy())
     return np.array(efforts)
@@ -193,4 +193,4 @@ def test_a_loop_without_a_load_refuses_one():
     kernels = compile_kernel(tree)
     loop = ControlLoop(tree, kernels, make_law('computed_torque', tree, kernels))
     with pytest.raises(ConfigurationError, match='the loop has no load'):
-        loop.carry(LOAD)
+        loop.set_payload(LOAD)

@@ -17,10 +17,10 @@ ORDER = ['joint3', 'joint1', 'joint4', 'joint2']
 
 
 def test_efforts_go_to_their_joints_in_the_order_of_the_command():
-    inbox = CommandBuffer(sample('scara').tree, ORDER)
-    assert inbox.take(array.array('d', [3.0, 1.0, 4.0, 2.0]))
-    np.testing.assert_array_equal(inbox.effort, [1.0, 2.0, 3.0, 4.0])
-    assert (inbox.accepted, inbox.refused) == (1, 0)
+    buffer = CommandBuffer(sample('scara').tree, ORDER)
+    assert buffer.take(array.array('d', [3.0, 1.0, 4.0, 2.0]))
+    np.testing.assert_array_equal(buffer.effort, [1.0, 2.0, 3.0, 4.0])
+    assert (buffer.accepted, buffer.refused) == (1, 0)
 
 
 @pytest.mark.parametrize(
@@ -33,25 +33,25 @@ def test_efforts_go_to_their_joints_in_the_order_of_the_command():
     ],
 )
 def test_a_bad_command_changes_nothing_and_is_counted_with_its_reason(values, reason):
-    inbox = CommandBuffer(sample('scara').tree)
-    inbox.take([1.0, 2.0, 3.0, 4.0])
-    assert not inbox.take(values)
-    assert reason in inbox.last_refusal
-    np.testing.assert_array_equal(inbox.effort, [1.0, 2.0, 3.0, 4.0])
-    assert (inbox.accepted, inbox.refused) == (1, 1)
+    buffer = CommandBuffer(sample('scara').tree)
+    buffer.take([1.0, 2.0, 3.0, 4.0])
+    assert not buffer.take(values)
+    assert reason in buffer.last_refusal
+    np.testing.assert_array_equal(buffer.effort, [1.0, 2.0, 3.0, 4.0])
+    assert (buffer.accepted, buffer.refused) == (1, 1)
 
 
 def test_efforts_by_joint_are_complete_only_once_all_have_come_for_the_state():
-    inbox = CommandBuffer(sample('scara').tree, ORDER)
-    assert [inbox.take_one(k, float(k)) for k in (0, 1, 0, 2, 3)] == [False] * 4 + [True]
-    np.testing.assert_array_equal(inbox.effort, [1.0, 3.0, 0.0, 2.0])
-    inbox.expect()
-    assert not inbox.take_one(0, math.nan)
-    assert [inbox.take_one(k, 9.0) for k in range(4)] == [False, False, False, True]
-    assert (inbox.accepted, inbox.refused) == (2, 1)
-    assert "joint 'joint3'" in inbox.last_refusal
-    inbox.clear()
-    assert not inbox.effort.any()
+    buffer = CommandBuffer(sample('scara').tree, ORDER)
+    assert [buffer.take_one(k, float(k)) for k in (0, 1, 0, 2, 3)] == [False] * 4 + [True]
+    np.testing.assert_array_equal(buffer.effort, [1.0, 3.0, 0.0, 2.0])
+    buffer.expect()
+    assert not buffer.take_one(0, math.nan)
+    assert [buffer.take_one(k, 9.0) for k in range(4)] == [False, False, False, True]
+    assert (buffer.accepted, buffer.refused) == (2, 1)
+    assert "joint 'joint3'" in buffer.last_refusal
+    buffer.clear()
+    assert not buffer.effort.any()
 
 
 def test_an_order_that_misses_or_repeats_a_joint_is_refused():
