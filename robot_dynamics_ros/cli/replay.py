@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +16,9 @@ from robot_dynamics_ros.control.laws.registry import known_laws
 from robot_dynamics_ros.control.setup import PARAMETERS
 from robot_dynamics_ros.dynamics import FORMULATIONS
 from robot_dynamics_ros.errors import RecordingError
-from robot_dynamics_ros.estimation.accumulate import Envelope, Spread, Thinned
+from robot_dynamics_ros.estimation.accumulate import Spread
 from robot_dynamics_ros.parameters import help_text, require_known
 from robot_dynamics_ros.recordings.bag.files import short_name
-from robot_dynamics_ros.recordings.metrics.tracking import tool_frame
 from robot_dynamics_ros.recordings.output_folder import (
     CsvTable,
     claim,
@@ -31,8 +29,8 @@ from robot_dynamics_ros.recordings.output_folder import (
 from robot_dynamics_ros.recordings.recording import Recording
 from robot_dynamics_ros.recordings.replay.run import ReplayResult
 from robot_dynamics_ros.recordings.replay.source import REFERENCES, ReplaySource, replay
-from robot_dynamics_ros.recordings.report.runs import replay_figures, replay_report
-from robot_dynamics_ros.recordings.report.toolkit import ArmAnimation, measured_arm
+from robot_dynamics_ros.recordings.report.analysis import Curves
+from robot_dynamics_ros.recordings.report.runs import replay_report
 from robot_dynamics_ros.spatial.scalar import Array
 
 _USUAL_OUTPUT = Path('out') / 'replay'
@@ -96,8 +94,7 @@ def run(args: argparse.Namespace) -> int:
     tolerance = args.tolerance if args.tolerance is not None else (TOLERANCE if own else np.inf)
     with filled(output) as work, CsvTable(work / 'rows.csv') as table:
         n = source.tree.n
-        curves, difference, size = Envelope(500), Spread(n), Spread(n)
-        positions = Thinned(2 * n)
+        curves, difference, size = Curves(n), Spread(n), Spread(n)
 
         def sink(chunk: Recording, efforts: Array) -> None:
             difference.take(chunk.time, efforts - chunk.effort)
@@ -107,8 +104,7 @@ def run(args: argparse.Namespace) -> int:
                 'replayed': efforts,
                 'difference': efforts - chunk.effort,
             }
-            curves.take(chunk.time, columns)
-            positions.take(chunk.time, np.hstack([chunk.position, chunk.reference_position]))
+            curves(chunk, {**columns, 'reference': chunk.reference_position})
             table.add(flat_columns(chunk, columns))
 
         setup = source.setup(args.reference)
@@ -121,11 +117,8 @@ def run(args: argparse.Namespace) -> int:
             )
         document = _document(source, course, difference, size, tolerance, changes)
         write_json(work / 'replay.json', document)
-        report = replay_report(f'Replay of {short_name(bag)}', source.tree, document)
-        figures = replay_figures(source.tree, curves.series())
-        motions = measured_arm(*np.hsplit(positions.values, 2))
-        arm = ArmAnimation(source.tree, tool_frame(source.tree), positions.time, motions)
-        replace(report, figures=figures, arm=arm).write(work / 'report.html')
+        report = replay_report(f'Replay of {short_name(bag)}', source.tree, document, curves)
+        report.write(work / 'report.html')
     print_report(report, output)
     return 0 if document['within_tolerance'] else EXIT_DIFFERENT
 

@@ -31,7 +31,7 @@ from robot_dynamics_ros.recordings.recording import (
     recorded_names,
     within,
 )
-from robot_dynamics_ros.recordings.recording_builder import LATEST_NS, RecordingBuilder
+from robot_dynamics_ros.recordings.recording_builder import RecordingBuilder
 from robot_dynamics_ros.recordings.stream_alignment import Counts
 from robot_dynamics_ros.recordings.topics import Topics, choose_topics
 from robot_dynamics_ros.spatial.scalar import Array
@@ -138,30 +138,22 @@ class RecordingReader:
         """
         self._builder = builder = RecordingBuilder(self.bag, self.topics, self._layout)
         self.counts = builder.states.counts
-        empty = True
-        for block in self.bag.blocks(*self.topics.of_run()):
-            builder.take(block)
-            while builder.span_ns() >= seconds * NANO + 2 * LATEST_NS:
-                empty = False
-                yield self._recording(builder.give(round(seconds * NANO)))
-        if builder.span_ns() >= 0:
+        empty, blocks = True, self.bag.blocks(*self.topics.of_run())
+        for columns in builder.parts(blocks, seconds):
             empty = False
-            yield self._recording(builder.give(None))
+            yield Recording(
+                joints=self.joints,
+                time=columns['stamp_ns'] / NANO,
+                description=self.description,
+                parameters=self.parameters,
+                notes=self.notes,
+                **columns,
+            )
         if empty:
             reasons = '; '.join(self.notes) or 'every state is incomplete'
             raise RecordingError(
                 f'bag {str(self.bag.path)!r}', 'has no state that can be used', reasons
             )
-
-    def _recording(self, columns: dict[str, Array]) -> Recording:
-        return Recording(
-            joints=self.joints,
-            time=columns['stamp_ns'] / NANO,
-            description=self.description,
-            parameters=self.parameters,
-            notes=self.notes,
-            **columns,
-        )
 
     def _text(self, topic: str) -> str:
         """Return the first text of a topic; empty if there is none that can be read."""

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from robot_dynamics_ros.recordings.topics import Topics
 from robot_dynamics_ros.spatial.scalar import Array
 
 #: Commands and references may come this much later than their state, in the order of the bag, ns.
-LATEST_NS = NANO
+_LATEST_NS = NANO
 _MANY = 0.01  # share of the commands that is worth a word
 _LONG_S = 20.0  # a window's sample interval where the states do not tell
 
@@ -70,13 +71,22 @@ class RecordingBuilder:
                 notes.append(f'{count} answer no state of their own: {why}')
         return notes
 
-    def span_ns(self) -> int:
+    def parts(self, blocks: Iterable[list[Raw]], seconds: float) -> Iterator[dict[str, Array]]:
+        """Yield the states of blocks of messages as columns, in parts of so many seconds."""
+        for block in blocks:
+            self._take(block)
+            while self._span_ns() >= seconds * NANO + 2 * _LATEST_NS:
+                yield self._give(round(seconds * NANO))
+        if self._span_ns() >= 0:
+            yield self._give(None)
+
+    def _span_ns(self) -> int:
         """Return the time between the first and the last state that is held; -1 for none."""
         if not self._parts:
             return -1
         return int(self._parts[-1].stamp_ns[-1] - self._parts[0].stamp_ns[0])
 
-    def take(self, block: list[Raw]) -> None:
+    def _take(self, block: list[Raw]) -> None:
         """Take the messages of a block."""
         parts = sorted(by_topic(block), key=lambda part: part[0] != self._topics.states)
         for topic, arrival, data in parts:
@@ -109,7 +119,7 @@ class RecordingBuilder:
             arrived = arrival[group.places]
             alignment.take(arrived + self.states.shift_ns, arrived, group.data[:, order])
 
-    def give(self, span_ns: int | None) -> dict[str, Array]:
+    def _give(self, span_ns: int | None) -> dict[str, Array]:
         """Return the states of the first span as columns, all for None; forget them."""
         held = Rows.joined(self._parts)
         count = len(held.stamp_ns)

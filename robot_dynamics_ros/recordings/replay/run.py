@@ -158,8 +158,8 @@ class Replay:
         self._known_fault: Exception | None = None  # of a locked joint that moved
         self.course = ReplayResult()
 
-    def run(self, chunks: Iterable[Recording], sinks: Iterable[Sink] = ()) -> None:
-        """Feed a recording, its joints in the order of the model, and compare."""
+    def run(self, chunks: Iterable[Recording], sinks: Iterable[Sink] = ()) -> ReplayResult:
+        """Feed a recording, its joints in the order of the model; return how it compares."""
         sinks = tuple(sinks)
         for chunk, acceleration in _with_acceleration(chunks):
             efforts = np.full(chunk.position.shape, np.nan)
@@ -172,6 +172,7 @@ class Replay:
                 self._row += 1
             for sink in sinks:
                 sink(chunk, efforts)
+        return self.course
 
     def _steps(self, chunk: Recording, acceleration: Array) -> Iterator[Array | None]:
         """Yield the effort for each state of a chunk; None for one that was not answered."""

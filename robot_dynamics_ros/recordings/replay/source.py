@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -41,6 +41,20 @@ from robot_dynamics_ros.spatial.scalar import Array
 REFERENCES = ('auto', 'trajectories', 'recorded')
 _NEAR = 1e-6  # rad or m between a position and the same one in the units of a driver
 _NUMBERS = ('mass', 'com', 'inertia', 'p_PJ', 'R_PJ', 'axis', 'damping', 'coulomb_friction')
+
+
+class _SeenReferences(NamedTuple):
+    """What the references of a recording tell.
+
+    Attributes:
+        stamp_ns: Of the first state, ns.
+        begins_elsewhere: Whether the first reference is none of the positions around it.
+        moves: Whether it is more than a position that is held.
+    """
+
+    stamp_ns: int
+    begins_elsewhere: bool
+    moves: bool
 
 
 class ReplaySource:
@@ -127,13 +141,12 @@ class ReplaySource:
 
     def setup(self, reference: str) -> Setup:
         """Return what is replayed."""
-        from_reference = reference == 'recorded'
-        late = self.recorded and self._starts_late()
+        from_reference, seen = reference == 'recorded', self._look_at_references()
+        late = self.recorded and seen.begins_elsewhere
         if late:
             self.notes.append('the controller began before the first state in the bag')
         if reference == 'auto':
-            from_reference = late or not self._has_trajectories
-            from_reference = from_reference and self._reference_moves()
+            from_reference = (late or not self._has_trajectories) and seen.moves
         if from_reference:
             self.notes.append('the recorded reference is followed, not trajectories')
         return Setup(
@@ -145,7 +158,7 @@ class ReplaySource:
             from_reference=from_reference,
             by_arrival=self._by_arrival,
             begins='running' if late else '',
-            first_reference=self._early_reference(),
+            first_reference=self._early_reference(seen.stamp_ns),
             reference_shows_answer=self.recorded and not self._references_held,
             load=self._load,
         )
@@ -177,7 +190,7 @@ class ReplaySource:
         with RecordingReader(self._bag, **chosen) as reader:
             for chunk in reader.chunks():
                 restarts = reader.counts.restart_ns
-                own = chunk.of_joints(names).renamed(self.tree.joint_names)
+                own = replace(chunk.of_joints(names), joints=self.tree.joint_names)
                 if restarts and own.stamp_ns[-1] >= restarts[0]:
                     yield self._converted(own.rows(own.stamp_ns < restarts[0]))
                     note = 'time went back in the bag: replayed up to there'
@@ -198,42 +211,29 @@ class ReplaySource:
             measured_effort=driver.measured_effort(chunk.measured_effort),
         )
 
-    def _early_reference(self) -> tuple[int, Array] | None:
+    def _early_reference(self, first_ns: int) -> tuple[int, Array] | None:
         """Return stamp and positions of the first reference if it is older than every state."""
-        if self._first_reference is None:
-            return None
-        stamp, held = self._first_reference
-        if not set(self.tree.joint_names) <= held.keys():
-            return None
-        if stamp >= int(next(self.chunks()).stamp_ns[0]):
+        stamp, held = self._first_reference or (first_ns, {})
+        if stamp >= first_ns or not set(self.tree.joint_names) <= held.keys():
             return None
         return stamp, np.array([held[name] for name in self.tree.joint_names])
 
-    def _starts_late(self) -> bool:
-        """Return whether the first reference is none of the positions where it was stored."""
-        last: Array | None = None
+    def _look_at_references(self) -> _SeenReferences:
+        """Look through the recording until the reference moves."""
+        first_ns, elsewhere = -1, False
+        held: Array | None = None
+        before: list[Array] = []
         for chunk in self.chunks():
-            known = np.isfinite(chunk.reference_position).all(axis=1)
-            if not known.any():
-                last = chunk.position[-1]
-                continue
-            k = int(np.argmax(known))
-            last = chunk.position[k - 1] if k else last
-            near = [chunk.position[k]] if last is None else [chunk.position[k], last]
-            held = chunk.reference_position[k]
-            return all(float(np.abs(held - q).max()) > _NEAR for q in near)
-        return False
-
-    def _reference_moves(self) -> bool:
-        """Return whether the recorded reference is more than a position that is held."""
-        first: Array | None = None
-        for chunk in self.chunks():
-            known = chunk.reference_position[np.isfinite(chunk.reference_position).all(axis=1)]
-            if first is None and len(known):
-                first = known[0]
-            if first is not None and (known != first).any():
-                return True
-        return False
+            first_ns = int(chunk.stamp_ns[0]) if first_ns < 0 else first_ns
+            known = np.flatnonzero(np.isfinite(chunk.reference_position).all(axis=1))
+            if held is None and known.size:
+                k, held = known[0], chunk.reference_position[known[0]]
+                near = [chunk.position[k], *(chunk.position[k - 1 : k] if k else before)]
+                elsewhere = all(float(np.abs(held - q).max()) > _NEAR for q in near)
+            if held is not None and (chunk.reference_position[known] != held).any():
+                return _SeenReferences(first_ns, elsewhere, True)
+            before = [chunk.position[-1]]
+        return _SeenReferences(first_ns, elsewhere, False)
 
 
 def _is_described(tree: RobotTree, description: str) -> bool:
@@ -277,19 +277,19 @@ def replay(
         RobotDynamicsError: A parameter is refused, or the recording cannot be read.
     """
     if not tolerance < np.inf:
-        return _pass(setup, chunks, tolerance, tuple(sinks()))
-    course = _pass(setup, chunks, tolerance)
+        return Replay(setup, tolerance).run(chunks(), sinks())
+    course = Replay(setup, tolerance).run(chunks())
     for other_way, event in _other_ways(setup):
         if course.first is None:
             break
         if event is not None and abs(event.time - course.first_ns) > _NEAR_NS:
             continue
         candidate = other_way(setup, course)
-        other = _pass(candidate, chunks, tolerance)
+        other = Replay(candidate, tolerance).run(chunks())
         if other.agrees_longer(course):
             setup, course = candidate, other
     taking = tuple(sinks())
-    return _pass(setup, chunks, tolerance, taking) if taking else course
+    return Replay(setup, tolerance).run(chunks(), taking) if taking else course
 
 
 def _other_ways(setup: Setup) -> Iterator[tuple[_OtherWay, Event | None]]:
@@ -325,14 +325,3 @@ def _turned(setup: Setup, _: ReplayResult, places: Collection[int]) -> Setup:
         event.turned() if place in places else event for place, event in enumerate(setup.events)
     ]
     return replace(setup, events=tuple(events))
-
-
-def _pass(
-    setup: Setup,
-    chunks: Callable[[], Iterable[Recording]],
-    tolerance: float,
-    sinks: Iterable[Sink] = (),
-) -> ReplayResult:
-    one = Replay(setup, tolerance)
-    one.run(chunks(), sinks)
-    return one.course

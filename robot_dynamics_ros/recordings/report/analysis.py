@@ -43,6 +43,10 @@ class Curves:
         positions = np.hstack([recording.position, columns['reference']])
         self._positions.take(recording.time, positions)
 
+    def series(self) -> dict[str, Array]:
+        """Return 'time' (N,), and what was taken by name."""
+        return self._envelope.series()
+
     def arm(self, tree: RobotTree, frame: str) -> ArmAnimation:
         """Return the arm along the run, with its reference."""
         motions = measured_arm(*np.hsplit(self._positions.values, 2))
@@ -54,7 +58,7 @@ class Curves:
         Raises:
             MissingDependencyError: The plot library is not installed.
         """
-        series = self._envelope.series()
+        series = self.series()
         drawn: list[tuple[str, Any]] = []
         for heading, titles, lines, limits in _panels(tree, series, figures):
             lines = [line for line in lines if np.isfinite(line.values).any()]

@@ -14,8 +14,9 @@ from robot_dynamics_ros.constraints.error_dynamics import DecayComparison
 from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.recordings.metrics.metric import MetricRemark, at
 from robot_dynamics_ros.recordings.metrics.program import ProgramMetrics, ProgramRun
-from robot_dynamics_ros.recordings.metrics.tracking import TrackingMetrics, tool_path
+from robot_dynamics_ros.recordings.metrics.tracking import TrackingMetrics, tool_frame, tool_path
 from robot_dynamics_ros.recordings.recording import Recording
+from robot_dynamics_ros.recordings.report.analysis import Curves
 from robot_dynamics_ros.recordings.report.figures import (
     COLOURS,
     GREY,
@@ -94,13 +95,19 @@ def program_figures(
     ]
 
 
-def replay_report(title: str, tree: RobotTree, document: Mapping[str, Any]) -> Report:
-    """Return the report, without figures.
+def replay_report(
+    title: str, tree: RobotTree, document: Mapping[str, Any], curves: Curves
+) -> Report:
+    """Return the report.
 
     Args:
         title: Heading.
         tree: The robot.
         document: The figures, as in ``replay.json``.
+        curves: With 'recorded', 'replayed' and 'difference' (N, n).
+
+    Raises:
+        MissingDependencyError: The plot library is not installed.
     """
     forces = joint_units(tree, 'N m', 'N')
     rows = [
@@ -116,20 +123,19 @@ def replay_report(title: str, tree: RobotTree, document: Mapping[str, Any]) -> R
         (f'{max(document["peak"]):.3g}', 'largest difference, N m or N'),
         (f'{document["commands"]}', 'commands compared'),
     ]
-    tables = [ReportTable(head, rows)]
-    return Report(title, _lead(document), _verdict(document), tiles, tables, document['notes'])
+    return Report(
+        title,
+        _lead(document),
+        _verdict(document),
+        tiles,
+        [ReportTable(head, rows)],
+        document['notes'],
+        figures=_replay_figures(tree, curves.series()),
+        arm=curves.arm(tree, tool_frame(tree)),
+    )
 
 
-def replay_figures(tree: RobotTree, series: Mapping[str, Array]) -> list[tuple[str, Any]]:
-    """Return headings and plotly figures.
-
-    Args:
-        tree: The robot.
-        series: 'time' (N,), and 'recorded', 'replayed' and 'difference' (N, n).
-
-    Raises:
-        MissingDependencyError: The plot library is not installed.
-    """
+def _replay_figures(tree: RobotTree, series: Mapping[str, Array]) -> list[tuple[str, Any]]:
     titles = joint_titles(tree, 'N m', 'N')
     both = [
         PlotLine(series['recorded'], 'recorded', GREY, 4.0),
