@@ -22,7 +22,7 @@ _UNDEFINED = 0  # the section of a symbol that stands elsewhere
 _ADDRESS = 1  # R_X86_64_64
 
 
-class _Section(NamedTuple):
+class _ElfSection(NamedTuple):
     name: int
     kind: int
     flags: int
@@ -54,7 +54,7 @@ class LoadedObject:
         self._data, (place,) = data, struct.unpack_from('<Q', data, 40)
         size, count = struct.unpack_from('<2H', data, 58)
         self._sections = [
-            _Section._make(struct.unpack_from('<2I4Q2I2Q', data, place + k * size))
+            _ElfSection._make(struct.unpack_from('<2I4Q2I2Q', data, place + k * size))
             for k in range(count)
         ]
         self._copy()
@@ -85,7 +85,7 @@ class LoadedObject:
             content = self._content(self._sections[k])
             self._memory[place : place + len(content)] = content
 
-    def _content(self, section: _Section) -> bytes:
+    def _content(self, section: _ElfSection) -> bytes:
         return self._data[section.offset : section.offset + section.size]
 
     def _addresses(self, outside: Callable[[str], int]) -> list[int]:
@@ -103,7 +103,7 @@ class LoadedObject:
             self._names[name] = address
         return addresses
 
-    def _fill_in(self, relocations: _Section) -> None:
+    def _fill_in(self, relocations: _ElfSection) -> None:
         place = self._places[relocations.info]
         for offset, kind, symbol, addend in struct.iter_unpack(
             '<Q2Iq', self._content(relocations)
