@@ -4,12 +4,16 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import platform
 import struct
+import subprocess
+import sys
 
 import numpy as np
 import pytest
 
+from robot_dynamics_ros.disk_cache import LOCATION
 from robot_dynamics_ros.errors import ShapeError
 from robot_dynamics_ros.spatial.scalar import cos, select, sin, sqrt
 from robot_dynamics_ros.symbolic.native import code as native
@@ -22,6 +26,7 @@ pytestmark = pytest.mark.skipif(
     platform.machine() != 'x86_64' or platform.system() != 'Linux',
     reason='only LLVM loads code of this machine',
 )
+ROOT = Path(__file__).resolve().parents[2]
 ANGLES, SIZES = {'x': 3, 'y': 3}, {'z': (4,)}
 
 
@@ -79,6 +84,35 @@ def test_kernels_of_one_state_and_of_many_need_no_llvm(binary):
     for x, y, row in zip(*inputs, expected, strict=True):
         loaded(binary)(x, y, row)
     assert out == pytest.approx(expected, abs=1e-14)  # sines of a batch: 2.5 ulp
+
+
+PROGRAM = """
+import sys
+import numpy as np
+from robot_dynamics_ros.symbolic.kernel import compile_function
+double = compile_function('double', {'x': 2}, {'y': (2,)}, lambda x: (x + x,))
+y = np.zeros(2)
+double(np.array([1.0, 2.0]), y)
+assert y.tolist() == [2.0, 4.0], y
+print('llvmlite.binding' in sys.modules)
+"""
+
+
+def test_a_warm_start_does_not_load_llvm(tmp_path):
+    environment = {**os.environ, LOCATION: str(tmp_path), 'PYTHONPATH': str(ROOT)}
+    loads = [
+        subprocess.run(
+            [sys.executable, '-c', PROGRAM], env=environment, capture_output=True, check=True
+        ).stdout.strip()
+        for _ in range(2)
+    ]
+    assert loads == [b'True', b'False']
+
+
+def test_the_name_of_the_processor_is_one_on_all_its_cores():
+    assert native.machine() == native.machine()
+    assert 'flags' in native.machine()
+    assert 'MHz' not in native.machine()  # that changes
 
 
 def test_wrong_arguments_are_refused_by_name(binary):

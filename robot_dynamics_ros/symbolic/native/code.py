@@ -7,6 +7,7 @@ import contextlib
 import ctypes
 import platform
 from collections.abc import Callable, Iterable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +46,7 @@ def machine() -> str:
     return f'{_processor()} llvmlite {llvmlite.__version__}'
 
 
+@cache
 def _processor() -> str:
     """Return what tells the processor from others, by Linux if it can, for LLVM loads slowly."""
     if platform.machine() == 'x86_64' and _PROCESSOR_FILE.exists():
