@@ -9,6 +9,7 @@ import platform
 import struct
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -88,6 +89,7 @@ def test_kernels_of_one_state_and_of_many_need_no_llvm(binary):
 
 PROGRAM = """
 import sys
+from pathlib import Path
 import numpy as np
 from robot_dynamics_ros.symbolic.kernel import compile_function
 double = compile_function('double', {'x': 2}, {'y': (2,)}, lambda x: (x + x,))
