@@ -35,7 +35,7 @@ from robot_dynamics_ros.recordings.metrics.bag_analysis import Task, analyze_bag
 from robot_dynamics_ros.recordings.reading import read_recording, write_recording
 from robot_dynamics_ros.recordings.recording import Recording
 from robot_dynamics_ros.ros import executables
-from robot_dynamics_ros.ros.executables import DECLARED, declared_parameters
+from robot_dynamics_ros.ros.executables import NODES, declared_parameters
 from robot_dynamics_ros.yaml_reader.parsing import parse_yaml
 
 _COMMANDS = (
@@ -88,7 +88,7 @@ def _read_parameters(text: str, _: int) -> None:
     content = parse_yaml(text, 'parameter file')
     for key, section in content.items() if isinstance(content, dict) else ():
         node = key.rpartition('/')[2]
-        if node in DECLARED and isinstance(section, dict):
+        if node in NODES and isinstance(section, dict):
             values = section.get('ros__parameters')
             checked(declared_parameters(node), values if isinstance(values, dict) else {}, 4)
 

@@ -18,11 +18,19 @@ from unittest.mock import patch
 from robot_dynamics_ros import conventions
 from robot_dynamics_ros.__main__ import COMMANDS, main
 from robot_dynamics_ros.control import modes
-from robot_dynamics_ros.ros.executables import parameter_page
+from robot_dynamics_ros.parameters import table
+from robot_dynamics_ros.ros.executables import NODES, declared_parameters
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 
+_PARAMETERS_LEAD = """# Parameters
+
+Of every node, as the code declares them. Set them in a YAML file (`params_file:=` of the launch
+files, `--params` of the commands) or one by one (`-p name:=value`). The command
+`ros2 param describe NODE NAME` shows the same of a running node. A value that is refused changes
+nothing, and the reason is said.
+"""
 #: What a topic or service carries; a page cannot be made while one of a node is missing here.
 MEANINGS = {
     '/clock': 'simulated time',
@@ -133,7 +141,10 @@ def _usage(name: str) -> str:
 
 def parameters_page() -> str:
     """Return the page of all nodes' parameters."""
-    return parameter_page().replace('<', '&lt;')  # of words such as <joint>, which are no tags
+    parts = [_PARAMETERS_LEAD]
+    for executable in NODES:
+        parts += [f'## {executable}\n', table(declared_parameters(executable))]
+    return '\n'.join(parts).replace('<', '&lt;')  # of words such as <joint>, which are no tags
 
 
 def topics_page() -> str:

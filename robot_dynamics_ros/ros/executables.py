@@ -16,57 +16,32 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from robot_dynamics_ros.parameters import Parameter
 
-#: Module below this package and class of each executable's node.
+#: Of each executable, below this package: its node's class, and its parameters, which need no ROS.
 NODES = {
-    'controller': ('controller.node', 'Controller'),
-    'simulator': ('simulator.node', 'Simulator'),
-    'trajectory': ('trajectory', 'TrajectorySender'),
-    'recorder': ('recorder', 'Recorder'),
-    'monitor': ('monitor', 'MonitorNode'),
-    'driver_emulator': ('simulator.emulator', 'DriverEmulator'),
-    'gazebo_robot': ('gazebo_robot', 'GazeboRobot'),
-    'view': ('view', 'View'),
+    'controller': ('controller.node:Controller', 'controller.parameters:CONTROLLER'),
+    'simulator': ('simulator.node:Simulator', 'simulator.parameters:SIMULATOR'),
+    'trajectory': ('trajectory:TrajectorySender', 'trajectory_plan:TRAJECTORY'),
+    'recorder': ('recorder:Recorder', 'declared:RECORDER'),
+    'monitor': ('monitor:MonitorNode', 'declared:MONITOR'),
+    'driver_emulator': ('simulator.emulator:DriverEmulator', 'simulator.parameters:EMULATOR'),
+    'gazebo_robot': ('gazebo_robot:GazeboRobot', 'declared:GAZEBO_ROBOT'),
+    'view': ('view:View', 'declared:VIEW'),
 }
-#: Where the parameters of each are declared; these modules need no ROS.
-DECLARED = {
-    'controller': ('controller.parameters', 'CONTROLLER'),
-    'simulator': ('simulator.parameters', 'SIMULATOR'),
-    'trajectory': ('trajectory_plan', 'TRAJECTORY'),
-    'recorder': ('declared', 'RECORDER'),
-    'monitor': ('declared', 'MONITOR'),
-    'driver_emulator': ('simulator.parameters', 'EMULATOR'),
-    'gazebo_robot': ('declared', 'GAZEBO_ROBOT'),
-    'view': ('declared', 'VIEW'),
-}
-_PAGE_LEAD = """# Parameters
-
-Of every node, as the code declares them. Set them in a YAML file (`params_file:=` of the launch
-files, `--params` of the commands) or one by one (`-p name:=value`). The command
-`ros2 param describe NODE NAME` shows the same of a running node. A value that is refused changes
-nothing, and the reason is said.
-"""
 
 
 def node_class(executable: str) -> Any:
     """Return the class of an executable's node."""
-    module, name = NODES[executable]
-    return getattr(import_module(f'{__package__}.{module}'), name)
+    return _loaded(NODES[executable][0])
 
 
 def declared_parameters(executable: str) -> tuple[Parameter, ...]:
     """Return the parameters of an executable's node."""
-    module, name = DECLARED[executable]
+    return _loaded(NODES[executable][1])
+
+
+def _loaded(place: str) -> Any:
+    module, _, name = place.partition(':')
     return getattr(import_module(f'{__package__}.{module}'), name)
-
-
-def parameter_page() -> str:
-    """Return a page of the documentation, as Markdown: the parameters of every node."""
-    from robot_dynamics_ros.parameters import table
-
-    parts = [_PAGE_LEAD]
-    for executable in DECLARED:
-        parts += [f'## {executable}\n', table(declared_parameters(executable))]
-    return '\n'.join(parts)
 
 
 def run_executable(executable: str, args: Sequence[str] | None = None) -> int:

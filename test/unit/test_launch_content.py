@@ -519,7 +519,8 @@ def test_moveit_is_told_where_the_action_of_the_shipped_arms_is():
 def test_every_executable_has_a_node(executables):
     assert set(executables) == set(NODES)
     assert set(executables.values()) == {'robot_dynamics_ros.ros.executables'}
-    for module, name in NODES.values():
+    for place, _ in NODES.values():
+        module, _, name = place.partition(':')
         file = PROJECT.joinpath('robot_dynamics_ros', 'ros', *module.split('.')).with_suffix('.py')
         classes = [n.name for n in tree_of(file).body if isinstance(n, ast.ClassDef)]
         assert name in classes
