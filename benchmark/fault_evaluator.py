@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is demanded of every command of a session on the plant.
 
-What a breach is stands in ``docs/reliability.md``. The judge has numbers of its own: gravity and
-the mass matrix are MuJoCo's, limits and rates those of model and parameters. The robots have no
+What a breach is stands in ``docs/reliability.md``. The evaluator has numbers of its own: gravity
+and mass matrix are MuJoCo's, limits and rates those of model and parameters. The robots have no
 Coulomb friction, whose compensation is a step that belongs to a law.
 """
 
@@ -60,7 +60,7 @@ class BreachError(AssertionError):
     """A promise was not kept; says at which step."""
 
 
-#: Closed loops; what no model of the loop brakes is not judged.
+#: Closed loops; what no model of the loop brakes is not evaluated.
 CLOSED = tuple(MECHANISMS)
 
 

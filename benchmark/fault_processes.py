@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Faults of real processes over DDS: kills, stops (SIGSTOP), floods, second publishers.
 
-A controller and a simulator in real time; every command that comes is judged: finite, within its
+A controller and a simulator in real time; every command that comes is checked: finite, within its
 limit. After each fault the arm must be controlled again, by a controller that is active.
 """
 
@@ -48,7 +48,7 @@ def wrong(effort: Any, limit: Any) -> str:
 
 
 class ProcessTrial:
-    """Two processes in a domain, what is done to them, and the judge of every command.
+    """Two processes in a domain, what is done to them, and a check of every command.
 
     Args:
         domain: ROS domain.

@@ -82,7 +82,7 @@ def main() -> int:
 
 
 def measure(robot: str, law: str, coulomb_friction: bool) -> GazeboRun:
-    """Launch one arm, let it finish its motion, and judge the bag.
+    """Launch one arm, let it finish its motion, and evaluate the bag.
 
     Raises:
         SceneError: The launch failed or did not get through.

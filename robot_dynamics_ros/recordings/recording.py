@@ -101,10 +101,6 @@ class Recording:
         changed = {key: getattr(self, key)[:, columns] for key in _PER_JOINT}
         return replace(self, joints=tuple(joints), **changed)
 
-    def renamed(self, joints: Sequence[str]) -> Recording:
-        """Return the recording with other names for its joints, in the order of its columns."""
-        return replace(self, joints=tuple(joints))
-
     def between(self, start: float, end: float) -> Recording:
         """Return the rows with ``start <= time <= end``, s.
 

@@ -56,7 +56,7 @@ def runs(tmp_path_factory):
     some = run_of(8)
     rest = np.zeros_like(some.position)
     write_recording(folder / 'still' / 'bag', replace(some, position=rest, velocity=rest))
-    write_recording(folder / 'stranger' / 'bag', some.renamed(('wheel1', 'wheel2')))
+    write_recording(folder / 'stranger' / 'bag', replace(some, joints=('wheel1', 'wheel2')))
     return folder
 
 

@@ -186,7 +186,7 @@ def degrees(run):
 
 
 def other_order(run):
-    return run.renamed([JOINTS[k] for k in (2, 1, 0, 3, 4, 5)])
+    return replace(run, joints=tuple(JOINTS[k] for k in (2, 1, 0, 3, 4, 5)))
 
 
 def five(run):

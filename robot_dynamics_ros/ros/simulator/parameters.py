@@ -104,7 +104,7 @@ MISMATCH = (
 )  # fmt: skip
 
 #: What is carried; may change while the node runs.
-PAYLOAD = (
+SIMULATED_PAYLOAD = (
     *PAYLOAD,
     P('payload_time_s', 0.0, 'Simulated time at which it is taken.', 0.0, 1e9, unit='s'),
 )  # fmt: skip
@@ -130,9 +130,9 @@ BOARD = (
       'before each state; empty: none.', fixed=True),
 )  # fmt: skip
 
-SIMULATOR = (*ROBOT, *TIME, *TOPICS, *PLANT, *MISMATCH, *BOARD, *PAYLOAD, *PUSH)
+SIMULATOR = (*ROBOT, *TIME, *TOPICS, *PLANT, *MISMATCH, *BOARD, *SIMULATED_PAYLOAD, *PUSH)
 MISMATCH_NAMES = frozenset(one.name for one in MISMATCH)
-PAYLOAD_NAMES = frozenset(one.name for one in PAYLOAD)
+PAYLOAD_NAMES = frozenset(one.name for one in SIMULATED_PAYLOAD)
 
 
 def plant_from_parameters(tree: RobotTree, settings: Mapping[str, Any]) -> Plant:
