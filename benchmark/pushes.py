@@ -64,10 +64,12 @@ class PushScore:
     def take(self, pushes: Sequence[Push], times: Array, seconds: float) -> None:
         """Add one analysis: pushes, times of the contacts, s, and its length, s."""
         for push in pushes:
-            found = bool(((times >= push.begin) & (times <= push.end + _LATE)).any())
-            self.pushes, self.detected = self.pushes + 1, self.detected + found
+            detected = bool(((times >= push.begin) & (times <= push.end + _LATE)).any())
+            self.pushes += 1
+            self.detected += detected
             if push.force >= STRONG:
-                self.strong, self.strong_detected = self.strong + 1, self.strong_detected + found
+                self.strong += 1
+                self.strong_detected += detected
         pushed = [any(p.begin <= t <= p.end + _FADES for p in pushes) for t in times.tolist()]
         self.false, self.seconds = self.false + pushed.count(False), self.seconds + seconds
 
@@ -164,8 +166,8 @@ class PushTrial:
                 one = bag if pushed is None else self._written(f'{name}_bag', pushed)
                 out = ['--no-report', '--no-tables', '--output', f'{name}_found', *more]
                 self._do('analyze', one, '--contacts', thresholds, *out)
-                found = json.loads(Path(f'{name}_found', 'metrics.json').read_text())['contacts']
-                times = np.array([event['time_s'] for event in found['events']])
+                figures = json.loads(Path(f'{name}_found', 'metrics.json').read_text())
+                times = np.array([event['time_s'] for event in figures['contacts']['events']])
                 length = float(np.ptp(self._third(self._run, i).time))
                 score.take(pushes, times - self._run.time[0], length)
         return score
@@ -182,9 +184,9 @@ def main(arguments: Sequence[str] = ()) -> int:
         trial, rows = PushTrial(args.bag, args.driver_profile, Path(folder)), []
         for identified in (True, False):
             score = trial.score(args.seeds, identified=identified)
-            found, strong = score.detected / score.pushes, score.strong_detected / score.strong
+            detected, strong = score.detected / score.pushes, score.strong_detected / score.strong
             model = 'identified' if identified else 'described'
-            rows.append((model, score.pushes, 100 * found, 100 * strong, score.false_by_minute))
+            rows.append((model, score.pushes, 100 * detected, 100 * strong, score.false_by_minute))
     heads = ('model', 'pushes', 'found (%)', f'of {STRONG:g} N and more (%)', 'false a minute')
     show('Pushes in a recording', heads, rows)
     return 0

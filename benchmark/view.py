@@ -75,7 +75,7 @@ def round_trip(console: Console) -> float:
     each round with the viewer is compared with the mean of the rounds before and after it; the
     median of these ratios knows neither drift nor outliers of the machine.
     """
-    without, beside = [], []
+    without, watched = [], []
     with own_domain() as domain, ExitStack() as stack:
         nodes = stack.enter_context(scene('view_round_trip', domain))
         nodes.start('simulator', 'simulate', {'mode': 'lockstep'}, 'scara')
@@ -87,14 +87,14 @@ def round_trip(console: Console) -> float:
                 _, address = start_viewer(shown)
                 with clients(_CLIENTS, address):
                     time.sleep(_ROUND_S / 2.0)
-                    beside.append(_period(newest))
+                    watched.append(_period(newest))
         without.append(_period(newest))
     around = [statistics.mean(pair) for pair in pairwise(without)]
-    ratios = [slow / usual for slow, usual in zip(beside, around, strict=True)]
+    ratios = [slow / usual for slow, usual in zip(watched, around, strict=True)]
     ratio = statistics.median(ratios)
     console.print(
         f'round trip: {1e6 * statistics.median(without):.0f} us without the viewer, '
-        f'{1e6 * statistics.median(beside):.0f} us with {_CLIENTS} clients: '
+        f'{1e6 * statistics.median(watched):.0f} us with {_CLIENTS} clients: '
         f'{ratio:.3f} (at most {_MOST_RATIO}; {_ROUNDS} rounds: '
         f'{min(ratios):.3f} to {max(ratios):.3f})'
     )

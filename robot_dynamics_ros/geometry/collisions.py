@@ -107,12 +107,12 @@ class CollisionChecker:
             ]
         )
         self._centre = np.array(middles).reshape(-1, 3)
-        pairs, beside = self._pairs()
+        pairs, adjacent = self._pairs()
         always = self._always_near(pairs)
         self._left, self._right = np.array(
             [pair for pair in pairs if pair not in always], dtype=int
         ).reshape(-1, 2).T  # fmt: skip
-        self.left_out = tuple(sorted({self._named(pair) for pair in {*always, *beside}}))
+        self.left_out = tuple(sorted({self._named(pair) for pair in {*always, *adjacent}}))
         self.remarks = link_shapes.remarks
         self._motion = self._relative_motion(_reach(tree, names, surfaces))
 
@@ -219,11 +219,11 @@ class CollisionChecker:
     def _pairs(self) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
         """Return the pairs that may meet, and those of links next to each other."""
         tree, names = self._tree, self._names
-        beside = _beside(tree, names[: self._own])
+        adjacent = _adjacent(tree, names[: self._own])
         bodies = [tree.frames[name].body for name in names[: self._own]]
         bodies += [-1] * (len(names) - self._own)
         moving = [(i, j) for i, j in combinations(range(len(names)), 2) if bodies[i] != bodies[j]]
-        apart = [frozenset((names[i], names[j])) not in beside for i, j in moving]
+        apart = [frozenset((names[i], names[j])) not in adjacent for i, j in moving]
         pairs = [pair for pair, free in zip(moving, apart, strict=True) if free]
         return pairs, [pair for pair, free in zip(moving, apart, strict=True) if not free]
 
@@ -264,7 +264,7 @@ def random_postures(tree: RobotTree, count: int) -> Iterator[Array]:
         yield rng.uniform(lower, upper)
 
 
-def _beside(tree: RobotTree, names: Sequence[str]) -> set[frozenset[str]]:
+def _adjacent(tree: RobotTree, names: Sequence[str]) -> set[frozenset[str]]:
     """Return pairs of links that are next to each other.
 
     Those are the links of a body and of the one that carries it. Of what does not move it is
