@@ -306,6 +306,8 @@ def test_the_end_of_time_is_exact_and_exits_if_told_so(processes, peer):
             'on_end': 'exit',
             'payload_mass': 1.5,
             'payload_time_s': 0.04,
+            # A state that is sent again brings the clock with it, whatever its time.
+            'republish_period_s': 2.0,
         },
     )
     peer.spin_until(lambda: len(driver.states) == 101, 60, '100 steps')
