@@ -26,7 +26,7 @@ from robot_dynamics_ros.spatial.scalar import Array
 
 def joint_inertia(tree: RobotTree, home: Array) -> Array:
     """Return the diagonal of the mass matrix plus armature at a position, new array, (n,)."""
-    return _joint_inertia(tree, home.tobytes()).copy()
+    return _joint_inertia(tree, np.asarray(home, dtype=float).tobytes()).copy()
 
 
 @lru_cache(maxsize=8)  # the parts of a controller ask for the same
