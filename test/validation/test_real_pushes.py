@@ -23,5 +23,5 @@ def test_four_of_five_pushes_are_found_with_the_identified_model(gains, tmp_path
     trial = PushTrial(DATA / 'bag', profile_of(GAINS[gains], tmp_path), tmp_path)
     score = trial.score(5, identified=True)
     assert score.pushes > 40
-    assert score.found >= 0.8 * score.pushes
+    assert score.detected >= 0.8 * score.pushes
     assert score.false_by_minute <= 1.0  # from 20 s of the motion to the next 10
