@@ -241,13 +241,15 @@ def test_guiding_begins_and_lapses_at_the_same_tick_again(side, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize('late', [1, 3])
-def test_a_switch_that_was_on_its_way_for_some_states_counts_when_it_came(late, tmp_path):
-    """Sent to the controller, it came later than states that were sent after it."""
+@pytest.mark.parametrize(
+    ('late', 'presses'), [(1, (40, 80)), (3, (40, 80)), (12, range(40, 60)), (30, range(40, 240))]
+)
+def test_a_switch_that_was_on_its_way_for_some_states_counts_when_it_came(late, presses, tmp_path):
+    """Sent to the controller, maybe again and again, it came later than states sent after it."""
     press = partial(RecordedLoop.stream, name='enable_guiding', message=STORE.types[BOOL](True))
     given = {**GIVEN, 'law': 'hand_guiding', 'guiding_timeout_s': 5.0}
     hand = {20: push(20.0, -10.0, 15.0)}
-    loop = RecordedLoop(given, before=hand, behind=dict.fromkeys((40, 80), press)).run(STEPS)
+    loop = RecordedLoop(given, before=hand, behind=dict.fromkeys(presses, press)).run(STEPS)
     for k, message in enumerate(loop.messages):
         if message.topic.endswith('enable_guiding'):
             loop.messages[k] = replace(message, time=message.time - late * MS)

@@ -252,6 +252,7 @@ def _is_described(tree: RobotTree, description: str) -> bool:
 # The order of events -----------------------------------------------------------------------------
 
 _NEAR_NS = 20_000_000  # between a streamed message and what shows that it came otherwise
+_AWAY_NS = 200_000_000  # longer than any message is on its way
 _POSTPONED = 4  # how often a streamed message is put behind the state that it cannot have met
 
 #: Makes another setup of one, given how that went.
@@ -299,6 +300,8 @@ def _other_ways(setup: Setup) -> Iterator[tuple[_OtherWay, Event | None]]:
     kinds = [event.kind for event in setup.events]
     for kind in sorted(STREAMS.keys() & set(kinds)):
         yield partial(_turned, places={i for i, one in enumerate(kinds) if one == kind}), None
+        yield partial(_moved_away, kind=kind), None
+        yield partial(_moved_here, kind=kind), None
     for place, event in enumerate(setup.events):
         if not event.certain:
             streamed = event.kind in STREAMS
@@ -316,6 +319,29 @@ def _postponed(setup: Setup, course: ReplayResult, place: int) -> Setup:
     events = list(setup.events)
     time = max(events[place].time, course.first_ns)
     events[place] = replace(events[place], time=time, before_tick=False)
+    return replace(setup, events=tuple(events))
+
+
+def _moved_away(setup: Setup, course: ReplayResult, kind: str) -> Setup:
+    """Return a setup with what streams about the first difference far behind it.
+
+    What differs then shows when the first of it came.
+    """
+    return _moved(setup, kind, course.first_ns - _NEAR_NS, _AWAY_NS)
+
+
+def _moved_here(setup: Setup, course: ReplayResult, kind: str) -> Setup:
+    """Return a setup with what streams after the first difference so early that it explains it."""
+    here = course.first_ns - 1
+    coming = [one.time for one in setup.events if one.kind == kind and one.time > here]
+    return _moved(setup, kind, here, here - min(coming, default=here))
+
+
+def _moved(setup: Setup, kind: str, since_ns: int, by_ns: int) -> Setup:
+    events = [
+        replace(one, time=one.time + by_ns) if one.kind == kind and one.time >= since_ns else one
+        for one in setup.events
+    ]
     return replace(setup, events=tuple(events))
 
 
