@@ -129,6 +129,16 @@ def test_imports_point_upward_and_stay_with_their_hosts():
     assert [line for file, source in sources.items() for line in violations(file, source)] == []
 
 
+def test_no_class_name_means_two_things():
+    places: dict[str, list[str]] = {}
+    for folder in (PACKAGE, PACKAGE.parent / 'benchmark', PACKAGE.parent / 'launch'):
+        for path in folder.rglob('*.py'):
+            for node in ast.walk(ast.parse(path.read_text(encoding='utf-8'))):
+                if isinstance(node, ast.ClassDef):
+                    places.setdefault(node.name.lstrip('_'), []).append(path.name)
+    assert {name: files for name, files in places.items() if len(files) > 1} == {}
+
+
 @cache
 def import_graph() -> dict[str, set[str]]:
     """Return what each module of the package imports of it, wherever in the file."""

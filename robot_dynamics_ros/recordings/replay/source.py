@@ -190,13 +190,13 @@ class ReplaySource:
         with RecordingReader(self._bag, **chosen) as reader:
             for chunk in reader.chunks():
                 restarts = reader.counts.restart_ns
-                own = replace(chunk.of_joints(names), joints=self.tree.joint_names)
+                own = self._converted(chunk.of_joints(names))
                 if restarts and own.stamp_ns[-1] >= restarts[0]:
-                    yield self._converted(own.rows(own.stamp_ns < restarts[0]))
+                    yield own.rows(own.stamp_ns < restarts[0])
                     note = 'time went back in the bag: replayed up to there'
                     self.notes += [] if note in self.notes else [note]
                     break
-                yield self._converted(own)
+                yield own
             self.bag_notes = reader.notes
 
     def _converted(self, chunk: Recording) -> Recording:
@@ -205,6 +205,7 @@ class ReplaySource:
             return chunk
         return replace(
             chunk,
+            joints=self.tree.joint_names,
             position=driver.position(chunk.position),
             velocity=driver.velocity(chunk.velocity),
             effort=driver.commanded_effort(chunk.effort),
