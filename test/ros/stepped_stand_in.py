@@ -157,6 +157,7 @@ class SteppedStandIn:
     def __init__(self, folder: Path, prefix: Path) -> None:
         self._rows, messages = folder / 'rows', folder / 'bindings' / 'gz' / 'msgs'
         messages.mkdir(parents=True)
+        (messages.parent / '__init__.py').touch()  # so that no real one is found beside it
         (messages.parent / 'transport.py').write_text(_TRANSPORT, encoding='utf-8')
         for name in ('Double', 'Empty', 'Boolean', 'World_Control'):
             file = messages / f'{name.lower()}_pb2.py'
