@@ -167,7 +167,7 @@ def test_two_arms_share_a_world_and_its_time(launches, peer):
         times, q = arm.positions([f'{side}_{joint}' for joint in JOINTS])
         assert np.abs(q[times < 0.4] - q[0]).max() < 1e-6
         assert np.abs(q[-1]).max() > 0.1, f'{side} moved'
-    assert len(peer.node.get_publishers_info_by_topic('/clock')) == 1
+        assert len(peer.node.get_publishers_info_by_topic(f'/{side}/clock')) == 1
     launch.interrupt()
 
 
