@@ -222,6 +222,7 @@ def _native(chosen, urdf):
         publish_description=not chosen.rviz,
         lockstep=chosen.lockstep,
         step_ns=gazebo_lockstep.step_ns(chosen.world),
+        await_motion=chosen.lockstep and _moves(chosen),
     )
     return [robot, *launching.visualization(chosen, urdf, 'world', chosen.remappings)]
 
@@ -271,9 +272,13 @@ def _spawner(chosen, controller):
     )
 
 
+def _moves(chosen):
+    return chosen.motion and launching.follows_motion(chosen)
+
+
 def _motion(chosen, urdf):
     """Return the node that sends the motion, for the laws that follow one."""
-    if not (chosen.motion and launching.follows_motion(chosen)):
+    if not _moves(chosen):
         return []
     frame = {} if chosen.tree else {'tool_frame': f'{chosen.prefix}tool'}
     parameters = _robot_parameters(urdf) | frame

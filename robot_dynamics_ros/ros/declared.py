@@ -78,6 +78,8 @@ GAZEBO_ROBOT = (
       'one step of the world, whatever the load.', fixed=True),
     P('step_ns', 1_000_000, 'Length of a step of the world, for the real-time factor that '
       'lockstep reaches.', 1, unit='ns', fixed=True),
+    P('await_motion', False, 'Whether lockstep begins only when the first controller of wait_for '
+      'has answered a trajectory, which then begins at the same step in every run.', fixed=True),
     P('stay', True, 'Whether to stay and set the forces to zero at the end; else the node ends '
       'once all is done.', fixed=True),
     P('timeout_s', 60.0, 'Longest wait for any one peer.', 0.1, 3600.0, unit='s', fixed=True),

@@ -2,8 +2,8 @@
 """The gazebo_robot node: puts a robot into a paused Gazebo world, lets time run when all is set.
 
 Order: the world is there; the robot is inserted; every controller is active and its first command
-has arrived; the world runs. A paused Gazebo publishes its joint states all the same, so that
-controllers start as they do on an arm at rest, and no arm falls meanwhile.
+has arrived, in lockstep its motion too; the world runs. A paused Gazebo publishes its joint states
+all the same, so that controllers start as they do on an arm at rest, and no arm falls meanwhile.
 
 Gazebo's system ApplyJointForce keeps the last force for ever. So the node stays, and its last act
 is to set the forces of its robot to zero, even if it is killed: see ``gazebo_forces``.
@@ -26,7 +26,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 from rclpy.node import Node
-from std_msgs.msg import Float64
+from std_msgs.msg import Float64, String
 
 from robot_dynamics_ros.errors import (
     MissingDependencyError,
@@ -43,7 +43,7 @@ from robot_dynamics_ros.ros.gazebo_forces import (
     start_gz,
 )
 from robot_dynamics_ros.ros.gazebo_lockstep import SteppedWorld
-from robot_dynamics_ros.ros.node import SequenceNode, Steps
+from robot_dynamics_ros.ros.node import LATCHED, SequenceNode, Steps
 
 
 class CommandedWorld:
@@ -225,6 +225,8 @@ class GazeboRobot(SequenceNode):
 
     def _go_in_step(self, commands: CommandedWorld) -> Steps:
         """Let every command make a step from now on, for ever; say how fast that goes."""
+        if self._settings['await_motion']:
+            yield from self._until_motion(self._settings['wait_for'][0])
         world = commands.world
         yield from self._until(world.meet, 'Gazebo', 'answer to a mark', world.greet)
         commands.begin()
@@ -232,6 +234,12 @@ class GazeboRobot(SequenceNode):
             yield from _wait(_REPORT_S)
             world.check()
             self.get_logger().info(commands.report())
+
+    def _until_motion(self, controller: str) -> Steps:
+        answers: list[String] = []
+        topic = f'{controller}/trajectory_status'
+        self.create_subscription(String, topic, answers.append, LATCHED)
+        yield from self._until(lambda: answers, controller, 'answer to a trajectory')
 
     # Gazebo -------------------------------------------------------------------------------------
 

@@ -50,6 +50,24 @@ def test_each_step_is_made_under_the_command_that_answers_its_state(tmp_path):
     assert np.ptp([forces for _, forces in steps], axis=0).max() > 1e-3, 'commands differ'
 
 
+@pytest.mark.slow
+def test_no_step_is_made_before_a_motion_that_comes_late(tmp_path):
+    """Its start would depend on how busy the machine was: it is half a second from now."""
+    prefix = tmp_path / 'prefix'
+    make_prefix(prefix, bridge=False)
+    sender = prefix / 'lib' / 'robot_dynamics_ros' / 'trajectory'
+    text = sender.read_text(encoding='utf-8')
+    late = text.replace('from robot', 'import time; time.sleep(8.0)\nfrom robot')
+    sender.write_text(late, encoding='utf-8')
+    world = SteppedStandIn(tmp_path, prefix)
+    with free_domain() as domain, Launches(tmp_path, domain, prefix) as launches:
+        world.join(launches)
+        launch = launches.launch('gazebo', gui=False, lockstep=True)
+        launch.says('every command makes one step', 60.0)
+        assert 'from t = 0.500000 s' in launch.output
+        launch.interrupt()
+
+
 def test_lockstep_without_gazebos_bindings_is_refused_in_one_line(tmp_path):
     prefix = tmp_path / 'prefix'
     make_prefix(prefix, bridge=False)

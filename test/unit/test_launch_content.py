@@ -261,6 +261,9 @@ def test_in_lockstep_the_bridge_carries_no_forces_and_time_waits_for_commands(mo
     assert carried == {'GZ_TO_ROS'}
     robot = parameters_of(actions, 'gazebo_robot')
     assert (robot['lockstep'], robot['step_ns'], robot['unpause']) == (True, 1_000_000, 'ready')
+    assert robot['await_motion']
+    still = executed('gazebo', monkeypatch, lockstep='true', motion='false')
+    assert not parameters_of(still, 'gazebo_robot')['await_motion'], 'nobody would send one'
     controller = parameters_of(actions, 'controller')
     assert controller['state_timeout_s'] > 30.0, 'time waits'
     assert kept_commands(controller) == {f'/joint{i}/cmd_force': 2000 for i in range(1, 5)}
