@@ -182,11 +182,11 @@ class GazeboRobot(SequenceNode):
     def on_stop(self) -> None:
         """Leave no force and no process behind, whoever else still runs."""
         self._steps.close()
+        if self._commands is not None:
+            self._commands.close()
         if self._guard is not None:
             self._guard.release()
             self.get_logger().info(f'forces of {self._model} set to zero')
-        if self._commands is not None:
-            self._commands.close()
 
     def _all_steps(self) -> Steps:
         settings, world = self._settings, f'/world/{self._settings["world"]}'
