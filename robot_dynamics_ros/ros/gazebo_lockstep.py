@@ -44,7 +44,7 @@ _LISTENER = f"""
 """
 _SNAKE = re.compile(r'(?<!^)(?=[A-Z])')
 _NANO = 1_000_000_000
-_ANSWER_MS = 60_000
+_ANSWER_MS, _FIRST_MS = 60_000, 1_000
 #: Answers to marks of the past may come for so long, s.
 _LATE_S = 0.5
 
@@ -131,7 +131,7 @@ class SteppedWorld:
         self._forces = [(self.node.advertise(topic, double), double()) for topic in topics]
         self._mark = self.node.advertise(_MARK, empty), empty()
         self._requests = subprocess.Popen(
-            [sys.executable, '-m', __name__, partition],
+            [sys.executable, '-m', __name__, self._control, partition],
             stdin=subprocess.PIPE,
             text=True,
             bufsize=1,
@@ -212,18 +212,35 @@ class SteppedWorld:
                 self.request(self._control, 'WorldControl', pause=True, multi_step=1)
 
 
-def main(partition: str) -> None:
-    """Ask the services that lines of standard input name; end with the first that refuses."""
-    node = gazebo_node(partition)
+def main(control: str, partition: str) -> None:
+    """Ask the services that lines of standard input name; end with the first that refuses.
+
+    Until two processes are connected requests and answers may be lost, on a busy machine. The
+    first request is therefore one that changes nothing, repeated until it is answered.
+
+    Args:
+        control: Service of a paused world.
+        partition: Of Gazebo's transport; empty: that of the environment.
+    """
+    node, connected = gazebo_node(partition), False
     for line in sys.stdin:
+        connected = connected or any(
+            _ask(node, _FIRST_MS, control, 'WorldControl', {'pause': True})[0]
+            for _ in range(_ANSWER_MS // _FIRST_MS)
+        )
         service, kind, fields = json.loads(line)
-        request, reply = gazebo_messages(kind, 'Boolean')
-        answered, answer = node.request(service, request(**fields), request, reply, _ANSWER_MS)
+        answered, answer = _ask(node, _ANSWER_MS, service, kind, fields)
         if not (answered and answer.data):
             why = 'refused' if answered else 'did not answer'
             sys.exit(f'Gazebo service {service} {why}: {fields}')
     os._exit(0)  # the bindings may hang at the end of a process
 
 
+def _ask(node: Any, patience_ms: int, service: str, kind: str, fields: dict) -> tuple[bool, Any]:
+    """Return whether a service answered in time, and its answer."""
+    request, reply = gazebo_messages(kind, 'Boolean')
+    return node.request(service, request(**fields), request, reply, patience_ms)
+
+
 if __name__ == '__main__':
-    main(sys.argv[1])
+    main(*sys.argv[1:])

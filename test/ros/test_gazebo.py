@@ -25,6 +25,10 @@ from ament_index_python.packages import get_packages_with_prefixes
 from launches import BRIDGE, Launches, make_prefix
 from peer import Peer
 
+from benchmark.gazebo_steps import is_available
+from robot_dynamics_ros.messages import stamp_ns
+from robot_dynamics_ros.recordings.bag.reader import BagReader
+
 HAS_BRIDGE = 'ros_gz_bridge' in get_packages_with_prefixes()
 
 pytestmark = [
@@ -186,6 +190,37 @@ def test_the_loop_stays_closed_while_the_tool_is_led(launches, peer, slow_world)
     # DART holds the pin by a weld that PGS solves to about 1e-8 m in arms of 0.2 to 0.6 m.
     np.testing.assert_allclose(upper, crank - lower, atol=1e-6)
     np.testing.assert_allclose(rod, lower - crank, atol=1e-6)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not is_available(), reason="Gazebo's Python bindings are not installed")
+@pytest.mark.parametrize('robot', ['scara', 'four_dof'])
+def test_in_lockstep_a_busy_machine_changes_no_digit(launches, peer, robot):
+    """The first 0.8 s, twice; the motion begins at 0.5 s."""
+    runs = []
+    for busy in (0, 3):
+        arm, bag = Arm(peer), f'beside_{busy}'
+        loops = [launches.command('sh', '-c', 'while :; do :; done') for _ in range(busy)]
+        launch = launches.launch(
+            'gazebo', robot=robot, gui=False, lockstep=True, record=True, bag=bag
+        )
+        launch.says('every command makes one step', 60.0)
+        arm.until(0.8)
+        launch.interrupt()
+        for loop in loops:
+            loop.kill()
+        runs.append(_efforts(launch.log.parent / bag, 800_000_000))
+    assert list(runs[0]) == list(runs[1]) == [1_000_000 * k for k in range(800)]
+    efforts = [np.array([*run.values()]) for run in runs]
+    np.testing.assert_array_equal(*efforts)
+    assert np.ptp(efforts[0], axis=0).max() > 0.1, 'it moved'
+
+
+def _efforts(bag: Path, end_ns: int) -> dict[int, np.ndarray]:
+    """Return the commands by the stamp, ns, of the state they answer, up to a time."""
+    with BagReader(bag) as reader:
+        answers = [message for _, _, message in reader.messages('/controller/reference')]
+    return {stamp_ns(x): x.effort for x in answers if stamp_ns(x) < end_ns}
 
 
 def test_a_controller_that_never_gets_active_is_told_by_name(launches):
