@@ -70,18 +70,17 @@ class Curves:
 _Panels = tuple[str, list[str], list[PlotLine], Sequence[float]]
 
 
-def _panels(
-    tree: RobotTree, series: Mapping[str, Array], figures: Mapping[str, Any]
-) -> list[_Panels]:
-    """Return headings, titles of the panels, their curves, and limits."""
+def motion_panels(tree: RobotTree, series: Mapping[str, Array]) -> list[_Panels]:
+    """Return headings, titles of the panels, their curves, and limits, of how an arm follows.
+
+    Args:
+        tree: The robot.
+        series: 'tool_error' (N, 1), m; 'reference', 'position' and 'error' (N, n), rad or m.
+    """
     angle, small = joint_titles(tree, 'rad', 'm'), joint_titles(tree, 'mrad', 'mm')
-    force = joint_titles(tree, 'N m', 'N')
     followed = bool(np.isfinite(series['reference']).any())
-    limits = figures['limits']['effort_limit']
-    limits = limits if np.isfinite(limits).any() else ()
-    origins = [PlotLine(series[origin], origin, COLOURS[i]) for i, origin in enumerate(ORIGINS)]
     distance = PlotLine(1e3 * series['tool_error'], 'distance', _ERROR)
-    shown: list[_Panels] = [
+    return [
         ('Tool from its reference', ['distance [mm]'], [distance], ()),
         (
             'Joint positions, measured and reference' if followed else 'Joint positions, measured',
@@ -98,6 +97,19 @@ def _panels(
             [PlotLine(1e3 * series['error'], 'error', _ERROR)],
             (),
         ),
+    ]
+
+
+def _panels(
+    tree: RobotTree, series: Mapping[str, Array], figures: Mapping[str, Any]
+) -> list[_Panels]:
+    """Return headings, titles of the panels, their curves, and limits."""
+    force = joint_titles(tree, 'N m', 'N')
+    limits = figures['limits']['effort_limit']
+    limits = limits if np.isfinite(limits).any() else ()
+    origins = [PlotLine(series[origin], origin, COLOURS[i]) for i, origin in enumerate(ORIGINS)]
+    shown: list[_Panels] = [
+        *motion_panels(tree, series),
         (
             'Effort, recorded and by the model',
             force,

@@ -16,7 +16,7 @@ from robot_dynamics_ros.recordings.metrics.metric import MetricRemark, at
 from robot_dynamics_ros.recordings.metrics.program import ProgramMetrics, ProgramRun
 from robot_dynamics_ros.recordings.metrics.tracking import TrackingMetrics, tool_frame, tool_path
 from robot_dynamics_ros.recordings.recording import Recording
-from robot_dynamics_ros.recordings.report.analysis import Curves
+from robot_dynamics_ros.recordings.report.analysis import Curves, motion_panels
 from robot_dynamics_ros.recordings.report.figures import (
     COLOURS,
     GREY,
@@ -201,27 +201,19 @@ def write_tracking_report(
     """
     run = _drawn(recording, tree, metrics)
     program, tool = (tool_path(tree, q, frame) for q in (run.reference_position, run.position))
-    distance = 1e3 * np.linalg.norm(program - tool, axis=1)[:, np.newaxis]
-    error = (run.reference_position - run.position) * 1e3
-    both = [
-        PlotLine(run.reference_position, 'reference', GREY, 4.0),
-        PlotLine(run.position, 'measured', COLOURS[0], 1.5),
-    ]
-    effort = [PlotLine(run.effort, 'command', COLOURS[2])]
-    angle, small = joint_titles(tree, 'rad', 'm'), joint_titles(tree, 'mrad', 'mm')
-    force = joint_titles(tree, 'N m', 'N')
+    series = {
+        'tool_error': np.linalg.norm(program - tool, axis=1)[:, np.newaxis],
+        'reference': run.reference_position,
+        'position': run.position,
+        'error': run.reference_position - run.position,
+    }
     figures = [
-        (
-            'Tool from its reference',
-            panels(run.time, ['distance [mm]'], [PlotLine(distance, '', COLOURS[1])]),
-        ),
-        ('Joint positions, measured and reference', panels(run.time, angle, both)),
-        (
-            'Tracking error, reference − measured',
-            panels(run.time, small, [PlotLine(error, 'error', COLOURS[1])]),
-        ),
-        ('Effort and its limit', panels(run.time, force, effort, limits=metrics.effort_limit)),
+        (heading, panels(run.time, titles, lines))
+        for heading, titles, lines, _ in motion_panels(tree, series)
     ]
+    force, effort = joint_titles(tree, 'N m', 'N'), [PlotLine(run.effort, 'command', COLOURS[2])]
+    drawn = panels(run.time, force, effort, limits=metrics.effort_limit)
+    figures.append(('Effort and its limit', drawn))
     tables = [_table(metrics, tree)]
     arm = ArmAnimation(tree, frame, run.time, measured_arm(run.position, run.reference_position))
     tiles = _tiles(metrics)
