@@ -122,9 +122,9 @@ def test_a_simulated_arm_is_pushed_and_made_heavier_from_the_page(arm, peer, bro
         assert tab.errors == []
 
 
-# At a fifth of real time: a busy machine's browser needs more than 0.2 s by the clock.
+# In real time a machine that does much else may be late: it is tried again, and may not always be.
 @pytest.mark.slow
-@pytest.mark.parametrize(('arm', 'tries'), [(SLOW, 1), (0.2, 12)], indirect=['arm'])
+@pytest.mark.parametrize(('arm', 'tries'), [(SLOW, 1), (1.0, 12)], indirect=['arm'])
 def test_stop_deactivates_within_a_fifth_of_a_simulated_second(arm, tries, peer, browser):
     states = peer.collect(JointState, '/joint_states', NEWEST)
     commands = peer.collect(JointState, '/controller/reference', NEWEST)
