@@ -66,7 +66,8 @@ class Peer(NamedTuple):
         """Return the command lines of a monitor and a recorder, which records below a folder."""
         node = [sys.executable, '-m', 'robot_dynamics_ros']
         common = ['--namespace', self.namespace, '-p', 'use_sim_time:=false']
-        recorder = ['record', *common, '-p', f'bag:={folder}/bag', '-p', 'fail_on_loss:=false']
+        settings = (f'bag:={folder}/bag', 'best_effort:=true', 'fail_on_loss:=false')
+        recorder = ['record', *common, *(word for one in settings for word in ('-p', one))]
         return [[*node, 'monitor', *common], [*node, *recorder]]
 
     def command(self) -> list[str]:

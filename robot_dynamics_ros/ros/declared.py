@@ -56,6 +56,9 @@ RECORDER = (
       'stopped.', 0.0, 1e9, fixed=True),
     P('progress', False, 'Whether lines "progress <time of the states in s>" go to stdout.',
       fixed=True),
+    P('best_effort', False, 'Whether states, commands and references are taken without '
+      'acknowledgement, which spares the controller processor time: for a recorder on the same '
+      'machine.', fixed=True),
     P('fail_on_loss', True, 'Whether lost messages make the exit code 1.', fixed=True),
 )  # fmt: skip
 

@@ -45,6 +45,7 @@ class Topic:
         latched: Whether who comes late gets the last message.
         at_once: Whether whoever offers it has sent it before anything happens.
         by_arrival: Whether its own stamp says nothing of when it acts.
+        periodic: Whether a message comes in every period of the controller.
     """
 
     name: str
@@ -52,10 +53,11 @@ class Topic:
     latched: bool = False
     at_once: bool = False
     by_arrival: bool = False
+    periodic: bool = False
 
 
-STATES = Topic('joint_states', 'sensor_msgs/msg/JointState')
-COMMANDS = Topic('effort_controller/commands', 'std_msgs/msg/Float64MultiArray')
+STATES = Topic('joint_states', 'sensor_msgs/msg/JointState', periodic=True)
+COMMANDS = Topic('effort_controller/commands', 'std_msgs/msg/Float64MultiArray', periodic=True)
 
 
 def topics_of(controller: str) -> list[Topic]:
@@ -63,7 +65,7 @@ def topics_of(controller: str) -> list[Topic]:
     return [
         STATES,
         COMMANDS,
-        Topic(f'{controller}/reference', 'sensor_msgs/msg/JointState'),
+        Topic(f'{controller}/reference', 'sensor_msgs/msg/JointState', periodic=True),
         Topic(f'{controller}/joint_trajectory', 'trajectory_msgs/msg/JointTrajectory'),
         Topic(f'{controller}/trajectory_status', 'std_msgs/msg/String', latched=True),
         Topic(f'{controller}/parameters', 'std_msgs/msg/String', latched=True, at_once=True),
@@ -177,6 +179,7 @@ class Recorder(PackageNode):
         self._stamper = TimestampAssigner(self._bag.write)
         self._streams, self._group = list[Stream](), PolledGroup()
         for stream in streams:
+            stream.reliable = not (settings['best_effort'] and stream.topic.periodic)
             self._begin(stream)
         self.create_service(Trigger, '~/ready', self._on_ready)
         self.create_timer(_QUIET_S, self._look_around, clock=STEADY)

@@ -215,6 +215,27 @@ def test_further_topics_are_found_whatever_their_type_and_reliability(processes,
     ]  # fmt: skip
 
 
+def test_without_acknowledgement_all_is_recorded_and_what_comes_once_is_still_reliable(
+    processes, peer, tmp_path
+):
+    parameters = {'bag': str(tmp_path / 'bag'), 'best_effort': True}
+    recorder, controller = begin(processes, peer, parameters, last_stamp=199 * MS)
+    (end,) = (
+        info.qos_profile.reliability for info in peer.node.get_subscriptions_info_by_topic(RUN[2])
+    )
+    assert end == ReliabilityPolicy.BEST_EFFORT
+    (once,) = (
+        info.qos_profile.reliability
+        for info in peer.node.get_subscriptions_info_by_topic('/controller/joint_trajectory')
+    )
+    assert once == ReliabilityPolicy.RELIABLE
+    peer.spin_until(lambda: len(controller.heard) == 201, 60, '200 steps')
+    assert recorder.stop() == 0
+    bag = read(tmp_path / 'bag')
+    assert [len(bag[topic]) for topic in RUN] == [201, 200, 200]
+    assert '/robot_description' in bag
+
+
 def test_latched_messages_from_before_the_recording_are_in_the_bag(processes, peer, tmp_path):
     latched = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
     publisher = peer.node.create_publisher(String, 'controller/parameters', latched)

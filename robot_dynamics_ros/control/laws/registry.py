@@ -7,12 +7,12 @@ its name, the class as its object.
 
 from __future__ import annotations
 
+import os
 import sys
 import warnings
 from collections.abc import Mapping
 from contextlib import suppress
 from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from robot_dynamics_ros.control.laws.computed_torque import ComputedTorque
@@ -61,12 +61,16 @@ def known_laws() -> dict[str, type[ControlLaw]]:
 
 def _are_brought() -> bool:
     """Return whether an installed package may name the group; to read them all takes longer."""
-    for folder in map(Path, sys.path):
-        if folder.is_file():  # an archive
+    for folder in (one or '.' for one in sys.path):
+        try:
+            packages = [name for name in os.listdir(folder) if name.endswith('-info')]
+        except NotADirectoryError:  # an archive
             return True
-        for file in folder.glob('*-info/entry_points.txt'):
-            with suppress(OSError):
-                if _GROUP.encode() in file.read_bytes():
+        except OSError:
+            continue
+        for name in packages:
+            with suppress(OSError), open(f'{folder}/{name}/entry_points.txt', 'rb') as file:
+                if _GROUP.encode() in file.read():
                     return True
     return False
 
