@@ -27,8 +27,8 @@ from robot_dynamics_ros.recordings.output_folder import (
     write_json,
 )
 from robot_dynamics_ros.recordings.recording import Recording
-from robot_dynamics_ros.recordings.replay.run import ReplayResult
-from robot_dynamics_ros.recordings.replay.source import REFERENCES, ReplaySource, replay
+from robot_dynamics_ros.recordings.replay.run import ReplayResult, replay
+from robot_dynamics_ros.recordings.replay.source import REFERENCES, ReplaySource
 from robot_dynamics_ros.recordings.report.analysis import Curves
 from robot_dynamics_ros.recordings.report.runs import replay_report
 from robot_dynamics_ros.spatial.scalar import Array
@@ -107,8 +107,7 @@ def run(args: argparse.Namespace) -> int:
             curves(chunk, {**columns, 'reference': chunk.reference_position})
             table.add(flat_columns(chunk, columns))
 
-        setup = source.setup(args.reference)
-        course = replay(setup, source.chunks, tolerance, lambda: (sink,))
+        course = replay(source.setup(args.reference), source.chunks, tolerance, sink)
         if not course.compared:
             raise RecordingError(
                 f'bag {str(bag)!r}',

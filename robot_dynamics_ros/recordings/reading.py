@@ -157,10 +157,7 @@ class RecordingReader:
 
     def _text(self, topic: str) -> str:
         """Return the first text of a topic; empty if there is none that can be read."""
-        try:
-            message = self.bag.first(topic) if topic else None
-        except RecordingError:
-            return ''
+        message = self.bag.first(topic, strict=False)
         return '' if message is None else str(message.data)
 
 

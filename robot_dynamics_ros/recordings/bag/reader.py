@@ -246,10 +246,10 @@ class BagReader:
                     message = None
                 yield topic, time_ns, message
 
-    def first(self, topic: str) -> Any:
-        """Return the first message of a topic, or None."""
+    def first(self, topic: str, *, strict: bool = True) -> Any:
+        """Return the first message of a topic, or None; see :meth:`messages`."""
         if topic in self.topics:
-            for _, _, message in self.messages(topic):
+            for _, _, message in self.messages(topic, strict=strict):
                 return message
         return None
 

@@ -1,24 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a controller received during a recording, and how it answered.
+"""What a controller received during a recording, and how it answered: what is replayed.
 
-Parameters, trajectories and streams; and the recorded reference in place of the trajectories.
+States, parameters, trajectories and streams; and the recorded reference in place of the
+trajectories.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import chain
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from robot_dynamics_ros.control.drivers.conversion import DriverConversion
 from robot_dynamics_ros.control.settings import LockedJointWatch
 from robot_dynamics_ros.control.trajectories.reference_generator import ReferenceGenerator
 from robot_dynamics_ros.messages import stamp_ns
 from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.recordings.reading import RecordingReader, recorded_parameters
-from robot_dynamics_ros.recordings.recording import NANO
+from robot_dynamics_ros.recordings.recording import NANO, Recording
 from robot_dynamics_ros.spatial.scalar import Array
 
 _ACCEPTED = re.compile(r'^accepted: \d+ points from (-?\d+)\.(\d{9}) s')
@@ -93,18 +96,17 @@ def read_events(reader: RecordingReader) -> tuple[list[Event], int]:
 
 
 def locked_events(
-    reader: RecordingReader, watch: LockedJointWatch, topic: str, changes: Sequence[Event]
+    reader: RecordingReader, watch: LockedJointWatch, events: Sequence[Event]
 ) -> Iterator[Event]:
     """Yield where locked joints leave their place or come back, behind the answer to that state.
 
     Args:
         reader: Of the bag.
         watch: Of the controller's robot; spent here.
-        topic: Of the joint states.
-        changes: The events of parameters, by time, which may move the model after them.
+        events: The others, by time; those of parameters may move the model after them.
     """
-    waiting = list(changes)
-    for _, time, message in reader.bag.messages(topic, strict=False):
+    waiting = [event for event in events if event.kind == 'parameters']
+    for _, time, message in reader.bag.messages(reader.topics.states, strict=False):
         while waiting and waiting[0].time <= time:
             watch.configure(waiting[0].content)
             watch.place(waiting.pop(0).content)
@@ -116,15 +118,6 @@ def locked_events(
         watch.update(np.array(positions))
         if first or bool(before) != bool(watch.deviation):
             yield Event('locked', stamp_ns(message), np.array(positions), stamped=True)
-
-
-def first_reference(reader: RecordingReader) -> tuple[int, dict[str, float]] | None:
-    """Return the stamp of the first reference, ns, and its positions by joint; None without."""
-    for _, _, message in reader.bag.messages(reader.topics.reference, strict=False):
-        if message is None or len(message.position) != len(message.name):
-            return None
-        return stamp_ns(message), dict(zip(message.name, message.position.tolist(), strict=True))
-    return None
 
 
 def _trajectories(sent: list[tuple[int, Any]], answers: list[tuple[int, str]]) -> list[Event]:
@@ -149,6 +142,119 @@ def _trajectories(sent: list[tuple[int, Any]], answers: list[tuple[int, str]]) -
 def _trajectory(time: int, message: Any) -> Event:
     """Return a trajectory; before its start it does not matter when it came."""
     return Event('trajectory', time, message, certain=stamp_ns(message) > time)
+
+
+@dataclass(frozen=True, eq=False)
+class Setup:
+    """What is replayed.
+
+    Attributes:
+        tree: The robot that the controller believes in.
+        parameters: Its parameters at the start.
+        changes: Parameters that are set otherwise than recorded, all the time.
+        events: What it received later.
+        driver: What stands between model and driver, or None.
+        from_reference: Whether the recorded reference is followed instead of the trajectories.
+        by_arrival: Whether events and states meet on the clock of their arrival.
+        begins: Where the controller began: 'here', at the first state that it answered, 'before',
+            at the state before that, 'earlier', at its first reference, or 'running', at the first
+            answer without a ramp, as it ran already; empty: at whichever of the first two the
+            first reference is, as that is where it began.
+        first_reference: Stamp (ns) and positions, shape (n,), of the first reference, if that is
+            older than every state; else None.
+        reference_shows_answer: Whether a recorded reference tells of an answer without a command.
+        load: Returns the robot for other parameters ``locked``.
+    """
+
+    tree: RobotTree
+    parameters: Mapping[str, Any]
+    changes: Mapping[str, Any] = field(default_factory=dict)
+    events: tuple[Event, ...] = ()
+    driver: DriverConversion | None = None
+    from_reference: bool = False
+    by_arrival: bool = False
+    begins: str = ''
+    first_reference: tuple[int, Array] | None = None
+    reference_shows_answer: bool = False
+    load: Callable[[Mapping[str, Any]], RobotTree] | None = None
+
+
+class RecordedState(NamedTuple):
+    """A state, and what was recorded with it.
+
+    Attributes:
+        now, end: Time of this state and of the next on the clock of the events, ns.
+        stamp: Of this state, ns.
+        position, velocity, measured_effort: Shape (n,).
+        command: The recorded answer, shape (n,); NaN where none was recorded.
+        reference, reference_velocity, reference_acceleration: Shape (n,), likewise.
+        answered: Whether the controller answered.
+    """
+
+    now: int
+    end: int
+    stamp: int
+    position: Array
+    velocity: Array
+    measured_effort: Array
+    command: Array
+    reference: Array
+    reference_velocity: Array
+    reference_acceleration: Array
+    answered: bool
+
+    def may_have(self, event: Event) -> bool:
+        """Return whether events behind this one, sorted, may have come before the next state."""
+        return event.stamped or event.time < self.end
+
+    def is_behind(self, event: Event) -> bool:
+        """Return whether an event came before this state was published."""
+        return event.time < (self.stamp if event.stamped else self.now)
+
+    def is_within(self, event: Event) -> bool:
+        """Return whether an event came between this state and its answer."""
+        return event.before_tick and event.time < self.end
+
+
+def recorded_states(
+    setup: Setup, chunks: Iterable[Recording]
+) -> Iterator[tuple[Recording, Iterator[RecordedState]]]:
+    """Yield chunks of a recording with their states."""
+    held: Recording | None = None
+    following: Iterable[Recording | None] = chain(chunks, (None,))
+    for chunk in following:
+        if held is not None:
+            yield held, _states(setup, held, _acceleration(held, chunk))
+        held = chunk
+
+
+def _states(setup: Setup, chunk: Recording, acceleration: Array) -> Iterator[RecordedState]:
+    clock = chunk.arrival_ns if setup.by_arrival else chunk.stamp_ns
+    last = clock[-1:] + int(np.median(np.diff(clock))) if len(clock) > 1 else clock + 1
+    answered = np.asarray(np.isfinite(chunk.effort).all(axis=1))
+    if setup.reference_shows_answer:
+        answered |= np.asarray(np.isfinite(chunk.reference_position).all(axis=1))
+    columns = (
+        *(clock.tolist(), np.append(clock[1:], last).tolist(), chunk.stamp_ns.tolist()),
+        *(chunk.position, chunk.velocity, chunk.measured_effort, chunk.effort),
+        *(chunk.reference_position, chunk.reference_velocity, acceleration),
+        answered.tolist(),
+    )
+    return map(RecordedState, *columns)
+
+
+def _acceleration(chunk: Recording, following: Recording | None) -> Array:
+    """Return the acceleration of the reference (N, n), from each state to the next."""
+    stamps, velocity = chunk.stamp_ns, chunk.reference_velocity
+    if following is not None:
+        stamps = np.append(stamps, following.stamp_ns[:1])
+        velocity = np.vstack([velocity, following.reference_velocity[:1]])
+    steps = np.diff(stamps)[:, np.newaxis] / NANO
+    acceleration = np.diff(velocity, axis=0) / np.where(steps > 0.0, steps, 1.0)
+    if following is None:  # of the last state nothing is known; it goes on
+        last = acceleration[-1:] if len(acceleration) else np.zeros((1, acceleration.shape[1]))
+        acceleration = np.vstack([acceleration, last])
+    return acceleration
 
 
 class RecordedReference(ReferenceGenerator):

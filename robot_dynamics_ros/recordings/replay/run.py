@@ -2,15 +2,19 @@
 """The controller's own loop on recorded states: what it would have commanded.
 
 The same object as in the node, fed with the states that the controller answered.
+
+Whether something reached the controller just before or just after it answered a state cannot be
+told from the times in a bag. Where the commands differ, the other order is tried, and kept if they
+then agree for longer. A streamed message goes its own way through the middleware: it may also have
+come after later states.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import takewhile
-from typing import Any
 
 import numpy as np
 
@@ -20,7 +24,6 @@ from robot_dynamics_ros.control.changes import (
     ReleaseChange,
     TrajectoryChange,
 )
-from robot_dynamics_ros.control.drivers.conversion import DriverConversion
 from robot_dynamics_ros.control.modes import SessionChange, SessionMode
 from robot_dynamics_ros.control.session import ControllerSession
 from robot_dynamics_ros.control.settings import LockedJointWatch
@@ -28,49 +31,20 @@ from robot_dynamics_ros.control.streamed import STREAMED
 from robot_dynamics_ros.control.trajectories.points import read_trajectory
 from robot_dynamics_ros.control.trajectories.waypoints import Points
 from robot_dynamics_ros.errors import RobotDynamicsError
-from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.recordings.recording import NANO, Recording
-from robot_dynamics_ros.recordings.replay.events import Event, RecordedReference
+from robot_dynamics_ros.recordings.replay.events import (
+    Event,
+    RecordedReference,
+    RecordedState,
+    Setup,
+    recorded_states,
+)
+from robot_dynamics_ros.recordings.topics import STREAMS
 from robot_dynamics_ros.spatial.scalar import Array
 
 #: A silence is an event of the recording here, not of a clock.
 _ARRIVAL_NS = 0
 _NO_REFERENCE = ('target_wrench', 'measured_wrench', 'enable_guiding')  # what leads none
-
-
-@dataclass(frozen=True, eq=False)
-class Setup:
-    """What is replayed.
-
-    Attributes:
-        tree: The robot that the controller believes in.
-        parameters: Its parameters at the start.
-        changes: Parameters that are set otherwise than recorded, all the time.
-        events: What it received later.
-        driver: What stands between model and driver, or None.
-        from_reference: Whether the recorded reference is followed instead of the trajectories.
-        by_arrival: Whether events and states meet on the clock of their arrival.
-        begins: Where the controller began: 'here', at the first state that it answered, 'before',
-            at the state before that, 'earlier', at its first reference, or 'running', at the first
-            answer without a ramp, as it ran already; empty: at whichever of the first two the
-            first reference is, as that is where it began.
-        first_reference: Stamp (ns) and positions, shape (n,), of the first reference, if that is
-            older than every state; else None.
-        reference_shows_answer: Whether a recorded reference tells of an answer without a command.
-        load: Returns the robot for other parameters ``locked``.
-    """
-
-    tree: RobotTree
-    parameters: Mapping[str, Any]
-    changes: Mapping[str, Any] = field(default_factory=dict)
-    events: tuple[Event, ...] = ()
-    driver: DriverConversion | None = None
-    from_reference: bool = False
-    by_arrival: bool = False
-    begins: str = ''
-    first_reference: tuple[int, Array] | None = None
-    reference_shows_answer: bool = False
-    load: Callable[[Mapping[str, Any]], RobotTree] | None = None
 
 
 @dataclass
@@ -108,27 +82,6 @@ class ReplayResult:
         return (-self.first[0], self.beyond) < (-other.first[0], other.beyond)
 
 
-@dataclass(frozen=True)
-class _StateTimes:
-    """A state: its time and that of the next on the clock of the events, and its stamp, ns."""
-
-    now: int
-    stamp: int
-    end: int
-
-    def may_have(self, event: Event) -> bool:
-        """Return whether events behind this one, sorted, may have come before the next state."""
-        return event.stamped or event.time < self.end
-
-    def is_behind(self, event: Event) -> bool:
-        """Return whether an event came before this state was published."""
-        return event.time < (self.stamp if event.stamped else self.now)
-
-    def is_within(self, event: Event) -> bool:
-        """Return whether an event came between this state and its answer."""
-        return event.before_tick and event.time < self.end
-
-
 #: Called with the rows of a chunk and the efforts of the replay for each, NaN where none.
 Sink = Callable[[Recording, Array], None]
 
@@ -158,57 +111,47 @@ class Replay:
         self._known_fault: Exception | None = None  # of a locked joint that moved
         self.course = ReplayResult()
 
-    def run(self, chunks: Iterable[Recording], sinks: Iterable[Sink] = ()) -> ReplayResult:
+    def run(self, chunks: Iterable[Recording], sink: Sink | None = None) -> ReplayResult:
         """Feed a recording, its joints in the order of the model; return how it compares."""
-        sinks = tuple(sinks)
-        for chunk, acceleration in _with_acceleration(chunks):
+        for chunk, states in recorded_states(self._setup, chunks):
             efforts = np.full(chunk.position.shape, np.nan)
-            for k, step in enumerate(self._steps(chunk, acceleration)):
+            for k, state in enumerate(states):
+                step = self._step(state)
                 if step is not None:
                     efforts[k] = step
-                    self._compare(chunk, k, step)
+                    self._compare(state, step)
                 elif self._is_running:
                     self.course.unanswered += 1
                 self._row += 1
-            for sink in sinks:
+            if sink is not None:
                 sink(chunk, efforts)
         return self.course
 
-    def _steps(self, chunk: Recording, acceleration: Array) -> Iterator[Array | None]:
-        """Yield the effort for each state of a chunk; None for one that was not answered."""
-        clock = chunk.arrival_ns if self._setup.by_arrival else chunk.stamp_ns
-        answered = np.asarray(np.isfinite(chunk.effort).all(axis=1))
-        if self._setup.reference_shows_answer:
-            answered |= np.asarray(np.isfinite(chunk.reference_position).all(axis=1))
-        last = clock[-1:] + int(np.median(np.diff(clock))) if len(clock) > 1 else clock + 1
-        ends = np.concatenate([clock[1:], last])
-        for k, is_answered in enumerate(answered.tolist()):
-            instant = _StateTimes(int(clock[k]), int(chunk.stamp_ns[k]), int(ends[k]))
-            if self._is_running:
-                self._apply(instant, instant.is_behind)
-            if self._generator is not None and is_answered:
-                self._show(chunk, k, acceleration[k])
-            if is_answered:
-                yield self._answer(chunk, k, instant)
-            else:
-                if not self._is_running:
-                    self._observe(chunk, k)
-                yield None
+    def _step(self, state: RecordedState) -> Array | None:
+        """Return the effort for a state; None for one that was not answered."""
+        if self._is_running:
+            self._apply(state, state.is_behind)
+        if state.answered:
+            self._show(state)
+            return self._answer(state)
+        if not self._is_running:
+            self._observe(state)
+        return None
 
     @property
     def _is_running(self) -> bool:
         return self._session.mode is not SessionMode.INACTIVE
 
-    def _answer(self, chunk: Recording, k: int, instant: _StateTimes) -> Array | None:
+    def _answer(self, state: RecordedState) -> Array | None:
         """Return the session's answer to a state that the controller answered."""
         if not self._is_running:
-            self._activate(chunk, k, instant)
-        self._apply(instant, instant.is_within)
-        if not self._observe(chunk, k):
+            self._activate(state)
+        self._apply(state, state.is_within)
+        if not self._observe(state):
             self.course.refused += 1
             return None
         self._session.settle()
-        self._check_reference(chunk.reference_position[k])
+        self._check_reference(state.reference)
         return self._session.loop.effort.copy()
 
     def _check_reference(self, reference: Array) -> None:
@@ -219,63 +162,62 @@ class Replay:
             error = float(np.abs(self._session.loop.reference.position - reference).max())
             self.course.reference_error = max(self.course.reference_error, error)
 
-    def _activate(self, chunk: Recording, k: int, instant: _StateTimes) -> None:
+    def _activate(self, state: RecordedState) -> None:
         """Start the loop where the controller did: at this state, or at the one before.
 
         The first reference is the position at which it started.
         """
         begins, session = self._setup.begins, self._session
         if not begins:
-            held = chunk.reference_position[k]
-            here = bool((held == chunk.position[k]).all())
-            before = not here and bool((held == session.loop.q).all())
+            here = bool((state.reference == state.position).all())
+            before = not here and bool((state.reference == session.loop.q).all())
             begins = 'before' if before else 'here'
         if begins == 'earlier' and self._setup.first_reference is not None:
             stamp, position = self._setup.first_reference
             session.on_state(stamp, _ARRIVAL_NS, position, np.zeros(len(position)))
         elif begins != 'before' or self._row == 0:
-            self._observe(chunk, k)
+            self._observe(state)
         for event in self._waiting:
-            if instant.is_behind(event) and event.kind == 'parameters':
+            if state.is_behind(event) and event.kind == 'parameters':
                 self._follow_locked(event)
         session.activate(_ARRIVAL_NS)
         session.perform(ParameterChange(session, self._parameters))
-        self._apply(instant, instant.is_behind)
+        self._apply(state, state.is_behind)
 
-    def _observe(self, chunk: Recording, k: int) -> bool:
+    def _observe(self, state: RecordedState) -> bool:
         """Show the session a state; return whether it answered."""
-        stamp, session = int(chunk.stamp_ns[k]), self._session
-        measured = chunk.measured_effort[k] if session.wants_effort else None
-        q, v = chunk.position[k], chunk.velocity[k]
-        answered = session.on_state(stamp, _ARRIVAL_NS, q, v, measured)
+        session = self._session
+        measured = state.measured_effort if session.wants_effort else None
+        q, v = state.position, state.velocity
+        answered = session.on_state(state.stamp, _ARRIVAL_NS, q, v, measured)
         if session.fault is not None and session.fault is not self._known_fault:
             raise session.fault
         return answered
 
-    def _show(self, chunk: Recording, k: int, acceleration: Array) -> None:
-        assert self._generator is not None  # only called with one
-        position, velocity = chunk.reference_position[k], chunk.reference_velocity[k]
-        if np.isfinite(position).all() and np.isfinite(velocity).all():
-            self._generator.show(position, velocity, np.nan_to_num(acceleration))
+    def _show(self, state: RecordedState) -> None:
+        """Give the recorded reference, if that is followed and known."""
+        known = np.isfinite(state.reference).all() and np.isfinite(state.reference_velocity).all()
+        if self._generator is not None and known:
+            acceleration = np.nan_to_num(state.reference_acceleration)
+            self._generator.show(state.reference, state.reference_velocity, acceleration)
 
-    def _compare(self, chunk: Recording, k: int, effort: Array) -> None:
-        if not np.isfinite(chunk.effort[k]).all():
+    def _compare(self, state: RecordedState, effort: Array) -> None:
+        if not np.isfinite(state.command).all():
             self.course.lost += 1
             return
         self.course.compared += 1
-        if np.abs(effort - chunk.effort[k]).max() > self._tolerance:
+        if np.abs(effort - state.command).max() > self._tolerance:
             self.course.beyond += 1
-            self.course.last = float(chunk.time[k])
+            self.course.last = float(state.stamp) / NANO  # as the times of recordings
             if self.course.first is None:
-                clock = chunk.arrival_ns if self._setup.by_arrival else chunk.stamp_ns
                 self.course.first = (self._row, self.course.last)
-                self.course.first_ns = int(clock[k])
+                self.course.first_ns = state.now
 
     # Events -------------------------------------------------------------------------------------
 
-    def _apply(self, instant: _StateTimes, due: Callable[[Event], bool]) -> None:
+    def _apply(self, state: RecordedState, due: Callable[[Event], bool]) -> None:
         """Take in what has reached the controller meanwhile."""
-        near = takewhile(instant.may_have, self._waiting)
+        near = takewhile(state.may_have, self._waiting)
         for event in [event for event in near if due(event)]:
             self._waiting.remove(event)
             try:
@@ -321,22 +263,107 @@ class Replay:
         return points, event.time if event.stamped else start_ns
 
 
-def _with_acceleration(chunks: Iterable[Recording]) -> Iterator[tuple[Recording, Array]]:
-    """Yield chunks with the acceleration of their reference, from each state to the next."""
-    held: Recording | None = None
-    for chunk in chunks:
-        if held is not None:
-            yield held, _acceleration(held, chunk.rows(slice(0, 1)))
-        held = chunk
-    if held is not None:
-        yield held, _acceleration(held, None)
+# The order of events -----------------------------------------------------------------------------
+
+_NEAR_NS = 20_000_000  # between a streamed message and what shows that it came otherwise
+_AWAY_NS = 200_000_000  # longer than any message is on its way
+_POSTPONED = 4  # how often a streamed message is put behind the state that it cannot have met
+
+#: Makes another setup of one, given how that went.
+_OtherWay = Callable[[Setup, ReplayResult], Setup]
 
 
-def _acceleration(chunk: Recording, following: Recording | None) -> Array:
-    whole = chunk if following is None else chunk.followed_by(following)
-    steps = np.diff(whole.stamp_ns)[:, np.newaxis] / NANO
-    acceleration = np.diff(whole.reference_velocity, axis=0) / np.where(steps > 0.0, steps, 1.0)
-    if following is None:  # of the last state nothing is known; it goes on
-        last = acceleration[-1:] if len(acceleration) else np.zeros((1, acceleration.shape[1]))
-        acceleration = np.vstack([acceleration, last])
-    return acceleration
+def replay(
+    setup: Setup, chunks: Callable[[], Iterable[Recording]], tolerance: float, sink: Sink
+) -> ReplayResult:
+    """Replay a recording, with its events in the order that the commands speak for.
+
+    Args:
+        setup: What is replayed.
+        chunks: Returns the recording's parts, anew at every call.
+        tolerance: Difference of efforts that counts as none, N m or N; infinite: the order of
+            events is taken as it seems.
+        sink: Takes the rows of the replay, in the pass that counts.
+
+    Raises:
+        RobotDynamicsError: A parameter is refused, or the recording cannot be read.
+    """
+    if tolerance < np.inf:
+        setup = _in_best_order(setup, chunks, tolerance)
+    return Replay(setup, tolerance).run(chunks(), sink)
+
+
+def _in_best_order(
+    setup: Setup, chunks: Callable[[], Iterable[Recording]], tolerance: float
+) -> Setup:
+    course = Replay(setup, tolerance).run(chunks())
+    for other_way, event in _other_ways(setup):
+        if course.first is None:
+            break
+        if event is not None and abs(event.time - course.first_ns) > _NEAR_NS:
+            continue
+        candidate = other_way(setup, course)
+        other = Replay(candidate, tolerance).run(chunks())
+        if other.agrees_longer(course):
+            setup, course = candidate, other
+    return setup
+
+
+def _other_ways(setup: Setup) -> Iterator[tuple[_OtherWay, Event | None]]:
+    """Yield what could have been otherwise, and the streamed message near which that shows."""
+    for begins in ('before', 'here', *(('earlier',) if setup.first_reference else ())):
+        yield partial(_begun, begins=begins), None
+    kinds = [event.kind for event in setup.events]
+    for kind in sorted(STREAMS.keys() & set(kinds)):
+        yield partial(_turned, places={i for i, one in enumerate(kinds) if one == kind}), None
+        yield partial(_moved_away, kind=kind), None
+        yield partial(_moved_here, kind=kind), None
+    for place, event in enumerate(setup.events):
+        if not event.certain:
+            streamed = event.kind in STREAMS
+            yield partial(_turned, places={place}), event if streamed else None
+            for _ in range(_POSTPONED if streamed else 0):
+                yield partial(_postponed, place=place), event
+
+
+def _begun(setup: Setup, _: ReplayResult, begins: str) -> Setup:
+    return replace(setup, begins=begins)
+
+
+def _postponed(setup: Setup, course: ReplayResult, place: int) -> Setup:
+    """Return a setup with an event behind the first answer that differs."""
+    events = list(setup.events)
+    time = max(events[place].time, course.first_ns)
+    events[place] = replace(events[place], time=time, before_tick=False)
+    return replace(setup, events=tuple(events))
+
+
+def _moved_away(setup: Setup, course: ReplayResult, kind: str) -> Setup:
+    """Return a setup with what streams about the first difference far behind it.
+
+    What differs then shows when the first of it came.
+    """
+    return _moved(setup, kind, course.first_ns - _NEAR_NS, _AWAY_NS)
+
+
+def _moved_here(setup: Setup, course: ReplayResult, kind: str) -> Setup:
+    """Return a setup with what streams after the first difference so early that it explains it."""
+    here = course.first_ns - 1
+    coming = [one.time for one in setup.events if one.kind == kind and one.time > here]
+    return _moved(setup, kind, here, here - min(coming, default=here))
+
+
+def _moved(setup: Setup, kind: str, since_ns: int, by_ns: int) -> Setup:
+    events = [
+        replace(one, time=one.time + by_ns) if one.kind == kind and one.time >= since_ns else one
+        for one in setup.events
+    ]
+    return replace(setup, events=tuple(events))
+
+
+def _turned(setup: Setup, _: ReplayResult, places: Collection[int]) -> Setup:
+    """Return a setup with some of its events on the other side of the answer."""
+    events = [
+        event.turned() if place in places else event for place, event in enumerate(setup.events)
+    ]
+    return replace(setup, events=tuple(events))

@@ -1,17 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a replay needs of a bag: robot, parameters, states in SI units; and the order of events.
-
-Whether something reached the controller just before or just after it answered a state cannot be
-told from the times in a bag. Where the commands differ, the other order is tried, and kept if they
-then agree for longer. A streamed message goes its own way through the middleware: it may also have
-come after later states.
-"""
+"""What a replay needs of a bag: robot, parameters, events, states in SI units."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,19 +15,13 @@ from robot_dynamics_ros.control.drivers.file import load_driver_profile
 from robot_dynamics_ros.control.settings import LockedJointWatch
 from robot_dynamics_ros.control.setup import DEFAULTS, PARAMETERS
 from robot_dynamics_ros.errors import ConfigurationError, RobotDynamicsError
+from robot_dynamics_ros.messages import stamp_ns
 from robot_dynamics_ros.model import RobotTree, load_robot
 from robot_dynamics_ros.model.load import robot_from_parameters
 from robot_dynamics_ros.parameters import checked
 from robot_dynamics_ros.recordings.reading import RecordingReader, recorded_parameters
 from robot_dynamics_ros.recordings.recording import Recording
-from robot_dynamics_ros.recordings.replay.events import (
-    Event,
-    first_reference,
-    locked_events,
-    read_events,
-)
-from robot_dynamics_ros.recordings.replay.run import Replay, ReplayResult, Setup, Sink
-from robot_dynamics_ros.recordings.topics import STREAMS
+from robot_dynamics_ros.recordings.replay.events import Setup, locked_events, read_events
 from robot_dynamics_ros.spatial.scalar import Array
 
 #: What may be followed.
@@ -99,7 +86,8 @@ class ReplaySource:
             )
             period = reader.period
             self._references_held = reader.references_held
-            self._first_reference = first_reference(reader) if stored else None
+            reference = reader.topics.reference if stored else ''
+            self._first_reference = reader.bag.first(reference, strict=False)
         if unreadable:
             self.notes.append(
                 f'{unreadable} messages to the controller or from it are damaged: left out'
@@ -131,7 +119,9 @@ class ReplaySource:
                 "a replay reads the forms 'group' and 'overlay'",
             )
         if self.tree.locked and self.recorded:
-            self._events += self._locked_events(merged)
+            watch = LockedJointWatch(self.tree, merged)
+            with RecordingReader(self._bag, **self._choice()) as reader:
+                self._events += locked_events(reader, watch, self._events)
             self._events.sort(key=lambda event: event.time)
         if merged['robot'] and recorded and not _is_described(self.tree, recorded):
             self.notes.append(
@@ -163,12 +153,6 @@ class ReplaySource:
             load=self._load,
         )
 
-    def _locked_events(self, parameters: Mapping[str, Any]) -> list[Event]:
-        changes = [event for event in self._events if event.kind == 'parameters']
-        with RecordingReader(self._bag, **self._choice()) as reader:
-            watch = LockedJointWatch(self.tree, parameters)
-            return list(locked_events(reader, watch, reader.topics.states, changes))
-
     def _choice(self) -> dict[str, Any]:
         """Return how the bag is read: the topics and names of the driver, if there is one."""
         chosen: dict[str, Any] = {'namespace': self._namespace, 'joints': self.tree.joint_names}
@@ -185,12 +169,10 @@ class ReplaySource:
 
     def chunks(self) -> Iterator[Recording]:
         """Yield the states and efforts in the model's order and units, up to a restart."""
-        chosen = self._choice()
-        names = chosen['joints']
-        with RecordingReader(self._bag, **chosen) as reader:
+        with RecordingReader(self._bag, **self._choice()) as reader:
             for chunk in reader.chunks():
                 restarts = reader.counts.restart_ns
-                own = self._converted(chunk.of_joints(names))
+                own = self._converted(chunk)
                 if restarts and own.stamp_ns[-1] >= restarts[0]:
                     yield own.rows(own.stamp_ns < restarts[0])
                     note = 'time went back in the bag: replayed up to there'
@@ -214,10 +196,13 @@ class ReplaySource:
 
     def _early_reference(self, first_ns: int) -> tuple[int, Array] | None:
         """Return stamp and positions of the first reference if it is older than every state."""
-        stamp, held = self._first_reference or (first_ns, {})
-        if stamp >= first_ns or not set(self.tree.joint_names) <= held.keys():
+        first, joints = self._first_reference, self.tree.joint_names
+        if first is None or len(first.position) != len(first.name):
             return None
-        return stamp, np.array([held[name] for name in self.tree.joint_names])
+        held = dict(zip(first.name, first.position.tolist(), strict=True))
+        if stamp_ns(first) >= first_ns or not set(joints) <= held.keys():
+            return None
+        return stamp_ns(first), np.array([held[name] for name in joints])
 
     def _look_at_references(self) -> _SeenReferences:
         """Look through the recording until the reference moves."""
@@ -248,107 +233,3 @@ def _is_described(tree: RobotTree, description: str) -> bool:
         np.allclose(getattr(tree, name), getattr(other, name), rtol=1e-12, atol=1e-15)
         for name in _NUMBERS
     )
-
-
-# The order of events -----------------------------------------------------------------------------
-
-_NEAR_NS = 20_000_000  # between a streamed message and what shows that it came otherwise
-_AWAY_NS = 200_000_000  # longer than any message is on its way
-_POSTPONED = 4  # how often a streamed message is put behind the state that it cannot have met
-
-#: Makes another setup of one, given how that went.
-_OtherWay = Callable[[Setup, ReplayResult], Setup]
-
-
-def replay(
-    setup: Setup,
-    chunks: Callable[[], Iterable[Recording]],
-    tolerance: float,
-    sinks: Callable[[], Iterable[Sink]] = tuple,
-) -> ReplayResult:
-    """Replay a recording, with its events in the order that the commands speak for.
-
-    Args:
-        setup: What is replayed.
-        chunks: Returns the recording's parts, anew at every call.
-        tolerance: Difference of efforts that counts as none, N m or N; infinite: the order of
-            events is taken as it seems.
-        sinks: Returns what takes the rows of the replay, for the pass that counts.
-
-    Raises:
-        RobotDynamicsError: A parameter is refused, or the recording cannot be read.
-    """
-    if not tolerance < np.inf:
-        return Replay(setup, tolerance).run(chunks(), sinks())
-    course = Replay(setup, tolerance).run(chunks())
-    for other_way, event in _other_ways(setup):
-        if course.first is None:
-            break
-        if event is not None and abs(event.time - course.first_ns) > _NEAR_NS:
-            continue
-        candidate = other_way(setup, course)
-        other = Replay(candidate, tolerance).run(chunks())
-        if other.agrees_longer(course):
-            setup, course = candidate, other
-    taking = tuple(sinks())
-    return Replay(setup, tolerance).run(chunks(), taking) if taking else course
-
-
-def _other_ways(setup: Setup) -> Iterator[tuple[_OtherWay, Event | None]]:
-    """Yield what could have been otherwise, and the streamed message near which that shows."""
-    for begins in ('before', 'here', *(('earlier',) if setup.first_reference else ())):
-        yield partial(_begun, begins=begins), None
-    kinds = [event.kind for event in setup.events]
-    for kind in sorted(STREAMS.keys() & set(kinds)):
-        yield partial(_turned, places={i for i, one in enumerate(kinds) if one == kind}), None
-        yield partial(_moved_away, kind=kind), None
-        yield partial(_moved_here, kind=kind), None
-    for place, event in enumerate(setup.events):
-        if not event.certain:
-            streamed = event.kind in STREAMS
-            yield partial(_turned, places={place}), event if streamed else None
-            for _ in range(_POSTPONED if streamed else 0):
-                yield partial(_postponed, place=place), event
-
-
-def _begun(setup: Setup, _: ReplayResult, begins: str) -> Setup:
-    return replace(setup, begins=begins)
-
-
-def _postponed(setup: Setup, course: ReplayResult, place: int) -> Setup:
-    """Return a setup with an event behind the first answer that differs."""
-    events = list(setup.events)
-    time = max(events[place].time, course.first_ns)
-    events[place] = replace(events[place], time=time, before_tick=False)
-    return replace(setup, events=tuple(events))
-
-
-def _moved_away(setup: Setup, course: ReplayResult, kind: str) -> Setup:
-    """Return a setup with what streams about the first difference far behind it.
-
-    What differs then shows when the first of it came.
-    """
-    return _moved(setup, kind, course.first_ns - _NEAR_NS, _AWAY_NS)
-
-
-def _moved_here(setup: Setup, course: ReplayResult, kind: str) -> Setup:
-    """Return a setup with what streams after the first difference so early that it explains it."""
-    here = course.first_ns - 1
-    coming = [one.time for one in setup.events if one.kind == kind and one.time > here]
-    return _moved(setup, kind, here, here - min(coming, default=here))
-
-
-def _moved(setup: Setup, kind: str, since_ns: int, by_ns: int) -> Setup:
-    events = [
-        replace(one, time=one.time + by_ns) if one.kind == kind and one.time >= since_ns else one
-        for one in setup.events
-    ]
-    return replace(setup, events=tuple(events))
-
-
-def _turned(setup: Setup, _: ReplayResult, places: Collection[int]) -> Setup:
-    """Return a setup with some of its events on the other side of the answer."""
-    events = [
-        event.turned() if place in places else event for place, event in enumerate(setup.events)
-    ]
-    return replace(setup, events=tuple(events))
