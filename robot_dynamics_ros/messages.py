@@ -133,10 +133,7 @@ class _Walk:
 
 
 class Columns(ABC):
-    """Cuts messages of one topic into columns.
-
-    Attributes:
-        unreadable: Messages that were left out because they are damaged.
+    """Cuts messages of one topic into columns; those that are damaged are left out.
 
     Args:
         deserialize: Reads one message with the bag library.
@@ -145,7 +142,6 @@ class Columns(ABC):
     def __init__(self, deserialize: Deserialize) -> None:
         self._deserialize = deserialize
         self._layouts: dict[int, list[MessageLayout]] = {}
-        self.unreadable = 0
 
     def groups(self, messages: Sequence[Any]) -> list[Any]:
         """Return the messages as columns, a group for each layout."""
@@ -191,11 +187,9 @@ class Columns(ABC):
     def _one(self, place: int, data: bytes) -> Any:
         """Return a message as the library reads it, or None if that is nothing to use."""
         try:
-            columns = self._read(place, self._deserialize(data))
+            return self._read(place, self._deserialize(data))
         except RecordingError:
-            columns = None
-        self.unreadable += columns is None
-        return columns
+            return None
 
     @abstractmethod
     def _layout(self, data: bytes) -> MessageLayout:

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -87,13 +87,11 @@ class _Sample:
 
     def _read(self, bag: BagReader, topics: Topics) -> None:
         """Read until enough states are seen, and a command if there is one."""
-        columns = {topic: message_columns(bag, topics, topic) for topic in topics.of_run()}
         awaited = {topics.states, topics.commands, *(topics.joint_commands or {}).values()}
         awaited = {topic for topic in awaited if bag.counts.get(topic)}
-        for block in bag.blocks(*columns):
-            for topic, arrival, data in by_topic(block):
+        for parts in run_columns(bag, topics):
+            for topic, arrival, groups in parts:
                 awaited.discard(topic)
-                groups = columns[topic].groups(data)
                 if topic == topics.states:
                     self._take_states(groups, arrival)
                 elif topic == topics.reference:
@@ -113,7 +111,17 @@ class _Sample:
             self._velocities += int(np.isfinite(group.velocity).all(axis=1).sum())
 
 
-def message_columns(bag: BagReader, topics: Topics, topic: str) -> StateColumns | NumberColumns:
+def run_columns(bag: BagReader, topics: Topics) -> Iterator[list[tuple[str, Array, list[Any]]]]:
+    """Yield topics, arrivals (M,), ns, and columns of a run's messages, block by block.
+
+    A message that cannot be read is in none of the columns.
+    """
+    columns = {topic: _message_columns(bag, topics, topic) for topic in topics.of_run()}
+    for block in bag.blocks(*columns):
+        yield [(topic, times, columns[topic].groups(data)) for topic, times, data in _split(block)]
+
+
+def _message_columns(bag: BagReader, topics: Topics, topic: str) -> StateColumns | NumberColumns:
     """Return what cuts the messages of a topic into columns."""
 
     def deserialize(data: Any) -> Any:
@@ -124,7 +132,7 @@ def message_columns(bag: BagReader, topics: Topics, topic: str) -> StateColumns 
     return NumberColumns(deserialize, single=topic != topics.commands)
 
 
-def by_topic(block: Sequence[Raw]) -> list[tuple[str, Array, list[Any]]]:
+def _split(block: Sequence[Raw]) -> list[tuple[str, Array, list[Any]]]:
     """Return topic, times in ns and messages of a block, one entry for each topic."""
     times: dict[str, list[int]] = {}
     data: dict[str, list[Any]] = {}

@@ -138,8 +138,8 @@ class RecordingReader:
         """
         self._builder = builder = RecordingBuilder(self.bag, self.topics, self._layout)
         self.counts = builder.states.counts
-        empty, blocks = True, self.bag.blocks(*self.topics.of_run())
-        for columns in builder.parts(blocks, seconds):
+        empty = True
+        for columns in builder.parts(seconds):
             empty = False
             yield Recording(
                 joints=self.joints,

@@ -3,16 +3,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 from robot_dynamics_ros.estimation.filtering import reach, slopes
 from robot_dynamics_ros.messages import NANO
-from robot_dynamics_ros.recordings.bag.mcap_storage import Raw
 from robot_dynamics_ros.recordings.bag.reader import BagReader
-from robot_dynamics_ros.recordings.bag_layout import BagLayout, by_topic, message_columns
+from robot_dynamics_ros.recordings.bag_layout import BagLayout, run_columns
 from robot_dynamics_ros.recordings.stream_alignment import Rows, StateAlignment, ValueAlignment
 from robot_dynamics_ros.recordings.topics import Topics
 from robot_dynamics_ros.spatial.scalar import Array
@@ -41,7 +40,7 @@ class RecordingBuilder:
         self.states = StateAlignment(layout.joints, layout.stamped)
         self._parts: list[Rows] = []
         self._before = Rows.none(n)
-        self._columns = {topic: message_columns(bag, topics, topic) for topic in topics.of_run()}
+        self._unreadable = dict.fromkeys(topics.of_run(), 0)
         self._references = ValueAlignment(2 * n, layout.reference_hold_ns)
         # For each topic of commands its values, and the columns that they fill.
         fills = {
@@ -60,9 +59,9 @@ class RecordingBuilder:
     def notes(self) -> list[str]:
         """Return what could not be read or used, by topic."""
         notes = [
-            f'{columns.unreadable} messages on {topic} cannot be used: left out'
-            for topic, columns in self._columns.items()
-            if columns.unreadable
+            f'{count} messages on {topic} cannot be used: left out'
+            for topic, count in self._unreadable.items()
+            if count
         ]
         for topic, (alignment, _) in self._commands.items():
             if alignment.unpaired > _MANY * alignment.taken:
@@ -71,9 +70,9 @@ class RecordingBuilder:
                 notes.append(f'{count} answer no state of their own: {why}')
         return notes
 
-    def parts(self, blocks: Iterable[list[Raw]], seconds: float) -> Iterator[dict[str, Array]]:
-        """Yield the states of blocks of messages as columns, in parts of so many seconds."""
-        for block in blocks:
+    def parts(self, seconds: float) -> Iterator[dict[str, Array]]:
+        """Yield the states as columns, in parts of so many seconds."""
+        for block in run_columns(self._bag, self._topics):
             self._take(block)
             while self._span_ns() >= seconds * NANO + 2 * _LATEST_NS:
                 yield self._give(round(seconds * NANO))
@@ -86,11 +85,11 @@ class RecordingBuilder:
             return -1
         return int(self._parts[-1].stamp_ns[-1] - self._parts[0].stamp_ns[0])
 
-    def _take(self, block: list[Raw]) -> None:
-        """Take the messages of a block."""
-        parts = sorted(by_topic(block), key=lambda part: part[0] != self._topics.states)
-        for topic, arrival, data in parts:
-            groups = self._columns[topic].groups(data)
+    def _take(self, block: list[tuple[str, Array, list[Any]]]) -> None:
+        """Take the columns of a block, those of the states first."""
+        parts = sorted(block, key=lambda part: part[0] != self._topics.states)
+        for topic, arrival, groups in parts:
+            self._unreadable[topic] += len(arrival) - sum(len(group.places) for group in groups)
             if topic == self._topics.states:
                 rows = self.states.take(groups, arrival)
                 if len(rows.stamp_ns):

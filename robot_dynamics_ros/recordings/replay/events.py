@@ -37,7 +37,7 @@ class Event:
         kind: 'parameters', 'trajectory', 'hold', 'recovery', 'release' from a reaction, 'locked'
             for positions of locked joints, or what streamed, see ``STREAMS``.
         time: On the clock of the bag, ns; at or after that of the state before it.
-        content: Parameters by name, or the trajectory message.
+        content: Parameters by name, or the trajectory message, with the start that was answered.
         before_tick: Whether it came before the answer to that state; by the times in a bag both
             are possible.
         certain: Whether that is known.
@@ -130,10 +130,12 @@ def _trajectories(sent: list[tuple[int, Any]], answers: list[tuple[int, str]]) -
             continue
         accepted = _ACCEPTED.match(answer[1])
         if not message.points:
-            events.append(Event('hold', max(time, answer[0])))
+            events.append(Event('hold', max(time, answer[0]), message))
         elif accepted and not stamp_ns(message):
-            start = int(accepted[1]) * NANO + int(accepted[2])
-            events.append(Event('trajectory', start, message, certain=True, stamped=True))
+            start = message.header.stamp
+            start.sec, start.nanosec = int(accepted[1]), int(accepted[2])
+            time = stamp_ns(message)
+            events.append(Event('trajectory', time, message, certain=True, stamped=True))
         elif accepted:
             events.append(_trajectory(max(time, answer[0]), message))
     return events

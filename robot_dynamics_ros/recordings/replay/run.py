@@ -29,7 +29,6 @@ from robot_dynamics_ros.control.session import ControllerSession
 from robot_dynamics_ros.control.settings import LockedJointWatch
 from robot_dynamics_ros.control.streamed import STREAMED
 from robot_dynamics_ros.control.trajectories.points import read_trajectory
-from robot_dynamics_ros.control.trajectories.waypoints import Points
 from robot_dynamics_ros.errors import RobotDynamicsError
 from robot_dynamics_ros.recordings.recording import NANO, Recording
 from robot_dynamics_ros.recordings.replay.events import (
@@ -253,14 +252,8 @@ class Replay:
         """Return what a trajectory or a streamed target changes."""
         if event.kind in STREAMED:
             return STREAMED[event.kind](self._session, event.content)
-        return TrajectoryChange(self._session, partial(self._read, event))
-
-    def _read(self, event: Event) -> tuple[Points | None, int]:
-        """Return points and start of a trajectory; none of a hold."""
-        if event.kind == 'hold':
-            return None, 0
-        points, start_ns = read_trajectory(event.content, self._setup.tree.joint_names)
-        return points, event.time if event.stamped else start_ns
+        read = partial(read_trajectory, event.content, self._setup.tree.joint_names)
+        return TrajectoryChange(self._session, read)
 
 
 # The order of events -----------------------------------------------------------------------------
