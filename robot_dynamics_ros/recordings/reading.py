@@ -8,7 +8,7 @@ runs in one process (simulations, tests, what-if): kept and read like any other,
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -20,8 +20,7 @@ from robot_dynamics_ros.description.shipped import robot_file
 from robot_dynamics_ros.errors import ModelError, RecordingError
 from robot_dynamics_ros.model import load_robot
 from robot_dynamics_ros.model.robot_tree import STANDARD_GRAVITY, RobotTree
-from robot_dynamics_ros.recordings.bag.reader import BagReader, BagWriter
-from robot_dynamics_ros.recordings.bag_layout import described_joints, make_layout
+from robot_dynamics_ros.recordings.bag.reader import BagWriter
 from robot_dynamics_ros.recordings.recording import (
     NANO,
     WHOLE,
@@ -31,134 +30,14 @@ from robot_dynamics_ros.recordings.recording import (
     recorded_names,
     within,
 )
-from robot_dynamics_ros.recordings.recording_builder import RecordingBuilder
-from robot_dynamics_ros.recordings.stream_alignment import Counts
-from robot_dynamics_ros.recordings.topics import Topics, choose_topics
+from robot_dynamics_ros.recordings.recording_reader import (
+    CHUNK_S,
+    RecordingReader,
+    recorded_parameters,
+)
 from robot_dynamics_ros.spatial.scalar import Array
-from robot_dynamics_ros.yaml_reader.parsing import yaml_mapping
 
-CHUNK_S = 20.0
 _UNLIMITED = 1e12  # N m or N, where the description is silent
-
-
-class RecordingReader:
-    """Reads the run of one robot from a bag; a context.
-
-    Messages are merged by name whatever their order and extent. The time of a row is the stamp of
-    its state (that of the bag if there is none). A command belongs to the state that it answers:
-    by its time, which is the state's in a bag of our recorder, else by the order of arrival.
-
-    Attributes:
-        joints: Columns of the recordings.
-        topics: What is read.
-        description: URDF text in the bag, or empty.
-        parameters: The controller's parameters at first, YAML text, or empty.
-        counts: What happened to the states so far.
-        remarks: Custom data of the bag.
-        period: Usual time between two states, s.
-        answers: Whether commands have the time of the state they answer.
-        references_held: Whether there are fewer references than states, so that each counts until
-            the next.
-
-    Args:
-        path: The bag's folder, or one of its files.
-        joints: Joints to read; those of the description in the bag if empty, else all.
-        command_joints: Order of the efforts in a command; if empty that of the controller's
-            parameters, of the description, or of the states.
-        topics: Namespace and names of topics, as of ``topics.choose_topics``.
-
-    Raises:
-        RecordingError: The bag cannot be read, has no states, or it is not clear which ones.
-        UnknownNameError: A topic that was named is not there.
-        MissingDependencyError: rosbags is not installed.
-    """
-
-    def __init__(
-        self,
-        path: str | os.PathLike[str],
-        *,
-        joints: Sequence[str] = (),
-        command_joints: Sequence[str] = (),
-        **topics: str,
-    ) -> None:
-        self.bag = BagReader(path)
-        try:
-            self.topics = self._choose(topics)
-            self.description = self._text(self.topics.description)
-            self.parameters = self._text(self.topics.parameters)
-            self._layout = make_layout(
-                self.bag,
-                self.topics,
-                joints,
-                command_joints or recorded_joints(recorded_parameters(self.parameters)),
-                described_joints(self.description),
-            )
-        except BaseException:
-            self.bag.__exit__()
-            raise
-        self.joints, self.remarks = self._layout.joints, self.bag.remarks
-        self.period, self.answers = self._layout.period, self._layout.answers
-        self.references_held = self._layout.reference_hold_ns > 0
-        self.counts = Counts()
-        self._builder: RecordingBuilder | None = None
-
-    def _choose(self, named: Mapping[str, str]) -> Topics:
-        # A recorder declares what it listens to; what nobody sent is not there.
-        sent = {t: kind for t, kind in self.bag.topics.items() if self.bag.counts.get(t)}
-        try:
-            return choose_topics(sent or self.bag.topics, **named)
-        except RecordingError as error:
-            losses = ''.join(f'; {loss}' for loss in self.bag.losses)
-            raise RecordingError(
-                f'bag {str(self.bag.path)!r}', error.problem, error.remedy + losses
-            ) from error
-
-    def __enter__(self) -> RecordingReader:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.bag.__exit__()
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """What was unusual so far, one sentence each; complete once the bag was read."""
-        unreadable = [] if self._builder is None else self._builder.notes()
-        notes = [*self.bag.losses, *self._layout.notes, *self.counts.notes(), *unreadable]
-        return tuple(notes)
-
-    def chunks(self, seconds: float = CHUNK_S) -> Iterator[Recording]:
-        """Yield the run in parts of about so many seconds, one after the other.
-
-        The rows of all parts are those of the whole, bit for bit (velocities that are taken from
-        the positions: to rounding); no more than a part and some seconds is in memory. ``notes``
-        of a part are those so far.
-
-        Raises:
-            RecordingError: No state can be used.
-        """
-        self._builder = builder = RecordingBuilder(self.bag, self.topics, self._layout)
-        self.counts = builder.states.counts
-        empty = True
-        for columns in builder.parts(seconds):
-            empty = False
-            yield Recording(
-                joints=self.joints,
-                time=columns['stamp_ns'] / NANO,
-                description=self.description,
-                parameters=self.parameters,
-                notes=self.notes,
-                **columns,
-            )
-        if empty:
-            reasons = '; '.join(self.notes) or 'every state is incomplete'
-            raise RecordingError(
-                f'bag {str(self.bag.path)!r}', 'has no state that can be used', reasons
-            )
-
-    def _text(self, topic: str) -> str:
-        """Return the first text of a topic; empty if there is none that can be read."""
-        message = self.bag.first(topic, strict=False)
-        return '' if message is None else str(message.data)
 
 
 def read_recording(path: str | os.PathLike[str], **choices: Any) -> Recording:
@@ -264,17 +143,6 @@ class RobotChoice:
             if self.effort_limit is not None:
                 raise
             return load(effort_limit=_UNLIMITED), False
-
-
-def recorded_parameters(text: str) -> dict[str, Any]:
-    """Return the controller's parameters by name from their YAML; empty if there are none."""
-    return yaml_mapping(text) if text else {}
-
-
-def recorded_joints(parameters: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the order of the efforts that the controller's parameters name; empty if none."""
-    joints = parameters.get('joints')
-    return tuple(str(name) for name in joints if name) if isinstance(joints, list) else ()
 
 
 def recorded_gravity(parameters: Mapping[str, Any]) -> tuple[float, float, float]:

@@ -20,7 +20,7 @@ import numpy as np
 from robot_dynamics_ros.errors import RecordingError
 from robot_dynamics_ros.recordings.bag.reader import BagReader
 from robot_dynamics_ros.recordings.metrics.program import ProgramRun, read_program_run
-from robot_dynamics_ros.recordings.reading import RecordingReader, recorded_parameters
+from robot_dynamics_ros.recordings.recording_reader import RecordingReader, recorded_parameters
 from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.viewing.arm_panel import effort_limit
 from robot_dynamics_ros.viewing.controls import from_page

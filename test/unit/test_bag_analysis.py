@@ -19,7 +19,8 @@ from robot_dynamics_ros.errors import RecordingError, UnknownNameError
 from robot_dynamics_ros.model import load_robot
 from robot_dynamics_ros.recordings.metrics.bag_analysis import Task, analyze_bag
 from robot_dynamics_ros.recordings.metrics.evaluator import Choices, Evaluator
-from robot_dynamics_ros.recordings.reading import RecordingReader, RobotChoice
+from robot_dynamics_ros.recordings.reading import RobotChoice
+from robot_dynamics_ros.recordings.recording_reader import RecordingReader
 from robot_dynamics_ros.recordings.report.figures import PlotLine, panels
 
 DATA = Path(__file__).resolve().parents[2].parent / 'shared' / 'data'

@@ -33,13 +33,9 @@ from robot_dynamics_ros.recordings.output_folder import (
     pyarrow,
     write_json,
 )
-from robot_dynamics_ros.recordings.reading import (
-    RecordingReader,
-    RobotChoice,
-    recorded_parameters,
-    recorded_program,
-)
+from robot_dynamics_ros.recordings.reading import RobotChoice, recorded_program
 from robot_dynamics_ros.recordings.recording import Recording, current_unit
+from robot_dynamics_ros.recordings.recording_reader import RecordingReader, recorded_parameters
 from robot_dynamics_ros.recordings.report.analysis import Curves, analysis_report
 from robot_dynamics_ros.recordings.report.toolkit import Report
 from robot_dynamics_ros.spatial.scalar import Array

@@ -20,8 +20,8 @@ from robot_dynamics_ros.control.settings import LockedJointWatch
 from robot_dynamics_ros.control.trajectories.reference_generator import ReferenceGenerator
 from robot_dynamics_ros.messages import stamp_ns
 from robot_dynamics_ros.model import RobotTree
-from robot_dynamics_ros.recordings.reading import RecordingReader, recorded_parameters
 from robot_dynamics_ros.recordings.recording import NANO, Recording
+from robot_dynamics_ros.recordings.recording_reader import RecordingReader, recorded_parameters
 from robot_dynamics_ros.spatial.scalar import Array
 
 _ACCEPTED = re.compile(r'^accepted: \d+ points from (-?\d+)\.(\d{9}) s')

@@ -19,8 +19,8 @@ from robot_dynamics_ros.messages import stamp_ns
 from robot_dynamics_ros.model import RobotTree, load_robot
 from robot_dynamics_ros.model.load import robot_from_parameters
 from robot_dynamics_ros.parameters import checked
-from robot_dynamics_ros.recordings.reading import RecordingReader, recorded_parameters
 from robot_dynamics_ros.recordings.recording import Recording
+from robot_dynamics_ros.recordings.recording_reader import RecordingReader, recorded_parameters
 from robot_dynamics_ros.recordings.replay.events import Setup, locked_events, read_events
 from robot_dynamics_ros.spatial.scalar import Array
 
