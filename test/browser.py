@@ -41,16 +41,15 @@ def chromium() -> Iterator[Any]:
             browser.close()
 
 
-def _make_way() -> None:
-    """Let the browser draw when nobody else wants the processors.
+def _as_others() -> None:
+    """Take from the browser the priority that it gives itself for root.
 
-    Without a graphics card it keeps them busy, and for root gives itself priority over the nodes
-    that are looked at.
+    Without a graphics card it keeps the processors busy: the nodes that are looked at would wait.
     """
     for process in psutil.Process().children(recursive=True):
         with suppress(psutil.Error):
-            if 'chrom' in process.name():
-                process.nice(10)
+            if 'chrom' in process.name() and process.nice() < 0:
+                process.nice(0)
 
 
 class Tab:
@@ -64,9 +63,9 @@ class Tab:
         self.page.set_default_timeout(1e3 * PATIENCE_S)
         self.errors: list[str] = []
         self.page.on('pageerror', lambda error: self.errors.append(str(error)))
-        _make_way()
+        _as_others()
         self.page.goto(address)
-        _make_way()  # the page's own process too
+        _as_others()  # the page's own process too
 
     def __enter__(self) -> Tab:
         return self

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 _TICKS = os.sysconf('SC_CLK_TCK')
+_PATIENCE_S = 180.0  # seconds on a quiet machine are a minute on a busy one
 
 
 def killed_on(word: str, item: str) -> str:
@@ -46,7 +47,7 @@ def errors_when_ended(
 
 
 def _await(condition: Callable[[], bool], what: str) -> None:
-    end = time.monotonic() + 60.0
+    end = time.monotonic() + _PATIENCE_S
     while not condition():
         assert time.monotonic() < end, what
         time.sleep(0.02)

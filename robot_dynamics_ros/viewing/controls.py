@@ -260,12 +260,18 @@ class Controls:
 
 
 def add_stop(page: Page, stop: Callable[[], None]) -> None:
-    """Add the large button that deactivates every controller."""
-    gui = page.server.gui
-    with gui.add_folder('stop', order=-3.0):
-        button = gui.add_button('STOP', color='red')
-        gui.add_html(_STYLE)
-    button.on_click(lambda _: stop())
+    """Add the large button that deactivates every controller, to each browser once it is heard.
+
+    What is clicked before a browser has drawn its first picture is lost, without a word.
+    """
+
+    def add(client: Any) -> None:
+        with client.gui.add_folder('stop', order=-3.0):
+            button = client.gui.add_button('STOP', color='red')
+            client.gui.add_html(_STYLE)
+        button.on_click(lambda _: stop())
+
+    page.server.on_client_connect(add)
 
 
 def _range(joint: Joint) -> tuple[float, float]:

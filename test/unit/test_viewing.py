@@ -21,6 +21,7 @@ from robot_dynamics_ros.description.shipped import shipped_robot
 from robot_dynamics_ros.description.urdf import read_description
 from robot_dynamics_ros.errors import ConfigurationError
 from robot_dynamics_ros.viewing.arm_scene import limit_colour, quaternion
+from robot_dynamics_ros.viewing.controls import add_stop
 from robot_dynamics_ros.viewing.instant import ArmInstant, ContactFlash, PlotHistory, grouped
 from robot_dynamics_ros.viewing.link_tree import LinkTree
 from robot_dynamics_ros.viewing.page import Page, open_server, refusal
@@ -135,6 +136,26 @@ def test_the_end_of_a_page_is_noticed(page, browser):
     while not gone and time.monotonic() < deadline:
         time.sleep(0.05)
     assert len(gone) == 1
+
+
+def test_no_page_has_a_stop_that_is_not_heard(page, monkeypatch):
+    heard = []
+    monkeypatch.setattr(page.server, 'on_client_connect', heard.append)
+    monkeypatch.setattr(page.server.gui, 'add_button', None)  # that of all pages
+    add_stop(page, lambda: None)
+    assert len(heard) == 1
+
+
+@pytest.mark.slow
+def test_stop_is_offered_once_a_click_is_heard(page, browser):
+    pressed = []
+    add_stop(page, lambda: pressed.append(True))
+    with Tab(browser, page.address) as tab:
+        tab.reads('STOP')
+        assert page.server.get_clients()
+        tab.page.get_by_role('button', name='STOP').evaluate('element => element.click()')
+        tab.until(lambda: pressed, 'the stop')
+    assert pressed == [True]
 
 
 def test_only_the_own_page_is_answered(page):
