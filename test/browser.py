@@ -9,11 +9,10 @@ import os
 import shutil
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
-import psutil
 import pytest
 from PIL import Image
 from playwright.sync_api import sync_playwright
@@ -41,17 +40,6 @@ def chromium() -> Iterator[Any]:
             browser.close()
 
 
-def _as_others() -> None:
-    """Take from the browser the priority that it gives itself for root.
-
-    Without a graphics card it keeps the processors busy: the nodes that are looked at would wait.
-    """
-    for process in psutil.Process().children(recursive=True):
-        with suppress(psutil.Error):
-            if 'chrom' in process.name() and process.nice() < 0:
-                process.nice(0)
-
-
 class Tab:
     """A page that is open in a browser; a context."""
 
@@ -63,9 +51,7 @@ class Tab:
         self.page.set_default_timeout(1e3 * PATIENCE_S)
         self.errors: list[str] = []
         self.page.on('pageerror', lambda error: self.errors.append(str(error)))
-        _as_others()
         self.page.goto(address)
-        _as_others()  # the page's own process too
 
     def __enter__(self) -> Tab:
         return self
