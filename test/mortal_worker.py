@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 _TICKS = os.sysconf('SC_CLK_TCK')
-_PATIENCE_S = 180.0  # seconds on a quiet machine are a minute on a busy one
+_BEGIN_S, _END_S = 180.0, 60.0  # imports take a minute on a busy machine
 
 
 def killed_on(word: str, item: str) -> str:
@@ -37,17 +37,17 @@ def errors_when_ended(
     with subprocess.Popen(command, stdout=pipe, stderr=pipe, start_new_session=True) as parent:
         group = parent.pid
         try:
-            _await(lambda: has_begun(_times(group)), 'the workers')
+            _await(lambda: has_begun(_times(group)), 'the workers', _BEGIN_S)
             os.killpg(group, way) if way == signal.SIGINT else os.kill(group, way)
-            _await(lambda: not _times(group), 'the end of all')
+            _await(lambda: not _times(group), 'the end of all', _END_S)
         finally:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(group, signal.SIGKILL)
         return parent.communicate()[1].decode()
 
 
-def _await(condition: Callable[[], bool], what: str) -> None:
-    end = time.monotonic() + _PATIENCE_S
+def _await(condition: Callable[[], bool], what: str, seconds: float) -> None:
+    end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end, what
         time.sleep(0.02)
