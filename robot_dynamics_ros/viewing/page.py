@@ -182,6 +182,8 @@ class Page:
             cell_color=(222, 225, 228), section_color=(190, 196, 202), shadow_opacity=0.25,
         )  # fmt: skip
         scene.add_frame('/base', axes_length=0.12, axes_radius=0.004)
+        self._views = [self.server.initial_camera.position]
+        self.server.on_client_connect(self._catch_up)
         self.look_at(np.array([0.0, 0.0, 0.3]), 0.6)
         gui.main_panel.dock_right()
         gui.main_panel.set_width(430)
@@ -211,11 +213,19 @@ class Page:
     def look_at(self, centre: Array, radius: float) -> None:
         """Let every browser look at a sphere, centre of shape (3,), m."""
         eye = centre + 3.0 * radius * np.array(_FROM)
-        for camera in (self.server.initial_camera, *self._cameras()):
+        clients = self.server.get_clients().values()
+        for camera in (self.server.initial_camera, *(x.camera for x in clients)):
             camera.position, camera.look_at = eye, centre
+        self._views.append(eye)
 
-    def _cameras(self) -> list[Any]:
-        return [client.camera for client in self.server.get_clients().values()]
+    def _catch_up(self, client: Any) -> None:
+        """Let a browser that is heard for the first time look where all others do.
+
+        Until then :meth:`look_at` does not reach it. One whose user chose a view keeps it.
+        """
+        camera, initial = client.camera, self.server.initial_camera
+        if any(np.allclose(camera.position, eye, atol=1e-3) for eye in self._views):
+            camera.position, camera.look_at = initial.position, initial.look_at
 
     def close(self) -> None:
         """End the server."""

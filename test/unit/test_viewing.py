@@ -7,6 +7,7 @@ import math
 import time
 import urllib.error
 import urllib.request
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -63,6 +64,17 @@ def marked(picture: np.ndarray) -> np.ndarray:
     return np.array([columns.mean(), rows.mean()]) if len(rows) else np.full(2, np.nan)
 
 
+def await_tool(tab: Tab, page: Page, first: float, second: float) -> None:
+    """Wait until a page shows the tool of a planar arm where its joint positions put it, rad."""
+    ends = np.cumsum([first, second])
+    tip = np.array([0.3, 0.33]) @ np.stack([np.cos(ends), np.sin(ends)], axis=1)
+    expected = tab.pixel((*tip, 0.0), page.server.initial_camera)
+    # The marker measures some pixels, and the bar hides a part of it.
+    tab.until(
+        lambda: np.abs(marked(tab.picture()) - expected).max() < 4.0, f'marker at {expected}'
+    )
+
+
 @pytest.mark.slow
 def test_the_tool_is_seen_where_the_joint_positions_put_it(page, browser):
     arm = page.arm('planar')
@@ -74,15 +86,25 @@ def test_the_tool_is_seen_where_the_joint_positions_put_it(page, browser):
             arm.show(now)
             arm.write(now)
             tab.reads(f'{second:.3f} rad')
-            ends = np.cumsum([first, second])
-            tip = np.array([0.3, 0.33]) @ np.stack([np.cos(ends), np.sin(ends)], axis=1)
-            expected = tab.pixel((*tip, 0.0), page.server.initial_camera)
-            # The marker measures some pixels, and the bar hides a part of it.
-            tab.until(
-                lambda expected=expected: np.abs(marked(tab.picture()) - expected).max() < 4.0,
-                f'marker at {expected}',
-            )
+            await_tool(tab, page, first, second)
         assert tab.errors == []
+
+
+def test_a_browser_that_is_heard_late_looks_where_the_others_do(monkeypatch):
+    heard = []
+    monkeypatch.setattr(viser.ViserServer, 'on_client_connect', lambda _, f: heard.append(f))
+    page = Page(0, 'test')
+    first, chosen = page.server.initial_camera.position, np.array([1.0, 2.0, 3.0])
+    page.look_at(np.array([0.0, 1.0, 0.5]), 0.4)
+    camera = page.server.initial_camera
+    cameras = [SimpleNamespace(position=x, look_at=np.zeros(3)) for x in (first, chosen)]
+    for seen in cameras:
+        heard[-1](SimpleNamespace(camera=seen))
+    page.close()
+    np.testing.assert_array_equal(cameras[0].position, camera.position)
+    np.testing.assert_array_equal(cameras[0].look_at, [0.0, 1.0, 0.5])
+    np.testing.assert_array_equal(cameras[1].position, chosen)
+    np.testing.assert_array_equal(cameras[1].look_at, np.zeros(3))
 
 
 @pytest.mark.slow
