@@ -19,7 +19,7 @@ from robot_dynamics_ros.control.trajectories.sampling import ReferenceSampler
 from robot_dynamics_ros.control.trajectories.waypoints import Prepared
 from robot_dynamics_ros.description.shipped import shipped_robot
 from robot_dynamics_ros.model import load_robot
-from robot_dynamics_ros.ros.spinning import beside
+from robot_dynamics_ros.ros.spinning import run_in_background
 
 COUNTS = (100, 1000, 3555)
 BEGIN, END = (0.0, -1.4, -0.5, 0.7), (0.3, -1.1, -0.2, 1.0)
@@ -112,5 +112,5 @@ def ticks_meanwhile(work: Callable[[], object]) -> tuple[int, float]:
         answers.append(now)
         return True
 
-    beside(work, tick, lambda: None, 1.0)
+    run_in_background(work, tick, lambda: None, 1.0)
     return len(answers) - 1, float(np.diff([*answers, time.perf_counter()]).max())
