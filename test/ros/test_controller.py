@@ -48,7 +48,7 @@ class Arm(RestingArm):
             JointTrajectory, 'controller/joint_trajectory', 1
         )
 
-    def send(self, msg: JointTrajectory) -> str:
+    def send(self, msg: JointTrajectory | bytes) -> str:
         """Send a trajectory and return what the controller says of it."""
         self.peer.spin_until(
             self._trajectories.get_subscription_count, 20.0, 'subscription of trajectories'
@@ -561,6 +561,7 @@ GOAL = PLACE + 0.05
         (trajectory([(0.0, GOAL + 0.1)]), ['point 0', 'time 0']),
         (trajectory([(0.02, GOAL)]), ['velocity limit']),
         (trajectory([(0.1, GOAL)], stamp_s=1), ['header.stamp', 'over']),
+        pytest.param(b'\0\1\0\0' + bytes(16), ['trajectory: cannot be read'], id='cut off'),
     ],
 )
 def test_a_wrong_trajectory_is_rejected_with_the_reason(processes, arm, msg, texts):

@@ -94,7 +94,8 @@ def _read(content: bytes, joints: tuple[str, ...]) -> Any:
     try:
         msg = deserialize_message(content, JointTrajectory)
     except RuntimeError as error:
-        raise TrajectoryError('trajectory', f'cannot be read: {error}') from error
+        remedy = 'send a trajectory_msgs/msg/JointTrajectory'
+        raise TrajectoryError('trajectory', f'cannot be read: {error}', remedy) from error
     return read_trajectory(msg, joints)
 
 
