@@ -20,6 +20,7 @@ from robot_dynamics_ros.cli.new_robot import add_setup_arguments, parameter_file
 from robot_dynamics_ros.cli.processes import (
     SHOWN,
     SceneProcesses,
+    begin_motion,
     print_outside_band,
     run_recorded,
     shown_scenes,
@@ -40,7 +41,7 @@ from robot_dynamics_ros.ros.controller.parameters import in_lockstep
 
 #: The trajectory starts at this time; before it the controller takes over and settles, s.
 START_S = 0.5
-_READY_SECONDS, _RUN_SECONDS = 300.0, 900.0
+_RUN_SECONDS = 900.0
 _END = re.compile(r'to t = ([0-9.]+) s')
 _COMMANDS = '/effort_controller/commands'
 
@@ -169,18 +170,11 @@ def run_scene(arm: Arm, law: str, out: Path, tell: Callable[[float, float], None
 def _start(robot: str | Path, law: str, nodes: SceneProcesses, bag: Path) -> float:
     """Start the nodes of a scene; return its end, s, once the simulation runs."""
     lockstep = {'mode': 'lockstep', 'start_paused': True, 'on_end': 'exit'}
-    plan = {
-        'start_time_s': START_S,
-        'ready_services': ['recorder/ready'],
-        'end_simulator': True,
-        'unpause_simulator': True,
-    }
     nodes.start('recorder', 'record', {'bag': str(bag), 'progress': True}, robot)
     control = {'law': law, 'await_listeners': ['recorder'], **in_lockstep()}
     nodes.start('controller', 'control', control, robot)
     nodes.start('simulator', 'simulate', lockstep, robot)
-    nodes.start('trajectory', 'send', plan, robot)
-    nodes.wait_for_end('trajectory', _READY_SECONDS)
+    begin_motion(nodes, robot, {'start_time_s': START_S, 'end_simulator': True})
     return float(_END.findall(nodes.output('trajectory'))[-1])
 
 

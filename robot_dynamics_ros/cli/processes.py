@@ -48,6 +48,7 @@ def own_domain(domains: Iterable[int] = range(80, 100)) -> Iterator[int]:
     raise SceneError('ROS domains', 'are all in use', 'wait for other scenes to end')
 
 
+_READY_SECONDS = 300.0
 #: Environment variable that lets every scene be shown in a browser while it runs.
 SHOWN = 'ROBOT_DYNAMICS_VIEW'
 
@@ -181,6 +182,23 @@ class SceneProcesses:
     def _last_words(self, name: str) -> str:
         lines = self.output(name).strip().splitlines()[-8:]
         return 'its last words:\n  ' + '\n  '.join(lines or ['(none)'])
+
+
+def begin_motion(nodes: SceneProcesses, robot: str | Path, motion: Mapping[str, Any]) -> None:
+    """Send a motion, and let the time of a paused simulator run once the recorder hears all.
+
+    Args:
+        nodes: Those of a recorded scene.
+        robot: The simulated one.
+        motion: Parameters of the trajectory node.
+
+    Raises:
+        SceneError: A node failed, or the trajectory was rejected.
+        PeerTimeoutError: A node did not get ready.
+    """
+    order = {'ready_services': ['recorder/ready'], 'unpause_simulator': True}
+    nodes.start('trajectory', 'send', {**motion, **order}, robot)
+    nodes.wait_for_end('trajectory', _READY_SECONDS)
 
 
 def run_recorded(

@@ -22,6 +22,7 @@ from robot_dynamics_ros.cli.new_robot import (
 )
 from robot_dynamics_ros.cli.processes import (
     SceneProcesses,
+    begin_motion,
     print_outside_band,
     run_recorded,
     shown_scenes,
@@ -245,7 +246,7 @@ def run_scene(
 
 
 def _start(scene: Scene, nodes: SceneProcesses, bag: Path) -> float:
-    """Start the nodes, whose time runs once all hear each other; return the end, s."""
+    """Start the nodes of a scene; return its end, s, once the simulation runs."""
     control = {
         'law': 'constraint_stabilization',
         'program': scene.program,
@@ -256,6 +257,7 @@ def _start(scene: Scene, nodes: SceneProcesses, bag: Path) -> float:
     }
     plant = {
         'mode': 'lockstep',
+        'start_paused': True,
         'initial_position': scene.start,
         'end_time_s': scene.duration,
         'on_end': 'exit',
@@ -267,6 +269,7 @@ def _start(scene: Scene, nodes: SceneProcesses, bag: Path) -> float:
     nodes.start(
         'simulator', 'simulate', plant | dict(scene.parameters) | dict(scene.plant), scene.robot
     )
+    begin_motion(nodes, scene.robot, {'kind': 'none'})
     return scene.duration
 
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
 import signal
 import sys
@@ -55,6 +56,7 @@ def run_executable(executable: str, args: Sequence[str] | None = None) -> int:
         The exit code, see :func:`robot_dynamics_ros.ros.spinning.run`.
     """
     use_one_thread()
+    gc.disable()  # until what stays is spared: nearly all that is imported and built
     with _interrupted_in_silence():
         spinning, node = import_module(f'{__package__}.spinning'), node_class(executable)
         return int(spinning.run(node, args))

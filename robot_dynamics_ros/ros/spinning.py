@@ -78,7 +78,6 @@ def run(
         Exit code: 0 after a signal; the result of ``finished``; 2 if the node could not be built,
         1 if it ended with an error of this package, either told in one line on stderr.
     """
-    gc.disable()  # until what stays is spared: nearly all that is made before
     stop = Future()
     _pass_on_remarks()
     with _completed_by_signals(stop):

@@ -50,7 +50,9 @@ class TrajectorySender(SequenceNode):
         self._measured: Any = None
         self._statuses: list[str] = []
         controller = self._settings['controller']
-        self._begin_with_robot(self._know)
+        self._moves = self._settings['kind'] != 'none'
+        if self._moves:
+            self._begin_with_robot(self._know)
         self.create_subscription(
             JointState, self._settings['state_topic'], self._on_state, STATE_QOS
         )
@@ -79,12 +81,7 @@ class TrajectorySender(SequenceNode):
 
     def _all_steps(self) -> Steps:
         settings = self._settings
-        yield from self._until(lambda: self._tree, 'robot_description', 'robot')
-        yield from self._until(
-            lambda: self._measured is not None, settings['state_topic'], 'state'
-        )
-        nothing = settings['kind'] == 'none'
-        plan = None if nothing else make_plan(self._tree, settings, self._measured)
+        plan = (yield from self._plan()) if self._moves else None
         if settings['confirm']:
             yield from self._until_active(settings['controller'])
         for name in filter(None, settings['ready_services']):
@@ -93,6 +90,14 @@ class TrajectorySender(SequenceNode):
             yield from self._send(plan)
         if settings['unpause_simulator']:
             yield from self._unpause()
+
+    def _plan(self) -> Steps:
+        """Plan the motion, once the robot and its present state are known."""
+        yield from self._until(lambda: self._tree, 'robot_description', 'robot')
+        yield from self._until(
+            lambda: self._measured is not None, self._settings['state_topic'], 'state'
+        )
+        return make_plan(self._tree, self._settings, self._measured)
 
     def _send(self, plan: SampledTrajectory) -> Steps:
         settings = self._settings
