@@ -119,7 +119,8 @@ class LawMonitor:
     """
 
     def __init__(self, node: Node) -> None:
-        self._node, self._listeners, self._seldom = node, (0, 0, 0), False
+        self._node, self._seldom = node, False
+        self._listeners: tuple[int, ...] = (0, 0, 0)
         self._next_ns = 0
         self._constraint = node.create_publisher(JointState, '~/constraint', MONITOR_QOS)
         self._condition = node.create_publisher(

@@ -217,16 +217,15 @@ class MonitorNode(PackageNode):
     def _on_joint(self, place: int, command: float) -> None:
         self._effort = self._effort.copy()
         index, effort = self._connection.joint_effort_of_command(place, command)
-        share = 0.0 if self._share is None else self._share_now()[index]
-        self._effort[index] = effort + share
+        self._effort[index] = effort + self._share_now()[index]
 
     def _of_motors(self, commanded: Any) -> Any:
         """Return what the motors give under a command: it, and what the driver adds."""
-        return commanded if self._share is None else commanded + self._share_now()
+        return commanded + self._share_now()
 
     def _share_now(self) -> Any:
         port = self._connection.port
-        return self._share.update(port.q, port.v)
+        return np.zeros_like(port.q) if self._share is None else self._share.update(port.q, port.v)
 
     # What is reported ---------------------------------------------------------------------------
 

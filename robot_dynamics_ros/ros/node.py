@@ -197,7 +197,8 @@ class SequenceNode(PackageNode):
         A server drops its response if it has not discovered the client's end of the connection
         yet, so the request is repeated; what is asked here may be done twice.
         """
-        client, calls = self._client(kind, name), []
+        client = self._client(kind, name)
+        calls: list[Any] = []
         yield from self._until(client.service_is_ready, name, 'service')
         yield from self._until(
             lambda: any(call.done() for call in calls),

@@ -29,7 +29,8 @@ def start_lightly() -> None:
     """
     parser = 'rosidl_generator_py.generate_py_impl'
     if parser not in sys.modules:
-        sys.modules[parser] = None  # type: ignore[assignment] - an import of it fails
+        # An import of it fails.
+        sys.modules[parser] = None  # type: ignore[assignment]
         with contextlib.suppress(ImportError):
             import_module('rosidl_generator_py')
         del sys.modules[parser]

@@ -23,7 +23,7 @@ from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
 from robot_dynamics_ros.errors import TrajectoryError
 from robot_dynamics_ros.model.load import robot_from_parameters
-from robot_dynamics_ros.model.robot_tree import STANDARD_GRAVITY, RobotTree
+from robot_dynamics_ros.model.robot_tree import STANDARD_GRAVITY
 from robot_dynamics_ros.parameters import counted
 from robot_dynamics_ros.ros.conversions import JointStateReader, ns_to_stamp
 from robot_dynamics_ros.ros.node import LATCHED, SequenceNode, Steps
@@ -45,7 +45,7 @@ class TrajectorySender(SequenceNode):
     def __init__(self) -> None:
         super().__init__('trajectory', TRAJECTORY)
         self._settings['gravity'] = list(STANDARD_GRAVITY)
-        self._tree: RobotTree | None = None
+        self._tree: Any = None
         self._reader: JointStateReader | None = None
         self._measured: Any = None
         self._statuses: list[str] = []

@@ -144,7 +144,10 @@ def _sampled(trajectory: Trajectory, rate: float, approach: float) -> SampledTra
     for k, time in enumerate(times):
         trajectory.sample(trajectory.duration if time == end else time / NANO, reference)
         rows[:, k] = reference.position, reference.velocity, reference.acceleration
-    return SampledTrajectory(tuple(times), *rows, approach=approach, duration=trajectory.duration)
+    position, velocity, acceleration = rows
+    return SampledTrajectory(
+        tuple(times), position, velocity, acceleration, approach, trajectory.duration
+    )
 
 
 def _point(tree: RobotTree, settings: Mapping[str, Any], q: Array) -> Trajectory:

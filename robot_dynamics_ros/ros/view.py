@@ -21,7 +21,7 @@ from trajectory_msgs.msg import JointTrajectory
 
 from robot_dynamics_ros.description.shipped import robot_file
 from robot_dynamics_ros.description.urdf import read_description
-from robot_dynamics_ros.errors import RobotDynamicsError
+from robot_dynamics_ros.errors import ConfigurationError, RobotDynamicsError
 from robot_dynamics_ros.model import RobotTree, frame_pose, load_robot
 from robot_dynamics_ros.ros.declared import VIEW
 from robot_dynamics_ros.ros.executors import PolledGroup, StatesFirstExecutor
@@ -127,7 +127,10 @@ class ArmCommands:
         """Plan a circle from where the tool is, and send it."""
 
         def settings(tree: RobotTree, q: Any) -> dict[str, Any]:
-            frame = self._arm.scene.tree.links[self._arm.scene.tool].name
+            scene = self._arm.scene
+            if scene is None:
+                raise ConfigurationError('circle', 'has no tool', 'describe an arm that is shown')
+            frame = scene.tree.links[scene.tool].name
             p = frame_pose(tree, q, frame).p_WF
             outward = np.array([p[0], p[1], 0.0]) / max(float(np.hypot(p[0], p[1])), 1e-9)
             center = (p - radius * outward).tolist()

@@ -35,6 +35,7 @@ from robot_dynamics_ros.errors import PeerTimeoutError, RobotDynamicsError
 from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.model.load import robot_from_parameters
 from robot_dynamics_ros.model.payload import payload_from_parameters
+from robot_dynamics_ros.parameters import Parameter
 from robot_dynamics_ros.ros.conversions import (
     JointStateWriter,
     ns_to_stamp,
@@ -74,10 +75,11 @@ class Simulator(PackageNode):
     """
 
     NAME = 'simulator'
-    PARAMETERS = declared.SIMULATOR
+    PARAMETERS: tuple[Parameter, ...] = declared.SIMULATOR
 
     def __init__(self) -> None:
         super().__init__(self.NAME, self.PARAMETERS)
+        self._superfluous = self._refusals_logged = 0
         self._begin_with_robot(self._begin)
 
     def on_stop(self) -> None:
@@ -114,7 +116,6 @@ class Simulator(PackageNode):
         self._lockstep = settings['mode'] == 'lockstep'
         self._paused = settings['start_paused']
         self._pace = Pace(settings['period'] / settings['real_time_factor'], _CATCH_UP)
-        self._superfluous = 0
         self._create_topics(tree)
         # A process's first line of log takes rclpy tens of milliseconds: none may wait for them.
         self.get_logger().info(
