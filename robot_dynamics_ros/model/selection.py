@@ -88,7 +88,7 @@ def select(description: RobotDescription, wanted: Wanted) -> Selection:
     positions = _locked_positions(wanted.locked or {}, moving)
     if wanted.mimic not in ('couple', 'lock'):
         raise UnknownNameError('treatment of mimic joints', wanted.mimic, ('couple', 'lock'))
-    leaders = {name: _leader(joint, moving) for name, joint in moving.items() if joint.mimic}
+    leaders = {name: _leader(j, moving, positions) for name, j in moving.items() if j.mimic}
     controlled = _controlled(description, wanted, moving, leaders)
     followers, locked, remarks = {}, dict[str, float](), []
     for name, joint in moving.items():
@@ -167,10 +167,12 @@ def _chain(description: RobotDescription, base: str, tip: str) -> list[str]:
     return names
 
 
-def _leader(joint: Joint, moving: Mapping[str, Joint]) -> Mimic | None:
-    """Return the independent joint that a follower follows, over others if need be; or None."""
+def _leader(
+    joint: Joint, moving: Mapping[str, Joint], locked: Mapping[str, float]
+) -> Mimic | None:
+    """Return the independent or locked joint that a follower follows in the end; or None."""
     multiplier, offset, seen = 1.0, 0.0, {joint.name}
-    while joint.mimic is not None:
+    while joint.mimic is not None and (len(seen) == 1 or joint.name not in locked):
         offset += multiplier * joint.mimic.offset
         multiplier *= joint.mimic.multiplier
         if joint.mimic.leader in seen or joint.mimic.leader not in moving:
@@ -260,8 +262,9 @@ def _narrowed(
             lower, upper = leader.lower or 0.0, leader.upper or 0.0
         speed = min(leader.velocity or math.inf, (own.velocity or math.inf) / abs(k))
         written = joints[mimic.leader].limit or Limit()
-        narrowed = written._replace(velocity=speed)
+        narrowed, kind = written._replace(velocity=speed), joints[mimic.leader].kind
         if math.isfinite(lower) and math.isfinite(upper):
             narrowed = narrowed._replace(lower=lower, upper=upper)
-        joints[mimic.leader] = replace(joints[mimic.leader], limit=narrowed)
+            kind = 'revolute' if kind == 'continuous' else kind
+        joints[mimic.leader] = replace(joints[mimic.leader], limit=narrowed, kind=kind)
     return description._replace(joints=tuple(joints.values())), remarks

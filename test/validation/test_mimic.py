@@ -307,6 +307,29 @@ def test_followers_can_be_locked_where_their_leader_rests():
     assert tree.locked['g2'] == pytest.approx(-0.8 * 0.5 + 0.15, rel=1e-14)
 
 
+def test_a_follower_of_a_locked_joint_is_locked_where_that_puts_it(rng):
+    """The oracle is Pinocchio's model of all joints, of which only j1 and g1 move."""
+    tree = load_robot(gripper().xml, DOWN, locked={'g2': 0.4})
+    assert tree.coupling is None
+    assert tree.locked == pytest.approx({'g2': 0.4, 'g3': 0.5 * 0.4 + 0.02}, rel=1e-14)
+    by_hand = PinocchioOracle(gripper().xml, DOWN, ['j1', 'g1', 'g2', 'g3'])
+    q, v, a = state(tree, rng)
+    still = np.zeros(2)
+    everywhere = np.append(q, [0.4, 0.22]), np.append(v, still), np.append(a, still)
+    expected = by_hand.inverse_dynamics(*everywhere)[:2]
+    for arm in (tree, load_robot(tree.xml, DOWN)):
+        found = make_formulation('newton_euler', arm).inverse_dynamics(q, v, a)
+        assert relative_error(found, expected) < ALIKE
+
+
+def test_an_endless_leader_keeps_to_the_limits_of_its_follower():
+    text = gripper().xml.replace('"g1" type="revolute"', '"g1" type="continuous"')
+    tree = load_robot(text)
+    # g2 = -0.8 g1 + 0.15 stays within [-1, 1].
+    expected = [(1.0 - 0.15) / -0.8, (-1.0 - 0.15) / -0.8]
+    assert [tree.position_lower[1], tree.position_upper[1]] == pytest.approx(expected, rel=1e-14)
+
+
 @pytest.mark.parametrize(
     ('before', 'after'),
     [('mimic joint="g1"', 'mimic joint="g9"'), ('mimic joint="g1"', 'mimic joint="g2"')],
