@@ -105,8 +105,7 @@ class ControlLoop:
         self.limiter = EffortLimiter(tree.effort_limit)
         self.stopping = Stopping(self.state, self.limiter)
         self.guard = self._make_guard(1.0)
-        states = self.q, self.v, self._gravity
-        efforts = self._wanted, self._transition.effort
+        states, efforts = (self.q, self.v, self._gravity), (self._wanted, self._transition.effort)
         self._shell = SafeShell(states, efforts, self.limiter, self.guard, driven=bool(driver))
         self.change_settings(settings or LoopSettings())
 
@@ -126,11 +125,12 @@ class ControlLoop:
         self.generator.set_sampler(sampler)
         self.generator.start_tolerance = settings.start_tolerance
         self.limiter.set_rate(settings.rates(self.tree.n))
-        brake = Braking(self.tree, self._kernels, settings.stop_effort_share, settings.period)
-        action = StopAction(settings.stop_action, self.tree, self._kernels)
-        self.stopping.configure(action, brake, self._driver)
-        if self.braking:  # with another share of the effort, perhaps
-            self.limiter.soften(STOP_SLEW)
+        if previous is None or previous.stopping != settings.stopping:
+            brake = Braking(self.tree, self._kernels, settings.stop_effort_share, settings.period)
+            action = StopAction(settings.stop_action, self.tree, self._kernels)
+            self.stopping.configure(action, brake, self._driver, self.braking)
+            if self.braking or self.stopping.active:
+                self.limiter.soften(STOP_SLEW)
         t, ramp = self.state.time, self._transition.ramp
         ramping = ramp.share(t) < 1.0
         ramp.change(t, settings.activation_ramp_s)
@@ -297,7 +297,7 @@ class ControlLoop:
         """Stop following, brake, and stay where the arm comes to rest."""
         self._transition.ramp.finish()
         self.generator.begin_glide()
-        self.stopping.brake.begin(self.state.time, self.q, self.v, self.limiter.limits)
+        self.stopping.begin_braking()
         self.braking = True
         self.limiter.soften(STOP_SLEW)
 

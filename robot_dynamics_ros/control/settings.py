@@ -83,6 +83,11 @@ class LoopSettings(Settings):
         """
         checked(LOOP, vars(self), tree.n)
 
+    @property
+    def stopping(self) -> tuple[Any, ...]:
+        """What stop action and brake are made with."""
+        return self.stop_action, self.stop_effort_share, self.period
+
     def rates(self, n: int) -> Array:
         """Return the effort-rate limits, shape (n,), N m/s or N/s; infinite for none."""
         rates = np.array(self.effort_rate_limit, dtype=float).reshape(-1)

@@ -258,6 +258,36 @@ def test_another_share_of_the_effort_while_the_arm_brakes_acts_without_a_jump():
     assert np.abs(np.diff(efforts, axis=0)).max() < 0.2 + 0.01
 
 
+def test_a_change_of_what_does_not_concern_it_leaves_braking_as_it_is():
+    ends = []
+    for given in ({}, {'state_timeout_s': 0.2}):
+        run, v, k = Driven({'law': 'computed_torque'}).active(), np.array([1.0, 0.0, 0.0, 0.0]), 0
+        assert run.session.on_state(run.stamp + MS, run.now + MS, PLACE, v)
+        run.session.loop.brake()
+        run.session.perform(ParameterChange(run.session, given))
+        while run.session.loop.braking and k < 1000:  # pushed: the arm does not come to rest
+            k += 1
+            at = (k + 1) * MS
+            assert run.session.on_state(run.stamp + at, run.now + at, PLACE, v)
+        ends.append(k)
+    assert 10 < ends[0] < 1000
+    assert ends[1] == ends[0]
+
+
+@pytest.mark.parametrize(
+    'given', [{'state_timeout_s': 0.2}, {'stop_effort_share': 0.5}, {'stop_action': 'hold'}]
+)
+def test_an_arm_that_is_held_after_an_error_is_held_where_it_is_whatever_changes(given):
+    """At rest the action gives gravity alone, whatever it was before."""
+    run = Driven({'stop_action': 'zero' if 'stop_action' in given else 'hold'}).faulted()
+    assert run.state()
+    run.session.perform(ParameterChange(run.session, given))
+    for _ in range(100):
+        assert run.state()
+    assert run.session.mode is SessionMode.FAULTED
+    np.testing.assert_allclose(run.session.command, GRAVITY, atol=1e-10)
+
+
 @pytest.mark.parametrize('jump', [-(10**18), -3600 * 1000 * MS, 3600 * 1000 * MS])
 def test_the_ramp_begins_where_the_time_of_the_states_begins_anew(jump):
     """As with a simulator whose first state, at its time 0, counts as one without a stamp."""

@@ -222,15 +222,30 @@ class Stopping:
         self.active = self._held = False
 
     def configure(
-        self, action: StopAction, brake: Braking, driver: DriverCompensation | None
+        self,
+        action: StopAction,
+        brake: Braking,
+        driver: DriverCompensation | None,
+        braking: bool = False,
     ) -> None:
-        """Take over the action, how it brakes before, and what a driver compensates by itself."""
+        """Take over the action, how it brakes before, and what a driver compensates by itself.
+
+        An action that has begun, or ``braking``, begins anew where the arm is.
+        """
         self.action, self.brake, self._driver = action, brake, driver
+        if self.active:
+            self.begin()
+        elif braking:
+            self.begin_braking()
 
     def begin(self) -> None:
         """Begin where the arm is."""
         self.active, self._held = True, False
         self.action.begin(self._state.q)
+        self.begin_braking()
+
+    def begin_braking(self) -> None:
+        """Begin to brake the present motion."""
         self.brake.begin(self._state.time, self._state.q, self._state.v, self._limiter.limits)
 
     def write(self, out: Array, *, fresh: bool) -> None:
