@@ -15,6 +15,7 @@ import pytest
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
 from geometry_msgs.msg import PoseStamped, WrenchStamped
 from lifecycle_msgs.msg import Transition
+from peer import Peer
 from rcl_interfaces.msg import Parameter, ParameterType, ParameterValue
 from rcl_interfaces.srv import DescribeParameters, SetParameters, SetParametersAtomically
 from rclpy.qos import DurabilityPolicy, QoSProfile
@@ -429,6 +430,20 @@ def test_a_controller_whose_first_state_grew_old_becomes_active_at_a_fresh_one(p
 
     arm.peer.spin_until(refused, 30.0, 'a refused activation')
     assert arm.command() == pytest.approx(gravity(PLACE), abs=1e-6)
+
+
+def test_one_that_was_activated_by_hand_is_not_activated_again_once_all_listen(processes, arm):
+    node = processes.start('controller', ARM | {'await_listeners': ['late_peer']})
+    activate(arm)
+    with Peer(processes, 'late_peer') as late:
+        heard = late.collect(Float64MultiArray, COMMANDS)
+        late.spin_until(lambda: arm.publish() or heard, 20.0, 'a command')
+        late.spin_for(1.0)  # in which it would be tried 50 times
+        assert arm.command() == pytest.approx(gravity(PLACE), abs=1e-6)
+        assert arm.peer.change_state('controller', Transition.TRANSITION_DEACTIVATE)
+        late.spin_for(1.0)
+    assert node.output.count('active: ') == 1
+    assert node.returncode is None
 
 
 def test_a_transition_that_cannot_be_made_is_refused_and_control_goes_on(processes, arm):

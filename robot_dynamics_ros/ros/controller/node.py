@@ -77,6 +77,8 @@ class Controller(LifecycleNode):
         except RobotDynamicsError as error:
             self.get_logger().error(str(error))
             return TransitionCallbackReturn.FAILURE
+        if self._value('autostart'):  # once, whoever asked for it
+            self._autostart.cancel()
         return super().on_activate(state)
 
     def on_deactivate(self, state: LifecycleState) -> TransitionCallbackReturn:
