@@ -57,6 +57,8 @@ def run(args: argparse.Namespace) -> int:
             tree = robot_of(args, args.effort_limit)
         except RobotDynamicsError as error:
             verdict = f'refused: {error}'
+            if not check.errors:
+                findings.append(Finding('error', 'robot', str(error), 'correct it'))
         else:
             verdict = f'loads with {len(tree.joint_names)} joints: {", ".join(tree.joint_names)}'
             forces = [float(force) for force in largest_gravity_forces(tree)]
@@ -67,7 +69,7 @@ def run(args: argparse.Namespace) -> int:
         document = check.as_dict() | {'largest_gravity_effort': needed}
         document['findings'] = [finding_as_dict(finding) for finding in findings]
         write_json(args.json, document)
-    return 1 if check.errors or (args.strict and findings) else 0
+    return int(any(args.strict or finding.severity == 'error' for finding in findings))
 
 
 def too_weak(tree: RobotTree, remark: str) -> list[Finding]:

@@ -130,10 +130,19 @@ def add_loops_argument(parser: argparse.ArgumentParser) -> None:
 
 
 def loops_of(args: argparse.Namespace) -> Path | None:
-    """Return the mechanism file: as given, or that of a shipped mechanism; None of a tree."""
-    if args.loops is None and args.robot in MECHANISMS:
-        return shipped_mechanism(args.robot)[1]
-    return args.loops
+    """Return the mechanism file: as given, or that of a shipped mechanism; None of a tree.
+
+    Raises:
+        ConfigurationError: A part of a mechanism is asked for.
+    """
+    loops: Path | None = args.loops
+    if loops is None and args.robot in MECHANISMS:
+        loops = shipped_mechanism(args.robot)[1]
+    asked = [f'--{name}' for name in ('joints', 'base', 'tip', 'locked') if getattr(args, name)]
+    if loops is not None and asked:
+        problem = 'does not apply to a mechanism with loops'
+        raise ConfigurationError(', '.join(asked), problem, 'leave it out')
+    return loops
 
 
 def mechanism_of(args: argparse.Namespace, loops: Path) -> Mechanism:

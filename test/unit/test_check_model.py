@@ -239,6 +239,26 @@ def test_warnings_count_only_if_asked(file_of):
     assert run(path, '--strict') == 1
 
 
+@pytest.mark.parametrize('dynamics', ['', FRICTION])
+@pytest.mark.parametrize(
+    ('words', 'complaint'),
+    [
+        (['--tip', 'nosuch'], "unknown link 'nosuch'"),
+        (['--joints', 'elbow', '--locked', 'elbow:=0'], 'is controlled and locked'),
+        (['--gravity', 'nan', 0, 0], 'gravity is not finite'),
+    ],
+)
+def test_a_sound_robot_of_which_a_refused_part_is_asked_for_ends_with_1(
+    words, complaint, dynamics, capsys, file_of, tmp_path
+):
+    assert run(file_of(arm(dynamics=dynamics)), *words, '--json', tmp_path / 'check.json') == 1
+    out = capsys.readouterr().out
+    assert complaint in out.splitlines()[-1]
+    assert 'nothing is wrong' not in out
+    found = json.loads((tmp_path / 'check.json').read_text())['findings']
+    assert any(entry['severity'] == 'error' and complaint in entry['problem'] for entry in found)
+
+
 def test_the_command_sees_an_arm_too_weak_for_its_own_weight(capsys, file_of):
     path = file_of(arm(effort=3.0))
     run(path)
@@ -314,3 +334,9 @@ def test_a_driven_joint_of_a_mechanism_needs_its_limit():
     weak = text.replace('effort="250"', 'effort="0"')
     assert len(check_model(weak, loops=loops).errors) == 2
     assert check_model(weak, loops=loops, effort_limit=100.0).errors == ()
+
+
+@pytest.mark.parametrize('option', ['--joints', '--base', '--tip', '--locked'])
+def test_options_of_trees_are_refused_of_mechanisms(option):
+    with pytest.raises(ConfigurationError, match=f'^{option}: .* a mechanism with loops'):
+        run('parallelogram', option, 'crank_joint:=3')

@@ -142,6 +142,8 @@ TABLE = {
                                'its own name'),
     'link without name': (spoilt('<link name="base"/>', '<link/>'), DescriptionError, '<link>',
                           'has no name', 'name attribute'),
+    'robot without name': (spoilt(' name="good"', ''), DescriptionError, '<robot>',
+                           'has no name', 'name attribute'),
     'joint without parent': (spoilt('<parent link="arm"/>', ''), DescriptionError, "joint 'j2'",
                              'has no <parent>', '<parent link>'),
     'joint without child': (spoilt('<child link="hand"/>', ''), DescriptionError, "joint 'j2'",
