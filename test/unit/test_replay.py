@@ -23,7 +23,15 @@ from bags import (
     text,
     write,
 )
-from recorded_loop import FIRST, GIVEN, PARAMETERS, TRAJECTORY, RecordedLoop
+from recorded_loop import (
+    FIRST,
+    GIVEN,
+    JOINT_TRAJECTORY,
+    PARAMETERS,
+    TRAJECTORY,
+    RecordedLoop,
+    trajectory_message,
+)
 
 from robot_dynamics_ros.__main__ import main
 from robot_dynamics_ros.control.drivers.file import load_driver_profile
@@ -50,7 +58,9 @@ def exact(loop: RecordedLoop, folder: Path, *words) -> dict:
 
 
 def follow(stamp_ns: int = 0, times=(0.2, 0.45)):
-    return lambda loop: loop.follow(list(times), [q[: loop.tree.n] for q in AIM], stamp_ns)
+    return lambda loop: loop.follow(
+        list(times), [q[: loop.tree.n] for q in AIM[: len(times)]], stamp_ns
+    )
 
 
 def change(**changes):
@@ -124,6 +134,33 @@ def test_trajectories_replace_each_other_and_rejected_ones_do_nothing(tmp_path):
     ).run(STEPS)
     assert sum('rejected' in str(m.content) for m in loop.messages) == 1
     exact(loop, tmp_path)
+
+
+def say(sentence: str):
+    return lambda loop: loop.say(sentence)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    'events',
+    [
+        pytest.param({77: follow(times=(0.45,))}, id='one point'),
+        pytest.param(
+            {5: say('accepted: goal of 1 point, 0.050 s'), 15: say('goal reached')}, id='goal'
+        ),
+        pytest.param({5: say('rejected: joints: are missing; name them')}, id='refused goal'),
+        pytest.param({0: say('accepted: 2 points from 0.000000000 s')}, id='latched from before'),
+        pytest.param({5: lambda loop: loop.messages.append(lost(loop))}, id='lost trajectory'),
+    ],
+)
+def test_each_trajectory_is_paired_with_its_own_answer(events, tmp_path):
+    exact(RecordedLoop(behind={77: follow(), **events}).run(200), tmp_path)
+
+
+def lost(loop: RecordedLoop) -> Message:
+    """Return a trajectory that never reached the controller."""
+    message = trajectory_message(loop.tree.joint_names, [0.3], AIM[:1], 0)
+    return Message(TRAJECTORY, loop.step * MS, JOINT_TRAJECTORY, message)
 
 
 @pytest.mark.slow

@@ -24,7 +24,10 @@ from robot_dynamics_ros.recordings.recording import NANO, Recording
 from robot_dynamics_ros.recordings.recording_reader import RecordingReader, recorded_parameters
 from robot_dynamics_ros.spatial.scalar import Array
 
-_ACCEPTED = re.compile(r'^accepted: \d+ points from (-?\d+)\.(\d{9}) s')
+_ACCEPTED = re.compile(r'accepted: (\d+) points? from (-?\d+)\.(\d{9}) s')
+_HELD = 'held: empty trajectory'
+_REJECTED = 'rejected: '
+_EARLY_NS = 50_000_000  # by which a recorder may see an answer before what it answers
 _RECOVERED = 'held: states returned'
 _RELEASED = 'held: told to go on'
 
@@ -90,7 +93,6 @@ def read_events(reader: RecordingReader) -> tuple[list[Event], int]:
     events += [Event('recovery', time, before_tick=True, certain=True) for time, _ in recoveries]
     releases = [entry for entry in answers if entry[1].startswith(_RELEASED)]
     events += [Event('release', time) for time, _ in releases]
-    answers = [entry for entry in answers if entry not in recoveries + releases]
     events += _trajectories(sent, answers)
     return sorted(events, key=lambda event: event.time), unreadable
 
@@ -120,25 +122,43 @@ def locked_events(
             yield Event('locked', stamp_ns(message), np.array(positions), stamped=True)
 
 
-def _trajectories(sent: list[tuple[int, Any]], answers: list[tuple[int, str]]) -> list[Event]:
-    events = []
-    for place, (time, message) in enumerate(sent):
-        answer = answers[place] if place < len(answers) else None
-        if answer is None:
-            if not answers:
-                events.append(_trajectory(time, message))
+def _trajectories(sent: list[tuple[int, Any]], told: list[tuple[int, str]]) -> list[Event]:
+    """Return trajectories that were accepted, or all where none is known to be answered.
+
+    Args:
+        sent: Time, ns, and message of each trajectory.
+        told: Time, ns, and text of all that the controller said, also of goals by its action.
+    """
+    events, answered, waiting = [], False, sent
+    for time, text in told:
+        near = (k for k, (begin, _) in enumerate(waiting) if begin <= time + _EARLY_NS)
+        place = next((k for k in near if _answers(text, waiting[k][1])), None)
+        if place is None:
             continue
-        accepted = _ACCEPTED.match(answer[1])
-        if not message.points:
-            events.append(Event('hold', max(time, answer[0]), message))
-        elif accepted and not stamp_ns(message):
-            start = message.header.stamp
-            start.sec, start.nanosec = int(accepted[1]), int(accepted[2])
-            time = stamp_ns(message)
-            events.append(Event('trajectory', time, message, certain=True, stamped=True))
-        elif accepted:
-            events.append(_trajectory(max(time, answer[0]), message))
-    return events
+        answered, (begin, message) = True, waiting[place]
+        waiting = waiting[place + 1 :]
+        if not text.startswith(_REJECTED):
+            events.append(_accepted(text, max(begin, time), message))
+    return events if answered else [_trajectory(*entry) for entry in sent]
+
+
+def _answers(text: str, message: Any) -> bool:
+    """Return whether a text may be the answer to a trajectory."""
+    accepted = _ACCEPTED.match(text)
+    if accepted:
+        return int(accepted[1]) == len(message.points)
+    return text.startswith(_REJECTED) or (text.startswith(_HELD) and not message.points)
+
+
+def _accepted(text: str, time: int, message: Any) -> Event:
+    accepted = _ACCEPTED.match(text)
+    if accepted is None:
+        return Event('hold', time, message)
+    if stamp_ns(message):
+        return _trajectory(time, message)
+    start = message.header.stamp
+    start.sec, start.nanosec = int(accepted[2]), int(accepted[3])
+    return Event('trajectory', stamp_ns(message), message, certain=True, stamped=True)
 
 
 def _trajectory(time: int, message: Any) -> Event:
