@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
+import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,7 @@ from robot_dynamics_ros.errors import ConfigurationError
 from robot_dynamics_ros.geometry import collisions
 from robot_dynamics_ros.geometry.collisions import Obstacles
 from robot_dynamics_ros.model import RobotTree, load_robot
+from robot_dynamics_ros.model.inspection import nameless
 from robot_dynamics_ros.recordings.metrics.tracking import tool_frame
 from robot_dynamics_ros.ros import gazebo_files
 
@@ -156,35 +158,35 @@ it needs {velocity:.0%} of a velocity limit and {effort:.0%} of an effort limit 
 
 ## Look at the model, run the whole demo
 
-    python -m robot_dynamics_ros check_model {folder}/robot.urdf
-    python -m robot_dynamics_ros demo {folder}/robot.urdf --frame {frame}
-    python -m robot_dynamics_ros design_gains {folder}/robot.urdf --program {folder}/program.yaml
+    python -m robot_dynamics_ros check_model {urdf}
+    python -m robot_dynamics_ros demo {urdf} --frame {frame}
+    python -m robot_dynamics_ros design_gains {urdf} --program {program}
 
 ## One node per terminal, simulated
 
-    python -m robot_dynamics_ros simulate --params {folder}/parameters.yaml
-    python -m robot_dynamics_ros control --params {folder}/parameters.yaml
-    python -m robot_dynamics_ros send --params {folder}/parameters.yaml
+    python -m robot_dynamics_ros simulate --params {parameters}
+    python -m robot_dynamics_ros control --params {parameters}
+    python -m robot_dynamics_ros send --params {parameters}
 
 In place of the last two, the constraint program:
 
-    python -m robot_dynamics_ros control --params {folder}/parameters.yaml \
---law constraint_stabilization --program {folder}/program.yaml
+    python -m robot_dynamics_ros control --params {parameters} \
+--law constraint_stabilization --program {program}
 
 ## With ROS: MuJoCo, Gazebo
 
-    ros2 launch robot_dynamics_ros simulation.launch.py description:={folder}/parameters.yaml
-    ros2 launch robot_dynamics_ros gazebo.launch.py description:={folder}/parameters.yaml
+    ros2 launch robot_dynamics_ros simulation.launch.py description:={parameters}
+    ros2 launch robot_dynamics_ros gazebo.launch.py description:={parameters}
 
 ## The real arm
 
 Correct `driver.yaml`, try it against the emulated driver (`emulator:=true`), then without; stage
 by stage, as docs/commissioning.md says.
 
-    ros2 launch robot_dynamics_ros hardware.launch.py description:={folder}/parameters.yaml \
-driver_profile:={folder}/driver.yaml stage:=monitor emulator:=true
-    python -m robot_dynamics_ros commission {folder}/robot.urdf \
---driver_profile {folder}/driver.yaml
+    ros2 launch robot_dynamics_ros hardware.launch.py description:={parameters} \
+driver_profile:={driver} stage:=monitor emulator:=true
+    python -m robot_dynamics_ros commission {urdf} \
+--driver_profile {driver}
 """
 
 
@@ -200,11 +202,13 @@ def write_robot_folder(
         obstacles: What stands around the arm.
 
     Raises:
-        ModelError: No posture, motion or program keeps within the limits; names the joint and
-            what is left.
+        ModelError: The robot has no name, or no posture, motion or program keeps within the
+            limits; names the joint and what is left.
         UnknownNameError: There is no such frame.
         OSError: The folder cannot be written.
     """
+    if not tree.name:
+        raise nameless()
     here = folder.absolute()
     frame = tool_frame(tree, frame)
     parameters, motion = robot_setup.robot_parameters(
@@ -303,6 +307,7 @@ def _driver_profile(tree: RobotTree) -> dict[str, Any]:
 
 
 def _readme(tree: RobotTree, folder: Path, motion: DefaultMotion) -> str:
+    named = {'urdf': URDF, 'parameters': PARAMETERS, 'program': PROGRAM, 'driver': DRIVER}
     return _README.format(
         name=tree.name,
         joints=', '.join(tree.joint_names),
@@ -311,7 +316,7 @@ def _readme(tree: RobotTree, folder: Path, motion: DefaultMotion) -> str:
         speed=motion.speed,
         velocity=motion.velocity_share,
         effort=motion.effort_share,
-        folder=folder,
+        **{key: shlex.quote(str(folder / name)) for key, name in named.items()},
         collisions='\n'.join(f'Remark: {remark}' for remark in motion.remarks) or _FREE,
     )
 

@@ -206,7 +206,7 @@ class _Reader:
         first_links = {link.name: link for link in reversed(links)}
         first_joints = {joint.name: joint for joint in reversed(joints)}
         return RobotDescription(
-            self._name(root),
+            root.get('name', ''),
             tuple(link for link in links if link is first_links[link.name]),
             tuple(joint for joint in joints if joint is first_joints[joint.name]),
             xml,
@@ -224,8 +224,9 @@ class _Reader:
     def _name(self, element: Element) -> str:
         name = element.get('name', '')
         if not name:
-            remedy = 'every robot, link and joint needs a name attribute'
-            self._fault(f'<{element.tag}>', 'has no name', remedy)
+            self._fault(
+                f'<{element.tag}>', 'has no name', 'every link and joint needs a name attribute'
+            )
         return name
 
     def _number(

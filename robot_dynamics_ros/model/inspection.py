@@ -84,6 +84,7 @@ def inspect(
     all_faults = list(faults)
     find_root(description, all_faults.append)
     findings = [error(fault, fatal=True) for fault in all_faults]
+    findings += [] if description.name else [error(nameless())]
     links, of_part = _check_links(description)
     findings += of_part
     joints: list[JointReport] = []
@@ -93,6 +94,11 @@ def inspect(
             joints.append(report)
             findings += of_part
     return ModelCheck(description.name, tuple(links), tuple(joints), _errors_first(findings))
+
+
+def nameless() -> ModelError:
+    """Return the error that a robot has no name, without which ROS reads no description."""
+    return ModelError('<robot>', 'has no name', 'give it a name attribute')
 
 
 def unknown_joints(

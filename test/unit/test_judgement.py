@@ -67,6 +67,7 @@ JUDGED = {
         robot('r', BASE, ARM, link('tool', 0.1, (0, 0, 0), NOTHING), J1,
               joint('weld', 'arm', 'tool', 'fixed', (0.3, 0, 0))),
         "link 'tool': inertia is not positive definite", 'mass', [2.1]),
+    'a robot without a name': (GOOD.replace(' name="good"', ''), '<robot>: has no name', 'n', 2),
     'a floating base': (
         robot('r', link('world'), BASE, ARM, joint('free', 'world', 'base', 'floating'), J1),
         "joint 'free': is of type 'floating'", 'joint_names', ('j1',)),

@@ -143,6 +143,25 @@ def test_every_command_of_the_readme_is_understood(written, monkeypatch):
             assert Path(word).is_file() or '/' not in word
 
 
+def test_commands_of_the_readme_survive_a_folder_with_spaces(tmp_path):
+    tree, folder = load_robot(shipped_robot('scara')), tmp_path / "my arm's $HOME"
+    motion = default_motion(tree, 'tool')
+    text = new_robot._readme(tree, folder, motion)
+    for name in ('robot.urdf', 'parameters.yaml', 'program.yaml', 'driver.yaml'):
+        lines = [line for line in text.splitlines() if line.startswith('  ') and name in line]
+        assert lines
+        for line in lines:
+            paths = [word.rpartition(':=')[2] for word in shlex.split(line)]
+            assert str(folder / name) in paths
+
+
+def test_a_robot_without_a_name_is_refused_before_anything_is_written(tmp_path):
+    nameless = load_robot(shipped_robot('four_dof')).with_changes(name='')
+    with pytest.raises(ModelError, match='^<robot>: has no name; give it a name attribute'):
+        new_robot.write_robot_folder(nameless, tmp_path / 'arm')
+    assert not (tmp_path / 'arm').exists()
+
+
 def test_gazebo_drives_the_controlled_joints_and_nothing_else_changes(written):
     xml = gazebo_description(written.tree, {'gazebo': 'native', 'coulomb_friction': 'false'})
     root, simulated = ElementTree.fromstring(xml), load_robot(xml)
