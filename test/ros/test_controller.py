@@ -531,6 +531,57 @@ def test_of_several_parameters_refused_together_none_acts_later(processes, arm):
     assert arm.command(away) == pytest.approx(gravity(away), abs=1e-12)
 
 
+#: What acts of tolerances that are set by both of their names, before and after a cleanup.
+BOTH_NAMES = """
+import sys
+import rclpy
+from rclpy.parameter import Parameter
+from robot_dynamics_ros.ros.controller.node import Controller
+
+rclpy.init(args=sys.argv)
+node = Controller()
+node.trigger_configure()
+
+def put(**values):
+    given = [Parameter(name.replace('__', '.'), value=x) for name, x in values.items()]
+    return node.set_parameters_atomically(given).successful
+
+def acting():
+    values = node._run.session.parameters
+    return values['path_tolerance'], values['goal_time_tolerance']
+
+def again():
+    node.trigger_cleanup()
+    meanwhile()
+    node.trigger_configure()
+
+assert put(path_tolerance=[0.2]) and put(constraints__joint2__trajectory=0.1)
+assert put(goal_time_tolerance=3.0)
+meanwhile = lambda: None
+before = acting()
+assert before == ([0.2, 0.1, 0.2, 0.2], 3.0), before
+checks = len(node._on_set_parameters_callbacks)
+again()
+assert acting() == before, acting()
+assert len(node._on_set_parameters_callbacks) == checks
+assert put(path_tolerance=[0.3], constraints__joint2__trajectory=0.0)
+again()
+assert acting() == ([0.3, 0.0, 0.3, 0.3], 3.0), acting()
+meanwhile = lambda: put(constraints__goal_time=2.0) and put(path_tolerance=[0.4])
+again()
+assert acting() == ([0.4], 2.0), acting()
+assert not put(path_tolerance=[0.4, 0.4], constraints__joint4__trajectory=0.1)
+assert acting() == ([0.4], 2.0), acting()
+print('as expected')
+"""
+
+
+def test_tolerances_act_as_they_were_set_last_by_either_name(processes):
+    node = processes.start('controller', ARM | {'autostart': False}, code=BOTH_NAMES)
+    assert node.wait(60) == 0, node.output
+    assert 'as expected' in node.output
+
+
 def test_gains_change_at_run_time_without_a_jump_where_there_is_no_error(processes, arm):
     processes.start('controller', ARM)
     before = arm.command()

@@ -14,6 +14,7 @@ from robot_dynamics_ros.control.health import HealthReport
 from robot_dynamics_ros.control.modes import SessionMode
 from robot_dynamics_ros.errors import RobotDynamicsError
 from robot_dynamics_ros.ros.controller import parameters as declared
+from robot_dynamics_ros.ros.controller.parameter_changes import ConstraintParameters
 from robot_dynamics_ros.ros.controller.running import RunningController
 from robot_dynamics_ros.ros.node import LATCHED, STEADY, diagnostic_array
 from robot_dynamics_ros.ros.parameters import declare, on_set_parameters, values
@@ -44,6 +45,7 @@ class Controller(LifecycleNode):
         super().__init__('controller')
         declare(self, declared.CONTROLLER)
         self._run: RunningController | None = None
+        self._constraints = ConstraintParameters(self)
         self._topic_description, self._waited, self._missing = '', 0, _WAITS_FOR_CONFIGURE
         self._diagnostics = self.create_publisher(DiagnosticArray, '/diagnostics', 10)
         period = self._value('diagnostics_period_s')
@@ -163,7 +165,9 @@ class Controller(LifecycleNode):
         declared.claim_real_time(
             parameters['thread_priority'], parameters['cpu_affinity'], parameters['lock_memory']
         )
-        self._run = RunningController(self, parameters, self._topic_description, self._report)
+        self._run = RunningController(
+            self, parameters, self._topic_description, self._constraints, self._report
+        )
 
     def _release(self) -> None:
         if self._run is not None:

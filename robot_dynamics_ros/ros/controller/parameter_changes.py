@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import yaml
@@ -12,7 +12,7 @@ from std_msgs.msg import String
 
 from robot_dynamics_ros.control.changes import ParameterChange
 from robot_dynamics_ros.control.trajectories.tolerances import TOLERANCES
-from robot_dynamics_ros.parameters import Parameter, spread
+from robot_dynamics_ros.parameters import Parameter, checked, spread
 from robot_dynamics_ros.ros.controller.changes import SessionChanges
 from robot_dynamics_ros.ros.node import LATCHED
 from robot_dynamics_ros.ros.parameters import declare
@@ -29,48 +29,80 @@ class ConstraintParameters:
     ``goal_tolerance``; the others are ``stopped_velocity_tolerance`` for all joints and
     ``goal_time_tolerance``.
 
+    What was set last counts, by whichever name, from one configuration to the next.
+
     Args:
         node: The controller.
-        initial: Its parameters; default of what is not set.
-        joints: The robot's.
 
     Attributes:
-        own: The parameters that they mean, by name.
+        own: The parameters that they mean, by name, as they act.
     """
 
-    def __init__(self, node: Node, initial: Mapping[str, Any], joints: Sequence[str]) -> None:
+    def __init__(self, node: Node) -> None:
+        self._node, self.own = node, dict[str, Any]()
+        self._joints: tuple[str, ...] = ()
+        self._defaults, self._seen = dict[str, Any](), dict[str, Any]()
+
+    def configure(self, initial: Mapping[str, Any], joints: tuple[str, ...]) -> None:
+        """Declare them for joints, and take over what was set since the last configuration.
+
+        Args:
+            initial: The node's parameters; defaults of what is not set.
+            joints: The robot's.
+
+        Raises:
+            ParameterError: One of them is refused.
+        """
+        own = checked(TOLERANCES, {name: initial[name] for name in _OWN}, len(joints))
+        if joints != self._joints:
+            self._joints, self._seen, self.own = joints, {}, dict(own)
         self._places = {
             f'constraints.{joint}.{kind}': (name, i)
             for kind, name in (('trajectory', 'path_tolerance'), ('goal', 'goal_tolerance'))
             for i, joint in enumerate(joints)
         }
-        self.own = {name: initial[name] for name in _OWN}
-        for name in ('path_tolerance', 'goal_tolerance'):
-            self.own[name] = [*spread(initial[name], len(joints))]
+        present = own | self._declared()
+        before = own | self._defaults | self._seen
+        self.take({name: x for name, x in present.items() if x != before[name]})
+        self._seen = present
+
+    def _declared(self) -> dict[str, Any]:
+        """Declare what is not declared yet; return the present values by name."""
+        own, node = self.own, self._node
         parameters = [
             *(self._parameter(name, *place) for name, place in self._places.items()),
-            Parameter(_STOPPED, max(initial['stopped_velocity_tolerance']),
+            Parameter(_STOPPED, max(own['stopped_velocity_tolerance']),
                       _OWN['stopped_velocity_tolerance'].description, 0.0, unit='rad/s or m/s'),
-            Parameter(_TIME, initial['goal_time_tolerance'],
+            Parameter(_TIME, own['goal_time_tolerance'],
                       _OWN['goal_time_tolerance'].description, 0.0, 3600.0, unit='s'),
         ]  # fmt: skip
         new = [one for one in parameters if not node.has_parameter(one.name)]
-        declare(node, new)
-        set_at_start = {one.name: node.get_parameter(one.name).value for one in parameters}
-        defaults = {one.name: one.default for one in parameters}
-        self.take({name: x for name, x in set_at_start.items() if x != defaults[name]})
+        if new:  # each time its checks are installed as well
+            declare(node, new)
+        self._defaults |= {one.name: one.default for one in new}
+        return {one.name: node.get_parameter(one.name).value for one in parameters}
 
     def _parameter(self, name: str, own: str, index: int) -> Parameter:
-        return Parameter(name, self.own[own][index], _OWN[own].description, 0.0, unit='rad or m')
+        default = self._row(self.own[own])[index]
+        return Parameter(name, default, _OWN[own].description, 0.0, unit='rad or m')
+
+    def _row(self, value: list[float]) -> list[float]:
+        """Return a new list of one number per joint."""
+        return [*spread(value, len(self._joints))]
 
     def translated(self, changes: Mapping[str, Any]) -> dict[str, Any]:
-        """Return changes of parameters with those of ``constraints.*`` under their own names."""
+        """Return changes of parameters with those of ``constraints.*`` under their own names.
+
+        Raises:
+            ParameterError: A tolerance is refused.
+        """
         own_names = {name: x for name, x in changes.items() if not name.startswith('constraints.')}
+        own_names = checked(TOLERANCES, own_names, len(self._joints))
         for name, value in changes.items():
             if name in self._places:
                 own, index = self._places[name]
-                row = own_names.setdefault(own, list(self.own[own]))
-                row[index] = value
+                own_names[own] = self._row(own_names.get(own, self.own[own]))
+                own_names[own][index] = value
             elif name == _STOPPED:
                 own_names['stopped_velocity_tolerance'] = [value]
             elif name == _TIME:
@@ -79,6 +111,7 @@ class ConstraintParameters:
 
     def take(self, changes: Mapping[str, Any]) -> None:
         """Remember changes that were made."""
+        self._seen |= {name: x for name, x in changes.items() if name in self._seen}
         changed = self.translated(changes)
         self.own.update({name: changed[name] for name in changed.keys() & self.own.keys()})
 

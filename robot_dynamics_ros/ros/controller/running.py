@@ -49,6 +49,7 @@ class RunningController:
         node: The controller.
         parameters: Its parameters.
         description: URDF text from the topic; used if the parameters name no robot.
+        constraints: Other names of some parameters.
         tell_health: Publishes the health at once.
 
     Attributes:
@@ -64,17 +65,17 @@ class RunningController:
         node: Node,
         parameters: Mapping[str, Any],
         description: str,
+        constraints: ConstraintParameters,
         tell_health: Callable[[], None],
     ) -> None:
         profile = profile_from_parameters(parameters)
         limits = None if profile is None else effort_limits(profile)
         tree = robot_from_parameters(parameters, description, limits)
         simulated, driver = node.get_parameter('use_sim_time').value, bound(profile, tree)
-        constraints = ConstraintParameters(node, parameters, tree.joint_names)
+        constraints.configure(parameters, tree.joint_names)
         parameters = {**parameters, **constraints.own}
         session = ControllerSession(tree, parameters, driver, simulated_time=simulated)
-        self.session = session
-        self._node, self._log = node, node.get_logger()
+        self.session, self._node, self._log = session, node, node.get_logger()
         self._connection = DriverConnection(session.port, parameters['command_form'])
         self._states = self._connection.serialized
         self._tell_health, self._health = tell_health, SessionHealth()
@@ -173,8 +174,7 @@ class RunningController:
     def _on_timer(self) -> None:
         """Look at the age of the states, and at the model."""
         self._watch()
-        text = self._model.follow(time.perf_counter_ns())
-        if text:
+        if text := self._model.follow(time.perf_counter_ns()):
             self._log.warning(text)
             self.parameters.publish()
             self._tell_health()
