@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import hashlib
+import html
 import math
 import os
 import re
@@ -76,8 +77,10 @@ def _urdf_text(path_or_xml: str | os.PathLike[str], mappings: Mapping[str, str])
 def _located(reference: re.Match[str], folder: Path) -> str:
     """Return the name of a mesh file; absolute if it is relative to the folder of the URDF."""
     before, name, quote = reference.groups()
-    path = folder / name
-    return f'{before}{path}{quote}' if '://' not in name and path.is_file() else reference[0]
+    path = folder / html.unescape(name)
+    if '://' in name or not path.is_file():
+        return reference[0]
+    return f'{before}{html.escape(str(path))}{quote}'
 
 
 def _read_text(path: str) -> str:

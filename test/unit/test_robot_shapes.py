@@ -187,17 +187,21 @@ def test_what_cannot_be_shown_is_said_and_replaced_by_the_inertia(geometry):
     assert "link 'arm' <visual>" in remark
 
 
-def test_a_mesh_is_found_beside_the_file_that_names_it(tmp_path, monkeypatch):
-    (tmp_path / 'arm' / 'meshes').mkdir(parents=True)
+@pytest.mark.parametrize('folder', ['arm', "R&D <'a'>"])
+@pytest.mark.parametrize(('part', 'written'), [('own part', 'own part'), ('a&b', 'a&amp;b')])
+def test_a_mesh_is_found_beside_the_file_that_names_it(
+    tmp_path, monkeypatch, folder, part, written
+):
+    (tmp_path / folder / 'meshes').mkdir(parents=True)
     corners = ('v 0 0 0', 'v 2 0 0', 'v 0 3 0', 'f 1 2 3')
-    (tmp_path / 'arm' / 'meshes' / 'own part.obj').write_text('\n'.join(corners))
-    mesh = '<visual><geometry><mesh filename="meshes/own part.obj"/></geometry></visual>'
+    (tmp_path / folder / 'meshes' / f'{part}.obj').write_text('\n'.join(corners))
+    mesh = f'<visual><geometry><mesh filename="meshes/{written}.obj"/></geometry></visual>'
     for name in ('arm.urdf', 'arm.urdf.xacro'):
-        file = tmp_path / 'arm' / name
+        file = tmp_path / folder / name
         file.write_text(f'<robot name="arm"><link name="base">{mesh}</link></robot>')
         monkeypatch.chdir(tmp_path)
-        [shape] = robot_shapes(read_description(f'arm/{name}').xml).shapes
+        [shape] = robot_shapes(read_description(f'{folder}/{name}').xml).shapes
         np.testing.assert_array_equal(np.ptp(shape.vertices, axis=0), [2.0, 3.0, 0.0])
-    lost = file.read_text().replace('own part', 'no such')
+    lost = file.read_text().replace(written, 'no such')
     file.write_text(lost)
     assert 'relative to the file' in robot_shapes(read_description(file).xml).remarks[0]
