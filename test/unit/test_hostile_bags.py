@@ -198,6 +198,21 @@ def test_pages_missing_in_the_middle_of_a_database_are_stepped_over(whole, tmp_p
     assert run.position.tobytes() == Motion(COUNT).q[rows].tobytes()
 
 
+@pytest.mark.parametrize('damaged', [False, True])
+def test_late_commands_of_a_database_without_metadata_are_used(damaged, tmp_path):
+    motion = Motion(COUNT)
+    late = [m for m in motion.messages() if m.topic != COMMANDS or m.time >= 2500 * MS]
+    file = storage_file(write(tmp_path / 'bag', late, 'sqlite3'))
+    lost = file.stat().st_size // 2 // PAGE * PAGE if damaged else 0
+    with file.open('r+b') as data:
+        data.seek(lost)
+        data.write(b'\xff' * PAGE if damaged else b'')
+    run = read_recording(file)
+    answered = np.isfinite(run.effort).all(axis=1)
+    assert COUNT - 2500 - 30 * damaged <= answered.sum() <= COUNT - 2500
+    assert run.effort[answered][-1].tobytes() == motion.tau[-1].tobytes()
+
+
 def test_the_log_of_a_recorder_that_was_killed_is_used_and_left_as_it_is(tmp_path):
     plain = storage_file(write(tmp_path / 'plain', Motion(50).messages(), 'sqlite3'))
     (tmp_path / 'bag').mkdir()

@@ -181,7 +181,8 @@ class BagReader:
         """Find out what the storage files hold."""
         self._storages = [_storage(file, self._folder) for file in self._files.files]
         for storage in self._storages:
-            if not storage.has_summary:
+            counted = storage.contents.counts or self._files.counts
+            if not (storage.has_summary and counted):
                 storage.survey()
         contents = [storage.contents for storage in self._storages]
         self.topics = {

@@ -13,6 +13,7 @@ import os
 import shutil
 import sqlite3
 import struct
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
@@ -50,15 +51,16 @@ class SqliteStorage:
             self.contents.losses.append(self._reason(error))
 
     def survey(self) -> None:
-        """Count the messages; what cannot be counted is left out."""
+        """Count the messages, those behind a damaged place as well."""
         query = 'SELECT topic_id, count(*) FROM messages GROUP BY topic_id'
         try:
             with closing(self._connection()) as connection:
-                for key, count in connection.execute(query):
-                    if key in self._ids:
-                        self.contents.counts[self._ids[key]] = count
+                counts = dict(connection.execute(query).fetchall())
+            found = {topic: counts.get(key, 0) for key, topic in self._ids.items()}
         except sqlite3.Error:
-            return
+            blocks = self.blocks(lambda topic: True)
+            found = Counter(topic for block in blocks for topic, _, _ in block)
+        self.contents.counts.update(found)
 
     def blocks(self, wanted: Callable[[str], bool]) -> Iterator[list[Raw]]:
         """Yield the messages of wanted topics in the order recorded, some at a time."""
