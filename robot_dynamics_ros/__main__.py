@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
+import re
 import signal
 import sys
 import threading
@@ -104,8 +105,18 @@ def _main(argv: Sequence[str] | None) -> int:
         return 2
 
 
+_NEGATIVE = re.compile(r'-((\d+\.?\d*|\.\d+)(e[+-]?\d+)?|inf(inity)?)$', re.IGNORECASE)
+
+
 class _Parser(argparse.ArgumentParser):
-    """Tells in one line of bounded length what is wrong with a command line."""
+    """Tells in one line of bounded length what is wrong with a command line.
+
+    Numbers such as -1e-3 and -inf are values, which argparse takes for options.
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._negative_number_matcher = _NEGATIVE
 
     def error(self, message: str) -> NoReturn:
         super().error(brief(message))

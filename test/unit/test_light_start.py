@@ -57,6 +57,13 @@ def test_a_refused_command_line_is_one_line_of_bounded_length(word, capsys):
     assert len(error) < 1200
 
 
+@pytest.mark.parametrize('number', ['-1', '-.5', '-5.', '-1e1', '-1E-1', '-1.5e+3', '-inf'])
+def test_a_negative_number_is_no_option(number, capsys):
+    words = ['new_robot', 'no_robot', '--box', number, '0', '0', '1', '1', number]
+    assert program.main(words) == 2
+    assert "unknown robot 'no_robot'" in capsys.readouterr().err
+
+
 def test_a_postponed_library_is_the_library_once_it_is_used():
     code = (
         'import sys\n'
