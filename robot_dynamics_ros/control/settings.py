@@ -201,7 +201,7 @@ class LockedJointWatch:
     Attributes:
         names: Of the locked joints.
         modelled: Where the model has them, shape (k,), rad or m.
-        measured: Their last measured positions, shape (k,), rad or m; NaN where none has come.
+        measured: Their last measured positions, shape (k,), rad or m; NaN where none is known.
         deviation: Says which joint is too far off, and where it stands; empty: none is.
 
     Args:
@@ -241,7 +241,7 @@ class LockedJointWatch:
 
     def update(self, positions: Array) -> bool:
         """Take over measured positions, shape (k,); return whether a deviation begins."""
-        self.measured[:] = positions
+        self.measured[:] = np.where(np.isfinite(positions), positions, np.nan)
         off = np.abs(self.measured - self.modelled)
         # NaN is no deviation: of that joint nothing is known.
         if not (off > self.settings.locked_joint_tolerance).any():

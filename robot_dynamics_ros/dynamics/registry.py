@@ -192,10 +192,12 @@ def agreement(tree: RobotTree, names: Sequence[str], states: int, seed: int = 0)
     Raises:
         UnknownNameError: There is no such formulation; lists those that exist.
         MissingDependencyError: A formulation's library is not installed.
-        ParameterError: No state would be compared.
+        ParameterError: No state would be compared, or the seed is negative.
     """
     if states < 1:
         raise ParameterError('states', states, 'compare at least one')
+    if seed < 0:
+        raise ParameterError('seed', seed, 'must not be negative')
     models = [make_formulation(name, tree) for name in names]
     deviation = {quantity: np.zeros((len(models),) * 2) for quantity in QUANTITIES}
     rng = np.random.default_rng(seed)

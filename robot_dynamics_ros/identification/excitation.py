@@ -97,7 +97,7 @@ def design_excitation(
         The motion; within all bounds, checked at 240 instants per harmonic.
 
     Raises:
-        ParameterError: Period or harmonics are too few.
+        ParameterError: Period, harmonics or seed are too small.
         UnreachableError: No motion within the bounds was found.
         UnknownNameError: There is no such frame or term.
 
@@ -107,6 +107,8 @@ def design_excitation(
         raise ParameterError('period', period, 'must be positive and finite, in s')
     if harmonics < 3:
         raise ParameterError('harmonics', harmonics, 'at least 3 are needed to start at rest')
+    if seed < 0:
+        raise ParameterError('seed', seed, 'must not be negative')
     problem = ExcitationProblem(tree, period, harmonics, bounds or Bounds(), terms, checker)
     starts = _random_starts(problem, np.random.default_rng(seed))
     problem.scale = 1.0 / np.max([problem.column_sizes(x) for x in starts], axis=0)

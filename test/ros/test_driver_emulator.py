@@ -284,6 +284,26 @@ def test_noise_jitter_losses_ripple_and_breakaway_are_borne(processes, peer, tmp
     reached(peer, GOAL, 0.02)
 
 
+def test_any_number_of_states_in_a_row_may_be_lost_in_lockstep(processes, peer):
+    """With this seed the first 500 and more are: one command leads to the exact end."""
+    commands = peer.node.create_publisher(
+        Float64MultiArray, 'effort_controller/commands', RELIABLE
+    )
+    settings = {
+        'robot': 'scara',
+        'mode': 'lockstep',
+        'state_loss': 0.99,
+        'noise_seed': 83,
+        'end_time_s': 0.5,
+        'on_end': 'exit',
+    }
+    driver = processes.start('driver_emulator', settings)
+    peer.spin_until(commands.get_subscription_count, 60.0, 'the driver')
+    commands.publish(Float64MultiArray(data=[0.0] * 4))
+    assert driver.wait() == 0
+    assert 'end of the run: t = 0.500000 s' in driver.output
+
+
 # What the arm carries ---------------------------------------------------------------------------
 
 WEIGHT = 3.0  # kg

@@ -53,6 +53,11 @@ def test_nothing_compared_is_refused_instead_of_praised(fast, capsys):
     assert 'parameter states = 0 refused: compare at least one' in capsys.readouterr().err
 
 
+def test_a_negative_seed_is_refused(fast, capsys):
+    assert main(['compare', 'scara', '--states', '1', '--seed', '-1']) == 2
+    assert 'parameter seed = -1 refused: must not be negative' in capsys.readouterr().err
+
+
 def test_a_robot_that_is_no_file_and_does_not_ship_is_refused_with_those_that_do(capsys):
     assert main(['compare', 'skara']) == 2
     assert "unknown robot 'skara'; known: four_bar, four_dof, para" in capsys.readouterr().err

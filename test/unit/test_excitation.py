@@ -151,6 +151,8 @@ def test_wrong_requests_are_refused_by_name():
         design_excitation(tree, harmonics=2)
     with pytest.raises(ParameterError, match='period'):
         design_excitation(tree, period=0.0)
+    with pytest.raises(ParameterError, match='seed = -1 refused: must not be negative'):
+        design_excitation(tree, seed=-1)
     with pytest.raises(ParameterError, match='velocity'):
         Bounds(velocity=1.5)
     with pytest.raises(ParameterError, match='lower'):

@@ -71,8 +71,9 @@ def health(session: ControllerSession) -> tuple[str, str]:
 
 def test_a_small_deviation_or_an_unknown_position_says_nothing():
     lift = Lift('stop')
-    for position in (np.nan, -1.0, -1.019):
+    for position in (np.nan, np.inf, -np.inf, -1.0, -1.019):
         assert not lift.session.on_locked(np.array([position]))
+        assert lift.session.locked.deviation == ''
     assert lift.session.mode is SessionMode.HOLDING
     assert health(lift.session)[0] == 'ok'
 

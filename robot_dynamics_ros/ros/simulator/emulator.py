@@ -193,8 +193,11 @@ class DriverEmulator(Simulator):
             super()._publish_new_state()
             return
         self.lost_states += 1
-        if self._lockstep:
-            self._advance()  # nobody can answer a state that was lost
+
+    def _advance(self) -> None:
+        super()._advance()
+        while self._lockstep and self._linked.silent and not self._paused:
+            super()._advance()  # nobody can answer a state that was lost
 
     def _write_state(self, now: int) -> None:
         driver, state, order = self._driver, self._state, self._driver.order
