@@ -73,16 +73,12 @@ def equal_intervals(
         UnknownNameError: A joint was not recorded.
     """
     run = recording.of_joints(tree.joint_names)
+    _require_states(len(run.time))
     _refuse_impossible(run)
     finite = np.isfinite(run.position).all(axis=1) & np.isfinite(run.velocity).all(axis=1)
     finite &= ~glitches(run, tree).any(axis=1)
     time, q, v = run.time[finite], run.position[finite], run.velocity[finite]
-    if len(time) < SHORTEST:
-        raise RecordingError(
-            'the recording',
-            f'has {len(time)} states with position and velocity',
-            f'at least {SHORTEST} are needed',
-        )
+    _require_states(len(time))
     recorded = run.effort if effort == 'commanded' else run.measured_effort
     recorded = recorded[finite]
     held = recorded if effort == 'measured' else _held(time, recorded)
@@ -103,6 +99,15 @@ def equal_intervals(
             'the recording', f'has no {SHORTEST} states in a row', 'record without gaps'
         )
     return runs
+
+
+def _require_states(count: int) -> None:
+    if count < SHORTEST:
+        raise RecordingError(
+            'the recording',
+            f'has {count} states with position and velocity',
+            f'at least {SHORTEST} are needed',
+        )
 
 
 def _refuse_impossible(run: Recording) -> None:

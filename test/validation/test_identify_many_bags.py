@@ -15,6 +15,7 @@ from samples import sample
 from synthetic_runs import Drives, periodic_motion, semi_implicit_run
 
 from robot_dynamics_ros.__main__ import main
+from robot_dynamics_ros.errors import RecordingError
 from robot_dynamics_ros.identification import bags as bags_of_identification
 from robot_dynamics_ros.identification.bags import (
     Source,
@@ -254,3 +255,16 @@ def test_a_bag_is_read_in_parts_and_a_part_too_short_is_no_failure(plan, tmp_pat
     assert judged.error == ''
     # Each of the parts loses a sample or two at its ends.
     assert judged.sums[1].instants > 0.98 * len(run.time)
+
+
+@pytest.mark.parametrize('count', [0, 1, 2, 10])
+def test_a_part_of_few_states_is_called_short(count, plan, tmp_path):
+    run = run_of(5, 2.0)
+    with pytest.raises(RecordingError, match=f'has {count // 2} states'):
+        gather(run.rows(slice(count // 2)), plan)
+    if count:
+        write_recording(tmp_path / 'bag', run.rows(slice(count)))
+        said = gather_bag(
+            Source(str(tmp_path / 'bag'), RobotChoice(), plan.unknowns.tree), plan, 5
+        )
+        assert 'states with position and velocity' in said.error
