@@ -73,9 +73,11 @@ def filled(folder: Path) -> Iterator[Path]:
     Raises:
         ConfigurationError: The folder cannot be made, or the disk is full.
     """
+    place = folder.resolve()
+    disk = place if place.is_dir() else place.parent  # a folder may be on another than its parent
     with _refused(folder):
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        work = Path(tempfile.mkdtemp(prefix=f'.{folder.name}-', dir=folder.parent))
+        disk.mkdir(parents=True, exist_ok=True)
+        work = Path(tempfile.mkdtemp(prefix=f'.{place.name}-', dir=disk))
     try:
         try:
             yield work
@@ -84,9 +86,9 @@ def filled(folder: Path) -> Iterator[Path]:
                 raise _unwritable(folder, error) from error
             raise
         with _refused(folder):
-            folder.mkdir(exist_ok=True)
+            place.mkdir(exist_ok=True)
             for file in work.iterdir():
-                os.replace(file, folder / file.name)
+                os.replace(file, place / file.name)
     finally:
         shutil.rmtree(work, ignore_errors=True)
 

@@ -152,6 +152,33 @@ def test_files_get_to_their_place_only_once_all_are_written(tmp_path):
     assert contents(tmp_path) == {'out/a': b'whole'}
 
 
+@pytest.mark.parametrize('there', [True, False])
+def test_files_are_written_on_the_disk_of_the_folder(there, tmp_path):
+    """A folder may be a mount, or a link to another disk: files cannot be moved there."""
+    link, target = tmp_path / 'link', tmp_path / 'disk' / 'target'
+    target.parent.mkdir()
+    link.symlink_to(target)
+    if there:
+        target.mkdir()
+        (target / 'a').write_text('mine', encoding='utf-8')
+    before = contents(target)
+
+    def interrupted():
+        with filled(link) as work:
+            (work / 'a').write_text('half', encoding='utf-8')
+            assert work.parent == (target if there else target.parent)
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert contents(target) == before
+    assert sorted(tmp_path.rglob('.*')) == []
+    with filled(link) as work:
+        (work / 'a').write_text('whole', encoding='utf-8')
+        assert contents(target).get('a', b'mine') == b'mine'
+    assert contents(target) == {'a': b'whole'}
+
+
 # Hostile bags -----------------------------------------------------------------------------------
 
 
