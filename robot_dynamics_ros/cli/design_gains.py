@@ -4,18 +4,22 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from rich.console import Console
 
+from robot_dynamics_ros import yaml_reader as read
 from robot_dynamics_ros.cli.robot_argument import add_robot_arguments, robot_of
 from robot_dynamics_ros.cli.tables import add_json_argument, print_table
 from robot_dynamics_ros.constraints.error_dynamics import gains_from_frequency, roots
 from robot_dynamics_ros.constraints.feasibility import FeasibilityCheck, check_feasibility
 from robot_dynamics_ros.constraints.program import Program
 from robot_dynamics_ros.constraints.program_file import load_program
+from robot_dynamics_ros.constraints.registry import require_stabilizing
 from robot_dynamics_ros.control.design.gain_design import (
     Gains,
     Margins,
@@ -26,12 +30,21 @@ from robot_dynamics_ros.control.design.gain_design import (
     program_margins,
 )
 from robot_dynamics_ros.control.laws.control_law import DISCRETIZATIONS
-from robot_dynamics_ros.errors import ConfigurationError
+from robot_dynamics_ros.errors import ConfigurationError, ProgramError, RobotDynamicsError
 from robot_dynamics_ros.recordings.output_folder import write_json
 from robot_dynamics_ros.recordings.report.toolkit import ReportTable
 from robot_dynamics_ros.spatial.scalar import Array
 
 _POINTS = 5  # instants of the program at which margins are taken
+
+#: Methods, and the option that is to blame for gains of no use.
+_METHODS = {
+    'own': '--program',
+    'frequency': '--natural-frequency',
+    'settling': '--settling-time',
+    'poles': '--poles',
+    'lqr': '--error',
+}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -45,7 +58,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         '--method',
-        choices=('own', 'frequency', 'settling', 'poles', 'lqr'),
+        choices=_METHODS,
         default='own',
         help="where the gains come from (default: the program's own)",
     )
@@ -77,18 +90,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print gains, poles and margins; return 1 if the loop is not stable with them."""
+    delay = read.not_negative('--delay', args.delay)
     tree = robot_of(args)
     program = load_program(args.program, tree)
     path = check_feasibility(program)
-    gains = _gains(args, program, path)
-    program = replace(program, G0=gains.G0, G1=gains.G1)
     indices = np.unique(np.linspace(0, len(path.times) - 1, _POINTS).round().astype(int))
-    margins = [program_margins(program, path, int(k), args.delay) for k in indices]
+    option = _METHODS[args.method]
+    with _refusing_extremes(option):
+        gains = _gains(args, program, path)
+        program = replace(program, G0=gains.G0, G1=gains.G1)
+        with read.reported_as(ProgramError, f'{option}, '):
+            require_stabilizing(program)
+        margins = [program_margins(program, path, int(k), delay) for k in indices]
     console = Console()
     for remark in program.remarks:
         console.print(f'Remark: {remark}.', markup=False, highlight=False)
     _print_gains(program, gains)
-    _print_margins(program, path, indices, margins, args.delay)
+    _print_margins(program, path, indices, margins, delay)
     console.print('\n[bold]In the program file[/bold]')
     console.print(_yaml(gains), markup=False, highlight=False, soft_wrap=True)
     if args.json:
@@ -96,6 +114,19 @@ def run(args: argparse.Namespace) -> int:
         write_json(args.json, document)
     stable = all(each.poles[0].real < 1e-6 for each in margins)
     return 0 if stable else 1
+
+
+@contextmanager
+def _refusing_extremes(option: str) -> Iterator[None]:
+    """Refuse an option whose numbers are so large or small that computing with them fails."""
+    try:
+        with np.errstate(over='raise', divide='ignore', invalid='ignore'):
+            yield
+    except RobotDynamicsError:
+        raise
+    except (FloatingPointError, ValueError, np.linalg.LinAlgError) as error:
+        problem = 'leads to gains whose margins cannot be computed'
+        raise ConfigurationError(option, problem, 'give a moderate number') from error
 
 
 def _gains(args: argparse.Namespace, program: Program, path: FeasibilityCheck) -> Gains:
@@ -107,31 +138,35 @@ def _gains(args: argparse.Namespace, program: Program, path: FeasibilityCheck) -
         ratio = np.ones(m) if args.damping_ratio is None else _rows(args, 'damping_ratio', m)
         return Gains(*gains_from_frequency(frequency, ratio))
     if args.method == 'settling':
-        w, zeta = frequency_for(_needed(args, 'settling_time'), args.overshoot)
+        settling_time = read.positive('--settling-time', _needed(args, 'settling_time'))
+        w, zeta = frequency_for(settling_time, args.overshoot)
         return Gains(*gains_from_frequency(np.full(m, w), np.full(m, zeta)))
     if args.method == 'poles':
         x, y = _needed(args, 'poles')
-        return gains_from_poles([(complex(-x, y), complex(-x, -y))] * m)
+        pole = complex(-read.positive('--poles', x), read.number('--poles', y))
+        return gains_from_poles([(pole, pole.conjugate())] * m)
     error = _rows(args, 'error', m)
     rate = 10.0 * error if args.rate is None else _rows(args, 'rate', m)
-    return lqr_gains(program, path, error, rate, args.effort * program.tree.effort_limit)
+    effort = read.positive('--effort', args.effort) * program.tree.effort_limit
+    return lqr_gains(program, path, error, rate, effort)
 
 
 def _needed(args: argparse.Namespace, name: str) -> Any:
     value = getattr(args, name)
     if value is None:
-        option = '--' + name.replace('_', '-')
-        raise ConfigurationError(f'method {args.method!r}', f'needs {option}', 'give it')
+        raise ConfigurationError(f'method {args.method!r}', f'needs {_option(name)}', 'give it')
     return value
+
+
+def _option(name: str) -> str:
+    return '--' + name.replace('_', '-')
 
 
 def _rows(args: argparse.Namespace, name: str, m: int) -> Array:
     values = _needed(args, name)
     if len(values) not in (1, m):
-        raise ConfigurationError(
-            '--' + name.replace('_', '-'), f'has {len(values)} numbers', f'give one, or {m}'
-        )
-    return np.array(values) * np.ones(m)
+        raise ConfigurationError(_option(name), f'has {len(values)} numbers', f'give one, or {m}')
+    return np.array([read.positive(_option(name), value) for value in values]) * np.ones(m)
 
 
 def _print_gains(program: Program, gains: Gains) -> None:

@@ -51,7 +51,7 @@ def test_placed_poles_are_the_roots_of_3_5():
     np.testing.assert_allclose(np.diag(gains.G1), [8.0, 8.0])
     found = np.sort_complex(roots(*gains))
     np.testing.assert_allclose(found, np.sort_complex([x for pair in pairs for x in pair]))
-    for pair in ((1.0, -5.0), (-1 + 1j, -1.0)):
+    for pair in ((1.0, -5.0), (-1 + 1j, -1.0), (-math.inf, -1.0), (math.nan, math.nan)):
         with pytest.raises(ParameterError, match='poles of row 0'):
             gains_from_poles([pair])
 
@@ -148,6 +148,8 @@ def test_lqr_refuses_what_is_not_acceptable(program_and_path):
         lqr_gains(program, path, np.ones(7), ones, np.ones(4))
     with pytest.raises(ParameterError, match='rate .* must be positive'):
         lqr_gains(program, path, ones, 0 * ones, np.ones(4))
+    with pytest.raises(ParameterError, match='error .* must be positive and finite'):
+        lqr_gains(program, path, np.inf * ones, ones, np.ones(4))
 
 
 # ---- sampling and margins -----------------------------------------------------------------------
@@ -237,3 +239,30 @@ def test_the_command_prints_gains_margins_and_what_to_paste(tmp_path, capsys):
     assert 'needs --natural-frequency' in capsys.readouterr().err
     assert main([*command, '--method', 'lqr', '--error', '1', '2']) == 2
     assert '--error: has 2 numbers; give one, or 4' in capsys.readouterr().err
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ('words', 'complaint'),
+    [
+        ('--delay nan', '--delay: is nan; give a finite number'),
+        ('--delay inf', '--delay: is inf; give a finite number'),
+        ('--delay -1', '--delay: is -1.0; must not be negative'),
+        ('--method frequency --natural-frequency nan', '--natural-frequency: is nan; give'),
+        ('--method frequency --natural-frequency 0', '--natural-frequency: is 0.0; must be'),
+        ('--method frequency --natural-frequency 9 --damping-ratio 0', '--damping-ratio: is 0.0;'),
+        ('--method frequency --natural-frequency 9 --damping-ratio 1e-12',
+         "--natural-frequency, gains of constraint 'circle': do not stabilize"),
+        ('--method poles --poles 3 nan', '--poles: is nan; give a finite number'),
+        ('--method settling --settling-time 1e-300', '--settling-time: leads to gains whose'),
+        ('--method lqr --error 1e-200', '--error: leads to gains whose margins cannot'),
+        ('--method lqr --error inf', '--error: is inf; give a finite number'),
+        ('--method lqr --error 0.01 --effort inf', '--effort: is inf; give a finite number'),
+    ],
+)  # fmt: skip
+def test_numbers_of_no_use_are_refused_in_one_line_that_names_the_option(words, complaint, capsys):
+    command = ['design_gains', 'scara', '--program', 'scara_circle', *words.split()]
+    assert main(command) == 2
+    printed = capsys.readouterr()
+    assert printed.err.startswith(f'error: {complaint}')
+    assert (printed.err.count('\n'), printed.out) == (1, '')

@@ -62,13 +62,14 @@ def gains_from_poles(poles: Sequence[tuple[complex, complex]]) -> Gains:
         Diagonal gains.
 
     Raises:
-        ParameterError: A pair is not stable, or neither real nor conjugate.
+        ParameterError: A pair is not stable, or neither real nor conjugate, or not finite.
     """
     g0, g1 = [], []
     for k, (p1, p2) in enumerate(poles):
         total, product = complex(p1) + complex(p2), complex(p1) * complex(p2)
         scale = max(abs(p1), abs(p2), 1e-300)
-        if abs(total.imag) > 1e-9 * scale or abs(product.imag) > 1e-9 * scale**2:
+        real = abs(total.imag) <= 1e-9 * scale and abs(product.imag) <= 1e-9 * scale**2
+        if not (real and math.isfinite(scale)):
             raise ParameterError(f'poles of row {k}', (p1, p2), 'must be real or conjugate')
         if not (complex(p1).real < 0.0 and complex(p2).real < 0.0):
             raise ParameterError(f'poles of row {k}', (p1, p2), 'must have negative real parts')
@@ -125,7 +126,7 @@ def lqr_gains(
         Gains, in general full matrices. All roots of (3.5) are stable.
 
     Raises:
-        ParameterError: An acceptable amount is not positive, or m > n.
+        ParameterError: An acceptable amount is not positive and finite, or m > n.
         ShapeError: It has the wrong shape.
     """
     m, n = program.m, program.n
@@ -134,8 +135,8 @@ def lqr_gains(
     for name, value, size in (('error', error, m), ('rate', rate, m), ('effort', effort, n)):
         if value.shape != (size,):
             raise ShapeError(name, value.shape, (size,))
-        if not np.all(value > 0.0):
-            raise ParameterError(name, value.tolist(), 'must be positive')
+        if not np.all((value > 0.0) & (value < np.inf)):
+            raise ParameterError(name, value.tolist(), 'must be positive and finite')
     R = np.mean([_effort_weight(program, q, t, effort) for t, q in _points(path)], axis=0)
     zero, E = np.zeros((m, m)), np.eye(m)
     A, B = np.block([[zero, E], [zero, zero]]), np.vstack([zero, E])
