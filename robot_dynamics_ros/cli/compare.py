@@ -280,7 +280,7 @@ def compare_bags(words: list[str], args: argparse.Namespace) -> int:
     output = claim(args.output, usual, force=args.force)
     choice = recording_choice(args)
     first, tree = _read(bags[0], choice)
-    second, _ = _read(bags[1], choice)
+    second, _ = _read(bags[1], choice, tree)
     notes = _notes(names, (first, second), described=bool(args.described_by))
     frame = tool_frame(tree, args.frame)
     comparison = compare_runs(first, second, tree, frame, args.align)
@@ -301,9 +301,11 @@ def compare_bags(words: list[str], args: argparse.Namespace) -> int:
     return 0 if all(verdict.holds for verdict in verdicts) else EXIT_THRESHOLD
 
 
-def _read(bag: Path, choice: RobotChoice) -> tuple[Recording, RobotTree]:
+def _read(
+    bag: Path, choice: RobotChoice, tree: RobotTree | None = None
+) -> tuple[Recording, RobotTree]:
     with choice.read(bag) as reader:
-        tree, _ = choice.load(reader)
+        tree = tree or choice.load(reader)[0]
         (recording,) = choice.parts(reader, tree, float('inf'))
         return recording, tree
 
