@@ -15,7 +15,7 @@ from functools import partial
 import numpy as np
 
 from robot_dynamics_ros.errors import ConfigurationError, RecordingError
-from robot_dynamics_ros.recordings.recording import NANO, Recording
+from robot_dynamics_ros.recordings.recording import NANO, Recording, span_origin
 from robot_dynamics_ros.spatial.linear_algebra import along_lines
 from robot_dynamics_ros.spatial.scalar import Array
 
@@ -27,6 +27,7 @@ _FINEST_S = 1e-12
 _SNAP = 0.02  # of a period: a shift so near to a whole number of periods is one
 _STARTED = 0.02  # of the lower of both peak speeds: the motion has begun
 _FEWEST = 8
+_LARGEST_GRID = 2_000_000  # times of the correlation, or ten for each state if that is more
 
 
 @dataclass(frozen=True)
@@ -107,7 +108,8 @@ def at_times(run: Recording, time: Array, *, interpolated: bool) -> Recording:
     h = run.time[before + 1] - run.time[before]
     s = ((time - run.time[before]) / h)[:, np.newaxis]
     q0, q1 = run.position[before], run.position[before + 1]
-    v0, v1 = (h[:, np.newaxis] * run.velocity[before + k] for k in (0, 1))
+    velocity = _velocity(run.time, run.position, run.velocity)
+    v0, v1 = (h[:, np.newaxis] * velocity[before + k] for k in (0, 1))
     position = (
         q0 * (1 + 2 * s) * (1 - s) ** 2
         + q1 * s * s * (3 - 2 * s)
@@ -151,15 +153,25 @@ class AlignedMotion:
 
 def _course(first: Recording, second: Recording) -> tuple[AlignedMotion, AlignedMotion]:
     """Return the references where both runs have moving ones, else the measured motion."""
-    courses = []
-    for run in (first, second):
-        known = np.isfinite(run.reference_position).all(axis=1)
-        q, v = run.reference_position[known], run.reference_velocity[known]
-        courses.append(AlignedMotion(run.time[known], q, v))
-    if all(len(course.time) >= _FEWEST and course.moves for course in courses):
-        return courses[0], courses[1]
-    one, other = (AlignedMotion(run.time, run.position, run.velocity) for run in (first, second))
-    return one, other
+    runs = (first, second)
+    courses = [_motion(run.time, run.reference_position, run.reference_velocity) for run in runs]
+    if not all(len(course.time) >= _FEWEST and course.moves for course in courses):
+        courses = [_motion(run.time, run.position, run.velocity) for run in runs]
+    return courses[0], courses[1]
+
+
+def _motion(time: Array, q: Array, v: Array) -> AlignedMotion:
+    """Return where the positions are known."""
+    known = np.isfinite(q).all(axis=1)
+    return AlignedMotion(time[known], q[known], _velocity(time[known], q[known], v[known]))
+
+
+def _velocity(time: Array, q: Array, v: Array) -> Array:
+    """Return velocities (N, n), by differences of the positions where none are known."""
+    missing = ~np.isfinite(v)
+    if len(time) < 2 or not missing.any():
+        return v
+    return np.where(missing, np.gradient(q, time, axis=0), v)
 
 
 def _period(run: Recording) -> float:
@@ -191,10 +203,27 @@ def _start(course: AlignedMotion, level: float) -> float:
 
 def _grid(course: AlignedMotion) -> tuple[Array, Array]:
     """Return even times and the velocities there, each joint by its own size."""
+    _refuse_jump(course.time)
     time = np.arange(course.time[0], course.time[-1], _COARSE_S)
     v = course.at(time, course.v)
     size = np.sqrt(np.square(v).mean(axis=0))
     return time, v / np.where(size > 0.0, size, 1.0)
+
+
+def _refuse_jump(time: Array) -> None:
+    """Refuse times that are too far apart for their number.
+
+    Raises:
+        RecordingError: Says where the clock jumps.
+    """
+    if time[-1] - time[0] > _COARSE_S * max(_LARGEST_GRID, 10 * len(time)):
+        place = int(np.diff(time).argmax())
+        step, begin = time[place + 1] - time[place], time[place] - span_origin(float(time[0]))
+        raise RecordingError(
+            'a run',
+            f'has a clock that jumps by {step:.6g} s at {begin:.6g} s',
+            'cut it there with --from or --to',
+        )
 
 
 def _coarse(one: AlignedMotion, other: AlignedMotion) -> float:

@@ -228,13 +228,17 @@ def _as_currents(profile: DriverProfile) -> DriverProfile:
     return replace(profile, defaults=first, joints=tuple(rows))
 
 
+def span_origin(first: float) -> float:
+    """Return the time, s, from which a span counts: the first on a wall clock, else zero."""
+    return first if first > _WALL_CLOCK else 0.0
+
+
 def within(parts: Iterable[Recording], span: tuple[float, float]) -> Iterator[Recording]:
     """Yield what lies between two times.
 
     Args:
         parts: Of one recording, one after the other.
-        span: First and last second that counts; from the first state on where stamps are those of
-            a wall clock, else stamps.
+        span: First and last second that counts, from ``span_origin`` on.
 
     Raises:
         RecordingError: That is nothing.
@@ -242,7 +246,7 @@ def within(parts: Iterable[Recording], span: tuple[float, float]) -> Iterator[Re
     origin, used = math.nan, False
     for part in parts:
         if math.isnan(origin):
-            origin = float(part.time[0]) if part.time[0] > _WALL_CLOCK else 0.0
+            origin = span_origin(float(part.time[0]))
         start, end = origin + span[0] - _ROUNDING, origin + span[1] + _ROUNDING
         inside = (part.time >= start) & (part.time <= end)
         if inside.any():

@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import json
+import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -90,6 +92,49 @@ def test_the_way_to_align_can_be_chosen(method, shift, tmp_path):
         shift_of(first, second, '100')
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize('lost', [slice(100, 101), slice(None)])
+@pytest.mark.parametrize('which', ['velocity', 'reference_velocity'])
+@pytest.mark.parametrize('late', [0.25, 0.1234567])
+def test_velocities_may_be_missing(late, which, lost, tmp_path):
+    reference = which == 'reference_velocity'
+    first = read_recording(recorded(tmp_path / 'a', reference=reference))
+    second = read_recording(recorded(tmp_path / 'b', late=late, reference=reference))
+    for runs in [(first, without(second, which, lost)), (without(first, which, lost), second)]:
+        found = align(*runs)
+        assert found.shift == pytest.approx(late, abs=2e-6)
+        assert found.correlation > 0.999
+        moved = at_times(runs[1], first.time[1000:2000] + late, interpolated=found.interpolated)
+        # By differences of the positions, h^2/6 times the third derivative (4.3^3): 1e-5 * h/4.
+        assert moved.position == pytest.approx(first.position[1000:2000], abs=1e-8)
+
+
+def test_a_reference_at_one_state_is_none_to_align_by(tmp_path):
+    run = read_recording(recorded(tmp_path / 'a', count=300))
+    lone = without(
+        without(run, 'reference_velocity', slice(None)), 'reference_position', slice(299)
+    )
+    assert align(run, lone).shift == pytest.approx(0.0, abs=1e-9)
+
+
+def without(run, which: str, rows: slice):
+    values = getattr(run, which).copy()
+    values[rows] = np.nan
+    return replace(run, **{which: values})
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize('begin', [0, 1_700_000_000])
+def test_a_clock_that_jumps_is_named_with_its_place(begin, tmp_path):
+    run = read_recording(recorded(tmp_path / 'a', count=2000, reference=False))
+    late = np.where(np.arange(2000) < 1200, begin, 1_800_000_000)
+    jumped = replace(run, time=run.time + late, stamp_ns=run.stamp_ns + late * SECOND)
+    size = 1_800_000_000 - begin
+    with pytest.raises(RecordingError, match=re.escape(f'jumps by {size:.6g} s at 1.199 s; cut')):
+        align(run, jumped)
+    assert align(run, jumped.rows(slice(1200, None))).correlation > 0.999
+
+
 def test_runs_at_rest_are_laid_side_by_side(tmp_path):
     first = recorded(tmp_path / 'a', count=500)
     second = recorded(tmp_path / 'b', count=500, stamp=SECOND)
@@ -174,6 +219,19 @@ def test_what_is_unusual_in_either_bag_is_told(tmp_path, capsys):
     assert 'that of a is used for both' in capsys.readouterr().out
     report = (tmp_path / 'out' / 'report.html').read_text('utf-8')
     assert 'that of a is used for both.' in report
+
+
+@pytest.mark.parametrize('description', [None, '<robot'])
+def test_the_first_bags_description_is_used_for_a_bag_without_a_sound_one(description, tmp_path):
+    first = recorded(tmp_path / 'a', count=300)
+    messages = [] if description is None else [text(0, description)]
+    q, v = program(1e-3 * np.arange(300))
+    messages += [state(k * MS, NAMES, q[k], v[k]) for k in range(300)]
+    code, found = compared(tmp_path / 'out', first, write(tmp_path / 'b', messages))
+    assert code == 0
+    assert found['difference']['rms_position'] == pytest.approx([0.0] * 3, abs=1e-12)
+    told = any('that of a is used for both' in note for note in found['notes'])
+    assert told == bool(description)
 
 
 def test_the_figures_that_can_have_a_threshold_are_listed(tmp_path, capsys):
