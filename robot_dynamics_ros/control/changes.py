@@ -13,7 +13,7 @@ from typing import Any
 from robot_dynamics_ros.control.goals import prepare_goal
 from robot_dynamics_ros.control.loop import CHANGE_SLEW
 from robot_dynamics_ros.control.modes import SessionChange, SessionEvent
-from robot_dynamics_ros.control.parts import DECLARED
+from robot_dynamics_ros.control.parts import DECLARED, Followers
 from robot_dynamics_ros.control.session import ControllerSession
 from robot_dynamics_ros.control.settings import LoopSettings
 from robot_dynamics_ros.control.setup import (
@@ -25,7 +25,7 @@ from robot_dynamics_ros.control.setup import (
 from robot_dynamics_ros.control.trajectories.points import add_waypoint
 from robot_dynamics_ros.control.trajectories.tolerances import Outcome, ResultCode
 from robot_dynamics_ros.control.trajectories.waypoints import Points
-from robot_dynamics_ros.errors import ConfigurationError, RobotDynamicsError
+from robot_dynamics_ros.errors import ConfigurationError, ParameterError, RobotDynamicsError
 from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.parameters import checked, counted
 
@@ -137,7 +137,7 @@ class ParameterChange(SessionChange):
         self.changed = {key for key, x in values.items() if key in old and old[key] != x}
         self._parameters = old | {key: values[key] for key in self.changed}
         # A program is examined and compiled for a second.
-        self.slow = not LAW_CHANGES.isdisjoint(self.changed)
+        self.slow = not {*LAW_CHANGES, 'contact_reaction'}.isdisjoint(self.changed)
 
     def prepare(self) -> None:
         """Check the parameters and make the law, see :class:`SessionChange`."""
@@ -148,12 +148,28 @@ class ParameterChange(SessionChange):
         check_laws(session.tree, driven, self.changed)
         needs_law = concerns_law(driven, self.changed)
         self._law = session.built.make_law(driven) if needs_law else None
+        self._followers = self._made_followers(driven)
         self._payload = payload_from_parameters(driven)
         session.built.load.check(self._payload)
         session.contact.check(driven)
 
+    def _made_followers(self, driven: Mapping[str, Any]) -> Followers:
+        """Return what acts while the law does not; name what was set if that cannot be made."""
+        try:
+            return self._session.make_followers(driven)
+        except ParameterError as error:
+            problem = f'law computed_torque, which then holds the arm, cannot be made: {error}'
+            names = ', '.join(sorted(self.changed))
+            raise ConfigurationError(names, problem, 'change that before') from error
+
     def commit(self) -> str:
         """Let them act, see :class:`SessionChange`."""
+        try:
+            return self._act()
+        except RobotDynamicsError as error:  # prepared as it is: nobody foresaw it, half may act
+            raise RuntimeError(str(error)) from error
+
+    def _act(self) -> str:
         session, changed = self._session, self.changed
         if self._law is not None and changed & {'law', *self._law.structural}:
             session.loop.change_law(self._law)
@@ -166,7 +182,9 @@ class ParameterChange(SessionChange):
         if _SPEED in changed:
             session.loop.generator.speed.wanted = self._parameters[_SPEED]
         held = session.waits_for_enabling
-        session.configure(self._parameters)
+        session.configure(self._parameters, self._followers)
+        if session.loop.reaction is not None:  # with other gains, perhaps
+            session.loop.limiter.soften(CHANGE_SLEW)
         if held and not session.loop.law.needs_enabling:
             self.event = SessionEvent.RELEASE
         if session.carrying and any(name.startswith('payload_') for name in changed):

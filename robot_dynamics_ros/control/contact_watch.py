@@ -5,13 +5,13 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping
-from functools import partial
 from typing import Any
 
 import numpy as np
 
 from robot_dynamics_ros.contact.detector import ContactDetector, ContactEvent, ContactThresholds
 from robot_dynamics_ros.contact.observer import MomentumObserver, ObserverSettings, WrenchEstimate
+from robot_dynamics_ros.control.laws.control_law import ControlLaw
 from robot_dynamics_ros.control.reactions import ContactReactions, ReactionSettings
 from robot_dynamics_ros.control.setup import BuiltLoop
 from robot_dynamics_ros.errors import ConfigurationError
@@ -34,13 +34,16 @@ class ContactWatch:
     Args:
         built: The loop, and what it was made of.
         parameters: Parameters by name, see ``CONTACT``.
+        follower: See ``ContactReactions.configure``.
 
     Raises:
         UnknownNameError: There is no frame ``wrench_frame``.
         ConfigurationError: A file cannot be read, or the thresholds are for another observer.
     """
 
-    def __init__(self, built: BuiltLoop, parameters: Mapping[str, Any]) -> None:
+    def __init__(
+        self, built: BuiltLoop, parameters: Mapping[str, Any], follower: ControlLaw | None
+    ) -> None:
         loop, kernels, tree = built.loop, built.kernels, built.loop.tree
         self._loop, names = loop, tree.joint_names
         self.observer = MomentumObserver(tree, kernels.inverse_dynamics)
@@ -52,10 +55,9 @@ class ContactWatch:
         if frame := parameters['wrench_frame']:
             motion = compile_kernel(tree, outputs=('frame_motion',), frame=frame).frame_motion
             self.wrench = WrenchEstimate(motion, tree.n)
-        holding = {**parameters, 'law': 'computed_torque'}
-        self.reactions = ContactReactions(loop, kernels, partial(built.make_law, holding))
+        self.reactions = ContactReactions(loop, kernels)
         self.check(parameters)
-        self.configure(parameters)
+        self.configure(parameters, follower)
         self.wanted = self.observing = False
         self._commanded: deque[Array] = deque(maxlen=1)
         self._external: deque[Array] = deque(maxlen=1)
@@ -78,11 +80,11 @@ class ContactWatch:
                 'use that, or calibrate anew',
             )
 
-    def configure(self, parameters: Mapping[str, Any]) -> None:
-        """Take over parameters, and the settings of the loop."""
+    def configure(self, parameters: Mapping[str, Any], follower: ControlLaw | None) -> None:
+        """Take over parameters, the settings of the loop, and what follows in a reaction."""
         self._settings, loop = ObserverSettings.of(parameters), self._loop.settings
         self.observer.configure(self._settings, loop.discretization, loop.period)
-        self.reactions.configure(ReactionSettings.of(parameters))
+        self.reactions.configure(ReactionSettings.of(parameters), follower)
         brake = self._loop.stopping.brake
         brake.delay, brake.acting = self.detector.thresholds.delay, self.acting
 

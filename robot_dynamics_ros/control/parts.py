@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from robot_dynamics_ros.control.contact_watch import ContactWatch
 from robot_dynamics_ros.control.drivers.conversion import DriverConversion
@@ -12,7 +12,9 @@ from robot_dynamics_ros.control.drivers.port import DriverPort
 from robot_dynamics_ros.control.frame_wrench import TargetWrench
 from robot_dynamics_ros.control.goals import GOALS, GoalTracker
 from robot_dynamics_ros.control.laws.control_law import ControlLaw
+from robot_dynamics_ros.control.laws.registry import law_class
 from robot_dynamics_ros.control.loop import ControlLoop
+from robot_dynamics_ros.control.reactions import FOLLOWING
 from robot_dynamics_ros.control.settings import EnablingSwitch, LockedJointWatch
 from robot_dynamics_ros.control.setup import PARAMETERS, BuiltLoop, as_driven, build_loop
 from robot_dynamics_ros.control.trajectories.reference_generator import ReferenceGenerator
@@ -138,6 +140,26 @@ DECLARED = (*PARAMETERS, *GOALS)
 STOP_PERIOD_NS = 20_000_000
 
 
+class Followers(NamedTuple):
+    """What follows the reference, and so holds the arm, while the law does not act.
+
+    Attributes:
+        guiding: While a law that needs enabling is not enabled; None: it needs none.
+        reacting: After a contact; None: the reaction needs none.
+    """
+
+    guiding: ControlLaw | None
+    reacting: ControlLaw | None
+
+
+def _renewed(law: ControlLaw | None, new: ControlLaw | None) -> ControlLaw | None:
+    """Return a law with the parameters of a new one: the one that may be acting, if any."""
+    if law is None or new is None:
+        return new
+    law.set_parameters(new.parameters)
+    return law
+
+
 class ControllerParts:
     """The loop of one robot with what surrounds it, and how old its states are; knows no modes.
 
@@ -158,6 +180,7 @@ class ControllerParts:
         contact: External efforts, and what follows from them.
         locked: Whether locked joints stand where the model has them.
         enabling: Whether a law that needs it is enabled.
+        followers: What acts while the law does not.
         carrying: Whether the payload of the parameters is carried.
         source: What the states are called in remarks.
 
@@ -180,21 +203,28 @@ class ControllerParts:
         self.loop = self.built.loop
         self.goals = GoalTracker(self.loop)
         self.targets = StreamedTargets(self.loop, self.parameters)
-        self.contact = ContactWatch(self.built, self.parameters)
+        self.followers = self.make_followers(self.driven(self.parameters))
+        self.contact = ContactWatch(self.built, self.parameters, self.followers.reacting)
         self.locked = LockedJointWatch(tree, self.parameters)
-        self.enabling = EnablingSwitch(self._make_follower)
-        self.enabling.configure(self.parameters, self.loop.law)
+        self.enabling = EnablingSwitch()
+        self.enabling.configure(self.parameters, self.followers.guiding)
         self.loop.generator.speed.wanted = self.parameters['speed_scaling.initial_scaling_factor']
         self.source = 'joint_states'
         self._heard_ns: int | None = None
 
-    def configure(self, parameters: dict[str, Any]) -> None:
-        """Let changed parameters reach all parts but the loop."""
+    def configure(self, parameters: dict[str, Any], followers: Followers) -> None:
+        """Let changed parameters reach all parts but the loop.
+
+        Args:
+            parameters: All of them.
+            followers: Made of them; those that may be acting take over their parameters.
+        """
         self.parameters = parameters
+        self.followers = Followers(*map(_renewed, self.followers, followers))
         self.targets.configure(parameters)
-        self.contact.configure(parameters)
+        self.contact.configure(parameters, self.followers.reacting)
         self.locked.configure(parameters)
-        self.enabling.configure(parameters, self.loop.law)
+        self.enabling.configure(parameters, self.followers.guiding)
 
     def driven(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
         """Return parameters with what the driver's profile decides."""
@@ -218,16 +248,27 @@ class ControllerParts:
         """Go on with the model of a loop, see ``built_of``."""
         self.loop.change_model(built.loop)
         self.built, self.tree = built._replace(loop=self.loop), built.tree
+        self.followers = self.make_followers(self.driven(self.parameters))
         wanted = self.contact.wanted
-        self.contact = ContactWatch(self.built, self.parameters)
+        self.contact = ContactWatch(self.built, self.parameters, self.followers.reacting)
         self.contact.wanted = wanted
         self.targets = StreamedTargets(self.loop, self.parameters)
-        self.enabling.holding = None  # of the former model
-        self.enabling.configure(self.parameters, self.loop.law)
+        self.enabling.configure(self.parameters, self.followers.guiding)
         self.locked = LockedJointWatch(built.tree, self.parameters)
 
-    def _make_follower(self) -> ControlLaw:
-        return self.built.make_law({**self.driven(self.parameters), 'law': 'computed_torque'})
+    def make_followers(self, driven: Mapping[str, Any]) -> Followers:
+        """Return what holds the arm while its law does not act, as far as that may be needed.
+
+        Args:
+            driven: Parameters with what the driver's profile decides.
+
+        Raises:
+            ParameterError: Law computed_torque refuses one of its own.
+        """
+        guided = law_class(driven['law']).needs_enabling
+        needed = guided, driven['contact_reaction'] in FOLLOWING
+        of_follower = {**driven, 'law': 'computed_torque'}
+        return Followers(*(self.built.make_law(of_follower) if x else None for x in needed))
 
     @property
     def heard(self) -> bool:

@@ -18,7 +18,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from robot_dynamics_ros.control.laws.pd_gravity import joint_inertia
 from robot_dynamics_ros.dynamics import make_formulation
+from robot_dynamics_ros.errors import ModelError
 from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.model.payload import Payload, with_payload
 from robot_dynamics_ros.parameters import Parameter
@@ -38,6 +40,8 @@ class PayloadModel:
 
     Attributes:
         payload: What is carried, or will be once the change is over; None: nothing.
+        bare: The robot without a load.
+        tree: The robot with the payload.
         carrying: Whether there is anything to add.
         changing: Whether a change is going on: ``advance`` wants to be called every tick.
 
@@ -48,7 +52,7 @@ class PayloadModel:
     """
 
     def __init__(self, tree: RobotTree) -> None:
-        self.bare = tree
+        self.bare = self.tree = tree
         self.payload: Payload | None = None
         self.carrying = self.changing = False
         n, bodies = tree.n, tree.bodies
@@ -62,11 +66,6 @@ class PayloadModel:
         self._old, self._new, self._now = (np.zeros((bodies, 10)) for _ in range(3))
         self._begin = self._duration = 0.0
 
-    @property
-    def tree(self) -> RobotTree:
-        """The robot with what it carries once a change is over."""
-        return self.bare if self.payload is None else with_payload(self.bare, self.payload)
-
     def change(self, payload: Payload | None, t: float, duration: float) -> None:
         """Go over to another load, or to none.
 
@@ -79,17 +78,28 @@ class PayloadModel:
             UnknownNameError: The payload's frame does not exist.
             ModelError: The payload is not physical.
         """
-        self._new = self._parameters(payload)
-        self.payload = payload
+        self.tree = self.check(payload)
+        self._new, self.payload = self._parameters(payload), payload
         self._old = self._now.copy()
         self._begin, self._duration = t, duration
         self.changing = True
         self.advance(t)
 
-    def check(self, payload: Payload | None) -> None:
-        """Refuse a payload that cannot be carried; errors as in ``change``."""
-        if payload is not None:
-            with_payload(self.bare, payload)
+    def check(self, payload: Payload | None) -> RobotTree:
+        """Return the robot with a payload; errors as in ``change``."""
+        if payload is None:
+            return self.bare
+        with np.errstate(all='ignore'):
+            tree = with_payload(self.bare, payload)
+            inertia = joint_inertia(tree, np.zeros(tree.n))
+        if not ((inertia > 0.0) & (inertia < np.inf)).all():
+            raise ModelError(
+                f'payload on {payload.frame!r}',
+                f'mass {payload.mass:g} kg and com {np.asarray(payload.com)} m give a joint no '
+                'finite inertia',
+                'give what an arm can carry',
+            )
+        return tree
 
     def restart(self, t: float) -> None:
         """Go on with a change on a clock that has jumped to time t, s."""
@@ -122,7 +132,6 @@ class PayloadModel:
         parameters = np.zeros((self.bare.bodies, 10))
         if payload is None:
             return parameters
-        self.check(payload)
         frame = self.bare.frame(payload.frame)
         load = RigidBodyInertia(
             payload.mass, np.asarray(payload.com, float), np.asarray(payload.inertia, float)

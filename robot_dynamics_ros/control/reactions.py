@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -28,6 +27,8 @@ REACTIONS = {
     'retract': 'the arm brakes and goes back along its way',
     'float': 'the arm is balanced and damped, and yields',
 }
+#: Those for which the reference is followed.
+FOLLOWING = ('stop', 'hold', 'retract')
 _KEPT, _PARTS = 400, 50  # positions of the past; parts of the way back in which one is kept
 _SPEED = 0.25  # of the velocity limits, on the way back
 _PEAK = 1.875  # largest by mean speed of a quintic from rest to rest
@@ -69,25 +70,25 @@ class ContactReactions:
     Args:
         loop: The loop.
         kernels: Its dynamics, with what it carries.
-        make_follower: Returns a law that follows the reference, for one that does not.
     """
 
-    def __init__(
-        self, loop: ControlLoop, kernels: KernelSet, make_follower: Callable[[], ControlLaw]
-    ) -> None:
-        self._loop, self._kernels, self._make_follower = loop, kernels, make_follower
+    def __init__(self, loop: ControlLoop, kernels: KernelSet) -> None:
+        self._loop, self._kernels = loop, kernels
         self._past: deque[Array] = deque(maxlen=_KEPT)
         self._way: list[Array] = []
-        self.configure(ReactionSettings())
+        self.configure(ReactionSettings(), None)
 
-    def configure(self, settings: ReactionSettings) -> None:
-        """Take over settings; what may take long is made here, not at a contact."""
-        self.settings, loop = settings, self._loop
+    def configure(self, settings: ReactionSettings, follower: ControlLaw | None) -> None:
+        """Take over settings; what may take long is made here, not at a contact.
+
+        Args:
+            settings: What a contact leads to.
+            follower: Follows the reference where that is needed, for a law that does not.
+        """
+        self.settings, self._follower, loop = settings, follower, self._loop
         inertia = joint_inertia(loop.tree, np.zeros(loop.tree.n))
         damping = (settings.contact_float_damping * inertia).tolist()
         self._float = GravityCompensation(loop.tree, self._kernels, damping=damping)
-        needed = settings.contact_reaction in ('stop', 'hold', 'retract')
-        self._follower = self._make_follower() if needed else None
 
     def remember(self) -> None:
         """Keep where the arm is, for a way back; to be called after every tick."""

@@ -8,7 +8,7 @@ model has them, and what follows if they do not.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -124,24 +124,17 @@ class EnablingSwitch:
     Attributes:
         on: Whether it is.
         holding: What holds the arm meanwhile; None while the law needs no enabling.
-
-    Args:
-        make_follower: Returns a law that follows the reference.
     """
 
-    def __init__(self, make_follower: Callable[[], ControlLaw]) -> None:
-        self._make_follower = make_follower
+    def __init__(self) -> None:
         self.holding: ControlLaw | None = None
         self.on = self._pressed = False
         self._heard_ns = self._timeout_ns = 0
 
-    def configure(self, parameters: Mapping[str, Any], law: ControlLaw) -> None:
-        """Take over parameters and law; what takes long is made here, not when it is due."""
+    def configure(self, parameters: Mapping[str, Any], holding: ControlLaw | None) -> None:
+        """Take over parameters, and what holds the arm where the law needs enabling."""
         self._timeout_ns = round(1e9 * parameters['guiding_timeout_s'])
-        if not law.needs_enabling:
-            self.holding = None
-        elif self.holding is None:
-            self.holding = self._make_follower()
+        self.holding = holding
 
     def tell(self, pressed: bool, stamp_ns: int) -> bool:
         """Take a message at the time of the last state, ns; return whether it was a press."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import signal
+from unittest.mock import Mock
 
 import numpy as np
 import pinocchio
@@ -25,6 +26,9 @@ from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64, Float64MultiArray, String
 from std_srvs.srv import SetBool
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
+
+from robot_dynamics_ros.errors import ConfigurationError
+from robot_dynamics_ros.ros.controller.parameter_changes import ParameterChanges
 
 LATCHED = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 LIMITS = np.array([15.0, 35.0, 15.0, 3.0])  # N m, urdf/four_dof.urdf.xacro
@@ -580,6 +584,17 @@ def test_tolerances_act_as_they_were_set_last_by_either_name(processes):
     node = processes.start('controller', ARM | {'autostart': False}, code=BOTH_NAMES)
     assert node.wait(60) == 0, node.output
     assert 'as expected' in node.output
+
+
+def test_a_change_that_fails_while_it_begins_to_act_does_not_end_the_node():
+    """Otherwise rclpy, which has already taken the values, would end it."""
+    node, changes = Mock(), Mock()
+    changes.session.commit.side_effect = ConfigurationError('parameters', 'nobody', 'foresaw it')
+    changes.session.parameters = {}
+    parameters = ParameterChanges(node, changes, Mock(translated=dict))
+    parameters.check({})
+    parameters.apply({})
+    node.get_logger().error.assert_called_once_with('parameters: nobody; foresaw it')
 
 
 def test_gains_change_at_run_time_without_a_jump_where_there_is_no_error(processes, arm):

@@ -361,6 +361,61 @@ def test_a_refused_change_of_parameters_changes_nothing():
         assert run.session.loop.law is law
 
 
+@pytest.mark.parametrize(
+    ('change', 'text'),
+    [
+        ({'contact_reaction': 'stop'}, 'contact_reaction: law computed_torque, which then holds'),
+        ({'law': 'hand_guiding'}, 'law: law computed_torque, which then holds'),
+        ({'payload_com': [1e160, 0.0, 0.0]}, r"payload on 'tool': mass 1 kg and com \[1.e\+160 "),
+    ],
+)
+def test_a_change_that_could_act_by_half_only_is_refused_by_name_before(change, text):
+    run = Driven({'damping_ratio': [0.0], 'payload_mass': 1.0}).active()
+    session = run.session
+    before, law = session.parameters, session.loop.law
+    with pytest.raises(RobotDynamicsError, match=text):
+        session.prepare(ParameterChange(session, change))
+    assert session.parameters is before
+    assert session.loop.law is law
+    assert run.state()
+    assert session.mode is SessionMode.HOLDING
+
+
+def test_a_change_that_fails_while_it_begins_to_act_leads_to_the_stop_action(monkeypatch):
+    run = Driven().active()
+
+    def refuse(*_: Any) -> None:
+        raise ParameterError('x', 1, 'nobody foresaw this')
+
+    monkeypatch.setattr(run.session.locked, 'configure', refuse)
+    with pytest.raises(ConfigurationError, match='parameters: parameter x = 1 refused'):
+        run.session.perform(ParameterChange(run.session, {'effort_scale': 0.9}))
+    assert run.session.mode is SessionMode.FAULTED
+    assert run.state()
+    np.testing.assert_allclose(run.session.command, GRAVITY, atol=1e-10)
+
+
+def test_other_gains_reach_what_holds_an_arm_that_is_not_enabled_at_once():
+    """The stiffness of its joints is by the square of the natural frequency."""
+    run = Driven({'law': 'hand_guiding', 'contact_reaction': 'stop'}).active()
+    run.state()
+    while run.session.loop.braking:
+        run.state()
+    pulls = []
+    for frequency in (10.0, 5.0):
+        run.session.perform(ParameterChange(run.session, {'natural_frequency': [frequency]}))
+        for _ in range(200):
+            assert run.state(PLACE + 1e-4)
+        pulls.append(run.session.loop.decompose()['feedback'])
+        assert run.session.waits_for_enabling
+    np.testing.assert_allclose(pulls[1], 0.25 * pulls[0], rtol=1e-6)
+    reacting = run.session.followers.reacting
+    assert reacting is not None
+    assert reacting.parameters['natural_frequency'] == [5.0]
+    run.session.enable(True)
+    assert run.session.mode is SessionMode.HOLDING
+
+
 def test_a_change_is_prepared_while_the_ticks_go_on_and_acts_with_its_commit():
     run = Driven().active()
     change = ParameterChange(run.session, {'law': 'computed_torque', 'unknown': 3})

@@ -12,6 +12,7 @@ from std_msgs.msg import String
 
 from robot_dynamics_ros.control.changes import ParameterChange
 from robot_dynamics_ros.control.trajectories.tolerances import TOLERANCES
+from robot_dynamics_ros.errors import RobotDynamicsError
 from robot_dynamics_ros.parameters import Parameter, checked, spread
 from robot_dynamics_ros.ros.controller.changes import SessionChanges
 from robot_dynamics_ros.ros.node import LATCHED
@@ -144,11 +145,14 @@ class ParameterChanges:
         self._prepared = change
 
     def apply(self, changes: Mapping[str, Any]) -> None:
-        """Let the change of parameters act that was prepared."""
+        """Let the change of parameters act that was prepared, or say why it does not."""
         change, self._prepared = self._prepared, None
         assert change is not None  # rclpy applies what was checked
         self._constraints.take(changes)
-        self._log.info(self._changes.session.commit(change))
+        try:
+            self._log.info(self._changes.session.commit(change))
+        except RobotDynamicsError as error:  # rclpy would end the node
+            self._log.error(str(error))
         if change.slow:
             self._changes.tell_of_law()
 
