@@ -34,7 +34,8 @@ Readers = Mapping[str, Callable[[str, Any], Any]]
 
 #: No quantity of a robot is larger; squares and products of accepted numbers stay finite.
 LARGEST = 1e50
-_EXPONENT = re.compile(r'[-+]?[0-9]+[eE][-+]?[0-9]+')
+#: Sign, whole part, fraction, sign and digits of the exponent.
+_EXPONENT = re.compile(r'([-+]?)(?=\.?[0-9])([0-9]*)(\.[0-9]*)?[eE]([-+]?)([0-9]+)')
 
 
 @contextmanager
@@ -195,12 +196,11 @@ def blaming(place: str) -> Iterator[None]:
 
 def number(place: str, value: Any) -> float:
     """Return a finite number, of at most LARGEST."""
-    if isinstance(value, str) and _EXPONENT.fullmatch(value):
-        better = re.sub('[eE]', '.0e', value).replace('e+', 'e')
-        better = re.sub(r'e(?=[0-9])', 'e+', better)
-        raise ConfigurationError(
-            place, f'is the text {value!r}', f'YAML wants a point in such a number: {better}'
-        )
+    if isinstance(value, str) and (parts := _EXPONENT.fullmatch(value)):
+        sign, whole, fraction, way, digits = parts.groups()
+        better = f'{sign}{whole or 0}{fraction or ".0"}e{way or "+"}{digits}'
+        remedy = f'YAML wants a point and a sign of the exponent in such a number: {better}'
+        raise ConfigurationError(place, f'is the text {value!r}', remedy)
     number = isinstance(value, Real) and not isinstance(value, bool)  # numpy's are real too
     if not number or not abs(value) <= LARGEST:
         raise ConfigurationError(place, f'is {shown(value)}', 'give a finite number')
