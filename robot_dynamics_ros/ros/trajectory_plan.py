@@ -40,6 +40,8 @@ NANO = 1_000_000_000
 _AT_START = 1e-6  # rad or m: no approach is needed
 _LOOK = 0.02  # s between postures looked at for collisions
 _BRANCHES, _OTHER = 12, 0.2  # other postures that are searched for; rad or m between two
+_MOST_POINTS, _LONGEST = 1e6, 1e5  # of the message; s: about a minute of planning
+_BRIEFEST = 0.5e-9  # s between waypoints: 1 ns, as rounded
 _BRANCH_SPEED = 0.5  # of the velocity limits, on the way to another posture
 
 
@@ -72,7 +74,7 @@ def make_plan(tree: RobotTree, settings: Mapping[str, Any], q: Array) -> Sampled
 
     Raises:
         UnknownNameError: There is no such kind; lists those that exist.
-        ParameterError: A number does not fit.
+        ParameterError: A number does not fit, or the motion is too long.
         TrajectoryError: The motion leaves the reach or the limits; says where.
     """
     settings = checked(MOTION, settings, tree.n)
@@ -104,6 +106,7 @@ def _planned(
             seconds = max(seconds, float((way / (_BRANCH_SPEED * tree.velocity_limit)).max()))
         parts.insert(0, Quintic(q, start.position, seconds))
     whole, scale = Chain(parts), settings['speed_scale']
+    _check_duration(settings, whole.duration)
     slow = Slowed(whole, scale)
     check_limits(slow, tree)
     if checker is not None:
@@ -111,6 +114,19 @@ def _planned(
     return _sampled(
         slow, scale * settings['sample_rate'], (whole.duration - motion.duration) / scale
     )
+
+
+def _check_duration(settings: Mapping[str, Any], seconds: float) -> None:
+    """Refuse a motion of so many seconds at full speed if it is too long to be sent."""
+    name, rate = _LASTS[settings['kind']], settings['sample_rate']
+    points, lasts = seconds * rate, seconds / settings['speed_scale']
+    if points > _MOST_POINTS or lasts > _LONGEST:
+        raise ParameterError(
+            name,
+            settings[name],
+            f'the motion would last {lasts:g} s and have {points:g} points by its sample_rate of '
+            f'{rate:g} Hz; at most {_LONGEST:g} s and {_MOST_POINTS:g} points are sent',
+        )
 
 
 def _checker(tree: RobotTree, settings: Mapping[str, Any]) -> CollisionChecker | None:
@@ -162,8 +178,10 @@ def _waypoints(tree: RobotTree, settings: Mapping[str, Any], q: Array) -> Trajec
         )
     points = [q, *np.array(flat, dtype=float).reshape(len(times), tree.n)]
     spans = np.diff([0.0, *times])
-    if not (spans > 0.0).all():
-        raise ParameterError('waypoint_times', list(times), 'they increase strictly, from above 0')
+    if not (spans > _BRIEFEST).all():
+        raise ParameterError(
+            'waypoint_times', list(times), 'they increase strictly, by 1 ns at least, from above 0'
+        )
     return Chain([Quintic(points[k], points[k + 1], spans[k]) for k in range(len(times))])
 
 
@@ -199,6 +217,7 @@ def _tool_path(tree: RobotTree, settings: Mapping[str, Any], q: Array, curve: Cu
     if settings['height']:
         curve = Undulating(curve, settings['normal'], settings['height'], settings['waves'])
     angle = None if settings['keep_tool_angle'] else settings['tool_angle']
+    _check_duration(settings, curve.length / settings['speed'])
     task = tool_task(tree, q, angle, settings['tool_frame'])
     return ToolPath(task, curve, settings['speed'], settings['ramp_s'], near=q)
 
@@ -217,11 +236,21 @@ KINDS: dict[str, Callable[[RobotTree, Mapping[str, Any], Array], Trajectory]] = 
     'line': _line,
 }
 
+#: What of each kind decides how long it lasts.
+_LASTS = {
+    'point': 'duration_s',
+    'waypoints': 'waypoint_times',
+    'sine': 'duration_s',
+    'file': 'file',
+    'circle': 'laps',
+    'line': 'speed',
+}
+
 #: What the arm does; each kind reads its own numbers.
 MOTION = (
     P('kind', 'point', 'point, waypoints, sine, file (joints); circle, line (tool); none: '
       'nothing is sent, for a law that follows no reference.', choices=(*KINDS, 'none')),
-    P('duration_s', 3.0, 'Duration of point and sine.', 0.001, 1e6, unit='s'),
+    P('duration_s', 3.0, 'Duration of point and sine.', 0.001, _LONGEST, unit='s'),
     P('goal', [0.0], 'point: joint positions at the end.', unit='rad or m', per_joint=True),
     P('waypoints', [0.0], 'waypoints: joint positions one point after the other, rad or m; the '
       'arm rests at each.'),
@@ -266,7 +295,7 @@ MOTION = (
 #: When it is sent, and who is waited for.
 WHEN = (
     P('start_time_s', 0.0, 'Time on the node clock at which the motion starts, s; 0: '
-      'start_delay_s from now.', 0.0, 1e10),
+      'start_delay_s from now.', 0.0, 2.0**31 - 1.0),
     P('start_delay_s', 0.5, 'Time from sending to the start of the motion.', 0.0, 1e6, unit='s'),
     P('controller', 'controller', 'Name of the controller node.'),
     P('state_topic', 'joint_states', 'States in names and units of the model, from where the '

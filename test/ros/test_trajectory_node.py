@@ -167,6 +167,7 @@ def test_a_missing_state_is_named(processes):
     ('parameters', 'code', 'message'),
     [
         ({'robot': 'puma'}, 2, "unknown robot 'puma'"),
+        ({'start_time_s': 2.0**31}, 2, 'start_time_s = 2147483648.0 refused'),
         ({'kind': 'spiral'}, 2, "unknown kind 'spiral'; known: circle, "),
         ({'goal': [0.0, 0.0, 5.0, 0.0]}, 1, "joint 'joint3': is at"),
     ],

@@ -27,6 +27,8 @@ DEFAULTS = {spec.name: spec.default for spec in MOTION}
 ELBOW = np.array([-0.462, 1.478, 0.10, 0.2])
 WIDE = {'limits_profile': 'wide'}
 BENT = np.array([0.2, -1.2, 1.4, -0.3])
+AT_WAYPOINT = {'kind': 'waypoints', 'waypoints': [0.1] * 4}
+SLOWLY = {'speed_scale': 0.5, 'sample_rate': 1.0}
 CIRCLE = {'kind': 'circle', 'center': [0.35, 0.09, 0.3], 'radius': 0.08, 'speed': 0.3}
 
 
@@ -213,6 +215,11 @@ def test_a_line_leads_from_where_the_tool_is_to_its_end():
         ({'goal': [2.2] * 2 + [0.1, 0.0], 'duration_s': 0.1}, TrajectoryError, 'velocity limit'),
         ({'kind': 'waypoints', 'waypoints': [0.0] * 7}, ParameterError, '1 times of 4 joints'),
         ({'kind': 'waypoints', 'waypoints': [0.1] * 4}, ParameterError, 'increase strictly'),
+        (AT_WAYPOINT | {'waypoint_times': [1e-300]}, ParameterError, '_times = .*by 1 ns'),
+        (AT_WAYPOINT | {'waypoint_times': [1e12]}, ParameterError, '_times = .*last 1e.12 s'),
+        ({'duration_s': 1e5}, ParameterError, 'duration_s = .*have 1e.07 points by .*100 Hz'),
+        ({'duration_s': 9e4} | SLOWLY, ParameterError, 'duration_s = 90000.0.*last 180000 s'),
+        (CIRCLE | {'laps': 1e6}, ParameterError, 'laps = 1000000.0 .*points are sent'),
         (CIRCLE | {'center': [0.9, 0.0, 0.3]}, TrajectoryError, 'tool path at s = '),
         (CIRCLE | {'radius': 0.1, 'normal': [0.0] * 3}, ParameterError, 'not zero'),
         ({'kind': 'line', 'line_to': [0.0, 0.0]}, ParameterError, '3 finite numbers'),
