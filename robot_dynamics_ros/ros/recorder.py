@@ -89,7 +89,7 @@ def message_class(kind: str) -> Any:
     package, _, name = kind.partition('/msg/')
     try:
         return getattr(import_module(f'{package}.msg'), name)
-    except (ImportError, AttributeError, ValueError) as error:
+    except (ImportError, AttributeError, TypeError, ValueError) as error:
         raise ConfigurationError(
             f'message type {kind!r}', 'is not installed', "give 'package/msg/Type'"
         ) from error
@@ -171,7 +171,9 @@ class Recorder(PackageNode):
         topics = topics_of(settings['controller'])
         if settings['record_clock']:
             topics.append(Topic('/clock', 'rosgraph_msgs/msg/Clock'))
-        extra = [text.split() for text in settings['extra_topics'] if text]
+        extra = [text.split() for text in settings['extra_topics'] if text.strip()]
+        for text in extra:
+            self._check_name(text[0])
         topics += [Topic(text[0], text[1]) for text in extra if len(text) > 1]
         self._unknown = [text[0] for text in extra if len(text) == 1]
         streams = [Stream(topic) for topic in topics]
@@ -185,8 +187,20 @@ class Recorder(PackageNode):
         self.create_timer(_QUIET_S, self._look_around, clock=STEADY)
         self.get_logger().info(f'recording to {self._bag.path}')
 
+    def _check_name(self, topic: str) -> None:
+        try:
+            self.resolve_topic_name(topic)
+        except RuntimeError as error:  # rclpy has no public name for this one
+            problem = str(error).partition(', at /')[0]
+            raise ConfigurationError(f'extra_topics: {topic!r}', problem, 'correct it') from error
+
     def on_stop(self) -> None:
-        """Take what is still on its way, close the bag, report."""
+        """Close the bag, if a signal ends the recording."""
+        if not self.finished.done():
+            self._end(self._close())
+
+    def _close(self) -> int:
+        """Take what is still on its way, close the bag, report; return the exit code."""
         for _ in range(_LAST_ROUNDS):
             time.sleep(_QUIET_S)
             if not self.poll():
@@ -194,9 +208,7 @@ class Recorder(PackageNode):
         self._stamper.close()
         self._note_latency()
         self._bag.close()
-        lost = self._report()
-        if lost and self._fail_on_loss:
-            self._end(EXIT_FAILED)
+        return EXIT_FAILED if self._report() and self._fail_on_loss else 0
 
     def _begin(self, stream: Stream) -> None:
         self._subscribe(stream)
@@ -245,12 +257,14 @@ class Recorder(PackageNode):
             self._stamper.add_state(stream.name, sent, stamp, data)
         else:
             self._end_sent = sent
-            self._end()
 
     # Peers --------------------------------------------------------------------------------------
 
     def _look_around(self) -> None:
-        """Find topics of unknown type; follow publishers that offer best effort only."""
+        """Find topics of unknown type; follow publishers that offer best effort only; end."""
+        if self._end_sent < sys.maxsize:
+            self._end(self._close())
+            return
         if self._progress:
             print(f'progress {self._newest_ns / NANO:.3f}', flush=True)
         known = dict(self.get_topic_names_and_types()) if self._unknown else {}

@@ -3,18 +3,24 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from peer import RELIABLE
+from processes import free_domain
 from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
 from rosbags.highlevel import AnyReader
 from rosgraph_msgs.msg import Clock
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64, Float64MultiArray, String
 from std_srvs.srv import SetBool, Trigger
+
+from robot_dynamics_ros.ros.recorder import Recorder
+from robot_dynamics_ros.ros.spinning import run
 
 MS = 1_000_000
 FIRST = [0.3, -0.4, 0.1, 0.5]
@@ -164,6 +170,34 @@ def test_the_recording_ends_by_itself_after_its_duration(processes, peer, tmp_pa
     assert set(range(0, 51 * MS, 10 * MS)) <= told <= {stamp for stamp, _ in bag[RUN[0]]}
 
 
+@pytest.mark.parametrize('how', [{'max_duration_s': 0.05}, {}])
+def test_a_loss_fails_the_recorder_however_it_ends(monkeypatch, tmp_path, how):
+    """The middleware cannot be made to lose messages at will: what it would say is said here."""
+    given = {'bag': str(tmp_path / 'bag'), 'fail_on_loss': True, **how}
+
+    def make() -> Recorder:
+        recorder = Recorder()
+        states = recorder.create_publisher(JointState, 'joint_states', RELIABLE)
+        stamps = iter(range(0, 80, 10))
+
+        def publish() -> None:
+            for k in stamps:
+                message = JointState(name=['j'], position=[0.0])
+                message.header.stamp.nanosec = k * MS
+                states.publish(message)
+            if not how:
+                os.kill(os.getpid(), signal.SIGINT)
+
+        recorder.create_timer(0.05, publish)
+        recorder._streams[0].count_lost(SimpleNamespace(total_count_change=7))
+        return recorder
+
+    with free_domain() as domain:
+        monkeypatch.setenv('ROS_DOMAIN_ID', str(domain))
+        words = [word for key, value in given.items() for word in ('-p', f'{key}:={value}')]
+        assert run(make, ['recorder', '--ros-args', *words]) == 1
+
+
 def test_further_topics_are_found_whatever_their_type_and_reliability(processes, peer, tmp_path):
     recorder = processes.start(
         'recorder',
@@ -256,6 +290,7 @@ def test_latched_messages_from_before_the_recording_are_in_the_bag(processes, pe
     [
         ({'extra_topics': ['x std_msgs/msg/Nothing']}, "message type 'std_msgs/msg/Nothing'"),
         ({'extra_topics': ['x Nothing']}, "message type 'Nothing'"),
+        ({'extra_topics': ['x /msg/String']}, "message type '/msg/String'"),
     ],
 )
 def test_wrong_parameters_end_the_recorder_with_one_clear_line(
@@ -264,6 +299,16 @@ def test_wrong_parameters_end_the_recorder_with_one_clear_line(
     recorder = processes.start('recorder', {'bag': str(tmp_path / 'bag'), **parameters})
     assert recorder.wait(60) == 2
     assert f'error: {message} is not installed' in recorder.output.replace(': is', ' is')
+
+
+@pytest.mark.parametrize('topic', ['foo-bar', '/a//b std_msgs/msg/String'])
+def test_a_name_that_no_topic_has_is_refused_at_the_start(processes, tmp_path, topic):
+    given = {'bag': str(tmp_path / 'bag'), 'extra_topics': [topic]}
+    recorder = processes.start('recorder', given)
+    assert recorder.wait(60) == 2
+    (error,) = (line for line in recorder.output.splitlines() if line.startswith('error: '))
+    assert error.startswith(f'error: extra_topics: {topic.split()[0]!r}: failed to resolve name')
+    assert not (tmp_path / 'bag').exists()
 
 
 def test_a_bag_is_never_overwritten(processes, tmp_path):
