@@ -48,13 +48,17 @@ from robot_dynamics_ros.identification.identify import (
 )
 from robot_dynamics_ros.identification.intervals import EFFORTS
 from robot_dynamics_ros.identification.least_squares import Block
-from robot_dynamics_ros.identification.plausibility import check_recording, implausible
+from robot_dynamics_ros.identification.plausibility import (
+    StillError,
+    check_recording,
+    implausible,
+)
 from robot_dynamics_ros.identification.unknowns import DEFAULT_TERMS, TERMS
 from robot_dynamics_ros.identification.validation import Trial
 from robot_dynamics_ros.model.check import check_model
 from robot_dynamics_ros.recordings.bag_jobs import find_bags, shown_jobs
 from robot_dynamics_ros.recordings.output_folder import claim
-from robot_dynamics_ros.recordings.recording import WHOLE, current_unit
+from robot_dynamics_ros.recordings.recording import WHOLE, Recording, current_unit
 from robot_dynamics_ros.recordings.timing import TIMINGS
 
 _WORSE = 1.2  # times the residual of the nominal robot: less is chance
@@ -231,8 +235,7 @@ def _plan(
                 tree, _ = choice.load(reader)
                 description = '' if choice.robot else reader.description
             source = Source(str(bag), choice, tree, description)
-            start = next(source.parts([]))
-            check_recording(start, tree, request.effort)
+            start = _first_moving(source, request.effort)
             plan = plan_by_evidence(
                 start, tree, args.terms, request, gravity_known=bool(args.gravity)
             )
@@ -241,6 +244,23 @@ def _plan(
             early[place] = Gathered(error=blamed(str(bag), str(error)))
     reasons = '; '.join(dict.fromkeys(bag.error for bag in early.values()))
     raise RecordingError('the bags', 'have nothing to identify from', reasons)
+
+
+def _first_moving(source: Source, effort: str) -> Recording:
+    """Return the first part of a bag in which joints move.
+
+    Raises:
+        RecordingError: There is none, or it or one before cannot be of this robot.
+    """
+    refusals: list[StillError] = []
+    for part in source.parts([]):
+        try:
+            check_recording(part, source.tree, effort)
+        except StillError as error:
+            refusals.append(error)
+        else:
+            return part
+    raise refusals[0]
 
 
 def _request(args: argparse.Namespace) -> Request:

@@ -37,6 +37,10 @@ _UNEXPLAINED = 60.0  # percent of the effort
 _REACH = 1.5  # times the size of a link: its centre of mass is not so far from its joint
 
 
+class StillError(RecordingError):
+    """Too few joints move to tell anything; a later part of the recording may tell."""
+
+
 def check_recording(
     recording: Recording, tree: RobotTree, effort: str = 'auto', *, currents: bool = False
 ) -> None:
@@ -50,6 +54,7 @@ def check_recording(
 
     Raises:
         RecordingError: Names the joint, what is wrong with it and what may be the cause.
+        StillError: Fewer than two joints move.
         UnknownNameError: A joint was not recorded.
     """
     source = effort_source(recording, effort)
@@ -116,7 +121,7 @@ def _check_motion(q: Array, v: Array, period: float, tree: RobotTree) -> None:
     moves |= np.ptp(q, axis=0) > 100.0 * np.maximum(white_noise(q), _STILL)
     if tree.n > 1 and moves.sum() < 2:
         moving = ', '.join(np.array(tree.joint_names)[moves]) or 'no joint'
-        raise RecordingError(
+        raise StillError(
             'the recording',
             f'moves {moving} only: nothing can be told of the others',
             'record a motion of all joints (command excite designs one)',

@@ -268,3 +268,27 @@ def test_a_part_of_few_states_is_called_short(count, plan, tmp_path):
             Source(str(tmp_path / 'bag'), RobotChoice(), plan.unknowns.tree), plan, 5
         )
         assert 'states with position and velocity' in said.error
+
+
+def rest_and_motion():
+    """Return five seconds of rest under the efforts that hold the arm, and eight of motion."""
+    t = np.arange(0.0, 13.0, STEP)[:, np.newaxis]
+    begun = np.clip((t - 5.0) / 2.0, 0.0, 1.0)
+    ramp = begun**3 * (10.0 - 15.0 * begun + 6.0 * begun**2)
+    q = ramp * periodic_motion(3, 2, 13.0, STEP, swing=0.3)[: len(t)]
+    return semi_implicit_run(sample('planar_2r'), DRIVES, q, STEP)
+
+
+def test_the_plan_is_made_from_the_first_part_that_moves(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(bags_of_identification, 'CHUNK_S', 2.0)
+    run = rest_and_motion()
+    write_recording(tmp_path / 'bag', run)
+    assert identify(tmp_path / 'bag', '--jobs', 1, '--output', tmp_path / 'out') == 0
+    assert 'timing semi_implicit' in capsys.readouterr().out
+    write_recording(tmp_path / 'rest', run.rows(run.time < 5.0))
+    assert identify(tmp_path / 'rest', '--output', tmp_path / 'none') == 2
+    assert 'moves no joint only' in capsys.readouterr().err
+    odd = np.where(run.time < 2.0, 50.0, 0.0)[:, np.newaxis]
+    write_recording(tmp_path / 'odd', replace(run, position=run.position + odd))
+    assert identify(tmp_path / 'odd', '--output', tmp_path / 'none') == 2
+    assert 'its limits are' in capsys.readouterr().err
