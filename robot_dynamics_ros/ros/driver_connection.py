@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
+from rclpy.exceptions import NameValidationException, ParameterException
 from rclpy.node import Node
 from rclpy.qos import QoSProfile, ReliabilityPolicy
 from rclpy.qos_overriding_options import QoSOverridingOptions, QoSPolicyKind
@@ -16,6 +18,7 @@ from robot_dynamics_ros.control.drivers.conversion import DriverConversion, bind
 from robot_dynamics_ros.control.drivers.file import load_driver_profile
 from robot_dynamics_ros.control.drivers.port import DriverPort, velocity_filter
 from robot_dynamics_ros.control.drivers.profile import CommandProfile, DriverProfile
+from robot_dynamics_ros.errors import ConfigurationError
 from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.ros.conversions import (
     COMMAND_MESSAGES,
@@ -85,23 +88,30 @@ class DriverConnection:
         Args:
             node: Whose topics.
             on_state: Gets every state as bytes.
+
+        Raises:
+            ConfigurationError: rclpy refuses a topic.
         """
         kind = COMMAND_MESSAGES[self.command_form]
         overriding = QoSOverridingOptions([QoSPolicyKind.DEPTH])
-        self.outputs = [
-            node.create_publisher(kind, topic, _COMMAND_DEPTH, qos_overriding_options=overriding)
-            for topic in filter(None, (self._topic_of_positions, *self.command_topics))
-        ]
+        self.outputs = []
+        for topic in filter(None, (self._topic_of_positions, *self.command_topics)):
+            with _named(topic):
+                output = node.create_publisher(
+                    kind, topic, _COMMAND_DEPTH, qos_overriding_options=overriding
+                )
+            self.outputs.append(output)
         overlaid = self.port.overlaid if self.command_form == 'overlay' else None
         self.writer = EffortWriter(self.outputs, self._names, self.command_form, overlaid)
-        self.states = node.create_subscription(
-            JointState,
-            self.state_topic,
-            on_state,
-            STATE_QOS,
-            raw=True,
-            qos_overriding_options=QoSOverridingOptions.with_default_policies(),
-        )
+        with _named(self.state_topic):
+            self.states = node.create_subscription(
+                JointState,
+                self.state_topic,
+                on_state,
+                STATE_QOS,
+                raw=True,
+                qos_overriding_options=QoSOverridingOptions.with_default_policies(),
+            )
         return [self.states, *self.outputs]
 
     def absence(self) -> str:
@@ -176,6 +186,17 @@ class DriverConnection:
             late = 1e3 * derivative.delay(1.0 / profile.state.rate_hz)
             text += f'; velocities are differentiated, {late:.2f} ms late'
         return text
+
+
+@contextmanager
+def _named(topic: str) -> Iterator[None]:
+    """Name the topic that rclpy refuses to create."""
+    try:
+        yield
+    except (NameValidationException, ParameterException, RuntimeError) as error:
+        problem = ' '.join(str(error).partition(', at /')[0].split())
+        remedy = "correct what it is named after, or its 'qos_overrides'"
+        raise ConfigurationError(f'topic {topic!r}', problem, remedy) from error
 
 
 def bound(profile: DriverProfile | None, tree: RobotTree) -> DriverConversion | None:

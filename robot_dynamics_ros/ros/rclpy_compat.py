@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import inspect
 import sys
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import partial
 from importlib import import_module
 from types import SimpleNamespace
@@ -109,6 +109,21 @@ def _refusing(node: Any, change_state: Any) -> Any:
         return response
 
     return on_change_state
+
+
+@contextlib.contextmanager
+def undone_by_errors(node: Any) -> Iterator[None]:
+    """Destroy what a block has created at a node if the block ends with an error."""
+    before = _entities(node)
+    try:
+        yield
+    except Exception:
+        destroy(node, [one for one in _entities(node) if one not in before])
+        raise
+
+
+def _entities(node: Any) -> list[Any]:
+    return [*node.publishers, *node.subscriptions, *node.services, *node.timers]
 
 
 def destroy(node: Any, entities: Iterable[Any]) -> None:

@@ -170,6 +170,28 @@ def test_the_description_may_come_by_topic(processes, peer, arm):
     assert arm.command() == pytest.approx(gravity(PLACE), abs=1e-12)
 
 
+def test_a_joint_that_no_topic_can_be_named_after_is_named_and_leaves_nothing_behind(
+    processes, peer, arm
+):
+    latched = peer.node.create_publisher(String, 'robot_description', LATCHED)
+    node = processes.start('controller', ARM | {'robot': '', 'command_form': 'per_joint'})
+    latched.publish(String(data=sample('four_dof').xml.replace('"joint1"', '"joint-1"')))
+    node.says("not configured: topic 'joint-1/cmd_force': Invalid topic name")
+    latched.publish(String(data=sample('four_dof').xml))
+
+    def configured() -> bool:  # once the second description has come
+        return peer.change_state('controller', Transition.TRANSITION_CONFIGURE)
+
+    peer.spin_until(configured, 30.0, 'configuration')
+
+    def publishers(topic: str) -> int:
+        return len(peer.node.get_publishers_info_by_topic(topic))
+
+    peer.spin_until(lambda: publishers('/joint1/cmd_force'), 20.0, 'the topic of a joint')
+    assert publishers('/controller/reference') == 1
+    assert node.returncode is None
+
+
 def test_external_efforts_and_the_wrench_that_explains_them_are_told_to_listeners(
     processes, peer, arm
 ):
@@ -491,6 +513,14 @@ def test_it_can_be_cleaned_up_and_configured_again(processes, arm):
         ),
         ({'effort_limit': [1.0, 2.0]}, ['effort_limit', 'give 4 numbers']),
         ({'robot': '', 'robot_description': '<robot'}, ['malformed XML']),
+        (
+            {'qos_overrides./effort_controller/commands.publisher.depth': -5},
+            ["error: topic 'effort_controller/commands': ", "or its 'qos_overrides'"],
+        ),
+        (
+            {'qos_overrides./joint_states.subscription.reliability': 'magic'},
+            ["error: topic 'joint_states': Unexpected QoS override for policy `reliability`"],
+        ),
         ({'use_sim_time': -0.5}, ["error: node: Trying to set parameter 'use_sim_time'"]),
     ],
 )

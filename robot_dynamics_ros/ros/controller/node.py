@@ -18,7 +18,11 @@ from robot_dynamics_ros.ros.controller.parameter_changes import ConstraintParame
 from robot_dynamics_ros.ros.controller.running import RunningController
 from robot_dynamics_ros.ros.node import LATCHED, STEADY, diagnostic_array
 from robot_dynamics_ros.ros.parameters import declare, on_set_parameters, values
-from robot_dynamics_ros.ros.rclpy_compat import lifecycle_state, refuse_impossible_transitions
+from robot_dynamics_ros.ros.rclpy_compat import (
+    lifecycle_state,
+    refuse_impossible_transitions,
+    undone_by_errors,
+)
 from robot_dynamics_ros.ros.spinning import spare_what_stays
 
 _AUTOSTART_PERIOD_S = 0.02
@@ -66,8 +70,9 @@ class Controller(LifecycleNode):
             if self._run is None:
                 self._configure()
                 spare_what_stays()  # now, for no state is read meanwhile
-        except RobotDynamicsError as error:
-            self.get_logger().error(f'not configured: {error}')
+        except Exception as error:  # rclpy would say nothing of those that nobody foresaw
+            kind = '' if isinstance(error, RobotDynamicsError) else f'{type(error).__name__}: '
+            self.get_logger().error(f'not configured: {kind}{error}')
             return TransitionCallbackReturn.FAILURE
         return super().on_configure(state)
 
@@ -165,9 +170,10 @@ class Controller(LifecycleNode):
         declared.claim_real_time(
             parameters['thread_priority'], parameters['cpu_affinity'], parameters['lock_memory']
         )
-        self._run = RunningController(
-            self, parameters, self._topic_description, self._constraints, self._report
-        )
+        with undone_by_errors(self):
+            self._run = RunningController(
+                self, parameters, self._topic_description, self._constraints, self._report
+            )
 
     def _release(self) -> None:
         if self._run is not None:
