@@ -112,6 +112,7 @@ class PackageNode(Node):
         if self._ready:
             return
         try:
+            self._settings = self._read_parameters()  # some may have been set meanwhile
             begin(msg.data)
             self._ready = True
         except RobotDynamicsError as error:

@@ -44,7 +44,6 @@ class TrajectorySender(SequenceNode):
 
     def __init__(self) -> None:
         super().__init__('trajectory', TRAJECTORY)
-        self._settings['gravity'] = list(STANDARD_GRAVITY)
         self._tree: Any = None
         self._reader: JointStateReader | None = None
         self._measured: Any = None
@@ -64,6 +63,9 @@ class TrajectorySender(SequenceNode):
         )
         self._begin_steps(self._all_steps(), ends=self._settings['exit_when_done'])
 
+    def _read_parameters(self) -> dict[str, Any]:
+        return super()._read_parameters() | {'gravity': list(STANDARD_GRAVITY)}
+
     # What is heard ------------------------------------------------------------------------------
 
     def _know(self, description: str) -> None:
@@ -80,8 +82,8 @@ class TrajectorySender(SequenceNode):
     # The order of things ------------------------------------------------------------------------
 
     def _all_steps(self) -> Steps:
-        settings = self._settings
         plan = (yield from self._plan()) if self._moves else None
+        settings = self._settings
         if settings['confirm']:
             yield from self._until_active(settings['controller'])
         for name in filter(None, settings['ready_services']):

@@ -249,7 +249,8 @@ _LASTS = {
 #: What the arm does; each kind reads its own numbers.
 MOTION = (
     P('kind', 'point', 'point, waypoints, sine, file (joints); circle, line (tool); none: '
-      'nothing is sent, for a law that follows no reference.', choices=(*KINDS, 'none')),
+      'nothing is sent, for a law that follows no reference.', choices=(*KINDS, 'none'),
+      fixed=True),
     P('duration_s', 3.0, 'Duration of point and sine.', 0.001, _LONGEST, unit='s'),
     P('goal', [0.0], 'point: joint positions at the end.', unit='rad or m', per_joint=True),
     P('waypoints', [0.0], 'waypoints: joint positions one point after the other, rad or m; the '
@@ -297,7 +298,7 @@ WHEN = (
     P('start_time_s', 0.0, 'Time on the node clock at which the motion starts, s; 0: '
       'start_delay_s from now.', 0.0, 2.0**31 - 1.0),
     P('start_delay_s', 0.5, 'Time from sending to the start of the motion.', 0.0, 1e6, unit='s'),
-    P('controller', 'controller', 'Name of the controller node.'),
+    P('controller', 'controller', 'Name of the controller node.', fixed=True),
     P('state_topic', 'joint_states', 'States in names and units of the model, from where the '
       'motion begins: controller/reference behind a driver that has others.', fixed=True),
     P('confirm', True, 'Whether to wait until the controller is active and has accepted; off '
@@ -310,7 +311,7 @@ WHEN = (
       'motion.'),
     P('settle_s', 0.5, 'Time the simulation goes on after the motion.', 0.0, 1e6, unit='s'),
     P('timeout_s', 60.0, 'Longest wait for any one peer.', 0.1, 1e6, unit='s'),
-    P('exit_when_done', True, 'Whether the node ends once all is sent.'),
+    P('exit_when_done', True, 'Whether the node ends once all is sent.', fixed=True),
 )  # fmt: skip
 
 TRAJECTORY = (*NAMED_ROBOT, *MOTION, *WHEN)

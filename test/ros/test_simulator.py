@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 from geometry_msgs.msg import WrenchStamped
 from peer import RELIABLE
+from rcl_interfaces.srv import SetParameters
+from rclpy.parameter import Parameter
 from rclpy.qos import DurabilityPolicy, QoSProfile
 from rosgraph_msgs.msg import Clock
 from samples import sample
@@ -361,10 +363,21 @@ def test_the_robot_may_come_by_topic(processes, peer):
     assert states[0].name == ['joint1', 'joint2']
 
 
-def test_parameters_are_checked_while_running(processes, peer):
-    from rcl_interfaces.srv import SetParameters
-    from rclpy.parameter import Parameter
+def test_parameters_that_are_set_before_the_robot_comes_take_effect(processes, peer):
+    driver = Driver(peer)
+    simulator = processes.start('simulator', {'initial_position': FIRST, 'on_end': 'exit'})
+    end = Parameter('end_time_s', value=0.02).to_parameter_msg()
+    request = SetParameters.Request(parameters=[end])
+    answer = peer.call(SetParameters, 'simulator/set_parameters', request)
+    assert answer.results[0].successful
+    publisher = peer.node.create_publisher(String, 'robot_description', LATCHED)
+    publisher.publish(String(data=sample('scara').xml))
+    peer.spin_until(lambda: len(driver.states) >= 21, 60, '20 steps')
+    assert simulator.wait() == 0
+    assert 'end of the run: t = 0.020000 s' in simulator.output
 
+
+def test_parameters_are_checked_while_running(processes, peer):
     processes.start('simulator', {'robot': 'scara', 'start_paused': True})
 
     def set_parameter(name, value):

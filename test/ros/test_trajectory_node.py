@@ -6,6 +6,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from lifecycle_msgs.srv import GetState
+from rcl_interfaces.srv import SetParameters
+from rclpy.parameter import Parameter
 from rclpy.qos import DurabilityPolicy, QoSProfile
 from samples import sample
 from sensor_msgs.msg import JointState
@@ -155,6 +157,36 @@ def test_a_controller_without_life_cycle_gets_its_trajectory_unasked(processes, 
     sender.says('sent point')
     assert sender.returncode is None  # it stays
     assert sender.stop() == 0
+
+
+def test_a_goal_that_is_set_before_the_robot_comes_is_gone_to(processes, peer):
+    received = peer.collect(JointTrajectory, '~/joint_trajectory')
+    states = peer.node.create_publisher(JointState, 'joint_states', 10)
+    processes.start('trajectory', MOVE | {'robot': '', 'confirm': False})
+
+    def set_parameter(name, value):
+        request = SetParameters.Request(
+            parameters=[Parameter(name, value=value).to_parameter_msg()]
+        )
+        return peer.call(SetParameters, 'trajectory/set_parameters', request).results[0]
+
+    goal = [0.2, 0.8, 0.1, 0.3]
+    assert set_parameter('goal', goal).successful
+    # What the node has begun with cannot change any more.
+    for name, value in (('kind', 'none'), ('controller', 'other'), ('exit_when_done', False)):
+        assert 'read-only' in set_parameter(name, value).reason
+    description = peer.node.create_publisher(String, 'robot_description', LATCHED)
+    description.publish(String(data=sample('scara').xml))
+    state = JointState(
+        name=['joint1', 'joint2', 'joint3', 'joint4'], position=FIRST, velocity=[0.0] * 4
+    )
+
+    def publish_and_look():
+        states.publish(state)
+        return received
+
+    peer.spin_until(publish_and_look, 60, 'the trajectory')
+    np.testing.assert_allclose(received[0].points[-1].positions, goal, rtol=0, atol=1e-15)
 
 
 def test_a_missing_state_is_named(processes):
