@@ -32,6 +32,8 @@ _OVERSAMPLING = 4.0  # kept samples per period of the cut-off
 _PASSED = 0.254  # power of noise of spectrum f^2 that passes, in cubes of the cut-off
 _ALLOWED_BIAS = 0.1  # standard deviations, were the columns independent; they are not quite
 _MOVING = 4.0  # a joint moves if its velocity has so many times the power of its noise
+_MOVED = 10.0  # standard deviations of its noise by which a joint that moves does
+_STILL = 1e-6  # rad/s or m/s: slower is at rest without any noise
 _MOTION = 0.99  # share of the power of the velocity that is the motion
 _CHANGE = 1e-9  # of the largest value: less is rounding
 _REACH = 4.0  # standard deviations
@@ -139,6 +141,18 @@ def noise_cutoff(velocity: Array, rate: float) -> float | None:
     motion = frequency[np.argmax(share > _MOTION, axis=0)].max()
     cutoff = float(max(harmless, 2.0 * motion))
     return None if cutoff > 0.25 * rate else cutoff
+
+
+def moving(q: Array, v: Array) -> Array:
+    """Return which joints move by more than their noise, shape (n,).
+
+    Args:
+        q: Positions, shape (N, n) with N of four or more, rad or m.
+        v: Velocities, likewise.
+    """
+    spread, noise = v.std(axis=0), white_noise(v)
+    moves = (spread > _MOVED * noise) & (spread > _STILL)
+    return moves | (np.ptp(q, axis=0) > 100.0 * np.maximum(white_noise(q), _STILL))
 
 
 def white_noise(values: Array) -> Array:

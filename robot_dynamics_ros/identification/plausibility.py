@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from robot_dynamics_ros.errors import RecordingError
-from robot_dynamics_ros.estimation.filtering import white_noise
+from robot_dynamics_ros.estimation.filtering import moving
 from robot_dynamics_ros.identification.identify import Identification
 from robot_dynamics_ros.identification.intervals import effort_source, equal_intervals
 from robot_dynamics_ros.identification.regressor import inertial_parameters, regressor
@@ -23,8 +23,6 @@ _STATES = 4000  # of a recording that are looked at
 _OUTSIDE = 0.2  # share of the states beyond a limit that is no accident
 _MARGIN = 0.05  # of a joint's range
 _TOO_FAST = 2.0  # times the velocity limit
-_MOVED = 10.0  # standard deviations of its noise by which a joint that moves does
-_STILL = 1e-6  # rad/s or m/s: slower is at rest without any noise
 _ALIKE, _UNLIKE = 0.9, 0.6  # correlations
 _SAME = 0.2  # relative, within which velocities are the derivatives of positions
 _CURRENT = 0.3  # of the effort that gravity asks for: less is another unit
@@ -116,14 +114,12 @@ def _check_units(q: Array, v: Array, tree: RobotTree) -> None:
 
 
 def _check_motion(q: Array, v: Array, period: float, tree: RobotTree) -> None:
-    spread, noise = v.std(axis=0), white_noise(v)
-    moves = (spread > _MOVED * noise) & (spread > _STILL)
-    moves |= np.ptp(q, axis=0) > 100.0 * np.maximum(white_noise(q), _STILL)
+    moves = moving(q, v)
     if tree.n > 1 and moves.sum() < 2:
-        moving = ', '.join(np.array(tree.joint_names)[moves]) or 'no joint'
+        names = ', '.join(np.array(tree.joint_names)[moves]) or 'no joint'
         raise StillError(
             'the recording',
-            f'moves {moving} only: nothing can be told of the others',
+            f'moves {names} only: nothing can be told of the others',
             'record a motion of all joints (command excite designs one)',
         )
     rate = np.gradient(q, period, axis=0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import csv
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +20,7 @@ from robot_dynamics_ros.errors import RecordingError, UnknownNameError
 from robot_dynamics_ros.model import load_robot
 from robot_dynamics_ros.recordings.metrics.bag_analysis import Task, analyze_bag
 from robot_dynamics_ros.recordings.metrics.evaluator import Choices, Evaluator
-from robot_dynamics_ros.recordings.reading import RobotChoice
+from robot_dynamics_ros.recordings.reading import RobotChoice, read_recording
 from robot_dynamics_ros.recordings.recording_reader import RecordingReader
 from robot_dynamics_ros.recordings.report.figures import PlotLine, panels
 
@@ -295,6 +296,39 @@ def test_the_figures_do_not_depend_on_the_chunks(noise, rng, tmp_path):
         assert found[0]['energy'] == pytest.approx(found[1]['energy'], rel=1e-6)
     assert found[0]['tracking'] == found[1]['tracking'] == {}
     assert found[0]['rates']['states'] == found[1]['rates']['states'] == 4000
+
+
+@pytest.mark.parametrize('integrated', [True, False])
+def test_the_timing_is_told_by_the_first_chunk_that_moves(integrated, rng, tmp_path):
+    bag = tmp_path / 'bag'
+    RecordedArm(4000).bag(bag) if integrated else smooth_arm(bag, rng, 1e-3, measured=True)
+    run, told = read_recording(bag), []
+    rest = [at_rest(run.rows(slice(1000)), rng, 0.0 if integrated else 1e-3)] * 3
+    tree = load_robot(run.description)
+    for chunks in ([run], [*rest, run], rest):
+        evaluator = Evaluator(tree, Choices())
+        evaluator.evaluate(in_sequence(chunks))
+        told.append(evaluator.figures())
+    timing = [figures['timing'] for figures in told]
+    assert timing[1] == timing[0]
+    assert timing[0]['name'] == ('semi_implicit' if integrated else 'sampled')
+    assert np.isnan(timing[2]['semi_implicit_remainder']) or timing[2] != timing[0]
+    assert [figures['rates']['states'] for figures in told] == [4000, 7000, 3000]
+
+
+def at_rest(run, rng, noise: float):
+    shape = run.position.shape
+    position = run.position[0] + 1e-3 * noise * rng.normal(size=shape)
+    return replace(run, position=position, velocity=noise * rng.normal(size=shape))
+
+
+def in_sequence(chunks):
+    """Yield chunks, each beginning a period behind the last."""
+    begin = 0
+    for chunk in chunks:
+        stamps = chunk.stamp_ns - chunk.stamp_ns[0] + begin
+        begin = int(stamps[-1]) + MS
+        yield replace(chunk, stamp_ns=stamps, time=1e-9 * stamps)
 
 
 # Energy, rates, limits, programs ----------------------------------------------------------------

@@ -3,9 +3,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from itertools import chain
+from itertools import chain, islice
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ import numpy as np
 from robot_dynamics_ros.constraints.program import Program
 from robot_dynamics_ros.errors import RecordingError, UnknownNameError
 from robot_dynamics_ros.estimation.effort_model import EffortModel
+from robot_dynamics_ros.estimation.filtering import moving
 from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.recordings.metrics.contacts import Contacts
 from robot_dynamics_ros.recordings.metrics.effort import CrossCheck, Effort, Energy
@@ -38,6 +39,8 @@ from robot_dynamics_ros.spatial.scalar import Array
 #: Which efforts are evaluated.
 EFFORTS = ('auto', 'measured', 'commanded')
 _MOSTLY = 0.9
+_FEWEST = 16  # states in which motion is looked for
+_MOST_HELD = 15  # chunks at rest in memory, five minutes
 _CLEARLY = 0.8  # residual by the other residual from which on a shift of the efforts is believed
 
 #: Called with the rows of a chunk and what the metrics add to each: time, columns by name.
@@ -71,7 +74,8 @@ class Evaluator:
     """Evaluates a run chunk by chunk.
 
     Attributes:
-        timing: How acceleration, state and effort belong together; known from the first chunk.
+        timing: How acceleration, state and effort belong together; known from the first
+            chunk in which a joint moves.
         source: Which efforts are evaluated, in words.
 
     Args:
@@ -118,14 +122,12 @@ class Evaluator:
         """
         chosen = (chunk.of_joints(self._tree.joint_names) for chunk in chunks)
         filled = (chunk for chunk in chosen if len(chunk.time))
-        first = next(filled, None)
-        if first is None:
-            raise RecordingError('the recording', 'holds no state', 'record for longer')
-        self._begin(first.without(contradictions(first)))
+        decisive, held = _until_motion(filled)
+        self._begin(decisive.without(contradictions(decisive)))
         reach = 2 * self.timing.half + 2
         before: Recording | None = None
         sinks = tuple(sinks)
-        for run, own in with_neighbours(chain([first], filled), reach, reach):
+        for run, own in with_neighbours(chain(held, filled), reach, reach):
             window = self._window(run, own, before)
             columns: dict[str, Array] = {}
             for metric in self._metrics:
@@ -164,7 +166,7 @@ class Evaluator:
         return sorted(remarks, key=lambda finding: SEVERITIES.index(finding.severity))
 
     def _begin(self, first: Recording) -> None:
-        """Decide on efforts and timing by the first chunk, and make the metrics."""
+        """Decide on efforts and timing by a chunk, and make the metrics."""
         measured = self._takes_measured(first)
         self.timing = find_timing(first, commanded=not measured, name=self._choices.timing)
         self.source = 'commanded'
@@ -230,3 +232,21 @@ def _shifted(values: Array, shift: int) -> Array:
     if not shift:
         return values
     return np.vstack([values[shift:], np.full((shift, values.shape[1]), np.nan)])
+
+
+def _until_motion(chunks: Iterator[Recording]) -> tuple[Recording, list[Recording]]:
+    """Return the chunk that tells how a run advances, and all up to it.
+
+    The first in which a joint moves, else the first.
+
+    Raises:
+        RecordingError: There is none.
+    """
+    held: list[Recording] = []
+    for chunk in islice(chunks, _MOST_HELD):
+        held.append(chunk)
+        if len(chunk.time) >= _FEWEST and moving(chunk.position, chunk.velocity).any():
+            return chunk, held
+    if not held:
+        raise RecordingError('the recording', 'holds no state', 'record for longer')
+    return held[0], held
