@@ -128,7 +128,7 @@ class ControlLoop:
         if previous is None or previous.stopping != settings.stopping:
             brake = Braking(self.tree, self._kernels, settings.stop_effort_share, settings.period)
             action = StopAction(settings.stop_action, self.tree, self._kernels)
-            self.stopping.configure(action, brake, self._driver, self.braking)
+            self.stopping.configure(action, brake, self._driver)
             if self.braking or self.stopping.active:
                 self.limiter.soften(STOP_SLEW)
         t, ramp = self.state.time, self._transition.ramp

@@ -222,21 +222,15 @@ class Stopping:
         self.active = self._held = False
 
     def configure(
-        self,
-        action: StopAction,
-        brake: Braking,
-        driver: DriverCompensation | None,
-        braking: bool = False,
+        self, action: StopAction, brake: Braking, driver: DriverCompensation | None
     ) -> None:
         """Take over the action, how it brakes before, and what a driver compensates by itself.
 
-        An action that has begun, or ``braking``, begins anew where the arm is.
+        An action that has begun begins anew where the arm is.
         """
         self.action, self.brake, self._driver = action, brake, driver
         if self.active:
             self.begin()
-        elif braking:
-            self.begin_braking()
 
     def begin(self) -> None:
         """Begin where the arm is."""
