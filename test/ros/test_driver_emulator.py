@@ -299,7 +299,12 @@ def test_any_number_of_states_in_a_row_may_be_lost_in_lockstep(processes, peer):
     }
     driver = processes.start('driver_emulator', settings)
     peer.spin_until(commands.get_subscription_count, 60.0, 'the driver')
-    commands.publish(Float64MultiArray(data=[0.0] * 4))
+
+    def ended():  # a first command may come before the first state, or before the connection
+        commands.publish(Float64MultiArray(data=[0.0] * 4))
+        return driver.returncode is not None
+
+    peer.spin_until(ended, 20.0, 'end of the run')
     assert driver.wait() == 0
     assert 'end of the run: t = 0.500000 s' in driver.output
 
