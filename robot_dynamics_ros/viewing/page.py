@@ -245,7 +245,7 @@ def plain(text: str) -> str:
 HOST = '127.0.0.1'
 _LOOPBACK = (HOST, 'localhost', '::1')
 #: A page that does not answer a ping within this time is gone, s.
-PING_INTERVAL_S, PING_TIMEOUT_S = 0.5, 4.5
+PING_INTERVAL_S, PING_TIMEOUT_S = 0.5, 1.5
 
 
 def open_server(port: int, title: str) -> Any:
