@@ -215,8 +215,9 @@ class LockedJointWatch:
 
     @property
     def wants_model(self) -> bool:
-        """Whether the model shall be made anew, since a joint has moved."""
-        return bool(self.deviation) and self.settings.locked_joint_moved == 'update'
+        """Whether the model shall be made anew, since a joint has moved to a finite place."""
+        off = np.isfinite(self.measured) & self._is_off()
+        return self.settings.locked_joint_moved == 'update' and bool(off.any())
 
     def place(self, parameters: Mapping[str, Any]) -> bool:
         """Take over where parameter ``locked`` has the joints; return whether one has moved.
@@ -234,18 +235,20 @@ class LockedJointWatch:
 
     def update(self, positions: Array) -> bool:
         """Take over measured positions, shape (k,); return whether a deviation begins."""
-        self.measured[:] = np.where(np.isfinite(positions), positions, np.nan)
-        off = np.abs(self.measured - self.modelled)
-        # NaN is no deviation: of that joint nothing is known.
-        if not (off > self.settings.locked_joint_tolerance).any():
+        self.measured[:] = positions
+        if not self._is_off().any():
             self.deviation = ''
             return False
-        began, k = not self.deviation, int(np.nanargmax(off))
+        began, k = not self.deviation, int(np.nanargmax(np.abs(self.measured - self.modelled)))
         self.deviation = (
             f'locked joint {self.names[k]!r} stands at {self.measured[k]:.4g}, '
             f'the model has it at {self.modelled[k]:.4g}'
         )
         return began
+
+    def _is_off(self) -> Array:
+        # NaN is no deviation: of that joint nothing is known. An infinite reading is one.
+        return np.abs(self.measured - self.modelled) > self.settings.locked_joint_tolerance
 
     def known(self) -> dict[str, float]:
         """Return where the locked joints stand: as measured, or else as the model has them."""

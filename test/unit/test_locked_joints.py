@@ -71,11 +71,23 @@ def health(session: ControllerSession) -> tuple[str, str]:
 
 def test_a_small_deviation_or_an_unknown_position_says_nothing():
     lift = Lift('stop')
-    for position in (np.nan, np.inf, -np.inf, -1.0, -1.019):
+    for position in (np.nan, -1.0, -1.019):
         assert not lift.session.on_locked(np.array([position]))
         assert lift.session.locked.deviation == ''
     assert lift.session.mode is SessionMode.HOLDING
     assert health(lift.session)[0] == 'ok'
+
+
+@pytest.mark.parametrize('reading', [np.inf, -np.inf])
+def test_an_infinite_reading_stops_the_arm_and_gives_no_model(reading):
+    lift = Lift('stop')
+    assert lift.session.on_locked(np.array([reading]))
+    assert lift.session.mode is SessionMode.FAULTED
+    lift = Lift('update')
+    lift.session.on_locked(np.array([reading]))
+    assert health(lift.session)[0] == 'warning'
+    assert not lift.session.locked.wants_model
+    assert lift.session.locked.known() == {'joint2': -1.0}
 
 
 def test_a_move_is_told_once_with_its_numbers_until_the_joint_is_back():
