@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The ROS shell, one folder a node: messages, timers, life cycle; no formulas."""
+"""ROS layer: messages, timers and life cycle of the nodes; no formulas."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A node that only listens: states of an arm, and commands if wanted, as the driver counts."""
+"""A passive node that records states, and optionally commands, of a driver in its own units."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ Columns = tuple[Array, Array, Array, Array]
 
 
 class Listener(PackageNode):
-    """Collects states for a while.
+    """Collects states for a given time.
 
     Attributes:
-        finished: Completes after the time, or if nothing comes.
-        rows: Time, positions, velocities and efforts so far, as the driver counts, in the order
-            of the model.
+        finished: Completes after this time, or with an error if no state arrives.
+        rows: Time (s), positions, velocities and efforts so far, in the units and signs of the
+            driver and the order of the model.
     """
 
     def __init__(self, driver: DriverConversion, seconds: float, commands: bool) -> None:
@@ -90,17 +90,17 @@ class Listener(PackageNode):
 def listen(
     driver: DriverConversion, seconds: float, *, commands: bool, args: list[str]
 ) -> Columns | int:
-    """Listen to a driver.
+    """Collect the states of a driver.
 
     Args:
-        driver: Its profile for the robot.
-        seconds: How long, s.
-        commands: Whether efforts are our commands; else those of the states.
+        driver: The driver profile bound to the robot.
+        seconds: Duration, s.
+        commands: Whether efforts are taken from the commands instead of the states.
         args: Arguments of rclpy.
 
     Returns:
-        Times (N,), s; positions, velocities and efforts (N, n), as the driver counts, NaN where
-        it gives none; or the exit code if that failed.
+        Times (N,), s; positions, velocities and efforts (N, n) in the units and signs of the
+        driver, NaN if missing; or the exit code on failure.
     """
     made: list[Listener] = []
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Topics around a controller: what it shows to whoever listens, and what streams to it.
+"""Topics of a controller besides states and commands: monitoring outputs and streamed inputs.
 
-It shows its ticks, its law and external efforts; targets, a force sensor and an enabling switch
-stream to it.
+Outputs are the reference and error of each tick, quantities of the law and external efforts.
+Inputs are targets, a force sensor and an enabling switch.
 """
 
 from __future__ import annotations
@@ -33,44 +33,45 @@ from robot_dynamics_ros.ros.conversions import (
     wrench_message,
 )
 
-#: Labels of ``~/constraint_condition``, in its order.
+#: Labels of the entries of ``~/constraint_condition``.
 CONDITION = ('sigma_min', 'condition', 'damped', 'scale')
-#: Deep, so that a recorder that is held up for a while loses nothing.
+#: Deep, so that a temporarily delayed recorder loses no messages.
 MONITOR_QOS = QoSProfile(depth=2000)
 _SELDOM_HZ = 50
 _SELDOM_NS = 1_000_000_000 // _SELDOM_HZ
 
 
 class HeardPublisher:
-    """A publisher, and how many listened to it when that was last looked at.
+    """A publisher with a cached number of subscribers.
 
     Attributes:
-        publisher: As given.
-        listeners: Their number.
+        publisher: The publisher.
+        listeners: Number of subscribers at the last :meth:`look`.
 
     Args:
-        publisher: Any.
+        publisher: Any publisher.
     """
 
     def __init__(self, publisher: Any) -> None:
         self.publisher, self.listeners = publisher, 0
 
     def look(self) -> None:
-        """Ask the middleware, which takes a microsecond."""
+        """Update the number of subscribers, which takes a microsecond."""
         self.listeners = self.publisher.get_subscription_count()
 
 
 class ControllerMonitor:
-    """Publishes ``~/reference``, ``~/error`` and what :class:`LawMonitor` shows.
+    """Publishes ``~/reference``, ``~/error`` and the topics of :class:`LawMonitor`.
 
     Attributes:
-        decimation: Every how many ticks; may be changed.
-        heard: Its publishers, to be looked at, and destroyed with the node's topics.
+        decimation: Number of ticks per published message; may be changed.
+        heard: The publishers, whose subscriber counts must be updated; to be destroyed with the
+            node's topics.
 
     Args:
         node: The controller.
-        joints: Their names.
-        decimation: As above.
+        joints: Joint names.
+        decimation: Number of ticks per published message.
     """
 
     def __init__(self, node: Node, joints: tuple[str, ...], decimation: int) -> None:
@@ -85,7 +86,7 @@ class ControllerMonitor:
         self.heard = (self._to_reference, self._to_error, *self._law.heard)
 
     def publish(self, loop: ControlLoop, stamp_ns: int) -> None:
-        """Publish the last tick to whoever listens; the command has left already."""
+        """Publish the last tick, after its command, on the topics that have subscribers."""
         self._left -= 1
         if self._left > 0:
             return
@@ -105,17 +106,18 @@ class ControllerMonitor:
 
 
 class LawMonitor:
-    """Publishes the constraints of a program and the efforts by origin.
+    """Publishes the constraints of a program and the effort components.
 
-    * ``~/constraint`` (JointState): a name per row of f; position f, velocity its rate, effort
-      the multiplier.
+    * ``~/constraint`` (JointState): one name per row of f; position is f, velocity its rate,
+      effort the multiplier.
     * ``~/constraint_condition`` (Float64MultiArray): smallest singular value of the constraint
-      Jacobian, condition, whether the inverse is damped, share that the effort limits let through.
-    * ``~/effort_components`` (JointState): names ``<joint>/<origin>``, effort the part of that
-      origin (inertia, coriolis, gravity, friction, task or feedback, null_space).
+      Jacobian, condition number, whether the inverse is damped, and the fraction of the effort
+      that the effort limits permit.
+    * ``~/effort_components`` (JointState): names ``<joint>/<origin>``, effort the component of
+      that origin (inertia, coriolis, gravity, friction, task or feedback, null_space).
 
-    They cost about what a law does: who listens best effort, and so may miss some, gets them
-    ``_SELDOM_HZ`` times a second, who listens reliably with each tick.
+    These cost about as much time as a law. They are published in every tick if any subscriber is
+    reliable, and at ``_SELDOM_HZ`` if all are best effort.
     """
 
     def __init__(self, node: Node) -> None:
@@ -134,7 +136,7 @@ class LawMonitor:
         )
 
     def publish(self, loop: ControlLoop, stamp_ns: int) -> None:
-        """Publish what there are listeners for; the command has left already."""
+        """Publish the topics that have subscribers, after the command."""
         constraint, condition, components = listeners = tuple([x.listeners for x in self.heard])
         if listeners != self._listeners:
             self._listeners, self._seldom = listeners, self._all_may_miss_some()
@@ -149,7 +151,7 @@ class LawMonitor:
             self._publish_components(loop, stamp_ns)
 
     def _all_may_miss_some(self) -> bool:
-        """Return whether everybody listens best effort."""
+        """Return whether all subscribers are best effort."""
         topics = [publisher.topic_name for publisher in self.publishers]
         known = [x for topic in topics for x in self._node.get_subscriptions_info_by_topic(topic)]
         reliability = {info.qos_profile.reliability for info in known}
@@ -183,14 +185,15 @@ def _doubles(values: Any) -> array.array[float]:
 
 
 class ContactMonitor:
-    """Publishes external efforts and what explains them; they are observed while anybody listens.
+    """Publishes external efforts and the wrench that explains them, estimated on demand.
 
-    * ``~/external_effort`` (JointState): what the world does to every joint.
+    * ``~/external_effort`` (JointState): effort of the environment on every joint.
     * ``~/external_wrench`` (WrenchStamped): the wrench at ``wrench_frame`` that explains it.
-    * ``~/unexplained_effort`` (JointState): what no wrench there explains.
+    * ``~/unexplained_effort`` (JointState): the part that no such wrench explains.
 
     Attributes:
-        heard: Its publishers, to be looked at, and destroyed with the node's topics.
+        heard: The publishers, whose subscriber counts must be updated; to be destroyed with the
+            node's topics.
 
     Args:
         node: The controller.
@@ -214,7 +217,7 @@ class ContactMonitor:
         self.heard = [HeardPublisher(x) for x in publishers]
 
     def publish(self, stamp_ns: int) -> None:
-        """Publish what the last tick has shown; the command has left already."""
+        """Publish the estimates of the last tick, after its command."""
         contact = self._session.contact
         contact.wanted = any([x.listeners for x in self.heard])
         if not contact.observing:
@@ -232,13 +235,13 @@ class ContactMonitor:
             self._wrench.publish(wrench_message(self._frame, contact.wrench.wrench, stamp))
 
 
-# What streams to it ------------------------------------------------------------------------------
+# Streamed inputs ---------------------------------------------------------------------------------
 
-#: Only the newest counts, and one that is lost is followed by another.
+#: Only the newest message matters, and a lost one is soon replaced.
 STREAM = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
-#: As joint_trajectory_controller subscribes it.
+#: Same QoS as in joint_trajectory_controller.
 SPEED = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
-_SECONDS = 5.0  # between two warnings of one stream
+_SECONDS = 5.0  # between two warnings
 _STREAMS: dict[str, tuple[Any, QoSProfile]] = {
     'target_joint': (JointState, STREAM),
     'target_pose': (PoseStamped, STREAM),
@@ -251,19 +254,22 @@ _STREAMS: dict[str, tuple[Any, QoSProfile]] = {
 def subscribe_streams(
     node: Node, session: ControllerSession, perform: Callable[[SessionChange], str]
 ) -> list[Any]:
-    """Let what streams to a controller act; return the subscriptions.
+    """Subscribe a controller to its streamed inputs; return the subscriptions.
 
-    Subscribes ``~/target_joint`` (JointState: positions), ``~/target_pose`` (PoseStamped, of
-    ``target_frame`` in the base) and ``~/target_wrench`` (WrenchStamped: what the arm shall press
-    with at ``target_frame``, in its axes or those of the base); and ``~/measured_wrench``
-    (WrenchStamped: what the world does to the arm at the sensor's link, in its axes), and
-    ``~/enable_guiding`` (Bool: whether the enabling switch is pressed). Where control_msgs is
-    installed, ``~/speed_scaling_input`` (SpeedScalingFactor, as joint_trajectory_controller).
+    * ``~/target_joint`` (JointState): target positions.
+    * ``~/target_pose`` (PoseStamped): target pose of ``target_frame`` in the base frame.
+    * ``~/target_wrench`` (WrenchStamped): wrench that the arm shall exert at ``target_frame``, in
+      the axes of this frame or of the base.
+    * ``~/measured_wrench`` (WrenchStamped): wrench of the environment on the arm at the sensor's
+      link, in its axes.
+    * ``~/enable_guiding`` (Bool): whether the enabling switch is pressed.
+    * ``~/speed_scaling_input`` (SpeedScalingFactor), if control_msgs is installed: as in
+      joint_trajectory_controller.
 
     Args:
         node: The controller.
         session: Its session.
-        perform: Prepares a change, in the background if that takes long, and commits it.
+        perform: Prepares a change, in the background if it is slow, and commits it.
     """
     log, streams = node.get_logger(), dict(_STREAMS)
     with suppress(ImportError):

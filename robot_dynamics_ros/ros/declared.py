@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The parameters of the nodes whose modules need ROS: monitor, recorder, viewer, gazebo_robot."""
+"""Parameters of the monitor, recorder, viewer and gazebo_robot nodes, importable without ROS."""
 
 from __future__ import annotations
 
@@ -19,88 +19,93 @@ EFFORT_SOURCES = ('measured', 'reference', 'command')
 MONITOR = (
     *ROBOT,
     *COMMAND,
-    replace(DRIVER_PROFILE, description='Driver profile: YAML file, or name of a shipped one; '
+    replace(DRIVER_PROFILE, description='Driver profile: YAML file or name of a shipped profile; '
             'empty: none.'),
     FORMULATION,
-    P('compare_with', 'pinocchio', 'Another formulation, or nothing.',
+    P('compare_with', 'pinocchio', 'Second formulation to compare with; empty: no comparison.',
       choices=('', *FORMULATIONS), fixed=True),
-    P('friction', True, "Whether the description's friction and armature belong to the model.",
+    P('friction', True, "Include the description's friction and armature in the model.",
       fixed=True),
-    P('effort_source', 'measured', 'Efforts that are compared: measured (of the joint states), '
-      "reference (commands as the controller's ~/reference has them, stamped), command (the "
+    P('effort_source', 'measured', 'Efforts that are compared with the model: measured (from the '
+      "joint states), reference (stamped commands on the controller's ~/reference), command (the "
       'command topic).', choices=EFFORT_SOURCES, fixed=True),
-    P('acceleration', 'semi_implicit', 'semi_implicit: exact for MuJoCo and Gazebo; filtered: '
-      'through a low pass, for a real arm.', choices=tuple(ACCELERATIONS), fixed=True),
-    P('cutoff_hz', 10.0, 'Cut-off of the low pass.', 0.01, 10000.0, unit='Hz', fixed=True),
-    P('longest_step', 0.05, 'Time between two states beyond which a new motion begins.', 0.0001,
-      10.0, unit='s', fixed=True),
+    P('acceleration', 'semi_implicit', 'How accelerations are estimated: semi_implicit (exact for '
+      'MuJoCo and Gazebo) or filtered (low-pass filter, for real arms).',
+      choices=tuple(ACCELERATIONS), fixed=True),
+    P('cutoff_hz', 10.0, 'Cut-off frequency of the low-pass filter.', 0.01, 10000.0, unit='Hz',
+      fixed=True),
+    P('longest_step', 0.05, 'Longest time between consecutive states of one motion; after a '
+      'longer gap a new motion begins.', 0.0001, 10.0, unit='s', fixed=True),
     P('controller', 'controller', 'Name of the controller node, for effort_source reference.',
       fixed=True),
-    P('residual_warn', [0.0], 'Residual that is worth a warning, RMS, N m or N; 0: 5 % of the '
+    P('residual_warn', [0.0], 'Warning threshold of the RMS residual, N m or N; 0: 5 % of the '
       'effort limit.', per_joint=True, fixed=True),
-    P('residual_error', [0.0], 'Residual that is an error; 0: 20 % of the effort limit.',
-      per_joint=True, fixed=True),
-    P('diagnostics_period_s', 1.0, 'Period of /diagnostics.', 0.05, 60.0, unit='s', fixed=True),
+    P('residual_error', [0.0], 'Error threshold of the RMS residual, N m or N; 0: 20 % of the '
+      'effort limit.', per_joint=True, fixed=True),
+    P('diagnostics_period_s', 1.0, 'Publishing period of /diagnostics.', 0.05, 60.0, unit='s',
+      fixed=True),
     *PAYLOAD,
 )  # fmt: skip
 
 RECORDER = (
-    P('bag', '', 'Folder of the bag, which must not exist; empty: bag_<date and time>.',
+    P('bag', '', 'Folder of the bag, which must not exist yet; empty: bag_<date and time>.',
       fixed=True),
     P('controller', 'controller', 'Name of the controller node whose topics are recorded.',
       fixed=True),
-    P('record_clock', False, 'Whether /clock is recorded.', fixed=True),
-    P('extra_topics', [''], "Further topics, each 'name' (its type is looked up once somebody "
-      "publishes it) or 'name package/msg/Type'.", fixed=True),
-    P('max_duration_s', 0.0, 'Length of the recording on the clock of the states, s; 0: until '
-      'stopped.', 0.0, 1e9, fixed=True),
-    P('progress', False, 'Whether lines "progress <time of the states in s>" go to stdout.',
+    P('record_clock', False, 'Record /clock.', fixed=True),
+    P('extra_topics', [''], "Additional topics, each 'name' (the type is looked up once a "
+      "publisher exists) or 'name package/msg/Type'.", fixed=True),
+    P('max_duration_s', 0.0, 'Maximum duration of the recording by the state timestamps, s; 0: '
+      'until stopped.', 0.0, 1e9, fixed=True),
+    P('progress', False, 'Print lines "progress <time of the states in s>" to stdout.',
       fixed=True),
-    P('best_effort', False, 'Whether states, commands and references are taken without '
-      'acknowledgement, which spares the controller processor time: for a recorder on the same '
-      'machine.', fixed=True),
-    P('fail_on_loss', True, 'Whether lost messages make the exit code 1.', fixed=True),
+    P('best_effort', False, 'Subscribe to states, commands and references with best-effort '
+      'reliability. Saves processor time in the controller; for a recorder on the same machine.',
+      fixed=True),
+    P('fail_on_loss', True, 'Exit with code 1 if messages were lost.', fixed=True),
 )  # fmt: skip
 
 UNPAUSE = ('ready', 'at_once', 'never')
 
 GAZEBO_ROBOT = (
     P('world', 'arm', 'Name of the Gazebo world, as in its SDF file.', fixed=True),
-    P('model', '', "Name of the robot in that world; empty: the description's own.", fixed=True),
-    P('robot_description', '', 'URDF text of the robot, with what Gazebo needs in it.',
+    P('model', '', 'Name of the robot in the world; empty: the name in the description.',
       fixed=True),
-    P('pose', [0.0] * 6, 'Where it stands in the world: x, y, z in m; roll, pitch, yaw in rad.',
+    P('robot_description', '', 'URDF text of the robot, including its Gazebo plugins.',
+      fixed=True),
+    P('pose', [0.0] * 6, 'Initial pose in the world: x, y, z in m; roll, pitch, yaw in rad.',
       size=6, entries='x, y, z, roll, pitch, yaw', fixed=True),
-    P('publish_description', True, 'Whether to publish the topic robot_description.', fixed=True),
-    P('wait_for', ['controller'], 'Lifecycle nodes whose activation is waited for.', fixed=True),
-    P('pause_first', False, 'Whether to stop time before the robot is inserted, in a world that '
-      'runs already: it would fall until its controller is active.', fixed=True),
-    P('unpause', 'ready', 'When to let time run: ready (once they are active), at_once (as '
-      'soon as the robot is there), never.', choices=UNPAUSE, fixed=True),
-    P('lockstep', False, 'Whether time does not run by itself: every command for all joints makes '
-      'one step of the world, whatever the load.', fixed=True),
-    P('step_ns', 1_000_000, 'Length of a step of the world, for the real-time factor that '
-      'lockstep reaches.', 1, unit='ns', fixed=True),
-    P('await_motion', False, 'Whether lockstep begins only when the first controller of wait_for '
-      'has answered a trajectory, which then begins at the same step in every run.', fixed=True),
-    P('stay', True, 'Whether to stay and set the forces to zero at the end; else the node ends '
-      'once all is done.', fixed=True),
+    P('publish_description', True, 'Publish the topic robot_description.', fixed=True),
+    P('wait_for', ['controller'], 'Lifecycle nodes that must be active before time runs.',
+      fixed=True),
+    P('pause_first', False, 'Pause a running world before the robot is inserted; otherwise the '
+      'robot falls until its controller is active.', fixed=True),
+    P('unpause', 'ready', 'When to unpause the world: ready (once the nodes of wait_for are '
+      'active), at_once (as soon as the robot is inserted), never.', choices=UNPAUSE, fixed=True),
+    P('lockstep', False, 'Keep the world paused and advance it by one step for each complete set '
+      'of joint commands, independent of the machine load.', fixed=True),
+    P('step_ns', 1_000_000, 'Step size of the world, used to report the real-time factor reached '
+      'in lockstep.', 1, unit='ns', fixed=True),
+    P('await_motion', False, 'Start lockstep only after the first controller of wait_for has '
+      'answered a trajectory, which then begins at the same step in every run.', fixed=True),
+    P('stay', True, 'Keep the node running and set the forces to zero on shutdown; otherwise the '
+      'node exits once all steps are done.', fixed=True),
     P('timeout_s', 60.0, 'Longest wait for any one peer.', 0.1, 3600.0, unit='s', fixed=True),
 )  # fmt: skip
 
 VIEW = (
-    P('port', 8080, 'Port on 127.0.0.1; if it is taken, the next free one; 0: any.', 0, 65535,
+    P('port', 8080, 'Port on 127.0.0.1; if it is in use, the next free port; 0: any.', 0, 65535,
       fixed=True),
-    P('rate_hz', 30.0, 'How often topics are looked at and changed poses are sent.', 1.0, 120.0,
+    P('rate_hz', 30.0, 'Rate at which topics are polled and changed poses are sent.', 1.0, 120.0,
       unit='Hz', fixed=True),
-    P('namespaces', [''], 'Of the arms that are shown; empty: every one with joint states.',
+    P('namespaces', [''], 'Namespaces of the arms to show; empty: all that have joint states.',
       fixed=True),
     P('states', 'joint_states', 'Topic of the joint states within a namespace, rad or m.',
       fixed=True),
-    P('robot', '', 'Shown where no robot_description is published: name of a shipped robot, a '
-      '.urdf or .xacro file, package://PACKAGE/PATH, or URDF text.', fixed=True),
-    P('spacing', 1.2, 'Distance between the bases of two arms; 0: each where its description '
-      'puts it.', 0.0, 100.0, unit='m', fixed=True),
-    P('control', False, 'Whether the page may change parameters, send motions, activate and '
-      'deactivate.', fixed=True),
+    P('robot', '', 'Robot to show if no robot_description is published: name of a shipped robot, '
+      'a .urdf or .xacro file, package://PACKAGE/PATH, or URDF text.', fixed=True),
+    P('spacing', 1.2, 'Distance between the bases of adjacent arms; 0: each base at the location '
+      'in its description.', 0.0, 100.0, unit='m', fixed=True),
+    P('control', False, 'Allow the page to change parameters, send motions, and activate and '
+      'deactivate controllers.', fixed=True),
 )  # fmt: skip

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The monitor node: inverse dynamics of a running robot beside its controller, not in it.
+"""Monitor node: compare the efforts of a running robot with its inverse dynamics.
 
-It listens (best effort, so that nobody waits for it) and never commands. Efforts of the model by
-one formulation and another, their difference, the parts by origin, and what is left of the
-efforts that acted go to topics; whether that is much, and which gravity would explain it, to
-/diagnostics.
+The node only subscribes (best effort, so that no publisher waits for it) and never commands. It
+publishes the model efforts of two formulations, their difference, the effort components by origin,
+and the residual of the applied efforts. /diagnostics reports whether the residual exceeds its
+thresholds, and the gravity vector that would explain it.
 """
 
 from __future__ import annotations
@@ -52,23 +52,23 @@ from robot_dynamics_ros.ros.node import LISTENING, STEADY, PackageNode, diagnost
 from robot_dynamics_ros.ros.parameters import on_set_parameters
 from robot_dynamics_ros.symbolic.kernel import compile_kernel
 
-_DEPTH = 1000  # for who listens: what arrived together is published together
-_WAITING = 1000  # instants that wait for the effort of their stamp
+_DEPTH = 1000  # of the publishers: all samples of one poll are published in a burst
+_WAITING = 1000  # maximum number of samples that wait for the effort of their timestamp
 
 
 class MonitorNode(PackageNode):
     """Compares the efforts of a robot with its model.
 
-    Subscribes the joint states and, by ``effort_source``, the commands; publishes, as joint
-    states with efforts, ``~/effort``, ``~/other``, ``~/difference``, ``~/residual``,
-    ``~/inertia``, ``~/coriolis``, ``~/gravity``, ``~/armature``, ``~/friction``; and
+    Subscribes to the joint states and, depending on ``effort_source``, to the commands. Publishes
+    joint states with efforts on ``~/effort``, ``~/other``, ``~/difference``, ``~/residual``,
+    ``~/inertia``, ``~/coriolis``, ``~/gravity``, ``~/armature`` and ``~/friction``, and
     ``/diagnostics``.
 
     Attributes:
-        finished: Completes if a description that comes by topic is refused.
+        finished: Completes if a description received by topic is invalid.
 
     Raises:
-        RobotDynamicsError: A parameter or the description is refused.
+        RobotDynamicsError: A parameter or the description is invalid.
     """
 
     make_executor = PollingExecutor
@@ -79,7 +79,7 @@ class MonitorNode(PackageNode):
         self._stamps, self._instants = list[int](), list[Instants]()
         self._begin_with_robot(self._begin)
 
-    # Building -----------------------------------------------------------------------------------
+    # Building ------------------------------------------------------------------------------------
 
     def _begin(self, description: str) -> None:
         settings = self._settings
@@ -106,7 +106,7 @@ class MonitorNode(PackageNode):
         on_set_parameters(self, self._check_change, self._apply_change)
 
     def _take_payload(self, settings: Mapping[str, Any]) -> None:
-        """Make the model of the robot with its payload."""
+        """Build the model of the robot with its payload."""
         payload = payload_from_parameters(settings)
         tree = self._tree if payload is None else with_payload(self._tree, payload)
         self._monitor = self._make_monitor(tree)
@@ -156,10 +156,10 @@ class MonitorNode(PackageNode):
         options = {'callback_group': self._group}
         self._listened += subscribe_commands(self, form, topics, *take, LISTENING, **options)
 
-    # What is heard ------------------------------------------------------------------------------
+    # Subscriptions -------------------------------------------------------------------------------
 
     def poll(self) -> None:
-        """Take what has arrived, and explain it together."""
+        """Take all messages that have arrived and evaluate them as one batch."""
         for sent, subscription, message in take_waiting(self._listened):
             self._sent_ns = sent
             subscription.callback(message)
@@ -202,7 +202,7 @@ class MonitorNode(PackageNode):
             _forget(self._commanded)
 
     def _await_effort(self, stamp: int, instant: Instants) -> None:
-        """Add an instant as soon as the command of its stamp is known."""
+        """Add a sample once the command with its timestamp has been received."""
         if stamp in self._commanded:
             self._add(stamp, _with_effort(instant, self._commanded.pop(stamp)))
         else:
@@ -220,21 +220,21 @@ class MonitorNode(PackageNode):
         self._effort[index] = effort + self._share_now()[index]
 
     def _of_motors(self, commanded: Any) -> Any:
-        """Return what the motors give under a command: it, and what the driver adds."""
+        """Return the motor efforts under a command: the command plus the driver compensation."""
         return commanded + self._share_now()
 
     def _share_now(self) -> Any:
         port = self._connection.port
         return np.zeros_like(port.q) if self._share is None else self._share.update(port.q, port.v)
 
-    # What is reported ---------------------------------------------------------------------------
+    # Publishing ----------------------------------------------------------------------------------
 
     def _add(self, stamp: int, instant: Instants) -> None:
         self._stamps.append(stamp)
         self._instants.append(instant)
 
     def _explain(self) -> None:
-        """Explain what was added, and publish it to whoever listens."""
+        """Evaluate the added samples and publish the topics that have subscribers."""
         instants = Instants.joined(self._instants)
         explained, other = self._monitor.explain(instants)
         efforts = {'effort': explained.effort, 'residual': explained.residual, **explained.parts}
@@ -273,7 +273,7 @@ class MonitorNode(PackageNode):
             figures['residual explained by it'] = f'{100.0 * summary.gravity.explained:.0f} %'
         return figures
 
-    # Parameters ---------------------------------------------------------------------------------
+    # Parameters ----------------------------------------------------------------------------------
 
     def _check_change(self, changes: Mapping[str, Any]) -> None:
         payload = payload_from_parameters({**self._settings, **changes})
@@ -290,6 +290,6 @@ def _with_effort(instant: Instants, effort: Any) -> Instants:
 
 
 def _forget(stamps: dict[int, Any]) -> None:
-    """Drop the oldest of what nobody has asked for."""
+    """Drop the oldest entries that were never matched."""
     while len(stamps) > _WAITING:
         del stamps[next(iter(stamps))]

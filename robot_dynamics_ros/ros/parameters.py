@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Declare a node's parameters in ROS, as :class:`Parameter` describes them, and read them back."""
+"""Declare and read the ROS parameters that :class:`Parameter` objects describe."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from robot_dynamics_ros.errors import ConfigurationError, RobotDynamicsError
 from robot_dynamics_ros.parameters import Parameter, checked
 from robot_dynamics_ros.ros.rclpy_compat import overridden_parameters
 
-#: Beginnings of the parameters that rclpy declares by itself, or a node once it has its robot.
+#: Prefixes of the parameters that rclpy declares itself or a node declares once it has its robot.
 _LATER = ('use_sim_time', 'start_type_description_service', 'qos_overrides.', 'constraints.')
 
 
 def descriptor(one: Parameter) -> ParameterDescriptor:
-    """Return what ``ros2 param describe`` shows."""
+    """Return the descriptor that ``ros2 param describe`` shows."""
     described = ParameterDescriptor(
         description=one.sentence, additional_constraints=one.wanted(), read_only=one.fixed
     )
@@ -41,13 +41,13 @@ def descriptor(one: Parameter) -> ParameterDescriptor:
 
 
 def declare(node: Any, parameters: Iterable[Parameter]) -> None:
-    """Declare all parameters of a node; values from YAML or the command line take precedence.
+    """Declare the parameters of a node; values from YAML or the command line take precedence.
 
-    What is given under a name that the node does not have, such as a misspelt one, is reported. A
-    later change that the declaration does not allow is refused.
+    Overrides of unknown (for example misspelt) parameters are logged as warnings. Later changes
+    are checked against the declarations and rejected if invalid.
 
     Raises:
-        ConfigurationError: A given value is of another type or out of its range.
+        ConfigurationError: An override has the wrong type or is out of range.
     """
     parameters = tuple(parameters)
     for one in parameters:
@@ -72,10 +72,10 @@ def _tell_unknown(node: Any, names: list[str]) -> None:
 
 
 def values(node: Any, parameters: Iterable[Parameter]) -> dict[str, Any]:
-    """Return the present values by name; arrays as lists.
+    """Return the current values by name, arrays as lists.
 
     Raises:
-        ParameterError, UnknownNameError: A value that was given at the start is refused.
+        ParameterError, UnknownNameError: An initial value is invalid.
     """
     parameters = tuple(parameters)
     present = {one.name: _plain(node.get_parameter(one.name).value) for one in parameters}
@@ -88,21 +88,21 @@ def _plain(value: Any) -> Any:
 
 
 def accepted() -> SetParametersResult:
-    """Return the answer to a parameter change that is taken."""
+    """Return the result of an accepted parameter change."""
     return SetParametersResult(successful=True)
 
 
 def refused(error: RobotDynamicsError) -> SetParametersResult:
-    """Return the answer to a parameter change that is not taken, with the reason."""
+    """Return the result of a rejected parameter change, with the reason."""
     return SetParametersResult(successful=False, reason=str(error))
 
 
 def on_set_parameters(node: Any, check: Any, apply: Any) -> None:
-    """Install a check (before) and an application (after) of parameter changes.
+    """Install callbacks that check parameter changes before, and apply them after, they are set.
 
     Args:
         node: The node.
-        check: Called with ``{name: value}`` of the changes; raises RobotDynamicsError to refuse.
+        check: Called with the changes ``{name: value}``; raises RobotDynamicsError to reject them.
         apply: Called with the changes once they are set.
     """
 

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The recorder node: everything that matters of a run, byte for byte, on the clock of its states.
+"""Recorder node: write the topics of a run to a bag, with times on the clock of the states.
 
-Messages stay serialized from the network to the bag. Which time each of them gets is explained in
-``recordings/timestamp_assignment.py``.
-
-What is recorded of a run: topics, how they are subscribed, where their stamps are.
+Messages stay serialized from the network to the bag. ``recordings/timestamp_assignment.py``
+explains the time that each message is recorded with. This module also lists the recorded topics,
+their QoS and the location of their timestamps.
 """
 
 from __future__ import annotations
@@ -32,20 +31,20 @@ from robot_dynamics_ros.ros.executors import PolledGroup, PollingExecutor, take_
 from robot_dynamics_ros.ros.node import STEADY, PackageNode
 from robot_dynamics_ros.ros.spinning import EXIT_FAILED
 
-_DEPTH = 5000  # the most that Fast DDS keeps for a reader by default
+_DEPTH = 5000  # default limit of Fast DDS for one reader
 _STAMPED = ('std_msgs/Header', 'builtin_interfaces/Time')
 
 
 @dataclass(frozen=True)
 class Topic:
-    """What to record.
+    """A topic to record.
 
     Attributes:
-        name, kind: Topic and type.
-        latched: Whether who comes late gets the last message.
-        at_once: Whether whoever offers it has sent it before anything happens.
-        by_arrival: Whether its own stamp says nothing of when it acts.
-        periodic: Whether a message comes in every period of the controller.
+        name, kind: Topic name and message type.
+        latched: Whether late subscribers receive the last message.
+        at_once: Whether publishers send it at startup, so that ``~/ready`` requires it.
+        by_arrival: Whether the header timestamp is unrelated to when the message takes effect.
+        periodic: Whether it is published in every control period.
     """
 
     name: str
@@ -61,7 +60,7 @@ COMMANDS = Topic('effort_controller/commands', 'std_msgs/msg/Float64MultiArray',
 
 
 def topics_of(controller: str) -> list[Topic]:
-    """Return what is recorded of a run, in the order it has at one time."""
+    """Return the topics of a run, in the order in which messages of equal time are recorded."""
     return [
         STATES,
         COMMANDS,
@@ -84,7 +83,7 @@ def message_class(kind: str) -> Any:
     """Return the class of a message type such as ``std_msgs/msg/String``.
 
     Raises:
-        ConfigurationError: It is not installed.
+        ConfigurationError: The message type is not installed.
     """
     package, _, name = kind.partition('/msg/')
     try:
@@ -96,7 +95,7 @@ def message_class(kind: str) -> Any:
 
 
 class Stream:
-    """One recorded topic: its subscription and what is known of it."""
+    """One recorded topic: its subscription and counters."""
 
     def __init__(self, topic: Topic) -> None:
         self.topic = topic
@@ -125,10 +124,10 @@ class Stream:
         )
 
     def stamp(self, data: bytes) -> int:
-        """Return the stamp at the start of a serialized message, ns; 0 if its type has none.
+        """Return the timestamp at the start of a serialized message, ns; 0 if its type has none.
 
         A Header and a Time both begin with int32 sec, uint32 nanosec, after the 4 bytes of the
-        encapsulation header, whose second byte tells the byte order.
+        encapsulation header, whose second byte gives the byte order.
         """
         if not self.stamped:
             return 0
@@ -136,7 +135,7 @@ class Stream:
         return int(sec * NANO + nanosec)
 
     def count_lost(self, event: Any) -> None:
-        """Count what the middleware says was lost."""
+        """Count the messages that the middleware reports as lost."""
         self.lost += event.total_count_change
 
 
@@ -145,17 +144,17 @@ _LAST_ROUNDS = 10
 
 
 class Recorder(PackageNode):
-    """Records joint states, commands, references, descriptions, parameters, diagnostics.
+    """Records joint states, commands, references, descriptions, parameters and diagnostics.
 
-    What an unanswered or paused simulator makes its peers repeat is recorded once. The service
-    ``~/ready`` succeeds once states and commands have arrived, and with them, where there are any,
-    the controller's parameters and the robot's description.
+    Messages that peers repeat while a simulator is paused or unanswered are recorded once. The
+    service ``~/ready`` succeeds once states and commands have arrived, and also the controller
+    parameters and the robot description if these topics have publishers.
 
     Attributes:
         finished: Completes when the recording is over; its result is the exit code.
 
     Raises:
-        RobotDynamicsError: The bag exists already, or a topic's type is not known.
+        RobotDynamicsError: The bag already exists, or a message type is not installed.
     """
 
     make_executor = PollingExecutor
@@ -195,12 +194,12 @@ class Recorder(PackageNode):
             raise ConfigurationError(f'extra_topics: {topic!r}', problem, 'correct it') from error
 
     def on_stop(self) -> None:
-        """Close the bag, if a signal ends the recording."""
+        """Close the bag if a signal ends the recording."""
         if not self.finished.done():
             self._end(self._close())
 
     def _close(self) -> int:
-        """Take what is still on its way, close the bag, report; return the exit code."""
+        """Record the messages still in transit, close the bag, report; return the exit code."""
         for _ in range(_LAST_ROUNDS):
             time.sleep(_QUIET_S)
             if not self.poll():
@@ -233,10 +232,10 @@ class Recorder(PackageNode):
             raw=True,
         )
 
-    # Messages -----------------------------------------------------------------------------------
+    # Messages ------------------------------------------------------------------------------------
 
     def poll(self) -> int:
-        """Record every message that has arrived; return how many."""
+        """Record all messages that have arrived; return their number."""
         waiting = take_waiting([stream.subscription for stream in self._streams])
         for sent, subscription, data in waiting:
             subscription.callback(data, sent)
@@ -258,10 +257,10 @@ class Recorder(PackageNode):
         else:
             self._end_sent = sent
 
-    # Peers --------------------------------------------------------------------------------------
+    # Peers ---------------------------------------------------------------------------------------
 
     def _look_around(self) -> None:
-        """Find topics of unknown type; follow publishers that offer best effort only; end."""
+        """Look up unknown types, switch to best effort where required, end if due."""
         if self._end_sent < sys.maxsize:
             self._end(self._close())
             return
@@ -298,7 +297,7 @@ class Recorder(PackageNode):
         return bool(offered) or stream.topic in (STATES, COMMANDS)
 
     def _note_latency(self) -> None:
-        """Put the times from state to command into the bag's metadata."""
+        """Write the latencies from state to command to the bag's metadata."""
         answers = {
             stream.name
             for stream in self._streams

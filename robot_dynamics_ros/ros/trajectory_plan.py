@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The trajectory that a node's parameters describe, from where the arm is."""
+"""Plan the trajectory that a node's parameters describe, from the current arm position."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ from robot_dynamics_ros.spatial.scalar import Array
 
 P = Parameter
 NANO = 1_000_000_000
-_AT_START = 1e-6  # rad or m: no approach is needed
-_LOOK = 0.02  # s between postures looked at for collisions
-_BRANCHES, _OTHER = 12, 0.2  # other postures that are searched for; rad or m between two
-_MOST_POINTS, _LONGEST = 1e6, 1e5  # of the message; s: about a minute of planning
+_AT_START = 1e-6  # rad or m: closer to the start, no approach is needed
+_LOOK = 0.02  # s between postures checked for collisions
+_BRANCHES, _OTHER = 12, 0.2  # random starts of the search for branches; their distance, rad or m
+_MOST_POINTS, _LONGEST = 1e6, 1e5  # points in the message; s: about a minute of planning
 _BRIEFEST = 0.5e-9  # s between waypoints: 1 ns, as rounded
-_BRANCH_SPEED = 0.5  # of the velocity limits, on the way to another posture
+_BRANCH_SPEED = 0.5  # fraction of the velocity limits on the way to another branch
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,10 +50,10 @@ class SampledTrajectory:
     """A sampled trajectory.
 
     Attributes:
-        times_ns: Time of each point from the start, ns, shape (k,).
-        position, velocity, acceleration: Shape (k, n).
-        approach: Duration of the approach before the motion that was asked for, s.
-        duration: s, the approach included.
+        times_ns: Time of each point from the start, ns, length k.
+        position, velocity, acceleration: Shape (k, n), SI units.
+        approach: Duration of the approach before the requested motion, s.
+        duration: Total duration including the approach, s.
     """
 
     times_ns: tuple[int, ...]
@@ -65,17 +65,19 @@ class SampledTrajectory:
 
 
 def make_plan(tree: RobotTree, settings: Mapping[str, Any], q: Array) -> SampledTrajectory:
-    """Return the motion of the parameters, sampled.
+    """Return the sampled motion that the parameters describe.
+
+    For tool paths, other inverse-kinematics branches are tried if the current one fails.
 
     Args:
         tree: The robot.
-        settings: The parameters of ``MOTION`` by name; a kind other than none.
-        q: Present joint positions, shape (n,), rad or m.
+        settings: The parameters of ``MOTION`` by name; any kind except none.
+        q: Current joint positions, shape (n,), rad or m.
 
     Raises:
-        UnknownNameError: There is no such kind; lists those that exist.
-        ParameterError: A number does not fit, or the motion is too long.
-        TrajectoryError: The motion leaves the reach or the limits; says where.
+        UnknownNameError: The kind is unknown; lists the known kinds.
+        ParameterError: A value is invalid, or the motion is too long.
+        TrajectoryError: The motion leaves the workspace or violates a limit; says where.
     """
     settings = checked(MOTION, settings, tree.n)
     checker, refusals = _checker(tree, settings), list[TrajectoryError]()
@@ -94,7 +96,7 @@ def _planned(
     posture: Array,
     checker: CollisionChecker | None,
 ) -> SampledTrajectory:
-    """Return the motion from q, whose tool path starts on the branch of a posture."""
+    """Return the motion from q; a tool path starts on the branch of the posture."""
     motion = KINDS[settings['kind']](tree, settings, posture)
     start = Reference(tree.n)
     motion.sample(0.0, start)
@@ -117,7 +119,7 @@ def _planned(
 
 
 def _check_duration(settings: Mapping[str, Any], seconds: float) -> None:
-    """Refuse a motion of so many seconds at full speed if it is too long to be sent."""
+    """Raise an error if a motion that takes this long at full speed, s, is too long to send."""
     name, rate = _LASTS[settings['kind']], settings['sample_rate']
     points, lasts = seconds * rate, seconds / settings['speed_scale']
     if points > _MOST_POINTS or lasts > _LONGEST:
@@ -136,7 +138,7 @@ def _checker(tree: RobotTree, settings: Mapping[str, Any]) -> CollisionChecker |
 
 
 def _postures(tree: RobotTree, settings: Mapping[str, Any], q: Array) -> Iterator[Array]:
-    """Yield the present posture and, for a tool path, others in which the tool is there too."""
+    """Yield the current posture and, for a tool path, others with the same tool pose."""
     yield q
     frame = settings['tool_frame']
     if settings['kind'] not in ('circle', 'line'):
@@ -151,7 +153,7 @@ def _postures(tree: RobotTree, settings: Mapping[str, Any], q: Array) -> Iterato
 
 
 def _sampled(trajectory: Trajectory, rate: float, approach: float) -> SampledTrajectory:
-    """Sample evenly, and at the end."""
+    """Return the trajectory sampled at a constant rate, Hz, and at its end."""
     end = round(trajectory.duration * NANO)
     count = math.ceil(trajectory.duration * rate - 1e-9)
     times = [round(k * NANO / rate) for k in range(count)] + [end]
@@ -226,7 +228,7 @@ def _per_joint(tree: RobotTree, settings: Mapping[str, Any], name: str) -> Array
     return np.array(spread(settings[name], tree.n))
 
 
-#: How each kind is made: from the robot, the parameters, the present joint positions.
+#: Builder of each kind: takes the robot, the parameters and the current joint positions.
 KINDS: dict[str, Callable[[RobotTree, Mapping[str, Any], Array], Trajectory]] = {
     'point': _point,
     'waypoints': _waypoints,
@@ -236,7 +238,7 @@ KINDS: dict[str, Callable[[RobotTree, Mapping[str, Any], Array], Trajectory]] = 
     'line': _line,
 }
 
-#: What of each kind decides how long it lasts.
+#: The parameter of each kind that determines its duration.
 _LASTS = {
     'point': 'duration_s',
     'waypoints': 'waypoint_times',
@@ -246,72 +248,73 @@ _LASTS = {
     'line': 'speed',
 }
 
-#: What the arm does; each kind reads its own numbers.
+#: The motion; each kind reads its own parameters.
 MOTION = (
-    P('kind', 'point', 'point, waypoints, sine, file (joints); circle, line (tool); none: '
-      'nothing is sent, for a law that follows no reference.', choices=(*KINDS, 'none'),
+    P('kind', 'point', 'Kind of motion: point, waypoints, sine, file (joint space); circle, line '
+      '(tool path); none: send nothing, for a law without a reference.', choices=(*KINDS, 'none'),
       fixed=True),
-    P('duration_s', 3.0, 'Duration of point and sine.', 0.001, _LONGEST, unit='s'),
-    P('goal', [0.0], 'point: joint positions at the end.', unit='rad or m', per_joint=True),
-    P('waypoints', [0.0], 'waypoints: joint positions one point after the other, rad or m; the '
-      'arm rests at each.'),
-    P('waypoint_times', [0.0], 'waypoints: time of each from the start.', unit='s'),
-    P('file', '', 'file: YAML with the fields of a JointTrajectory that starts at time 0, such '
-      'as command excite writes.'),
-    P('amplitude', [0.1], 'sine: from the present position.', unit='rad or m', per_joint=True),
-    P('frequency', [0.5], 'sine: Hz.', per_joint=True),
-    P('phase', [0.0], 'sine: rad.', per_joint=True),
-    P('center', [0.0, 0.0, 0.0], 'circle: in the base.', unit='m', size=3),
-    P('radius', 0.1, 'circle: m.', 0.0001, 100.0),
-    P('normal', [0.0, 0.0, 1.0], 'circle: its axis; it is run anticlockwise seen against it.',
-      size=3),
-    P('toward', [1.0, 0.0, 0.0], 'circle: direction from the centre to where it starts.', size=3),
-    P('laps', 1.0, 'circle: how often it is run.', 0.001, 1e6),
-    P('height', 0.0, 'circle, line: rise and fall along normal.', -10.0, 10.0, unit='m'),
-    P('waves', 1.0, 'circle, line: how often it rises and falls.', 0.0, 1e6),
-    P('line_to', [0.0, 0.0, 0.0], 'line: its end in the base, m; it starts where the tool is.',
-      size=3),
-    P('speed', 0.2, 'circle, line: along the curve.', 0.0001, 100.0, unit='m/s'),
-    P('ramp_s', 0.5, 'circle, line, sine: time of speeding up and of slowing down.', 0.001,
-      1000.0, unit='s'),
-    P('tool_frame', 'tool', 'circle, line: name of the frame that is led, its prefix included.'),
-    P('keep_tool_angle', True, 'circle, line: whether the tool keeps its present angle, else '
+    P('duration_s', 3.0, 'point, sine: duration.', 0.001, _LONGEST, unit='s'),
+    P('goal', [0.0], 'point: final joint positions.', unit='rad or m', per_joint=True),
+    P('waypoints', [0.0], 'waypoints: joint positions, rad or m, point by point in one list; the '
+      'arm stops at each point.'),
+    P('waypoint_times', [0.0], 'waypoints: time of each waypoint from the start.', unit='s'),
+    P('file', '', 'file: YAML file with the fields of a JointTrajectory that starts at time 0, '
+      'for example an output of the command excite.'),
+    P('amplitude', [0.1], 'sine: amplitude.', unit='rad or m', per_joint=True),
+    P('frequency', [0.5], 'sine: frequency, Hz.', per_joint=True),
+    P('phase', [0.0], 'sine: phase, rad.', per_joint=True),
+    P('center', [0.0, 0.0, 0.0], 'circle: centre in the base frame.', unit='m', size=3),
+    P('radius', 0.1, 'circle: radius, m.', 0.0001, 100.0),
+    P('normal', [0.0, 0.0, 1.0], 'circle: axis; the motion is counterclockwise about it '
+      '(right-hand rule). circle, line: direction of height.', size=3),
+    P('toward', [1.0, 0.0, 0.0], 'circle: direction from the centre to the start point.', size=3),
+    P('laps', 1.0, 'circle: number of laps.', 0.001, 1e6),
+    P('height', 0.0, 'circle, line: peak height of the waves along normal.', -10.0, 10.0,
+      unit='m'),
+    P('waves', 1.0, 'circle, line: number of waves (rise and fall) along the path.', 0.0, 1e6),
+    P('line_to', [0.0, 0.0, 0.0], 'line: end point in the base frame, m; the line starts at the '
+      'current tool position.', size=3),
+    P('speed', 0.2, 'circle, line: speed along the path.', 0.0001, 100.0, unit='m/s'),
+    P('ramp_s', 0.5, 'circle, line, sine: duration of the ramp at the start and at the end.',
+      0.001, 1000.0, unit='s'),
+    P('tool_frame', 'tool', 'circle, line: name of the frame that follows the path, including its '
+      'prefix.'),
+    P('keep_tool_angle', True, 'circle, line: keep the current tool angle instead of '
       'tool_angle.'),
-    P('tool_angle', 0.0, "circle, line: yaw of the SCARA's tool, pitch of the four-joint "
-      "arm's.", unit='rad'),
-    P('avoid_collisions', True, 'Whether a motion that comes nearer than 5 mm to the arm itself, '
-      'the ground or a box is refused; needs coal (which comes with Pinocchio) or MuJoCo.'),
-    P('boxes', [0.0], 'Boxes around the arm: centre and size of each in the base frame, six '
-      'numbers a box; one number: none.', unit='m'),
-    P('ground_below', 0.0, 'How far the ground is below the base frame and below all that does '
-      'not move.', -100.0, 100.0, unit='m'),
-    P('approach_s', 2.0, 'Time to get from the present position to the start, if it is '
-      'elsewhere.', 0.01, 1000.0, unit='s'),
-    P('speed_scale', 1.0, 'Part of its speed at which all of it is run, the approach included; '
-      '0.25 for a first try.', 0.01, 1.0),
-    P('sample_rate', 100.0, 'Points of the message per second, at full speed.', 1.0, 10000.0,
+    P('tool_angle', 0.0, 'circle, line: yaw of the tool (SCARA) or its pitch (four-joint arm).',
+      unit='rad'),
+    P('avoid_collisions', True, 'Reject a motion that comes closer than 5 mm to the arm itself, '
+      'the ground or a box; requires coal (installed with Pinocchio) or MuJoCo.'),
+    P('boxes', [0.0], 'Obstacle boxes: centre and size of each in the base frame, six numbers '
+      'per box; a single number: none.', unit='m'),
+    P('ground_below', 0.0, 'Distance of the ground below the base frame and below all fixed '
+      'links.', -100.0, 100.0, unit='m'),
+    P('approach_s', 2.0, 'Duration of the approach from the current position to the start, if '
+      'they differ.', 0.01, 1000.0, unit='s'),
+    P('speed_scale', 1.0, 'Speed factor of the whole motion, including the approach; 0.25 for a '
+      'first test.', 0.01, 1.0),
+    P('sample_rate', 100.0, 'Trajectory points per second at full speed.', 1.0, 10000.0,
       unit='Hz'),
 )  # fmt: skip
 
-#: When it is sent, and who is waited for.
+#: When the motion is sent, and the peers it waits for.
 WHEN = (
     P('start_time_s', 0.0, 'Time on the node clock at which the motion starts, s; 0: '
       'start_delay_s from now.', 0.0, 2.0**31 - 1.0),
     P('start_delay_s', 0.5, 'Time from sending to the start of the motion.', 0.0, 1e6, unit='s'),
     P('controller', 'controller', 'Name of the controller node.', fixed=True),
-    P('state_topic', 'joint_states', 'States in names and units of the model, from where the '
-      'motion begins: controller/reference behind a driver that has others.', fixed=True),
-    P('confirm', True, 'Whether to wait until the controller is active and has accepted; off '
-      'for controllers without ~/trajectory_status.'),
-    P('ready_services', [''], 'Trigger services that must succeed before, such as '
-      'recorder/ready.'),
+    P('state_topic', 'joint_states', 'Topic with the initial state in names and units of the '
+      'model; controller/reference if the driver uses others.', fixed=True),
+    P('confirm', True, 'Wait until the controller is active and has accepted the trajectory; set '
+      'to false for controllers without ~/trajectory_status.'),
+    P('ready_services', [''], 'Trigger services that must succeed before the trajectory is sent, '
+      'such as recorder/ready.'),
     P('simulator', 'simulator', 'Name of the simulator node.'),
-    P('unpause_simulator', False, 'Whether to let the simulator run once all is set.'),
-    P('end_simulator', False, "Whether to set the simulator's end_time_s to settle_s after the "
-      'motion.'),
-    P('settle_s', 0.5, 'Time the simulation goes on after the motion.', 0.0, 1e6, unit='s'),
+    P('unpause_simulator', False, 'Unpause the simulator at the end of the sequence.'),
+    P('end_simulator', False, "Set the simulator's end_time_s to settle_s after the motion."),
+    P('settle_s', 0.5, 'Simulated time after the end of the motion.', 0.0, 1e6, unit='s'),
     P('timeout_s', 60.0, 'Longest wait for any one peer.', 0.1, 1e6, unit='s'),
-    P('exit_when_done', True, 'Whether the node ends once all is sent.', fixed=True),
+    P('exit_when_done', True, 'Exit once everything has been sent.', fixed=True),
 )  # fmt: skip
 
 TRAJECTORY = (*NAMED_ROBOT, *MOTION, *WHEN)

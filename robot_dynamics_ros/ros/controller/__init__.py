@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The controller node: a session on topics, parameters and an action."""
+"""Controller node: the topics, parameters and action of a controller session."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Changes of the controller's session: prepared in the background, committed between two."""
+"""Changes of the controller session: prepared in the background, committed between two ticks."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ from robot_dynamics_ros.control.session import ControllerSession
 from robot_dynamics_ros.errors import RobotDynamicsError
 from robot_dynamics_ros.ros.spinning import run_in_background
 
-#: Time between two looks at the age of the states, s.
+#: Period at which the age of the states is checked, s.
 WATCH_PERIOD_S = 0.02
 
 
 class SessionChanges:
-    """Lets changes act that services, topics and parameters ask for.
+    """Applies the changes that services, topics and parameters request.
 
     Serves ``~/carry_payload``, ``~/resume`` and ``~/add_waypoint``.
 
     Attributes:
-        session: As given.
-        services: To be destroyed with the node's topics.
-        announce: Tells those who sent a trajectory what became of it; may be replaced.
+        session: The session that is changed.
+        services: The services, to be destroyed with the node's topics.
+        announce: Publishes the status of a trajectory; may be replaced.
 
     Args:
         node: The controller.
-        session: What is changed.
-        answer_state: Answers a state that waits; returns whether there was one.
-        watch: Looks at the age of the states.
+        session: The session that is changed.
+        answer_state: Answers a pending state; returns whether there was one.
+        watch: Checks the age of the states.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class SessionChanges:
         ]
 
     def prepare(self, change: SessionChange) -> None:
-        """Prepare a change, in the background if it takes long; errors as of the session."""
+        """Prepare a change, in the background if it is slow; errors as in the session."""
         if not change.slow:
             self.session.prepare(change)
             return
@@ -63,22 +63,22 @@ class SessionChanges:
         run_in_background(lambda: prepare(change), self._answer_state, self._watch, WATCH_PERIOD_S)
 
     def commit(self, change: SessionChange) -> str:
-        """Let a prepared change act, and pass on what it ended before what it began."""
+        """Commit a prepared change and publish the session's remarks; return its message."""
         text = self.session.commit(change)
         self.tell()
         return text
 
     def perform(self, change: SessionChange) -> str:
-        """Prepare a change and let it act, see both."""
+        """Prepare and commit a change; return its message."""
         self.prepare(change)
         return self.commit(change)
 
     def tell(self) -> None:
-        """Pass on what the session remarks."""
+        """Log the remarks of the session and announce their statuses."""
         remarks = self.session.remarks
         while remarks:
             remark = remarks.popleft()
-            if remark.level == 'error':  # rclpy wants a line of code for each
+            if remark.level == 'error':  # rclpy allows only one severity per line of code
                 self._log.error(remark.text)
             elif remark.level == 'warning':
                 self._log.warning(remark.text)
@@ -88,12 +88,12 @@ class SessionChanges:
                 self.announce(remark.status)
 
     def tell_of_law(self) -> None:
-        """Pass on what may surprise in the parameters of the law."""
+        """Log the law's warnings about its parameters."""
         for remark in self.session.loop.law.remarks():
             self._log.warning(remark)
 
     def _serve(self, kind: Any, name: str, change: Callable[[Any], SessionChange]) -> Service:
-        """Return a service that makes a change of each request, and says what became of it."""
+        """Return a service that performs a change per request and responds with its result."""
 
         def answer(request: Any, response: Any) -> Any:
             try:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The controller node: parameters and life cycle around a session without ROS."""
+"""Controller node: parameters and life cycle around a controller session without ROS."""
 
 from __future__ import annotations
 
@@ -28,21 +28,21 @@ from robot_dynamics_ros.ros.spinning import spare_what_stays
 _AUTOSTART_PERIOD_S = 0.02
 _WAITS_FOR_CONFIGURE = 'it waits for the transition configure'
 _WAITS_FOR_ACTIVATE = 'it waits for the transition activate'
-_WORD_EVERY = 250  # of these periods: 5 s
+_WORD_EVERY = 250  # autostart periods between two warnings: 5 s
 
 
 class Controller(LifecycleNode):
-    """State-driven effort control of one robot; ``ControllerSession`` decides.
+    """State-driven effort controller of one robot, a ROS interface of ``ControllerSession``.
 
-    Subscribes ``joint_states`` (best effort), ``~/joint_trajectory``, ``robot_description``
-    (latched); serves the action ``~/follow_joint_trajectory`` where control_msgs is installed, and
-    ``~/carry_payload``. Publishes ``effort_controller/commands`` or ``<joint>/cmd_force`` (or what
-    the driver's profile says), then ``~/reference`` (position, velocity, and as effort the
-    command), ``~/error``, what ``LawMonitor`` shows of the law, ``/diagnostics`` and, latched,
-    ``~/trajectory_status`` and ``~/parameters``.
+    Subscribes to ``joint_states`` (best effort), ``~/joint_trajectory`` and ``robot_description``
+    (latched). Serves ``~/carry_payload`` and, if control_msgs is installed, the action
+    ``~/follow_joint_trajectory``. Publishes ``effort_controller/commands`` or
+    ``<joint>/cmd_force`` (or the topics of the driver profile), then ``~/reference`` (position,
+    velocity, and the command as effort), ``~/error``, the topics of ``LawMonitor``,
+    ``/diagnostics`` and, latched, ``~/trajectory_status`` and ``~/parameters``.
 
     Raises:
-        RobotDynamicsError: ``autostart`` is set and a parameter or the description is refused.
+        RobotDynamicsError: ``autostart`` is set and a parameter or the description is invalid.
     """
 
     def __init__(self) -> None:
@@ -65,42 +65,42 @@ class Controller(LifecycleNode):
             )
 
     def on_configure(self, state: LifecycleState) -> TransitionCallbackReturn:
-        """Load the model, build the session, create topics; fail with the reason in the log."""
+        """Load the model, build the session, create topics; on failure log the reason."""
         try:
             if self._run is None:
                 self._configure()
-                spare_what_stays()  # now, for no state is read meanwhile
-        except Exception as error:  # rclpy would say nothing of those that nobody foresaw
+                spare_what_stays()  # now, because no state is read in the meantime
+        except Exception as error:  # rclpy would not report unexpected errors
             kind = '' if isinstance(error, RobotDynamicsError) else f'{type(error).__name__}: '
             self.get_logger().error(f'not configured: {kind}{error}')
             return TransitionCallbackReturn.FAILURE
         return super().on_configure(state)
 
     def on_activate(self, state: LifecycleState) -> TransitionCallbackReturn:
-        """Begin at the measured state; fail if there is no fresh one."""
+        """Start control at the measured state; fail if there is no fresh state."""
         assert self._run is not None  # configured
         try:
             self._run.activate()
         except RobotDynamicsError as error:
             self.get_logger().error(str(error))
             return TransitionCallbackReturn.FAILURE
-        if self._value('autostart'):  # once, whoever asked for it
+        if self._value('autostart'):  # autostart activates only once
             self._autostart.cancel()
         return super().on_activate(state)
 
     def on_deactivate(self, state: LifecycleState) -> TransitionCallbackReturn:
-        """Send the stop action's effort, then fall silent."""
+        """Send the stop action's effort, then stop commanding."""
         self.on_stop()
         return super().on_deactivate(state)
 
     def on_cleanup(self, state: LifecycleState) -> TransitionCallbackReturn:
-        """Free model and topics."""
+        """Release model and topics."""
         self._release()
         self.get_logger().info('cleaned up')
         return super().on_cleanup(state)
 
     def on_shutdown(self, state: LifecycleState) -> TransitionCallbackReturn:
-        """Send the stop action's effort if still active, and free everything."""
+        """Send the stop action's effort if still active, and release everything."""
         self._release()
         self.get_logger().info('shut down')
         return super().on_shutdown(state)
@@ -117,7 +117,7 @@ class Controller(LifecycleNode):
 
     @property
     def urgent(self) -> Any:
-        """The subscription that is answered before all else; None while there is none."""
+        """The subscription that is served first; None if there is none."""
         return None if self._run is None else self._run.states
 
     def _value(self, name: str) -> Any:
@@ -131,7 +131,7 @@ class Controller(LifecycleNode):
         return bool(robot or self._topic_description)
 
     def _start_when_ready(self) -> None:
-        """Configure and activate as soon as possible, once; states that fail are awaited."""
+        """Configure and activate once, as soon as everything required is available."""
         if self._run is None and not self._has_description():
             self._say_what_is_missing('no robot: set robot, or publish robot_description')
             return
@@ -146,17 +146,17 @@ class Controller(LifecycleNode):
             return
         self._missing = _WAITS_FOR_ACTIVATE
         active = self.trigger_activate() is TransitionCallbackReturn.SUCCESS
-        if active or not self._run.awaits():  # refused for a reason that waiting does not mend
+        if active or not self._run.awaits():  # the refusal is permanent
             self._autostart.cancel()
 
     def _say_what_is_missing(self, missing: str) -> None:
-        """Say every few seconds for what the node waits."""
+        """Log every few seconds what the node is waiting for."""
         self._waited, self._missing = self._waited + 1, missing
         if self._waited % _WORD_EVERY == 0:
             self.get_logger().warning(f'not active yet: {missing}')
 
     def _report(self) -> None:
-        """Tell /diagnostics how the controller is doing, or for what it waits."""
+        """Publish the health of the controller, or what it is waiting for, on /diagnostics."""
         robot, report = '', HealthReport('warning', '', {})
         if self._run is not None:
             robot, report = self._run.session.tree.name, self._run.report()
@@ -181,7 +181,7 @@ class Controller(LifecycleNode):
         self._run, self._missing = None, _WAITS_FOR_CONFIGURE
 
     def _check_change(self, changes: Mapping[str, Any]) -> None:
-        """Refuse a change of parameters that could not be applied."""
+        """Raise an error for a parameter change that cannot be applied."""
         if self._run is not None:
             self._run.parameters.check(changes)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Parameters of a running controller: changed, published, and the tolerances of its action."""
+"""Parameters of a running controller: apply and publish changes; tolerances of its action."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ from robot_dynamics_ros.ros.controller.changes import SessionChanges
 from robot_dynamics_ros.ros.node import LATCHED
 from robot_dynamics_ros.ros.parameters import declare
 
-_DUMPER = getattr(yaml, 'CSafeDumper', yaml.SafeDumper)  # in C where there is one
+_DUMPER = getattr(yaml, 'CSafeDumper', yaml.SafeDumper)  # the C version if available
 _TIME, _STOPPED = 'constraints.goal_time', 'constraints.stopped_velocity_tolerance'
 _OWN = {one.name: one for one in TOLERANCES}
 
 
 class ConstraintParameters:
-    """Declares ``constraints.*`` at a node, names that joint_trajectory_controller has.
+    """Declares the parameters ``constraints.*`` of joint_trajectory_controller as aliases.
 
     ``constraints.<joint>.trajectory`` and ``.goal`` are entries of ``path_tolerance`` and
     ``goal_tolerance``; the others are ``stopped_velocity_tolerance`` for all joints and
     ``goal_time_tolerance``.
 
-    What was set last counts, by whichever name, from one configuration to the next.
+    The value that was set last, under either name, takes effect, also across reconfigurations.
 
     Args:
         node: The controller.
 
     Attributes:
-        own: The parameters that they mean, by name, as they act.
+        own: Current values of the aliased parameters, by name.
     """
 
     def __init__(self, node: Node) -> None:
@@ -45,14 +45,14 @@ class ConstraintParameters:
         self._defaults, self._seen = dict[str, Any](), dict[str, Any]()
 
     def configure(self, initial: Mapping[str, Any], joints: tuple[str, ...]) -> None:
-        """Declare them for joints, and take over what was set since the last configuration.
+        """Declare the aliases for joints and apply the values set since the last configuration.
 
         Args:
-            initial: The node's parameters; defaults of what is not set.
-            joints: The robot's.
+            initial: The node's parameters, which give the defaults.
+            joints: Joint names of the robot.
 
         Raises:
-            ParameterError: One of them is refused.
+            ParameterError: A value is invalid.
         """
         own = checked(TOLERANCES, {name: initial[name] for name in _OWN}, len(joints))
         if joints != self._joints:
@@ -68,7 +68,7 @@ class ConstraintParameters:
         self._seen = present
 
     def _declared(self) -> dict[str, Any]:
-        """Declare what is not declared yet; return the present values by name."""
+        """Declare the aliases that are not declared yet; return the current values by name."""
         own, node = self.own, self._node
         parameters = [
             *(self._parameter(name, *place) for name, place in self._places.items()),
@@ -78,7 +78,7 @@ class ConstraintParameters:
                       _OWN['goal_time_tolerance'].description, 0.0, 3600.0, unit='s'),
         ]  # fmt: skip
         new = [one for one in parameters if not node.has_parameter(one.name)]
-        if new:  # each time its checks are installed as well
+        if new:  # each call of declare also installs checks
             declare(node, new)
         self._defaults |= {one.name: one.default for one in new}
         return {one.name: node.get_parameter(one.name).value for one in parameters}
@@ -88,14 +88,14 @@ class ConstraintParameters:
         return Parameter(name, default, _OWN[own].description, 0.0, unit='rad or m')
 
     def _row(self, value: list[float]) -> list[float]:
-        """Return a new list of one number per joint."""
+        """Return a new list with one number per joint."""
         return [*spread(value, len(self._joints))]
 
     def translated(self, changes: Mapping[str, Any]) -> dict[str, Any]:
-        """Return changes of parameters with those of ``constraints.*`` under their own names.
+        """Return parameter changes with ``constraints.*`` translated to the aliased parameters.
 
         Raises:
-            ParameterError: A tolerance is refused.
+            ParameterError: A tolerance is invalid.
         """
         own_names = {name: x for name, x in changes.items() if not name.startswith('constraints.')}
         own_names = checked(TOLERANCES, own_names, len(self._joints))
@@ -111,22 +111,22 @@ class ConstraintParameters:
         return own_names
 
     def take(self, changes: Mapping[str, Any]) -> None:
-        """Remember changes that were made."""
+        """Store changes that were made."""
         self._seen |= {name: x for name, x in changes.items() if name in self._seen}
         changed = self.translated(changes)
         self.own.update({name: changed[name] for name in changed.keys() & self.own.keys()})
 
 
 class ParameterChanges:
-    """Lets changes of parameters act, and publishes, latched, ``~/parameters``: what acts.
+    """Applies parameter changes and publishes the active values, latched, on ``~/parameters``.
 
     Attributes:
-        publisher: To be destroyed with the node's topics.
+        publisher: The publisher, to be destroyed with the node's topics.
 
     Args:
         node: The controller.
-        changes: Lets changes of its session act.
-        constraints: Other names of some parameters.
+        changes: Applies changes to the session.
+        constraints: Aliases of some parameters.
     """
 
     def __init__(
@@ -138,16 +138,16 @@ class ParameterChanges:
         self._published = ''
 
     def check(self, changes: Mapping[str, Any]) -> None:
-        """Prepare a change of parameters; errors as in ``ControllerSession.prepare``."""
+        """Prepare a parameter change; errors as in ``ControllerSession.prepare``."""
         self._prepared = None
         change = ParameterChange(self._changes.session, self._constraints.translated(changes))
         self._changes.prepare(change)
         self._prepared = change
 
     def apply(self, changes: Mapping[str, Any]) -> None:
-        """Let the change of parameters act that was prepared, or say why it does not."""
+        """Commit the prepared parameter change, or log why it fails."""
         change, self._prepared = self._prepared, None
-        assert change is not None  # rclpy applies what was checked
+        assert change is not None  # rclpy applies only checked changes
         self._constraints.take(changes)
         try:
             self._log.info(self._changes.session.commit(change))
@@ -157,7 +157,10 @@ class ParameterChanges:
             self._changes.tell_of_law()
 
     def publish(self) -> None:
-        """Say what acts, if that is new: who just joins would lose what is replaced at once."""
+        """Publish the active parameters if they have changed.
+
+        Otherwise a new subscriber could lose a message that is replaced at once.
+        """
         values = {**self._changes.session.parameters, 'robot_description': ''}  # has its own topic
         text = yaml.dump(values, Dumper=_DUMPER)
         if text != self._published:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Parameters of the controller node, and what some ask of the system for its thread."""
+"""Parameters of the controller node, and real-time settings of its thread."""
 
 from __future__ import annotations
 
@@ -16,26 +16,25 @@ from robot_dynamics_ros.parameters import Parameter
 P = Parameter
 
 REAL_TIME = (
-    P('thread_priority', 0, 'Priority of the thread that ticks, by SCHED_FIFO; 0: the usual '
-      'scheduling.', 0, 99, fixed=True),
-    P('cpu_affinity', [-1], 'Processors on which the thread that ticks may run; -1: any.', -1,
+    P('thread_priority', 0, 'SCHED_FIFO priority of the control thread; 0: default scheduling.',
+      0, 99, fixed=True),
+    P('cpu_affinity', [-1], 'Processors on which the control thread may run; -1: any.', -1,
       4095, fixed=True),
-    P('lock_memory', False, 'Whether all memory of the process is kept from being swapped out.',
-      fixed=True),
+    P('lock_memory', False, 'Lock all memory of the process to prevent swapping.', fixed=True),
 )  # fmt: skip
 _LOCK_ALL = 3  # MCL_CURRENT | MCL_FUTURE
 
 
 def claim_real_time(priority: int, processors: Sequence[int], lock_memory: bool) -> None:
-    """Ask for what the parameters say, for the calling thread; defaults ask for nothing.
+    """Apply real-time settings to the calling thread; the defaults change nothing.
 
     Args:
-        priority: Of SCHED_FIFO, 1 to 99; 0: as it is.
-        processors: Where it may run; -1 among them: anywhere.
-        lock_memory: Whether to keep all memory of the process in place.
+        priority: SCHED_FIFO priority, 1 to 99; 0: unchanged.
+        processors: Processors on which the thread may run; unchanged if -1 is among them.
+        lock_memory: Whether to lock all memory of the process.
 
     Raises:
-        ConfigurationError: The system refuses it; says which right is missing.
+        ConfigurationError: The system denies a setting; the message names the missing permission.
     """
     if any(x >= 0 for x in processors) and -1 not in processors:
         _run_on(set(processors))
@@ -79,10 +78,10 @@ def _lock_memory() -> None:
 
 
 def _of_system(name: str) -> Any:
-    """Return a function of the system.
+    """Return a function of the module ``os``.
 
     Raises:
-        ConfigurationError: This system has none.
+        ConfigurationError: The operating system does not provide it.
     """
     function = getattr(os, name, None)
     if function is None:
@@ -97,29 +96,30 @@ def _refusal(name: str, value: str, error: OSError, remedy: str) -> Configuratio
 
 
 NODE = (
-    P('monitor_decimation', 1, 'Every how many commands reference and error are published.', 1,
-      1000),
-    P('autostart', True, 'Configure at start and activate as soon as a fresh state is there.',
+    P('monitor_decimation', 1, 'Publish the monitoring topics (~/reference, ~/error and those '
+      'of the law) once every this many commands.', 1, 1000),
+    P('autostart', True, 'Configure at startup and activate as soon as a fresh state arrives.',
       fixed=True),
-    P('await_listeners', [''], 'With autostart: nodes that must hear the first command, besides '
-      'the one that it needs anyway.', fixed=True),
-    P('share_command_topic', False, 'Whether others may publish the same command; else the '
-      'controller is not activated while they do (one that was killed counts until its lease '
-      'ends).', fixed=True),
-    P('diagnostics_period_s', 1.0, 'Period of /diagnostics.', 0.05, 60.0, unit='s', fixed=True),
+    P('await_listeners', [''], 'With autostart: nodes that must subscribe to the command topics '
+      'before activation; at least one subscriber is always required.', fixed=True),
+    P('share_command_topic', False, 'Allow other publishers on the command topics; otherwise '
+      'activation is refused while there are any (a killed publisher counts until its lease '
+      'expires).', fixed=True),
+    P('diagnostics_period_s', 1.0, 'Publishing period of /diagnostics.', 0.05, 60.0, unit='s',
+      fixed=True),
 )  # fmt: skip
 
 CONTROLLER = (*PARAMETERS, *GOALS, *NODE, *REAL_TIME)
 
 
 def in_lockstep(*topics: str) -> dict[str, float]:
-    """Return parameters of a controller in lockstep, whose run is the same on a busy machine.
+    """Return controller parameters for lockstep, where the run is the same on a busy machine.
 
-    As many commands as states are kept for a recorder that is held up, and a simulator that is
-    held up is waited for, since time stands still meanwhile.
+    The command history is as deep as the state history, so that a slow recorder loses nothing,
+    and the state timeout is long, because simulated time stops while the simulator is delayed.
 
     Args:
-        topics: Full names of those of its commands; none: the usual one.
+        topics: Full names of the command topics; none: the default topic.
     """
     kept = topics or ('/effort_controller/commands',)
     depths = {f'qos_overrides.{topic}.publisher.depth': 2000 for topic in kept}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A configured controller: its session between the topics, services and timers of a node."""
+"""A configured controller: its session with the topics, services and timers of a node."""
 
 from __future__ import annotations
 
@@ -43,21 +43,21 @@ _DELIVERY_TIMEOUT = Duration(seconds=0.3)
 
 
 class RunningController:
-    """Everything of a controller node that comes with its configuration and goes with it.
+    """The parts of a controller node that exist only while it is configured.
 
     Args:
         node: The controller.
         parameters: Its parameters.
         description: URDF text from the topic; used if the parameters name no robot.
-        constraints: Other names of some parameters.
-        tell_health: Publishes the health at once.
+        constraints: Aliases of some parameters.
+        tell_health: Publishes the health immediately.
 
     Attributes:
-        session: What decides.
-        parameters: Changes of them.
+        session: The controller session.
+        parameters: Applies parameter changes.
 
     Raises:
-        RobotDynamicsError: A parameter or the description is refused.
+        RobotDynamicsError: A parameter or the description is invalid.
     """
 
     def __init__(
@@ -114,7 +114,7 @@ class RunningController:
         ]
 
     def close(self) -> None:
-        """Send the last command if that is due, and free everything."""
+        """Send the last command if the controller is active, and release everything."""
         self.finish()
         self.session.end()
         self._trajectories.destroy()
@@ -125,7 +125,7 @@ class RunningController:
         """The subscription of the states."""
         return self._connection.states
 
-    # States and commands ------------------------------------------------------------------------
+    # States and commands -------------------------------------------------------------------------
 
     def _on_state(self, content: bytes) -> None:
         begin = time.perf_counter_ns()
@@ -150,7 +150,7 @@ class RunningController:
             self._changes.tell()
 
     def _look_at_locked(self) -> None:
-        """Look where the locked joints stand; what follows is done at once."""
+        """Check the positions of the locked joints and react immediately."""
         if self._locked.joints:
             self._states.positions_of_others(self._locked)
             if self.session.on_locked(self._locked.q):
@@ -160,19 +160,19 @@ class RunningController:
             self._tell_health()
 
     def _repeat_answer(self) -> None:
-        """Send the answer to a state that stands still again, if somebody came too late for it."""
+        """Repeat the answer to a repeated state if a new subscriber has missed it."""
         if self.session.controls and self._connection.has_new_listener():
             self._connection.writer.publish(self.session.command)
             self._look_for_listeners()
             self._monitor.publish(self.session.loop, self._states.stamp_ns)
 
     def _look_for_listeners(self) -> None:
-        """Look at once who listens; each tick looks at one topic only."""
+        """Update all subscriber counts; each tick updates only one of them."""
         for one in self._heard:
             one.look()
 
     def _on_timer(self) -> None:
-        """Look at the age of the states, and at the model."""
+        """Check the age of the states, and update the model."""
         self._watch()
         if text := self._model.follow(time.perf_counter_ns()):
             self._log.warning(text)
@@ -180,10 +180,10 @@ class RunningController:
             self._tell_health()
 
     def _watch(self) -> None:
-        """Look at the age of the last state, and come back when it could be too old."""
+        """Check the age of the last state; schedule the next check for its timeout."""
         self._look_for_listeners()
         session, now = self.session, time.perf_counter_ns()
-        if session.mode is SessionMode.ENDED:  # this call was waiting when it was closed
+        if session.mode is SessionMode.ENDED:  # this call was pending when the session was closed
             return
         session.source = f'{self._connection.states.topic_name}{self._connection.absence()}'
         if session.watch(now):
@@ -193,8 +193,8 @@ class RunningController:
         self._watchdog.reset()
 
     def awaits(self) -> str:
-        """Say what is missing for the activation; empty if nothing is."""
-        self._watch()  # so that it says what is known
+        """Return what is missing for the activation; empty if nothing is."""
+        self._watch()  # update the message
         if self.session.is_silent(time.perf_counter_ns()):
             return self.session.silence()
         awaited = self._node.get_parameter('await_listeners').value
@@ -202,14 +202,14 @@ class RunningController:
         return unheard or self._model.missing() or self._rivals()
 
     def activate(self) -> None:
-        """Begin to control.
+        """Start control.
 
         Raises:
-            ConfigurationError: There is no fresh state, or somebody else commands the same topic.
+            ConfigurationError: There is no fresh state, or another node publishes commands.
         """
         if rivals := self._rivals():
             raise ConfigurationError('not activated', rivals, 'end it, or set share_command_topic')
-        self._watch()  # so that a refusal says what is known
+        self._watch()  # update the message of a refusal
         self._model.before_activation()
         self.parameters.publish()
         self.session.activate(time.perf_counter_ns())
@@ -221,28 +221,28 @@ class RunningController:
         return '' if shared else self._connection.rivals(self._node)
 
     def finish(self) -> None:
-        """Send a last safe command if the controller is active, and wait until it has arrived."""
+        """Send a last safe command if the controller is active, and wait for its delivery."""
         if self.session.deactivate():
             self._connection.writer.publish(self.session.command)
             self._changes.tell()
             self._connection.writer.wait_until_delivered(_DELIVERY_TIMEOUT)
 
     def apply_change(self, changes: Mapping[str, Any]) -> None:
-        """Let the change of parameters act that was checked."""
+        """Apply the parameter change that was checked."""
         self.parameters.apply(changes)
         self._monitor.decimation = self.session.parameters['monitor_decimation']
         self._watch()
         self.parameters.publish()
 
     def _take(self) -> bool:
-        """Answer a state that waits; return whether there was one."""
+        """Answer a pending state; return whether there was one."""
         taken = take_message(self._connection.states)
         if taken is not None:
             self._on_state(taken[0])
         return taken is not None
 
     def report(self) -> HealthReport:
-        """Return what happened since the last call."""
+        """Return the health since the last call."""
         report = self._health.report(self.session)
         report.values['states_read_as_messages'] = self._states.as_messages
         report.values['states_unreadable'] = self._states.unreadable

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Trajectories by topic and by the action that MoveIt and others expect of an arm's controller.
+"""Trajectories from a topic and from the FollowJointTrajectory action, used for example by MoveIt.
 
-What becomes of a goal is decided in ``control/goals.py``. As joint_trajectory_controller does it,
-a goal that breaks a rule is rejected; why is in the log and in ``~/trajectory_status``. One that
-comes while the driver is silent is accepted and aborted at once, with the reason.
+``control/goals.py`` decides the outcome of a goal. As in joint_trajectory_controller, an invalid
+goal is rejected; the reason is in the log and in ``~/trajectory_status``. A goal that arrives
+after a state timeout or a fault is accepted and aborted immediately, with the reason.
 """
 
 from __future__ import annotations
@@ -30,22 +30,22 @@ from robot_dynamics_ros.ros.controller.changes import SessionChanges
 from robot_dynamics_ros.ros.conversions import NANO
 from robot_dynamics_ros.ros.node import LATCHED
 
-#: A message of more bytes, some hundred points, is read in the background.
+#: Messages of more bytes (some hundred points) are deserialized in the background.
 _LONG = 16_384
-_STATE_PERIOD_S = 0.02  # of ``~/controller_state``
+_STATE_PERIOD_S = 0.02  # period of ``~/controller_state``
 
 
 class ControllerTrajectories:
-    """Takes trajectories for a session and says what became of them.
+    """Receives trajectories for a session and publishes their status.
 
-    Subscribes ``~/joint_trajectory``, publishes, latched, ``~/trajectory_status``; serves
-    ``~/follow_joint_trajectory``. An empty trajectory on the topic means: come to rest and hold.
-    The messages are taken as bytes, for a long one takes long to be made objects of.
+    Subscribes to ``~/joint_trajectory``, publishes ``~/trajectory_status`` (latched) and serves
+    ``~/follow_joint_trajectory``. An empty trajectory on the topic means: stop and hold. Messages
+    are received as bytes, because the deserialization of a long message is slow.
 
     Args:
         node: The controller.
         session: Its session.
-        changes: Lets changes of it act.
+        changes: Applies changes to the session.
     """
 
     def __init__(self, node: Node, session: ControllerSession, changes: SessionChanges) -> None:
@@ -68,12 +68,12 @@ class ControllerTrajectories:
         self._status.publish(String(data=text))
 
     def publish_feedback(self) -> None:
-        """Publish how a goal of the action is followed if it is time for that."""
+        """Publish the feedback of the action if it is due."""
         if self._action is not None:
             self._action.publish_feedback()
 
     def destroy(self) -> None:
-        """Abort the goal, and free topics and action."""
+        """Abort the goal, and destroy topics and action."""
         if self._action is not None:
             self._action.destroy()
         self._node.destroy_subscription(self._subscription)
@@ -100,12 +100,12 @@ def _read(content: bytes, joints: tuple[str, ...]) -> Any:
 
 
 class TrajectoryAction:
-    """Serves the action for a controller node.
+    """Action server FollowJointTrajectory of a controller node.
 
     Args:
         node: The controller.
         session: Its session.
-        changes: Lets changes of it act.
+        changes: Applies changes to the session.
 
     Raises:
         ImportError: control_msgs is not installed.
@@ -138,7 +138,7 @@ class TrajectoryAction:
         )
 
     def destroy(self) -> None:
-        """End the goal and the server."""
+        """Abort the goal and destroy the server."""
         self._session.goals.abort('the controller was cleaned up')
         self._server.destroy()
         self._node.destroy_publisher(self._states)
@@ -168,7 +168,7 @@ class TrajectoryAction:
         return self._cancel.ACCEPT
 
     async def _execute(self, handle: Any) -> Any:
-        """Follow one goal; the result is sent when this returns."""
+        """Execute one goal; its result is sent when this method returns."""
         checked = self._accepted.pop(bytes(handle.goal_id.uuid))
         if checked is None:
             return self._result(handle, Outcome(ResultCode.INVALID_GOAL, self._session.silence()))
@@ -194,7 +194,7 @@ class TrajectoryAction:
         return result
 
     def publish_feedback(self) -> None:
-        """Publish the controller's state, and how the goal is followed, if it is time for that."""
+        """Publish the controller state and the feedback of the goal if they are due."""
         now = time.monotonic()
         if now >= self._state_due and self._states.get_subscription_count():
             self._state_due = now + _STATE_PERIOD_S
@@ -206,7 +206,7 @@ class TrajectoryAction:
         self._followed.publish_feedback(feedback)
 
     def _points(self, header: Any) -> tuple[JointTrajectoryPoint, ...]:
-        """Stamp a header; return the reference, where the arm is, and the difference."""
+        """Set the timestamp of a header; return the reference, the measured point, the error."""
         loop = self._session.loop
         reference, since = loop.reference, _duration(loop.generator.progress[0])
         header.stamp = self._node.get_clock().now().to_msg()
@@ -226,7 +226,7 @@ class TrajectoryAction:
 
 
 def _point(time: Duration, *arrays: Any) -> JointTrajectoryPoint:
-    """Return a point of positions, velocities and, if given, accelerations."""
+    """Return a point with positions, velocities and, if given, accelerations."""
     fields = zip(('positions', 'velocities', 'accelerations'), arrays, strict=False)
     return JointTrajectoryPoint(
         time_from_start=time, **{name: np.asarray(x).tolist() for name, x in fields}

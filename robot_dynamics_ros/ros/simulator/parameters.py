@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Parameters of simulator and driver emulator, and the plants that they describe."""
+"""Parameters of the simulator and the driver emulator, and the plants built from them."""
 
 from __future__ import annotations
 
@@ -36,98 +36,100 @@ MODES = ('lockstep', 'real_time')
 ON_PEER_TIMEOUT = ('wait', 'exit', 'zero')
 ON_END = ('pause', 'exit')
 
-#: How time passes, and who is waited for.
+#: Time, and waiting for commands.
 TIME = (
     P('mode', 'lockstep', 'lockstep: each step waits for the command that answers its state; '
       'real_time: steps at a fixed rate, the last command is held.', choices=MODES, fixed=True),
     P('period', 0.001, 'Time between two states.', 1e-5, 1.0, unit='s', fixed=True),
-    P('real_time_factor', 1.0, 'Simulated seconds per second, mode real_time.', 0.001, 1000.0,
-      fixed=True),
-    P('start_paused', False, 'Begin paused at the first state, until ~/pause is called with '
+    P('real_time_factor', 1.0, 'Mode real_time: simulated seconds per second of wall time.',
+      0.001, 1000.0, fixed=True),
+    P('start_paused', False, 'Start paused at the initial state, until ~/pause is called with '
       'false.', fixed=True),
     P('end_time_s', 0.0, 'Simulated time at which the run ends, s; 0: never.', 0.0, 1e9),
-    P('on_end', 'pause', 'At end_time_s: pause or exit.', choices=ON_END),
-    P('lockstep_timeout_s', 5.0, 'Wait for a command after which its sender is called missing.',
-      0.05, 3600.0, unit='s'),
-    P('on_peer_timeout', 'wait', 'After that wait: wait (warn and go on waiting), exit, or '
-      'zero (step with zero effort).', choices=ON_PEER_TIMEOUT),
-    P('command_timeout_s', 0.0, 'Mode real_time: age of the last command at which zero effort '
-      'acts, s; 0: never.', 0.0, 3600.0),
+    P('on_end', 'pause', 'Action at end_time_s: pause or exit.', choices=ON_END),
+    P('lockstep_timeout_s', 5.0, 'Mode lockstep: wall time without a command after which '
+      'on_peer_timeout applies.', 0.05, 3600.0, unit='s'),
+    P('on_peer_timeout', 'wait', 'Action after lockstep_timeout_s: wait (warn and keep waiting), '
+      'exit, or zero (step with zero effort).', choices=ON_PEER_TIMEOUT),
+    P('command_timeout_s', 0.0, 'Mode real_time: age of the last command after which zero effort '
+      'is applied, s; 0: never.', 0.0, 3600.0),
 )  # fmt: skip
 
-#: What is published and how commands come.
+#: Published topics and the form of commands.
 TOPICS = (
     *COMMAND,
-    P('publish_clock', True, 'Whether /clock is published.', fixed=True),
-    P('clock_period', 0.01, 'Simulated time between two messages of /clock.', 1e-5, 1.0, unit='s',
+    P('publish_clock', True, 'Publish /clock.', fixed=True),
+    P('clock_period', 0.01, 'Simulated time between two /clock messages.', 1e-5, 1.0, unit='s',
       fixed=True),
-    P('publish_description', True, 'Whether robot_description is published, latched, if it did '
-      'not come by topic.', fixed=True),
-    P('republish_period_s', 0.02, 'Wall time after which an unanswered or paused state is sent '
-      'again.', 0.001, 10.0, unit='s', fixed=True),
+    P('publish_description', True, 'Publish robot_description (latched), unless the description '
+      'was received on that topic.', fixed=True),
+    P('republish_period_s', 0.02, 'Wall time after which an unanswered or paused state is '
+      'published again.', 0.001, 10.0, unit='s', fixed=True),
 )  # fmt: skip
 
-#: What moves.
+#: Integration, initial state and sensors.
 PLANT = (
     P('substeps', 1, 'Integration steps per period.', 1, 1000, fixed=True),
-    P('integrator', 'euler', 'euler (semi-implicit), implicitfast or rk4.',
+    P('integrator', 'euler', 'Integrator of MuJoCo: euler (semi-implicit), implicitfast or rk4.',
       choices=('euler', 'implicitfast', 'rk4'), fixed=True),
-    P('joint_limits', True, 'Whether joints end at their position limits.', fixed=True),
-    P('pins', [''], 'Closed loops: pairs of frames whose origins are pinned together, one name '
-      'after the other.', fixed=True),
-    P('initial_position', [0.0], 'First positions, rad or m, one per joint; a single number is '
-      'taken for all, moved into the limits.', per_joint=True, fixed=True),
-    P('initial_velocity', [0.0], 'First velocities.', unit='rad/s or m/s', per_joint=True,
+    P('joint_limits', True, 'Enforce the position limits of the joints.', fixed=True),
+    P('pins', [''], 'Closed loops: frame names in pairs; the origins of each pair are pinned '
+      'together.', fixed=True),
+    P('initial_position', [0.0], 'Initial positions, rad or m, one per joint; a single number '
+      'applies to all joints and is clamped to their limits.', per_joint=True, fixed=True),
+    P('initial_velocity', [0.0], 'Initial velocities.', unit='rad/s or m/s', per_joint=True,
       fixed=True),
-    P('position_resolution', [0.0], 'Encoder step.', 0.0, unit='rad or m', per_joint=True,
-      fixed=True),
-    P('velocity_from_encoder', False, 'Whether velocity is the difference of encoder readings.',
-      fixed=True),
-    P('position_noise', [0.0], 'Standard deviation of positions.', 0.0, unit='rad or m',
+    P('position_resolution', [0.0], 'Encoder resolution; 0: exact.', 0.0, unit='rad or m',
       per_joint=True, fixed=True),
-    P('velocity_noise', [0.0], 'Standard deviation of velocities.', 0.0, unit='rad/s or m/s',
+    P('velocity_from_encoder', False, 'Compute velocities as differences of consecutive encoder '
+      'readings.', fixed=True),
+    P('position_noise', [0.0], 'Standard deviation of the position noise.', 0.0, unit='rad or m',
       per_joint=True, fixed=True),
-    P('measurement_delay', 0, 'Periods by which the state is late.', 0, 10000, fixed=True),
-    P('command_delay', 0, 'Periods by which the effort acts late.', 0, 10000, fixed=True),
-    P('noise_seed', 0, 'Seed of the noise.', 0, 2**31 - 1, fixed=True),
+    P('velocity_noise', [0.0], 'Standard deviation of the velocity noise.', 0.0,
+      unit='rad/s or m/s', per_joint=True, fixed=True),
+    P('measurement_delay', 0, 'Delay of the measured state, in periods.', 0, 10000, fixed=True),
+    P('command_delay', 0, 'Delay of the applied effort, in periods.', 0, 10000, fixed=True),
+    P('noise_seed', 0, 'Seed of the random noise.', 0, 2**31 - 1, fixed=True),
 )  # fmt: skip
 
-#: In what the simulated robot differs from its description; may change while the node runs.
+#: Model error of the simulated robot relative to its description; may change at run time.
 MISMATCH = (
     P('mass_factor', [1.0], 'Model error: factor on mass and inertia.', per_joint=True),
-    P('damping_factor', [1.0], 'Model error: factor on the viscous friction.', per_joint=True),
+    P('damping_factor', [1.0], 'Model error: factor on viscous friction.', per_joint=True),
     P('coulomb_friction_factor', [1.0], 'Model error: factor on Coulomb friction.', 0.0,
       per_joint=True),
-    P('armature_factor', [1.0], 'Model error: factor on the drive inertia.', per_joint=True),
+    P('armature_factor', [1.0], 'Model error: factor on the armature (drive inertia).',
+      per_joint=True),
     P('com_shift', [0.0, 0.0, 0.0], 'Model error: displacement of the centres of mass along '
       'the link axes.', unit='m', size=3),
 )  # fmt: skip
 
-#: What is carried; may change while the node runs.
+#: Payload; may change at run time.
 SIMULATED_PAYLOAD = (
     *PAYLOAD,
-    P('payload_time_s', 0.0, 'Simulated time at which it is taken.', 0.0, 1e9, unit='s'),
+    P('payload_time_s', 0.0, 'Simulated time at which the payload is attached.', 0.0, 1e9,
+      unit='s'),
 )  # fmt: skip
 
 PUSH = (
-    P('push_timeout_s', 0.5, 'Simulated time for which a push acts if no other comes.',
+    P('push_timeout_s', 0.5, 'Simulated time for which a push acts unless another one follows.',
       0.0, 1e9, unit='s'),
 )  # fmt: skip
 
-#: What it may press on, as ``simulation.mujoco_description`` has it.
+#: Board that the robot can press on, see ``simulation.mujoco_description``.
 BOARD = (
-    P('board_program', '', 'Constraint program on whose plane with a contact a board is, also '
-      'where that moves; empty: none.', fixed=True),
-    P('board_stiffness', 1e4, 'Of the spring on which the board is, across it.', 1.0, 1e7,
-      unit='N/m', fixed=True),
-    P('board_damping', 0.0, 'Of that spring.', 0.0, unit='N s/m', fixed=True),
-    P('board_mass', 1.0, 'Of the board.', 1e-3, 1e3, unit='kg', fixed=True),
-    P('board_friction', 0.0, 'Coefficient of Coulomb friction on the board.', 0.0, 10.0,
-      fixed=True),
-    P('board_offset', 0.0, 'How far the board is beyond where the program expects it, along the '
-      'normal.', unit='m', fixed=True),
-    P('wrench_topic', '', 'Topic of a force sensor at the link that touches the board, published '
-      'before each state; empty: none.', fixed=True),
+    P('board_program', '', 'Constraint program with a contact on a plane; the board is placed on '
+      'this plane and moves with it; empty: no board.', fixed=True),
+    P('board_stiffness', 1e4, 'Stiffness of the spring that supports the board along its normal.',
+      1.0, 1e7, unit='N/m', fixed=True),
+    P('board_damping', 0.0, 'Damping of this spring.', 0.0, unit='N s/m', fixed=True),
+    P('board_mass', 1.0, 'Mass of the board.', 1e-3, 1e3, unit='kg', fixed=True),
+    P('board_friction', 0.0, 'Coefficient of Coulomb friction between board and robot.', 0.0,
+      10.0, fixed=True),
+    P('board_offset', 0.0, 'Displacement of the board along its normal from the plane of the '
+      'program.', unit='m', fixed=True),
+    P('wrench_topic', '', 'Topic of a simulated force sensor at the link that touches the board, '
+      'published before each state; empty: none.', fixed=True),
 )  # fmt: skip
 
 SIMULATOR = (*ROBOT, *TIME, *TOPICS, *PLANT, *MISMATCH, *BOARD, *SIMULATED_PAYLOAD, *PUSH)
@@ -136,17 +138,17 @@ PAYLOAD_NAMES = frozenset(one.name for one in SIMULATED_PAYLOAD)
 
 
 def plant_from_parameters(tree: RobotTree, settings: Mapping[str, Any]) -> Plant:
-    """Return the plant at its initial state, model error and imperfections applied.
+    """Return the plant at its initial state, with model error and imperfections.
 
     Raises:
-        ParameterError: A value is refused.
-        ModelError: The simulator refuses the model.
+        ParameterError: A value is invalid.
+        ModelError: MuJoCo rejects the model.
     """
     return imperfect(exact_plant(tree, settings), settings)
 
 
 def exact_plant(tree: RobotTree, settings: Mapping[str, Any]) -> MujocoPlant:
-    """Return the plant at its initial state, model error applied, seen as it is."""
+    """Return the plant at its initial state, with model error but without imperfections."""
     plant = MujocoPlant(
         mistaken(tree, settings),
         settings['period'],
@@ -161,10 +163,10 @@ def exact_plant(tree: RobotTree, settings: Mapping[str, Any]) -> MujocoPlant:
 
 
 def board_from_parameters(tree: RobotTree, settings: Mapping[str, Any]) -> Board | None:
-    """Return what the robot may press on, or None.
+    """Return the board that the robot can press on, or None.
 
     Raises:
-        RobotDynamicsError: The program is refused, or presses on no plane.
+        RobotDynamicsError: The program is invalid or has no contact on a plane.
     """
     if not settings['board_program']:
         return None
@@ -174,10 +176,10 @@ def board_from_parameters(tree: RobotTree, settings: Mapping[str, Any]) -> Board
 
 
 def mistaken(tree: RobotTree, settings: Mapping[str, Any]) -> RobotTree:
-    """Return a robot as it is simulated: its description with the model error of the parameters.
+    """Return the robot with the model error that the parameters describe.
 
     Raises:
-        ParameterError: A value is refused.
+        ParameterError: A value is invalid.
     """
     mismatch = Mismatch(
         mass=settings['mass_factor'],
@@ -190,7 +192,7 @@ def mistaken(tree: RobotTree, settings: Mapping[str, Any]) -> RobotTree:
 
 
 def imperfect(plant: Plant, settings: Mapping[str, Any]) -> Plant:
-    """Return a plant seen and driven through the imperfections that the parameters describe."""
+    """Return the plant wrapped in the imperfections that the parameters describe, if any."""
     imperfections = Imperfections(
         position_resolution=settings['position_resolution'],
         velocity_from_encoder=settings['velocity_from_encoder'],
@@ -204,7 +206,7 @@ def imperfect(plant: Plant, settings: Mapping[str, Any]) -> Plant:
 
 
 def _pairs(names: list[str]) -> list[tuple[str, str]]:
-    """Return names two by two."""
+    """Return consecutive names as pairs."""
     names = [name for name in names if name]
     if len(names) % 2:
         raise ParameterError('pins', names, 'give an even number of frames, two for each pin')
@@ -212,10 +214,10 @@ def _pairs(names: list[str]) -> list[tuple[str, str]]:
 
 
 def initial_state(tree: RobotTree, settings: Mapping[str, Any]) -> tuple[Array, Array]:
-    """Return the first positions and velocities, each new, shape (n,).
+    """Return the initial positions and velocities as new arrays, shape (n,).
 
     Raises:
-        ParameterError: A count is neither 1 nor n, or a position is outside its limits.
+        ParameterError: A list has neither 1 nor n entries, or a position is outside its limits.
     """
     settings = checked(PLANT, settings, tree.n)
     q = np.array(spread(settings['initial_position'], tree.n))
@@ -231,11 +233,11 @@ def initial_state(tree: RobotTree, settings: Mapping[str, Any]) -> tuple[Array, 
     return q, np.array(spread(settings['initial_velocity'], tree.n))
 
 
-# Behind a driver ---------------------------------------------------------------------------------
+# Driver emulator ---------------------------------------------------------------------------------
 
 OWN_CONTROLLERS = ('hold', 'none')
 
-#: What the profile decides instead, and what a driver is like unless told otherwise.
+#: Simulator parameters that the profile replaces, and defaults that differ from the simulator's.
 _DECIDED = frozenset({'joints', 'command_form', 'period'})
 _DEFAULTS = {
     'mode': 'real_time',
@@ -247,27 +249,27 @@ _DEFAULTS = {
 }
 
 DRIVER = (
-    P('driver_profile', 'generic_ros2_control', 'Driver profile that is emulated: YAML file, '
-      'or name of a shipped one. It decides topics, names, units and the period.', fixed=True),
-    P('own_controller', 'hold', "The driver's own controller, until the first command and "
-      'after the last: hold (a stiff position controller) or none. Mode real_time.',
+    P('driver_profile', 'generic_ros2_control', 'Driver profile to emulate: YAML file or name of '
+      'a shipped profile. It defines topics, names, units and the period.', fixed=True),
+    P('own_controller', 'hold', 'Mode real_time: internal controller of the driver, active before '
+      'the first and after the last command: hold (a stiff position controller) or none.',
       choices=OWN_CONTROLLERS, fixed=True),
-    P('own_position', [0.0], 'Where it holds, rad or m, one per joint; a single number: where '
-      'the arm is.', per_joint=True),
-    P('own_speed', 0.5, 'Speed at which it goes there.', 0.001, 10.0, unit='rad/s or m/s'),
-    P('rate_check', True, 'Whether a command that changes faster than the profile allows makes '
-      'the driver stop with a reflex, until ~/recover is called.', fixed=True),
-    P('torque_ripple', [0.0], 'Part of the effort that alternates with the position.',
+    P('own_position', [0.0], 'Setpoint of the internal controller, rad or m, one per joint; a '
+      'single number: the current position of the arm.', per_joint=True),
+    P('own_speed', 0.5, 'Speed at which the internal controller moves to own_position.', 0.001,
+      10.0, unit='rad/s or m/s'),
+    P('rate_check', True, 'Stop with a reflex, until ~/recover is called, if a command changes '
+      'faster than the profile allows.', fixed=True),
+    P('torque_ripple', [0.0], 'Amplitude of the torque ripple, as a fraction of the effort.',
       per_joint=True, fixed=True),
-    P('cogging', [0.0], 'Effort that alternates with the position.', unit='N m or N',
-      per_joint=True, fixed=True),
-    P('ripple_periods', [20.0], 'Periods of both per rad or m, times 2 pi.', per_joint=True,
+    P('cogging', [0.0], 'Amplitude of the cogging effort.', unit='N m or N', per_joint=True,
       fixed=True),
-    P('breakaway', [1.0], 'Coulomb friction at rest by that in motion, at least 1.', 1.0,
+    P('ripple_periods', [20.0], 'Spatial angular frequency of ripple and cogging: 2 pi times '
+      'their periods per rad or m.', per_joint=True, fixed=True),
+    P('breakaway', [1.0], 'Ratio of the Coulomb friction at rest to that in motion.', 1.0,
       per_joint=True, fixed=True),
-    P('command_jitter', 0, 'Most periods by which a command is late at random.', 0, 1000,
-      fixed=True),
-    P('state_jitter', 0, 'The same of a state.', 0, 1000, fixed=True),
+    P('command_jitter', 0, 'Maximum random delay of a command, in periods.', 0, 1000, fixed=True),
+    P('state_jitter', 0, 'Maximum random delay of a state, in periods.', 0, 1000, fixed=True),
     P('command_loss', 0.0, 'Probability that a command is lost.', 0.0, 0.99, fixed=True),
     P('state_loss', 0.0, 'Probability that a state is lost.', 0.0, 0.99, fixed=True),
 )  # fmt: skip
@@ -283,17 +285,17 @@ EMULATOR = (
 
 
 def as_emulated(settings: Mapping[str, Any], profile: DriverProfile) -> dict[str, Any]:
-    """Return parameters with what the profile decides."""
+    """Return the parameters with the values that the profile sets."""
     return {**settings, 'joints': [''], 'period': 1.0 / profile.state.rate_hz}
 
 
 def emulated_plant(
     tree: RobotTree, settings: Mapping[str, Any], profile: DriverProfile
 ) -> tuple[LinkedPlant, DrivenPlant]:
-    """Return the robot at the other end of its network, and the same at its drives.
+    """Return the plant behind its network link, and the plant with its drives inside it.
 
     Raises:
-        ParameterError: A value is refused.
+        ParameterError: A value is invalid.
     """
     drives = Drives(
         ripple=settings['torque_ripple'],
@@ -315,10 +317,10 @@ def emulated_plant(
 
 
 def own_position(tree: RobotTree, settings: Mapping[str, Any]) -> Array | None:
-    """Return where the driver's own controller shall hold; None: where the arm is.
+    """Return the setpoint of the driver's internal controller; None for the current position.
 
     Raises:
-        ParameterError: The count is neither 1 nor n, or a position is outside its limits.
+        ParameterError: The list has neither 1 nor n entries, or a position is outside its limits.
     """
     value = np.array(settings['own_position'], dtype=float)
     if value.size == 1 < tree.n:
