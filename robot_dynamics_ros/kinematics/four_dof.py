@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-r"""Closed kinematics of the four-joint arm: waist, shoulder, elbow, wrist pitch.
+r"""Closed-form kinematics of the four-joint arm: waist, shoulder, elbow, wrist pitch.
 
 Axes 2, 3, 4 are parallel; negative :math:`\theta_2` raises the arm. With
 :math:`\theta_{23} = \theta_2 + \theta_3`, :math:`\phi = \theta_2 + \theta_3 + \theta_4` and
@@ -14,9 +14,9 @@ Axes 2, 3, 4 are parallel; negative :math:`\theta_2` raises the arm. With
    s_1c_\phi & -s_1s_\phi & c_1 & s_1r \\ -s_\phi & -c_\phi & 0 & z \\ 0 & 0 & 0 & 1
    \end{pmatrix} = \begin{pmatrix} n & o & a & p \\ 0 & 0 & 0 & 1 \end{pmatrix}
 
-Poses are of the wrist (frame 4) unless a tool point fixed in frame 4 is given. Source: Wu et al.
-2009; the inverse and columns 1 to 3 of the Jacobian are corrected (errata F4 to F16). Forward
-kinematics, Jacobian and drift run over numbers or symbols.
+Poses refer to the wrist (frame 4) unless the tool point, fixed in frame 4, is selected. Source: Wu
+et al. 2009; the inverse and columns 1 to 3 of the Jacobian are corrected (errata F4 to F16).
+Forward kinematics, Jacobian and drift accept numbers or symbols.
 """
 
 from __future__ import annotations
@@ -58,19 +58,19 @@ Point = Literal['wrist', 'tool']
 def forward(
     q: Joints, geometry: FourDofGeometry = FOUR_DOF, *, point: Point = 'wrist'
 ) -> FramePose:
-    """Return the rotation of frame 4 and the position of a point of the hand.
+    """Return the rotation of frame 4 and the position of the wrist or tool point.
 
     Args:
         q: theta1 to theta4, rad.
-        geometry: The arm.
+        geometry: Geometry of the arm.
         point: 'wrist' (origin of frame 4) or 'tool' (the geometry's tool point).
 
     Returns:
         New arrays ``R_WF`` (3, 3), mapping frame 4 to base components, and ``p_WF`` (3,), m.
 
     Raises:
-        ShapeError: q has not four numbers.
-        UnknownNameError: There is no such point.
+        ShapeError: q does not have four elements.
+        UnknownNameError: The point is unknown.
 
     Source: Wu et al. 2009, (2).
     """
@@ -95,7 +95,7 @@ def jacobian(
 ) -> Array:
     r"""Return the Jacobian, linear rows first, shape (6, 4).
 
-    For the wrist, in the axes of frame 4 and of the base:
+    For the wrist, in the axes of frame 4 and of the base frame:
 
     .. math::
 
@@ -108,13 +108,13 @@ def jacobian(
 
     Args:
         q: theta1 to theta4, rad.
-        geometry: The arm.
-        frame: Axes of the velocities: 'base', or 'tool' (those of frame 4).
-        point: Whose velocity, 'wrist' or 'tool'.
+        geometry: Geometry of the arm.
+        frame: Axes in which velocities are expressed: 'base', or 'tool' (those of frame 4).
+        point: Reference point, 'wrist' or 'tool'.
 
     Raises:
-        ShapeError: q has not four numbers.
-        UnknownNameError: There are no such axes, or no such point.
+        ShapeError: q does not have four elements.
+        UnknownNameError: The axes or the point are unknown.
 
     Source: Wu et al. 2009, (18) to (25); columns 1 to 3 corrected (errata F12 to F16).
     """
@@ -147,27 +147,27 @@ def drift(
     frame: Axes = 'base',
     point: Point = 'wrist',
 ) -> Array:
-    r"""Return the acceleration at zero joint acceleration, :math:`{}^0\dot J\dot\theta`, (6,).
+    r"""Return the drift (acceleration bias) :math:`{}^0\dot J\dot\theta`, shape (6,).
 
     With :math:`\omega_2 = \dot\theta_2`, :math:`\omega_{23} = \dot\theta_2 + \dot\theta_3`,
     :math:`\dot r = -a_2s_2\omega_2 - a_3s_{23}\omega_{23}`,
     :math:`R_b = -a_2c_2\omega_2^2 - a_3c_{23}\omega_{23}^2 - r\dot\theta_1^2`,
     :math:`T_b = 2\dot r\dot\theta_1` and
-    :math:`Z_b = a_2s_2\omega_2^2 + a_3s_{23}\omega_{23}^2` it is, for the wrist,
+    :math:`Z_b = a_2s_2\omega_2^2 + a_3s_{23}\omega_{23}^2`, the drift of the wrist is
 
     .. math:: [c_1R_b - s_1T_b,\ s_1R_b + c_1T_b,\ Z_b,\
               -c_1\dot\theta_1\dot\phi,\ -s_1\dot\theta_1\dot\phi,\ 0]^T .
 
     Args:
         q: theta1 to theta4, rad.
-        v: Their rates, rad/s.
-        geometry: The arm.
-        frame: Axes in which the (classical) acceleration is written: 'base', or 'tool' (frame 4).
-        point: Whose acceleration, 'wrist' or 'tool'.
+        v: Joint velocities, rad/s.
+        geometry: Geometry of the arm.
+        frame: Axes of the (classical) acceleration: 'base', or 'tool' (those of frame 4).
+        point: Reference point, 'wrist' or 'tool'.
 
     Raises:
-        ShapeError: q or v has not four numbers.
-        UnknownNameError: There are no such axes, or no such point.
+        ShapeError: q or v does not have four elements.
+        UnknownNameError: The axes or the point are unknown.
 
     Source: four-dof-arm, section 4 (not in the paper).
     """
@@ -195,13 +195,13 @@ def task_jacobian(
 ) -> Array:
     r"""Return the Jacobian of position and pitch :math:`(p_x, p_y, p_z, \phi)`, shape (4, 4).
 
-    For the wrist its determinant is :math:`a_2\,a_3\,s_3\,r`. The drift of the task is that of
-    the position, and 0 for the pitch.
+    For the wrist its determinant is :math:`a_2\,a_3\,s_3\,r`. The drift of the task is the linear
+    part of :func:`drift`, and 0 for the pitch.
 
     Args:
         q: theta1 to theta4, rad.
-        geometry: The arm.
-        point: Whose position, 'wrist' or 'tool'.
+        geometry: Geometry of the arm.
+        point: Reference point, 'wrist' or 'tool'.
 
     Source: four-dof-arm, section 4 (square task).
     """

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-r"""Geometry of the four-joint arm, and its inverse kinematics, all branches.
+r"""Geometry and inverse kinematics of the four-joint arm, all branches.
 
-From a wrist at (r, z) in the plane of the arm (:math:`\rho^2 = r^2 + z^2`) and the pitch
+For a wrist at (r, z) in the plane of the arm (:math:`\rho^2 = r^2 + z^2`) and the pitch
 :math:`\phi`:
 
 .. math::
@@ -11,8 +11,8 @@ From a wrist at (r, z) in the plane of the arm (:math:`\rho^2 = r^2 + z^2`) and 
    \theta_2 &= \operatorname{atan2}(-z, r) - \operatorname{atan2}(a_3 s_3,\ a_2 + a_3 c_3),
    \qquad \theta_4 = \phi - \theta_2 - \theta_3
 
-Source: Wu et al. 2009, (3) to (17), replaced: the paper's route loses terms and squares (errata F4
-to F11) and finds one solution of two (full pose) or four (position and pitch).
+Replaces Wu et al. 2009, (3) to (17): the paper's derivation omits terms and squares (errata F4 to
+F11) and finds one solution of two (full pose) or four (position and pitch).
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ class FourDofGeometry:
     """Geometry of a four-joint arm (waist, shoulder, elbow, wrist pitch).
 
     Attributes:
-        a2: Upper arm, shoulder axis to elbow axis, m.
-        a3: Forearm, elbow axis to wrist axis, m.
-        tool: The tool point in frame 4, m.
-        height: Height of frame {0} in the frame that poses refer to, m; 0 gives the paper's.
-        lower, upper: Joint limits, rad; the paper's table by default.
+        a2: Length of the upper arm, shoulder axis to elbow axis, m.
+        a3: Length of the forearm, elbow axis to wrist axis, m.
+        tool: Tool point in frame 4, m.
+        height: Height of frame {0} above the reference frame of poses, m; 0 as in the paper.
+        lower, upper: Joint limits, rad; those of the paper's table by default.
     """
 
     a2: Scalar = 0.30
@@ -62,11 +62,11 @@ class FourDofGeometry:
 
     @classmethod
     def from_tree(cls, tree: RobotTree, frame: str = 'tool') -> FourDofGeometry:
-        """Return the geometry of a robot, poses referring to its root link.
+        """Return the geometry of a robot model; poses refer to its root link.
 
         Raises:
-            ModelError: The robot is not built like this arm, or the frame does not have the axes
-                of its last link.
+            ModelError: The robot does not have this arm's structure, or the axes of the frame are
+                not those of the last link.
             UnknownNameError: There is no such frame.
         """
         tool = tree.frame(frame)
@@ -79,7 +79,7 @@ class FourDofGeometry:
         return cls(a2, a3, (x, y, z), height, tuple(lower), tuple(upper))
 
 
-#: The project's arm with the paper's joint limits: the wrist stays in a shell 4 cm thick.
+#: The project's arm with the paper's joint limits: the wrist's reach is a shell 4 cm thick.
 FOUR_DOF = FourDofGeometry()
 
 #: The same arm with the project's wide limits.
@@ -89,13 +89,13 @@ FOUR_DOF_WIDE = FourDofGeometry(
 )
 
 
-#: Points of the hand that a pose may be of.
+#: Reference points of a pose.
 POINTS = ('wrist', 'tool')
-#: Sine of the elbow angle below which the arm counts as stretched or folded.
+#: Sine of the elbow angle below which the arm is treated as stretched or folded.
 ELBOW_SINGULAR = 1e-6
-#: Distance from the waist axis, as a part of the reach, below which the waist counts as free.
+#: Distance from the waist axis, relative to the reach, below which the waist is treated as free.
 SHOULDER_SINGULAR = 1e-9
-_ROUNDING = 1e-15  # of a few operations, relative
+_ROUNDING = 1e-15  # relative rounding error of a few operations
 
 
 def inverse_pose(
@@ -107,21 +107,22 @@ def inverse_pose(
 ) -> list[Solution]:
     """Return the solutions for a full pose of the wrist (frame 4), at most two.
 
-    Branches are named 'front' or 'back' (the wrist before or behind the waist axis, as the waist
-    looks) and 'up' or 'down' (the elbow above or below the line from shoulder to wrist).
+    A branch name combines 'front' or 'back' (the wrist in front of or behind the waist axis, in
+    the waist's forward direction) with 'up' or 'down' (the elbow above or below the line from
+    shoulder to wrist).
 
     Args:
-        R: Rotation of frame 4 in the base, shape (3, 3); columns n, o, a.
-        p: Wrist position, shape (3,), m.
-        geometry: The arm.
-        tolerance: For the feasibility of the pose, and for the cosine of theta3 beyond [-1, 1].
+        R: Rotation of frame 4 in the base frame, shape (3, 3); columns n, o, a.
+        p: Wrist position in the base frame, shape (3,), m.
+        geometry: Geometry of the arm.
+        tolerance: On the feasibility of the pose, and on the cosine of theta3 beyond [-1, 1].
 
     Returns:
-        The solutions with their status; also those outside the joint limits.
+        The solutions with their status, including those outside the joint limits.
 
     Raises:
-        UnreachableError: R is no rotation, the wrist axis is not horizontal, the position is not
-            in the plane of the arm, or it is out of reach.
+        UnreachableError: R is not a rotation, the wrist axis is not horizontal, or the position
+            is off the plane of the arm or out of reach.
         ShapeError: R or p has the wrong shape.
 
     Source: four-dof-arm, section 3.1; errata F4 to F11.
@@ -160,25 +161,26 @@ def inverse(
     current: Array | Sequence[float] | None = None,
     tolerance: float = 1e-9,
 ) -> list[Solution]:
-    """Return the solutions for the position of a point of the hand and its pitch, at most four.
+    """Return the solutions for a position of the wrist or tool point and a pitch, at most four.
 
     Args:
-        p: Position in the base, shape (3,), m.
+        p: Position in the base frame, shape (3,), m.
         pitch: phi = theta2 + theta3 + theta4, rad.
-        geometry: The arm.
+        geometry: Geometry of the arm.
         point: 'wrist' (origin of frame 4) or 'tool' (the geometry's tool point).
-        current: Gives theta1 where it is free (point on the waist axis), and theta2 where it is
-            (wrist on the shoulder axis).
-        tolerance: How far the cosine of theta3 may leave [-1, 1] and be clamped, besides what
-            rounding makes of a point at the smallest distance from the waist axis.
+        current: Joint positions, rad, that supply theta1 where it is free (point on the waist
+            axis) and theta2 where it is free (wrist on the shoulder axis); zeros if None.
+        tolerance: Maximum excess of the cosine of theta3 over [-1, 1] that is clamped, in addition
+            to the rounding error of a point at the minimum distance from the waist axis.
 
     Returns:
-        The solutions with their status, see :func:`inverse`; also those outside the joint limits.
+        The solutions with their status, including those outside the joint limits; branch names as
+        in :func:`inverse_pose`.
 
     Raises:
         UnreachableError: No branch reaches the position, or an argument is not finite.
-        ShapeError: p has not three numbers.
-        UnknownNameError: There is no such point.
+        ShapeError: p does not have three elements.
+        UnknownNameError: The point is unknown.
 
     Source: four-dof-arm, section 3.2; erratum F11.
     """
@@ -190,8 +192,8 @@ def inverse(
     what = f'{point} at {_text((x, y, z))}'
     horizontal = x * x + y * y - t_z * t_z
     reach = float(geometry.a2) + float(geometry.a3)
-    blur = _ROUNDING * (reach + math.hypot(x, y, z) + abs(t_z))  # of the position, m
-    rounded = blur * (2.0 * math.hypot(x, y) + blur)  # of that difference
+    blur = _ROUNDING * (reach + math.hypot(x, y, z) + abs(t_z))  # error of the position, m
+    rounded = blur * (2.0 * math.hypot(x, y) + blur)  # error of ``horizontal``, m^2
     if horizontal < -rounded:
         raise UnreachableError(what, f'closer than {abs(t_z):.6g} m to the waist axis')
     c, s = math.cos(pitch), math.sin(pitch)
@@ -205,9 +207,9 @@ def inverse(
         t1 = math.atan2(y, x) - math.atan2(t_z, r_t)
         if free and t_z == 0.0:
             t1 = 0.0 if current is None else float(current[0])
-        # From the point back to the wrist, in the plane of the arm: n and o turned by the pitch.
+        # From the point to the wrist, in the plane of the arm: n and o rotated by the pitch.
         r, z_w = r_t - (c * t_x - s * t_y), z - float(geometry.height) + s * t_x + c * t_y
-        # The cosine of theta3 changes by r / (a2 a3) with r.
+        # The derivative of the cosine of theta3 with respect to r is r / (a2 a3).
         slack = tolerance + abs(r) * uncertain / float(geometry.a2 * geometry.a3)
         try:
             solutions += _planar(t1, r, z_w, pitch, geometry, slack, what, r_t, current)
@@ -231,10 +233,10 @@ def _planar(
     lever: float,
     current: Array | Sequence[float] | None = None,
 ) -> list[Solution]:
-    """Return the elbow branches of the two-link arm in its plane.
+    """Return the elbow branches of the planar two-link arm.
 
-    ``lever`` is the signed distance of the point of interest from the waist axis, which the waist
-    moves; ``what`` names the target in errors.
+    ``lever`` is the signed distance of the reference point from the waist axis; ``what`` names the
+    target in errors.
     """
     a2, a3 = float(geometry.a2), float(geometry.a3)
     reach = a2 + a3
@@ -258,7 +260,7 @@ def _planar(
         if rho < SHOULDER_SINGULAR * reach:
             t2 = 0.0 if current is None else float(current[1])
         q = np.array([wrap(t1), wrap(t2), t3, wrap(phi - t2 - t3)])
-        # A positive theta3 bends the forearm clockwise as seen with r to the right and z up.
+        # A positive theta3 bends the forearm clockwise, viewed with r to the right and z up.
         height = 'up' if (sigma > 0.0) == (r >= 0.0) else 'down'
         limits = violations(q, geometry.lower, geometry.upper)
         solutions.append(Solution(q, f'{side}_{height}', singular, limits))

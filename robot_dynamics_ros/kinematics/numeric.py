@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-r"""Inverse kinematics of any robot by damped least squares with restarts.
+r"""Numeric inverse kinematics of any robot: damped least squares with restarts.
 
 Each iteration solves
 
 .. math:: \Delta q = J^T (J J^T + \lambda^2 E)^{-1} e, \qquad
           e = \begin{pmatrix} p_{target} - p \\ \log(R_{target} R^T)^\vee \end{pmatrix}
 
-with a damping that grows when a step fails and shrinks when it succeeds (Levenberg, Marquardt),
-and clips the joints to their limits. Where an attempt ends short of the target, the next starts
-from a random configuration within the limits, always the same ones for the same seed.
+with a damping that increases when a step fails and decreases when it succeeds (Levenberg,
+Marquardt), and clips the joints to their limits. If an attempt does not reach the target, the next
+starts from a random configuration within the limits; the sequence is determined by the seed.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ Status = Literal['converged', 'at_limits', 'not_converged']
 
 
 class NumericSolution(NamedTuple):
-    """What the iteration ended with; look at ``converged`` before using ``q``.
+    """Result of :func:`inverse_kinematics`; check ``converged`` before using ``q``.
 
     Attributes:
         q: The best joint positions found, within the limits, shape (n,), rad or m.
-        status: 'converged'; 'at_limits' (no solution found, joints of the best one rest on their
+        status: 'converged'; 'at_limits' (no solution found, the best one has joints at their
             limits); 'not_converged'.
-        position_error: Distance left, m.
-        rotation_error: Angle left, rad; 0 if only a position was asked for.
-        iterations: Over all attempts.
-        attempts: Starting configurations tried.
+        position_error: Remaining distance, m.
+        rotation_error: Remaining angle, rad; 0 if only a position was given.
+        iterations: Total over all attempts.
+        attempts: Number of starting configurations tried.
     """
 
     q: Array
@@ -66,33 +66,33 @@ def inverse_kinematics(
     restarts: int = 20,
     seed: int = 0,
 ) -> NumericSolution:
-    """Find joint positions that bring a frame to a target.
+    """Compute joint positions that move a frame to a target.
 
     Args:
         tree: The robot.
-        position: Target of the frame's origin in the base, shape (3,), m.
-        R: Target of its rotation, shape (3, 3), frame to base components; any if None.
+        position: Target of the frame's origin in the base frame, shape (3,), m.
+        R: Target rotation, shape (3, 3), frame to base components; free if None.
         frame: Name of the frame.
         start: First configuration tried, shape (n,); the middle of the limits if None.
-        tolerance: On the distance (m) and on the angle (rad) left.
-        iterations: Most iterations of one attempt.
-        restarts: Most attempts from random configurations after the first.
-        seed: Of their random numbers.
+        tolerance: On the remaining distance (m) and angle (rad).
+        iterations: Maximum number of iterations per attempt.
+        restarts: Maximum number of attempts from random configurations after the first.
+        seed: Seed of the random configurations.
 
     Returns:
-        The best configuration found with its status. An iteration may fail on a target that can
-        be reached, so failing is no error.
+        The best configuration found and its status. The iteration may fail for a reachable
+        target, so failure is a status, not an exception.
 
     Raises:
         UnknownNameError: The robot has no such frame.
-        ShapeError: A target or start has the wrong shape.
-        NonFiniteError: A target or start is not finite.
-        ParameterError: A number that must be positive is not.
+        ShapeError: The target or start has the wrong shape.
+        NonFiniteError: The target or start is not finite.
+        ParameterError: The tolerance or number of iterations is not positive.
 
-    Validity: solutions on the same branch as the start where there are several. A robot with fewer
-    than six joints reaches few full poses; use its closed form where there is one.
+    Validity: where several solutions exist, the one on the branch of the start. A robot with
+    fewer than six joints reaches few full poses; prefer its closed form if available.
 
-    Cost: about 0.2 ms per iteration for a handful of joints.
+    Cost: about 0.2 ms per iteration for an arm of a few joints.
     """
     p = array('position', position, (3,))
     if R is not None:
@@ -122,7 +122,7 @@ def inverse_kinematics(
     return NumericSolution(q, status, distance, angle, used, attempts)
 
 
-#: Radians that count as much as a metre where a pose cannot be reached: the point comes first.
+#: Weight of a metre relative to a radian for unreachable poses: position has priority.
 _POINT_FIRST = 1e3
 _NEAREST_STEPS = 30
 
@@ -130,21 +130,21 @@ _NEAREST_STEPS = 30
 def nearest_configuration(
     tree: RobotTree, position: Array, R: Array | None, frame: str, start: Array
 ) -> Array:
-    """Return joint positions within the limits that bring a frame as near to a pose as they can.
+    """Return joint positions within the limits that move a frame as close to a pose as possible.
 
-    From the start downhill: the point first, then as much of the rotation as the joints can do; of
-    all ways the shortest, so that a stream of poses gives a stream of positions.
+    Descends from the start by minimum-norm steps, so that a stream of poses gives a continuous
+    stream of joint positions. Position has priority over rotation.
 
     Args:
         tree: The robot.
-        position: Of the frame's origin in the base, shape (3,), m.
-        R: Of its rotation, frame to base components, shape (3, 3); any if None.
+        position: Target of the frame's origin in the base frame, shape (3,), m.
+        R: Target rotation, frame to base components, shape (3, 3); free if None.
         frame: Name of the frame.
-        start: Shape (n,), rad or m.
+        start: Initial configuration, shape (n,), rad or m.
 
     Raises:
         UnknownNameError: The robot has no such frame.
-        ShapeError: The position has another shape.
+        ShapeError: The position has the wrong shape.
     """
     p = array('position', position, (3,))
     weight = np.array([_POINT_FIRST] * 3 + ([] if R is None else [1.0] * 3))
@@ -169,7 +169,7 @@ def _descend(
     iterations: int,
     weight: Array | float = 1.0,
 ) -> tuple[Array, Array, int]:
-    """Run one attempt; return where it ended, its weighted error and the iterations used."""
+    """Run one attempt; return the final configuration, its weighted error and the iterations."""
     damping = 1e-2
     error = weight * _error(tree, frame, p, R, q)
     still = np.zeros(tree.n)
@@ -178,7 +178,7 @@ def _descend(
             return q, error, count
         J = (weight * frame_motion(tree, q, still, frame).J[: len(error)].T).T
         free = _free(tree, q, J.T @ error)
-        # As least squares of [J; lambda E] dq = [e; 0], which does not square the condition.
+        # Least squares of [J; lambda E] dq = [e; 0] avoids squaring the condition number.
         stacked = np.concatenate([J * free, damping * np.eye(tree.n)])
         step = np.linalg.lstsq(stacked, np.concatenate([error, still]), rcond=None)[0]
         new = np.clip(q + step, tree.position_lower, tree.position_upper)
@@ -193,7 +193,7 @@ def _descend(
 
 
 def _free(tree: RobotTree, q: Array, downhill: Array) -> Array:
-    """Return 0 for joints that rest on a limit and would leave it, 1 for the others."""
+    """Return 0 for joints at a limit that the step would violate, 1 for the others."""
     blocked = ((q <= tree.position_lower) & (downhill < 0.0)) | (
         (q >= tree.position_upper) & (downhill > 0.0)
     )

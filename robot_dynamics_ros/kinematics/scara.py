@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-r"""Closed kinematics of the SCARA: joints R R P R, z3 and z4 pointing down.
+r"""Closed-form kinematics of the SCARA: joints R R P R, z3 and z4 pointing down.
 
 With :math:`\psi = \theta_1 + \theta_2 - \theta_4` (the yaw of the tool):
 
@@ -10,7 +10,7 @@ With :math:`\psi = \theta_1 + \theta_2 - \theta_4` (the yaw of the tool):
    \end{pmatrix}
 
 Source: Cui 2013, (3), (4), checked by multiplication and differentiation (S11: correct).
-Forward kinematics, Jacobian and drift run over numbers or symbols.
+Forward kinematics, Jacobian and drift accept numbers or symbols.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from robot_dynamics_ros.spatial.scalar import Array, Scalar, cos, sin
 
 Axes = Literal['base', 'tool']
 
-#: Sine of the elbow angle below which the arm counts as stretched or folded.
+#: Sine of the elbow angle below which the arm is treated as stretched or folded.
 ELBOW_SINGULAR = 1e-6
 
 
@@ -49,9 +49,9 @@ class ScaraGeometry:
     """Lengths and joint limits of a SCARA.
 
     Attributes:
-        L1: Axis 1 to axis 2, m.
-        L2: Axis 2 to axis 3, m.
-        height: Height of frame {0} in the frame that poses refer to, m; 0 gives the paper's.
+        L1: Distance from axis 1 to axis 2, m.
+        L2: Distance from axis 2 to axis 3, m.
+        height: Height of frame {0} above the reference frame of poses, m; 0 as in the paper.
         lower, upper: Joint limits, rad, rad, m, rad.
     """
 
@@ -63,10 +63,10 @@ class ScaraGeometry:
 
     @classmethod
     def from_tree(cls, tree: RobotTree, frame: str = 'tool') -> ScaraGeometry:
-        """Return the geometry of a robot, poses referring to its root link.
+        """Return the geometry of a robot model; poses refer to its root link.
 
         Raises:
-            ModelError: The robot is not built like this SCARA, or the frame is not at frame {4}.
+            ModelError: The robot does not have this SCARA's structure, or the frame is not {4}.
             UnknownNameError: There is no such frame.
         """
         tool = tree.frame(frame)
@@ -87,13 +87,13 @@ def forward(q: Array | Sequence[Scalar], geometry: ScaraGeometry = SCARA) -> Fra
 
     Args:
         q: theta1, theta2 (rad), d3 (m), theta4 (rad).
-        geometry: The arm.
+        geometry: Geometry of the arm.
 
     Returns:
         New arrays ``R_WF`` (3, 3), mapping tool to base components, and ``p_WF`` (3,), m.
 
     Raises:
-        ShapeError: q has not four numbers.
+        ShapeError: q does not have four elements.
 
     Source: Cui 2013, (3).
     """
@@ -115,12 +115,13 @@ def jacobian(
 
     Args:
         q: theta1, theta2 (rad), d3 (m), theta4 (rad).
-        geometry: The arm.
-        frame: Axes of the velocities, 'base' or 'tool'; the point is the tool's origin in both.
+        geometry: Geometry of the arm.
+        frame: Axes in which velocities are expressed, 'base' or 'tool'; the reference point is
+            the tool's origin in both cases.
 
     Raises:
-        ShapeError: q has not four numbers.
-        UnknownNameError: There are no such axes.
+        ShapeError: q does not have four elements.
+        UnknownNameError: The axes are unknown.
 
     Source: Cui 2013, (4).
     """
@@ -147,7 +148,7 @@ def drift(
     *,
     frame: Axes = 'base',
 ) -> Array:
-    r"""Return the tool's acceleration at zero joint acceleration, :math:`\dot J v`, shape (6,).
+    r"""Return the drift (acceleration bias) of the tool, :math:`\dot J v`, shape (6,).
 
     :math:`-(L_1 c_1\dot\theta_1^2 + L_2 c_{12} W^2,\ L_1 s_1\dot\theta_1^2 + L_2 s_{12} W^2,
     0, 0, 0, 0)`, :math:`W = \dot\theta_1 + \dot\theta_2`.
@@ -155,12 +156,12 @@ def drift(
     Args:
         q: Joint positions, rad, rad, m, rad.
         v: Joint velocities, rad/s, rad/s, m/s, rad/s.
-        geometry: The arm.
-        frame: Axes in which the (classical) acceleration is written, 'base' or 'tool'.
+        geometry: Geometry of the arm.
+        frame: Axes in which the (classical) acceleration is expressed, 'base' or 'tool'.
 
     Raises:
-        ShapeError: q or v has not four numbers.
-        UnknownNameError: There are no such axes.
+        ShapeError: q or v does not have four elements.
+        UnknownNameError: The axes are unknown.
     """
     t1, t2, _, _ = components('q', q, 4)
     v = components('v', v, 4)
@@ -174,7 +175,7 @@ def drift(
 def _in_axes(
     frame: str, q: Array | Sequence[Scalar], geometry: ScaraGeometry, rows: Array
 ) -> Array:
-    """Return six rows, given in base axes, in those of a frame."""
+    """Transform six rows from base axes to the axes of a frame."""
     if one_of('axes', frame, ('base', 'tool')) == 'base':
         return rows
     R = forward(q, geometry).R_WF
@@ -191,22 +192,23 @@ def inverse(
 ) -> list[Solution]:
     """Return the solutions for a tool position and yaw: 'right' (theta2 >= 0) and 'left'.
 
-    'right' is the posture of a right arm: the elbow lies to the right of the line from axis 1 to
-    the tool. Where the branches meet (stretched or folded) only one is returned, marked singular.
+    For 'right', the elbow is to the right of the line from axis 1 to the tool, as for a right arm.
+    Where the branches meet (stretched or folded), only one is returned, marked singular.
 
     Args:
-        position: Tool position, shape (3,), m.
+        position: Tool position in the base frame, shape (3,), m.
         yaw: psi = theta1 + theta2 - theta4, rad: the angle of the tool's x axis from base x.
-        geometry: The arm.
-        current: Gives theta1 where it is free (tool on axis 1, possible only if L1 = L2).
-        tolerance: How far the cosine of theta2 may leave [-1, 1] and be clamped.
+        geometry: Geometry of the arm.
+        current: Joint positions that supply theta1 where it is free (tool on axis 1, possible only
+            if L1 = L2); zeros if None.
+        tolerance: Maximum excess of the cosine of theta2 over [-1, 1] that is clamped.
 
     Returns:
-        One or two solutions, with their status; also those outside the joint limits.
+        One or two solutions with their status, including those outside the joint limits.
 
     Raises:
         UnreachableError: The position is out of reach, or an argument is not finite.
-        ShapeError: The position has not three numbers.
+        ShapeError: The position does not have three elements.
     """
     x, y, z = (float(value) for value in components('position', position, 3))
     if not all(map(math.isfinite, (x, y, z, yaw))):
@@ -244,14 +246,15 @@ def inverse_pose(
     """Return the solutions for a full pose, whose tool axis must point straight down.
 
     Args:
-        R: Rotation of the tool in the base, shape (3, 3).
+        R: Rotation of the tool in the base frame, shape (3, 3).
         position: As in :func:`inverse`.
-        geometry: The arm.
+        geometry: Geometry of the arm.
         current: As in :func:`inverse`.
-        tolerance: Also for the direction of the axis and the orthogonality of R.
+        tolerance: As in :func:`inverse`; also on the tool axis and the orthogonality of R.
 
     Raises:
-        UnreachableError: The axis does not point down, R is no rotation, or as :func:`inverse`.
+        UnreachableError: The tool axis does not point down, R is not a rotation, or as in
+            :func:`inverse`.
         ShapeError: R or the position has the wrong shape.
     """
     R = rotation(R)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an inverse kinematics answers: joint positions, their branch, whether they can be used."""
+"""Solutions of closed-form inverse kinematics: joint positions, branch and status."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from robot_dynamics_ros.errors import ModelError, ShapeError, UnknownNameError, 
 from robot_dynamics_ros.model import BodyFrame, RobotTree
 from robot_dynamics_ros.spatial.scalar import Array, Scalar
 
-#: What a few operations on lengths leave of an exact 0.
+#: Rounding error of a few operations on lengths whose exact result is 0.
 ROUNDING = 16.0 * sys.float_info.epsilon
 
 Status = Literal['ok', 'singular', 'outside_limits']
 
 
 class Solution(NamedTuple):
-    """One branch of an inverse kinematics.
+    """One branch of an inverse kinematics solution.
 
     Attributes:
         q: Joint positions, shape (n,), rad or m; angles in (-pi, pi].
-        branch: Its name, such as 'left' or 'front_up'.
-        singular: Names of the singularities it is at (or nearly): there a joint is free or the
-            angles are accurate to about 1e-8 only.
-        violations: What leaves the joint limits, one sentence per joint.
+        branch: Name of the branch, such as 'left' or 'front_up'.
+        singular: Names of the singularities at or near this configuration: there a joint is free,
+            or angles are accurate only to about 1e-8 rad.
+        violations: Violated joint limits, one sentence per joint.
     """
 
     q: Array
@@ -38,12 +38,12 @@ class Solution(NamedTuple):
 
     @property
     def within_limits(self) -> bool:
-        """Whether all joints are inside their limits."""
+        """Whether all joints are within their limits."""
         return not self.violations
 
     @property
     def status(self) -> Status:
-        """The most serious remark: 'outside_limits', 'singular', or 'ok'."""
+        """The most severe status: 'outside_limits', 'singular', or 'ok'."""
         if self.violations:
             return 'outside_limits'
         return 'singular' if self.singular else 'ok'
@@ -53,9 +53,9 @@ def components(name: str, value: Array | Sequence[Scalar], size: int) -> list[Sc
     """Return the components of a vector of a given size, numbers or symbols.
 
     Raises:
-        ShapeError: It has another shape.
+        ShapeError: The vector has another shape.
     """
-    plain = isinstance(value, (np.ndarray, list, tuple))  # a symbolic library's has its own shape
+    plain = isinstance(value, (np.ndarray, list, tuple))  # symbolic vectors only support len()
     shape = np.shape(value) if plain else (len(value),)
     if shape != (size,):
         raise ShapeError(name, shape, (size,))
@@ -63,10 +63,10 @@ def components(name: str, value: Array | Sequence[Scalar], size: int) -> list[Sc
 
 
 def one_of(kind: str, name: str, known: Sequence[str]) -> str:
-    """Return a name that is known.
+    """Return the name if it is known.
 
     Raises:
-        UnknownNameError: It is not; lists those that are.
+        UnknownNameError: It is unknown; the message lists the known names.
     """
     if name not in known:
         raise UnknownNameError(kind, name, known)
@@ -74,7 +74,7 @@ def one_of(kind: str, name: str, known: Sequence[str]) -> str:
 
 
 def rotation(R: Array | Sequence[Sequence[float]]) -> Array:
-    """Return a rotation as an array.
+    """Convert a rotation matrix to an array.
 
     Raises:
         ShapeError: It is not of shape (3, 3).
@@ -85,12 +85,12 @@ def rotation(R: Array | Sequence[Sequence[float]]) -> Array:
 
 
 def turned(R: Array, rows: Array) -> Array:
-    """Return six rows, linear ones first, in other axes; R has their components, shape (3, 3)."""
+    """Rotate six rows, linear part first, by R, shape (3, 3)."""
     return np.concatenate([R @ rows[:3], R @ rows[3:]])
 
 
 def lengths(tree: RobotTree, *places: tuple[int, int]) -> list[float]:
-    """Return coordinates of joint origins of an arm of four joints, (joint, axis); m."""
+    """Return coordinates (joint, axis) of joint origins, m; zeros if not a four-joint arm."""
     return [float(tree.p_PJ[place]) if tree.n == 4 else 0.0 for place in places]
 
 
@@ -103,19 +103,19 @@ def require_frames(
     slides: tuple[bool, ...],
     tool_origin: Array | None = None,
 ) -> None:
-    """Refuse a robot that has not the frames of an arm of four joints.
+    """Check that a robot has the frames of a given four-joint arm.
 
     Args:
         tree: The robot.
-        tool: Its tool's frame, which has the axes of the last link.
-        arm: What the arm is called.
-        origins: Origins of the joints in the link before, shape (4, 3), m.
-        rotations: Axes of the joints in those of the link before, shape (4, 3, 3).
-        slides: Which joints are prismatic.
+        tool: The tool frame; its axes must be those of the last link.
+        arm: Name of the arm for the error message.
+        origins: Joint origins in the parent link, shape (4, 3), m.
+        rotations: Joint frame rotations in the parent link, shape (4, 3, 3).
+        slides: Whether each joint is prismatic.
         tool_origin: Origin of the tool in the last link, shape (3,), m; any if None.
 
     Raises:
-        ModelError: It has others.
+        ModelError: The robot has different frames.
     """
     if not (
         tree.prismatic == slides
@@ -135,19 +135,19 @@ def require_frames(
 
 
 def wrap(angle: float) -> float:
-    """Return the angle in (-pi, pi], rad."""
+    """Wrap an angle (rad) to (-pi, pi]."""
     turned = math.remainder(angle, 2.0 * math.pi)
     return math.pi if turned == -math.pi else turned
 
 
 def elbow_sine(cosine: float) -> float:
-    """Return the sine, not negative, of an elbow angle; 0 for a cosine within rounding of 1."""
+    """Return the nonnegative sine of an elbow angle; 0 if |cosine| is 1 within rounding error."""
     square = (1.0 - cosine) * (1.0 + cosine)
     return math.sqrt(square) if square > ROUNDING else 0.0
 
 
 def violations(q: Array, lower: Sequence[float], upper: Sequence[float]) -> tuple[str, ...]:
-    """Say which joints leave their limits by more than rounding (1e-9)."""
+    """Return a sentence for each joint outside its limits by more than 1e-9 (rounding error)."""
     return tuple(
         f'joint {i + 1} at {x:.6g} is outside {low:.6g} to {high:.6g}'
         for i, (x, low, high) in enumerate(zip(q.tolist(), lower, upper, strict=True))
@@ -164,23 +164,22 @@ def nearest(
     revolute: Sequence[bool] | None = None,
     limits: tuple[Array, Array] | None = None,
 ) -> Solution:
-    r"""Return the usable solution nearest to a configuration.
+    r"""Return the solution within the joint limits that is nearest to a configuration.
 
-    Solutions outside the limits are passed over. The distance is
-    :math:`\sum_i w_i (q_i - q_{now,i})^2`.
+    The distance is :math:`\sum_i w_i (q_i - q_{now,i})^2`.
 
     Args:
-        solutions: What an inverse kinematics returned.
-        current: Where the joints are, shape (n,), rad or m.
+        solutions: Solutions of an inverse kinematics.
+        current: Current joint positions, shape (n,), rad or m.
         weights: w, shape (n,); ones if None.
-        keep_branch: Branch to stay on as long as its solution is usable and marked singular,
-            where two branches meet and the nearest may flicker.
-        revolute: Which joints turn; with ``limits``, those are first brought within half a turn
-            of ``current`` by whole turns, if that stays inside their limits.
+        keep_branch: Branch to keep while its solution is within the limits and marked singular,
+            where two branches meet and the nearest may alternate.
+        revolute: Whether each joint is revolute. With ``limits``, revolute joints are first
+            shifted by whole turns to within half a turn of ``current``, if the limits permit.
         limits: Lower and upper joint limits, each shape (n,).
 
     Raises:
-        UnreachableError: No solution is within the limits; says what each violates.
+        UnreachableError: No solution is within the limits; the message lists the violations.
     """
     if revolute is not None and limits is not None:
         solutions = [_unwound(each, current, revolute, limits) for each in solutions]

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-r"""As many conditions as the arm has joints: the tool's point, its turn, and what is left.
+r"""Tool tasks with as many conditions as joints: tool position, rotation and redundancy.
 
-With the task's Jacobian :math:`\Gamma` (square) and drift :math:`\beta`, a motion of the point
-gives the joints' motion without differencing:
+The square task Jacobian :math:`\Gamma` and the drift :math:`\beta` map a motion of the tool point
+to joint motion without numerical differentiation:
 
 .. math:: v = \Gamma^{-1}\,(\dot p,\ 0)^T, \qquad
           a = \Gamma^{-1}\,\{(\ddot p,\ 0)^T - \beta(q, v)\}
@@ -24,13 +24,13 @@ from robot_dynamics_ros.spatial.scalar import Array
 
 #: Smallest singular value of the task Jacobian, m/rad or 1, that is still inverted.
 SMALLEST_SINGULAR_VALUE = 1e-4
-_ITERATIONS, _SOLVED = 50, 1e-11  # m or rad: the roundings of a metre
-_REACHED = 1e-9  # m, also in the directions in which the arm cannot move
-_LONGEST_STEP = 0.3  # rad or m in one iteration, so that the branch is kept
+_ITERATIONS, _SOLVED = 50, 1e-11  # m or rad: accumulated rounding error at a scale of 1 m
+_REACHED = 1e-9  # m, also in directions in which the arm cannot move
+_LONGEST_STEP = 0.3  # rad or m per iteration, so that the branch is kept
 
 
 class ToolTask(ABC):
-    """The tool point on a target while the rest of the hand's posture is kept.
+    """Tool point at a target while the remaining degrees of freedom of the arm are held.
 
     Args:
         tree: The robot.
@@ -44,11 +44,11 @@ class ToolTask(ABC):
         """Return joint positions within the limits, on the branch nearest to a configuration.
 
         Args:
-            p: Target of the tool point in the base, shape (3,), m.
-            near: A configuration, shape (n,), rad or m.
+            p: Target of the tool point in the base frame, shape (3,), m.
+            near: The configuration, shape (n,), rad or m.
 
         Raises:
-            UnreachableError: There are none.
+            UnreachableError: No solution is found within the limits.
         """
 
     @abstractmethod
@@ -60,11 +60,11 @@ class ToolTask(ABC):
 
         Args:
             q: Joint positions, shape (n,), rad or m.
-            dp: Velocity of the point in the base, shape (3,), m/s.
-            ddp: Its acceleration, shape (3,), m/s^2.
+            dp: Velocity of the point in the base frame, shape (3,), m/s.
+            ddp: Acceleration of the point in the base frame, shape (3,), m/s^2.
 
         Raises:
-            SingularityError: The task Jacobian cannot be inverted.
+            SingularityError: The task Jacobian is singular or nearly so.
         """
         J, _ = self.rates(q, np.zeros(self.tree.n))
         smallest = float(np.linalg.svd(J, compute_uv=False)[-1])
@@ -77,26 +77,26 @@ class ToolTask(ABC):
         return v, np.linalg.solve(J, self._conditions(ddp) - drift)
 
     def _nearest(self, solutions: list[Solution], near: Array) -> Array:
-        """Return the joint positions of the solution nearest to others, whole turns included."""
+        """Return the joint positions of the solution nearest to ``near``, modulo whole turns."""
         tree = self.tree
         turns, limits = np.logical_not(tree.prismatic), (tree.position_lower, tree.position_upper)
         return nearest(solutions, near, revolute=turns.tolist(), limits=limits).q
 
     def _conditions(self, point: Array) -> Array:
-        """Return the right side of all conditions, shape (n,), from that of the point, (3,)."""
+        """Extend the right-hand side of the point, shape (3,), to all conditions, shape (n,)."""
         return np.concatenate([point, np.zeros(self.tree.n - 3)])
 
 
 class ScaraTask(ToolTask):
-    """The tool of the SCARA at a constant yaw.
+    """Tool point of the SCARA at a constant yaw.
 
     Args:
         tree: The robot.
         yaw: Angle of the tool's x axis from base x, rad.
-        frame: Name of the tool's frame.
+        frame: Name of the tool frame.
 
     Raises:
-        ModelError: The robot is not built like the SCARA.
+        ModelError: The robot does not have the SCARA's structure.
         UnknownNameError: There is no such frame.
     """
 
@@ -116,15 +116,15 @@ class ScaraTask(ToolTask):
 
 
 class FourDofTask(ToolTask):
-    """The tool point of the four-joint arm at a constant pitch.
+    """Tool point of the four-joint arm at a constant pitch.
 
     Args:
         tree: The robot.
         pitch: phi = theta2 + theta3 + theta4, rad.
-        frame: Name of the tool's frame.
+        frame: Name of the tool frame.
 
     Raises:
-        ModelError: The robot is not built like the arm.
+        ModelError: The robot does not have this arm's structure.
         UnknownNameError: There is no such frame.
     """
 
@@ -145,27 +145,29 @@ class FourDofTask(ToolTask):
 
 
 class FrameTask(ToolTask):
-    r"""A frame of any robot: its point, its rotation from six joints on, and what is left.
+    r"""Frame of any robot: its position, its rotation for six or more joints, and its redundancy.
 
-    Joints beyond the six (of the rotation) or three (of the point alone) would leave the arm free
-    to move in itself. Linear combinations of the joints, :math:`C q = C q_0`, hold it. With the
-    ranges of the joints W and the null space N of :math:`J W` at :math:`q_0` they are
-    :math:`C = N^T W^{-1}`: the configuration is a function of the target, the same after every
-    lap, and rates by ranges stay as small there as they can be. Where the point cannot move in
-    every direction at :math:`q_0` (a planar arm), it is led in those in which it can.
+    Redundant joints (beyond six with the rotation, beyond three for the position alone) would
+    permit self-motion. It is suppressed by linear conditions :math:`C q = C q_0`. With the
+    diagonal matrix W of the joint ranges and the null space N of :math:`J W` at :math:`q_0`,
+    :math:`C = N^T W^{-1}`: the configuration is a function of the target, so a closed path returns
+    to the same configuration, and at :math:`q_0` joint rates relative to the joint ranges are
+    minimal. If the point cannot move in every direction at :math:`q_0` (planar arm), only the
+    feasible directions are controlled.
 
     Args:
         tree: The robot.
-        R: Rotation of the frame in the base, shape (3, 3); free if None or with less than six
-            joints.
+        R: Rotation of the frame in the base frame, shape (3, 3); free if None or if the robot has
+            fewer than six joints.
         frame: Name of the frame.
         near: The configuration :math:`q_0`, shape (n,); the middle of the limits if None.
 
     Raises:
         UnknownNameError: There is no such frame.
-        SingularityError: The frame cannot move at :math:`q_0`, or not turn and move freely.
+        SingularityError: At :math:`q_0` the frame cannot move, or, with R given, cannot translate
+            and rotate in all directions.
 
-    Source: the extended Jacobian of Baillieul 1985, with the constraint of a linear function.
+    Source: the extended Jacobian of Baillieul 1985, with a linear constraint function.
     """
 
     def __init__(
@@ -220,7 +222,7 @@ class FrameTask(ToolTask):
         return np.vstack([self._chosen @ motion.J[:size], self._rest]), drift
 
     def _error(self, p: Array, q: Array) -> Array:
-        """Return what is left of all conditions, shape (n,)."""
+        """Return the residual of all conditions, shape (n,)."""
         pose = frame_pose(self.tree, q, self._frame)
         error = p - pose.p_WF
         if self.R is not None:
@@ -235,16 +237,16 @@ class FrameTask(ToolTask):
 def tool_task(
     tree: RobotTree, q: Array, angle: float | None = None, frame: str = 'tool'
 ) -> ToolTask:
-    """Return what is asked of the tool besides its point.
+    """Return the tool task for a robot: SCARA, four-joint arm, or any other.
 
     Args:
-        tree: The robot: the SCARA, the four-joint arm, or any other.
-        q: Present joint positions, shape (n,), rad or m.
-        angle: Yaw (SCARA) or pitch (four-joint arm), rad; the present one if None.
-        frame: Name of the tool's frame.
+        tree: The robot.
+        q: Current joint positions, shape (n,), rad or m.
+        angle: Yaw (SCARA) or pitch (four-joint arm), rad; the current one if None.
+        frame: Name of the tool frame.
 
     Raises:
-        SingularityError: The tool cannot be led from there.
+        SingularityError: The task Jacobian is singular at q.
     """
     R = frame_pose(tree, q, frame).R_WF
     yaw = math.atan2(R[1, 0], R[0, 0]) if angle is None else angle
@@ -259,13 +261,13 @@ def tool_task(
 
 
 def ranges(tree: RobotTree) -> Array:
-    """Return how far joints may move, shape (n,), rad or m; a turn where endless, 1 m at most."""
+    """Return the joint ranges, shape (n,), clipped to one turn (rad) or 1 m."""
     most = np.where(tree.slides, 1.0, 2.0 * math.pi)
     return np.clip(tree.position_upper - tree.position_lower, 1e-3, most)
 
 
 def middle(tree: RobotTree) -> Array:
-    """Return the middle of the joint limits, 0 where endless, shape (n,)."""
+    """Return the midpoints of the joint limits, shape (n,); 0 for unlimited joints."""
     lower, upper = tree.position_lower, tree.position_upper
     ends = np.where(np.isfinite(lower) & np.isfinite(upper), [lower, upper], 0.0)
     return ends.mean(axis=0)

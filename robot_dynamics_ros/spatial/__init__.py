@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Spatial algebra over numbers or symbols: rotations, screws, inertia, exact derivatives."""
+"""Spatial algebra on numbers or symbols: rotations, screws, inertia, exact derivatives."""

@@ -12,21 +12,21 @@ from robot_dynamics_ros.spatial.scalar import Array, Scalar
 
 
 class RigidBodyInertia(NamedTuple):
-    """Mass (kg), centre of mass (3,) in m, tensor (3, 3) about it in kg m^2, all in one frame."""
+    """Mass (kg), centre of mass (3,) (m), tensor about it (3, 3) (kg m^2), in one frame."""
 
     mass: Scalar
     com: Array
     inertia: Array
 
     def seen_from(self, R_AB: Array, p_AB: Array) -> RigidBodyInertia:
-        """Return the same body described in frame A, given the pose of its frame B in A."""
+        """Return the inertia expressed in frame A, given the pose of its frame B in A."""
         return RigidBodyInertia(
             self.mass, p_AB + R_AB @ self.com, rotate_inertia(R_AB, self.inertia)
         )
 
 
 def point_mass_inertia(mass: Scalar, p: Array) -> Array:
-    r"""Return the inertia about the origin of a point mass at p.
+    r"""Return the inertia tensor about the origin of a point mass at p.
 
     :math:`m\,(p^Tp\,\mathbf 1_3 - p\,p^T)`
 
@@ -43,14 +43,14 @@ def point_mass_inertia(mass: Scalar, p: Array) -> Array:
 
 
 def shift_inertia(inertia_C: Array, mass: Scalar, p_C: Array) -> Array:
-    r"""Return the tensor about another point, axes parallel.
+    r"""Return the inertia tensor about another point, in parallel axes.
 
     :math:`{}^AI = {}^CI + m\,(P_C^TP_C\,\mathbf 1_3 - P_CP_C^T)`
 
     Args:
         inertia_C: Tensor about the centre of mass, shape (3, 3), kg m^2.
         mass: kg.
-        p_C: Centre of mass from the new point, in the tensor's axes, shape (3,), m.
+        p_C: Position of the centre of mass from the new point, tensor axes, shape (3,), m.
 
     Source: newton-euler-lagrange, section 2; one of the two points must be the centre of mass
     (erratum N19).
@@ -59,7 +59,7 @@ def shift_inertia(inertia_C: Array, mass: Scalar, p_C: Array) -> Array:
 
 
 def rotate_inertia(R_AB: Array, inertia_B: Array) -> Array:
-    r"""Return the tensor about the same point in other axes, :math:`R\,I\,R^T`.
+    r"""Return the inertia tensor about the same point in rotated axes, :math:`R\,I\,R^T`.
 
     Source: newton-euler-lagrange, section 2 (erratum N20).
     """
@@ -67,14 +67,16 @@ def rotate_inertia(R_AB: Array, inertia_B: Array) -> Array:
 
 
 def pseudo_inertia(mass: float, moment: Array, inertia_O: Array) -> Array:
-    r"""Return the integral of :math:`[x;1][x;1]^T` over the mass, positive definite if it is real.
+    r"""Return the pseudo-inertia matrix, positive definite for a physically consistent body.
+
+    It is the integral of :math:`[x;1][x;1]^T` over the mass:
 
     .. math:: P = \begin{pmatrix}\tfrac12\mathrm{tr}(I)E - I & m c\\ m c^T & m\end{pmatrix}
 
     Args:
         mass: kg.
-        moment: First moment :math:`m c`, shape (3,), kg m.
-        inertia_O: Tensor about the origin, shape (3, 3), kg m^2.
+        moment: First moment of mass :math:`m c`, shape (3,), kg m.
+        inertia_O: Inertia tensor about the origin, shape (3, 3), kg m^2.
 
     Returns:
         New array, shape (4, 4).
@@ -89,9 +91,9 @@ def pseudo_inertia(mass: float, moment: Array, inertia_O: Array) -> Array:
 
 
 def combine(parts: Iterable[RigidBodyInertia]) -> RigidBodyInertia:
-    """Return the inertia of bodies fixed together, all given in one frame.
+    """Return the inertia of rigidly connected bodies, all expressed in one frame.
 
-    The centre of what has no mass is the origin.
+    If the total mass is 0, the centre of mass is the origin.
     """
     bodies = list(parts)
     if len(bodies) == 1:
@@ -107,14 +109,14 @@ def combine(parts: Iterable[RigidBodyInertia]) -> RigidBodyInertia:
 
 
 def inconsistency(inertia: Array, tolerance: float = 1e-9) -> str:
-    """Say what keeps a tensor about the centre of mass from being that of a real body.
+    """Return why an inertia tensor about the centre of mass is not physically consistent.
 
     Args:
         inertia: Symmetric tensor, shape (3, 3), kg m^2.
-        tolerance: Allowed relative excess of the triangle inequality, for rounded files.
+        tolerance: Relative tolerance of the triangle inequality, for rounded values in files.
 
     Returns:
-        An empty string if the tensor is physical.
+        The reason; an empty string if the tensor is consistent.
     """
     moments = np.linalg.eigvalsh(inertia)
     listed = ', '.join(f'{moment:.6g}' for moment in moments)

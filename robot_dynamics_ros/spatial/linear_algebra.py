@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Linear algebra over numbers of any kind, or over symbols: matrices checked, solved, factorized.
+"""Linear algebra on numbers of any type or on symbols: validation, solving, factorization.
 
-What runs over symbols has no branches, so that a traced law can use it.
+Functions that accept symbols do not branch on them, so that a traced control law can use them.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from robot_dynamics_ros.spatial.scalar import Array, Dual, Scalar, identity, sqr
 
 
 def real_value(x: Scalar) -> float | None:
-    """Return the real part of a number of any kind, or None for a symbol."""
+    """Return the real part of a number of any type, or None for a symbol."""
     if isinstance(x, Dual):
         return real_value(x.value)
     try:
         value = complex(x).real
     except (TypeError, ValueError, RuntimeError, NotImplementedError):
         return None
-    return None if math.isnan(value) else value  # a traced symbol may answer with NaN
+    return None if math.isnan(value) else value  # a traced symbol may convert to NaN
 
 
 def real_values(x: Array) -> Array | None:
-    """Return the real parts of an array of numbers as floats, or None if it holds a symbol."""
+    """Return the real parts of an array as floats, or None if an element is a symbol."""
     if x.dtype.kind in 'fiu':
         return x.astype(float)
     values = [real_value(value) for value in x.flat]
@@ -36,17 +36,17 @@ def real_values(x: Array) -> Array | None:
 
 
 def solve(matrix: Array, right: Array) -> Array:
-    """Solve ``matrix @ x = right`` for a regular matrix.
+    """Solve ``matrix @ x = right`` for a nonsingular matrix.
 
     Args:
         matrix: Shape (n, n).
-        right: Shape (n,) or (n, k).
+        right: Right-hand side, shape (n,) or (n, k).
 
     Returns:
-        New array of the shape of right.
+        New array of the shape of ``right``.
 
-    Cost: elimination for numbers; for symbols about ``n 2^n`` products per column, since no
-    pivot can be trusted: one that looks like any expression may be zero wherever it is used.
+    Cost: that of Gaussian elimination for numbers; for symbols about ``n 2^n`` products per
+    column, because a symbolic pivot may evaluate to zero.
     """
     if matrix.dtype.kind in 'fc' and right.dtype.kind in 'fc':
         return np.linalg.solve(matrix, right)
@@ -56,7 +56,7 @@ def solve(matrix: Array, right: Array) -> Array:
 
 
 def _by_elimination(matrix: Array, right: Array) -> Array:
-    """Eliminate with pivots chosen by the size of their real parts."""
+    """Solve by Gaussian elimination, pivoting on the largest absolute real part."""
     n, M, x = len(matrix), np.array(matrix, dtype=object), np.array(right, dtype=object)
     for k in range(n):
         pivot = k + int(np.argmax([abs(real_value(value) or 0.0) for value in M[k:, k]]))
@@ -86,7 +86,7 @@ def _by_determinants(matrix: Array, right: Array) -> Array:
 
 
 def determinant(matrix: Array) -> Scalar:
-    """Return the determinant without a division, from the minors of the last rows upward."""
+    """Return the determinant without division, from the minors of the last rows upward."""
     n = len(matrix)
     minors: dict[tuple[int, ...], Scalar] = {(): 1}
     for row in reversed(range(n)):
@@ -100,20 +100,21 @@ def determinant(matrix: Array) -> Scalar:
     return minors[tuple(range(n))]
 
 
-# Decides the direction of a rotation where two columns have one length exactly.
+# Defines the direction of a rotation where two columns have exactly the same length.
 _TIE = 1e-150
 
 
 def singular_value_decomposition(matrix: Array) -> tuple[Array, Array]:
     r"""Return B and V with ``matrix @ V == B``, V orthogonal and the columns of B orthogonal.
 
-    The lengths of B's columns are the singular values, unordered. One-sided Jacobi rotations
+    The norms of B's columns are the singular values, unordered. One-sided Jacobi rotations
 
     .. math:: t = \frac{2\,x\cdot y\;\mathrm{sgn}\,\delta}{|\delta|+\sqrt{\delta^2+4(x\cdot y)^2}},
         \quad \delta = y\cdot y - x\cdot x,\quad c = \frac1{\sqrt{1+t^2}},\quad s = ct
 
-    make each pair of columns x, y orthogonal; a fixed number of sweeps over all pairs converges
-    to rounding (quadratically in the end), small singular values to high relative accuracy.
+    make each pair of columns x, y orthogonal. A fixed number of sweeps over all pairs converges
+    to rounding error (asymptotically quadratically), with high relative accuracy even for small
+    singular values.
 
     Args:
         matrix: Shape (k, m) with m <= k; numbers or symbols.
@@ -138,7 +139,7 @@ def singular_value_decomposition(matrix: Array) -> tuple[Array, Array]:
 
 
 def _rotation(x: Array, y: Array) -> tuple[Scalar, Scalar]:
-    """Return cosine and sine of the rotation that makes two columns orthogonal."""
+    """Return the cosine and sine of the rotation that makes two columns orthogonal."""
     delta, product = y @ y - x @ x + _TIE, x @ y
     size = sqrt(delta * delta)
     t = 2 * product * (delta / size) / (size + sqrt(delta * delta + 4 * product * product))
@@ -147,7 +148,7 @@ def _rotation(x: Array, y: Array) -> tuple[Scalar, Scalar]:
 
 
 def cholesky(matrix: Array) -> Array:
-    """Return the lower triangular L of a positive definite matrix L L^T, new, shape (n, n)."""
+    """Return the Cholesky factor L, lower triangular, of L L^T; new array, shape (n, n)."""
     n = len(matrix)
     L = zeros((n, n), object)
     for j in range(n):
@@ -158,7 +159,7 @@ def cholesky(matrix: Array) -> Array:
 
 
 def forward(L: Array, right: Array) -> Array:
-    """Return L^-1 right of a lower triangular L; right and the new result (n,) or (n, k)."""
+    """Return L^-1 right for lower triangular L; ``right`` and the new result (n,) or (n, k)."""
     x = np.array(right, dtype=object)
     for i in range(len(L)):
         for k in range(i):
@@ -168,7 +169,7 @@ def forward(L: Array, right: Array) -> Array:
 
 
 def backward(L: Array, right: Array) -> Array:
-    """Return L^-T right of a lower triangular L; right and the new result (n,) or (n, k)."""
+    """Return L^-T right for lower triangular L; ``right`` and the new result (n,) or (n, k)."""
     x = np.array(right, dtype=object)
     for i in reversed(range(len(L))):
         for k in range(i + 1, len(L)):
@@ -191,11 +192,11 @@ def squares(matrix: Array) -> Scalar:
 
 
 def numbers(name: str, value: Any) -> Array:
-    """Return finite numbers as an array, of any shape.
+    """Convert finite numbers to a float array of any shape.
 
     Raises:
-        ParameterError: They are no numbers, or rows of different lengths.
-        NonFiniteError: One is NaN or infinite.
+        ParameterError: A value is not a number, or rows have different lengths.
+        NonFiniteError: A value is NaN or infinite.
     """
     try:
         array = np.asarray(value, dtype=float)
@@ -207,11 +208,11 @@ def numbers(name: str, value: Any) -> Array:
 
 
 def array(name: str, value: Any, shape: tuple[int, ...]) -> Array:
-    """Return finite numbers as an array of a given shape.
+    """Convert finite numbers to a float array of a given shape.
 
     Raises:
-        ShapeError: The shape is another one.
-        ParameterError, NonFiniteError: As :func:`numbers`.
+        ShapeError: The shape differs.
+        ParameterError, NonFiniteError: As in :func:`numbers`.
     """
     checked = numbers(name, value)
     if checked.shape != shape:
@@ -220,11 +221,11 @@ def array(name: str, value: Any, shape: tuple[int, ...]) -> Array:
 
 
 def jacobian_matrix(Gamma: Any) -> Array:
-    """Return a constraint Jacobian as an array of shape (m, n), m and n at least 1.
+    """Convert a constraint Jacobian to a float array of shape (m, n), m and n at least 1.
 
     Raises:
-        ShapeError: It is no matrix, or has no row or no column.
-        ParameterError, NonFiniteError: As :func:`numbers`.
+        ShapeError: It is not a matrix, or has no rows or no columns.
+        ParameterError, NonFiniteError: As in :func:`numbers`.
     """
     matrix = numbers('Gamma', Gamma)
     if matrix.ndim != 2 or 0 in matrix.shape:
@@ -233,11 +234,11 @@ def jacobian_matrix(Gamma: Any) -> Array:
 
 
 def metric_root(name: str, value: Any, size: int) -> Array:
-    """Return L of a positive definite matrix :math:`LL^T`, given as (n, n) or diagonal (n,).
+    """Return the Cholesky factor L of a metric :math:`LL^T`, given as (n, n) or diagonal (n,).
 
     Raises:
-        ShapeError: The shape is another one.
-        ParameterError: It is not positive definite.
+        ShapeError: The shape differs.
+        ParameterError: The metric is not positive definite.
         NonFiniteError: An entry is NaN or infinite.
     """
     matrix = numbers(name, value)
@@ -255,17 +256,17 @@ def metric_root(name: str, value: Any, size: int) -> Array:
 
 
 def root_mean_square(values: Array) -> Array:
-    """Return the RMS of samples (N, ...) over their first axis."""
+    """Return the root mean square of samples (N, ...) along the first axis."""
     return np.sqrt(np.mean(np.square(values), axis=0))
 
 
 def correlation(a: Array, b: Array) -> float:
-    """Return Pearson's correlation of two series (N,); 0 if one of them is constant."""
+    """Return the Pearson correlation coefficient of two series (N,); 0 if one is constant."""
     a, b = a - a.mean(), b - b.mean()
     size = math.sqrt(float(a @ a) * float(b @ b))
     return float(a @ b) / size if size > 0.0 else 0.0
 
 
 def along_lines(time: Array, known: Array, values: Array) -> Array:
-    """Return values (N, n) of increasing known times (N,) at other times, along straight lines."""
+    """Interpolate values (N, n), known at increasing times (N,), linearly at other times."""
     return np.column_stack([np.interp(time, known, column) for column in values.T])

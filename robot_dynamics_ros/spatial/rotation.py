@@ -17,7 +17,7 @@ from robot_dynamics_ros.spatial.scalar import (
     sin,
 )
 
-_UPRIGHT = 1e-12  # of the sine of pitch: nearer to 1 roll and yaw are not distinguished
+_UPRIGHT = 1e-12  # distance of |sin(pitch)| from 1 below which roll and yaw are not separated
 _SNAP = 4.0 * sys.float_info.epsilon
 
 
@@ -32,7 +32,7 @@ def rotation_about(axis: Array, angle: Scalar) -> Array:
         angle: Angle in rad; a number or a symbol.
 
     Returns:
-        New array, shape (3, 3): maps components in the turned frame to the fixed one.
+        New array, shape (3, 3): maps components in the rotated frame to the fixed frame.
 
     Source: Zaremba 1990, (1.1).
     """
@@ -43,13 +43,13 @@ def rotation_about(axis: Array, angle: Scalar) -> Array:
 def rotation_from_rpy(roll: float, pitch: float, yaw: float) -> Array:
     r"""Return :math:`R_z(yaw) R_y(pitch) R_x(roll)`, the URDF's fixed-axis convention.
 
-    Entries that differ from -1, 0 or 1 by rounding only are set to it, so that quarter turns
-    written with 16 digits are exact and fold away in generated code.
+    Entries within rounding error of -1, 0 or 1 are set to that value, so that quarter turns
+    written with 16 digits are exact and are folded in generated code.
 
     Args:
-        roll: Turn about x, rad.
-        pitch: Turn about y, rad.
-        yaw: Turn about z, rad.
+        roll: Rotation about x, rad.
+        pitch: Rotation about y, rad.
+        yaw: Rotation about z, rad.
 
     Returns:
         New array, shape (3, 3): maps child components to parent components.
@@ -69,9 +69,9 @@ def rotation_from_rpy(roll: float, pitch: float, yaw: float) -> Array:
 
 
 def roll_pitch_yaw(R: Array) -> tuple[float, float, float]:
-    """Return fixed-axis angles of a rotation, the inverse of ``rotation_from_rpy``, rad.
+    """Return the fixed-axis angles (rad) of a rotation, the inverse of ``rotation_from_rpy``.
 
-    Where roll and yaw turn about the same axis, all of it is roll.
+    In gimbal lock (roll and yaw about the same axis), yaw is 0.
     """
     pitch = math.asin(max(-1.0, min(1.0, -float(R[2, 0]))))
     if abs(abs(R[2, 0]) - 1.0) < _UPRIGHT:
@@ -87,7 +87,7 @@ def rotation_vector(R: Array) -> Array:
         R: Rotation matrix, shape (3, 3).
 
     Returns:
-        New array, shape (3,). At an angle of pi one of the two equal answers.
+        New array, shape (3,), rad. At an angle of pi, one of the two equivalent vectors.
     """
     vee = 0.5 * np.array([R[2, 1] - R[1, 2], R[0, 2] - R[2, 0], R[1, 0] - R[0, 1]])
     s = math.sqrt(vee @ vee)
@@ -97,7 +97,7 @@ def rotation_vector(R: Array) -> Array:
         return vee
     if math.pi - angle > 1e-6:
         return vee * (angle / s)
-    # Near pi the symmetric part carries the axis: R + R^T = 2 (c E + (1 - c) k k^T).
+    # Near pi the symmetric part determines the axis: R + R^T = 2 (c E + (1 - c) k k^T).
     kk = (0.5 * (R + R.T) - c * np.eye(3)) / (1.0 - c)
     column = int(np.argmax(np.diag(kk)))
     axis = kk[:, column] / math.sqrt(kk[column, column])
@@ -113,8 +113,8 @@ def rotation_from_vector(phi: Array) -> Array:
 
 
 def rotation_from_quaternion(quaternion: Array) -> Array:
-    """Return the rotation of a quaternion x, y, z, w of any length but zero, shape (3, 3)."""
-    scaled = quaternion / np.abs(quaternion).max()  # whose square neither overflows nor vanishes
+    """Return the rotation matrix, shape (3, 3), of a nonzero quaternion x, y, z, w."""
+    scaled = quaternion / np.abs(quaternion).max()  # avoids overflow and underflow of the norm
     x, y, z, w = scaled / math.sqrt(float(scaled @ scaled))
     axial = np.array([x, y, z])
     K = cross_matrix(axial)

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-r"""Elementary functions and arrays over scalars that may be numbers or symbols; exact derivatives.
+r"""Elementary functions and arrays of numbers or symbols; exact derivatives.
 
-A function that runs over any scalar is differentiated without step size and truncation, in two
-ways. A function of floats is run on complex numbers: the imaginary part of :math:`f(x + ih)` is
-:math:`h f'(x) + O(h^3)`, and with :math:`h = 10^{-100}` the second term is below every rounding.
-Anything else (``mpmath`` numbers, symbols, complex numbers) is run on dual numbers
-:math:`x + \varepsilon y`, :math:`\varepsilon^2 = 0`, which carry the derivative through every
-operation by its own rule.
+A function that accepts any scalar type is differentiated without truncation error, in two ways.
+A function of floats is evaluated on complex numbers (complex-step derivative): the imaginary part
+of :math:`f(x + ih)` is :math:`h f'(x) + O(h^3)`, and with :math:`h = 10^{-100}` the second term is
+below rounding error. All other types (``mpmath`` numbers, symbols, complex numbers) use dual
+numbers :math:`x + \varepsilon y`, :math:`\varepsilon^2 = 0` (forward-mode automatic
+differentiation).
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 
     Array = NDArray[Any]
 else:
-    Array = Any  # numpy itself is not needed to print a help, see ``__main__``
+    Array = Any  # keeps the import of numpy deferred, see ``__main__``
 
 Scalar = Any
 
 
 def _elementary(name: str) -> Callable[[Scalar], Scalar]:
-    """Make a function of one scalar that finds its own implementation by the scalar's type."""
+    """Return a function of one scalar that selects its implementation by the scalar's type."""
     real, complex_ = getattr(math, name), getattr(cmath, name)
 
     def function(x: Scalar) -> Scalar:
@@ -58,7 +58,7 @@ tanh = _elementary('tanh')
 def select(a: Scalar, b: Scalar, x: Scalar, y: Scalar) -> Scalar:
     """Return x if a < b, y if a >= b, and NaN if a or b is NaN.
 
-    What is not chosen leaves no trace, not even its NaN. Both are computed before.
+    The value not selected has no effect, even if it is NaN. Both are evaluated beforehand.
     """
     own = getattr(a, 'select', None) or getattr(b, 'select', None)
     if own is not None:
@@ -69,17 +69,17 @@ def select(a: Scalar, b: Scalar, x: Scalar, y: Scalar) -> Scalar:
 
 
 def minimum(x: Scalar, y: Scalar) -> Scalar:
-    """Return the smaller one, y if they are equal (so of -0.0 and 0.0 too), NaN if one is NaN."""
+    """Return the smaller value; y if they are equal (-0.0 equals 0.0), NaN if either is NaN."""
     return select(x, y, x, y)
 
 
 def maximum(x: Scalar, y: Scalar) -> Scalar:
-    """Return the larger one, y if they are equal (so of -0.0 and 0.0 too), NaN if one is NaN."""
+    """Return the larger value; y if they are equal (-0.0 equals 0.0), NaN if either is NaN."""
     return select(y, x, x, y)
 
 
 def common_dtype(*arrays: Any) -> np.dtype[Any]:
-    """Return the dtype that holds all arguments: float64, complex128 or object."""
+    """Return the common dtype of all arguments: float64, complex128 or object."""
     dtype = np.result_type(np.float64, *(np.asarray(array).dtype for array in arrays))
     return dtype if dtype.kind in 'fc' else np.dtype(object)
 
@@ -87,7 +87,7 @@ def common_dtype(*arrays: Any) -> np.dtype[Any]:
 def zeros(shape: int | tuple[int, ...], dtype: Any) -> Array:
     """Return a new array of zeros; exact integer zeros if dtype is object.
 
-    An integer 0 vanishes from symbolic sums and products, a float 0.0 may linger.
+    An integer 0 is eliminated from symbolic sums and products; a float 0.0 may remain.
     """
     return np.zeros(shape, dtype=dtype)
 
@@ -105,7 +105,7 @@ def cross(a: Sequence[Scalar] | Array, b: Sequence[Scalar] | Array) -> Array:
 
 
 def cross_matrix(a: Sequence[Scalar] | Array) -> Array:
-    """Return the skew matrix of a, ``cross_matrix(a) @ b == cross(a, b)``, shape (3, 3)."""
+    """Return the skew-symmetric matrix with ``cross_matrix(a) @ b == cross(a, b)``, (3, 3)."""
     a0, a1, a2 = a
     return np.array([[0, -a2, a1], [a2, 0, -a0], [-a1, a0, 0]])
 
@@ -113,14 +113,14 @@ def cross_matrix(a: Sequence[Scalar] | Array) -> Array:
 def solve_positive_definite(matrix: Array, right: Array) -> Array:
     r"""Solve ``matrix @ x = right`` for a symmetric positive definite matrix.
 
-    Works on symbols: the factorization :math:`L D L^T` needs no pivoting and no square root.
+    Accepts symbols: the factorization :math:`L D L^T` needs no pivoting and no square root.
 
     Args:
         matrix: Symmetric positive definite, shape (n, n).
-        right: Right-hand side(s), shape (n,) or (n, k).
+        right: Right-hand side, shape (n,) or (n, k).
 
     Returns:
-        New array of the shape of right.
+        New array of the shape of ``right``.
     """
     if matrix.dtype.kind == 'f' and right.dtype.kind == 'f':
         return np.linalg.solve(matrix, right)
@@ -150,17 +150,17 @@ _STEP = 1e-100
 
 
 def jacobian(function: Callable[[Array], Array], x: Array) -> Array:
-    r"""Return the derivative :math:`\partial f/\partial x` of an array by a vector.
+    r"""Return the derivative :math:`\partial f/\partial x` of an array with respect to a vector.
 
     Args:
-        function: Maps shape (n,) to any shape ``S``; runs over complex numbers and over objects,
-            without branching on values and without conjugation.
-        x: Where to differentiate, shape (n,); numbers or symbols.
+        function: Maps shape (n,) to any shape ``S``; must accept complex and object arrays, and
+            must not branch on values or conjugate.
+        x: Point of differentiation, shape (n,); numbers or symbols.
 
     Returns:
-        New array, shape ``(*S, n)``: the last index is that of x.
+        New array, shape ``(*S, n)``; the last axis is that of x.
 
-    Cost: n calls of the function.
+    Cost: n evaluations of the function.
     """
     directions = range(len(x))
     if x.dtype.kind == 'f':
@@ -188,7 +188,7 @@ def _tangent(values: Array) -> Array:
 
 
 def _with_scalar(operation: Callable[[Dual, Dual], Dual]) -> Callable[[Dual, Scalar], Dual]:
-    """Make an operator that lifts a plain scalar and leaves arrays to numpy."""
+    """Return an operator that converts a plain scalar to a dual; arrays are left to numpy."""
 
     def operator(self: Dual, other: Scalar) -> Dual:
         if isinstance(other, np.ndarray):
@@ -200,9 +200,9 @@ def _with_scalar(operation: Callable[[Dual, Dual], Dual]) -> Callable[[Dual, Sca
 
 @dataclass(frozen=True, eq=False)
 class Dual:
-    """A scalar and its derivative in one direction: ``value + eps * tangent`` with ``eps^2 = 0``.
+    """A dual number ``value + eps * tangent``, ``eps^2 = 0``: a value and a derivative of it.
 
-    Both parts are scalars of the same kind: floats, ``mpmath`` numbers, symbols.
+    Both parts are scalars of the same type: floats, ``mpmath`` numbers or symbols.
     """
 
     value: Scalar

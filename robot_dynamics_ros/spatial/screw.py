@@ -1,20 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-r"""Screw algebra: the 6-vectors and 6x6 operators of Zaremba 1990, over numbers or symbols.
+r"""Screw algebra: the 6-vectors and 6x6 operators of Zaremba 1990, for numbers or symbols.
 
-A motion ``[v; w]`` and a wrench ``[F; M]`` are written in the axes of a frame with the pole at
-its origin, linear part first; their product is power. The letters are the paper's:
+A twist ``[v; w]`` and a wrench ``[F; M]`` are expressed in the axes of a frame, with the pole at
+its origin and the linear part first; their scalar product is power. Notation of the paper:
 
-==============================  =========================  ===================================
-here                            paper                      in other words
-==============================  =========================  ===================================
-``wrench_transform(R, p)``      :math:`L_k^i`              wrench coordinates of k to those of i
-``wrench_transform(R, p).T``    :math:`L_k^{iT}`           motion coordinates of i to those of k
-``inverse_transform(L)``        :math:`L_i^k`              and back
-``bracket(a)``                  :math:`\langle a\rangle`   ``a x*``: ``bracket(a) @ wrench``
-``bracket(a).T``                                           minus ``a x``, motion by motion
-``exchange_matrix()``           :math:`G`                  swaps the two halves
+==============================  =========================  =====================================
+here                            paper                      meaning
+==============================  =========================  =====================================
+``wrench_transform(R, p)``      :math:`L_k^i`              wrench coordinates, k to i
+``wrench_transform(R, p).T``    :math:`L_k^{iT}`           twist coordinates, i to k
+``inverse_transform(L)``        :math:`L_i^k`              wrench coordinates, i to k
+``bracket(a)``                  :math:`\langle a\rangle`   force cross product ``a x*``
+``bracket(a).T``                                           negative motion cross product ``a x``
+``exchange_matrix()``           :math:`G`                  swaps the linear and angular parts
 ``mises_matrix(...)``           :math:`\Theta_k^k`         spatial inertia about the origin
-==============================  =========================  ===================================
+==============================  =========================  =====================================
 """
 
 from __future__ import annotations
@@ -37,16 +37,16 @@ from robot_dynamics_ros.spatial.scalar import (
 
 
 def wrench_transform(R: Array, p: Array) -> Array:
-    r"""Return the operator that takes a wrench from frame k to frame i.
+    r"""Return the operator that transforms a wrench from frame k to frame i.
 
     .. math:: L_k^i = \begin{pmatrix} C_k^i & 0\\ \langle O_k^i\rangle C_k^i & C_k^i\end{pmatrix}
 
-    Its transpose takes a motion the other way, from i to k. Transforms compose like rotations:
+    Its transpose transforms a twist from i to k. Transforms compose like rotations:
     :math:`L_k^i = L_j^i L_k^j`.
 
     Args:
         R: :math:`C_k^i`, shape (3, 3): maps components in k to components in i.
-        p: :math:`O_k^i`, shape (3,), m: from the origin of i to that of k, in the axes of i.
+        p: :math:`O_k^i`, shape (3,), m: from the origin of i to that of k, in axes of i.
 
     Returns:
         New array, shape (6, 6).
@@ -57,21 +57,21 @@ def wrench_transform(R: Array, p: Array) -> Array:
 
 
 def inverse_transform(L: Array) -> Array:
-    r"""Return :math:`L_i^k = (L_k^i)^{-1} = G L_k^{iT} G`, shape (6, 6), without a division."""
+    r"""Return :math:`L_i^k = (L_k^i)^{-1} = G L_k^{iT} G`, shape (6, 6), without division."""
     return _lower_triangular(L[:3, :3].T, L[3:, :3].T)
 
 
 def bracket(a: Array | Sequence[Scalar]) -> Array:
-    r"""Return the matrix of the cross product by a 3-vector or a 6-vector.
+    r"""Return the cross product matrix of a 3-vector or a twist.
 
-    For a 3-vector :math:`\langle a\rangle b = a\times b`. For a motion :math:`a = [a_1; a_2]`
+    For a 3-vector, :math:`\langle a\rangle b = a\times b`. For a twist :math:`a = [a_1; a_2]`,
 
     .. math::
         \langle a\rangle = \begin{pmatrix}\langle a_2\rangle & 0\\
         \langle a_1\rangle & \langle a_2\rangle\end{pmatrix}
 
-    is the rate of a wrench fixed in a frame that moves with a, and :math:`-\langle a\rangle^T`
-    that of a motion.
+    maps a wrench that is constant in a frame moving with twist a to its rate of change;
+    :math:`-\langle a\rangle^T` does the same for a twist.
 
     Args:
         a: Shape (3,) or (6,).
@@ -94,20 +94,20 @@ def bracket(a: Array | Sequence[Scalar]) -> Array:
 def exchange_matrix(dtype: Any = float) -> Array:
     r"""Return :math:`G = \begin{pmatrix}0 & E\\ E & 0\end{pmatrix}`, shape (6, 6).
 
-    It turns a motion ``[v; w]`` into the order ``[w; v]`` of a wrench, and back.
+    It reorders ``[v; w]`` to ``[w; v]`` and back.
     """
     return np.roll(identity(6, dtype), 3, axis=0)
 
 
 def axis_vector(axis: Array, prismatic: bool) -> Array:
-    r"""Return :math:`f^i`, the motion of a joint at unit speed in the frame of its body.
+    r"""Return the joint axis screw :math:`f^i`: the twist at unit joint velocity, body frame.
 
     The paper's axis numbers 1 to 6, a single 1 in row :math:`n_i`, are the special cases of a
-    slide along (1, 2, 3) or a turn about (4, 5, 6) a coordinate axis.
+    translation along (1, 2, 3) or a rotation about (4, 5, 6) a coordinate axis.
 
     Args:
         axis: Unit axis, shape (3,).
-        prismatic: Whether the joint slides, ``[axis; 0]``, or turns, ``[0; axis]``.
+        prismatic: Whether the joint is prismatic, ``[axis; 0]``, or revolute, ``[0; axis]``.
 
     Returns:
         New array, shape (6,).
@@ -118,7 +118,7 @@ def axis_vector(axis: Array, prismatic: bool) -> Array:
 
 
 def mises_matrix(mass: Scalar, com: Array, inertia: Array) -> Array:
-    r"""Return the 6x6 inertia matrix of a body about the origin of its frame.
+    r"""Return the spatial inertia matrix of a body about the origin of its frame.
 
     .. math::
         \Theta = \begin{pmatrix} mE & m\langle r_c\rangle^T\\
@@ -127,13 +127,13 @@ def mises_matrix(mass: Scalar, com: Array, inertia: Array) -> Array:
 
     Args:
         mass: kg.
-        com: Centre of mass :math:`r_c` in the frame, shape (3,), m.
+        com: Centre of mass :math:`r_c` in the body frame, shape (3,), m.
         inertia: Tensor :math:`J_c` about the centre of mass, frame axes, shape (3, 3), kg m^2.
 
     Returns:
         New array, shape (6, 6), symmetric; positive definite for a real body.
 
-    Source: Zaremba 1990, (2.2). The paper does not say the pole of its tensor of inertia: J is
+    Source: Zaremba 1990, (2.2). The paper does not state the pole of its inertia tensor; J is
     about the origin of the frame (erratum Z11).
     """
     Theta = zeros((6, 6), common_dtype(mass, com, inertia))
