@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A whole controller without ROS: laws, trajectories, safety, drivers; loop, session, setup.
+"""A complete controller without ROS: laws, trajectories, safety, drivers; loop, session, setup.
 
-``loop`` is the tick, ``session`` the modes around it, ``setup`` makes both from parameters.
-``laws`` compute efforts, ``trajectories`` references, ``safety`` surrounds the law, ``drivers``
-stand between model and arm, ``design`` finds gains and motions.
+``loop`` is the control tick, ``session`` the state machine around it; ``setup`` builds the loop
+from parameters. ``laws`` compute efforts, ``trajectories`` references; ``safety`` limits the
+output of the law, ``drivers`` convert between model and driver, ``design`` computes gains and
+motions.
 """

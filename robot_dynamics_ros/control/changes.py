@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What may change in a running session: trajectories, goals, parameters, payloads.
+"""Changes of a running session: trajectories, goals, parameters, payloads, models.
 
-Each is made between two ticks, prepared in any thread while the ticks go on, and committed between
-two ticks; see ``ControllerSession``.
+A change is constructed between two ticks, prepared in any thread while ticks continue, and
+committed between two ticks; see ``ControllerSession``.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from robot_dynamics_ros.errors import ConfigurationError, ParameterError, RobotD
 from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.parameters import checked, counted
 
-_MANY = 100  # points of a goal
-_AGAIN_NS = 1_000_000_000  # after a model that was refused
+_MANY = 100  # points of a goal; with more, it is prepared in the background
+_AGAIN_NS = 1_000_000_000  # delay before a retry after a rejected model
 _SPEED = 'speed_scaling.initial_scaling_factor'
 
 
@@ -39,9 +39,9 @@ class TrajectoryChange(SessionChange):
 
     Args:
         session: The session.
-        read: Returns points, or None if there are none, and the stamp of their start, ns, 0 for
-            now; see ``points.read_trajectory``.
-        slow: Whether that takes long.
+        read: Returns the points, or None if there are none, and the start time, ns, 0 for now;
+            see ``points.read_trajectory``.
+        slow: Whether ``read`` is slow.
     """
 
     subject = 'trajectory'
@@ -57,7 +57,7 @@ class TrajectoryChange(SessionChange):
         self._read, self._snapshot, self.slow = read, session.loop.generator.snapshot(), slow
 
     def prepare(self) -> None:
-        """Read and check the trajectory, see :class:`SessionChange`."""
+        """Read and check the trajectory; see :class:`SessionChange`."""
         points, start_ns = self._read()
         if points is None:
             self.event = SessionEvent.HOLD
@@ -66,7 +66,7 @@ class TrajectoryChange(SessionChange):
         self._prepared = self._session.loop.generator.prepare(self._snapshot, points, start_ns)
 
     def commit(self) -> str:
-        """Follow it, see :class:`SessionChange`."""
+        """Start to follow the trajectory; see :class:`SessionChange`."""
         loop, goals = self._session.loop, self._session.goals
         if self.event is SessionEvent.HOLD:
             goals.abort('replaced by an empty trajectory on the topic')
@@ -83,7 +83,7 @@ class GoalChange(SessionChange):
     Args:
         session: The session.
         request: The goal, see ``prepare_goal``.
-        ended: Called once with how it ended, if it was taken.
+        ended: Called once with the outcome, if the goal was accepted.
     """
 
     subject = 'trajectory'
@@ -98,12 +98,12 @@ class GoalChange(SessionChange):
         self.slow = len(request.trajectory.points) > _MANY
 
     def prepare(self) -> None:
-        """Check the goal, see :class:`SessionChange`."""
+        """Check the goal; see :class:`SessionChange`."""
         session = self._session
         self._goal = prepare_goal(session.loop, self._snapshot, self._request, session.parameters)
 
     def commit(self) -> str:
-        """Follow it, see :class:`SessionChange`."""
+        """Start to follow the goal; see :class:`SessionChange`."""
         goals, loop = self._session.goals, self._session.loop
         goals.begin(self._goal, self._end)
         count = counted(len(self._request.trajectory.points), 'point')
@@ -119,14 +119,14 @@ class GoalChange(SessionChange):
 
 
 class ParameterChange(SessionChange):
-    """Set parameters; a new law is made only if one of its own differs.
+    """Set parameters; the law is rebuilt only if ``law`` or one of its parameters changes.
 
     Attributes:
-        changed: Names of those that differ.
+        changed: Names of the parameters whose values differ.
 
     Args:
         session: The session.
-        values: By name; those that the session does not have are ignored.
+        values: By name; names that the session does not have are ignored.
     """
 
     subject = 'parameters'
@@ -136,11 +136,11 @@ class ParameterChange(SessionChange):
         old = session.parameters
         self.changed = {key for key, x in values.items() if key in old and old[key] != x}
         self._parameters = old | {key: values[key] for key in self.changed}
-        # A program is examined and compiled for a second.
+        # Checking and compiling a program takes about a second.
         self.slow = not {*LAW_CHANGES, 'contact_reaction'}.isdisjoint(self.changed)
 
     def prepare(self) -> None:
-        """Check the parameters and make the law, see :class:`SessionChange`."""
+        """Check the parameters and build the law; see :class:`SessionChange`."""
         session = self._session
         self._parameters = checked(DECLARED, self._parameters, session.tree.n)
         driven = session.driven(self._parameters)
@@ -154,7 +154,7 @@ class ParameterChange(SessionChange):
         session.contact.check(driven)
 
     def _made_followers(self, driven: Mapping[str, Any]) -> Followers:
-        """Return what acts while the law does not; name what was set if that cannot be made."""
+        """Return the new followers; an error names the changed parameters."""
         try:
             return self._session.make_followers(driven)
         except ParameterError as error:
@@ -163,10 +163,10 @@ class ParameterChange(SessionChange):
             raise ConfigurationError(names, problem, 'change that before') from error
 
     def commit(self) -> str:
-        """Let them act, see :class:`SessionChange`."""
+        """Apply the parameters; see :class:`SessionChange`."""
         try:
             return self._act()
-        except RobotDynamicsError as error:  # prepared as it is: nobody foresaw it, half may act
+        except RobotDynamicsError as error:  # unexpected after ``prepare``; may be partly applied
             raise RuntimeError(str(error)) from error
 
     def _act(self) -> str:
@@ -183,7 +183,7 @@ class ParameterChange(SessionChange):
             session.loop.generator.speed.wanted = self._parameters[_SPEED]
         held = session.waits_for_enabling
         session.configure(self._parameters, self._followers)
-        if session.loop.reaction is not None:  # with other gains, perhaps
+        if session.loop.reaction is not None:  # its gains may have changed
             session.loop.limiter.soften(CHANGE_SLEW)
         if held and not session.loop.law.needs_enabling:
             self.event = SessionEvent.RELEASE
@@ -193,11 +193,11 @@ class ParameterChange(SessionChange):
 
 
 class PayloadChange(SessionChange):
-    """Carry what the payload parameters describe, or nothing, as a gripper closes and opens.
+    """Attach or remove the payload of the parameters, for example when a gripper closes or opens.
 
     Args:
         session: The session.
-        carried: Which of both.
+        carried: Whether the payload is carried from now on.
     """
 
     subject = 'payload'
@@ -207,14 +207,14 @@ class PayloadChange(SessionChange):
         self._carried = carried
 
     def prepare(self) -> None:
-        """Check the payload, see :class:`SessionChange`."""
+        """Check the payload; see :class:`SessionChange`."""
         self._payload = (
             payload_from_parameters(self._session.parameters) if self._carried else None
         )
         self._session.built.load.check(self._payload)
 
     def commit(self) -> str:
-        """Carry it, see :class:`SessionChange`."""
+        """Change the payload; see :class:`SessionChange`."""
         session, payload = self._session, self._payload
         session.loop.set_payload(payload, session.parameters['payload_transition_s'])
         session.carrying = self._carried
@@ -224,7 +224,7 @@ class PayloadChange(SessionChange):
 
 
 class ModelChange(SessionChange):
-    """Take over a model whose locked joints are where they stand.
+    """Replace the model by one with the locked joints at their measured positions.
 
     Args:
         session: The session.
@@ -242,13 +242,13 @@ class ModelChange(SessionChange):
         self._locked = session.locked.known()
 
     def prepare(self) -> None:
-        """Load the robot, compile its dynamics and make the law, see :class:`SessionChange`."""
+        """Load the robot, compile its dynamics and build the law; see :class:`SessionChange`."""
         session = self._session
         self._parameters, self._carrying = session.parameters, session.carrying
         self._built = session.built_of(self._load(self._locked))
 
     def commit(self) -> str:
-        """Let it act, see :class:`SessionChange`."""
+        """Replace the model; see :class:`SessionChange`."""
         session = self._session
         if (session.parameters, session.carrying) != (self._parameters, self._carrying):
             raise ConfigurationError('model', 'parameters have changed meanwhile', 'try again')
@@ -258,19 +258,19 @@ class ModelChange(SessionChange):
 
 
 def with_locked(parameters: Mapping[str, Any], positions: Mapping[str, float]) -> dict[str, Any]:
-    """Return parameters with joints locked at some positions, rad or m, by name."""
+    """Return parameters with joints locked at given positions, rad or m, by name."""
     words = [f'{name}:={position!r}' for name, position in positions.items()]
     return {**parameters, 'locked': words}
 
 
 class LockedJointModel:
-    """Keeps the model of a session where the locked joints stand.
+    """Updates the model of a session to the measured positions of locked joints.
 
     Args:
         session: The session.
-        load: As of :class:`ModelChange`.
-        measured: Names of the locked joints whose measured position counts from the beginning.
-        perform: Prepares a change and commits it; returns what to say about it.
+        load: See :class:`ModelChange`.
+        measured: Names of the joints that are locked at their position at activation.
+        perform: Prepares and commits a change; returns a sentence that describes it.
     """
 
     def __init__(
@@ -284,20 +284,20 @@ class LockedJointModel:
         self._perform, self._deviation, self._not_before_ns = perform, '', 0
 
     def has_news(self) -> bool:
-        """Return whether a joint has left its place or come back since the last call."""
+        """Return whether a deviation has begun or ended since the last call."""
         before, self._deviation = self._deviation, self._session.locked.deviation
         return bool(before) != bool(self._deviation)
 
     def missing(self) -> str:
-        """Say of which joint that shall be measured no position has come; empty: of none."""
+        """Return an error text if a position in ``measured`` is unknown; empty otherwise."""
         names = self._session.locked.unknown(self._measured)
         return f'no position of locked joint {names[0]!r} has come' if names else ''
 
     def before_activation(self) -> None:
-        """Let the model have the joints where they are measured.
+        """Update the model to the measured positions before activation.
 
         Raises:
-            RobotDynamicsError: No position has come, or the model is refused.
+            RobotDynamicsError: A position is unknown, or the model is rejected.
         """
         if missing := self.missing():
             raise ConfigurationError('not activated', missing, 'publish it in the joint states')
@@ -305,10 +305,11 @@ class LockedJointModel:
             self._perform(ModelChange(self._session, self._load))
 
     def follow(self, now_ns: int) -> str:
-        """Make the model anew if that is wanted; return what to say about it, or nothing.
+        """Update the model if required; return a sentence about it, or an empty string.
 
         Args:
-            now_ns: On a steady clock, ns; for a second after a refusal no model is tried.
+            now_ns: Time on a steady clock, ns; after a rejection, a retry takes place no earlier
+                than one second later.
         """
         if not self._session.locked.wants_model or now_ns < self._not_before_ns:
             return ''
@@ -320,7 +321,7 @@ class LockedJointModel:
 
 
 class WaypointChange(SessionChange):
-    """Add where the arm is to the trajectory file of the parameters.
+    """Append the present position to the file of parameter ``waypoint_file``.
 
     Args:
         session: The session.
@@ -334,7 +335,7 @@ class WaypointChange(SessionChange):
         self._position = session.loop.q.copy()
 
     def prepare(self) -> None:
-        """Write it, see :class:`SessionChange`; what was written stays, whatever comes."""
+        """Write the waypoint, which is not undone later; see :class:`SessionChange`."""
         session, path = self._session, self._session.parameters['waypoint_file']
         if not path or not session.heard:
             problem = 'the arm has told no state' if path else 'waypoint_file is empty'
@@ -343,12 +344,12 @@ class WaypointChange(SessionChange):
         self._count = add_waypoint(path, session.tree, self._position, share)
 
     def commit(self) -> str:
-        """Say which it is, see :class:`SessionChange`."""
+        """Return the number of waypoints in the file; see :class:`SessionChange`."""
         return f'{counted(self._count, "point")} in {self._session.parameters["waypoint_file"]}'
 
 
 class ReleaseChange(SessionChange):
-    """Go back to work after a contact; the only way to, but for a new activation.
+    """Resume after a contact; the only way besides a new activation.
 
     Args:
         session: The session.
@@ -358,6 +359,6 @@ class ReleaseChange(SessionChange):
     event = SessionEvent.RELEASE
 
     def commit(self) -> str:
-        """Say so; the session does it, see :class:`SessionChange`."""
+        """Report the end of the reaction; the session ends it. See :class:`SessionChange`."""
         self._session.remark('info', 'the reaction has ended', 'held: told to go on')
         return 'going on: holding where the arm is'

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""External efforts and contacts of a running session, looked at after every command."""
+"""Observation of external efforts and detection of contacts, updated after every command."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ from robot_dynamics_ros.symbolic.kernel import compile_kernel
 
 
 class ContactWatch:
-    """Observes what the world does to the arm of a loop, and lets it react.
+    """Estimates external efforts on the arm of a loop, detects contacts, and reacts to them.
 
     Attributes:
-        observer: The observer of external efforts.
-        detector: What finds contacts in them.
-        reactions: What the arm does about one.
-        wrench: What explains external efforts at ``wrench_frame``; None if there is none.
-        wanted: Whether anybody wants to know them; else nothing is computed unless contacts are
-            looked for.
-        observing: Whether the observer knew the last tick.
+        observer: Observer of external efforts.
+        detector: Contact detector.
+        reactions: Reactions of the arm.
+        wrench: Estimator of the wrench at ``wrench_frame``; None without such a frame.
+        wanted: Whether external efforts have a subscriber; otherwise they are computed only if
+            contact detection or the law needs them.
+        observing: Whether the observer has processed the last tick.
 
     Args:
-        built: The loop, and what it was made of.
-        parameters: Parameters by name, see ``CONTACT``.
+        built: The loop and its components.
+        parameters: Parameters by name, see ``OBSERVER`` and ``REACTION``.
         follower: See ``ContactReactions.configure``.
 
     Raises:
         UnknownNameError: There is no frame ``wrench_frame``.
-        ConfigurationError: A file cannot be read, or the thresholds are for another observer.
+        ConfigurationError: A file cannot be read, or the thresholds are for another bandwidth.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class ContactWatch:
         self._measured = np.full(tree.n, np.nan)
 
     def check(self, parameters: Mapping[str, Any]) -> None:
-        """Refuse parameters that do not go together.
+        """Check that parameters are compatible.
 
         Raises:
             ConfigurationError: The thresholds are for an observer of another bandwidth.
@@ -81,7 +81,7 @@ class ContactWatch:
             )
 
     def configure(self, parameters: Mapping[str, Any], follower: ControlLaw | None) -> None:
-        """Take over parameters, the settings of the loop, and what follows in a reaction."""
+        """Apply parameters, the loop's settings, and the law that follows in a reaction."""
         self._settings, loop = ObserverSettings.of(parameters), self._loop.settings
         self.observer.configure(self._settings, loop.discretization, loop.period)
         self.reactions.configure(ReactionSettings.of(parameters), follower)
@@ -90,12 +90,12 @@ class ContactWatch:
 
     @property
     def reacts(self) -> bool:
-        """Whether a contact leads to more than a report."""
+        """Whether the arm reacts to a contact."""
         return self.reactions.settings.contact_reaction not in ('off', 'report')
 
     @property
     def looks(self) -> bool:
-        """Whether contacts are looked for."""
+        """Whether contact detection is on."""
         return self.reactions.settings.contact_reaction != 'off'
 
     @property
@@ -110,11 +110,11 @@ class ContactWatch:
 
     @property
     def _needed(self) -> bool:
-        """Whether anything needs to know external efforts."""
+        """Whether external efforts are needed."""
         return self.wanted or self.looks or self._loop.law.answers_force
 
     def update(self) -> ContactEvent | None:
-        """Look at the last tick, once its command has left; return the contact that begins."""
+        """Process the last tick after its command was sent; return a new contact, or None."""
         if not self._needed:
             self.observing = False
             return None
@@ -137,16 +137,16 @@ class ContactWatch:
         return event
 
     def _begin_delay(self) -> None:
-        """Forget the commands of the past, of which as many are kept as are on their way."""
+        """Clear the histories; they span the delay from a command to its effect."""
         delay, period = self.detector.thresholds.delay, self._loop.settings.period
         steps = round(delay / period)
         self._commanded, self._external = deque(maxlen=steps + 1), deque(maxlen=max(steps, 1))
 
     def acting(self) -> Array | None:
-        """Return what acts on the joints until the next command does, shape (n,), N m or N.
+        """Return the effort that acts until the next command takes effect, shape (n,), N m or N.
 
-        The commands that are on their way, and what the world did in a time as long; None:
-        nothing is known, as after a gap. Allocates.
+        It is the mean of the commands in transit plus the mean external effort over the same time;
+        None if unknown, as after a gap. Allocates.
         """
         if not (self.observing and self._external and self._loop.state.dt > 0.0):
             return None
@@ -155,7 +155,7 @@ class ContactWatch:
     def _acted(self) -> Array:
         """Return the efforts since the last state, shape (n,); commanded where not measured.
 
-        A simulator tells what acted since then, an arm what acts now.
+        A simulator measures the effort over the last step, an arm the present one.
         """
         if self._settings.observer_effort == 'commanded':
             return self._commanded[0]
@@ -165,7 +165,7 @@ class ContactWatch:
         return np.where(np.isfinite(measured), measured, self._commanded[0])
 
     def status(self) -> dict[str, str]:
-        """Return what diagnostics say of contacts, a few words by name; allocates."""
+        """Return the diagnostics of contacts, texts by name; allocates."""
         if not self.looks:
             return {}
         ratio, last = self.detector.ratio.max(), self.last
@@ -177,6 +177,6 @@ class ContactWatch:
         }
 
     def explain(self) -> None:
-        """Explain the external efforts by a wrench, if there is a frame for it."""
+        """Update the estimated wrench, if there is a frame for it."""
         if self.wrench is not None:
             self.wrench.update(self._loop.q, self.observer.effort)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Wrenches at frames of a robot as efforts: those that are streamed, and those of a sensor."""
+"""Joint efforts of wrenches at a frame: streamed wrenches and those of a force-torque sensor."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.symbolic.kernel import compile_kernel
 
-#: A sensor that has been silent for so long is believed no more.
+#: Timeout of a force-torque sensor.
 _FRESH_NS = 100_000_000
-_SMALL = 1e-9  # N, N m: gone
+_SMALL = 1e-9  # N, N m: a smaller wrench is not applied any more
 
 
 class FrameEfforts:
-    r"""Turns wrenches at a frame into efforts :math:`J^Tw`; allocates nothing.
+    r"""Converts wrenches at a frame into efforts :math:`J^Tw`; allocates nothing.
 
     Args:
         tree: The robot.
@@ -37,7 +37,7 @@ class FrameEfforts:
         self._base = np.zeros(6)
 
     def write(self, q: Array, wrench: Array, in_frame: bool, out: Array) -> None:
-        """Write the efforts of a wrench, (6,), in the axes of the frame or of the base."""
+        """Compute the efforts of a wrench, (6,), in the axes of the frame or of the base."""
         self._jacobian(q, self._J)
         base = self._base
         base[:] = wrench
@@ -49,10 +49,11 @@ class FrameEfforts:
 
 
 class ForceSensor:
-    """What the world does to the arm: by a wrench that a sensor tells, else as it is observed.
+    """External effort on the arm, from a force-torque sensor or else from the observer.
 
     Attributes:
-        external: Kept up to date for laws.
+        external: The effort for laws.
+        frame: Link of the last measured wrench; empty before the first.
 
     Args:
         tree: The robot.
@@ -65,18 +66,18 @@ class ForceSensor:
         self._wrench, self._now_ns, self._heard_ns = np.zeros(6), 0, -_FRESH_NS
 
     def feel(self, frame: str, efforts: FrameEfforts, wrench: Array) -> None:
-        """Take over what the world does to the arm at a frame, in its axes, shape (6,)."""
+        """Store a wrench measured at a frame, in its axes, shape (6,), N and N m."""
         self.frame, self._efforts = frame, efforts
         self._wrench[:] = wrench
         self._heard_ns = self._now_ns
 
     def efforts(self, frame: str) -> FrameEfforts:
-        """Return what turns wrenches at a frame into efforts; compiled if it is a new one."""
+        """Return the converter of wrenches at a frame; a new frame is compiled."""
         known = self._efforts is not None and frame == self.frame
         return self._efforts if known and self._efforts else FrameEfforts(self.tree, frame)
 
     def update(self, now_ns: int, q: Array) -> None:
-        """Look at the last wrench from the state's stamp, ns, on."""
+        """Update ``external`` by the last measured wrench at a state's timestamp, ns."""
         self._now_ns, external = now_ns, self.external
         external.measured = self._efforts is not None and 0 <= now_ns - self._heard_ns < _FRESH_NS
         if external.measured and self._efforts is not None:
@@ -84,7 +85,7 @@ class ForceSensor:
             external.known = True
 
     def observe(self, effort: Array, known: bool) -> None:
-        """Take over observed efforts, shape (n,), unless a sensor tells them."""
+        """Store observed efforts, shape (n,), N m or N, unless a sensor measures the wrench."""
         external = self.external
         if not external.measured:
             external.known = known
@@ -92,10 +93,10 @@ class ForceSensor:
 
 
 class TargetWrench:
-    """A filtered wrench at a frame, as efforts.
+    """Efforts of a filtered wrench at a frame.
 
     Attributes:
-        active: Whether there is anything to add.
+        active: Whether the wrench is not zero.
 
     Args:
         tree: The robot.
@@ -116,14 +117,14 @@ class TargetWrench:
         self._now_ns = self._heard_ns = 0
 
     def aim(self, wrench: Array, in_frame: bool) -> None:
-        """Press with another wrench from now on.
+        """Set the target wrench.
 
         Args:
-            wrench: Force and torque that the arm shall exert there, shape (6,), N and N m.
-            in_frame: Whether in the axes of the frame; else in those of the base.
+            wrench: Force and torque to be exerted by the arm, shape (6,), N and N m.
+            in_frame: Whether its components are in the axes of the frame; else of the base.
 
         Raises:
-            ConfigurationError: The axes are not those of the wrench that still acts.
+            ConfigurationError: The axes differ from those of the wrench that still acts.
         """
         if in_frame != self._in_frame and self.active:
             raise ConfigurationError(
@@ -136,7 +137,7 @@ class TargetWrench:
         self._heard_ns, self.active = self._now_ns, True
 
     def add(self, now_ns: int, q: Array, effort: Array, gain: float = 1.0) -> None:
-        """Add the efforts of a state's stamp, ns, times a gain to others, shape (n,)."""
+        """Add the wrench's efforts at a timestamp, ns, times a gain, to ``effort``, shape (n,)."""
         h, self._now_ns = 1e-9 * (now_ns - self._now_ns), now_ns
         if not self.active:
             return

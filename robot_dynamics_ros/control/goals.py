@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A goal that somebody waits for, as in control_msgs/action/FollowJointTrajectory.
+"""Goals of action control_msgs/action/FollowJointTrajectory.
 
-One goal is followed at a time; a new one, or a trajectory, replaces it. A goal that breaks a rule
-leaves alone what runs.
+One goal is active at a time; a new goal or a trajectory replaces it. A rejected goal does not
+affect the active one.
 
 Accelerations are not measured, so their tolerances are not checked.
 """
@@ -27,20 +27,20 @@ from robot_dynamics_ros.errors import RefusedGoalError, RobotDynamicsError, Traj
 from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.parameters import Parameter
 
-#: What holds for goals that do not say otherwise.
+#: Parameters of goals: defaults of their tolerances, feedback, speed.
 GOALS = (
     *TOLERANCES,
-    Parameter('action_feedback_period', 0.05, 'Time between two feedbacks of the action.', 0.001,
-              10.0, unit='s'),
-    Parameter('speed_scaling.initial_scaling_factor', 1.0, 'Factor of the speed of trajectories '
-              'until another one comes on ~/speed_scaling_input.', 0.0, 1.0),
-    Parameter('allow_partial_joints_goal', False, 'Whether a goal may name some of the joints; '
-              'the others stay where the reference is.'),
+    Parameter('action_feedback_period', 0.05, 'Time between two feedback messages of the action.',
+              0.001, 10.0, unit='s'),
+    Parameter('speed_scaling.initial_scaling_factor', 1.0, 'Speed factor of trajectories until '
+              'another one is received on ~/speed_scaling_input.', 0.0, 1.0),
+    Parameter('allow_partial_joints_goal', False, 'Whether a goal may name only some of the '
+              'joints; the others keep their reference position.'),
 )  # fmt: skip
 
 
 class PreparedGoal(NamedTuple):
-    """A goal that was checked and can be followed at once."""
+    """A checked goal that can be followed at once."""
 
     prepared: Prepared
     watch: TrajectoryWatch
@@ -48,7 +48,7 @@ class PreparedGoal(NamedTuple):
 
 
 class GoalTracker:
-    """Compares the goal that is followed with what the loop does, and says how it ended.
+    """Monitors the active goal and reports its outcome.
 
     Attributes:
         active: Whether a goal is being followed.
@@ -62,14 +62,14 @@ class GoalTracker:
         self._loop = loop
 
     def begin(self, goal: PreparedGoal, ended: Callable[[Outcome], None]) -> None:
-        """Follow a goal in place of another one.
+        """Follow a goal; it replaces the active one.
 
         Args:
             goal: The goal.
-            ended: Called once with how it ended.
+            ended: Called once with the outcome.
 
         Raises:
-            RefusedGoalError: It cannot be followed any more; the other one is still followed.
+            RefusedGoalError: It is too late to follow the goal; the active one continues.
         """
         try:
             self._loop.generator.commit(goal.prepared)
@@ -81,7 +81,7 @@ class GoalTracker:
         self._changes, self._next_feedback, self.active = self._loop.generator.changes, 0.0, True
 
     def evaluate(self) -> None:
-        """Look at the last tick; after a violated tolerance the arm stays where it is."""
+        """Check the last tick; after a violated tolerance, the arm brakes and holds."""
         loop = self._loop
         if loop.generator.changes != self._changes:
             self.abort('the loop started anew: a gap or a jump in the time of the states')
@@ -94,20 +94,21 @@ class GoalTracker:
             loop.brake()
 
     def feedback_due(self) -> bool:
-        """Return whether it is time for a feedback, once for each."""
+        """Return whether a feedback message is due; True once per period."""
         if not self.active or self._loop.generator.progress[0] < self._next_feedback:
             return False
         self._next_feedback = self._loop.generator.progress[0] + self._period
         return True
 
     def cancel(self) -> None:
-        """Bring the reference to rest, and end the goal as cancelled."""
+        """Bring the reference to rest, and end the goal as canceled."""
         self._loop.hold()
         reason = 'canceled: the arm comes to rest and holds'
-        self._end(Outcome(ResultCode.SUCCESSFUL, reason, canceled=True))  # as JTC has it
+        # The same code as JointTrajectoryController returns.
+        self._end(Outcome(ResultCode.SUCCESSFUL, reason, canceled=True))
 
     def abort(self, reason: str) -> None:
-        """End the goal, if there is one, because of something else than its tolerances."""
+        """End the active goal, if any, for a reason other than its tolerances."""
         if self.active:
             self._end(Outcome(ResultCode.INVALID_GOAL, reason))
 
@@ -119,16 +120,16 @@ class GoalTracker:
 def prepare_goal(
     loop: ControlLoop, snapshot: ReferenceSnapshot, request: Any, parameters: Mapping[str, Any]
 ) -> PreparedGoal:
-    """Check a goal and make it ready; may run in the background.
+    """Check and prepare a goal; may run in the background.
 
     Args:
-        loop: The loop that shall follow it.
-        snapshot: When it arrived.
-        request: control_msgs/action/FollowJointTrajectory_Goal, whoever made it.
-        parameters: Parameters by name, those of ``GOALS`` among them.
+        loop: The loop that will follow it.
+        snapshot: The reference at the arrival of the goal.
+        request: control_msgs/action/FollowJointTrajectory_Goal, or an object with its fields.
+        parameters: Parameters by name, including those of ``GOALS``.
 
     Raises:
-        RefusedGoalError: It breaks a rule; says which, with its code.
+        RefusedGoalError: The goal is rejected, with the reason and the action's error code.
     """
     if request.multi_dof_trajectory.points:
         raise RefusedGoalError(ResultCode.INVALID_GOAL, 'multi_dof_trajectory is not supported')
@@ -171,7 +172,7 @@ def _by_joint(tolerances: Any) -> dict[str, tuple[float, float]]:
 
 
 def _refusal(error: RobotDynamicsError, *, of_names: bool = False) -> RefusedGoalError:
-    """Return an error with the code of the action."""
+    """Convert an error into one with the error code of the action."""
     culprit = str(getattr(error, 'culprit', ''))
     code = ResultCode.INVALID_GOAL
     if of_names and culprit.startswith('joint'):

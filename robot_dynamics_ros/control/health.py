@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How a session is doing, summed up from time to time: what /diagnostics tells."""
+"""Periodic health report of a session, published on /diagnostics."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ _RING = 8192
 
 
 class HealthReport(NamedTuple):
-    """How a session is doing.
+    """Health of a session.
 
     Attributes:
         level: 'ok', 'warning' or 'error'.
         message: One line.
-        values: Figures and counts by name.
+        values: Values and counts by name.
     """
 
     level: str
@@ -28,7 +28,7 @@ class HealthReport(NamedTuple):
 
 
 class SessionHealth:
-    """Counts commands cheaply and sums up when asked."""
+    """Records the timing of commands at low cost, and summarizes it on request."""
 
     def __init__(self) -> None:
         self._latency_ns = np.zeros(_RING, dtype=np.int64)
@@ -36,14 +36,14 @@ class SessionHealth:
         self._ticks = self._reported = self._missed = 0
 
     def count(self, stamp_ns: int, latency_ns: int) -> None:
-        """Note one command: the stamp it answers, and the time from callback to publication."""
+        """Record the timestamp of a command's state, ns, and its latency to publication, ns."""
         slot = self._ticks % _RING
         self._latency_ns[slot] = latency_ns
         self._stamps_ns[slot] = stamp_ns
         self._ticks += 1
 
     def report(self, session: ControllerSession) -> HealthReport:
-        """Return what happened since the last call."""
+        """Return a report on the time since the last call."""
         fresh = min(self._ticks - self._reported, _RING)
         self._reported = self._ticks
         timing = self._timing(fresh, session.loop.settings.period)

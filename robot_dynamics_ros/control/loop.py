@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The control loop without ROS: a state in, an effort out, the safe shell in between."""
+"""The control loop without ROS: converts a measured state into an effort command."""
 
 from __future__ import annotations
 
@@ -27,49 +27,49 @@ from robot_dynamics_ros.model.robot_tree import RobotTree
 from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.symbolic.kernel import KernelSet
 
-#: How fast the command goes over to what a change, or a stop, asks for, in parts of each limit
-#: per s: nothing may jump.
+#: Rate at which the command moves to a new value after a change or a stop, as a multiple of each
+#: effort limit per s, so that it does not jump.
 CHANGE_SLEW, STOP_SLEW = 50.0, 200.0
 
 
 class ControlLoop:
     """Reference, law, ramp, joint-limit guard and effort limiter of one robot.
 
-    Call ``observe`` for every state; ``start`` to begin where the arm is; then, for every
-    observation that is ``NEW``, ``tick``. ``stop`` gives the stop action's effort. Time is that
-    of the states, in ns.
+    Call ``observe`` for every state, ``start`` to begin control at the measured position, then
+    ``tick`` for every observation that is ``NEW``. ``stop`` computes the effort of the stop
+    action. The only clock is that of the states' timestamps, in ns.
 
-    Whatever ends a motion against its plan (``hold``, ``brake``, a gap or a jump of time,
-    states that return) is braked by :class:`Braking`, whatever the law is, while the reference
-    glides to where the arm is; then the law holds it there.
+    When a motion is aborted (``hold``, ``brake``, a gap or a jump of the time, the end of a state
+    timeout), :class:`Braking` brakes the arm regardless of the law, while the reference moves to
+    the measured position; then the law holds the arm there.
 
-    Law, ramp and guard compute all that the motors shall give. Where the driver compensates
-    something by itself, its share is left to it at the end, and limit and rate apply to the rest.
+    Law, ramp and guard compute the total motor effort. If the driver compensates terms itself,
+    these are subtracted at the end; effort and rate limits apply to the rest.
 
     Args:
-        tree: The robot without what it carries.
-        kernels: Its dynamics; with a load, those of the load.
-        law: Made with the same kernels.
-        settings: What surrounds the law.
-        driver: What the driver compensates by itself; None: nothing.
-        load: What the arm carries, if that may change.
-        generator: What gives the reference; one that follows trajectories if None.
-        derivative: What makes velocities of believed positions, if they are not measured.
+        tree: The robot without its payload.
+        kernels: Its dynamics; with a load, the kernels of the load.
+        law: Control law built with the same kernels.
+        settings: Settings of the loop.
+        driver: Terms that the driver compensates; None: none.
+        load: Model of a changeable payload; None: the payload cannot change.
+        generator: Reference generator; a trajectory follower if None.
+        derivative: Filter that differentiates valid positions; None: velocities are measured.
 
     Attributes:
         tree, law, settings: As given.
-        state: The last state that was believed.
+        state: The last valid state.
         q, v: Its positions and velocities, shape (n,), rad or m and rad/s or m/s.
-        generator: What gives the reference, and follows trajectories.
+        generator: Reference generator.
         reference: Joint reference of the last tick.
-        effort: The last command, shape (n,), N m or N, less what the driver gives by itself;
-            finite and within the limits.
-        measured_effort: What the motors gave when that was last noted, shape (n,); else NaN.
-        added: A streamed wrench that is added to the law's efforts; None: none.
-        force: What the world does to the arm, for laws that answer it.
-        reaction: What acts instead of the law; None: the law.
-        braking: Whether the arm is being braked, until it is at rest.
-        stopping: The stop action, and how the arm is braked.
+        effort: The last command, shape (n,), N m or N, without the driver's share; finite and
+            within the limits.
+        measured_effort: Last measured motor effort, shape (n,), N m or N; NaN if never measured.
+        added: Streamed wrench that is added to the law's efforts; None: none.
+        force: External force on the arm, for laws that use it.
+        reaction: Law that acts instead of ``law``; None: ``law`` acts.
+        braking: Whether the arm is being braked; False again once it is at rest.
+        stopping: Stop action and braking.
     """
 
     def __init__(
@@ -115,7 +115,7 @@ class ControlLoop:
         """Apply settings between two ticks.
 
         Raises:
-            ParameterError, UnknownNameError: A setting is refused; nothing has changed then.
+            ParameterError, UnknownNameError: A setting is rejected; nothing has changed.
         """
         settings.check(self.tree)
         previous = getattr(self, 'settings', None)
@@ -147,13 +147,13 @@ class ControlLoop:
         self.settings = settings
 
     def change_law(self, law: ControlLaw) -> None:
-        """Switch to another law, which is blended in over ``activation_ramp_s``.
+        """Switch to another law, blended in over ``activation_ramp_s``.
 
-        The reference is kept, and both laws see the same state. A law that follows the reference
-        after one that does not begins where the arm is.
+        The reference is kept. If the new law follows the reference and the previous one does not,
+        the arm brakes, and the reference restarts at the measured position.
 
         Args:
-            law: Made for the same robot.
+            law: Control law built for the same robot.
         """
         former, self.law = self.law, law
         law.external = self.force.external
@@ -170,11 +170,11 @@ class ControlLoop:
             self._transition.leave(t, former)
 
     def change_model(self, other: ControlLoop) -> None:
-        """Go on with the model, law and load of another loop, blended in.
+        """Continue with the model, law and load of another loop, blended in.
 
         Args:
-            other: Of the same joints and settings, without a state. Neither of the two brakes,
-                reacts to a contact or takes the stop action.
+            other: Loop with the same joints and settings, and without a state. Neither loop may
+                be braking, reacting to a contact or under the stop action.
         """
         self.tree, self._kernels, self.load = other.tree, other._kernels, other.load
         self._driver, self.force = other._driver, other.force
@@ -183,12 +183,12 @@ class ControlLoop:
         self._replace_guard(self.settings.effort_scale)
 
     def react(self, law: ControlLaw) -> None:
-        """Let another law act instead, from now on: after a contact.
+        """Replace the law by another one, as the reaction to a contact.
 
-        What is followed is given up. Unless that law ignores the reference, the arm brakes before.
+        Aborts the trajectory. If the other law follows the reference, the arm brakes first.
 
         Args:
-            law: It acts until ``release``; may be the law itself.
+            law: Acts until ``release``; may be the present law.
         """
         self.reaction, self._transition.former, self.added = law, None, None
         self.brake()
@@ -197,7 +197,7 @@ class ControlLoop:
             law.reset(self.state.time, self.q, self.v)
 
     def release(self) -> None:
-        """Let the law act again, blended in, with its reference where the arm is."""
+        """End a reaction: blend the law in again, with its reference at the measured position."""
         reaction, law = self.reaction, self.law
         if reaction is None:
             return
@@ -210,16 +210,16 @@ class ControlLoop:
         return self.reaction or self.law
 
     def set_payload(self, payload: Payload | None, duration: float = 0.0) -> None:
-        """Take over another payload, or none, without a step of the effort.
+        """Change the payload without a step of the effort.
 
         Args:
-            payload: What is carried from now on.
-            duration: Time over which the model goes over to it, s; at once while at rest.
+            payload: The new payload; None: none.
+            duration: Time over which the model changes, s; not used before ``start``.
 
         Raises:
             UnknownNameError: The payload's frame does not exist.
             ModelError: The payload is not physical.
-            ConfigurationError: The loop was made without a load.
+            ConfigurationError: The loop was built without a load.
         """
         if self.load is None:
             raise ConfigurationError('payload', 'the loop has no load', 'make it with one')
@@ -233,23 +233,25 @@ class ControlLoop:
         self.guard.active = counted
 
     def _make_guard(self, effort_scale: float) -> JointLimitGuard:
-        """Return a guard that brakes with half of the effort that may be commanded."""
+        """Return a guard that brakes with half of the permitted effort."""
         inertia = joint_inertia(self.tree if self.load is None else self.load.tree, self._still)
         return JointLimitGuard(self.tree, inertia, braking=0.5 * effort_scale)
 
     # States -------------------------------------------------------------------------------------
 
     def observe(self, stamp_ns: int, q: Array, v: Array) -> Observation:
-        """Take over a measured state if it is to be believed.
+        """Validate and store a measured state.
+
+        After a jump or a gap of the time, the loop restarts at the measured state.
 
         Args:
-            stamp_ns: Time of the state, ns.
-            q: Positions, shape (n,), rad or m; anything may be in it. Copied.
-            v: Velocities, shape (n,), rad/s or m/s; likewise. Not looked at if they are made
-                of positions.
+            stamp_ns: Timestamp of the state, ns.
+            q: Positions, shape (n,), rad or m; may contain invalid values. Copied.
+            v: Velocities, shape (n,), rad/s or m/s; may contain invalid values. Not used if
+                velocities are derived from positions.
 
         Returns:
-            What became of it. After a jump of time or a gap the loop starts anew by itself.
+            Whether the state is new, repeated or refused.
         """
         seen = self.state.take(stamp_ns, q, v)
         if seen is Observation.NEW:
@@ -262,8 +264,8 @@ class ControlLoop:
         return seen
 
     def start(self) -> None:
-        """Begin to control: hold the last believed position, ramp from the initial effort."""
-        self.state.validator.begin()  # the present state is answered even if it comes again
+        """Start control: hold the last valid position, ramp from the initial effort."""
+        self.state.validator.begin()  # a repetition of the present state is answered too
         self._running = self._just_started = True
         self.stopping.active = self.braking = False
         self.reaction = None
@@ -277,7 +279,7 @@ class ControlLoop:
         self._from_zero = self.settings.activation_effort == 'zero'
         base = share if self._from_zero else self._gravity
         self._transition.keep(self.limiter.last + share, base)
-        self.limiter.soften(math.inf)  # the ramp does that
+        self.limiter.soften(math.inf)  # the ramp already prevents a jump
         self.generator.rest_at(self.q, self.state.stamp_ns)
         self.generator.measured = self.q
 
@@ -288,13 +290,13 @@ class ControlLoop:
         self._acting.reset(t, self.q, self.v)
 
     def resume(self) -> None:
-        """Begin anew after a gap, a jump of time or a stop: brake, then hold where the arm is."""
+        """Restart after a gap or a jump of the time, or after a stop: brake, then hold."""
         self.stopping.active, self._resumed = False, True
         self._begin_law(self.state.time)
         self.brake()
 
     def brake(self) -> None:
-        """Stop following, brake, and stay where the arm comes to rest."""
+        """Abort the trajectory, brake, and hold where the arm comes to rest."""
         self._transition.ramp.finish()
         self.generator.begin_glide()
         self.stopping.begin_braking()
@@ -304,11 +306,11 @@ class ControlLoop:
     # The tick -----------------------------------------------------------------------------------
 
     def tick(self) -> None:
-        """Compute the command that answers the last believed state into ``effort``."""
+        """Compute the command for the last valid state into ``effort``."""
         if self.stopping.active:
             self.resume()
         t, dt = self.state.time, self.state.dt or self.settings.period
-        if self._resumed:  # the last command may be no older
+        if self._resumed:  # the gap must not enlarge the permitted change of effort
             self._resumed, dt = False, min(dt, self.settings.period)
         if self.load is not None and self.load.changing:
             self.load.advance(t)
@@ -330,7 +332,7 @@ class ControlLoop:
                 base = self._share(v) if self._from_zero else self._gravity
                 self._transition.write(t, q, v, self.reference, base)
             if self.added is not None and self.reaction is None:
-                # To what is blended alike: at once, whatever the ramp.
+                # Added to both blended efforts, so that the ramp does not scale it.
                 gain = self.law.force_gain
                 self.added.add(self.state.stamp_ns, q, wanted, gain)
                 self.added.add(self.state.stamp_ns, q, self._transition.effort, gain)
@@ -340,27 +342,26 @@ class ControlLoop:
             shell.interpret(ramp, share, dt, self.effort, self._fallback)
 
     def _go_on_braking(self, t: float, dt: float) -> None:
-        """Lead the reference to the arm; let the law take over once both are at rest."""
+        """Move the reference to the arm; return control to the law once both are at rest."""
         generator = self.generator
         there = not generator.resting or generator.glide(self.q, dt)
         if not generator.resting or (there and self.stopping.brake.over(t, self.v)):
             self.braking = False
-            if generator.resting:  # what was left of the glide is no motion to be followed
+            if generator.resting:  # discard the remaining velocity of the glide
                 self.reference.velocity.fill(0.0)
             self._acting.reset(t, self.q, self.v)
             self.limiter.soften(CHANGE_SLEW)
 
     def decompose(self) -> dict[str, Array]:
-        """Return the law's efforts of the last tick by origin; allocates, not for the tick."""
+        """Return the law's efforts of the last tick by term; allocates, so not for the tick."""
         return self._acting.decompose(self.state.time, self.q, self.v, self.reference)
 
     def stop(self, *, final: bool = False, fresh: bool = False, dt: float | None = None) -> None:
-        """Compute the stop action's effort from the last believed state into ``effort``.
+        """Compute the stop action's effort from the last valid state into ``effort``.
 
         Args:
-            final: Whether it is the last command, which nobody will follow up: then no feedback
-                is used, and no rate limit holds it back from the safe value.
-            fresh: Whether that state has just come, so that feedback may be used.
+            final: Whether it is the last command; if so, no rate limit applies.
+            fresh: Whether the state is current, so that feedback may be used.
             dt: Time since the last command, s; the period if None.
         """
         if not self.stopping.active:
@@ -372,15 +373,15 @@ class ControlLoop:
         self.limiter.limit(self._wanted, dt or self.settings.period, None, self.effort)
 
     def _share(self, v: Array) -> Array:
-        """Return what the driver gives by itself, shape (n,), N m or N."""
+        """Return the effort that the driver adds itself, shape (n,), N m or N."""
         return self._still if self._driver is None else self._driver.update(self.q, v)
 
     def motor_effort(self) -> Array:
-        """Return what the motors shall give by the last tick, driver's share included; new."""
+        """Return a new array: total motor effort of the last tick, shape (n,), N m or N."""
         return self.effort.copy() if self._driver is None else self.effort + self._driver.effort
 
     def _speed_limit(self, trajectory: Trajectory, moving: bool) -> SpeedLimit | None:
-        """Return how fast a trajectory can be passed through with the efforts there are."""
+        """Return the speed limit of a trajectory that keeps the model within its efforts."""
         share = self.settings.path_effort_share
         if not (share and self.law.follows_reference):
             return None
@@ -388,9 +389,9 @@ class ControlLoop:
         return speed_limit(trajectory, self.tree, self._kernels.apart(), most, moving)
 
     def hold(self) -> None:
-        """Stop following: come to rest from the present motion, and stay there.
+        """Abort the trajectory: come to rest from the present motion, and stay there.
 
-        At rest nothing changes. Under a law that ignores the reference only that comes to rest.
+        No effect at rest. With a law that ignores the reference, only the reference comes to rest.
         """
         if not self._acting.follows_reference:
             self.generator.hold()

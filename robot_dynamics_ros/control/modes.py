@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The modes of a controller session: what follows from which event in which mode, in one table.
+"""State machine of a controller session: one table gives mode and action for every event.
 
-What goes into a session and comes out of it, besides states and commands: changes, remarks.
+Also the other inputs and outputs of a session besides states and commands: changes and remarks.
 """
 
 from __future__ import annotations
@@ -12,86 +12,85 @@ from typing import Any, NamedTuple
 
 
 class SessionMode(Enum):
-    """What a controller is doing."""
+    """Mode of a controller session."""
 
-    #: It listens, and commands nothing.
+    #: States are received; no command is sent.
     INACTIVE = 'inactive'
-    #: Every state is answered; the reference rests, or comes to rest.
+    #: Every state is answered; the reference is at rest or coming to rest.
     HOLDING = 'holding'
-    #: Every state is answered; a trajectory is followed, or waits for its start.
+    #: Every state is answered; a trajectory is followed or scheduled to start.
     FOLLOWING = 'following'
-    #: The arm reacts to a contact, or waits to be enabled, until it is told to go on; every state
-    #: is answered.
+    #: Every state is answered; the arm reacts to a contact, or is held until its law is enabled.
     REACTING = 'reacting'
-    #: No state has come for too long: the stop action is repeated until one does.
+    #: State timeout: the stop action is repeated until a new state arrives.
     STOPPED = 'stopped'
-    #: An error that nobody foresaw: the stop action is repeated until it is deactivated.
+    #: Unexpected error: the stop action is repeated until deactivation.
     FAULTED = 'faulted'
-    #: Closed; nothing is commanded any more.
+    #: Closed; no more commands.
     ENDED = 'ended'
 
 
 class SessionEvent(Enum):
-    """What may happen to a session."""
+    """Event that a session handles."""
 
-    #: A new state came that is believed.
+    #: A new valid state arrived.
     STATE = 'state'
-    #: None has come for longer than the timeout; told again while that lasts.
+    #: State timeout; raised repeatedly while no state arrives.
     SILENCE = 'silence'
     ACTIVATE = 'activate'
     DEACTIVATE = 'deactivate'
-    #: A trajectory or a goal shall be followed.
+    #: Request to follow a trajectory or a goal.
     FOLLOW = 'follow'
-    #: What is followed shall be given up.
+    #: Request to abort the current motion.
     HOLD = 'hold'
-    #: What was followed is over.
+    #: The current motion has ended.
     REST = 'rest'
-    #: Parameters, law, gains or payload shall change.
+    #: Request to change parameters, law, gains or payload.
     CHANGE = 'change'
-    #: The arm was touched, and shall react.
+    #: A contact was detected and a reaction is configured.
     CONTACT = 'contact'
-    #: The law needs enabling, and is not enabled.
+    #: The law needs enabling and is not enabled.
     LAPSE = 'lapse'
-    #: After a contact or a lapse, the arm shall go back to work.
+    #: Request to return control to the law after a contact or a lapse.
     RELEASE = 'release'
-    #: An error came up that nobody foresaw.
+    #: An unexpected error occurred.
     FAULT = 'fault'
     END = 'end'
 
 
 class SessionAction(Enum):
-    """What a session does about an event; from TICK on with a command."""
+    """Action of a session on an event; TICK and those of ``COMMANDING`` compute a command."""
 
     NOTHING = 'nothing'
-    #: Say why not; nothing has changed.
+    #: Reject the request with a reason; nothing changes.
     REFUSE = 'refuse'
-    #: Let a prepared change act.
+    #: Apply a prepared change.
     ACCEPT = 'accept'
-    #: Begin at the measured state.
+    #: Start at the measured state.
     START = 'start'
     #: Answer the state.
     TICK = 'tick'
-    #: Begin anew at the measured state, and answer it.
+    #: Restart at the measured state, and answer it.
     RECOVER = 'recover'
-    #: Begin to react to a contact.
+    #: Start the reaction to a contact.
     REACT = 'react'
     #: Brake and hold until the law is enabled.
     DISABLE = 'disable'
-    #: Let the law act again after a reaction.
+    #: Return control to the law after a contact or a lapse.
     RELEASE = 'release'
-    #: Say that the states fell silent, and begin the stop action.
+    #: Report the state timeout, and begin the stop action.
     STOP = 'stop'
-    #: Command the stop action once more, without a fresh state.
+    #: Repeat the stop action without a fresh state.
     REPEAT = 'repeat'
-    #: Command the stop action at a fresh state.
+    #: Apply the stop action to a fresh state.
     BRAKE = 'brake'
-    #: Command the stop action for the last time.
+    #: Apply the stop action for the last time.
     LAST = 'last'
 
 
-#: Nothing stops the arm against its plan.
+#: Modes in which the arm is not being stopped.
 CALM = (SessionMode.INACTIVE, SessionMode.HOLDING, SessionMode.FOLLOWING)
-#: Gives an effort that no tick gave.
+#: Actions other than a tick that compute an effort.
 COMMANDING = (
     SessionAction.RECOVER,
     SessionAction.STOP,
@@ -100,7 +99,7 @@ COMMANDING = (
     SessionAction.LAST,
 )
 
-#: What is done about an event in a mode, and the next mode where that is another one.
+#: Action for each event (row) in each mode (column), and the next mode if it differs.
 _ACTIONS = """
 event       inactive       holding           following        reacting         stopped          faulted        ended
 state       nothing        tick              tick             tick             recover>holding  brake          nothing
@@ -122,7 +121,7 @@ Row = dict[SessionEvent, tuple[SessionMode, SessionAction]]
 
 
 def _read(text: str) -> dict[SessionMode, Row]:
-    """Return next mode and action of a table of cells ``action`` or ``action>next mode``."""
+    """Parse a table of cells ``action`` or ``action>next mode`` into next modes and actions."""
     head, *rows = (line.split() for line in text.strip().splitlines())
     table: dict[SessionMode, Row] = {SessionMode(mode): {} for mode in head[1:]}
     for event, *cells in rows:
@@ -133,17 +132,17 @@ def _read(text: str) -> dict[SessionMode, Row]:
     return table
 
 
-#: What follows: the next mode, and what is done.
+#: Transitions: ``TABLE[mode][event]`` is the next mode and the action.
 TABLE = _read(_ACTIONS)
 
 
 class SessionRemark(NamedTuple):
-    """Something worth reporting.
+    """Message to be logged.
 
     Attributes:
         level: 'info', 'warning' or 'error'.
         text: One sentence.
-        status: What to tell those who sent a trajectory; empty: nothing.
+        status: Status text for the sender of a trajectory; empty: none.
     """
 
     level: str
@@ -152,15 +151,15 @@ class SessionRemark(NamedTuple):
 
 
 class SessionChange(ABC):
-    """A change of what a session does; those that there are stand in ``changes``.
+    """Base class of the changes of a running session, see ``changes``.
 
     Attributes:
-        subject: What it is, for a refusal.
-        event: What it means to the session's mode; known once it is prepared.
-        slow: Whether preparing it takes so long that it is to be done in the background.
+        subject: Name of the change in error messages.
+        event: Event to be handled when it is committed; final once it is prepared.
+        slow: Whether its preparation is so slow that it should run in the background.
 
     Args:
-        session: The ``ControllerSession`` that is changed.
+        session: The ``ControllerSession`` to change.
     """
 
     subject = 'change'
@@ -171,16 +170,16 @@ class SessionChange(ABC):
         self._session = session
 
     def prepare(self) -> None:  # noqa: B027
-        """Check it and do what takes long, touching nothing that a tick touches; or do nothing.
+        """Check the change and do its slow part without access to data that a tick uses.
 
         Raises:
-            RobotDynamicsError: Says what is refused, and why; nothing has changed then.
+            RobotDynamicsError: The change is rejected, with the reason; nothing has changed.
         """
 
     @abstractmethod
     def commit(self) -> str:
-        """Let it act; return what to say about it.
+        """Apply the change; return a sentence that describes it.
 
         Raises:
-            RobotDynamicsError: It is too late for it; nothing has changed then.
+            RobotDynamicsError: It is too late to apply it; nothing has changed.
         """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a controller is made of, and how parameters, a new model and streamed targets reach it."""
+"""Parts of a controller session, and how parameters, models and streamed targets update them."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ from robot_dynamics_ros.spatial.scalar import Array
 
 
 class StreamedTargets:
-    """Turns what a stream asks for into a reference, or a wrench, of a loop.
+    """Converts streamed targets into references or wrenches of a control loop.
 
-    ``joints``, ``pose`` and ``wrench`` only read and may run in the background; what they return
-    is taken over by ``follow`` and ``press``.
+    ``joints``, ``pose`` and ``wrench`` do not change anything and may run in the background; apply
+    their results with ``follow`` and ``press``.
 
     Args:
         loop: The loop.
@@ -44,7 +44,7 @@ class StreamedTargets:
         self.configure(parameters)
 
     def configure(self, parameters: Mapping[str, Any]) -> None:
-        """Take over parameters; a wrench that acts is kept."""
+        """Apply parameters; an active wrench continues to act."""
         settings = TargetSettings.of(parameters)
         if settings == getattr(self, '_settings', None):
             return
@@ -52,11 +52,18 @@ class StreamedTargets:
         self._wrench: TargetWrench | None = None
 
     def joints(self, names: Sequence[str], position: Sequence[float]) -> Array:
-        """Return where all joints shall go; those that are not named stay where they are led.
+        """Return target positions of all joints; joints not named keep their present target.
+
+        Args:
+            names: Names of the joints; empty: all joints of the robot.
+            position: Their targets, rad or m.
+
+        Returns:
+            Shape (n,), rad or m.
 
         Raises:
             UnknownNameError: There is no such joint.
-            ConfigurationError: The law follows no reference, or the numbers do not fit.
+            ConfigurationError: The law follows no reference, or the number of positions is wrong.
         """
         self._require_follower('target_joint')
         tree, values = self._tree, numbers('target_joint', position)
@@ -71,15 +78,18 @@ class StreamedTargets:
         return target
 
     def pose(self, axes: str, position: Sequence[float], quaternion: Sequence[float]) -> Array:
-        """Return where the joints shall go for a pose of ``target_frame``, or the nearest to it.
+        """Return joint targets for a pose of ``target_frame``, or for the nearest reachable one.
 
         Args:
-            axes: The frame in which it is given: the base, which may be left out.
+            axes: Name of the frame in which the pose is given: the base link, or empty.
             position: m, shape (3,).
-            quaternion: x, y, z, w; all zero: any rotation will do.
+            quaternion: x, y, z, w; all zero: any orientation.
+
+        Returns:
+            Shape (n,), rad or m.
 
         Raises:
-            ConfigurationError: The law follows no reference, or the pose is none.
+            ConfigurationError: The law follows no reference, or the pose is invalid.
             UnknownNameError: There is no such frame.
         """
         self._require_follower('target_pose')
@@ -90,18 +100,19 @@ class StreamedTargets:
         return nearest_configuration(self._tree, p, R, frame, self._loop.generator.target)
 
     def follow(self, target: Array) -> bool:
-        """Go for joint positions from now on; return whether nothing streamed before."""
+        """Set the target of all joints, shape (n,); return whether it starts a new stream."""
         return self._loop.generator.aim(target, self._filter)
 
     def wrench(self, axes: str, wrench: Sequence[float]) -> tuple[TargetWrench, Array, bool]:
-        """Return what adds a wrench to the law's efforts, the wrench, and whether in its frame.
+        """Return the adder of a wrench, the wrench, and whether it is given in ``target_frame``.
 
         Args:
-            axes: ``target_frame``, or the base, which may be left out.
-            wrench: Force and torque that the arm shall exert, shape (6,), N and N m.
+            axes: Name of the frame of the components: ``target_frame``, the base link, or empty
+                for the base link.
+            wrench: Force and torque to be exerted by the arm, shape (6,), N and N m.
 
         Raises:
-            ConfigurationError: The law does not yield, so that a wrench means nothing to it.
+            ConfigurationError: The law is not compliant, so that it cannot apply a wrench.
             UnknownNameError: There is no such frame.
         """
         law = self._loop.law
@@ -116,7 +127,7 @@ class StreamedTargets:
         return adder, array('target_wrench', wrench, (6,)), in_frame
 
     def press(self, adder: TargetWrench, wrench: Array, in_frame: bool) -> None:
-        """Press with a wrench from now on; errors as in :class:`TargetWrench`."""
+        """Apply a wrench from now on; raises the errors of :class:`TargetWrench`."""
         self._wrench = adder
         self._loop.added = adder
         adder.aim(wrench, in_frame)
@@ -134,18 +145,18 @@ class StreamedTargets:
             raise ConfigurationError(subject, f'is given in {axes!r}', f'give it in {base!r}')
 
 
-#: What a controller may be told.
+#: All parameters of a controller session.
 DECLARED = (*PARAMETERS, *GOALS)
-#: Time between two commands of a stop action without states, ns.
+#: Time between two commands of the stop action while no states arrive, ns.
 STOP_PERIOD_NS = 20_000_000
 
 
 class Followers(NamedTuple):
-    """What follows the reference, and so holds the arm, while the law does not act.
+    """Laws that follow the reference, and so hold the arm, while the selected law does not act.
 
     Attributes:
-        guiding: While a law that needs enabling is not enabled; None: it needs none.
-        reacting: After a contact; None: the reaction needs none.
+        guiding: Acts while a law that needs enabling is not enabled; None: no enabling needed.
+        reacting: Acts after a contact; None: the reaction does not need one.
     """
 
     guiding: ControlLaw | None
@@ -153,7 +164,7 @@ class Followers(NamedTuple):
 
 
 def _renewed(law: ControlLaw | None, new: ControlLaw | None) -> ControlLaw | None:
-    """Return a law with the parameters of a new one: the one that may be acting, if any."""
+    """Return the present law with the parameters of the new one, or the new one if None."""
     if law is None or new is None:
         return new
     law.set_parameters(new.parameters)
@@ -161,31 +172,31 @@ def _renewed(law: ControlLaw | None, new: ControlLaw | None) -> ControlLaw | Non
 
 
 class ControllerParts:
-    """The loop of one robot with what surrounds it, and how old its states are; knows no modes.
+    """Control loop of one robot with all parts around it except the modes of the session.
 
     Args:
-        tree: The robot without what it carries.
-        parameters: By name, of ``DECLARED``; unknown ones are kept without effect.
-        driver: What stands between model and driver; None: nothing.
-        generator: What gives the reference; one that follows trajectories if None.
+        tree: The robot without its payload.
+        parameters: By name, see ``DECLARED``; unknown ones are stored but have no effect.
+        driver: Conversion between model and driver; None: no conversion.
+        generator: Reference generator; a trajectory follower if None.
 
     Attributes:
-        tree: As given, until a locked joint has moved and the model follows.
+        tree: The robot without its payload; replaced when the model is updated.
         parameters: By name; replaced by changes.
-        built: The loop and what it was made of.
-        loop: The tick; for reading.
-        port: Units and order of the driver.
-        goals: The goal that is followed.
-        targets: What streams.
-        contact: External efforts, and what follows from them.
-        locked: Whether locked joints stand where the model has them.
-        enabling: Whether a law that needs it is enabled.
-        followers: What acts while the law does not.
-        carrying: Whether the payload of the parameters is carried.
-        source: What the states are called in remarks.
+        built: The loop and its components.
+        loop: The control loop; read only.
+        port: Conversion to the driver's units and order.
+        goals: Monitor of the active goal.
+        targets: Conversion of streamed targets.
+        contact: Contact detection and reaction.
+        locked: Comparison of the locked joints with the model.
+        enabling: Enabling switch of laws that need one.
+        followers: Laws that act while the selected law does not.
+        carrying: Whether the arm carries the payload of the parameters.
+        source: Name of the states' source in remarks.
 
     Raises:
-        RobotDynamicsError: A parameter is refused.
+        RobotDynamicsError: A parameter is rejected.
     """
 
     def __init__(
@@ -213,11 +224,11 @@ class ControllerParts:
         self._heard_ns: int | None = None
 
     def configure(self, parameters: dict[str, Any], followers: Followers) -> None:
-        """Let changed parameters reach all parts but the loop.
+        """Apply changed parameters to all parts except the loop.
 
         Args:
-            parameters: All of them.
-            followers: Made of them; those that may be acting take over their parameters.
+            parameters: All parameters.
+            followers: Built from them; existing followers are kept with the new parameters.
         """
         self.parameters = parameters
         self.followers = Followers(*map(_renewed, self.followers, followers))
@@ -227,15 +238,15 @@ class ControllerParts:
         self.enabling.configure(parameters, self.followers.guiding)
 
     def driven(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
-        """Return parameters with what the driver's profile decides."""
+        """Return parameters with those overridden by the driver profile."""
         return as_driven(parameters, self._driver)
 
     def built_of(self, tree: RobotTree) -> BuiltLoop:
-        """Return a loop for the same joints of another model, as the session's own was made.
+        """Return a new loop for another model with the same joints and the present parameters.
 
         Raises:
-            ConfigurationError: It has other joints.
-            RobotDynamicsError: A parameter is refused.
+            ConfigurationError: The model has other joints.
+            RobotDynamicsError: A parameter is rejected.
         """
         if tree.joint_names != self.tree.joint_names:
             raise ConfigurationError('model', 'has other joints', 'lock the same joints')
@@ -245,7 +256,7 @@ class ControllerParts:
         return built
 
     def take_model(self, built: BuiltLoop) -> None:
-        """Go on with the model of a loop, see ``built_of``."""
+        """Continue with the model of another loop, see ``built_of``."""
         self.loop.change_model(built.loop)
         self.built, self.tree = built._replace(loop=self.loop), built.tree
         self.followers = self.make_followers(self.driven(self.parameters))
@@ -257,13 +268,13 @@ class ControllerParts:
         self.locked = LockedJointWatch(built.tree, self.parameters)
 
     def make_followers(self, driven: Mapping[str, Any]) -> Followers:
-        """Return what holds the arm while its law does not act, as far as that may be needed.
+        """Return the laws that hold the arm while the selected law does not act, where needed.
 
         Args:
-            driven: Parameters with what the driver's profile decides.
+            driven: Parameters with those overridden by the driver profile.
 
         Raises:
-            ParameterError: Law computed_torque refuses one of its own.
+            ParameterError: Law computed_torque rejects one of its parameters.
         """
         guided = law_class(driven['law']).needs_enabling
         needed = guided, driven['contact_reaction'] in FOLLOWING
@@ -272,21 +283,21 @@ class ControllerParts:
 
     @property
     def heard(self) -> bool:
-        """Whether a state has ever come that was believed."""
+        """Whether a valid state has ever been received."""
         return self._heard_ns is not None
 
     def patience_ns(self, now_ns: int) -> int:
-        """Return after what time ``watch`` should be called, ns."""
+        """Return the time until the next call of ``watch``, ns."""
         if self._heard_ns is None or self.is_silent(now_ns):
             return STOP_PERIOD_NS
         return self._timeout_ns - (now_ns - self._heard_ns)
 
     def is_silent(self, now_ns: int) -> bool:
-        """Return whether there is no fresh state, by the clock of the arrivals, ns."""
+        """Return whether the last state has timed out at a time on the arrivals' clock, ns."""
         return self._heard_ns is None or now_ns - self._heard_ns >= self._timeout_ns
 
     def silence(self) -> str:
-        """Say that there is no fresh state and, as far as that is known, why."""
+        """Return the error text of a state timeout, with the reason if it is known."""
         refused = self.loop.state.last_refusal
         why = f' (last one refused: {refused})' if refused else ''
         return f'no fresh state on {self.source} within {1e-9 * self._timeout_ns:g} s{why}'

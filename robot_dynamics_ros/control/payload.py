@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-r"""What the arm carries, as an argument of its dynamics instead of a constant.
+r"""Payload as an input of the dynamics instead of a constant.
 
 Inverse dynamics is linear in the ten inertial parameters of a body, so a load adds a term,
 
 .. math:: \tau = ID(q, v, a) + ID_{load}(q, v, a;\ m, c, I),
 
-computed by the same recursion for bodies that consist of the load alone. Its parameters are the
-kernel's inputs: a change needs no compilation, and every law, the gravity of the stop actions and
-of the joint-limit guard see it in the same tick.
+computed by the same recursion for bodies that consist of the load alone. Its parameters are inputs
+of the kernel: a change needs no compilation, and it affects all laws, the stop actions and the
+joint-limit guard in the same tick.
 
-A change is spread over a time: mass, first moment and inertia about the body's origin go from the
-old values to the new ones along a line, by a cubic in time. Bodies that are possible form a convex
-set in these parameters, so every body in between is possible.
+A change is spread over time: mass, first moment and inertia about the body's origin are
+interpolated linearly between old and new values, by a cubic in time. Physically consistent
+parameters form a convex set, so every intermediate body is physically consistent.
 """
 
 from __future__ import annotations
@@ -29,26 +29,26 @@ from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.symbolic.kernel import Kernel, KernelSet, compile_function
 
 PAYLOAD_TRANSITION = Parameter(
-    'payload_transition_s', 0.5, 'Time over which the model goes over to another payload.', 0.0,
+    'payload_transition_s', 0.5, 'Time over which the model changes to another payload.', 0.0,
     60.0, unit='s',
 )  # fmt: skip
-_SIZE = 13  # of one body's part of the kernel's input: mass, com, inertia
+_SIZE = 13  # inputs of the kernel per body: mass, com, inertia
 
 
 class PayloadModel:
-    """A load that may change while the robot moves.
+    """Payload that may change while the robot moves.
 
     Attributes:
-        payload: What is carried, or will be once the change is over; None: nothing.
-        bare: The robot without a load.
+        payload: The payload, or the new one during a change; None: none.
+        bare: The robot without payload.
         tree: The robot with the payload.
-        carrying: Whether there is anything to add.
-        changing: Whether a change is going on: ``advance`` wants to be called every tick.
+        carrying: Whether the present load is not zero.
+        changing: Whether a change is in progress: call ``advance`` every tick.
 
     Args:
-        tree: The robot without a load.
+        tree: The robot without payload.
 
-    Cost: 50 ms once; 0.5 us a tick, and some 30 us while a change goes on.
+    Cost: 50 ms once; 0.5 us per tick, and about 30 us during a change.
     """
 
     def __init__(self, tree: RobotTree) -> None:
@@ -67,12 +67,12 @@ class PayloadModel:
         self._begin = self._duration = 0.0
 
     def change(self, payload: Payload | None, t: float, duration: float) -> None:
-        """Go over to another load, or to none.
+        """Start a change to another payload, or to none.
 
         Args:
-            payload: What will be carried.
+            payload: The new payload; None: none.
             t: Time, on the clock of ``advance``, s.
-            duration: Time that the change takes, s; 0: at once.
+            duration: Duration of the change, s; 0: at once.
 
         Raises:
             UnknownNameError: The payload's frame does not exist.
@@ -86,7 +86,7 @@ class PayloadModel:
         self.advance(t)
 
     def check(self, payload: Payload | None) -> RobotTree:
-        """Return the robot with a payload; errors as in ``change``."""
+        """Return the robot with a payload; raises the errors of ``change``."""
         if payload is None:
             return self.bare
         with np.errstate(all='ignore'):
@@ -102,12 +102,12 @@ class PayloadModel:
         return tree
 
     def restart(self, t: float) -> None:
-        """Go on with a change on a clock that has jumped to time t, s."""
+        """Restart a change in progress from its present load after the clock jumped to t, s."""
         if self.changing:
             self._old, self._begin = self._now.copy(), t
 
     def advance(self, t: float) -> None:
-        """Take the load of a time, s."""
+        """Update the load to a time, s."""
         x = (t - self._begin) / self._duration if self._duration > 0.0 else 1.0
         x = min(max(x, 0.0), 1.0)
         self.changing = x < 1.0
@@ -120,15 +120,15 @@ class PayloadModel:
             self._load[_SIZE * i : _SIZE * (i + 1)] = _body(row)
 
     def kernels(self, bare: KernelSet) -> LoadedKernels:
-        """Return the kernels of the robot with the load, from those without."""
+        """Return the kernels of the robot with the load, from those without load."""
         return LoadedKernels(self, bare)
 
     def add(self, q: Array, v: Array, a: Array, tau: Array, out: Array) -> None:
-        """Write efforts with the load's part added; ``out`` must be another array than ``tau``."""
+        """Write ``tau`` plus the load's efforts to ``out``, which must be another array."""
         self._effort(q, v, a, tau, self._load, out)
 
     def _parameters(self, payload: Payload | None) -> Array:
-        """Return mass, first moment, tensor about the origin of each body's load, (bodies, 10)."""
+        """Return mass, first moment and inertia about the origin per body, shape (bodies, 10)."""
         parameters = np.zeros((self.bare.bodies, 10))
         if payload is None:
             return parameters
@@ -144,11 +144,11 @@ class PayloadModel:
 
 
 class LoadedKernels(KernelSet):
-    """Kernels of a robot and what it carries: inverse dynamics, gravity, mass matrix, frame.
+    """Kernels of a robot with payload: inverse dynamics, gravity, mass matrix, frame motion.
 
     Args:
-        load: The load.
-        bare: The kernels of the robot alone.
+        load: The payload.
+        bare: The kernels of the robot without payload.
     """
 
     def __init__(self, load: PayloadModel, bare: KernelSet) -> None:
@@ -178,14 +178,14 @@ class LoadedKernels(KernelSet):
         self.gravity_forces: Kernel = loaded_gravity
         self.mass_matrix: Kernel = self._mass_matrix(load, bare)
         if 'frame_motion' in vars(bare):
-            self.frame_motion = bare.frame_motion  # kinematics: no load in it
+            self.frame_motion = bare.frame_motion  # kinematics, independent of the load
 
     def apart(self) -> LoadedKernels:
-        """Return the same kernels with intermediate results of their own."""
+        """Return the same kernels with separate work arrays."""
         return LoadedKernels(*self._parts)
 
     def _mass_matrix(self, load: PayloadModel, bare: KernelSet) -> Kernel:
-        """Return the mass matrix with the load, a column per unit of acceleration."""
+        """Return the kernel of the mass matrix with the load, computed column by column."""
         n = load.bare.n
         units, still, gravity = np.eye(n), np.zeros(n), np.zeros(n)
         mass_matrix = vars(bare).get('mass_matrix')
@@ -203,7 +203,7 @@ class LoadedKernels(KernelSet):
 
 
 def _effort_of(load: Array, tree: RobotTree, q: Array, v: Array, a: Array) -> Array:
-    """Return the inverse dynamics of bodies that are the loads alone; runs over symbols."""
+    """Return the inverse dynamics of bodies that consist of the loads alone; traceable."""
     bodies = load.reshape(tree.bodies, _SIZE)
     loads = tree.with_changes(
         mass=bodies[:, 0].copy(),
@@ -214,7 +214,7 @@ def _effort_of(load: Array, tree: RobotTree, q: Array, v: Array, a: Array) -> Ar
 
 
 def _body(row: Array) -> Array:
-    """Return mass, centre of mass, inertia about it of a body, shape (13,)."""
+    """Return mass, centre of mass and inertia about it of a body, shape (13,)."""
     body = np.zeros(_SIZE)
     mass = row[0]
     if mass > 0.0:

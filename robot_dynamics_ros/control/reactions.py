@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an arm does when it is touched: stop, hold, retract or float, until it is told to go on."""
+"""Reactions to a contact: stop, hold, retract or float, until the arm is told to resume."""
 
 from __future__ import annotations
 
@@ -18,46 +18,47 @@ from robot_dynamics_ros.parameters import Settings, parameter, parameters_of
 from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.symbolic.kernel import KernelSet
 
-#: By name, what it does.
+#: Reactions by name.
 REACTIONS = {
-    'off': 'contacts are not looked for',
-    'report': 'it is told, and nothing else',
+    'off': 'no contact detection',
+    'report': 'a warning',
     'stop': 'the arm brakes and holds where it comes to rest',
-    'hold': 'the arm brakes and goes back to where it was touched',
-    'retract': 'the arm brakes and goes back along its way',
-    'float': 'the arm is balanced and damped, and yields',
+    'hold': 'the arm brakes and returns to the position of the contact',
+    'retract': 'the arm brakes and moves back along its path',
+    'float': 'the arm is compliant, with gravity compensation and damping',
 }
-#: Those for which the reference is followed.
+#: Reactions that follow the reference.
 FOLLOWING = ('stop', 'hold', 'retract')
-_KEPT, _PARTS = 400, 50  # positions of the past; parts of the way back in which one is kept
-_SPEED = 0.25  # of the velocity limits, on the way back
-_PEAK = 1.875  # largest by mean speed of a quintic from rest to rest
-_BRIEFEST = 0.5  # s
+_KEPT, _PARTS = 400, 50  # past positions; their number per ``contact_retract_way``
+_SPEED = 0.25  # fraction of the velocity limits for the way back
+_PEAK = 1.875  # ratio of peak to mean speed of a quintic from rest to rest
+_BRIEFEST = 0.5  # shortest duration of the way back, s
 _POINTS = 21
 
 
 @dataclass(frozen=True)
 class ReactionSettings(Settings):
-    """What a contact leads to.
+    """Settings of the reaction to a contact.
 
     Each field declares the parameter of its name, see ``REACTION``.
     """
 
     contact_reaction: str = parameter(
         'off',
-        f'What a contact leads to: {"; ".join(f"{x}: {does}" for x, does in REACTIONS.items())}.',
+        f'Reaction to a contact: {"; ".join(f"{x}: {does}" for x, does in REACTIONS.items())}.',
         choices=tuple(REACTIONS),
     )
     contact_thresholds: str = parameter(
         '',
-        "File of command calibrate that says from what on it is a contact; '': coarse ones.",
+        'File with thresholds of contact detection, written by command calibrate; empty: coarse '
+        'thresholds.',
         fixed=True,
     )
     contact_retract_way: float = parameter(
-        0.05, 'Way back of the joint that goes farthest.', 0.0, 10.0, unit='rad or m'
+        0.05, 'Retraction distance of the joint that moves farthest.', 0.0, 10.0, unit='rad or m'
     )
     contact_float_damping: float = parameter(
-        5.0, 'Damping of an arm that floats, by the inertia of each joint.', 0.0, 1e3, unit='1/s'
+        5.0, 'Damping of reaction float, per inertia of each joint.', 0.0, 1e3, unit='1/s'
     )
 
 
@@ -65,11 +66,11 @@ REACTION = parameters_of(ReactionSettings)
 
 
 class ContactReactions:
-    """Lets a loop react.
+    """Starts and continues the reaction of a loop to a contact.
 
     Args:
         loop: The loop.
-        kernels: Its dynamics, with what it carries.
+        kernels: Its dynamics, with payload.
     """
 
     def __init__(self, loop: ControlLoop, kernels: KernelSet) -> None:
@@ -79,11 +80,11 @@ class ContactReactions:
         self.configure(ReactionSettings(), None)
 
     def configure(self, settings: ReactionSettings, follower: ControlLaw | None) -> None:
-        """Take over settings; what may take long is made here, not at a contact.
+        """Apply settings; the slow part of a reaction is prepared here, not at a contact.
 
         Args:
-            settings: What a contact leads to.
-            follower: Follows the reference where that is needed, for a law that does not.
+            settings: The settings.
+            follower: Law that follows the reference, used if the present law does not.
         """
         self.settings, self._follower, loop = settings, follower, self._loop
         inertia = joint_inertia(loop.tree, np.zeros(loop.tree.n))
@@ -91,13 +92,13 @@ class ContactReactions:
         self._float = GravityCompensation(loop.tree, self._kernels, damping=damping)
 
     def remember(self) -> None:
-        """Keep where the arm is, for a way back; to be called after every tick."""
+        """Record the position for a way back; call it after every tick."""
         q, least = self._loop.q, self.settings.contact_retract_way / _PARTS
         if not self._past or float(np.abs(q - self._past[-1]).max()) > least:
             self._past.append(q.copy())
 
     def begin(self) -> None:
-        """React to a contact at the present state."""
+        """Start the reaction to a contact at the present state."""
         loop, reaction = self._loop, self.settings.contact_reaction
         self._way = []
         if reaction == 'float':
@@ -111,7 +112,7 @@ class ContactReactions:
         self._past.clear()
 
     def go_on(self) -> str:
-        """Set out for the way back once the arm is at rest; return what prevents it, if any."""
+        """Start the way back once the arm is at rest; return the error text if it is rejected."""
         if not self._way or self._loop.braking:
             return ''
         way, self._way = [self._loop.reference.position.copy(), *self._way], []
@@ -125,7 +126,7 @@ class ContactReactions:
 
 
 def way_back(past: list[Array], way: float) -> list[Array]:
-    """Return positions of the past, the latest first, up to a way, rad or m, of the joints."""
+    """Return past positions, latest first, up to a path length, rad or m."""
     kept, gone = past[:1], 0.0
     for q in past[1:]:
         if gone >= way:
@@ -136,14 +137,14 @@ def way_back(past: list[Array], way: float) -> list[Array]:
 
 
 def points_along(way: list[Array], speed: Array) -> Points | None:
-    """Return a motion from rest to rest along positions; None if they are all the same.
+    """Return a motion from rest to rest along positions; None if they all coincide.
 
     Args:
         way: Positions, shape (n,) each, rad or m.
         speed: Velocity limits, shape (n,), rad/s or m/s; infinite ones count as 1.
 
     Returns:
-        Times, positions, velocities, accelerations, see ``ControlLoop.follow``.
+        Times, positions, velocities, accelerations, see ``ReferenceGenerator.follow``.
     """
     table = np.array(way)
     lengths = np.abs(np.diff(table, axis=0)).max(axis=1)

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A whole controller without ROS: states and changes in, commands, remarks and refusals out.
+"""A complete controller without ROS: states and changes in, commands, remarks and errors out.
 
-The node, replays, benchmarks and campaigns of faults hold the same object. It puts parts together
-and contains no formula: ``modes`` says what follows from what, ``loop`` is the tick, ``drivers``
-the conversion of units, ``goals`` the verdict on what somebody waits for, ``changes`` what may
-change while it runs.
+The node, replays, benchmarks and fault-injection campaigns use the same class. It connects parts
+and contains no formula: ``modes`` is the state machine, ``loop`` the tick, ``drivers`` the unit
+conversion, ``goals`` checks goals against their tolerances, ``changes`` holds the changes that are
+possible at run time.
 """
 
 from __future__ import annotations
@@ -32,35 +32,35 @@ from robot_dynamics_ros.errors import ConfigurationError, ModelError, RobotDynam
 from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.spatial.scalar import Array
 
-_KEPT = 100  # remarks that nobody has fetched
-_LONGEST = 500  # characters of an error that nobody foresaw
+_KEPT = 100  # remarks that have not been fetched
+_LONGEST = 500  # characters of the text of an unexpected error
 
 
 class ControllerSession(ControllerParts):
-    """The controller of one robot; two clocks go in, the states' stamps and a steady one.
+    """Controller of one robot; it uses two clocks, the timestamps of the states and a steady one.
 
     For every state call ``on_reading`` (or ``on_state``), send ``command`` if it returns True,
-    then call ``settle``. Call ``watch`` from a timer, after ``patience_ns`` each time, and send
-    ``command`` likewise. A change is made between two ticks, prepared in any thread, committed
-    between two ticks, and the ticks go on meanwhile.
+    then call ``settle``. Call ``watch`` from a timer, each time after ``patience_ns``, and send
+    ``command`` if it returns True. A change is constructed between two ticks, prepared in any
+    thread while ticks continue, and committed between two ticks.
 
     Args:
-        tree: The robot without what it carries.
-        parameters: By name, of ``DECLARED``; unknown ones are kept without effect.
-        driver: What stands between model and driver; None: nothing.
-        generator: What gives the reference; one that follows trajectories if None.
-        simulated_time: Whether repeated states are a sign of life: of a paused simulator.
+        tree: The robot without its payload.
+        parameters: By name, see ``DECLARED``; unknown ones are stored but have no effect.
+        driver: Conversion between model and driver; None: no conversion.
+        generator: Reference generator; a trajectory follower if None.
+        simulated_time: Whether repeated states, as of a paused simulator, reset the timeout.
 
     Attributes:
-        mode: What is being done.
-        command: The last command, shape (n,), in the driver's unit and order.
-        remarks: What should be reported, oldest first; whoever reports it removes it.
-        timeouts: How often the states fell silent.
-        repeats: How often the last state came again, as a paused simulator sends it.
-        fault: The error that nobody foresaw, in mode FAULTED.
+        mode: The current mode.
+        command: The last command, shape (n,), in the driver's units and order.
+        remarks: Messages to report, oldest first; the caller removes those it reports.
+        timeouts: Number of state timeouts.
+        repeats: Number of consecutive repetitions of the last state, as of a paused simulator.
+        fault: The unexpected error that led to mode FAULTED.
 
     Raises:
-        RobotDynamicsError: A parameter is refused.
+        RobotDynamicsError: A parameter is rejected.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class ControllerSession(ControllerParts):
 
     @property
     def controls(self) -> bool:
-        """Whether every state is answered."""
+        """Whether every new state is answered by a command of the control loop."""
         return self.mode in (SessionMode.HOLDING, SessionMode.FOLLOWING, SessionMode.REACTING)
 
     @property
@@ -94,17 +94,18 @@ class ControllerSession(ControllerParts):
     def on_reading(
         self, stamp_ns: int, arrival_ns: int, x: Array, y: Array, z: Array | None = None
     ) -> bool:
-        """Take over a state as the driver tells it.
+        """Process a state in the driver's units.
 
         Args:
-            stamp_ns: Its time, ns.
-            arrival_ns: When it came, on a steady clock, ns.
-            x: Positions, shape (n,), in the driver's unit and the model's order.
-            y: Velocities, likewise.
-            z: Measured efforts, likewise; only looked at if ``wants_effort``.
+            stamp_ns: Its timestamp, ns.
+            arrival_ns: Time of its arrival on a steady clock, ns.
+            x: Positions, shape (n,), in the driver's units and the model's order.
+            y: Velocities, shape (n,), in the same units and order.
+            z: Measured efforts, shape (n,), in the same units and order; only used if
+                ``wants_effort``.
 
         Returns:
-            Whether there is a command to be sent.
+            Whether ``command`` must be sent.
         """
         port = self.port
         port.read(x, y)
@@ -114,7 +115,7 @@ class ControllerSession(ControllerParts):
     def on_state(
         self, stamp_ns: int, arrival_ns: int, q: Array, v: Array, effort: Array | None = None
     ) -> bool:
-        """Take over a state in rad, rad/s and N m, or m, m/s and N; see ``on_reading``."""
+        """Process a state in rad, rad/s and N m, or m, m/s and N; see ``on_reading``."""
         try:
             return self._take(stamp_ns, arrival_ns, q, v, effort)
         except Exception as error:
@@ -127,7 +128,7 @@ class ControllerSession(ControllerParts):
         seen = loop.observe(stamp_ns, q, v)
         repeated = seen is Observation.REPEATED
         if repeated and self._simulated_time and self.mode is SessionMode.STOPPED:
-            loop.state.validator.begin()  # paused, but not silent any more
+            loop.state.validator.begin()  # paused, but states arrive again
             seen = loop.observe(stamp_ns, q, v)
             repeated = seen is Observation.REPEATED
         if seen is Observation.REFUSED or (repeated and not self._simulated_time):
@@ -141,7 +142,7 @@ class ControllerSession(ControllerParts):
             return False
         self.repeats = 0
         if loop.generator.changes != self._changes:
-            # A gap or a jump of time between two states has ended what was followed.
+            # A gap or a jump of the time between two states has aborted the trajectory.
             self._changes = loop.generator.changes
             if self.mode is SessionMode.FOLLOWING:
                 self._note_hold('the time of the states jumped', 'holding where the arm is')
@@ -150,7 +151,7 @@ class ControllerSession(ControllerParts):
         return self._handle(SessionEvent.STATE)
 
     def settle(self) -> None:
-        """Look at what the last tick led to; to be called once its command has left."""
+        """Evaluate contacts and goals after a tick; call it after its command has been sent."""
         try:
             self._watch_contacts()
             self.loop.force.observe(self.contact.observer.effort, self.contact.observing)
@@ -169,7 +170,7 @@ class ControllerSession(ControllerParts):
         self.remark('warning', f'{reason}: {action}', f'held: {reason}')
 
     def _watch_contacts(self) -> None:
-        """Look for contacts in the last tick; what follows from one acts from the next on."""
+        """Check the last tick for contacts; a reaction acts from the next tick on."""
         event = self.contact.update()
         if event is not None:
             self.remark('warning', f'touched: {event}')
@@ -181,13 +182,13 @@ class ControllerSession(ControllerParts):
                 self.remark('warning', problem)
 
     def on_locked(self, positions: Array) -> bool:
-        """Take over where the locked joints stand, see ``LockedJointWatch``.
+        """Process measured positions of the locked joints, see ``LockedJointWatch``.
 
         Args:
-            positions: Shape (k,), rad or m; NaN where nothing is known.
+            positions: Shape (k,), rad or m; NaN where unknown.
 
         Returns:
-            Whether there is a command to be sent: the stop action's, once.
+            Whether ``command`` must be sent: that of the stop action, once.
         """
         if not self.locked.update(positions):
             return False
@@ -197,23 +198,23 @@ class ControllerSession(ControllerParts):
         return False
 
     def watch(self, now_ns: int) -> bool:
-        """Look at the age of the last state; return whether there is a command to be sent."""
+        """Check the age of the last state; return whether ``command`` must be sent."""
         try:
             return self.is_silent(now_ns) and self._handle(SessionEvent.SILENCE)
         except Exception as error:
             return self._fail(error)
 
-    # Life ---------------------------------------------------------------------------------------
+    # Life cycle ---------------------------------------------------------------------------------
 
     def activate(self, now_ns: int) -> None:
-        """Begin to control at the measured state.
+        """Start to control at the measured state.
 
         Args:
-            now_ns: On the clock of the arrivals, ns.
+            now_ns: Current time on the clock of the arrivals, ns.
 
         Raises:
-            ConfigurationError: There is no fresh state, it is active already, or a locked joint
-                is elsewhere and that is to stop it.
+            ConfigurationError: There is no fresh state, the session is already active, or a
+                locked joint deviates from the model and ``locked_joint_moved`` is 'stop'.
         """
         if self.mode is SessionMode.INACTIVE and self.is_silent(now_ns):
             raise ConfigurationError('not activated', self.silence(), 'wait for states')
@@ -225,53 +226,54 @@ class ControllerSession(ControllerParts):
         self.remark('info', f'active: {self.loop.law.name}')
 
     def deactivate(self) -> bool:
-        """Stop to control; return whether there is a last command to be sent."""
+        """Stop controlling; return whether a final command must be sent."""
         return self._handle(SessionEvent.DEACTIVATE)
 
     def end(self) -> bool:
-        """Close the session for good; return whether there is a last command to be sent."""
+        """Close the session permanently; return whether a final command must be sent."""
         return self._handle(SessionEvent.END)
 
     def fall_silent(self) -> bool:
-        """Act as after a timeout, as a recording tells; return whether there is a command."""
+        """Act as after a timeout, for replays; return whether ``command`` must be sent."""
         return self._handle(SessionEvent.SILENCE)
 
     def cancel_goal(self) -> None:
-        """Bring the reference to rest, and end the goal that is followed, if any, as cancelled."""
-        if self.goals.active:  # it may have ended since it was asked for
+        """Bring the reference to rest and end the active goal, if any, as canceled."""
+        if self.goals.active:  # it may have ended since the cancel request
             self.goals.cancel()
             self._handle(SessionEvent.HOLD)
 
     # Changes ------------------------------------------------------------------------------------
 
     def prepare(self, change: SessionChange) -> None:
-        """Check a change and do what takes long, in any thread.
+        """Check a change and do its slow part, in any thread.
 
         Raises:
-            RobotDynamicsError: It is refused, says why; nothing has changed.
+            RobotDynamicsError: The change is rejected, with the reason; nothing has changed.
         """
         self._require(change.event, change.subject)
         try:
             change.prepare()
         except RobotDynamicsError:
             raise
-        except Exception as error:  # nothing has changed yet, whatever it was
+        except Exception as error:  # nothing has changed yet
             raise ConfigurationError(
                 change.subject, f'{type(error).__name__}: {error}'[:_LONGEST], 'give another'
             ) from error
 
     def commit(self, change: SessionChange) -> str:
-        """Let a prepared change act, between two ticks; return what to say about it.
+        """Apply a prepared change between two ticks; return a sentence that describes it.
 
         Raises:
-            RobotDynamicsError: It is refused, says why; nothing has changed.
+            RobotDynamicsError: The change is rejected, with the reason; nothing has changed.
+            ConfigurationError: An unexpected error; the change may be partly applied.
         """
         self._require(change.event, change.subject)
         try:
             text = change.commit()
         except RobotDynamicsError:
             raise
-        except Exception as error:  # half of it may act
+        except Exception as error:  # the change may be partly applied
             self._fail(error)
             raise ConfigurationError(change.subject, str(error), 'deactivate it') from error
         self._handle(change.event)
@@ -279,15 +281,15 @@ class ControllerSession(ControllerParts):
         return text
 
     def perform(self, change: SessionChange) -> str:
-        """Prepare a change and commit it at once, see both."""
+        """Prepare and commit a change at once, see ``prepare`` and ``commit``."""
         self.prepare(change)
         return self.commit(change)
 
     def take_model(self, built: BuiltLoop) -> None:
-        """Go on with the model of a loop, see ``built_of``.
+        """Continue with the model of another loop, see ``built_of``.
 
         Raises:
-            ConfigurationError: The arm brakes, reacts or stands still by the stop action.
+            ConfigurationError: The arm is braking, reacting to a contact or under the stop action.
         """
         if self.mode not in CALM or (self.controls and self.loop.braking):
             raise ConfigurationError('model', 'the arm is being stopped', 'wait')
@@ -296,7 +298,7 @@ class ControllerSession(ControllerParts):
         self.on_locked(measured)
 
     def enable(self, pressed: bool) -> None:
-        """Take a message of the enabling switch; a press lets the law act."""
+        """Process a message of the enabling switch; a press enables the law."""
         began = self.enabling.tell(pressed, self.loop.state.stamp_ns)
         if not (began and self.waits_for_enabling):
             return
@@ -314,7 +316,7 @@ class ControllerSession(ControllerParts):
     # Modes --------------------------------------------------------------------------------------
 
     def _handle(self, event: SessionEvent) -> bool:
-        """Do what the table says; return whether there is a command to be sent."""
+        """Do the transition of ``TABLE``; return whether ``command`` must be sent."""
         self.mode, action = TABLE[self.mode][event]
         if action is SessionAction.TICK:
             self.loop.tick()
@@ -325,7 +327,7 @@ class ControllerSession(ControllerParts):
         return True
 
     def _act(self, action: SessionAction) -> bool:
-        """Do something else than a tick; return whether that gave an effort."""
+        """Perform an action other than a tick; return whether it computed an effort."""
         loop = self.loop
         if action is SessionAction.START:
             loop.start()
@@ -362,7 +364,7 @@ class ControllerSession(ControllerParts):
         self.goals.abort(self.silence())
 
     def _require(self, event: SessionEvent, subject: str) -> None:
-        """Refuse what the table refuses in this mode."""
+        """Raise ConfigurationError if ``TABLE`` refuses an event in the current mode."""
         if TABLE[self.mode][event][1] is not SessionAction.REFUSE:
             return
         if event is SessionEvent.RELEASE and self.controls:
@@ -377,13 +379,13 @@ class ControllerSession(ControllerParts):
         raise ConfigurationError(subject, problem, remedy)
 
     def reacts_to(self) -> tuple[str, str]:
-        """Return what the arm reacts to, and what lets it go on."""
+        """Return the reason of the present reaction, and how to end it."""
         if self.waits_for_enabling:
             return f'law {self.loop.law.name!r} is not enabled', 'press on ~/enable_guiding'
         return f'touched: {self.contact.last}', 'call ~/resume'
 
     def _fail(self, error: Exception) -> bool:
-        """Turn an error that nobody foresaw into the stop action, or into no effort at all."""
+        """Take the stop action after an unexpected error; if that fails too, command zero."""
         self.fault = error
         self.remark('error', f'stopped by an error, {type(error).__name__}: {error}')
         self.goals.abort('the controller stopped by an error')
@@ -395,5 +397,5 @@ class ControllerSession(ControllerParts):
             return True
 
     def remark(self, level: str, text: str, status: str = '') -> None:
-        """Note what should be reported, see :class:`SessionRemark`."""
+        """Append a remark to be reported, see :class:`SessionRemark`."""
         self.remarks.append(SessionRemark(level, text, status))

@@ -1,9 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What surrounds a law in the control loop, and may change while it runs; what watches over it.
-
-Settings of the loop; the switch that a law may need; locked joints, whether they stand where the
-model has them, and what follows if they do not.
-"""
+"""Settings of the control loop, the enabling switch, and monitoring of locked joints."""
 
 from __future__ import annotations
 
@@ -24,7 +20,7 @@ from robot_dynamics_ros.spatial.scalar import Array
 
 @dataclass(frozen=True)
 class LoopSettings(Settings):
-    """What surrounds the law; all of it may change between two ticks.
+    """Settings of the control loop; they may change between two ticks.
 
     Each field declares the parameter of its name, see ``LOOP``.
     """
@@ -32,50 +28,60 @@ class LoopSettings(Settings):
     period: float = parameter(0.001, 'Nominal control period.', 1e-5, 1.0, unit='s', fixed=True)
     discretization: str = parameter(
         'semi_implicit',
-        'How the plant holds an effort over a period: semi_implicit (MuJoCo, Gazebo), zero_order '
-        '(a real arm) or continuous (no correction).',
+        'Time discretization of the plant, compensated by reference and law: semi_implicit '
+        '(MuJoCo, Gazebo), zero_order (a real arm) or continuous (no compensation).',
         choices=DISCRETIZATIONS,
     )
     activation_ramp_s: float = parameter(
-        0.2, 'Time over which the law takes over after activation.', 0.0, 60.0, unit='s'
+        0.2,
+        'Time over which a law is blended in after activation or a switch.',
+        0.0,
+        60.0,
+        unit='s',
     )
     activation_effort: str = parameter(
-        'gravity', 'Effort at the start of the ramp.', choices=('gravity', 'measured', 'zero')
+        'gravity',
+        'Effort at the start of the activation ramp.',
+        choices=('gravity', 'measured', 'zero'),
     )
     effort_rate_limit: Any = parameter(
-        [0.0], 'Largest change of effort; 0: none.', 0.0, unit='N m/s or N/s', per_joint=True
+        [0.0],
+        'Largest rate of change of the effort; 0: no limit.',
+        0.0,
+        unit='N m/s or N/s',
+        per_joint=True,
     )
     effort_scale: float = parameter(
-        1.0, 'Part of the effort limits that may be commanded; 0.3 for a first try.', 0.01, 1.0
+        1.0, 'Fraction of the effort limits that may be commanded; 0.3 for a first try.', 0.01, 1.0
     )
     state_timeout_s: float = parameter(
         0.1, 'Age of the last state at which the stop action begins.', 1e-3, 1e9, unit='s'
     )
     stop_action: str = parameter(
         'gravity',
-        'What is commanded on timeout, deactivation and shutdown.',
+        'Command on state timeout, deactivation and shutdown.',
         choices=tuple(STOP_ACTIONS),
     )
     stop_effort_share: float = parameter(
-        0.7, 'Part of the effort that gravity leaves with which a motion is braked.', 0.05, 1.0
+        0.7, 'Fraction of the effort not needed for gravity that is used for braking.', 0.05, 1.0
     )
     path_effort_share: float = parameter(
         0.9,
-        'Part of the effort limits that the model may need along a trajectory; where it needs '
-        'more, the trajectory is passed through more slowly. 0: never.',
+        'Fraction of the effort limits that the model may need along a trajectory; where it needs '
+        'more, the trajectory is slowed down. 0: never.',
         0.0,
         1.0,
     )
     start_tolerance: float = parameter(
         0.05,
-        'Largest step of the reference that a trajectory may begin with.',
+        'Largest permitted step of the reference at the start of a trajectory.',
         0.0,
         10.0,
         unit='rad or m',
     )
 
     def check(self, tree: RobotTree) -> None:
-        """Refuse settings that cannot be applied.
+        """Check the settings.
 
         Raises:
             ParameterError: A number is out of its range.
@@ -85,11 +91,11 @@ class LoopSettings(Settings):
 
     @property
     def stopping(self) -> tuple[Any, ...]:
-        """What stop action and brake are made with."""
+        """Settings of the stop action and the brake."""
         return self.stop_action, self.stop_effort_share, self.period
 
     def rates(self, n: int) -> Array:
-        """Return the effort-rate limits, shape (n,), N m/s or N/s; infinite for none."""
+        """Return the effort rate limits, shape (n,), N m/s or N/s; infinite if unlimited."""
         rates = np.array(self.effort_rate_limit, dtype=float).reshape(-1)
         return np.where(rates > 0.0, rates, math.inf) * np.ones(n)
 
@@ -97,12 +103,12 @@ class LoopSettings(Settings):
 LOOP = parameters_of(LoopSettings)
 
 
-#: What belongs to guiding besides the law.
+#: Parameters of hand guiding other than those of its law.
 GUIDING = (
     Parameter(
         'guiding_timeout_s',
         0.2,
-        'Longest time between two messages that enable guiding; then the arm brakes and holds.',
+        'Longest time between two enabling messages; after it, the arm brakes and holds.',
         0.01,
         5.0,
         unit='s',
@@ -110,20 +116,20 @@ GUIDING = (
     Parameter(
         'waypoint_file',
         '',
-        'Trajectory file to which ~/add_waypoint adds; empty: none.',
+        'Trajectory file to which ~/add_waypoint appends; empty: none.',
     ),
 )
 
 
 class EnablingSwitch:
-    """Whether a law that needs enabling may act, by the time of the states.
+    """Enabling switch of a law, with a timeout by the timestamps of the states.
 
-    It is switched on by a press alone: the first message that enables, or the first after one
-    that does not. Whatever switches it off, a held button does not switch it on again.
+    Only a press switches it on: the first enabling message, or the first one after a message that
+    disables. Once it is off, a button that is still held does not switch it on again.
 
     Attributes:
-        on: Whether it is.
-        holding: What holds the arm meanwhile; None while the law needs no enabling.
+        on: Whether the law is enabled.
+        holding: Law that holds the arm while it is off; None if the law needs no enabling.
     """
 
     def __init__(self) -> None:
@@ -132,12 +138,12 @@ class EnablingSwitch:
         self._heard_ns = self._timeout_ns = 0
 
     def configure(self, parameters: Mapping[str, Any], holding: ControlLaw | None) -> None:
-        """Take over parameters, and what holds the arm where the law needs enabling."""
+        """Apply parameters, and set the law that holds the arm while the switch is off."""
         self._timeout_ns = round(1e9 * parameters['guiding_timeout_s'])
         self.holding = holding
 
     def tell(self, pressed: bool, stamp_ns: int) -> bool:
-        """Take a message at the time of the last state, ns; return whether it was a press."""
+        """Process a message at the time of the last state, ns; return whether it is a press."""
         began = pressed and not self._pressed
         self.on = pressed and (self.on or began)
         self._pressed, self._heard_ns = pressed, stamp_ns
@@ -148,37 +154,37 @@ class EnablingSwitch:
         self.on = False
 
     def lapses(self, stamp_ns: int) -> bool:
-        """Return whether the law must not act at a state of a time, ns."""
+        """Return whether the law must not act at a state's timestamp, ns."""
         if not 0 <= stamp_ns - self._heard_ns <= self._timeout_ns:
             self.on = False
         return self.holding is not None and not self.on
 
 
-#: By name, what it does.
+#: Responses to a locked joint that moves, by name.
 MOVED = {
-    'report': 'it is told, and nothing else',
-    'stop': 'the stop action is taken until the controller is deactivated',
-    'update': 'the model is made anew with the joint where it stands',
+    'report': 'a warning',
+    'stop': 'the stop action until deactivation',
+    'update': 'a new model with the joint at its measured position',
 }
-_EXACT = 1e-6  # rad or m: a model of measured joints is not made anew for less
+_EXACT = 1e-6  # rad or m: smaller deviations do not require a new model
 
 
 @dataclass(frozen=True)
 class LockedJointSettings(Settings):
-    """What a locked joint that moves leads to.
+    """Response to a locked joint that moves.
 
     Each field declares the parameter of its name, see ``LOCKED_JOINTS``.
     """
 
     locked_joint_moved: str = parameter(
         'report',
-        'What a locked joint that moves leads to: '
+        'Response to a locked joint that moves: '
         f'{"; ".join(f"{name}: {does}" for name, does in MOVED.items())}.',
         choices=tuple(MOVED),
     )
     locked_joint_tolerance: float = parameter(
         0.02,
-        'Largest distance of a locked joint from where the model has it.',
+        'Largest permitted deviation of a locked joint from its position in the model.',
         1e-6,
         10.0,
         unit='rad or m',
@@ -193,9 +199,10 @@ class LockedJointWatch:
 
     Attributes:
         names: Of the locked joints.
-        modelled: Where the model has them, shape (k,), rad or m.
-        measured: Their last measured positions, shape (k,), rad or m; NaN where none is known.
-        deviation: Says which joint is too far off, and where it stands; empty: none is.
+        modelled: Their positions in the model, shape (k,), rad or m.
+        measured: Their last measured positions, shape (k,), rad or m; NaN where unknown.
+        deviation: Sentence that names the joint with the largest deviation and its position; empty
+            if all are within tolerance.
 
     Args:
         tree: The robot.
@@ -210,20 +217,20 @@ class LockedJointWatch:
         self.configure(parameters)
 
     def configure(self, parameters: Mapping[str, Any]) -> None:
-        """Take over parameters."""
+        """Apply parameters."""
         self.settings = LockedJointSettings.of(parameters)
 
     @property
     def wants_model(self) -> bool:
-        """Whether the model shall be made anew, since a joint has moved to a finite place."""
+        """Whether the model must be rebuilt because a joint has moved to a finite position."""
         off = np.isfinite(self.measured) & self._is_off()
         return self.settings.locked_joint_moved == 'update' and bool(off.any())
 
     def place(self, parameters: Mapping[str, Any]) -> bool:
-        """Take over where parameter ``locked`` has the joints; return whether one has moved.
+        """Apply the positions of parameter ``locked``; return whether one differs.
 
         Raises:
-            ConfigurationError: A position is none.
+            ConfigurationError: A position is invalid.
         """
         locked = choice_of_joints(parameters)['locked']
         locked = {name: x for name, x in locked.items() if x != 'measured'}
@@ -234,7 +241,7 @@ class LockedJointWatch:
         return moved
 
     def update(self, positions: Array) -> bool:
-        """Take over measured positions, shape (k,); return whether a deviation begins."""
+        """Store measured positions, shape (k,), rad or m; return whether a deviation begins."""
         self.measured[:] = positions
         if not self._is_off().any():
             self.deviation = ''
@@ -247,20 +254,20 @@ class LockedJointWatch:
         return began
 
     def _is_off(self) -> Array:
-        # NaN is no deviation: of that joint nothing is known. An infinite reading is one.
+        # NaN (unknown) is no deviation, an infinite position is one.
         return np.abs(self.measured - self.modelled) > self.settings.locked_joint_tolerance
 
     def known(self) -> dict[str, float]:
-        """Return where the locked joints stand: as measured, or else as the model has them."""
+        """Return the positions of the locked joints by name, as measured or else as modelled."""
         positions = np.where(np.isfinite(self.measured), self.measured, self.modelled)
         return dict(zip(self.names, positions.tolist(), strict=True))
 
     def unknown(self, names: tuple[str, ...]) -> list[str]:
-        """Return those of some locked joints of which no position has come."""
+        """Return those of the given locked joints whose position is unknown."""
         rows = zip(self.names, self.measured.tolist(), strict=True)
         return [name for name, position in rows if name in names and not np.isfinite(position)]
 
     def differs(self, names: tuple[str, ...]) -> bool:
-        """Return whether one of some locked joints is not exactly where the model has it."""
+        """Return whether one of the given locked joints deviates from the model."""
         off = np.abs(self.measured - self.modelled) > _EXACT
         return any(far and name in names for name, far in zip(self.names, off, strict=True))

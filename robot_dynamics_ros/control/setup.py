@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The loop that a controller's parameters describe: the node's, and a replay's of a recording."""
+"""Construction of the control loop from parameters, for the node and for replays."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.symbolic.kernel import Kernel, KernelSet, compile_kernel
 
 _OF_LAWS = tuple(one for one in law_declared() if one.name not in {own.name for own in LOOP})
-#: All parameters of a controller but those of its node.
+#: All parameters of a control loop, without those of goals and of the node.
 PARAMETERS = (
     *ROBOT,
     *COMMAND,
@@ -53,17 +53,17 @@ PARAMETERS = (
     *GUIDING,
 )
 
-#: A controller's parameters where nothing else is set.
+#: Default values of these parameters.
 DEFAULTS: dict[str, Any] = defaults(PARAMETERS)
 
-#: Parameters of any law: to check a change of one may take long, see ``check_laws``.
+#: Parameters of any law; checking a change of one may be slow, see ``check_laws``.
 LAW_CHANGES = frozenset(one.name for one in law_declared())
 
 _OUTPUTS = ('inverse_dynamics', 'gravity_forces', 'bias_forces', 'mass_matrix')
 
 
 def law_parameters(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what the chosen law is made with.
+    """Return the parameters of the selected law.
 
     Raises:
         UnknownNameError: There is no such law.
@@ -72,25 +72,25 @@ def law_parameters(parameters: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def concerns_law(parameters: Mapping[str, Any], changed: Collection[str]) -> bool:
-    """Return whether changed parameters need the law to be made anew.
+    """Return whether changed parameters require a new law.
 
     Args:
-        parameters: All of them as they will be.
+        parameters: All parameters after the change.
         changed: Names of those that differ.
     """
     return 'law' in changed or not law_parameters(parameters).keys().isdisjoint(changed)
 
 
 def check_laws(tree: RobotTree, parameters: Mapping[str, Any], changed: Collection[str]) -> None:
-    """Refuse changed parameters of any law, whether it runs or not.
+    """Check changed parameters of all laws, not only of the selected one.
 
     Args:
         tree: The robot.
-        parameters: All of them as they would be.
+        parameters: All parameters after the change.
         changed: Names of those that differ.
 
     Raises:
-        RobotDynamicsError: Says which one is refused, and why.
+        RobotDynamicsError: A parameter is rejected, with the reason.
     """
     for law in known_laws().values():
         own = {one.name for one in law.declared}.intersection(changed)
@@ -98,10 +98,10 @@ def check_laws(tree: RobotTree, parameters: Mapping[str, Any], changed: Collecti
 
 
 def as_driven(parameters: Mapping[str, Any], driver: DriverConversion | None) -> dict[str, Any]:
-    """Return parameters with what a profile decides: period, and bounds of timeout and rates.
+    """Return parameters with a profile applied: its period, and bounds of timeout and rates.
 
     Raises:
-        ParameterError: An order of joints is given besides the profile's, or wrong rate limits.
+        ParameterError: Parameter ``joints`` is given although the profile gives the order.
     """
     if driver is None:
         return dict(parameters)
@@ -117,7 +117,7 @@ def as_driven(parameters: Mapping[str, Any], driver: DriverConversion | None) ->
 
 
 def _rates(limits: list[float], most: Array) -> list[float]:
-    """Return the stricter of both rate limits; 0 means none."""
+    """Return the stricter of two rate limits per joint; 0 means no limit."""
     wanted = np.asarray(limits, dtype=float)
     if wanted.size not in (1, most.size) or not np.isfinite(most).any():
         return limits
@@ -129,13 +129,13 @@ def _rates(limits: list[float], most: Array) -> list[float]:
 def driver_share(
     tree: RobotTree, driver: DriverConversion | None, loaded: Kernel, bare: Kernel
 ) -> DriverCompensation | None:
-    """Return what a driver compensates by itself; None if that is nothing.
+    """Return the terms that a driver compensates itself; None if there are none.
 
     Args:
         tree: The robot.
-        driver: The profile in numbers, or None.
-        loaded: Kernel of gravity with what the arm carries.
-        bare: The same without.
+        driver: Conversion of a driver profile, or None.
+        loaded: Kernel of the gravity forces with payload.
+        bare: Kernel of the gravity forces without payload.
     """
     if driver is None or not driver.profile.compensated_by_driver:
         return None
@@ -144,14 +144,14 @@ def driver_share(
 
 
 class BuiltLoop(NamedTuple):
-    """A loop and what it was made of.
+    """A control loop and its components.
 
     Attributes:
-        loop: The loop; it carries the payload of the parameters.
-        tree: The robot without what it carries.
-        kernels: Its dynamics, with what it carries.
-        load: What it carries.
-        share: What the driver compensates by itself, or None.
+        loop: The loop, with the payload of the parameters.
+        tree: The robot without payload.
+        kernels: The robot's dynamics with payload.
+        load: Model of the payload.
+        share: Terms that the driver compensates, or None.
     """
 
     loop: ControlLoop
@@ -161,11 +161,11 @@ class BuiltLoop(NamedTuple):
     share: DriverCompensation | None
 
     def make_law(self, parameters: Mapping[str, Any]) -> ControlLaw:
-        """Return the law of other parameters, for the same robot.
+        """Return a new law with other parameters for the same robot.
 
         Raises:
             UnknownNameError: There is no such law.
-            ParameterError: A parameter is refused.
+            ParameterError: A parameter is rejected.
         """
         return make_law(parameters['law'], self.tree, self.kernels, **law_parameters(parameters))
 
@@ -176,17 +176,17 @@ def build_loop(
     driver: DriverConversion | None = None,
     generator: ReferenceGenerator | None = None,
 ) -> BuiltLoop:
-    """Make the loop of a controller.
+    """Build the control loop that parameters describe.
 
     Args:
-        tree: The robot without what it carries.
-        parameters: By name: law and what belongs to it, ``formulation``, payload, and what
-            ``LoopSettings`` has; with what the driver's profile decides.
-        driver: The profile in numbers, or None.
-        generator: What gives the reference; one that follows trajectories if None.
+        tree: The robot without payload.
+        parameters: By name: ``law`` and its parameters, ``formulation``, payload, and those of
+            ``LoopSettings``; with the driver profile applied, see ``as_driven``.
+        driver: Conversion of a driver profile, or None.
+        generator: Reference generator; a trajectory follower if None.
 
     Raises:
-        RobotDynamicsError: A parameter is refused.
+        RobotDynamicsError: A parameter is rejected.
     """
     parameters = checked(PARAMETERS, parameters, tree.n)
     bare = compile_kernel(tree, parameters['formulation'], _OUTPUTS)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The changes that streamed messages ask for, whoever made the messages."""
+"""Changes of a session requested by streamed messages, of ROS or of a recording."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from robot_dynamics_ros.spatial.scalar import Array
 
 
 class TargetChange(SessionChange):
-    """Follow a target that streams, joints or a pose.
+    """Follow a streamed target: joint positions or a pose.
 
     Args:
         session: The session.
-        read: Returns where the joints shall go, see ``StreamedTargets``.
-        slow: Whether that takes long.
+        read: Returns target positions of the joints, see ``StreamedTargets``.
+        slow: Whether ``read`` is slow.
     """
 
     subject = 'target'
@@ -34,11 +34,11 @@ class TargetChange(SessionChange):
         self._read, self.slow = read, slow
 
     def prepare(self) -> None:
-        """Read the target, see :class:`SessionChange`."""
+        """Read the target; see :class:`SessionChange`."""
         self._target = self._read()
 
     def commit(self) -> str:
-        """Follow it, see :class:`SessionChange`."""
+        """Set the target; see :class:`SessionChange`."""
         session = self._session
         if not session.targets.follow(self._target):
             return ''
@@ -47,11 +47,11 @@ class TargetChange(SessionChange):
 
 
 class SpeedChange(SessionChange):
-    """Pass through trajectories more slowly, along the same path; through later ones as well.
+    """Scale the speed of this and later trajectories along the same path.
 
     Args:
         session: The session.
-        factor: 0 (stand still) to 1 (as asked).
+        factor: Speed factor, from 0 (standstill) to 1 (full speed).
     """
 
     subject = 'speed_scaling_input'
@@ -61,12 +61,12 @@ class SpeedChange(SessionChange):
         self._factor = float(factor)
 
     def prepare(self) -> None:
-        """Check the factor, see :class:`SessionChange`."""
+        """Check the factor; see :class:`SessionChange`."""
         if not 0.0 <= self._factor <= 1.0:
             raise ConfigurationError(self.subject, f'is {self._factor}', 'give a factor of 0 to 1')
 
     def commit(self) -> str:
-        """Let it count, see :class:`SessionChange`."""
+        """Apply the factor; see :class:`SessionChange`."""
         speed = self._session.loop.generator.speed
         changed, speed.wanted = speed.wanted != self._factor, self._factor
         ends = changed and self._factor in (0.0, 1.0)
@@ -74,11 +74,11 @@ class SpeedChange(SessionChange):
 
 
 class WrenchChange(SessionChange):
-    """Press with a wrench that streams.
+    """Apply a streamed wrench.
 
     Args:
         session: The session.
-        read: Returns what ``StreamedTargets.wrench`` does.
+        read: Returns the result of ``StreamedTargets.wrench``.
     """
 
     subject = 'target wrench'
@@ -90,22 +90,22 @@ class WrenchChange(SessionChange):
         self._read = read
 
     def prepare(self) -> None:
-        """Read the wrench, see :class:`SessionChange`."""
+        """Read the wrench; see :class:`SessionChange`."""
         self._wrench = self._read()
 
     def commit(self) -> str:
-        """Press with it, see :class:`SessionChange`."""
+        """Apply the wrench; see :class:`SessionChange`."""
         self._session.targets.press(*self._wrench)
         return ''
 
 
 class MeasuredWrench(SessionChange):
-    """Take over what a force sensor tells.
+    """Process the measurement of a force-torque sensor.
 
     Args:
         session: The session.
         frame: Link of the sensor.
-        wrench: Of the world on the arm there, in its axes, shape (6,), N and N m.
+        wrench: Wrench exerted on the arm at this link, in its axes, shape (6,), N and N m.
     """
 
     subject = 'measured wrench'
@@ -113,25 +113,25 @@ class MeasuredWrench(SessionChange):
     def __init__(self, session: ControllerSession, frame: str, wrench: Sequence[float]) -> None:
         super().__init__(session)
         self._frame, self._numbers = frame, wrench
-        self.slow = frame != session.loop.force.frame  # code is compiled for the first one
+        self.slow = frame != session.loop.force.frame  # a new frame is compiled
 
     def prepare(self) -> None:
-        """Check it, see :class:`SessionChange`."""
+        """Check the wrench; see :class:`SessionChange`."""
         self._wrench = array('measured wrench', self._numbers, (6,))
         self._efforts = self._session.loop.force.efforts(self._frame)
 
     def commit(self) -> str:
-        """Let it count, see :class:`SessionChange`."""
+        """Store the measurement; see :class:`SessionChange`."""
         self._session.loop.force.feel(self._frame, self._efforts, self._wrench)
         return ''
 
 
 class EnablingChange(SessionChange):
-    """Take a message of the enabling switch.
+    """Process a message of the enabling switch.
 
     Args:
         session: The session.
-        pressed: What it says.
+        pressed: Whether the switch is pressed.
     """
 
     subject = 'enabling'
@@ -141,7 +141,7 @@ class EnablingChange(SessionChange):
         self._pressed = pressed
 
     def commit(self) -> str:
-        """Let it count, see :class:`SessionChange`."""
+        """Update the switch; see :class:`SessionChange`."""
         self._session.enable(self._pressed)
         return ''
 
@@ -172,7 +172,7 @@ def _numbers(msg: Any) -> tuple[float, ...]:
     return (f.x, f.y, f.z, m.x, m.y, m.z)
 
 
-#: By the last word of the topic: the change of a session that a message asks for.
+#: Constructors of the change that a message requests, by the last part of the topic.
 STREAMED: dict[str, Callable[[ControllerSession, Any], SessionChange]] = {
     'target_joint': _joint,
     'target_pose': _pose,

@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What acts before a law, and less and less of it: after activation, or another law.
-
-From what acts at activation, or from another law, to the law without a jump.
-"""
+"""Blending from the effort at activation, or from another law, to a law without a jump."""
 
 from __future__ import annotations
 
@@ -16,14 +13,13 @@ from robot_dynamics_ros.spatial.scalar import Array
 
 
 class ActivationRamp:
-    r"""How much of the law acts, :math:`s = 3x^2 - 2x^3` with :math:`x = (t - t_0)/T`.
+    r"""Weight of the law, :math:`s = 3x^2 - 2x^3` with :math:`x = (t - t_0)/T`.
 
-    Both efforts that are blended, :math:`\tau_0 + s\,(\tau - \tau_0)`, are to be those of the
-    present state: one that was right at another state, or for another motion, would be kept by
-    the clock.
+    Both efforts in :math:`\tau_0 + s\,(\tau - \tau_0)` must be computed at the present state;
+    an effort of another state or motion would act until the end of the ramp.
 
     Args:
-        duration: T, s; 0 for none.
+        duration: T, s; 0: no ramp.
 
     Raises:
         ParameterError: The duration is negative or not finite.
@@ -34,21 +30,21 @@ class ActivationRamp:
         self._begin = -math.inf
 
     def start(self, t: float) -> None:
-        """Begin at a time, s, on the clock that ``share`` will be given."""
+        """Start the ramp at a time, s, on the clock of ``share``."""
         self._begin = t
 
     def finish(self) -> None:
-        """Let the law act alone from now on."""
+        """End the ramp: from now on the law acts alone."""
         self._begin = -math.inf
 
     def change(self, t: float, duration: float) -> None:
-        """Change the duration, s, at a time, s; a ramp that is going on goes on from its share."""
+        """Change the duration, s, at a time, s; a ramp in progress continues from its weight."""
         x = (t - self._begin) / self.duration if self.duration > 0.0 else 1.0
         self.duration = number('activation_ramp_s', duration)
         self._begin = t - x * self.duration if x < 1.0 else -math.inf
 
     def share(self, t: float) -> float:
-        """Return how much of the law acts at a time: from 0 at the start to 1 after the ramp."""
+        """Return the weight of the law at a time, s: from 0 at the start to 1 after the ramp."""
         if self.duration == 0.0:
             return 1.0
         x = (t - self._begin) / self.duration
@@ -58,12 +54,12 @@ class ActivationRamp:
 
 
 class Transition:
-    """Goes over to a law, see :class:`ActivationRamp`.
+    """Provides the effort from which a law is blended in, see :class:`ActivationRamp`.
 
     Attributes:
-        effort: What acts before the law, at the present state, shape (n,), N m or N.
-        ramp: How much of the law acts.
-        former: The law that is left, if it is one.
+        effort: Effort before the ramp, at the present state, shape (n,), N m or N.
+        ramp: Weight of the new law.
+        former: The previous law; None after activation.
 
     Args:
         n: Number of joints.
@@ -75,28 +71,28 @@ class Transition:
         self.former: ControlLaw | None = None
 
     def start(self, t: float) -> None:
-        """Begin at a time, s, with the effort that was kept."""
+        """Start the ramp at a time, s, from the stored effort, see ``keep``."""
         self.former = None
         self.ramp.start(t)
 
     def keep(self, effort: Array, base: Array) -> None:
-        """Keep an effort to begin with, as what it is beyond a base, shape (n,) each."""
+        """Store the initial effort as an offset to a base effort, shape (n,) each, N m or N."""
         np.subtract(effort, base, out=self._offset)
 
     def leave(self, t: float, former: ControlLaw) -> None:
-        """Begin at a time, s, with another law."""
+        """Start the ramp at a time, s, from the previous law."""
         self.former = former
         self.ramp.start(t)
 
     def write(self, t: float, q: Array, v: Array, reference: Reference, base: Array) -> None:
-        """Write what acts before the law into ``effort``; arguments as of ``ControlLaw.effort``.
+        """Compute the effort before the ramp at a state into ``effort``.
 
         Args:
             t: Time, s.
             q: Positions, shape (n,), rad or m.
             v: Velocities, shape (n,), rad/s or m/s.
             reference: The joint reference.
-            base: At this state, see ``keep``.
+            base: Base effort at this state, shape (n,), N m or N, see ``keep``.
         """
         if self.former is not None:
             self.former.effort(t, q, v, reference, self.effort)
