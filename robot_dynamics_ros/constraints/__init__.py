@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Virtual constraints f(q, t) = 0: kinds, programs, reactions, and what holds them.
+"""Virtual constraints f(q, t) = 0: constraint kinds, programs, reactions and stabilization.
 
-The names below are loaded when they are first used.
+The names below are imported on first use.
 """
 
 from __future__ import annotations

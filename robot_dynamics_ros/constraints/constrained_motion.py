@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-r"""Motion of a robot that is held by constraints, and its linearization.
+r"""Simulation and linearization of constrained motion.
 
-The constraint is imposed on the acceleration, :math:`\Gamma\ddot q+\beta=0`, so rounding and
-truncation make f itself drift: like :math:`t^2` without stabilization. Baumgarte's terms replace
-:math:`\beta` by :math:`\beta+\Gamma_1\dot f+\Gamma_0f` and let it decay instead.
+The constraint is imposed at the acceleration level, :math:`\Gamma\ddot q+\beta=0`, so rounding and
+truncation errors make f drift, as :math:`t^2` without stabilization. Baumgarte stabilization
+replaces :math:`\beta` by :math:`\beta+\Gamma_1\dot f+\Gamma_0f`, so that f decays.
 
-The linear motion of a constrained robot, or of a robot under control, is the one about a program.
+A constrained or controlled robot is linearized about the motion of a program.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ Effort = Callable[[float, Array, Array], Array]
 
 
 class ConstrainedMotion(NamedTuple):
-    """A simulated motion; row k is instant k.
+    """A simulated motion with one row per instant.
 
     Attributes:
-        times: Shape (k,), s.
+        times: Instants, shape (k,), s.
         q: Joint positions, shape (k, n), rad or m.
         v: Joint velocities, shape (k, n), rad/s or m/s.
-        f: Constraint value, shape (k, m): the drift.
-        N: Reactions (of smallest norm if the constraints are redundant), shape (k, m).
+        f: Constraint value, shape (k, m); the drift from 0.
+        N: Reactions (the minimum-norm solution if the constraints are redundant), shape (k, m).
     """
 
     times: Array
@@ -64,21 +64,21 @@ def simulate_constrained(
 
     Args:
         formulation: The robot's dynamics.
-        constraint: The constraints; redundant rows are allowed if they agree.
-        effort: ``Q(t, q, v)``, new array of shape (n,), N m or N.
-        q: Start, shape (n,), rad or m.
-        v: Shape (n,), rad/s or m/s.
-        duration: s.
+        constraint: The constraints; redundant rows are allowed if they are consistent.
+        effort: ``Q(t, q, v)``, returns a new array of shape (n,), N m or N.
+        q: Initial joint positions, shape (n,), rad or m.
+        v: Initial joint velocities, shape (n,), rad/s or m/s.
+        duration: Simulated time, s.
         step: Step of the fourth-order Runge-Kutta method, s.
         G0: Baumgarte gain on f, 1/s^2; see :func:`gain_matrix`. 0 for none.
         G1: Baumgarte gain on its rate, 1/s.
 
     Returns:
-        The motion at every step, start included.
+        The motion at every step, including the initial state.
 
     Raises:
         ParameterError: Duration or step is not positive.
-        DivergenceError: The motion left the finite numbers.
+        DivergenceError: The motion became non-finite.
     """
     for name, value in (('duration', duration), ('step', step)):
         if not 0.0 < value < np.inf:
@@ -126,7 +126,7 @@ def _runge_kutta(rate: Callable[[float, Array], Array], t: float, x: Array, h: f
 
 
 class SecondDerivatives(NamedTuple):
-    r"""How a constraint's Jacobian and drift change with the state.
+    r"""Derivatives of a constraint's Jacobian and drift with respect to the state.
 
     Attributes:
         hessian: :math:`\frac{\partial\Gamma^T}{\partial q}N`, the matrix
@@ -143,7 +143,7 @@ class SecondDerivatives(NamedTuple):
 def second_derivatives(
     constraint: Constraint, q: Array, v: Array, t: float, N: Array, a: Array
 ) -> SecondDerivatives:
-    """Return the second derivatives of a constraint, contracted; exact to rounding.
+    """Return the contracted second derivatives of a constraint, exact to rounding.
 
     Args:
         constraint: The constraint.
@@ -151,7 +151,7 @@ def second_derivatives(
         v: Joint velocities, shape (n,), rad/s or m/s.
         t: Program time, s.
         N: Reactions, shape (m,).
-        a: Joint accelerations, shape (n,).
+        a: Joint accelerations, shape (n,), rad/s^2 or m/s^2.
 
     Returns:
         New arrays, see :class:`SecondDerivatives`.
@@ -178,7 +178,7 @@ def constrained_linearization(
     t: float,
     armature: Array | None = None,
 ) -> ReactionDerivatives:
-    r"""Return the linear motion of a constrained robot: (4.1) with the reactions eliminated.
+    r"""Linearize the constrained dynamics: (4.1) with the reactions eliminated.
 
     Args:
         formulation: The robot's dynamics.
@@ -187,13 +187,13 @@ def constrained_linearization(
         v: Joint velocities, shape (n,), rad/s or m/s.
         Q: Efforts, shape (n,), N m or N.
         t: Program time, s.
-        armature: Drive inertia added to the diagonal of A, shape (n,); none if None.
+        armature: Drive inertia added to the diagonal of A, shape (n,); zero if None.
 
     Returns:
         Derivatives of reactions and acceleration, see :class:`ReactionDerivatives`.
 
     Raises:
-        SingularityError: The constraints depend on each other.
+        SingularityError: The constraints are linearly dependent.
 
     Source: constraint-stabilization, section 7; zaremba-screw-recursion, section 12.
     """

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The contract of a constraint f(q, t) = 0.
+"""Interface of a constraint f(q, t) = 0, and the jets and moving frames that residuals use.
 
-The robot's points, axes and joints as jets, and the moving frames that surfaces are tied to.
-
-The kinematics of each frame of the robot is computed once. A moving frame stands, moves along a
-path, or turns about an axis.
+``Motion`` provides the robot's points, axes and joints as jets; it computes the kinematics of each
+frame once. A ``MovingFrame`` is fixed, moves along a path or rotates about an axis; surfaces are
+attached to it.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from robot_dynamics_ros.spatial.scalar import Array, Scalar, cos, cross, cross_m
 
 
 class Evaluation(NamedTuple):
-    r"""A constraint at one state and time.
+    r"""Value, rate, Jacobian and drift of a constraint at one state and time.
 
     Attributes:
         f: Value :math:`f(q, t)`, shape (m,); the goal is 0.
@@ -44,18 +43,18 @@ class Evaluation(NamedTuple):
 
 
 class Constraint(ABC):
-    """A condition f(q, t) = 0 of m rows on a robot, twice continuously differentiable.
+    """A twice continuously differentiable constraint f(q, t) = 0 on a robot, with m rows.
 
-    A kind declares its arguments in its constructor (a program file gives them by those names) and
-    the condition in :meth:`residual`: an expression in the robot's points, axes and joints and in
-    the quantities given in time. Value, rate, Jacobian and drift follow, over numbers
-    (``evaluate``) and over symbols (the compiled tick).
+    Each kind is a subclass. Its constructor declares the arguments, which program files pass by
+    the same names; :meth:`residual` defines f as an expression in the robot's points, axes and
+    joints and in the signals. Value, rate, Jacobian and drift are derived from it, numerically
+    (``evaluate``) and symbolically (the compiled tick).
 
     Args:
         tree: The robot.
         name: The constraint's name in its program.
         rows: What each row of f measures, with its unit: 'height (m)'.
-        signals: The quantities given in time that the residual needs.
+        signals: The functions of time that the residual uses.
     """
 
     kind: ClassVar[str]
@@ -94,7 +93,7 @@ class Constraint(ABC):
             t: Time on the program's clock, s; a number.
 
         Raises:
-            ShapeError: q or v has not the shape (n,).
+            ShapeError: q or v does not have shape (n,).
         """
         n = self.tree.n
         for label, value in (('q', q), ('v', v)):
@@ -106,14 +105,14 @@ class Constraint(ABC):
 
 
 class Stack(Constraint):
-    """The rows of several constraints, one below the other.
+    """Several constraints stacked vertically into one.
 
     Args:
-        constraints: At least one, all of one robot, with different names.
-        name: Name of the whole.
+        constraints: At least one, all for the same robot, with distinct names.
+        name: Name of the stack.
 
     Raises:
-        ParameterError: There is none, or two have one name, or they are of different robots.
+        ParameterError: There is no constraint, or names are duplicated, or the robots differ.
     """
 
     kind: ClassVar[str] = 'stack'
@@ -134,7 +133,7 @@ class Stack(Constraint):
         )
 
     def residual(self, motion: Motion, inputs: Sequence[Jet]) -> Jet:
-        """Return the residuals one below the other."""
+        """Return the stacked residuals."""
         parts, first = [], 0
         for part in self.constraints:
             last = first + len(part.signals)
@@ -143,7 +142,7 @@ class Stack(Constraint):
         return stack(parts)
 
     def slices(self) -> dict[str, slice]:
-        """Return the rows of each constraint by its name."""
+        """Return the row range of each constraint, by name."""
         rows, first = {}, 0
         for part in self.constraints:
             rows[part.name] = slice(first, first + part.m)
@@ -152,7 +151,7 @@ class Stack(Constraint):
 
 
 class Motion:
-    """A robot at one state, asked for jets by the constraints of a program.
+    """The kinematics of a robot at one state, as jets for residuals.
 
     Args:
         tree: The robot.
@@ -170,7 +169,7 @@ class Motion:
         return self.tree.n
 
     def frame(self, name: str) -> FrameMotion:
-        """Return pose, Jacobian and drift of a frame, computed at the first call only.
+        """Return pose, Jacobian and drift of a frame; computed once per frame.
 
         Raises:
             UnknownNameError: The robot has no such frame.
@@ -180,7 +179,7 @@ class Motion:
         return self._frames[name]
 
     def point(self, frame: str, offset: Sequence[float] = ORIGIN) -> Jet:
-        r"""Return a point of a frame in base axes, m, shape (3,).
+        r"""Return the jet of a point fixed in a frame, in base axes, m, shape (3,).
 
         .. math:: p = O + C\rho,\quad J_i = v_i + \omega_i\times C\rho,\quad
                   \dot J\dot q = a + \dot\omega\times C\rho + \omega\times(\omega\times C\rho)
@@ -196,7 +195,7 @@ class Motion:
         return origin + self.axis(frame, offset) if any(offset) else origin
 
     def axis(self, frame: str, direction: Sequence[float] | Array) -> Jet:
-        r"""Return a direction fixed in a frame in base axes, shape (3,).
+        r"""Return the jet of a direction fixed in a frame, in base axes, shape (3,).
 
         :math:`\dot u = \omega\times u`.
 
@@ -208,7 +207,7 @@ class Motion:
         return self._turning(F, F.R_WF @ np.asarray(direction, dtype=float))
 
     def joints(self, coefficients: Array) -> Jet:
-        """Return linear combinations of the joint positions, shape (k,).
+        """Return the jet of linear combinations of the joint positions, shape (k,).
 
         Args:
             coefficients: One row per combination, shape (k, n).
@@ -221,7 +220,7 @@ class Motion:
         return constant(np.asarray(value, dtype=float), self.n)
 
     def _turning(self, F: FrameMotion, u: Array) -> Jet:
-        """Return the jet of a vector u that turns with a frame, base axes."""
+        """Return the jet of a vector u that rotates with a frame, in base axes."""
         w = F.J[3:] @ self.v
         rate = cross(w, u)
         columns = [cross(F.J[3:, j], u) for j in range(self.n)]
@@ -236,16 +235,16 @@ class FrameJets(NamedTuple):
 
 
 class MovingFrame:
-    r"""A frame given in time: its origin along a signal, its axes turned about a fixed axis.
+    r"""A time-dependent frame: the origin follows a signal, the axes rotate about a fixed axis.
 
     .. math:: C(t) = C_k(\alpha(t))\,C_0, \qquad
               C_k(\alpha) = kk^T + \cos\alpha\,(E - kk^T) + \sin\alpha\,\langle k\rangle
 
     Args:
         origin: Signal of size 3, m, base axes.
-        rotation: :math:`C_0`, shape (3, 3); the unit matrix if None.
-        axis: Turning axis k in base axes, shape (3,); through the origin.
-        angle: Signal of size 1, rad; not turning if None.
+        rotation: :math:`C_0`, shape (3, 3); the identity if None.
+        axis: Rotation axis k through the origin, in base axes, shape (3,).
+        angle: Signal of size 1, rad; no rotation if None.
 
     Raises:
         ShapeError: A signal has the wrong size.
@@ -266,18 +265,18 @@ class MovingFrame:
         C0 = np.eye(3) if rotation is None else rotation
         k = unit('axis', axis)
         along = np.outer(k, k)
-        # Columns of the matrices are the axes of the frame; rows base components.
+        # Columns are the axes of the frame; rows are base components.
         self._fixed = along @ C0
         self._cosine = (np.eye(3) - along) @ C0
         self._sine = cross_matrix(k) @ C0
 
     @property
     def signals(self) -> tuple[Signal, Signal]:
-        """The signals that move it: origin and angle."""
+        """The signals of the origin and the angle."""
         return self.origin, self.angle
 
     def pose(self, t: float) -> tuple[Array, Array]:
-        """Return its axes as columns, shape (3, 3), and its origin, shape (3,), m, at a time."""
+        """Return the axes as columns, shape (3, 3), and the origin, shape (3,), m, at time t."""
         angle = float(self.angle.at(t)[0][0])
         axes = self._fixed + cos(angle) * self._cosine + sin(angle) * self._sine
         return np.asarray(axes), np.array(self.origin.at(t)[0], dtype=float)

@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-r"""Force along what a program binds: one row of f whose reaction is wanted, not its value.
+r"""Contact force control: one row of f for which the reaction is controlled, not the value.
 
-A row with a contact says where a surface is thought to be, f being the distance from it along its
-outward normal. Along the other rows the program is followed as ever. Across the surface the
-position no longer counts, only its rate against the surface's own, and the drives press with F:
+A row with a contact defines the expected position of a surface; f is the distance from it along
+its outward normal. The other rows are controlled as usual. Along the normal the position is not
+controlled, only its rate relative to the surface is, and the drives apply the force F:
 
 .. math:: u_c = -(\beta + \Gamma_1(\dot f - \dot f_w)),\qquad
           Q = M\,(\Gamma^{\#}u + Pv) + b - \Gamma_c^TF - \Gamma_t^TN_t .
 
-While the surface holds the arm, :math:`\ddot f = \dot f = 0`, (2.19) gives the reaction
-:math:`N_c = F` whatever the surface's stiffness; and since
-:math:`\Lambda(\ddot f + \Gamma_1\dot f) = N_c - F` with :math:`\Lambda` the arm's mass across it,
-the contact with any passive surface is stable for a constant F.
+While the arm rests on the surface, :math:`\ddot f = \dot f = 0`, and (2.19) gives the reaction
+:math:`N_c = F` for any surface stiffness. Since
+:math:`\Lambda(\ddot f + \Gamma_1\dot f) = N_c - F`, with :math:`\Lambda` the effective mass of the
+arm along the normal, the contact with any passive surface is stable for a constant F.
 
 Source: A. T. Zaremba 1990, (2.19), (3.1); constraint-stabilization, sections 2 and 3.
 """
@@ -25,32 +25,32 @@ from typing import Any, NamedTuple
 from robot_dynamics_ros.errors import ProgramError, UnknownNameError
 from robot_dynamics_ros.yaml_reader import Section, not_negative, positive, text
 
-#: What is done when a contact is lost.
+#: Responses to a lost contact.
 LOST = ('retract', 'approach')
-_SLOPE = 0.5  # of the wanted speed across the surface, m/s^2
-_STALLED, _STALL_S = 0.3, 0.05  # part of the wanted speed, for so long: something is in the way
-_GONE_S = 0.02  # after so long without a force the contact counts as lost
-#: An error of this many newtons makes a joint that sticks break away as fast as 1 m/s would.
+_SLOPE = 0.5  # acceleration limit of the reference speed along the normal, m/s^2
+_STALLED, _STALL_S = 0.3, 0.05  # below this fraction of the reference speed for this time: contact
+_GONE_S = 0.02  # time without force after which the contact counts as lost
+#: Force error, N, that breaks a joint out of stiction like a reference velocity of 1 m/s.
 _PER_SPEED = 100.0
-_FALLEN_S = 0.1  # the same after so long of falling, where no force is measured
-_ABOVE = 2.0  # 1/s: how much faster it comes down per metre above the clearance
-_BACK, _ARRIVES = 0.1, 10.0  # m/s and 1/s: how fast it goes back, and nears the clearance
-_RELEASED_S = 0.02  # in which the drives no longer press with the wanted force
+_FALLEN_S = 0.1  # the same for falling, if no force is measured
+_ABOVE = 2.0  # 1/s: increase of the approach speed per metre above the clearance
+_BACK, _ARRIVES = 0.1, 10.0  # m/s and 1/s: speed limit and position gain of the retraction
+_RELEASED_S = 0.02  # ramp-down time of the reference force after a lost contact
 
 
 class Contact(NamedTuple):
-    """What is wanted of a row that is pressed on.
+    """Contact parameters of a row.
 
     Attributes:
-        force: Wanted, N.
-        stiffness: Guess of the surface's, N/m: how fast the force is corrected.
-        speed: Of the touch-down, m/s.
-        clearance: Above the surface's expected place from which on that speed holds, m.
-        most: Largest force that the drives press with, N.
-        threshold: From which on it counts as a contact, N.
-        depth: Below the surface's expected place, from which on there is none, m.
-        ramp: Time in which the force goes to the wanted one, s.
-        lost: One of ``LOST``: back to the clearance and stay there, or touch down again.
+        force: Reference force, N.
+        stiffness: Estimated surface stiffness, N/m; sets the correction rate of the force.
+        speed: Touch-down speed, m/s.
+        clearance: Distance above the expected surface within which ``speed`` applies, m.
+        most: Maximum force of the drives, N.
+        threshold: Measured force above which contact is detected, N.
+        depth: Distance below the expected surface at which the approach is aborted, m.
+        ramp: Ramp-up time of the force, s.
+        lost: One of ``LOST``: retract to the clearance and stay there, or approach again.
     """
 
     force: float
@@ -65,15 +65,15 @@ class Contact(NamedTuple):
 
     @property
     def rate(self) -> float:
-        """How fast a measured error of the force is corrected, 1/s."""
+        """Integral gain on the measured force error, 1/s."""
         return min(max(self.stiffness / 1000.0, 1.0), 5.0)
 
 
 def read_contact(place: str, value: Any) -> Contact:
-    """Return the contact of a row from a program file.
+    """Read the contact parameters of a row from a program file.
 
     Raises:
-        ConfigurationError: A key or value is wrong; names it.
+        ConfigurationError: A key or value is invalid; the message names it.
     """
     section = Section(place, value)
     force = section.take('force', positive)
@@ -101,35 +101,35 @@ def read_contact(place: str, value: Any) -> Contact:
 
 def _lost(place: str, value: Any) -> str:
     if text(place, value) not in LOST:
-        raise UnknownNameError(f'{place}: answer to a lost contact', value, LOST)
+        raise UnknownNameError(f'{place}: response to a lost contact', value, LOST)
     return str(value)
 
 
 class ContactPhase(Enum):
-    """What a row with a contact is doing."""
+    """Phase of a row with a contact."""
 
-    #: It comes down with the wanted speed.
+    #: Approaches the surface at the reference speed.
     APPROACHING = 'approaching'
-    #: It presses.
+    #: Applies the force.
     PRESSING = 'pressing'
-    #: The contact was lost: it is back at the clearance, and stays there.
+    #: No contact: moves back to the clearance and stays there.
     RETRACTED = 'retracted'
 
 
 class ContactControl:
-    """The force across one surface: touches down, presses, notices when the surface is gone.
+    """Force controller for one surface: touch-down, pressing and detection of a lost contact.
 
     Attributes, written by :meth:`advance`:
-        phase: What it is doing.
-        force: F, with which the drives press, N; never negative.
-        held: 1 where the position counts, 0 where only the rate does.
-        place: Wanted f where the position counts, m.
-        rate: Wanted rate of f, m/s.
-        wish: Velocity in whose direction a joint that sticks shall break away, m/s.
-        touches: How often a surface was met.
+        phase: Current phase.
+        force: Force F of the drives, N; never negative.
+        held: 1 if the position is controlled, 0 if only the rate is.
+        place: Reference of f if the position is controlled, m.
+        rate: Reference rate of f, m/s.
+        wish: Velocity in whose direction a joint in stiction is to break away, m/s.
+        touches: Number of touch-downs.
 
     Args:
-        contact: What is wanted.
+        contact: The parameters.
     """
 
     def __init__(self, contact: Contact) -> None:
@@ -137,21 +137,21 @@ class ContactControl:
         self.reset()
 
     def reset(self) -> None:
-        """Begin above the surface."""
+        """Restart with the approach."""
         self.phase, self.touches = ContactPhase.APPROACHING, 0
         self.force = self.held = self.place = self.rate = self.wish = 0.0
         self._sum = self._since = self._slow = self._gone = self._left = 0.0
         self._moved = False
 
     def advance(self, h: float, f: float, f_dot: float, measured: float, *, sensed: bool) -> None:
-        """Decide about the coming period.
+        """Update phase, force and references for the next period.
 
         Args:
             h: Time since the last call, s.
             f: Distance from the expected surface, m.
-            f_dot: Its rate against the surface's own, m/s.
+            f_dot: Its rate relative to the surface, m/s.
             measured: Force of the surface on the arm along the normal, N.
-            sensed: Whether it is measured; else it is only observed, and not fed back.
+            sensed: Whether a sensor measures the force; an observer's estimate is not fed back.
         """
         self._left = max(self._left - h / _RELEASED_S * self.contact.force, 0.0)
         self.force = self._left
@@ -183,11 +183,11 @@ class ContactControl:
         wanted = x * x * (3.0 - 2.0 * x) * contact.force
         self.rate *= max(1.0 - 50.0 * h, 0.0)
         error = wanted - measured if sensed else 0.0
-        if self._since > 2.0 * contact.ramp:  # what a soft surface is late by is no error
+        if self._since > 2.0 * contact.ramp:  # do not integrate the lag of a soft surface
             self._sum += contact.rate * h * error
         self._sum = max(-wanted, min(contact.most - wanted, self._sum))
         self.force, self.wish = self._left + wanted + self._sum, -error / _PER_SPEED
-        # Without a force, or falling: whatever was pressed on is not there any more.
+        # The contact is lost if there is no force or, without a sensor, if the tool falls.
         gone = measured < 0.1 * wanted if sensed else -f_dot > 3.0 * contact.speed
         self._gone = self._gone + h if gone and x == 1.0 else 0.0
         if self._gone > (_GONE_S if sensed else _FALLEN_S):
@@ -202,7 +202,7 @@ class ContactControl:
         self.wish = self._slow = 0.0
 
     def _retract(self, f: float) -> None:
-        """Hold it where it is, and go back from there: nothing steps."""
+        """Start the retraction at the current f, so that the reference does not jump."""
         self.phase, self.held, self.place, self.wish = ContactPhase.RETRACTED, 1.0, f, 0.0
 
     def _go_back(self, h: float) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Curves as functions of a parameter: line, circle, Lissajous figure."""
+"""Parametric curves: line, circle, Lissajous figure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from robot_dynamics_ros.spatial.scalar import Array, Scalar, cos, sin
 Point = list[Scalar]
 
 ORIGIN, UP = (0.0, 0.0, 0.0), (0.0, 0.0, 1.0)
-#: Parts of a lap between which a curve is looked at.
+#: Sampling intervals per lap.
 PARTS = 40
 
 
@@ -25,9 +25,10 @@ class Curve(ABC):
 
     Attributes:
         size: Number of components of p.
-        length: Where s ends, in the unit of s; infinite for a curve without end.
-        formula: Whether ``at`` is one formula in s, free of cases, and so runs over symbols.
-        knots: Values of s where its pieces meet.
+        length: Upper limit of s, in the unit of s; infinite for an unbounded curve.
+        formula: Whether ``at`` is one expression in s without branches, so that it accepts
+            symbols.
+        knots: Values of s at which pieces meet.
     """
 
     size: int
@@ -37,11 +38,11 @@ class Curve(ABC):
 
     @property
     def lap(self) -> float:
-        """The parameter after which everything has been seen once."""
+        """The interval of s that covers the whole curve once."""
         return self.length
 
     def grain(self, s: float) -> float:
-        """Return the step in s, from s on, between two points that show the curve's shape."""
+        """Return the sampling step at s that resolves the shape of the curve."""
         return self.lap / PARTS
 
     @abstractmethod
@@ -49,12 +50,12 @@ class Curve(ABC):
         """Return p, dp/ds and d2p/ds2, each a list of ``size`` numbers."""
 
     def symbolic(self, s: Scalar) -> tuple[Point, Point, Point]:
-        """Return the same at a symbol s, also where ``at`` decides by cases."""
+        """Return the same for a symbol s, even if ``at`` branches."""
         return self.at(s)
 
 
 class Line(Curve):
-    """A straight line from one point to another; s is the length covered.
+    """A straight line from one point to another; s is the arc length.
 
     Raises:
         ParameterError: The two points coincide.
@@ -76,7 +77,7 @@ class Line(Curve):
 
 
 class Linear(Curve):
-    """A value that grows for ever, p = start + rate * s; s is time, s. A lap is ten seconds."""
+    """An unbounded linear function p = start + rate * s; s is time, s."""
 
     length = math.inf
 
@@ -92,7 +93,7 @@ class Linear(Curve):
         return 10.0
 
     def grain(self, s: float) -> float:
-        """Return the time in which no component grows by more than 0.05 (rad or m)."""
+        """Return the time in which no component changes by more than 0.05 (rad or m)."""
         fastest = max(abs(x) for x in self.rate)
         return 0.05 / fastest if fastest else self.lap
 
@@ -103,18 +104,19 @@ class Linear(Curve):
 
 
 class Circle(Curve):
-    """A circle in space; s is the length covered.
+    """A circle in space; s is the arc length.
 
     Args:
-        center: m, shape (3,).
-        radius: m.
-        normal: The circle is run anticlockwise seen against this direction, shape (3,).
-        toward: The circle starts from its centre in this direction (its part across the
-            normal), shape (3,).
-        laps: How often it is run; infinite by default.
+        center: Centre, m, shape (3,).
+        radius: Radius, m.
+        normal: Axis; s increases counterclockwise about it, shape (3,).
+        toward: Direction from the centre to the start (only its component perpendicular to the
+            normal is used), shape (3,).
+        laps: Number of laps; infinite by default.
 
     Raises:
-        ParameterError: The radius is not positive, or ``toward`` is along the normal.
+        ParameterError: The radius or ``laps`` is not positive, or ``toward`` is parallel to the
+            normal.
     """
 
     size = 3
@@ -161,7 +163,7 @@ class Lissajous(Curve):
         amplitude: :math:`A`, shape (k,).
         frequency: :math:`\nu`, shape (k,), Hz.
         phase: :math:`\varphi`, shape (k,), rad; 0 by default.
-        duration: Where s ends, s; infinite by default.
+        duration: Upper limit of s, s; infinite by default.
     """
 
     def __init__(
@@ -184,11 +186,11 @@ class Lissajous(Curve):
 
     @property
     def lap(self) -> float:
-        """One turn of the slowest component, s; an exact period if the others are multiples."""
+        """Period of the slowest component, s; of the curve if all frequencies are multiples."""
         return min(self._lap, self.length)
 
     def grain(self, s: float) -> float:
-        """Return a part of a turn of the fastest component, s."""
+        """Return the sampling step for the fastest component, s."""
         return self._grain
 
     def at(self, s: Scalar) -> tuple[Point, Point, Point]:
@@ -203,10 +205,10 @@ class Lissajous(Curve):
 
 
 def unit(name: str, direction: Sequence[float] | Array) -> Array:
-    """Return a direction of shape (3,) as a unit vector.
+    """Return the unit vector along a direction of shape (3,).
 
     Raises:
-        ParameterError: It has no length.
+        ParameterError: The direction is zero.
     """
     array = np.array(numbers(name, direction, 3))
     length = math.sqrt(float(array @ array))
@@ -216,17 +218,17 @@ def unit(name: str, direction: Sequence[float] | Array) -> Array:
 
 
 def across(direction: Array) -> Array:
-    """Return a unit vector across a direction of shape (3,): along the base's x if it can be."""
+    """Return a unit vector perpendicular to a unit vector, shape (3,), from base x or base y."""
     e = np.eye(3)[0] if abs(direction[0]) < 0.9 else np.eye(3)[1]
     return unit('direction', e - direction * (direction @ e))
 
 
 def numbers(name: str, value: Sequence[float] | Array, size: int | None = None) -> list[float]:
-    """Return a list of finite numbers.
+    """Convert a value to a list of finite numbers.
 
     Raises:
-        ParameterError: One is no finite number.
-        ShapeError: It is no list, or not of the given size.
+        ParameterError: An element is not a finite number.
+        ShapeError: The value is not a list, is empty or does not have the given size.
     """
     array = number_array(name, value, 'must be a list of numbers')
     if array.ndim != 1 or array.size == 0 or (size is not None and array.size != size):
@@ -235,10 +237,10 @@ def numbers(name: str, value: Sequence[float] | Array, size: int | None = None) 
 
 
 def number_array(name: str, value: Any, reason: str) -> Array:
-    """Return an array of finite numbers of any shape.
+    """Convert a value to an array of finite numbers of any shape.
 
     Raises:
-        ParameterError: It is none, with the given reason, or one is not finite.
+        ParameterError: The value is not numeric (message: the given reason) or not finite.
     """
     try:
         array = np.array(value, dtype=float)

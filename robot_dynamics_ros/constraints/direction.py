@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the tool points: its pitch, an axis against a direction, its orientation, its pose."""
+"""Orientation constraints of the tool: pitch, axis angle and alignment, orientation, full pose."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ from robot_dynamics_ros.spatial.scalar import cos, sin
 
 
 class Pitch(Constraint):
-    r"""The tool's angle about its hinge axis, signed and without a branch in sight of the target.
+    r"""The signed angle of the tool about its hinge axis, with the branch cut opposite the target.
 
-    With the hinge axis h, the approach axis u, both fixed in the link, and the vertical d, the
-    pitch :math:`\phi` is 0 where the approach axis points straight down and grows about h:
+    With the hinge axis h and the approach axis u, both fixed in the link, and the vertical d, the
+    pitch :math:`\phi` is 0 if the approach axis points straight down and increases about h:
 
     .. math:: \phi = \operatorname{atan2}\big(-d\cdot(u\times h),\,-d\cdot u\big), \qquad
               f = \phi - \phi_d(t)\ \text{within}\ (-\pi, \pi)
@@ -46,13 +46,14 @@ class Pitch(Constraint):
         frame: The link.
         angle: Signal :math:`\phi_d` of size 1, rad.
         hinge: h in the link's frame, shape (3,).
-        approach: u in the link's frame, across h, shape (3,).
+        approach: u in the link's frame, perpendicular to h, shape (3,).
         up: The vertical d in base axes, shape (3,).
 
     Raises:
         UnknownNameError: The robot has no such frame.
         ShapeError: The angle is not one number.
-        ParameterError: A direction is zero, or the approach axis is not across the hinge.
+        ParameterError: A direction is zero, or the approach axis is not perpendicular to the
+            hinge axis.
 
     Validity: the hinge axis is not vertical.
 
@@ -75,7 +76,9 @@ class Pitch(Constraint):
         angle.require_size('angle', 1)
         h, u = unit('hinge', hinge), unit('approach', approach)
         if abs(h @ u) > 1e-9:
-            raise ParameterError('approach', list(approach), 'must be across the hinge axis')
+            raise ParameterError(
+                'approach', list(approach), 'must be perpendicular to the hinge axis'
+            )
         self.frame = frame
         self._u, self._x, self._down = u, np.cross(u, h), -unit('up', up)
         super().__init__(tree, name, [f'{frame} pitch (rad)'], (angle,))
@@ -109,15 +112,15 @@ class AxisAngle(Constraint):
         name: The constraint's name.
         frame: The link.
         angle: Signal :math:`\alpha` of size 1, rad, inside (0, pi).
-        reference: Its z is the direction d.
+        reference: Frame whose z axis is the direction d.
         axis: The axis u in the link's frame, shape (3,).
 
     Raises:
         UnknownNameError: The robot has no such frame.
         ShapeError: The angle is not one number.
 
-    Validity: away from 0 and pi, where the angle has no derivative; to align an axis with a
-        direction use :class:`AxisAlignment`.
+    Validity: away from 0 and pi, where the angle is not differentiable; to align an axis with a
+        direction, use :class:`AxisAlignment`.
     """
 
     kind: ClassVar[str] = 'axis_angle'
@@ -144,16 +147,16 @@ class AxisAngle(Constraint):
 
 
 class AxisAlignment(Constraint):
-    r"""An axis of the tool along a direction: :math:`f = (e_1(t)\cdot u,\ e_2(t)\cdot u)`.
+    r"""Alignment of a tool axis with a direction: :math:`f=(e_1(t)\cdot u,\ e_2(t)\cdot u)`.
 
-    The rows are the sines of the deviation across the direction :math:`e_3`. The opposite
-    direction is a solution too; the law stays with the one it starts near.
+    The rows are the sines of the deviation from the direction :math:`e_3`. The opposite direction
+    is also a solution; the control law stays near the one closest to the initial state.
 
     Args:
         tree: The robot.
         name: The constraint's name.
         frame: The link.
-        reference: Its z is the direction.
+        reference: Frame whose z axis is the direction.
         axis: The axis u in the link's frame, shape (3,).
 
     Raises:
@@ -176,7 +179,7 @@ class AxisAlignment(Constraint):
         super().__init__(tree, name, rows, reference.signals)
 
     def residual(self, motion: Motion, inputs: Sequence[Jet]) -> Jet:
-        """Return the components of the axis across the direction."""
+        """Return the components of the axis perpendicular to the direction."""
         u = motion.axis(self.frame, self.axis)
         e1, e2, _ = self.reference.jets(motion, *inputs).axes
         return stack([dot(e1, u), dot(e2, u)])
@@ -189,7 +192,7 @@ class Orientation(Constraint):
         tree: The robot.
         name: The constraint's name.
         frame: The link.
-        target: The frame whose axes :math:`C_d` are followed.
+        target: The frame whose axes :math:`C_d` are tracked.
 
     Raises:
         UnknownNameError: The robot has no such frame.
@@ -216,15 +219,15 @@ class Orientation(Constraint):
 class FullPose(Orientation):
     r"""The tool's full pose: :math:`f = \big(p - p_d(t);\ \log(C_d(t)^TC)^\vee\big)`, m, rad.
 
-    The paper's :math:`\Gamma = [l_n^i]` is the derivative of no parameters (erratum C1); here
-    :math:`\Gamma = \operatorname{diag}(C, J_r^{-1}(\varphi))\,[l_n^i]`.
+    The paper's :math:`\Gamma = [l_n^i]` is not the derivative of any coordinates (erratum C1).
+    Here, :math:`\Gamma = \operatorname{diag}(C, J_r^{-1}(\varphi))\,[l_n^i]`.
 
     Args:
         tree: The robot.
         name: The constraint's name.
         frame: The link.
-        target: The frame whose origin and axes are followed.
-        point: The point that follows the origin, in the link's frame, m, shape (3,).
+        target: The frame whose origin and axes are tracked.
+        point: The point that tracks the origin, in the link's frame, m, shape (3,).
 
     Raises:
         UnknownNameError: The robot has no such frame.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-r"""The designed decay :math:`\ddot f+\Gamma_1\dot f+\Gamma_0f=0`: gains, stability, solution.
+r"""Error dynamics :math:`\ddot f+\Gamma_1\dot f+\Gamma_0f=0`: gains, stability, solution.
 
 Source: constraint-stabilization, sections 3.1 (m > n) and 3.2, (3.5).
 """
@@ -29,7 +29,7 @@ def gains_from_frequency(natural_frequency: Array, damping_ratio: Array) -> tupl
 
 
 def state_matrix(G0: Array, G1: Array) -> Array:
-    r"""Return the matrix of :math:`(f,\dot f)` under (3.5), shape (2m, 2m)."""
+    r"""Return the state matrix of (3.5) for the state :math:`(f,\dot f)`, shape (2m, 2m)."""
     m = len(G0)
     return np.block([[np.zeros((m, m)), np.eye(m)], [-G0, -G1]])
 
@@ -49,9 +49,9 @@ def stabilizing(G0: Array, G1: Array) -> bool:
 def projected_gains(
     G0: Array, G1: Array, M: Array, weights: Array | None = None
 ) -> tuple[Array, Array]:
-    r"""Return the gains of the error that is left when there are more conditions than joints.
+    r"""Return the gains of the joint error for more conditions than joints (m > n).
 
-    For consistent conditions :math:`f=M(q-q_p(t))` the joint error obeys
+    For consistent conditions :math:`f=M(q-q_p(t))`, the joint error satisfies
 
     .. math:: \ddot e+M^+\Gamma_1M\,\dot e+M^+\Gamma_0M\,e=0,\qquad
               M^+=(M^TWM)^{-1}M^TW,
@@ -75,7 +75,7 @@ def projected_gains(
 
 
 def proved_stable(G0: Array, G1: Array, weights: Array | None = None) -> bool:
-    r"""Return whether the projected error is stable for *every* Jacobian of full column rank.
+    r"""Return whether the projected error is proved stable for *every* full-column-rank Jacobian.
 
     It is if :math:`W\Gamma_0` and :math:`W\Gamma_1` are symmetric positive definite.
     """
@@ -100,12 +100,12 @@ def exact_error(G0: Array, G1: Array, f0: Array, f_dot0: Array, times: Array) ->
     Returns:
         New array, shape (k, m).
     """
-    from scipy.linalg import expm  # late: it takes longer to load than a controller to start
+    from scipy.linalg import expm  # here: loading scipy takes longer than starting a controller
 
     S, state = state_matrix(G0, G1), np.concatenate([f0, f_dot0])
     rows, last, step, advance = [], 0.0, 0.0, np.eye(len(S))
     for t in times:
-        if abs(t - last - step) > 1e-12 * abs(step):  # even steps share one exponential
+        if abs(t - last - step) > 1e-12 * abs(step):  # equal steps share one exponential
             step = t - last
             advance = expm(S * step)
         state, last = advance @ state, t
@@ -114,12 +114,12 @@ def exact_error(G0: Array, G1: Array, f0: Array, f_dot0: Array, times: Array) ->
 
 
 def sampled_radius(G0: Array, G1: Array, period: float, discretization: str) -> float:
-    r"""Return the spectral radius of (3.5) closed once per period, by a law that looks ahead.
+    r"""Return the spectral radius of (3.5) closed once per period by a predictive law.
 
-    State :math:`(f_k, \dot f_k, a_{k-1})`; the law computes
-    :math:`a_k = -\Gamma_1\hat{\dot f} - \Gamma_0\hat f` from the state half a period ahead
-    (``zero_order``), or from the velocity half a period ahead of the plant's (``semi_implicit``),
-    or from the state as it is (``continuous``; then the plant counts as one that holds).
+    The state is :math:`(f_k, \dot f_k, a_{k-1})`; the law computes
+    :math:`a_k = -\Gamma_1\hat{\dot f} - \Gamma_0\hat f` from the state predicted half a period
+    ahead (``zero_order``), from :math:`f_k` and the rate predicted half a period ahead
+    (``semi_implicit``), or from the current state (``continuous``; zero-order hold assumed).
 
     Args:
         G0: Gain, shape (m, m), 1/s^2.
@@ -145,15 +145,15 @@ def sampled_radius(G0: Array, G1: Array, period: float, discretization: str) -> 
 
 
 class DecayComparison(NamedTuple):
-    """How a measured f(t) compares with the designed decay.
+    """Comparison of a measured f(t) with the designed decay.
 
     Attributes:
         exact: The designed decay at the instants, shape (k, m).
-        deviation: Largest difference over rows at each instant, shape (k,).
-        worst: Largest deviation of all, in the unit of f.
-        relative: The same in parts of the initial error's largest row; NaN if it starts at 0.
-        floor: Largest deviation over the last quarter of the instants: what sampling, friction
-            or a wrong model leave.
+        deviation: Largest absolute difference over the rows at each instant, shape (k,).
+        worst: Largest deviation, in the unit of f.
+        relative: ``worst`` divided by the largest row of the initial error; NaN if that is 0.
+        floor: Largest deviation over the last quarter of the instants, caused by sampling,
+            friction or model errors.
     """
 
     exact: Array
@@ -169,7 +169,7 @@ def compare_with_design(
     """Compare a measured constraint value with the exact solution of (3.5) from its start.
 
     Args:
-        times: Instants, increasing, shape (k,), s; the first is the start.
+        times: Increasing instants, shape (k,), s, beginning with the start.
         f: Measured value, shape (k, m).
         f_dot0: Rate at the first instant, shape (m,).
         G0: Gain, shape (m, m), 1/s^2.
@@ -179,8 +179,8 @@ def compare_with_design(
         See :class:`DecayComparison`.
 
     Raises:
-        ShapeError: The shapes do not fit.
-        ParameterError: There is no instant.
+        ShapeError: The shapes do not match.
+        ParameterError: ``times`` is empty.
     """
     times, f = np.asarray(times, dtype=float), np.asarray(f, dtype=float)
     if f.ndim != 2 or f.shape != (len(times), len(G0)):

@@ -1,18 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-r"""A program walked through before the motion: is it in reach, regular, and within the limits?
+r"""Feasibility check of a program before the motion: reach, rank, joint and effort limits.
 
-The path :math:`f(q, t) = 0` is followed from its start by continuation: a step along
+The path :math:`f(q, t) = 0` is computed from its start by continuation: a step along
 :math:`\dot q = -\Gamma^+f_t + P\,\dot q_{null}`, then Gauss-Newton corrections
-:math:`q \leftarrow q - \Gamma^+f`. :math:`\dot q_{null}` lets the free joints settle as the
-null-space task will.
+:math:`q \leftarrow q - \Gamma^+f`. :math:`\dot q_{null}` is the velocity at which the free joints
+settle under the null-space task.
 
-What the drives need on a program's path, and where that is more than they have.
+The efforts required along the path are compared with the limits of the drives:
 
 .. math:: \ddot q = -\Gamma^{+}\beta, \qquad
           \tau = M\ddot q + c + g + J_a\ddot q + \text{friction}
 
-:math:`\ddot q` is the acceleration with f = 0 and a null space that has settled. In a mechanism
-the loop carries the efforts of the joints without a drive.
+:math:`\ddot q` is the acceleration for f = 0 with a settled null space. In a mechanism, the loop
+transmits the efforts of the joints without a drive.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from robot_dynamics_ros.spatial.scalar import Array
 #: f counts as solved below this, m or rad.
 SOLVED = 1e-8
 _ITERATIONS, _HALVINGS, _RESTARTS, _SECTIONS = 40, 6, 30, 20
-# The continuation inverts whatever the law inverts, and is damped below.
+# The continuation is exact wherever the control law is, and damped below.
 _GENTLE = Singularity(1e-4, 1e-3)
 
 
@@ -46,10 +46,10 @@ class FeasibilityCheck(NamedTuple):
     Attributes:
         times: Instants, shape (k,), s.
         q: Joint positions with f = 0, shape (k, n), rad or m.
-        v: Joint velocities along it, shape (k, n), rad/s or m/s.
+        v: Joint velocities along the path, shape (k, n), rad/s or m/s.
         sigma_min: Smallest singular value of Gamma, shape (k,).
-        effort: What the drives need on the path, friction included, shape (k, n), N m or N.
-        remarks: What is legal but may surprise, one sentence each.
+        effort: Drive efforts along the path, including friction, shape (k, n), N m or N.
+        remarks: Warnings about the accepted program, one sentence each.
     """
 
     times: Array
@@ -65,11 +65,11 @@ class _Place(NamedTuple):
 
     q: Array
     v: Array
-    settling: Array  # the part of v that f does not feel
+    settling: Array  # the null-space part of v
     sigma_min: float
 
     def guess(self, program: Program, step: float) -> Array:
-        """Return a configuration near the path a step later; free joints do not overshoot."""
+        """Predict the configuration one step later; free joints do not overshoot."""
         task = program.null_space
         settle = step if task is None else min(step, task.settling_time(self.q))
         return self.q + step * (self.v - self.settling) + settle * self.settling
@@ -78,24 +78,23 @@ class _Place(NamedTuple):
 def check_feasibility(
     program: Program, home: Array | None = None, samples: int = 200
 ) -> FeasibilityCheck:
-    """Follow a program's path; refuse what cannot be held.
+    """Compute a program's path and reject an infeasible program.
 
     Args:
         program: The program.
-        home: Configuration from which the start of the path is sought if the program gives none,
-            shape (n,), rad or m; the posture of its null-space task, or the middle of the
-            limits, if None.
-        samples: Instants that are looked at over the program's horizon; more where it moves fast.
+        home: Initial guess for the start of the path if the program defines none, shape (n,), rad
+            or m; if None, the posture of the null-space task or the middle of the limits.
+        samples: Minimum number of instants over the program's horizon; fast motion adds more.
 
     Returns:
         The path.
 
     Raises:
-        ProgramError: The start is inconsistent or out of reach, the path leaves the reach or a
-            joint limit, the Jacobian loses rank, or (m > n) the projected error is unstable;
-            names row, joint, time and figure.
+        ProgramError: The start is inconsistent or out of reach, the path leaves the reach or
+            exceeds a joint limit, the Jacobian loses rank, or (m > n) the projected error is
+            unstable; the message names row or joint, time and value.
 
-    Cost: about 2 ms an instant, of which there are at most ``instants.MOST``.
+    Cost: about 2 ms per instant, for at most ``signals.MOST_INSTANTS`` instants.
     """
     horizon = max(program.horizon, 1e-3)
     times = instants(program.stack.signals, horizon, samples)
@@ -116,13 +115,13 @@ def _unseen(times: Array, horizon: float) -> list[str]:
     if times[-1] >= horizon:
         return []
     return [
-        f'the path is walked through until t = {times[-1]:.3g} s only, of {horizon:.3g} s that '
-        'its parts need to be seen once'
+        f'the path is checked only until t = {times[-1]:.3g} s; covering all of its parts once '
+        f'takes {horizon:.3g} s'
     ]
 
 
 def _visit(program: Program, guess: Array, t: float) -> _Place:
-    """Return the path near a configuration at an instant; check it."""
+    """Return and check the path at an instant, near an initial guess."""
     q, f = _solve(program, guess, t)
     _require_reached(program, f, q, t)
     v, settling, solution = _rates(program, q, t)
@@ -133,7 +132,7 @@ def _visit(program: Program, guess: Array, t: float) -> _Place:
 
 
 def _approach_minimum(program: Program, first: _Place, start: float, end: float) -> None:
-    """Look between two instants for the smallest singular value, by golden section."""
+    """Search for the smallest singular value between two instants, by golden section."""
     ratio = 0.5 * (np.sqrt(5.0) - 1.0)
     low, high = start, end
 
@@ -157,14 +156,14 @@ def starting_configuration(program: Program, home: Array | None = None) -> Array
     """Return a configuration with f = 0 at time 0, within the joint limits.
 
     Args:
-        program: The program. If it gives a start, the solution nearest to that.
-        home: Where to seek first otherwise, shape (n,), rad or m; see :func:`check_feasibility`.
+        program: The program; if it defines a start, that is the initial guess.
+        home: First initial guess otherwise, shape (n,), rad or m; see :func:`check_feasibility`.
 
     Returns:
         New array, shape (n,), rad or m.
 
     Raises:
-        ProgramError: The program's start is inconsistent, or nothing was found.
+        ProgramError: The program's start is inconsistent, or no solution was found.
     """
     tree = program.tree
     if program.start is not None:
@@ -189,7 +188,7 @@ def starting_configuration(program: Program, home: Array | None = None) -> Array
 
 
 def _solve(program: Program, q: Array, t: float) -> tuple[Array, Array]:
-    """Return a configuration near q with a small f, and f there; halves steps that do not help."""
+    """Minimize f from q by Gauss-Newton steps with step halving; return q and f."""
     still = np.zeros(program.n)
     f, _, Gamma, _ = program.stack.evaluate(q, still, t)
     for _ in range(_ITERATIONS):
@@ -210,7 +209,7 @@ def _solve(program: Program, q: Array, t: float) -> tuple[Array, Array]:
 
 
 def _rates(program: Program, q: Array, t: float) -> tuple[Array, Array, TaskInverse]:
-    """Return the velocity along the path, its settling part, and the inverse they are from."""
+    """Return the velocity along the path, its null-space part, and the inverse used."""
     still = np.zeros(program.n)
     _, f_t, Gamma, _ = program.stack.evaluate(q, still, t)
     solution = TaskInverse(Gamma, None, program.weights, _GENTLE)
@@ -236,8 +235,9 @@ def _require_reached(program: Program, f: Array, q: Array, t: float) -> None:
     if not abs(f[worst]) < 1e3 * SOLVED:
         raise ProgramError(
             program.stack.rows[worst],
-            f'cannot be reached at t = {t:.3f} s: {abs(f[worst]):.4g} is left at q = {_list(q)}',
-            'move the path into the reach of the arm, or correct conditions that contradict',
+            f'cannot be reached at t = {t:.3f} s: the residual is {abs(f[worst]):.4g} at '
+            f'q = {_list(q)}',
+            'move the path into the reach of the arm, or correct contradicting conditions',
         )
 
 
@@ -247,7 +247,7 @@ def _require_rank(program: Program, solution: TaskInverse, q: Array, t: float) -
             f'program {program.name!r}',
             f'is singular at t = {t:.3f} s: the smallest singular value of its Jacobian is '
             f'{solution.sigma_min:.3g} at q = {_list(q)}',
-            'lead the path around, drop a dependent row, or lower singularity, refuse_below '
+            'route the path around it, drop a dependent row, or lower singularity, refuse_below '
             f'({program.refuse_below:g})',
         )
 
@@ -271,7 +271,7 @@ def _require_limits(tree: RobotTree, q: Array, v: Array, t: float) -> None:
 
 
 def _require_projected_stability(program: Program, q: Array, t: float) -> None:
-    """Refuse gains under which the error that m > n conditions leave grows (erratum C8)."""
+    """Reject gains for which the projected error of m > n conditions grows (erratum C8)."""
     if program.proved:
         return
     Gamma = program.stack.evaluate(q, np.zeros(program.n), t).Gamma
@@ -280,7 +280,7 @@ def _require_projected_stability(program: Program, q: Array, t: float) -> None:
             f'program {program.name!r}',
             f'is unstable at t = {t:.3f} s: with {program.m} conditions on {program.n} joints '
             'only the projected error decays, and these gains make it grow',
-            'use symmetric positive definite gains, best the same for all rows',
+            'use symmetric positive definite gains, preferably equal for all rows',
         )
 
 
@@ -289,7 +289,7 @@ def _list(q: Array) -> str:
 
 
 def path_efforts(program: Program, times: Array, q: Array, v: Array) -> Array:
-    """Return the efforts that hold f = 0 along a path.
+    """Return the efforts that keep f = 0 along a path.
 
     Args:
         program: The program.
@@ -313,7 +313,7 @@ def path_efforts(program: Program, times: Array, q: Array, v: Array) -> Array:
 
 
 def _through_the_loop(program: Program, Gamma: Array, tau: Array) -> Array:
-    r"""Return :math:`\tau - \Gamma_c^TN` with N such that joints without a drive need nothing."""
+    r"""Return :math:`\tau - \Gamma_c^TN` with N such that passive joints need no effort."""
     if not program.passive:
         return tau
     rows, passive = Gamma[list(program.mechanical)], list(program.passive)
@@ -324,7 +324,7 @@ def _through_the_loop(program: Program, Gamma: Array, tau: Array) -> Array:
 
 
 def effort_remarks(tree: RobotTree, times: Array, effort: Array) -> list[str]:
-    """Say of each joint whose limit the path passes how far, and when the most."""
+    """Return a remark for each joint whose effort limit is exceeded: peak effort and its time."""
     remarks = []
     for i, joint in enumerate(tree.joint_names):
         worst = int(np.argmax(np.abs(effort[:, i])))

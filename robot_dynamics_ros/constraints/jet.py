@@ -1,20 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-r"""Second-order jets: how a quantity x(q, t) changes along a motion; angles of jets.
+r"""Second-order jets: forward-mode differentiation of x(q, t) along a motion; angles of jets.
 
-Every constraint is an expression in a few points and axes of the robot and in quantities given in
-time. A jet carries the expression through to what the control law needs, so that the product rule
-is written once, here, and with it the rheonomic term :math:`2 f_{qt}\dot q` that hand-written
-drift terms forget.
+Every constraint is an expression in a few points and axes of the robot and in functions of time.
+Jets propagate value, rate, Jacobian and drift through the expression, so that the product rule is
+implemented only here, including the rheonomic term :math:`2 f_{qt}\dot q` that hand-written drift
+terms often omit.
 
-Angles are taken without branches. A rotation vector is :math:`\varphi = g(c)\,\nu` with
+Angles are computed without branches. A rotation vector is :math:`\varphi = g(c)\,\nu` with
 :math:`c = \cos\theta` and :math:`\nu = \sin\theta\,k`, the axial vector of the rotation matrix,
 and :math:`g = \theta/\sin\theta`. In terms of :math:`w = \cos\tfrac\theta2`,
 
 .. math:: g = \frac{2\,a(z)}{w\,(1+w)},\quad z = \tan^2\tfrac\theta4 = \frac{1-w}{1+w},\quad
           a(z) = \frac{\arctan\sqrt z}{\sqrt z},
 
-which has no case to tell apart at :math:`\theta = 0` and loses no digits there, in its derivatives
-neither. So one expression serves numbers and traced symbols.
+which needs no special case at :math:`\theta = 0`, where neither it nor its derivatives lose
+digits. The same expression therefore works for numbers and traced symbols.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _TINY = 1e-24
 
 @dataclass(frozen=True, eq=False)
 class Jet:
-    r"""A quantity x(q, t) of shape (k,) at one state and time, numbers or symbols.
+    r"""Value and derivatives of x(q, t), shape (k,), at one state and time; numbers or symbols.
 
     Attributes:
         value: :math:`x`, shape (k,).
@@ -51,11 +51,11 @@ class Jet:
     J: Array
     drift: Array
 
-    # numpy must leave `matrix * jet` and the like to the jet.
+    # Makes numpy defer `matrix @ jet` and `number * jet` to the jet.
     __array_ufunc__ = None
 
     def each(self, part: Callable[[Array], Array]) -> Jet:
-        """Return the jet of a constant linear function of the quantity."""
+        """Return the jet of a constant linear function of x."""
         return Jet(part(self.value), part(self.rate), part(self.J), part(self.drift))
 
     def __add__(self, other: Jet) -> Jet:
@@ -82,10 +82,10 @@ class Jet:
 
 
 def timed(value: Any, rate: Any, acceleration: Any, n: int) -> Jet:
-    """Return the jet of a quantity given in time: it does not depend on the joints.
+    """Return the jet of a function of time, independent of the joints.
 
     Args:
-        value: The quantity, shape (k,).
+        value: The function's value, shape (k,).
         rate: Its time derivative, shape (k,).
         acceleration: Its second time derivative, shape (k,).
         n: Number of joints.
@@ -102,7 +102,7 @@ def constant(value: Any, n: int) -> Jet:
 
 
 def stack(jets: Sequence[Jet]) -> Jet:
-    """Return the jets one below the other."""
+    """Return the jets stacked vertically."""
     return Jet(
         np.concatenate([jet.value for jet in jets]),
         np.concatenate([jet.rate for jet in jets]),
@@ -168,7 +168,7 @@ def square_root(x: Jet) -> Jet:
 
 
 def norm(x: Jet) -> Jet:
-    """Return the Euclidean length as a jet of shape (1,); at zero its Jacobian is zero."""
+    """Return the Euclidean norm as a jet of shape (1,); at zero its Jacobian is zero."""
     squared = dot(x, x)
     return square_root(Jet(squared.value + _TINY, squared.rate, squared.J, squared.drift))
 
@@ -176,7 +176,7 @@ def norm(x: Jet) -> Jet:
 # Coefficients of arctan x = sum c_k T_{2k+1}(x) on [-1, 1]; the last is below 1e-17.
 _P = math.sqrt(2.0) - 1.0
 _C = [2.0 * (-1.0) ** k * _P ** (2 * k + 1) / (2 * k + 1) for k in range(21)]
-# Keeps the square root real where rounding puts a cosine just below -1.
+# Keeps the square root real if rounding makes a cosine slightly less than -1.
 _ROUNDING = 4e-16
 
 
@@ -184,7 +184,7 @@ def arctangent_ratio(z: Scalar) -> tuple[Scalar, Scalar, Scalar]:
     r"""Return :math:`a(z) = \arctan(\sqrt z)/\sqrt z` and its first two derivatives, z in [0, 1].
 
     :math:`\arctan x = 2\sum_k (-1)^k \frac{p^{2k+1}}{2k+1} T_{2k+1}(x)`, :math:`p=\sqrt2-1`; the
-    polynomials :math:`W_k = T_{2k+1}(x)/x` of :math:`z = x^2` obey
+    polynomials :math:`W_k = T_{2k+1}(x)/x` of :math:`z = x^2` satisfy
     :math:`W_{k+1} = 2(2z-1)W_k - W_{k-1}`, :math:`W_0 = W_{-1} = 1`.
     """
     x = 4 * z - 2
@@ -202,9 +202,9 @@ def arctangent_ratio(z: Scalar) -> tuple[Scalar, Scalar, Scalar]:
 
 
 def angle_per_sine(cosine: Jet) -> Jet:
-    r"""Return :math:`g = \theta/\sin\theta` of a cosine, both jets of shape (1,).
+    r"""Return :math:`g = \theta/\sin\theta` from :math:`\cos\theta`, both jets of shape (1,).
 
-    Validity: :math:`|\theta| < \pi`; g grows beyond bounds at :math:`\pi`.
+    Validity: :math:`|\theta| < \pi`; g is unbounded at :math:`\pi`.
     """
     w = square_root(
         Jet((1 + cosine.value) / 2 + _ROUNDING, cosine.rate / 2, cosine.J / 2, cosine.drift / 2)
@@ -219,7 +219,7 @@ def angle_per_sine(cosine: Jet) -> Jet:
 
 
 def signed_angle(sine: Jet, cosine: Jet) -> Jet:
-    r"""Return the angle :math:`\theta` in :math:`(-\pi, \pi)`, rad, of its sine and cosine.
+    r"""Return the angle :math:`\theta` in :math:`(-\pi, \pi)`, rad, from its sine and cosine.
 
     All are jets of shape (1,); :math:`\sin^2 + \cos^2 = 1`.
     """
@@ -230,11 +230,11 @@ def rotation_error(desired: tuple[Jet, Jet, Jet], axes: tuple[Jet, Jet, Jet]) ->
     r"""Return the rotation vector :math:`\varphi = \log(C_d^TC)^\vee`, rad, a jet of shape (3,).
 
     Its rate is :math:`J_r^{-1}(\varphi)(\omega - C^TC_d\,\omega_d)` and its Jacobian
-    :math:`J_r^{-1}(\varphi)\,[l_\omega]`; both follow here by the product rule.
+    :math:`J_r^{-1}(\varphi)\,[l_\omega]`; here, both result from the product rule.
 
     Args:
         desired: Axes of the desired frame, jets of shape (3,) in base components.
-        axes: Axes of the frame itself.
+        axes: Axes of the actual frame, likewise.
 
     Validity: the frames are less than half a turn apart.
 

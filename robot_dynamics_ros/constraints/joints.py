@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Conditions on the joints themselves: a joint program, linear couplings."""
+"""Constraints on joint positions: joint programs and linear couplings."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from robot_dynamics_ros.constraints.signals import Followed, Signal
 from robot_dynamics_ros.errors import ParameterError
 from robot_dynamics_ros.model import RobotTree
 
-#: What stands in a program file for the joint reference given to the law.
+#: Program-file value that denotes the joint reference passed to the control law.
 FOLLOW = 'reference'
 
 
 class JointProgram(Constraint):
-    r"""Some or all joints follow a program: :math:`f = q - q_p(t)`, :math:`\Gamma = E`.
+    r"""Tracking of a program by some or all joints: :math:`f = q - q_p(t)`, :math:`\Gamma = E`.
 
-    With all joints the control law becomes computed torque.
+    For all joints, the control law becomes computed torque.
 
     Attributes:
         joints: Indices of the joints.
@@ -31,13 +31,13 @@ class JointProgram(Constraint):
     Args:
         tree: The robot.
         name: The constraint's name.
-        position: Signal :math:`q_p`, one component per joint, rad or m; or 'reference', the joint
-            reference which the law is given each tick.
+        position: Signal :math:`q_p`, one component per joint, rad or m; or 'reference' for the
+            joint reference that is passed to the control law at each tick.
         joints: Names of the joints, in the signal's order; all if None.
 
     Raises:
         UnknownNameError: The robot has no such joint.
-        ShapeError: The signal has another number of components.
+        ShapeError: The signal has the wrong number of components.
     """
 
     kind: ClassVar[str] = 'joint_program'
@@ -69,20 +69,20 @@ class JointProgram(Constraint):
 
 
 class JointCoupling(Constraint):
-    r"""Linear combinations of the joints have given values: :math:`f = Cq - x(t)`.
+    r"""Linear combinations of joint positions with prescribed values: :math:`f = Cq - x(t)`.
 
-    Such as equal angles of two joints, or the pitch of a planar chain as a sum of angles.
+    Examples are equal angles of two joints, or the pitch of a planar chain as a sum of angles.
 
     Args:
         tree: The robot.
         name: The constraint's name.
-        coefficients: One mapping from joint name to number per row; joints not named count 0.
+        coefficients: One mapping from joint name to coefficient per row; missing joints are 0.
         value: Signal :math:`x`, one component per row.
 
     Raises:
         UnknownNameError: The robot has no such joint.
-        ParameterError: A row couples no joint.
-        ShapeError: The value has another number of components.
+        ParameterError: A row has no nonzero coefficient.
+        ShapeError: The value has the wrong number of components.
     """
 
     kind: ClassVar[str] = 'joint_coupling'
@@ -111,7 +111,7 @@ class JointCoupling(Constraint):
 
 
 def follow_reference(tree: RobotTree) -> Program:
-    r"""Return the program :math:`f = q - q_r(t)` of all joints: computed torque at 10 rad/s."""
+    r"""Return the program :math:`f = q - q_r(t)` for all joints: computed torque at 10 rad/s."""
     constraint = JointProgram(tree, 'joints', FOLLOW)
     ones = np.ones(tree.n)
     G0, G1 = gains_from_frequency(10.0 * ones, ones)

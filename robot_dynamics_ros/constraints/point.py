@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A point of the robot: on a timed path, on a plane, on a line, fixed or moving.
+"""Point constraints: a point on a timed path, plane, line, sphere or cylinder, fixed or moving.
 
-Distances: of two points, from a line or a centre; and two points in one place (a cut loop).
+Two points of the robot can also keep a distance or coincide (a cut loop).
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ AXES = 'xyz'
 
 
 def chosen_axes(axes: str) -> list[int]:
-    """Return the numbers of axes that are named by letters.
+    """Return the indices of axes given by letters.
 
     Raises:
-        ParameterError: They are not different letters out of 'xyz'.
+        ParameterError: The letters are not distinct letters of 'xyz'.
     """
     if not axes or len(set(axes)) != len(axes) or not set(axes) <= set(AXES):
         raise ParameterError('axes', axes, "must be different letters out of 'xyz'")
@@ -31,26 +31,26 @@ def chosen_axes(axes: str) -> list[int]:
 
 
 class Point(Constraint):
-    r"""Coordinates of a point of the robot, seen from a frame that may move, follow a target.
+    r"""Tracking of a target by coordinates of a point, expressed in a frame that may move.
 
     .. math:: f_i = e_i(t)\cdot\big(p(q) - o(t)\big) - x_i(t)
 
-    With one axis it is a plane :math:`n(t)\cdot p - d(t)`, with two a line, with three a timed
-    path.
+    One axis constrains the point to a plane, :math:`n(t)\cdot p - d(t)`, two to a line, three to a
+    timed path.
 
     Args:
         tree: The robot.
         name: The constraint's name.
-        frame: The link that carries the point.
-        point: The point in that link's frame, m, shape (3,).
-        axes: The coordinates that are held: letters out of 'xyz', such as 'xy'.
-        target: Signal :math:`x`, m: one component per axis, or all three to choose from.
-        reference: The frame whose axes and origin count; the base if None.
+        frame: The link of the point.
+        point: The point in the link's frame, m, shape (3,).
+        axes: The constrained coordinates: letters of 'xyz', such as 'xy'.
+        target: Signal :math:`x`, m: one component per axis, or three, of which ``axes`` are used.
+        reference: The frame in which coordinates are expressed; the base if None.
 
     Raises:
         UnknownNameError: The robot has no such frame.
-        ParameterError: The axes are not out of 'xyz'.
-        ShapeError: The target has another number of components.
+        ParameterError: The axes are not distinct letters of 'xyz'.
+        ShapeError: The target has the wrong number of components.
 
     Source: constraint-stabilization, section 2.1, with
         :math:`(\partial f/\partial t)^{\cdot}=\ddot Se+\dot S\dot e-\dot S\dot p_d-S\ddot p_d`.
@@ -91,13 +91,13 @@ class Point(Constraint):
 
 
 class Plane(Point):
-    r"""A point on a plane that may move and turn: :math:`f = n(t)\cdot(p - o(t)) - d(t)`, m.
+    r"""A point on a plane that may move and rotate: :math:`f = n(t)\cdot(p - o(t)) - d(t)`, m.
 
     Args:
         tree: The robot.
         name: The constraint's name.
-        frame: The link that carries the point.
-        plane: Its z is the normal n, its origin is on the plane.
+        frame: The link of the point.
+        plane: Frame whose z axis is the normal n and whose origin is on the plane.
         distance: Signal d of size 1, m; 0 if None.
         point: The point in the link's frame, m, shape (3,).
 
@@ -123,13 +123,13 @@ class Plane(Point):
 
 
 class StraightLine(Point):
-    r"""A point on a straight line that may move and turn: its two coordinates across it, m.
+    r"""A point on a straight line that may move and rotate: its two perpendicular offsets, m.
 
     Args:
         tree: The robot.
         name: The constraint's name.
-        frame: The link that carries the point.
-        line: Its z is the line.
+        frame: The link of the point.
+        line: Frame whose z axis is the line.
         point: The point in the link's frame, m, shape (3,).
 
     Raises:
@@ -151,24 +151,24 @@ class StraightLine(Point):
 
 
 class Distance(Constraint):
-    r"""Two points keep a distance: :math:`f = |p_1 - p_2| - \ell(t)`, m.
+    r"""A prescribed distance between two points: :math:`f = |p_1 - p_2| - \ell(t)`, m.
 
     Args:
         tree: The robot.
         name: The constraint's name.
-        frame: The link that carries the first point.
-        length: Signal of size 1, m.
+        frame: The link of the first point.
+        length: Signal :math:`\ell` of size 1, m.
         point: The first point in its link's frame, m, shape (3,).
-        other_frame: The link that carries the second point; None if it is given in space.
+        other_frame: The link of the second point; None if ``other_position`` is given.
         other_point: The second point in its link's frame, m, shape (3,).
-        other_position: Signal of size 3, m, base axes, if there is no second link.
+        other_position: Position of the second point, a signal of size 3, m, base axes.
 
     Raises:
         UnknownNameError: The robot has no such frame.
         ShapeError: A signal has the wrong size.
         ParameterError: Not exactly one of other_frame and other_position is given.
 
-    Validity: where the points coincide the distance has no direction; its Jacobian is zero there.
+    Validity: the points are distinct; where they coincide, the Jacobian is zero.
     """
 
     kind: ClassVar[str] = 'distance'
@@ -205,21 +205,21 @@ class Distance(Constraint):
 
 
 class Coincidence(Constraint):
-    r"""Two points of the robot are in one place: :math:`f = p_1 - p_2`, m, base axes.
+    r"""Coincidence of two points of the robot: :math:`f = p_1 - p_2`, m, base axes.
 
-    The joint of a closed loop that was cut. Give the axes across which the loop is open: a planar
-    loop that lies in the x-z plane is closed by 'xz'; its third row would be redundant.
+    It closes a kinematic loop at a cut joint. Give only independent axes: a planar loop in the x-z
+    plane is closed by 'xz'; its third row would be redundant.
 
     Args:
         tree: The robot.
         name: The constraint's name.
         frame, point: The first point, m, shape (3,), in its link's frame.
-        other_frame, other_point: The second.
-        axes: The rows that are held: letters out of 'xyz'.
+        other_frame, other_point: The second point, likewise.
+        axes: The constrained rows: letters of 'xyz'.
 
     Raises:
         UnknownNameError: The robot has no such frame.
-        ParameterError: The axes are not out of 'xyz'.
+        ParameterError: The axes are not distinct letters of 'xyz'.
     """
 
     kind: ClassVar[str] = 'coincidence'
@@ -249,21 +249,21 @@ class Coincidence(Constraint):
 
 
 class RoundSurface(Constraint):
-    """What sphere and cylinder share: a distance from a centre minus a radius.
+    """Common base of sphere and cylinder: the distance from a centre or axis minus a radius.
 
     Args:
         tree: The robot.
         name: The constraint's name.
-        frame: The link that carries the point.
+        frame: The link of the point.
         radius: Signal of size 1, m.
-        surface: Its origin is the centre, its z the axis of a cylinder.
+        surface: Frame whose origin is the centre and, for a cylinder, whose z axis is the axis.
         point: The point in the link's frame, m, shape (3,).
 
     Raises:
         UnknownNameError: The robot has no such frame.
         ShapeError: The radius is not one number.
 
-    Validity: at the centre the distance has no direction; its Jacobian is zero there.
+    Validity: away from the centre or axis; there, the Jacobian is zero.
     """
 
     across: ClassVar[tuple[int, ...]]
@@ -284,7 +284,7 @@ class RoundSurface(Constraint):
         super().__init__(tree, name, rows, (radius, *surface.signals))
 
     def residual(self, motion: Motion, inputs: Sequence[Jet]) -> Jet:
-        """Return distance minus radius, m: positive outside."""
+        """Return distance minus radius, m; positive outside."""
         radius, origin, angle = inputs
         arm = motion.point(self.frame, self.point) - origin
         if len(self.across) < 3:
@@ -294,14 +294,14 @@ class RoundSurface(Constraint):
 
 
 class Sphere(RoundSurface):
-    r"""A point at a distance from a centre: :math:`f = |p - o(t)| - r(t)`, m."""
+    r"""A point on a sphere: :math:`f = |p - o(t)| - r(t)`, m."""
 
     kind: ClassVar[str] = 'sphere'
     across: ClassVar[tuple[int, ...]] = (0, 1, 2)
 
 
 class Cylinder(RoundSurface):
-    r"""A point at a distance from an axis: :math:`f = |(E - kk^T)(p - o(t))| - r(t)`, m."""
+    r"""A point on a cylinder: :math:`f = |(E - kk^T)(p - o(t))| - r(t)`, m."""
 
     kind: ClassVar[str] = 'cylinder'
     across: ClassVar[tuple[int, ...]] = (0, 1)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-r"""A program: constraints with gains, what the free joints do, and how singularities are met.
+r"""A program: constraints with gains, a null-space task and the treatment of singularities.
 
-The null-space task damps what the joints do that the program leaves free, draws them to a posture
-and keeps them from their limits:
+The null-space task damps the motion that the constraints leave free, pulls the joints towards a
+posture and pushes them away from their limits:
 
 .. math:: v = -K_d\dot q - K_p(q - q_{ref}) + k\,\big(\langle\tfrac{\delta-(q-q_-)}{\delta}
     \rangle_+^2 - \langle\tfrac{\delta-(q_+-q)}{\delta}\rangle_+^2\big),
@@ -34,11 +34,11 @@ INVERSES = ('euclidean', 'inertia')
 
 
 class Start(NamedTuple):
-    """Where the arm is expected to be when the program starts.
+    """Expected configuration of the arm at the start of the program.
 
     Attributes:
-        position: Shape (n,), rad or m.
-        tolerance: Largest entry of f that is accepted there, m or rad.
+        position: Joint positions, shape (n,), rad or m.
+        tolerance: Largest accepted entry of f there, m or rad.
     """
 
     position: Array
@@ -47,7 +47,7 @@ class Start(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Program:
-    r"""Everything that the law needs to hold :math:`f(q, t) = 0`.
+    r"""Constraints :math:`f(q, t) = 0` with all parameters of the control law.
 
     Attributes:
         name: The program's name.
@@ -56,20 +56,20 @@ class Program:
         G1: Gain :math:`\Gamma_1`, shape (m, m), 1/s.
         weights: Row weights for m > n, shape (m,).
         inverse: Joint metric of the inverse: 'euclidean' or 'inertia'.
-        metric: Another joint metric, diagonal, shape (n,); replaces the one of ``inverse``.
-        null_space: What the joints do that f leaves free.
-        singularity: What to do near rank loss.
-        blend: Time over which an initial error is faded out of the target, s; 0: it decays by
-            the gains.
-        passive: Indices of joints without a drive. A closed loop of the mechanism moves them,
-            whose rows of f are ``mechanical``.
-        mechanical: Indices of the rows that the mechanism itself holds, as many as there are
+        metric: Diagonal joint metric, shape (n,), that replaces the one of ``inverse``.
+        null_space: Task for the motion that f leaves free; None for no task.
+        singularity: Treatment of near rank loss.
+        blend: Time over which the target is blended from the initial error to zero, s; if 0, the
+            error decays by the gains.
+        passive: Indices of joints without a drive. A closed loop of the mechanism moves them; its
+            rows of f are ``mechanical``.
+        mechanical: Indices of the rows enforced by the mechanism itself, as many as there are
             passive joints.
-        contacts: Rows of f that are pressed on instead of held, and what is wanted of each.
-        start: Where the arm is expected to be, or None.
-        refuse_below: Smallest singular value along the path that is accepted.
-        description: For people.
-        remarks: What is legal but may surprise, one sentence each.
+        contacts: Indices of the force-controlled rows of f, each with its parameters.
+        start: Expected start of the arm, or None.
+        refuse_below: Smallest accepted singular value along the path.
+        description: Human-readable description.
+        remarks: Warnings about valid but possibly unintended settings, one sentence each.
     """
 
     name: str
@@ -127,20 +127,20 @@ class Program:
 
     @property
     def horizon(self) -> float:
-        """Time until which everything has been seen once, s."""
+        """Time that covers every signal once, s."""
         return self.stack.horizon
 
     @property
     def proved(self) -> bool:
-        r"""Whether the designed decay is proved for the whole class, not only checked on the path.
+        r"""Whether the designed decay is proved in general, not only checked on the path.
 
-        For :math:`m\le n` and full rank it is; for m > n if the weighted gains are symmetric
+        It is for :math:`m\le n` and full rank, and for m > n if the weighted gains are symmetric
         positive definite.
         """
         return self.m <= self.n or proved_stable(self.G0, self.G1, self.weights)
 
     def settling_velocity(self, q: Array, v: Array) -> Array:
-        """Return the velocity to which the free joints settle, new array of shape (n,)."""
+        """Return the velocity at which the free joints settle, new array of shape (n,)."""
         return v if self.null_space is None else self.null_space.settling_velocity(q, v)
 
     def free_acceleration(self, q: Array, v: Array) -> Array:
@@ -151,16 +151,16 @@ class Program:
 
 
 class NullSpaceTask(NamedTuple):
-    """Free acceleration of the joints, projected by the law.
+    r"""Free acceleration of the joints, which the control law projects into the null space.
 
     Attributes:
         damping: :math:`K_d`, shape (n,), 1/s.
         stiffness: :math:`K_p`, shape (n,), 1/s^2.
         posture: :math:`q_{ref}`, shape (n,), rad or m.
-        limit_gain: k, shape (n,), rad/s^2 or m/s^2: the push at a limit.
-        limit_margin: Width of the zone where it pushes, shape (n,), rad or m, positive.
-        lower: Joint limits that push, shape (n,); far away for a joint without limits.
-        upper: Likewise.
+        limit_gain: k, the repulsive acceleration at a limit, shape (n,), rad/s^2 or m/s^2.
+        limit_margin: Width :math:`\delta` of the repulsion zone, shape (n,), rad or m, positive.
+        lower: Lower joint limits :math:`q_-`, shape (n,), rad or m; -1e6 for an unlimited joint.
+        upper: Upper joint limits :math:`q_+`, shape (n,), rad or m; 1e6 for an unlimited joint.
     """
 
     damping: Array
@@ -181,15 +181,15 @@ class NullSpaceTask(NamedTuple):
         limit_gain: Array | float = 0.0,
         limit_margin: float = 0.1,
     ) -> NullSpaceTask:
-        """Return a task for a robot; all zero by default.
+        """Return the null-space task of a robot; zero acceleration by default.
 
         Args:
             tree: The robot.
             damping: Per joint or one for all, 1/s.
             stiffness: Per joint or one for all, 1/s^2.
             posture: Shape (n,), rad or m; the middle of the limits if None.
-            limit_gain: Per joint or one for all, rad/s^2 or m/s^2; none for unlimited joints.
-            limit_margin: Width of the pushing zone as a part of the joint's range, at most 0.5.
+            limit_gain: Per joint or one for all, rad/s^2 or m/s^2; 0 for unlimited joints.
+            limit_margin: Width of the repulsion zone, a fraction of the joint range, at most 0.5.
         """
         limited = np.isfinite(tree.position_lower) & np.isfinite(tree.position_upper)
         lower = np.where(limited, tree.position_lower, -1e6)
@@ -226,7 +226,7 @@ class NullSpaceTask(NamedTuple):
         return np.array([x if flag else y for flag, x, y in pairs])
 
     def settling_time(self, q: Array) -> float:
-        """Return the time constant with which the fastest damped joint settles at q, s."""
+        """Return the time constant of the fastest damped joint at q, s; infinite if none."""
         depth = np.maximum(0.0, 1.0 - (q - self.lower) / self.limit_margin)
         depth += np.maximum(0.0, 1.0 - (self.upper - q) / self.limit_margin)
         rate = self.stiffness + 2.0 * self.limit_gain * depth / self.limit_margin
@@ -234,7 +234,7 @@ class NullSpaceTask(NamedTuple):
         return float((self.damping[fast] / rate[fast]).min()) if fast.any() else np.inf
 
     def pull(self, q: Array) -> Array:
-        """Return the part that depends on the position, new array of shape (n,)."""
+        """Return the position-dependent part, new array of shape (n,)."""
         below = [positive_part(1 - x) for x in (q - self.lower) / self.limit_margin]
         above = [positive_part(1 - x) for x in (self.upper - q) / self.limit_margin]
         push = np.array([a * a - b * b for a, b in zip(below, above, strict=True)])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs from YAML; ``docs/programs.md`` describes the format."""
+"""Reader of programs from YAML; ``docs/programs.md`` describes the format."""
 
 from __future__ import annotations
 
@@ -40,20 +40,20 @@ Source = str | os.PathLike[str] | Mapping[str, Any]
 def load_program(
     source: Source, tree: RobotTree, *, home: Array | None = None, check: bool = True
 ) -> Program:
-    """Load a program for a robot, and refuse what cannot be held.
+    """Load a program for a robot and reject an invalid or infeasible one.
 
     Args:
         source: A mapping; YAML text; the path of a YAML file; or the name of a shipped program,
             with or without ``.yaml``.
         tree: The robot.
-        home: Configuration from which the start of the path is sought if the program gives none,
-            shape (n,), rad or m.
-        check: Whether to walk through the path (reach, rank, limits) before accepting it.
+        home: Initial guess for the start of the path if the program defines none, shape (n,), rad
+            or m.
+        check: Whether to check the path (reach, rank, limits) before accepting the program.
 
     Raises:
         ProgramError: Unknown frame, joint, kind or key; wrong dimension; gains that do not
             stabilize; an inconsistent start; a path out of reach, singular or outside the joint
-            limits. Names the culprit and what would be right.
+            limits. The message names the cause and the remedy.
 
     Cost: about 0.5 s with ``check``.
     """
@@ -65,7 +65,7 @@ def load_program(
 
 
 def shipped_programs() -> dict[str, Path]:
-    """Return the programs that ship with the package, by name."""
+    """Return the paths of the programs that ship with the package, by name."""
     folder = share_directory() / 'config' / 'programs'
     return {path.stem: path for path in sorted(folder.glob('*.yaml'))}
 
@@ -77,7 +77,7 @@ def _mapping(source: Source) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    """Return mappings, tuples and arrays of a caller as YAML would give them."""
+    """Convert mappings, tuples and arrays to the types that YAML produces."""
     if isinstance(value, Mapping):
         return {key: _plain(x) for key, x in value.items()}
     if isinstance(value, np.ndarray):
@@ -175,20 +175,20 @@ def _constraint(place: str, value: Any, tree: RobotTree) -> _Part:
     contact = section.maybe('contact', read_contact)
     if contact is not None and (mechanical or m != 1 or not constraint.rows[0].endswith('(m)')):
         raise ProgramError(
-            section.place, 'has a contact', 'only a single row in metres that no loop holds may'
+            section.place, 'has a contact', 'only a single non-mechanical row in metres may'
         )
     section.close()
     return _Part(constraint, G0, G1, weights, mechanical, contact)
 
 
 def _contacts(parts: list[_Part]) -> tuple[tuple[int, Contact], ...]:
-    """Return the rows that are pressed on, and what is wanted of each."""
+    """Return the indices of the force-controlled rows, each with its parameters."""
     wanted = [part.contact for part in parts for _ in range(part.constraint.m)]
     return tuple((i, contact) for i, contact in enumerate(wanted) if contact is not None)
 
 
 def _mechanical(parts: list[_Part]) -> tuple[int, ...]:
-    """Return the indices of the rows that the mechanism itself holds."""
+    """Return the indices of the rows enforced by the mechanism itself."""
     flags = [part.mechanical for part in parts for _ in range(part.constraint.m)]
     return tuple(i for i, flag in enumerate(flags) if flag)
 
@@ -241,7 +241,7 @@ def _null_space(place: str, value: Any, tree: RobotTree) -> NullSpaceTask:
 
 
 def _per_joint(tree: RobotTree, check: Callable[[str, Any], float]) -> Callable[[str, Any], Array]:
-    """Return the reader of one number for all joints, a list, or a mapping from joint name."""
+    """Return a reader for one number for all joints, a list, or a mapping from joint names."""
     listed = each(check, tree.n, 'joint')
 
     def reader(place: str, value: Any) -> Array:

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-r"""The acceleration of a program as one straight-line function, for the control tick.
+r"""The acceleration of a program as one compiled straight-line function, for the control tick.
 
-The constraints, the null-space task and the inverse are run once on recording scalars, and what
-they leave is compiled. The singular value decomposition is the one-sided Jacobi method with a
-fixed number of sweeps, which has no case to tell apart, so the tick takes the same time in every
-configuration, singular ones included. Formulas as in :class:`TaskInverse`.
+The constraints, the null-space task and the inverse are traced once with symbolic scalars, and the
+trace is compiled. The singular value decomposition is the one-sided Jacobi method with a fixed
+number of sweeps and no branches, so the execution time is the same in every configuration,
+including singular ones. Formulas as in :class:`TaskInverse`.
 """
 
 from __future__ import annotations
@@ -38,30 +38,30 @@ from robot_dynamics_ros.symbolic.kernel import compile_function
 
 
 class ProgramKernel:
-    r"""Value, rate, Jacobian and commanded acceleration of a program; allocates nothing.
+    r"""Compiled value, rate, Jacobian and commanded acceleration of a program.
 
     Attributes, written by :meth:`run`:
-        q: Joint positions that the program was evaluated for, shape (n,); see :meth:`look_ahead`.
+        q: Joint positions at which the program was evaluated, shape (n,); see :meth:`look_ahead`.
         v: Joint velocities, likewise.
         f: Constraint value, shape (m,).
         f_dot: Its rate, shape (m,).
         Gamma: Jacobian, shape (m, n).
         beta: Drift, shape (m,).
-        u: Acceleration of f that is asked for, shape (m,).
+        u: Commanded acceleration of f, shape (m,).
         free: Free acceleration v of the joints, before projection, shape (n,).
         acceleration: :math:`\ddot q_c`, shape (n,).
-        program_velocity: The joint velocity that the program asks for, shape (n,): f settles by
-            :math:`\dot f=-\Gamma_1^{-1}\Gamma_0f`, the free joints as their damping lets them.
+        program_velocity: Reference joint velocity, shape (n,): f settles by
+            :math:`\dot f=-\Gamma_1^{-1}\Gamma_0f`, the free joints at their settling velocity.
         transmission: :math:`\Gamma_a^T\Gamma_d^{-T}` of the mechanism's loops, shape
             (driven joints, passive joints).
         sigma: Singular values of Gamma, unordered, shape (min(m, n),).
-        reaction: With contacts, N of the external efforts, shape (m,): :math:`\Gamma^TN` is what
-            of them the rows of f explain.
+        reaction: With contacts, the reactions N of the external efforts, shape (m,);
+            :math:`\Gamma^TN` is the part of the efforts that acts through the rows of f.
 
-    Attributes, read by :meth:`run` where the program has contacts:
-        held: 1 where the position of a contact's row counts, 0 where only its rate does, (c,).
-        wish: Velocity in whose direction joints that stick shall break away, shape (c,), m/s.
-        external: What the world does to the joints, shape (n,), N m or N.
+    Attributes, read by :meth:`run` if the program has contacts:
+        held: 1 if the position of a contact row is controlled, 0 if only its rate is, shape (c,).
+        wish: Velocity in whose direction joints in stiction are to break away, shape (c,), m/s.
+        external: External joint efforts, shape (n,), N m or N.
 
     Args:
         program: The program.
@@ -128,10 +128,10 @@ class ProgramKernel:
     reaction: Array
 
     def look_ahead(self, time: float, lead: float) -> None:
-        r"""Evaluate the program for a state that is to come instead of the one given.
+        r"""Make :meth:`run` evaluate the program at a predicted state.
 
-        :math:`q+\tau(\dot q+\tfrac\tau2a)` and :math:`\dot q+\ell a`, with the acceleration a that
-        goes on.
+        The state is :math:`q+\tau(\dot q+\tfrac\tau2a)` and :math:`\dot q+\ell a`, with a the
+        acceleration passed to :meth:`run`.
 
         Args:
             time: :math:`\tau`, s.
@@ -143,10 +143,10 @@ class ProgramKernel:
         """Compute all attributes.
 
         Args:
-            t: Program time, s; that of the state to come.
+            t: Program time of the predicted state, s.
             q: Joint positions, shape (n,), rad or m.
             v: Joint velocities, shape (n,), rad/s or m/s.
-            a: Joint accelerations that go on, shape (n,); zero if None.
+            a: Joint accelerations for the prediction, shape (n,), rad/s^2 or m/s^2; zero if None.
 
         Cost: 1 to 3 us for four joints; allocates no array.
         """
@@ -156,23 +156,23 @@ class ProgramKernel:
 
     @property
     def damped(self) -> bool:
-        """Whether a direction was below the threshold, and (3.5) holds only nearly."""
+        """Whether a singular value was below the threshold, so that (3.5) is only approximate."""
         return min(self.seen.tolist()) < self.program.singularity.threshold
 
     def set_offset(self, value: Array, rate: Array, acceleration: Array) -> None:
-        """Let f follow an offset instead of zero: three arrays of shape (m,)."""
+        """Set the target of f and its first two derivatives, each of shape (m,); initially 0."""
         m = self.program.m
         self._offset[:m], self._offset[m : 2 * m] = value, rate
         self._offset[2 * m :] = acceleration
 
     def set_row_offset(self, row: int, value: float, rate: float) -> None:
-        """Let one row of f follow a value, m or rad, that changes with a rate."""
+        """Set the target of one row of f, m or rad, and its rate, m/s or rad/s."""
         m = self.program.m
         self._offset[row], self._offset[m + row] = value, rate
         self._offset[2 * m + row] = 0.0
 
     def feed_forward(self) -> Array:
-        r"""Return the part of u that corrects nothing: :math:`\ddot o - \beta`, new (m,)."""
+        r"""Return the feedforward part of u, :math:`\ddot o - \beta`, new array of shape (m,)."""
         return self._offset[2 * self.program.m :] - self.beta
 
     def inverse(self) -> TaskInverse:
@@ -190,15 +190,15 @@ def _has_metric(program: Program) -> bool:
 def program_formulas(
     program: Program, q: Array, v: Array, a: Array, numbers: Array
 ) -> tuple[Array, ...]:
-    """Return the results of the kernel, in the order of their shapes, numbers or symbols.
+    """Return the outputs of the kernel in the order of its shapes; numbers or symbols.
 
     Args:
         program: The program.
         q: Joint positions, shape (n,), rad or m.
         v: Joint velocities, shape (n,), rad/s or m/s.
-        a: Accelerations that go on, shape (n,).
-        numbers: Those of the signals that vary, then offset, its two rates, the two times of
-            :meth:`ProgramKernel.look_ahead`, and what contacts need.
+        a: Joint accelerations for the prediction, shape (n,), rad/s^2 or m/s^2.
+        numbers: Numbers of the varying signals, the offset and its first two derivatives, the two
+            times of :meth:`ProgramKernel.look_ahead`, and the inputs of the contacts.
     """
     m, n, c = program.m, program.n, len(program.contacts)
     end = len(numbers) - (2 * c + n if c else 0)
@@ -238,7 +238,7 @@ def program_formulas(
 
 
 class _Inverse:
-    """:class:`TaskInverse` over symbols."""
+    """:class:`TaskInverse` without branches, for symbols."""
 
     def __init__(
         self,
@@ -259,7 +259,7 @@ class _Inverse:
         square = np.array([column @ column for column in long.T])
         plain = metric is None and weights is None
         unit = 1 if plain else (squares(scaled) + TINY) / (squares(Gamma) + TINY)
-        # Singular values in the Jacobian's own unit, with which the threshold is compared.
+        # Singular values in the Jacobian's own unit, for comparison with the threshold.
         self.seen = np.array([sqrt(x / unit) for x in square])
         self.sigma = self.seen if plain else _singular_values(Gamma)
         damping = [
@@ -270,7 +270,7 @@ class _Inverse:
         ]
         lost = RANK_TOLERANCE**2 * sum(square) + TINY
         self._solving = 1 / (square + np.array(damping) + TINY)
-        # One of the two bases has the singular values in it, the other is orthonormal.
+        # One of the two bases is scaled by the singular values, the other is orthonormal.
         self._keeping = 1 / (square + lost) if m <= n else square / (square + lost)
 
     def solve(self, u: Array) -> Array:
@@ -284,7 +284,7 @@ class _Inverse:
         return self._R * (self._left @ along)
 
     def project(self, v: Array) -> Array:
-        """Return the part of a joint acceleration that the task does not feel."""
+        """Project a joint acceleration into the null space of the task."""
         seen = self._L.T @ v
         return backward(self._L, seen - self._right @ (self._keeping * (self._right.T @ seen)))
 
@@ -295,7 +295,7 @@ def _singular_values(Gamma: Array) -> Array:
 
 
 def _jets(program: Program, numbers: Array) -> list[Jet]:
-    """Return the jets of the signals; those that never change are folded in."""
+    """Return the jets of the signals; constant signals become constants of the trace."""
     jets, first = [], 0
     for signal in program.stack.signals:
         last = first + signal.count
@@ -315,7 +315,7 @@ def _metric(program: Program, q: Array) -> Array | None:
 
 
 def _transmission(program: Program, Gamma: Array) -> Array:
-    r"""Return :math:`\Gamma_a^T\Gamma_d^{-T}` of the rows that the mechanism holds."""
+    r"""Return :math:`\Gamma_a^T\Gamma_d^{-T}` of the rows enforced by the mechanism."""
     rows, passive = list(program.mechanical), list(program.passive)
     driven = [i for i in range(program.n) if i not in passive]
     if not passive:

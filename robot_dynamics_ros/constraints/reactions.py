@@ -3,8 +3,8 @@ r"""Reactions of constraints: multipliers, constraint force, and their derivativ
 
 .. math:: A\ddot q + b = Q + \Gamma^TN,\qquad \Gamma\ddot q + \beta = 0
 
-:math:`\Gamma^TN` is the force exerted *by the constraint on the robot*; where a row of
-:math:`\Gamma` is a unit normal in metres its multiplier is in newtons.
+:math:`\Gamma^TN` is the force exerted *by the constraint on the robot*. If f is a distance in
+metres along a unit normal, its multiplier is in newtons.
 
 Source: constraint-stabilization, sections 2 and 7; errata C3, C11, C13.
 """
@@ -20,7 +20,7 @@ from robot_dynamics_ros.spatial.linear_algebra import array, jacobian_matrix, me
 from robot_dynamics_ros.spatial.scalar import Array
 
 #: Smallest singular value of the scaled Jacobian, relative to the largest, that is inverted.
-#: The matrix D has its square as condition: beyond 1e14 its inverse holds no digit.
+#: The condition number of D is the inverse square: beyond 1e14 its inverse has no correct digit.
 SMALLEST_RATIO = 1e-7
 
 
@@ -35,21 +35,21 @@ def reactions(A: Array, b: Array, Q: Array, Gamma: Array, beta: Array) -> Array:
         b: Bias force, shape (n,), N m or N.
         Q: Applied efforts, shape (n,), N m or N.
         Gamma: Constraint Jacobian, shape (m, n).
-        beta: Drift, shape (m,); with :math:`\Gamma_1\dot f+\Gamma_0f` added the result contains
-            Baumgarte's stabilization.
+        beta: Drift, shape (m,); add :math:`\Gamma_1\dot f+\Gamma_0f` for Baumgarte
+            stabilization.
 
     Returns:
         New array N, shape (m,).
 
     Raises:
-        SingularityError: D is singular: the constraints depend on each other, or m > n
-            (erratum C11). Use :func:`constraint_force` then.
-        ShapeError: A shape does not fit, or there is no row.
+        SingularityError: D is singular: the constraints are linearly dependent, or m > n
+            (erratum C11). Use :func:`constraint_force` instead.
+        ShapeError: The shapes do not match, or there is no row.
         NonFiniteError: An argument is not finite.
         ParameterError: A is not positive definite.
 
-    Cost: D is never formed: the triangular factor of :math:`L^{-1}\Gamma^T`, :math:`A = LL^T`,
-        keeps the digits that squaring the condition number would lose.
+    Cost: D is never formed; the triangular factor of :math:`L^{-1}\Gamma^T`, :math:`A = LL^T`,
+        avoids the loss of digits from squaring the condition number.
     """
     b, Q, beta, L, X = _scaled(A, b, Q, Gamma, beta)
     factor, R = _independent(X)
@@ -60,7 +60,7 @@ def reactions(A: Array, b: Array, Q: Array, Gamma: Array, beta: Array) -> Array:
 def constraint_force(
     A: Array, b: Array, Q: Array, Gamma: Array, beta: Array, tolerance: float = 1e-10
 ) -> tuple[Array, Array]:
-    r"""Return the constraint force for constraints that may be redundant, by Udwadia and Kalaba.
+    r"""Return the constraint force of possibly redundant constraints, after Udwadia and Kalaba.
 
     .. math:: \Gamma^TN = A^{1/2}(\Gamma A^{-1/2})^{+}\big(-\beta-\Gamma A^{-1}(Q-b)\big)
 
@@ -69,20 +69,19 @@ def constraint_force(
         b: Bias force, shape (n,), N m or N.
         Q: Applied efforts, shape (n,), N m or N.
         Gamma: Constraint Jacobian, shape (m, n), of any rank.
-        beta: Drift, shape (m,); redundant rows must agree.
-        tolerance: Singular values below this part of the largest count as zero.
+        beta: Drift, shape (m,); redundant rows must be consistent.
+        tolerance: Singular values below this fraction of the largest count as zero.
 
     Returns:
-        New arrays: the force :math:`\Gamma^TN`, shape (n,), N m or N, which is unique; and the
-        reactions of smallest norm that exert it, shape (m,).
+        New arrays: the unique force :math:`\Gamma^TN`, shape (n,), N m or N; and the minimum-norm
+        reactions N, shape (m,).
 
     Raises:
-        ShapeError: A shape does not fit, or there is no row.
+        ShapeError: The shapes do not match, or there is no row.
         NonFiniteError: An argument is not finite.
         ParameterError: A is not positive definite.
 
-    Validity: the constraints are consistent; otherwise the violation is smallest in the mean
-        square.
+    Validity: the constraints are consistent; otherwise the result is a least-squares solution.
     """
     b, Q, beta, L, X = _scaled(A, b, Q, Gamma, beta)
     U, sigma, Vt = np.linalg.svd(X, full_matrices=False)
@@ -116,7 +115,7 @@ class ReactionDerivatives(NamedTuple):
 def reaction_derivatives(
     A: Array, B: Array, K: Array, Gamma: Array, C_q: Array, C_v: Array
 ) -> ReactionDerivatives:
-    r"""Return the exact derivatives of (2.17), (2.19) at any state, also off the constraint.
+    r"""Return the exact derivatives of (2.17), (2.19) at any state, even if f is not 0.
 
     .. math::
         \partial N/\partial q &= D^{-1}(\Gamma A^{-1}K-C_q),\quad
@@ -138,8 +137,8 @@ def reaction_derivatives(
         New arrays, see :class:`ReactionDerivatives`.
 
     Raises:
-        SingularityError: The constraints depend on each other.
-        ShapeError: A shape does not fit, or there is no row.
+        SingularityError: The constraints are linearly dependent.
+        ShapeError: The shapes do not match, or there is no row.
         NonFiniteError: An argument is not finite.
         ParameterError: A is not positive definite.
 
@@ -174,7 +173,7 @@ def reaction_derivatives(
 
 
 def _independent(X: Array) -> tuple[Array, Array]:
-    """Return the QR factors of the scaled Jacobian's transpose; refuse dependent constraints."""
+    """Return the QR factors of the scaled Jacobian's transpose; reject dependent constraints."""
     if X.shape[0] < X.shape[1]:
         raise SingularityError(
             'D = Gamma A^-1 Gamma^T', 0.0, SMALLEST_RATIO, 'more constraints than joints'

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The kinds of constraints by name; signals, moving frames, gains as a program file writes them.
+"""Registry of constraint kinds, and readers for signals, moving frames and gains.
 
-Gains are frequency and damping, or matrices.
+Gains are given as natural frequency and damping ratio, or as matrices.
 """
 
 from __future__ import annotations
@@ -67,10 +67,10 @@ from robot_dynamics_ros.yaml_reader import (
 
 
 def signal(place: str, value: Any) -> Signal:
-    """Return a signal: a number or list stands still, a mapping names a curve and its timing.
+    """Read a signal: a number or list is constant, a mapping defines a curve and its timing.
 
     Raises:
-        ProgramError: A key or value is wrong; names it.
+        ProgramError: A key or value is invalid; the message names it.
     """
     if not isinstance(value, dict):
         return Constant(read.numbers(place, value))
@@ -87,10 +87,10 @@ def signal(place: str, value: Any) -> Signal:
 
 
 def moving_frame(place: str, value: Any) -> MovingFrame:
-    """Return a frame: ``origin``, ``rpy`` or ``z``, and ``turn`` with ``axis`` and ``angle``.
+    """Read a frame: ``origin``, ``rpy`` or ``z``, and ``turn`` with ``axis`` and ``angle``.
 
     Raises:
-        ProgramError: A key or value is wrong; names it.
+        ProgramError: A key or value is invalid; the message names it.
     """
     section = Section(place, value)
     origin = section.maybe('origin', signal)
@@ -106,7 +106,7 @@ def moving_frame(place: str, value: Any) -> MovingFrame:
 
 
 def with_z(z: Sequence[float]) -> Array:
-    """Return a rotation whose third column has a given direction."""
+    """Return a rotation matrix whose third column has a given direction."""
     e3 = unit('z', z)
     e1 = across(e3)
     return np.column_stack([e1, np.cross(e3, e1), e3])
@@ -126,7 +126,7 @@ def _timing(section: Section, curve: Curve, start: float) -> Timing:
     return Timing(curve.length, section.take('speed', read.positive), ramp or 1.0, start)
 
 
-#: Curves by the key that names them.
+#: Readers of curves, by program-file key.
 CURVES: dict[str, Callable[[str, Any], Curve]] = {
     'circle': read.built(
         Circle,
@@ -148,10 +148,10 @@ CURVES: dict[str, Callable[[str, Any], Curve]] = {
 
 
 def constraint_gains(section: Section, m: int) -> tuple[Array, Array]:
-    """Take G0 and G1, or natural_frequency and damping_ratio (10 rad/s and 1 if silent).
+    """Read G0 and G1, or natural_frequency and damping_ratio (by default 10 rad/s and 1).
 
     Raises:
-        ProgramError: A value is wrong or of the wrong size.
+        ProgramError: A value is invalid or has the wrong size.
     """
     if 'G0' in section or 'G1' in section:
         return section.build(pair, matrix_gains(m))
@@ -161,20 +161,20 @@ def constraint_gains(section: Section, m: int) -> tuple[Array, Array]:
 
 
 def matrix_gains(m: int) -> Readers:
-    """Return how G0 and G1 are read: each a number, m numbers, or m rows of m numbers."""
+    """Return the readers of G0 and G1: each a number, m numbers, or m rows of m numbers."""
     gain = partial(_gain, m=m)
     return {'G0': gain, 'G1': gain}
 
 
 def pair(*values: Any) -> Any:
-    """Return two values that a section gives together."""
+    """Return the arguments as a tuple."""
     return values
 
 
 def each(
     check: Callable[[str, Any], float], size: int, of: str = 'row'
 ) -> Callable[[str, Any], Array]:
-    """Return the reader of one number for all rows (or joints), or of one number for each."""
+    """Return a reader for one number for all rows (or joints), or one number for each."""
 
     def read(place: str, value: Any) -> Array:
         if not isinstance(value, list):
@@ -200,7 +200,7 @@ def _gain(place: str, value: Any, m: int) -> Array:
 
 
 def block_diagonal(blocks: list[Array]) -> Array:
-    """Return square blocks along the diagonal of a new matrix."""
+    """Return a new block-diagonal matrix of square blocks."""
     size = sum(len(block) for block in blocks)
     matrix, first = np.zeros((size, size)), 0
     for block in blocks:
@@ -211,10 +211,10 @@ def block_diagonal(blocks: list[Array]) -> Array:
 
 
 def require_stabilizing(program: Program) -> None:
-    """Refuse gains with a root of (3.5) that does not decay.
+    """Reject gains for which (3.5) has a root without a negative real part.
 
     Raises:
-        ProgramError: Names the constraint and the root.
+        ProgramError: The gains do not stabilize; the message names the constraint and the root.
     """
     if stabilizing(program.G0, program.G1):
         return
@@ -230,11 +230,11 @@ def _unstable(culprit: str, G0: Array, G1: Array) -> ProgramError:
     return ProgramError(
         culprit,
         f'do not stabilize: a root of det(s^2 E + s G1 + G0) is at {worst:.4g} 1/s',
-        'all roots must have a negative real part; symmetric positive definite gains do it',
+        'all roots must have a negative real part; symmetric positive definite gains suffice',
     )
 
 
-#: The kinds, by the name that a program file gives them.
+#: Constraint kinds, by their name in program files.
 CONSTRAINTS: dict[str, type[Constraint]] = {
     kind.kind: kind
     for kind in (
@@ -255,7 +255,7 @@ CONSTRAINTS: dict[str, type[Constraint]] = {
     )
 }
 
-#: How an argument of a kind's constructor is read from a program file, by its type.
+#: Readers of the arguments of a kind's constructor, by type annotation.
 READERS: Readers = {
     'str': text,
     'Signal': signal,
@@ -268,9 +268,9 @@ READERS: Readers = {
 
 
 def arguments(kind: type[Constraint]) -> tuple[Readers, Readers]:
-    """Return how the arguments of a kind are read: those that must be given, and the others.
+    """Return the readers of the required and of the optional arguments of a kind.
 
-    A surface is written under the name of the kind.
+    The key of the ``surface`` argument is the name of the kind.
     """
     required: dict[str, Any] = {}
     optional: dict[str, Any] = {}
@@ -282,18 +282,18 @@ def arguments(kind: type[Constraint]) -> tuple[Readers, Readers]:
 
 
 def make_constraint(kind: str, tree: RobotTree, name: str, data: Any) -> Constraint:
-    """Return a constraint from the mapping that describes it in a program file.
+    """Build a constraint from its mapping in a program file.
 
     Args:
         kind: One of ``CONSTRAINTS``.
         tree: The robot.
         name: The constraint's name.
-        data: Its keys and values, without ``kind`` and ``name``; or a :class:`Section` whose
-            further keys the caller takes and closes.
+        data: Its keys and values, without ``kind`` and ``name``; or a :class:`Section` of which
+            the caller reads the remaining keys and which the caller closes.
 
     Raises:
-        UnknownNameError: There is no such kind; lists those that exist.
-        ProgramError: A key or value is wrong; names it.
+        UnknownNameError: There is no such kind; the message lists the known kinds.
+        ProgramError: A key or value is invalid; the message names it.
     """
     if kind not in CONSTRAINTS:
         raise UnknownNameError('constraint kind', kind, CONSTRAINTS)

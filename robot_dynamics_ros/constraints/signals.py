@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Quantities given in time, with their first two derivatives: targets, moving frames, radii.
+"""Signals: functions of time with their first two derivatives, for targets, frames and radii.
 
-Functions of time: a path's parameter with its rates, and an initial error faded out.
+Also timings, which define a curve parameter over time, and the blending of an initial error.
 """
 
 from __future__ import annotations
@@ -30,21 +30,21 @@ def smooth_step(x: Scalar) -> Rates:
 
 
 class Timing:
-    r"""A parameter that rests until a start, runs at a constant rate, and comes to rest again.
+    r"""A curve parameter that starts at rest, runs at a constant rate and ends at rest.
 
-    The rate rises by a quintic step :math:`r(x) = 10x^3-15x^4+6x^5` during the first ``ramp``
-    seconds, and falls in the same way; the parameter has therefore a continuous *third*
-    derivative. While the rate rises, :math:`s = \omega T(\tfrac52x^4-3x^5+x^6)`. A length that
-    the two ramps would exceed is run at the lower rate ``length / ramp``.
+    The rate increases by a quintic step :math:`r(x) = 10x^3-15x^4+6x^5` during the first ``ramp``
+    seconds and decreases in the same way, so the parameter has a continuous *third* derivative.
+    During the increase, :math:`s = \omega T(\tfrac52x^4-3x^5+x^6)`. If the two ramps alone exceed
+    the length, the rate is reduced to ``length / ramp``.
 
     Args:
-        length: Where the parameter ends, in its own unit (m, rad, s); may be infinite.
+        length: Final value of the parameter, in its own unit (m, rad, s); may be infinite.
         rate: The constant rate, unit per second.
-        ramp: Time of speeding up and of slowing down, s.
-        start: Time of rest before, s.
+        ramp: Duration of acceleration and of deceleration, s.
+        start: Start of the motion, s.
 
     Raises:
-        ParameterError: A number is out of its range.
+        ParameterError: A number is out of range.
     """
 
     def __init__(self, length: float, rate: float, ramp: float = 1.0, start: float = 0.0) -> None:
@@ -61,7 +61,7 @@ class Timing:
     def of_duration(
         cls, length: float, duration: float, ramp: float | None = None, start: float = 0.0
     ) -> Timing:
-        """Return the timing that covers a length in a time, by default with a ramp of a third."""
+        """Return the timing of a length and a duration, s; the default ramp is a third of it."""
         if not 0.0 < duration < math.inf:
             raise ParameterError('duration', duration, 'must be positive and finite')
         ramp = duration / 3.0 if ramp is None else ramp
@@ -71,7 +71,7 @@ class Timing:
 
     @property
     def end(self) -> float:
-        """The time from which the parameter rests for good, s; infinite if never."""
+        """End of the motion, s; infinite if the length is."""
         return self.start + self.duration
 
     def at(self, t: Scalar) -> Rates:
@@ -83,7 +83,7 @@ class Timing:
         return self._rising(since)
 
     def formula(self, t: Scalar) -> Rates:
-        """Return the same without cases, over symbols: what the two ramps add to the way."""
+        """Return the same without branches, for symbols, as the sum of both ramps."""
         T, steady = self.ramp, self.duration - 2 * self.ramp
         since = t - self.start
         x = clamped(since / T, 1.0)
@@ -106,7 +106,7 @@ class Timing:
 
 
 def clamped(x: Scalar, most: float) -> Scalar:
-    """Return x within 0 and a limit, which may be infinite; a number or symbol."""
+    """Clamp x, a number or symbol, between 0 and a limit, which may be infinite."""
     x = maximum(x, 0.0)
     return minimum(x, most) if math.isfinite(most) else x
 
@@ -123,9 +123,9 @@ def _covered(x: Scalar) -> Scalar:
 
 
 class Clock:
-    """Time itself: the parameter is the time since a start, 0 before it.
+    """A timing whose parameter is the time since a start, clamped to 0 and the duration, s.
 
-    For curves that rest at their own ends, such as timed waypoints.
+    For curves that are at rest at both ends, such as timed waypoints.
     """
 
     rate, ramp = 1.0, 0.0
@@ -154,7 +154,7 @@ class Clock:
 
 
 def quintic_offset(value: Array, rate: Array, duration: float, t: Scalar) -> tuple[Array, ...]:
-    r"""Return an offset that leaves (value, rate, 0) and ends at rest at 0, with its rates.
+    r"""Return an offset that starts at (value, rate, 0) and ends at rest at 0, with its rates.
 
     .. math:: o(t) = f_0\,(1-10x^3+15x^4-6x^5) + \dot f_0T\,x(1-x)^3(1+3x), \qquad x = t/T
 
@@ -191,17 +191,17 @@ _RAMP_STEPS = 10
 
 
 class Signal(ABC):
-    """A quantity x(t) of ``size`` components, twice continuously differentiable.
+    """A twice continuously differentiable function of time x(t) with ``size`` components.
 
-    It is evaluated in two steps: what must be decided by cases (has the motion started? which
-    piece?) is done in time and leaves a few numbers; what is left is a formula in them, which
-    the control tick has compiled together with the constraints.
+    It is evaluated in two steps. The first, ``numbers``, contains all branches (has the motion
+    started, which piece is active) and reduces the time to a few numbers. The second, ``sample``,
+    is a branch-free expression in these numbers, which is compiled together with the constraints.
 
     Attributes:
         size: Number of components.
-        count: How many numbers pass from the first step to the second; 0 if it never changes.
-        horizon: Time until which it must be watched to have seen all of it, s.
-        changes: Times at which it begins or ends to move or passes a corner of its curve, s.
+        count: Number of values passed from the first step to the second; 0 for a constant.
+        horizon: Time that covers the whole signal once, s.
+        changes: Times at which the motion starts, ends or passes a knot, s.
     """
 
     size: int
@@ -210,24 +210,24 @@ class Signal(ABC):
     changes: tuple[float, ...] = ()
 
     def step(self, t: float) -> float:
-        """Return the time after which it must be looked at again, s; infinite at rest."""
+        """Return the sampling step at a time t, s; infinite at rest."""
         return math.inf
 
     def require_size(self, name: str, size: int, expected: str = '') -> None:
-        """Refuse a signal with another number of components.
+        """Check the number of components.
 
         Raises:
-            ShapeError: It has; names the argument that it was given for, and what was expected.
+            ShapeError: It differs; the message names the argument and the expected shape.
         """
         if self.size != size:
             raise ShapeError(name, (self.size,), expected or f'({size},)')
 
     @abstractmethod
     def numbers(self, t: Scalar) -> Sequence[Scalar]:
-        """Return the numbers that describe the signal at a time t, s; ``count`` of them."""
+        """Return the ``count`` numbers that describe the signal at a time t, s."""
 
     def formula(self, t: Scalar) -> Sequence[Scalar]:
-        """Return the same numbers as formulas of a symbol t, free of cases.
+        """Return the same numbers as branch-free expressions in a symbol t.
 
         Raises:
             ParameterError: There is no such formula.
@@ -236,7 +236,7 @@ class Signal(ABC):
 
     @abstractmethod
     def sample(self, numbers: Sequence[Scalar]) -> Sample:
-        """Return value and two time derivatives from the numbers; runs over symbols as well."""
+        """Return value and two time derivatives from the numbers or symbols."""
 
     def at(self, t: Scalar) -> Sample:
         """Return the value and its first two time derivatives, each a list of ``size`` numbers."""
@@ -244,7 +244,7 @@ class Signal(ABC):
 
 
 class Constant(Signal):
-    """A value that never changes."""
+    """A constant signal."""
 
     count = 0
 
@@ -257,7 +257,7 @@ class Constant(Signal):
         self._sample = (numbers, rest, rest)
 
     def numbers(self, t: Scalar) -> Sequence[Scalar]:
-        """Return nothing."""
+        """Return an empty tuple."""
         return ()
 
     def sample(self, numbers: Sequence[Scalar]) -> Sample:
@@ -266,13 +266,13 @@ class Constant(Signal):
 
 
 class Timed(Signal):
-    r"""A curve run by a timing.
+    r"""A curve traversed according to a timing.
 
     .. math:: \dot x = p'\dot s, \qquad \ddot x = p''\dot s^2 + p'\ddot s
 
     Args:
-        curve: Where.
-        timing: When.
+        curve: The curve p(s).
+        timing: The parameter s(t).
     """
 
     def __init__(self, curve: Curve, timing: Timing | Clock) -> None:
@@ -288,7 +288,7 @@ class Timed(Signal):
         )
 
     def step(self, t: float) -> float:
-        """Return the time after which it must be looked at again, s; infinite at rest."""
+        """Return the sampling step at a time t, s; infinite at rest."""
         timing = self.timing
         if not timing.start <= t < timing.end:
             return math.inf
@@ -297,14 +297,14 @@ class Timed(Signal):
         return step if steady or not timing.ramp else min(step, timing.ramp / _RAMP_STEPS)
 
     def numbers(self, t: Scalar) -> Sequence[Scalar]:
-        """Return the parameter and its rates, or the whole sample of a curve made of pieces."""
+        """Return the parameter and its rates, or the whole sample of a piecewise curve."""
         rates = self.timing.at(t)
         if self.curve.formula:
             return rates
         return [x for row in self._along(self.curve.at(rates[0]), *rates[1:]) for x in row]
 
     def formula(self, t: Scalar) -> Sequence[Scalar]:
-        """Return the same numbers as formulas of a symbol t."""
+        """Return the same numbers as expressions in a symbol t."""
         s, *rates = self.timing.formula(t)
         if self.curve.formula:
             return s, *rates
@@ -328,12 +328,12 @@ class Timed(Signal):
 
 
 class Followed(Signal):
-    """A quantity that somebody else gives in time, such as the joint trajectory sent to the law.
+    """An externally set signal, such as the joint reference passed to the control law.
 
-    Before it is given it rests at zero, or where it was made.
+    Until the first call of :meth:`give` it is constant.
 
     Args:
-        value: Where it rests, shape (k,).
+        value: Initial value, shape (k,).
     """
 
     def __init__(self, value: Sequence[float]) -> None:
@@ -344,13 +344,13 @@ class Followed(Signal):
     def give(
         self, value: Sequence[float], rate: Sequence[float], acceleration: Sequence[float]
     ) -> None:
-        """Set the present value and its first two time derivatives, each of ``size`` numbers."""
+        """Set the current value and its first two time derivatives, each of ``size`` numbers."""
         k = self.size
         self._numbers[:k], self._numbers[k : 2 * k] = value, rate
         self._numbers[2 * k :] = acceleration
 
     def numbers(self, t: Scalar) -> Sequence[Scalar]:
-        """Return what was given last."""
+        """Return the numbers that were set last."""
         return self._numbers
 
     def sample(self, numbers: Sequence[Scalar]) -> Sample:
@@ -359,24 +359,24 @@ class Followed(Signal):
 
 
 def _thirds(numbers: Sequence[Scalar], size: int) -> Sample:
-    """Return value and two time derivatives out of their numbers in a row."""
+    """Split concatenated numbers into value and two time derivatives."""
     return list(numbers[:size]), list(numbers[size : 2 * size]), list(numbers[2 * size :])
 
 
-#: More instants than this are not looked at.
+#: Maximum number of instants, unless more samples are requested.
 MOST_INSTANTS = 1000
 
 
 def instants(signals: Sequence[Signal], horizon: float, samples: int) -> Array:
-    """Return instants from 0 on, close enough for every signal that moves.
+    """Return instants from 0 on that are dense enough for every signal.
 
     Args:
-        signals: What is given in time.
+        signals: The signals to sample.
         horizon: The last instant, s, positive.
-        samples: Instants at least, evenly over the horizon where nothing else decides.
+        samples: Minimum number of instants, equally spaced unless a signal needs smaller steps.
 
     Returns:
-        New array, increasing, s; at most MOST_INSTANTS, to the horizon if they suffice.
+        New array, increasing, s; it ends before the horizon if MOST_INSTANTS do not suffice.
     """
     widest = horizon / (samples - 1)
     changes = {t for signal in signals for t in signal.changes if 0.0 < t < horizon}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Curves through given points, and the piecewise polynomials that they and joint motions are."""
+"""Curves through given points, and the piecewise polynomials of curves and joint motions."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from robot_dynamics_ros.spatial.scalar import Array, Scalar, select
 
 
 class Spline(Curve):
-    """A cubic spline through points; s is the length of the chords, so the speed is nearly even.
+    """A cubic spline through points; s is the cumulative chord length, close to the arc length.
 
     Args:
-        points: Shape (N, k); at least two, neighbours differ.
-        closed: Whether it returns smoothly to the first point and goes on for ``laps``.
-        laps: How often a closed spline is run; infinite by default.
+        points: Shape (N, k); at least two, consecutive points differ.
+        closed: Whether it returns smoothly to the first point and repeats for ``laps``.
+        laps: Number of laps of a closed spline; infinite by default.
     """
 
     formula = False
@@ -28,7 +28,7 @@ class Spline(Curve):
     def __init__(
         self, points: Sequence[Sequence[float]], closed: bool = False, laps: float = math.inf
     ) -> None:
-        # Late: it takes longer than a controller's start.
+        # Here: loading scipy takes longer than starting a controller.
         from scipy.interpolate import CubicSpline
 
         table = _table('points', points)
@@ -47,11 +47,11 @@ class Spline(Curve):
 
     @property
     def lap(self) -> float:
-        """Once through all points."""
+        """Total chord length of one pass through all points."""
         return self._lap
 
     def grain(self, s: float) -> float:
-        """Return a quarter of the shortest chord, m, or a 400th of the lap if that is longer."""
+        """Return a quarter of the shortest chord, or 1/400 of the lap if that is longer."""
         return self._grain
 
     def at(self, s: Scalar) -> tuple[Point, Point, Point]:
@@ -61,33 +61,33 @@ class Spline(Curve):
         return self._pieces.at(s)
 
     def symbolic(self, s: Scalar) -> tuple[Point, Point, Point]:
-        """Return the same at a symbol s.
+        """Return the same for a symbol s.
 
         Raises:
-            ParameterError: It is run without end.
+            ParameterError: The number of laps is infinite.
         """
         if not math.isfinite(self.length):
-            raise ParameterError('laps', math.inf, 'as a formula a closed spline needs an end')
+            raise ParameterError('laps', math.inf, 'must be finite for a symbolic closed spline')
         ends = [k * self._lap for k in range(1, math.ceil(self.length / self._lap - 1e-12))]
         gone = sum((select(s, end, 0.0, self._lap) for end in ends), start=0)
         return self._pieces.formula(s - gone)
 
 
 class Waypoints(Curve):
-    """Through points at given times, at rest at both ends; s is time, s.
+    """A quintic spline through points at given times, at rest at both ends; s is time, s.
 
-    A quintic spline: continuous up to the fourth derivative, velocity and acceleration zero at
-    the first and the last point.
+    It is continuous up to the fourth derivative; velocity and acceleration are zero at the first
+    and the last point.
 
     Args:
-        times: s, strictly increasing, first 0, shape (N,).
+        times: Strictly increasing times, the first 0, s, shape (N,).
         points: Shape (N, k).
     """
 
     formula = False
 
     def __init__(self, times: Sequence[float], points: Sequence[Sequence[float]]) -> None:
-        from scipy.interpolate import make_interp_spline  # late, as above
+        from scipy.interpolate import make_interp_spline  # here: see Spline
 
         table, knots = _table('points', points), np.array(numbers('times', times))
         if len(knots) != len(table) or len(knots) < 2 or np.any(np.diff(knots) <= 0.0):
@@ -102,7 +102,7 @@ class Waypoints(Curve):
         self.knots = tuple(knots.tolist())
 
     def grain(self, s: float) -> float:
-        """Return an eighth of the time between the neighbouring points, s."""
+        """Return an eighth of the time between the adjacent points, s."""
         i = min(max(bisect_right(self.knots, s), 1), len(self.knots) - 1)
         return (self.knots[i] - self.knots[i - 1]) / 8.0
 
@@ -111,7 +111,7 @@ class Waypoints(Curve):
         return self._pieces.at(s)
 
     def symbolic(self, s: Scalar) -> tuple[Point, Point, Point]:
-        """Return the same at a symbol s."""
+        """Return the same for a symbol s."""
         return self._pieces.formula(s)
 
 
@@ -123,17 +123,17 @@ def _table(name: str, rows: Sequence[Sequence[float]]) -> Array:
 
 
 class PiecewisePolynomial:
-    r"""Several components, on each piece :math:`p(s) = \sum_{k=0}^5 c_k (s - s_i)^k`.
+    r"""A vector-valued piecewise polynomial :math:`p(s) = \sum_{k=0}^5 c_k (s - s_i)^k`.
 
-    Before the first knot the first piece goes on, after the last one the last piece.
+    The first and the last piece extrapolate beyond the knots.
 
     Attributes:
-        knots: Where the pieces begin, increasing; and where the last one ends.
+        knots: Increasing starts of the pieces, and the end of the last one.
         coefficients: Lowest power first, shape (pieces, components, 6).
-        rows: Those of the piece of the last reading, shape (components, 6).
-        row: The same, one after the other.
+        rows: Coefficients of the piece evaluated last, shape (components, 6).
+        row: The same, flattened.
 
-    Cost: reading one value allocates no array; the piece of the last reading is tried first.
+    Cost: evaluation allocates no array; the search begins with the piece evaluated last.
     """
 
     def __init__(self, knots: Array, coefficients: Array) -> None:
@@ -143,13 +143,13 @@ class PiecewisePolynomial:
 
     @classmethod
     def of(cls, function: Callable[..., Array], knots: Array, degree: int) -> PiecewisePolynomial:
-        """Return the polynomials of a spline.
+        """Convert a spline to piecewise polynomials.
 
         Args:
-            function: Values, shape (k, components), or their derivatives of some order, at
-                abscissae of shape (k,): ``function(s, order)``.
-            knots: Where its pieces meet, ends included, shape (pieces + 1,).
-            degree: Of its pieces, at most 5.
+            function: ``function(s, order)`` returns the derivatives of an order (0: values), shape
+                (k, components), at abscissae of shape (k,).
+            knots: Knots between pieces, including both ends, shape (pieces + 1,).
+            degree: Degree of the pieces, at most 5.
         """
         powers = [function(knots[:-1], k) / math.factorial(k) for k in range(degree + 1)]
         coefficients = np.zeros((*powers[0].shape, 6))
@@ -157,7 +157,7 @@ class PiecewisePolynomial:
         return cls(knots, coefficients)
 
     def piece(self, s: float) -> float:
-        """Return how far s is into its piece, whose coefficients are ``rows`` from now on."""
+        """Select the piece of s, which sets ``rows``; return s minus the start of the piece."""
         knots, k = self.knots, self._cursor
         if not knots[k] <= s < knots[k + 1]:
             if k + 2 < len(knots) and knots[k + 1] <= s < knots[k + 2]:
@@ -173,9 +173,9 @@ class PiecewisePolynomial:
         return self.evaluated(x, self.rows.tolist())
 
     def formula(self, s: Scalar) -> tuple[list[Scalar], list[Scalar], list[Scalar]]:
-        """Return the same over symbols: every coefficient is chosen by s.
+        """Return the same for a symbol s, which selects every coefficient.
 
-        Cost: 6 choices for each component of each piece.
+        Cost: 6 selections for each component of each piece.
         """
         begin: Scalar = self.knots[0]
         chosen = self.coefficients[0].tolist()
@@ -191,7 +191,7 @@ class PiecewisePolynomial:
     def evaluated(
         x: Scalar, rows: Sequence[Sequence[Scalar]] | Array
     ) -> tuple[list[Scalar], list[Scalar], list[Scalar]]:
-        """Return polynomials of given coefficients at x, with both derivatives."""
+        """Evaluate polynomials of given coefficients and their first two derivatives at x."""
         point, along, bend = [], [], []
         for c0, c1, c2, c3, c4, c5 in rows:
             point.append(c0 + x * (c1 + x * (c2 + x * (c3 + x * (c4 + x * c5)))))
@@ -212,12 +212,12 @@ class PiecewisePolynomial:
         )
 
     def begin_with(self, other: PiecewisePolynomial) -> None:
-        """Replace the first piece by the first one of another."""
+        """Replace the first piece by the first piece of another polynomial."""
         self.coefficients[:1] = other.coefficients[:1]
         self._piece(0)
 
     def _piece(self, k: int) -> None:
-        """Read piece k from now on."""
+        """Select piece k."""
         self._cursor = k
         self.rows = self.coefficients[k] if len(self.coefficients) else np.zeros((0, 6))
         self.row = self.rows.reshape(-1)

@@ -5,31 +5,31 @@ r"""Zaremba's stabilizing control (3.1) as pure functions of given matrices.
           Q_c = A\ddot q_c + b
 
 For :math:`m\le n` and full row rank the closed loop is
-:math:`\ddot f+\Gamma_1\dot f+\Gamma_0f=0` exactly, whatever v (3.5). For :math:`m>n` only its
+:math:`\ddot f+\Gamma_1\dot f+\Gamma_0f=0` exactly, for any v (3.5). For :math:`m>n` only its
 projection :math:`\Gamma^T(\ddot f+\Gamma_1\dot f+\Gamma_0f)=0` holds.
 
 Source: constraint-stabilization, section 3; errata C3-C5, C7, C8, C10.
 
-The pseudo-inverse of a constraint Jacobian in every case: wide, square, tall, singular.
-
-With a metric :math:`W = LL^T` on the joints (:math:`E` in the paper) and weights :math:`W_f` on
-the rows, the singular value decomposition
-:math:`\tilde\Gamma = W_f^{1/2}\Gamma L^{-T} = U\Sigma V^T` gives all cases at once:
+The pseudo-inverse covers wide, square, tall and singular Jacobians. With a metric
+:math:`W = LL^T` on the joints (:math:`E` in the paper) and weights :math:`W_f` on the rows, it
+follows from the singular value decomposition
+:math:`\tilde\Gamma = W_f^{1/2}\Gamma L^{-T} = U\Sigma V^T`:
 
 .. math:: \Gamma^{\#} = L^{-T}\,V\,\phi(\Sigma)\,U^T\,W_f^{1/2}, \qquad
           P = L^{-T}(E - V\,\psi(\Sigma)\,V^T)L^T .
 
-:math:`\phi(\sigma) = 1/\sigma` makes it :math:`W^{-1}\Gamma^T(\Gamma W^{-1}\Gamma^T)^{-1}` for
-:math:`m\le n` and :math:`(\Gamma^TW_f\Gamma)^{-1}\Gamma^TW_f` for :math:`m\ge n`. Below a
-threshold :math:`\sigma_0`
+For :math:`\phi(\sigma) = 1/\sigma` it is :math:`W^{-1}\Gamma^T(\Gamma W^{-1}\Gamma^T)^{-1}` if
+:math:`m\le n` and :math:`(\Gamma^TW_f\Gamma)^{-1}\Gamma^TW_f` if :math:`m\ge n`. Below a
+threshold :math:`\sigma_0`, the inverse is damped,
 
 .. math:: \phi(\sigma) = \frac{\sigma}{\sigma^2+\lambda^2}, \qquad
           \lambda^2 = \lambda_{max}^2\,\big(1-(\sigma/\sigma_0)^2\big),
 
 so that no direction is amplified by more than about :math:`1/\sigma_0`; directions above the
-threshold stay exact. The projector never uses :math:`\phi`, it would leak into the task:
-:math:`\psi = \sigma^2/(\sigma^2+\varepsilon^2)` is 1 for every direction that the Jacobian has,
-and 0 for one that it has lost, with :math:`\varepsilon = 10^{-12}\lVert\tilde\Gamma\rVert`.
+threshold remain exact. The projector does not use :math:`\phi`, because null-space motion would
+then leak into the task: :math:`\psi = \sigma^2/(\sigma^2+\varepsilon^2)`, with
+:math:`\varepsilon = 10^{-12}\lVert\tilde\Gamma\rVert`, is 1 for all directions in the row space
+of the Jacobian and 0 for lost directions.
 
 Source: constraint-stabilization, sections 3.1, 3.3, 4; errata C5, C7.
 """
@@ -50,16 +50,16 @@ INVERSES = ('euclidean', 'inertia')
 
 
 class Stabilized(NamedTuple):
-    r"""The answer of :func:`stabilizing_effort`; unpacks as ``effort, acceleration, ...``.
+    r"""Result of :func:`stabilizing_effort`; unpacks as ``effort, acceleration, ...``.
 
     Attributes:
         effort: :math:`Q_c`, shape (n,), N m or N.
         acceleration: :math:`\ddot q_c`, shape (n,), rad/s^2 or m/s^2.
         sigma_min: Smallest singular value of Gamma.
-        condition: Largest by smallest singular value; infinite if Gamma is singular.
-        task_acceleration: :math:`u`, the acceleration of f that was asked for, shape (m,).
-        residual: :math:`\Gamma\ddot q_c - u`, shape (m,): zero unless damped, or m > n.
-        damped: Whether a direction was below the threshold, and (3.5) holds only nearly.
+        condition: Condition number of Gamma; infinite if it is singular.
+        task_acceleration: :math:`u`, the commanded acceleration of f, shape (m,).
+        residual: :math:`\Gamma\ddot q_c - u`, shape (m,); zero unless damped or m > n.
+        damped: Whether a singular value was below the threshold, so that (3.5) is approximate.
     """
 
     effort: Array
@@ -96,23 +96,23 @@ def stabilizing_effort(
         beta: Drift :math:`\dot\Gamma\dot q+(\partial f/\partial t)^{\cdot}`, shape (m,).
         f: Constraint value, shape (m,).
         f_dot: Its rate, shape (m,).
-        G0: Gain :math:`\Gamma_0`, shape (m, m), (m,) for a diagonal, or one number, 1/s^2.
+        G0: Gain :math:`\Gamma_0`, shape (m, m), (m,) for a diagonal, or a scalar, 1/s^2.
         G1: Gain :math:`\Gamma_1`, likewise, 1/s.
         v: Free acceleration, projected into the null space, shape (n,); zero if None.
         inverse: Joint metric: 'euclidean' (the paper) or 'inertia' (dynamically consistent).
         weights: Row weights for m > n, shape (m,) or (m, m); ones if None.
-        metric: Another joint metric, shape (n,) or (n, n), instead of the one named by
-            ``inverse``; for arms that mix radians and metres.
-        singularity: What to do near rank loss; the default is exact above 1e-6.
+        metric: Joint metric, shape (n,) or (n, n), that replaces the one of ``inverse``; for arms
+            with both revolute and prismatic joints.
+        singularity: Treatment of near rank loss; the default is exact above 1e-6.
 
     Returns:
-        New arrays, see :class:`Stabilized`. Bounded at any Gamma, singular ones too.
+        New arrays, see :class:`Stabilized`; bounded for any Gamma, including singular ones.
 
     Raises:
         ShapeError: An argument has the wrong shape.
         NonFiniteError: An argument is not finite.
         UnknownNameError: There is no such inverse.
-        ParameterError: A metric or weight is not positive definite; an argument is no number.
+        ParameterError: A metric or weight is not positive definite, or an argument is not numeric.
 
     Validity: :math:`m\le n` with rank m along the program (errata C8, C9). For m > n see
         ``error_dynamics.projected_gains``. For m >= n and full rank v has no effect.
@@ -148,12 +148,12 @@ def task_acceleration(beta: Array, f: Array, f_dot: Array, G0: Array, G1: Array)
 
 
 def gain_matrix(name: str, gain: Array | float, m: int) -> Array:
-    """Return a gain as a matrix of shape (m, m), from a number, a diagonal or a matrix.
+    """Return a gain as a matrix of shape (m, m), from a scalar, a diagonal or a matrix.
 
     Raises:
-        ShapeError: It is of another shape.
-        NonFiniteError: It is not finite.
-        ParameterError: It is no number.
+        ShapeError: The shape is none of (), (m,) and (m, m).
+        NonFiniteError: The gain is not finite.
+        ParameterError: The gain is not numeric.
     """
     gain = numbers(name, gain)
     if gain.shape == ():
@@ -169,12 +169,12 @@ def largest_scale(keep: Array, task: Array, limit: Array) -> float:
     r"""Return the largest s in [0, 1] with :math:`|keep + s\,task| \le limit` in every joint.
 
     Args:
-        keep: The part of the effort that is kept whole, such as gravity, shape (n,).
-        task: The part that is scaled, shape (n,).
-        limit: Effort limits, positive, shape (n,).
+        keep: The unscaled part of the effort, such as gravity, shape (n,), N m or N.
+        task: The scaled part, shape (n,), N m or N.
+        limit: Effort limits, positive, shape (n,), N m or N.
 
     Returns:
-        s; 0 if ``keep`` alone reaches a limit in a joint whose task part goes further.
+        s; 0 if ``keep`` alone reaches a limit in a joint and the task part increases the excess.
     """
     scale = 1.0
     for kept, wanted, most in zip(keep.tolist(), task.tolist(), limit.tolist(), strict=True):
@@ -184,20 +184,20 @@ def largest_scale(keep: Array, task: Array, limit: Array) -> float:
     return scale
 
 
-#: A singular value of this part of the Jacobian's norm counts half as zero.
+#: The projector's weight is 1/2 for a singular value of this fraction of the Jacobian's norm.
 RANK_TOLERANCE = 1e-12
-#: Keeps divisions finite where everything vanishes.
+#: Avoids division by zero.
 TINY = 1e-150
 
 
 @dataclass(frozen=True)
 class Singularity:
-    r"""What to do where the constraint Jacobian loses rank.
+    r"""Damping near rank loss of the constraint Jacobian.
 
     Attributes:
-        threshold: :math:`\sigma_0`: singular values above it are inverted exactly.
-        damping: :math:`\lambda_{max}`; the threshold itself if None, which amplifies no direction
-            by more than :math:`1/\sigma_0`.
+        threshold: :math:`\sigma_0`; singular values above it are inverted exactly.
+        damping: :math:`\lambda_{max}`; the threshold if None, which limits the amplification of
+            any direction to :math:`1/\sigma_0`.
 
     Both are in the unit of the Jacobian's entries, m or rad per joint unit.
     """
@@ -218,20 +218,20 @@ class Singularity:
 
 
 class TaskInverse:
-    """The inverse of one Jacobian, in one metric.
+    """The damped weighted pseudo-inverse of a Jacobian and its null-space projector.
 
     Attributes:
-        sigma: Singular values of the Jacobian itself, largest first, shape (min(m, n),).
-        damped: Whether a direction was below the threshold.
+        sigma: Singular values of the unscaled Jacobian, largest first, shape (min(m, n),).
+        damped: Whether a singular value is below the threshold.
 
     Args:
         Gamma: Constraint Jacobian, shape (m, n).
-        metric: Positive definite joint metric W, shape (n, n); the unit matrix if None.
+        metric: Positive definite joint metric W, shape (n, n); the identity if None.
         weights: Row weights, shape (m,) or (m, m) positive definite; ones if None.
-        singularity: What to do where rank is lost.
+        singularity: Treatment of near rank loss; ``Singularity()`` if None.
 
     Raises:
-        ShapeError: A matrix does not fit the Jacobian.
+        ShapeError: The shape of a matrix does not match the Jacobian.
         ParameterError: A matrix is not positive definite.
     """
 
@@ -245,13 +245,13 @@ class TaskInverse:
         m, n = Gamma.shape
         singularity = singularity or Singularity()
         self._L = np.eye(n) if metric is None else metric_root('metric', metric, n)
-        # Any root R with R^T R = W_f gives the same inverse.
+        # Any R with R^T R = W_f gives the same inverse.
         self._R = np.eye(m) if weights is None else metric_root('weights', weights, m).T
         scaled = np.linalg.solve(self._L, (self._R @ Gamma).T).T
         self._U, self._s, self._Vt = np.linalg.svd(scaled, full_matrices=False)
         plain = metric is None and weights is None
         self.sigma = self._s if plain else np.linalg.svd(Gamma, compute_uv=False)
-        # The threshold means the Jacobian's own unit, whatever the metric's.
+        # The threshold is in the unit of the unscaled Jacobian.
         unit = 1.0 if plain else _ratio(self._s, self.sigma)
         threshold = unit * singularity.threshold
         damping = unit * singularity.largest_damping
@@ -269,25 +269,25 @@ class TaskInverse:
 
     @property
     def condition(self) -> float:
-        """Largest by smallest singular value; infinite if the Jacobian is singular."""
+        """The condition number of the Jacobian; infinite if it is singular."""
         return float(self.sigma[0] / self.sigma[-1]) if self.sigma[-1] > 0.0 else np.inf
 
     def solve(self, u: Array) -> Array:
-        r"""Return :math:`\Gamma^{\#}u`, the joint acceleration of a task acceleration."""
+        r"""Return :math:`\Gamma^{\#}u`, the joint acceleration for a task acceleration."""
         return np.linalg.solve(self._L.T, self._Vt.T @ (self._phi * (self._U.T @ (self._R @ u))))
 
     def project(self, v: Array) -> Array:
-        r"""Return :math:`Pv`, the part of a joint acceleration that the task does not feel."""
+        r"""Return :math:`Pv`, the null-space part of a joint acceleration."""
         seen = self._L.T @ v
         felt = self._Vt.T @ (self._psi * (self._Vt @ seen))
         return np.linalg.solve(self._L.T, seen - felt)
 
     def matrix(self) -> Array:
-        r"""Return :math:`\Gamma^{\#}` itself, shape (n, m)."""
+        r"""Return the matrix :math:`\Gamma^{\#}`, shape (n, m)."""
         return np.column_stack([self.solve(e) for e in np.eye(len(self._R))])
 
 
 def _ratio(scaled: Array, own: Array) -> float:
-    """Return how much larger the scaled Jacobian is than the Jacobian, in the Frobenius norm."""
+    """Return the ratio of the Frobenius norms of the scaled and the unscaled Jacobian."""
     size = float(np.linalg.norm(own))
     return float(np.linalg.norm(scaled)) / size if size > 0.0 else 1.0

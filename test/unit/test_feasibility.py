@@ -53,8 +53,8 @@ def test_a_slow_signal_does_not_make_the_walk_skip_a_fast_one(monkeypatch):
     assert len(path.times) == 100
     assert np.diff(path.times).max() <= 2.0 * np.pi * 0.1 / 0.5 / 40.0 + 1e-12
     assert path.remarks == (
-        f'the path is walked through until t = {path.times[-1]:.3g} s only, of 1e+03 s that its '
-        'parts need to be seen once',
+        f'the path is checked only until t = {path.times[-1]:.3g} s; covering all of its parts '
+        'once takes 1e+03 s',
     )
 
 
