@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The classes that the page "Where do I put ..." shows, as they stand there."""
+"""Test the example classes of docs/extending.md as they are printed there."""
 
 from __future__ import annotations
 
