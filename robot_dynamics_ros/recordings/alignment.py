@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The shift in time by which two recordings of the same motion lie upon each other.
+"""Find the time shift that aligns two recordings of the same motion.
 
-The velocities of all joints are correlated over all shifts, coarsely; from the best one on, the
-shift is refined until the positions differ least: to first order a shift d changes them by the
-velocity times d, which makes d a least-squares quotient.
+A coarse correlation of all joint velocities over all shifts gives an initial shift, which is then
+refined to minimise the position difference: to first order a shift d changes the positions by
+velocity times d, so each step of d is a linear least-squares quotient.
 """
 
 from __future__ import annotations
@@ -19,26 +19,26 @@ from robot_dynamics_ros.recordings.recording import NANO, Recording, span_origin
 from robot_dynamics_ros.spatial.linear_algebra import along_lines
 from robot_dynamics_ros.spatial.scalar import Array
 
-#: Ways to align; a number of seconds is one as well.
+#: Alignment methods; a number of seconds is accepted as well.
 METHODS = ('motion', 'start', 'stamps')
 _COARSE_S = 0.005  # step of the correlation
 _REFINEMENTS = 20
 _FINEST_S = 1e-12
-_SNAP = 0.02  # of a period: a shift so near to a whole number of periods is one
-_STARTED = 0.02  # of the lower of both peak speeds: the motion has begun
-_FEWEST = 8
-_LARGEST_GRID = 2_000_000  # times of the correlation, or ten for each state if that is more
+_SNAP = 0.02  # of a period: shifts this close to a whole number of periods are rounded to it
+_STARTED = 0.02  # of the lower of the two peak speeds: above it the motion has started
+_FEWEST = 8  # states of a run
+_LARGEST_GRID = 2_000_000  # correlation samples, or ten per state if that is more
 
 
 @dataclass(frozen=True)
 class Alignment:
-    """A shift, and how well the runs agree under it.
+    """A time shift between two runs, and how well they agree under it.
 
     Attributes:
-        shift: What is added to the time of the first run to get that of the second, s.
-        correlation: Of the velocities under it, -1 to 1; NaN without motion.
-        method: How it was found, in words.
-        interpolated: Whether the second run has to be interpolated between its states.
+        shift: Time of the second run minus time of the first, s.
+        correlation: Correlation of the shifted velocities, -1 to 1; NaN without motion.
+        method: Description of how the shift was found.
+        interpolated: Whether the second run must be interpolated between its states.
     """
 
     shift: float
@@ -53,11 +53,11 @@ def align(first: Recording, second: Recording, method: str = 'motion') -> Alignm
     Args:
         first: One run.
         second: The other.
-        method: One of ``METHODS``, or seconds: 'motion' compares the whole motion, 'start' its
-            begin, 'stamps' takes the times as they are.
+        method: One of ``METHODS``, or a shift in seconds: 'motion' aligns the whole motion,
+            'start' the start of motion, 'stamps' uses the timestamps unshifted.
 
     Raises:
-        ConfigurationError: There is no such method.
+        ConfigurationError: The method is unknown.
         RecordingError: A run is too short, or the runs do not overlap.
     """
     for run in (first, second):
@@ -68,7 +68,7 @@ def align(first: Recording, second: Recording, method: str = 'motion') -> Alignm
     if method not in METHODS:
         shift, how = _seconds(method), 'as given'
     elif method == 'stamps':
-        shift, how = 0.0, 'times as they are'
+        shift, how = 0.0, 'timestamps unshifted'
     elif method == 'start' or not moving:
         level = _STARTED * min(float(np.abs(course.v).max()) for course in (one, other))
         shift = _start(other, level) - _start(one, level)
@@ -92,13 +92,14 @@ def align(first: Recording, second: Recording, method: str = 'motion') -> Alignm
 
 
 def at_times(run: Recording, time: Array, *, interpolated: bool) -> Recording:
-    """Return a recording at other times, s, which must lie within its own.
+    """Resample a recording at other times, s, within its own time range.
 
     Args:
         run: The recording.
         time: The times, shape (N,).
-        interpolated: Whether to interpolate (positions by cubics with the velocities, velocities
-            and references along lines, efforts held), or to take the nearest states.
+        interpolated: True to interpolate (positions by cubic Hermite polynomials, velocities,
+            references and measured efforts linearly, commanded efforts by zero-order hold);
+            False to use the nearest states.
     """
     if not interpolated:
         nearest = np.clip(np.searchsorted(run.time, time), 1, len(run.time) - 1)
@@ -131,7 +132,7 @@ def at_times(run: Recording, time: Array, *, interpolated: bool) -> Recording:
 
 @dataclass(frozen=True, eq=False)
 class AlignedMotion:
-    """Times (N,) and positions and velocities (N, n) by which runs are compared."""
+    """Times (N,), s, and positions and velocities (N, n) used to align a run."""
 
     time: Array
     q: Array
@@ -139,20 +140,20 @@ class AlignedMotion:
 
     @property
     def moves(self) -> bool:
-        """Whether a position changes."""
+        """Whether any position changes."""
         return bool(np.ptp(self.q, axis=0).max() > 1e-9)
 
     def at(self, time: Array, values: Array) -> Array:
-        """Return values of each time (N, n) at other times, along lines."""
+        """Interpolate values (N, n) linearly at other times."""
         return along_lines(time, self.time, values)
 
     def overlap(self, time: Array) -> Array:
-        """Return which of some times lie within its own."""
+        """Return a mask of the times that lie within this motion."""
         return (time >= self.time[0]) & (time <= self.time[-1])
 
 
 def _course(first: Recording, second: Recording) -> tuple[AlignedMotion, AlignedMotion]:
-    """Return the references where both runs have moving ones, else the measured motion."""
+    """Return the reference motions if they move in both runs, else the measured motions."""
     runs = (first, second)
     courses = [_motion(run.time, run.reference_position, run.reference_velocity) for run in runs]
     if not all(len(course.time) >= _FEWEST and course.moves for course in courses):
@@ -161,13 +162,13 @@ def _course(first: Recording, second: Recording) -> tuple[AlignedMotion, Aligned
 
 
 def _motion(time: Array, q: Array, v: Array) -> AlignedMotion:
-    """Return where the positions are known."""
+    """Return the motion at the times with finite positions."""
     known = np.isfinite(q).all(axis=1)
     return AlignedMotion(time[known], q[known], _velocity(time[known], q[known], v[known]))
 
 
 def _velocity(time: Array, q: Array, v: Array) -> Array:
-    """Return velocities (N, n), by differences of the positions where none are known."""
+    """Return velocities (N, n), with missing values replaced by position differences."""
     missing = ~np.isfinite(v)
     if len(time) < 2 or not missing.any():
         return v
@@ -190,19 +191,19 @@ def _seconds(text: str) -> float:
         shift = math.nan
     if not math.isfinite(shift):
         raise ConfigurationError(
-            f'alignment {text!r}', 'is no way to align', f'{", ".join(METHODS)}, or seconds'
+            f'alignment {text!r}', 'is unknown', f'{", ".join(METHODS)}, or seconds'
         )
     return shift
 
 
 def _start(course: AlignedMotion, level: float) -> float:
-    """Return when a joint first is faster than a level, or the first time if none ever is."""
+    """Return the first time a joint exceeds a speed, or the start time if none does."""
     moving = np.abs(course.v).max(axis=1) > level
     return float(course.time[int(moving.argmax())]) if moving.any() else float(course.time[0])
 
 
 def _grid(course: AlignedMotion) -> tuple[Array, Array]:
-    """Return even times and the velocities there, each joint by its own size."""
+    """Return evenly spaced times and the velocities there, each joint divided by its RMS."""
     _refuse_jump(course.time)
     time = np.arange(course.time[0], course.time[-1], _COARSE_S)
     v = course.at(time, course.v)
@@ -211,10 +212,10 @@ def _grid(course: AlignedMotion) -> tuple[Array, Array]:
 
 
 def _refuse_jump(time: Array) -> None:
-    """Refuse times that are too far apart for their number.
+    """Reject a time range that is too long for its number of samples.
 
     Raises:
-        RecordingError: Says where the clock jumps.
+        RecordingError: The clock jumps; the message gives where.
     """
     if time[-1] - time[0] > _COARSE_S * max(_LARGEST_GRID, 10 * len(time)):
         place = int(np.diff(time).argmax())
@@ -227,7 +228,7 @@ def _refuse_jump(time: Array) -> None:
 
 
 def _coarse(one: AlignedMotion, other: AlignedMotion) -> float:
-    """Return the shift of the largest correlation, on the grid."""
+    """Return the shift of the largest velocity correlation, to the grid step."""
     from scipy.signal import fftconvolve
 
     t_one, v_one = _grid(one)
@@ -240,7 +241,7 @@ def _coarse(one: AlignedMotion, other: AlignedMotion) -> float:
 
 
 def _refined(one: AlignedMotion, other: AlignedMotion, shift: float) -> float:
-    """Return the shift under which the positions differ least."""
+    """Refine a shift to minimise the weighted position difference."""
     size = np.sqrt(np.square(one.v).mean(axis=0))
     weight = 1.0 / np.where(size > 0.0, size, np.inf)
     for _ in range(_REFINEMENTS):

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The same work on many bags: one after the other, in processes, or on a Dask cluster.
+"""Run a function on many bags: sequentially, in processes, or on a Dask cluster.
 
-A worker returns its result or its failure as a value, so one bag never stops the others. Whoever
-computes it, the result is the same.
+A worker returns its result or its failure as a value, so a failing bag never stops the others.
+Results do not depend on where they are computed.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _CONNECT_S = 10.0
 
 
 def find_bags(paths: Sequence[Path]) -> list[Path]:
-    """Return the recordings that paths stand for: bags, storage files, or folders of bags.
+    """Expand paths to bags: bag folders, storage files, or folders that contain bags.
 
     Raises:
         RecordingError: A path is none of these.
@@ -60,18 +60,18 @@ def run_jobs(
     jobs: int = 1,
     scheduler: str = '',
 ) -> Iterator[tuple[int, Result]]:
-    """Yield the place of each item and what the work returns for it, as they are done.
+    """Yield the index and the result of each item, in order of completion.
 
     Args:
-        work: A function of a module; called with an item, and raises nothing.
-        items: What to work on; they can be pickled.
-        failed: Called with an item and a reason if its worker died; returns the result then.
-        jobs: Processes on this machine; 0: one for each processor.
+        work: Module-level function called with an item; must not raise.
+        items: Picklable work items.
+        failed: Called with an item and a reason if its worker died; returns the result.
+        jobs: Number of processes on this machine; 0 for one per processor.
         scheduler: Address of a Dask scheduler such as ``tcp://host:8786``, whose workers have
-            this package installed and see the same files; empty: this machine.
+            this package installed and can read the same files; empty for this machine.
 
     Raises:
-        MissingDependencyError: A scheduler was given and dask is not installed.
+        MissingDependencyError: A scheduler was given and Dask is not installed.
         PeerTimeoutError: The scheduler does not answer.
         ConfigurationError: The number of jobs is negative.
     """
@@ -93,7 +93,7 @@ def _in_processes(
     failed: Callable[[Any, str], Result],
     count: int,
 ) -> Iterator[tuple[int, Result]]:
-    """Yield results from pools; what a dying worker takes along is tried again, each alone."""
+    """Yield results from process pools; retry items lost with a dead worker one by one."""
     waiting = deque(range(len(items)))
     while waiting:
         lost: list[int] = []
@@ -111,7 +111,7 @@ def _in_processes(
 
 @contextlib.contextmanager
 def _pool(count: int) -> Iterator[ProcessPoolExecutor]:
-    """Yield a pool whose processes end at once if the work is given up."""
+    """Yield a process pool; terminate its processes at once if the body raises."""
     context = multiprocessing.get_context('spawn')
     others = set(multiprocessing.active_children())
     with ProcessPoolExecutor(count, mp_context=context, initializer=end_with_parent) as pool:
@@ -124,7 +124,7 @@ def _pool(count: int) -> Iterator[ProcessPoolExecutor]:
 
 
 def end_with_parent() -> None:
-    """Let a worker end when its parent does, however that ends."""
+    """Exit this worker as soon as its parent process ends."""
     parent = multiprocessing.parent_process()
 
     def follow() -> None:
@@ -138,14 +138,14 @@ def end_with_parent() -> None:
 def _submitted(
     pool: ProcessPoolExecutor, work: Callable[[Any], Result], item: Any
 ) -> Future[Result]:
-    """Return the future of work in a pool; an interrupt is for the parent alone to answer."""
+    """Submit work to a pool, with SIGINT blocked so that only the parent handles it."""
     with _interrupt_postponed():
         return pool.submit(work, item)
 
 
 @contextlib.contextmanager
 def _interrupt_postponed() -> Iterator[None]:
-    """Let an interrupt wait; a process that begins meanwhile inherits that it waits for ever."""
+    """Defer SIGINT until exit; processes started meanwhile inherit the blocked signal."""
     interrupts: list[int] = []
     handler = None
     if threading.current_thread() is threading.main_thread():
@@ -169,10 +169,11 @@ def _until_one_dies(
     lost: list[int],
     count: int,
 ) -> Iterator[tuple[int, Result]]:
-    """Yield results of a pool until all is done or a worker dies.
+    """Yield results of a pool until all items are done or a worker dies.
 
-    No more items than processes are in the pool, so that a death costs the rest nothing. The
-    places of what was begun leave ``waiting``; of what a death took along they get into ``lost``.
+    At most one item per process is submitted, so a dead worker affects no waiting item. Indices
+    of submitted items are removed from ``waiting``; those lost with a dead worker are appended to
+    ``lost``.
     """
     begun: dict[Future[Result], int] = {}
     while begun or (waiting and not lost):
@@ -232,10 +233,10 @@ def shown_jobs(
     jobs: int = 1,
     scheduler: str = '',
 ) -> list[Result]:
-    """Return what the work returns for each item, in their order; show progress meanwhile.
+    """Return the results of all items in order, and show progress meanwhile.
 
-    The arguments are those of ``run_jobs``, what is done, and what tells why a result is a
-    failure (empty if it is none).
+    Takes the arguments of ``run_jobs``, and ``title``, the label of the progress bar, and
+    ``error_of``, which returns why a result is a failure (empty if it is none).
     """
     from rich.console import Console  # late: a node has no terminal
     from rich.progress import (

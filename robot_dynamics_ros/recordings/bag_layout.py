@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How a bag is to be read, by its first messages: joints, clocks, pairing."""
+"""Infer from the first messages how to read a bag: joints, clock, pairing of commands."""
 
 from __future__ import annotations
 
@@ -22,28 +22,30 @@ from robot_dynamics_ros.recordings.bag.reader import BagReader
 from robot_dynamics_ros.recordings.topics import Topics
 from robot_dynamics_ros.spatial.scalar import Array
 
-_ENOUGH = 2000  # messages of a topic that tell how it is
-_MOSTLY = 0.5  # share of messages that decides
-_RARE = 0.75  # commands or references per state below which each counts until the next
-_LONGEST_HOLD = 5.0  # usual intervals for which one counts
+_ENOUGH = 2000  # states to inspect
+_MOSTLY = 0.5  # fraction of messages that decides
+_RARE = 0.75  # commands or references per state below which each is held until the next
+_LONGEST_HOLD = 5.0  # longest hold, in median intervals
 _CUTOFF_HZ = 20.0
-_CUTOFF_SHARE = 0.1  # of the rate of the states, at most
+_CUTOFF_SHARE = 0.1  # largest cutoff, as a fraction of the state rate
 
 
 @dataclass(frozen=True)
 class BagLayout:
-    """How the messages of a bag become rows.
+    """How to convert the messages of a bag to rows.
 
     Attributes:
-        joints: Columns.
-        order: Position of each joint in the arrays of efforts; empty if there is none to use.
-        stamped: Whether the states' own stamps count; else the times of the bag.
-        answers: Whether commands have the time of the state they answer; else they are paired by
-            arrival.
-        command_hold_ns, reference_hold_ns: How long one counts where the next state has none, ns.
-        cutoff: Of the velocities that are taken from the positions, Hz; 0 if there are velocities.
-        period: Usual time between two states, s.
-        notes: Sentences about all this where it is not the usual.
+        joints: Joint names, one per column.
+        order: Index of each joint in the effort arrays; empty if no effort array is usable.
+        stamped: Whether to use the timestamps of the states, rather than the bag's receive times.
+        answers: Whether a command has the time of the state it was computed from; else commands
+            are paired with states by arrival.
+        command_hold_ns, reference_hold_ns: How long a value is held for later states that have
+            none, ns.
+        cutoff: Low-pass cutoff of velocities differentiated from positions, Hz; 0 if the
+            velocities are recorded.
+        period: Median time between states, s.
+        notes: Remarks about unusual properties, one sentence each.
     """
 
     joints: tuple[str, ...]
@@ -58,14 +60,15 @@ class BagLayout:
 
 
 class _Sample:
-    """The first messages of a bag.
+    """Statistics of the first messages of a bag.
 
     Attributes:
-        names: Joints of the state messages, in the order in which they were met.
-        stamps, arrivals: Times of the states, of one publisher (the one met most often), ns.
-        commands, references: Arrival of the commands, stamps of the references, ns.
-        sizes: Lengths of the arrays of efforts.
-        with_velocity: Share of the states that have velocities.
+        names: Number of state messages by their tuple of joint names, in order of appearance.
+        stamps, arrivals: Timestamps and receive times of the states from the most frequent
+            publisher, ns.
+        commands, references: Receive times of the commands, timestamps of the references, ns.
+        sizes: Lengths of the effort arrays.
+        with_velocity: Fraction of the states that have velocities.
     """
 
     def __init__(self, bag: BagReader, topics: Topics) -> None:
@@ -86,7 +89,7 @@ class _Sample:
         self.with_velocity = self._velocities / max(1, self.states)
 
     def _read(self, bag: BagReader, topics: Topics) -> None:
-        """Read until enough states are seen, and a command if there is one."""
+        """Read until there are enough states, and a command if the bag has any."""
         awaited = {topics.states, topics.commands, *(topics.joint_commands or {}).values()}
         awaited = {topic for topic in awaited if bag.counts.get(topic)}
         for parts in run_columns(bag, topics):
@@ -112,9 +115,9 @@ class _Sample:
 
 
 def run_columns(bag: BagReader, topics: Topics) -> Iterator[list[tuple[str, Array, list[Any]]]]:
-    """Yield topics, arrivals (M,), ns, and columns of a run's messages, block by block.
+    """Yield topic, receive times (M,), ns, and columns of a run's messages, block by block.
 
-    A message that cannot be read is in none of the columns.
+    The columns omit messages that cannot be read.
     """
     columns = {topic: _message_columns(bag, topics, topic) for topic in topics.of_run()}
     for block in bag.blocks(*columns):
@@ -122,7 +125,7 @@ def run_columns(bag: BagReader, topics: Topics) -> Iterator[list[tuple[str, Arra
 
 
 def _message_columns(bag: BagReader, topics: Topics, topic: str) -> StateColumns | NumberColumns:
-    """Return what cuts the messages of a topic into columns."""
+    """Return the converter from messages of a topic to columns."""
 
     def deserialize(data: Any) -> Any:
         return bag.deserialize(data, bag.topics[topic])
@@ -133,7 +136,7 @@ def _message_columns(bag: BagReader, topics: Topics, topic: str) -> StateColumns
 
 
 def _split(block: Sequence[Raw]) -> list[tuple[str, Array, list[Any]]]:
-    """Return topic, times in ns and messages of a block, one entry for each topic."""
+    """Group a block by topic: return topic, times (M,), ns, and messages."""
     times: dict[str, list[int]] = {}
     data: dict[str, list[Any]] = {}
     for topic, time_ns, message in block:
@@ -153,17 +156,18 @@ def make_layout(
     command_joints: Sequence[str] = (),
     described: Sequence[str] = (),
 ) -> BagLayout:
-    """Look at the first messages and decide.
+    """Infer the layout of a bag from its first messages.
 
     Args:
         bag: The bag.
-        topics: What is read of it.
-        joints: Columns that are wanted; all that are recorded if empty.
-        command_joints: Order of the efforts in a command, if known.
+        topics: Topics of the robot.
+        joints: Joints to read, one per column; if empty, those of the description that are
+            recorded, else all recorded ones.
+        command_joints: Joint order of the efforts in a command, if known.
         described: Moving joints of the description in the bag, in its order.
 
     Raises:
-        RecordingError: There is no usable state.
+        RecordingError: The bag has no states, or lacks a requested joint.
     """
     sample = _Sample(bag, topics)
     if not sample.states:
@@ -179,21 +183,21 @@ def make_layout(
     stamps, arrivals = sample.stamps, sample.arrivals
     stamped = bool(stamps.any()) and (len(stamps) == 1 or bool(np.diff(stamps).any()))
     if not stamped:
-        notes.append('the states have no stamps: the times of the bag are used')
+        notes.append('the states have no timestamps: the times of the bag are used')
         stamps = arrivals
     period = _interval(stamps)
     cutoff = 0.0
     if sample.with_velocity < _MOSTLY:
         cutoff = min(_CUTOFF_HZ, _CUTOFF_SHARE / period) if period else _CUTOFF_HZ
         notes.append(
-            'velocity is not recorded: it is the slope of the positions, zero-phase with a '
-            f'cut-off of {cutoff:.3g} Hz'
+            'velocity is not recorded: differentiated from the positions, zero-phase with a '
+            f'cutoff of {cutoff:.3g} Hz'
         )
     answers = (
         bool(np.isin(sample.commands, stamps).mean() >= _MOSTLY) if len(sample.commands) else True
     )
     if not answers:
-        notes.append('commands carry no stamp: each answers the last state that came before it')
+        notes.append('commands have no timestamp: each is paired with the last state before it')
     return BagLayout(
         columns,
         _command_order(sample, topics, columns, command_joints or described or columns, notes),
@@ -213,7 +217,7 @@ def _columns(
     described: tuple[str, ...],
     notes: list[str],
 ) -> tuple[str, ...]:
-    """Return the joints that become columns."""
+    """Return the joints to read, one per column."""
     if wanted:
         missing = [name for name in wanted if name not in recorded]
         if missing:
@@ -239,7 +243,7 @@ def _command_order(
     commanded: Sequence[str],
     notes: list[str],
 ) -> tuple[int, ...]:
-    """Return where the effort of each column stands in an array of efforts."""
+    """Return the index of each column's effort in the effort arrays."""
     if not topics.commands or not sample.sizes:
         return ()
     names = list(commanded)
@@ -247,36 +251,36 @@ def _command_order(
     if sample.sizes != {len(names)} or missing:
         sizes = ', '.join(str(size) for size in sorted(sample.sizes))
         notes.append(
-            f'commands hold {sizes} numbers, expected are those of {", ".join(names)}: not used; '
-            'tell whose they are'
+            f'commands have {sizes} values, expected one for each of {", ".join(names)}: '
+            'not used; name their joints'
         )
         return ()
     return tuple(names.index(name) for name in columns)
 
 
 def _interval(stamps: Array) -> float:
-    """Return the median time between successive, different stamps, s; 0 if there is none."""
+    """Return the median positive time between successive timestamps, s; 0 if there is none."""
     steps = np.diff(stamps)
     steps = steps[steps > 0]
     return float(np.median(steps)) / NANO if len(steps) else 0.0
 
 
 def _hold(times: Array, stamps: Array, what: str, notes: list[str]) -> int:
-    """Return how long one of them counts, ns: until the next, if there are fewer than states."""
+    """Return how long to hold commands or references, ns; 0 if as frequent as the states."""
     if len(times) < 2 or len(stamps) < 2:
         return 0
     if what == 'references' and np.isin(times, stamps).mean() >= _MOSTLY:
-        return 0  # each is of the state that it answers, and of no other
+        return 0  # each has the timestamp of the state it belongs to
     inside = (stamps >= times.min()) & (stamps <= times.max())
     if len(times) >= _RARE * inside.sum():
         return 0
     interval = _interval(np.sort(times))
-    notes.append(f'there are fewer {what} than states: each counts until the next')
+    notes.append(f'there are fewer {what} than states: each is held until the next')
     return int(_LONGEST_HOLD * interval * NANO)
 
 
 def described_joints(text: str) -> tuple[str, ...]:
-    """Return the moving joints of a description in its order; none if it cannot be read."""
+    """Return the moving joints of a description in its order; empty if it cannot be read."""
     try:
         return load_robot(text, effort_limit=1.0).joint_names if text else ()
     except RobotDynamicsError:

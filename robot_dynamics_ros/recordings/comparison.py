@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two runs of the same program, compared where they overlap, and their report."""
+"""Compare two runs of the same program where they overlap, and report the differences."""
 
 from __future__ import annotations
 
@@ -28,17 +28,18 @@ from robot_dynamics_ros.recordings.report.toolkit import (
 from robot_dynamics_ros.spatial.scalar import Array
 
 _FIRST, _SECOND, _APART = COLOURS[0], COLOURS[1], COLOURS[3]
-_ALIKE = 0.9  # correlation
+_ALIKE = 0.9  # least correlation of runs of the same program
 
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
-    """Both runs at the same instants of the program.
+    """Two runs, sampled at the same instants of the program.
 
     Attributes:
-        alignment: How they were brought together.
-        first, second: The runs, row by row at the same instant; times are those of the first.
-        first_tool, second_tool: Points of the tool, shape (N, 3), m.
+        alignment: The time shift between the runs.
+        first, second: The runs; row k of both is the same instant, sampled at the states of the
+            first.
+        first_tool, second_tool: Tool positions, shape (N, 3), m.
         figures: Errors, differences and efforts by joint, as plain numbers.
     """
 
@@ -53,14 +54,14 @@ class Comparison:
 def compare_runs(
     first: Recording, second: Recording, tree: RobotTree, frame: str, method: str = 'motion'
 ) -> Comparison:
-    """Compare two runs.
+    """Align two runs and compare them.
 
     Args:
         first: One run.
         second: The other.
-        tree: The robot, whose joints both must name.
+        tree: The robot; both runs must contain its joints.
         frame: The tool frame.
-        method: How to align, see ``alignment.align``.
+        method: Alignment method, see ``alignment.align``.
 
     Raises:
         UnknownNameError: A joint was not recorded.
@@ -94,7 +95,7 @@ def compare_runs(
 
 
 def _acting(run: Recording) -> Recording:
-    """Return a run with the measured efforts where none were commanded."""
+    """Return a run with measured efforts in place of commands if it has no commands."""
     known = np.isfinite(run.effort).any()
     return run if known else replace(run, effort=run.measured_effort)
 
@@ -117,7 +118,7 @@ def _run_figures(run: Recording, tree: RobotTree, frame: str) -> dict[str, Any]:
 
 
 def _difference(one: Recording, other: Recording, tools: Sequence[Array]) -> dict[str, Any]:
-    """Return how far two runs are apart."""
+    """Return the differences of positions, tool positions and efforts of two runs."""
     n = len(one.joints)
     position, apart, effort = Spread(n), Spread(1), Spread(n)
     position.take(one.time, other.position - one.position)
@@ -147,21 +148,21 @@ def comparison_report(
     """Return the report of two runs, without figures.
 
     Args:
-        names: Of both runs.
+        names: Names of the two runs.
         tree: The robot.
-        comparison: The runs.
-        notes: What was unusual in the bags.
-        unit: Of the efforts, if they are currents.
+        comparison: The compared runs.
+        notes: Remarks about the bags.
+        unit: Unit of the efforts if they are currents, else empty.
     """
     alignment, figures = comparison.alignment, comparison.figures
-    how = 'interpolated between its states' if alignment.interpolated else 'at its own states'
+    how = 'interpolated between its states' if alignment.interpolated else 'at its nearest states'
     lead = (
         f'{names[0]} and {names[1]}, {figures["overlap_s"]:.4g} s in common, {figures["states"]} '
-        f'states; second shifted by {alignment.shift:.6g} s ({alignment.method}) and taken {how}.'
+        f'states; second shifted by {alignment.shift:.6g} s ({alignment.method}), {how}.'
     )
     findings = []
     if not alignment.correlation >= _ALIKE:
-        text = 'the motions are hardly alike: is it the same program?'
+        text = 'the motions barely correlate: do both runs execute the same program?'
         findings.append(MetricRemark('look', text))
     title = f'{names[0]} against {names[1]}'
     table = _table(tree, names, figures, unit)
@@ -171,7 +172,7 @@ def comparison_report(
 def comparison_arms(
     names: Sequence[str], tree: RobotTree, comparison: Comparison, frame: str
 ) -> ArmAnimation:
-    """Return the arm along the first run, and as a ghost along the second."""
+    """Return an animation of the arm in the first run, with the second as a ghost."""
     one, other = comparison.first, comparison.second
     motions = [
         ArmMotion(names[0], one.position, _FIRST),
@@ -183,7 +184,7 @@ def comparison_arms(
 def comparison_figures(
     names: Sequence[str], tree: RobotTree, comparison: Comparison, unit: str = ''
 ) -> list[tuple[str, Any]]:
-    """Return headings and plotly figures; ``unit``: of the efforts, if they are currents.
+    """Return headings and plotly figures; ``unit`` is that of the efforts if they are currents.
 
     Raises:
         MissingDependencyError: The plot library is not installed.
@@ -240,7 +241,7 @@ def _tiles(comparison: Comparison) -> list[tuple[str, str]]:
     ]
     ratio = np.fmax.reduce(figures['error_ratio'])
     if np.isfinite(ratio):
-        tiles.append((f'{ratio:.3g} ×', 'error of the second by the first, worst joint'))
+        tiles.append((f'{ratio:.3g} ×', 'error of the second / the first, worst joint'))
     return tiles
 
 
@@ -249,7 +250,7 @@ def _table(
 ) -> ReportTable:
     effort = 'current' if unit else 'effort'
     head = (
-        'joint', f'RMS error, {names[0]}', f'RMS error, {names[1]}', 'second by first',
+        'joint', f'RMS error, {names[0]}', f'RMS error, {names[1]}', 'second / first',
         'RMS difference of position', f'RMS {effort}, {names[0]}', f'RMS {effort}, {names[1]}',
         f'RMS difference of {effort}',
     )  # fmt: skip

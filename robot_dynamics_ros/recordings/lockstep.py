@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A controller and a plant in one process, one command for each state, as a recording."""
+"""Run a controller and a simulated plant in lockstep in one process, and record the run."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from robot_dynamics_ros.recordings.recording import NANO, Recording
 from robot_dynamics_ros.simulation.plant import Plant
 from robot_dynamics_ros.symbolic.kernel import compile_kernel
 
-_POINTS = 100.0  # of the message per second
-SETTLE = 0.5  # s before the trajectory starts
+_POINTS = 100.0  # trajectory points per second
+SETTLE = 0.5  # s at rest before the trajectory starts
 
 
 def run_lockstep(
@@ -27,22 +27,23 @@ def run_lockstep(
     trajectory: Trajectory,
     tell: Callable[[float], None] | None = None,
 ) -> Recording:
-    """Run a trajectory and return what a recorder would have seen.
+    """Simulate a trajectory and return its recording, with one command per state.
 
-    The plant starts at rest where the trajectory starts. The loop is the one of the controller
-    node: ramp, joint-limit guard and effort limiter included.
+    The plant starts at rest at the start of the trajectory. The control loop is that of the
+    controller node, including ramp, joint-limit guard and effort limiter.
 
     Args:
-        plant: The robot; reset here.
-        law: The controller's law; its robot may be another than the plant's.
-        trajectory: With a finite duration.
-        tell: Called about every simulated second with the share that is done.
+        plant: The simulated robot; reset here.
+        law: The control law; its robot model may differ from the plant's.
+        trajectory: A trajectory of finite duration.
+        tell: Progress callback, called about once per simulated second with the completed
+            fraction.
 
     Returns:
         One row per state, from standstill to the end of the trajectory.
 
     Raises:
-        DivergenceError: The loop refused a state, or the simulation diverged.
+        DivergenceError: The loop rejected a state, or the simulation diverged.
         TrajectoryError: The trajectory leaves the limits of the law's robot.
     """
     tree = law.tree

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Folders of results: made whole or not at all, never over what is there unless asked to.
+"""Write result folders atomically; existing files are replaced only on request.
 
-Their files: figures as JSON that every reader takes, rows as CSV, and as Parquet where pyarrow is
-installed.
+Figures are written as strict JSON, rows as CSV, and as Parquet if pyarrow is installed.
 """
 
 from __future__ import annotations
@@ -27,21 +26,22 @@ from robot_dynamics_ros.spatial.scalar import Array
 
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _AXES = ('x', 'y', 'z')
-_BLOCK = 1000  # rows that are text at once
+_BLOCK = 1000  # rows formatted at once
 
 
 def claim(named: Path | None, usual: Path, *, force: bool, files: Sequence[str] = ()) -> Path:
-    """Return the folder for results.
+    """Choose the output folder.
 
     Args:
-        named: As the user named it, or None.
-        usual: Name to use otherwise; a number is put behind it while it is taken.
-        force: Whether files in a folder that was named may be replaced.
-        files: Those that will be written, if others may stay beside them.
+        named: Folder given by the user, or None.
+        usual: Default folder; a number is appended if it exists.
+        force: Whether existing files may be replaced.
+        files: Names of the files to write, if the folder may hold others; empty if it must be
+            empty.
 
     Raises:
-        ConfigurationError: The folder that was named holds such files (without ``files``:
-            anything), is a file, or cannot be looked at.
+        ConfigurationError: The folder already holds such files (any file if ``files`` is empty),
+            is a file, or cannot be accessed.
     """
     folder, count = named or usual, 1
     with _refused(folder):
@@ -63,18 +63,18 @@ def claim(named: Path | None, usual: Path, *, force: bool, files: Sequence[str] 
 
 @contextlib.contextmanager
 def filled(folder: Path) -> Iterator[Path]:
-    """Yield an empty folder to write into; its files get to their place once all are written.
+    """Yield a temporary folder; move its files to their destination when the body completes.
 
-    If the body raises, nothing of it is left, and what was there before is as it was.
+    If the body raises, the temporary folder is removed and the destination stays unchanged.
 
     Args:
-        folder: Where the files shall be; files of the same name are replaced.
+        folder: The destination; files of the same name are replaced.
 
     Raises:
-        ConfigurationError: The folder cannot be made, or the disk is full.
+        ConfigurationError: The folder cannot be created, or the disk is full.
     """
     place = folder.resolve()
-    disk = place if place.is_dir() else place.parent  # a folder may be on another than its parent
+    disk = place if place.is_dir() else place.parent  # a folder may be a mount point
     with _refused(folder):
         disk.mkdir(parents=True, exist_ok=True)
         work = Path(tempfile.mkdtemp(prefix=f'.{place.name}-', dir=disk))
@@ -95,7 +95,7 @@ def filled(folder: Path) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def _refused(folder: Path) -> Iterator[None]:
-    """Turn what the system refuses into an error of ours."""
+    """Convert an OSError to a ConfigurationError."""
     try:
         yield
     except OSError as error:
@@ -114,7 +114,7 @@ def _unwritable(folder: Path, error: OSError) -> ConfigurationError:
 
 
 def json_ready(value: Any) -> Any:
-    """Return a value of plain types; a number that is not finite is None."""
+    """Convert a value to plain Python types, with None for non-finite numbers."""
     if isinstance(value, Mapping):
         return {str(key): json_ready(inner) for key, inner in value.items()}
     if isinstance(value, (list, tuple)):
@@ -135,11 +135,11 @@ def write_json(path: Path, document: Any) -> None:
 def flat_columns(
     recording: Recording, columns: Mapping[str, Array], rows: Sequence[str] = ()
 ) -> dict[str, Array]:
-    """Return the rows of a chunk as columns of numbers by name.
+    """Return a chunk as named columns of shape (N,).
 
     Args:
-        recording: The rows.
-        columns: What the metrics add, shape (N,), (N, n), (N, 3) for points.
+        recording: The chunk.
+        columns: Columns added by the metrics, shape (N,), (N, n), or (N, 3) for points.
         rows: Names of the rows of a constraint program.
     """
     joints = recording.joints
@@ -164,11 +164,11 @@ def flat_columns(
 
 
 class CsvTable:
-    """Writes rows as CSV, numbers as they are; a context.
+    """Context manager that writes rows as CSV, with numbers at full precision.
 
     Args:
         path: The file.
-        every: Every so many rows one is written.
+        every: Write every ``every``-th row only.
     """
 
     def __init__(self, path: Path, every: int = 1) -> None:
@@ -182,7 +182,7 @@ class CsvTable:
         self._file.close()
 
     def add(self, columns: Mapping[str, Array]) -> None:
-        """Write rows; an entry that is not finite stays empty."""
+        """Write rows, with empty fields for non-finite entries."""
         if not self._count:
             self._file.write(
                 ','.join(f'"{name}"' if ',' in name else name for name in columns) + '\n'
@@ -201,7 +201,7 @@ def _text(value: float) -> str:
 
 
 class ParquetTable:
-    """Writes all rows as Parquet; a context.
+    """Context manager that writes all rows as Parquet.
 
     Args:
         path: The file.
@@ -223,7 +223,7 @@ class ParquetTable:
             self._writer.close()
 
     def add(self, columns: Mapping[str, Array]) -> None:
-        """Write rows."""
+        """Write rows as a row group."""
         table = self._arrow.table({name: np.asarray(x) for name, x in columns.items()})
         if self._writer is None:
             self._writer = self._parquet.ParquetWriter(self._path, table.schema)
@@ -234,11 +234,11 @@ def pyarrow() -> tuple[Any, Any]:
     """Return pyarrow and its parquet module.
 
     Raises:
-        MissingDependencyError: It is not installed.
+        MissingDependencyError: pyarrow is not installed.
     """
     try:
         return import_module('pyarrow'), import_module('pyarrow.parquet')
     except ImportError as error:
         raise MissingDependencyError(
-            'pyarrow', 'a Parquet table', "install it (pip 'pyarrow'), or take the CSV"
+            'pyarrow', 'a Parquet table', "install it (pip 'pyarrow'), or use the CSV"
         ) from error

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From the messages of a bag to recordings, whole or in chunks of bounded memory; their robot.
+"""Read recordings from bags, whole or in chunks of bounded memory, and load their robot.
 
-And from recordings to bags with the topics and times that our recorder writes, without ROS, for
-runs in one process (simulations, tests, what-if): kept and read like any other, bit for bit.
+Also writes recordings of in-process runs (simulations, tests, what-if) to bags without ROS, with
+the topics and times of our recorder, so that they read back bit for bit.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from robot_dynamics_ros.recordings.recording_reader import (
 )
 from robot_dynamics_ros.spatial.scalar import Array
 
-_UNLIMITED = 1e12  # N m or N, where the description is silent
+_UNLIMITED = 1e12  # N m or N, if the description gives no effort limit
 
 
 def read_recording(path: str | os.PathLike[str], **choices: Any) -> Recording:
@@ -45,10 +45,10 @@ def read_recording(path: str | os.PathLike[str], **choices: Any) -> Recording:
 
     Args:
         path: The bag's folder, or one of its files.
-        choices: As of :class:`RecordingReader`.
+        choices: Keyword arguments of :class:`RecordingReader`.
 
     Returns:
-        One row per state with increasing stamps.
+        One row per state with increasing timestamps.
 
     Raises:
         RecordingError: The bag cannot be read, or has no states.
@@ -61,27 +61,28 @@ def read_recording(path: str | os.PathLike[str], **choices: Any) -> Recording:
 def read_chunks(
     path: str | os.PathLike[str], seconds: float = CHUNK_S, **choices: Any
 ) -> Iterator[Recording]:
-    """Yield the same in parts of about so many seconds, see :meth:`RecordingReader.chunks`."""
+    """Read a run in chunks of about ``seconds`` s, see :meth:`RecordingReader.chunks`."""
     with RecordingReader(path, **choices) as reader:
         yield from reader.chunks(seconds)
 
 
 @dataclass(frozen=True)
 class RobotChoice:
-    """Which robot explains a recording.
+    """The robot model, joint names, units and time span with which to read a recording.
 
     Attributes:
-        robot: Name of a shipped one, or another word that names a robot, such as a URDF or xacro
-            file; empty: the description in the bag.
-        gravity: m/s^2 in the base frame; None: of the controller's parameters, else the standard.
-        effort_limit: Where the description gives none, N m or N; None: not checked there.
-        joints: Names in the recording of the model's joints, in its order; empty: the same names.
-        namespace: Of the robot, if the bag has several.
-        driver_profile: What the numbers in the recording mean: YAML file, or name of a shipped
-            one; empty: SI units at the joints.
-        identified: File ``parameters.yaml`` of command ``identify``; empty: that of the
-            controller's parameters, if there is one.
-        span: First and last second that counts, see ``recording.within``.
+        robot: Name of a shipped robot, or another robot specification such as a URDF or xacro
+            file; empty for the description in the bag.
+        gravity: Gravity in the base frame, m/s^2; None for that in the controller's parameters,
+            else standard gravity.
+        effort_limit: Limit for joints whose description gives none, N m or N; None for no limit.
+        joints: Recorded names of the model's joints, in model order; empty if they are the same.
+        namespace: Namespace of the robot, if the bag has several.
+        driver_profile: Driver profile that defines the recorded units: YAML file, or name of a
+            shipped one; empty for SI units at the joints.
+        identified: File ``parameters.yaml`` written by ``identify``; empty for the one named in
+            the controller's parameters, if any.
+        span: First and last second to use, see ``recording.within``.
     """
 
     robot: str = ''
@@ -94,22 +95,22 @@ class RobotChoice:
     span: tuple[float, float] = WHOLE
 
     def read(self, bag: str | os.PathLike[str], tree: RobotTree | None = None) -> RecordingReader:
-        """Return a reader of the robot's run in a bag; of its joints alone if it is known."""
+        """Return a reader of the robot's run in a bag, limited to its joints if these are known."""
         driver = self.driver(tree) if tree else None
         joints = driver.names if driver else recorded_names(self.driver_profile, self.joints)
         return RecordingReader(bag, namespace=self.namespace, joints=joints)
 
     def driver(self, tree: RobotTree) -> DriverConversion | None:
-        """Return what the recorded numbers mean for a robot; None: SI, by the same names."""
+        """Return the driver conversion for a robot; None if recorded in SI by the same names."""
         return recorded_driver(self.driver_profile, self.joints, tree)
 
     def parts(
         self, reader: RecordingReader, tree: RobotTree, seconds: float = CHUNK_S
     ) -> Iterator[Recording]:
-        """Yield what counts of the run by the names and in the units of a model.
+        """Yield the chunks within the span, in the joint names and units of the model.
 
         Raises:
-            RecordingError: Nothing counts, or no state can be used.
+            RecordingError: The span holds no state, or no state can be used.
             UnknownNameError: A joint was not recorded.
         """
         driver = self.driver(tree)
@@ -117,11 +118,11 @@ class RobotChoice:
             yield in_model_units(part, driver)
 
     def load(self, reader: RecordingReader) -> tuple[RobotTree, bool]:
-        """Return the robot, and whether its efforts are limited.
+        """Load the robot; also return whether its efforts are limited.
 
         Raises:
-            RecordingError: The bag has no description, and no other was chosen.
-            DescriptionError: The description is refused.
+            RecordingError: The bag has no description, and ``robot`` is empty.
+            DescriptionError: The description is invalid.
         """
         source = robot_file(self.robot) if self.robot else reader.description
         if not source:
@@ -146,7 +147,7 @@ class RobotChoice:
 
 
 def recorded_gravity(parameters: Mapping[str, Any]) -> tuple[float, float, float]:
-    """Return the gravity that the controller used, else the standard one, m/s^2."""
+    """Return the gravity in the controller's parameters, else standard gravity, m/s^2."""
     try:
         x, y, z = (float(value) for value in parameters['gravity'])
     except (KeyError, TypeError, ValueError):
@@ -155,7 +156,7 @@ def recorded_gravity(parameters: Mapping[str, Any]) -> tuple[float, float, float
 
 
 def recorded_program(parameters: Mapping[str, Any]) -> str:
-    """Return the constraint program that the controller held; empty if it held none."""
+    """Return the constraint program of the controller; empty if its law has none."""
     holds = parameters.get('law') == 'constraint_stabilization'
     return str(parameters.get('program') or '') if holds else ''
 
@@ -173,17 +174,17 @@ _STATE, _ARRAY, _TEXT = (
 
 
 def write_recording(path: str | os.PathLike[str], recording: Recording) -> None:
-    """Write a recording into a new bag.
+    """Write a recording to a new bag.
 
     Args:
         path: The bag's folder, which must not exist.
-        recording: Rows without a finite command or reference get none.
+        recording: The recording; non-finite commands and references are not written.
 
     Raises:
-        RecordingError: There is a file or folder of that name.
+        RecordingError: A file or folder of that name exists.
         MissingDependencyError: rosbags is not installed.
     """
-    flat = np.ascontiguousarray  # a table's row may not be
+    flat = np.ascontiguousarray  # rows may be strided
     n, stamps = len(recording.joints), recording.stamp_ns.tolist()
     measured = np.where(np.isfinite(recording.measured_effort).all(axis=1), n, 0).tolist()
     with BagWriter(path) as bag:

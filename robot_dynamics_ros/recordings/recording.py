@@ -1,10 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A recorded run as arrays by joint name.
+"""A recorded run as arrays by joint name, and its conversion to the names and units of a model.
 
-A recording by the names and in the units of its driver, as one of the model.
-
-Every command that reads bags takes ``--joints``, ``--driver_profile``, ``--from`` and ``--to`` by
-what is here.
+Implements the options ``--joints``, ``--driver_profile``, ``--from`` and ``--to`` of all commands
+that read bags.
 """
 
 from __future__ import annotations
@@ -41,25 +39,25 @@ def _nothing() -> Array:
 
 @dataclass(frozen=True, eq=False)
 class Recording:
-    """States, references and efforts at common stamps.
+    """States, references and efforts at common timestamps.
 
-    Row k holds the state at ``time[k]``, the reference of that instant and the effort commanded
-    in answer to that state; NaN where the bag has none.
+    Row k holds the state at ``time[k]``, the reference at that instant and the effort commanded
+    in response to that state; NaN where missing in the bag.
 
     Attributes:
         joints: Joint names, n of them.
-        time: Stamps of the states, shape (N,), s, increasing.
+        time: Timestamps of the states, shape (N,), s, increasing.
         position, velocity: Measured, shape (N, n), rad or m, rad/s or m/s.
         effort: Commanded, shape (N, n), N m or N.
-        reference_position, reference_velocity: Shape (N, n).
-        description: URDF text found in the bag, or empty.
-        notes: What was unusual in the bag, one sentence each.
-        measured_effort: As the joint states have it, shape (N, n); NaN where they have none.
-        stamp_ns: The stamps in ns, exact, shape (N,), int64.
-        arrival_ns: When the bag says that each state was recorded, shape (N,), int64, ns; another
-            clock than the stamps', maybe.
-        answer_ns: The same of each command; 0 where there is none.
-        parameters: The controller's parameters as YAML text, or empty.
+        reference_position, reference_velocity: Shape (N, n), rad or m, rad/s or m/s.
+        description: URDF text in the bag, or empty.
+        notes: Remarks about the bag, one sentence each.
+        measured_effort: Effort in the joint states, shape (N, n), N m or N; NaN if missing.
+        stamp_ns: Exact timestamps of the states, shape (N,), int64, ns.
+        arrival_ns: Receive time of each state, shape (N,), int64, ns; possibly on another clock
+            than the timestamps.
+        answer_ns: Receive time of each command, shape (N,), int64, ns; 0 if missing.
+        parameters: Parameters of the controller, YAML text, or empty.
     """
 
     joints: tuple[str, ...]
@@ -78,7 +76,7 @@ class Recording:
     parameters: str = ''
 
     def __post_init__(self) -> None:
-        # What a caller leaves out follows from what he gives.
+        # Fill in omitted arrays.
         if len(self.measured_effort) != len(self.time):
             object.__setattr__(self, 'measured_effort', np.full(np.shape(self.position), np.nan))
         stamps = np.rint(np.asarray(self.time) * NANO).astype(np.int64)
@@ -87,10 +85,10 @@ class Recording:
                 object.__setattr__(self, name, stamps)
 
     def of_joints(self, joints: Sequence[str]) -> Recording:
-        """Return the recording with its columns in the given order.
+        """Return the recording with the columns of the given joints, in that order.
 
         Raises:
-            UnknownNameError: A joint was not recorded; lists those that were.
+            UnknownNameError: A joint was not recorded; the message lists the recorded ones.
         """
         if tuple(joints) == self.joints:
             return self
@@ -105,7 +103,7 @@ class Recording:
         """Return the rows with ``start <= time <= end``, s.
 
         Raises:
-            RecordingError: There is none.
+            RecordingError: There are no such rows.
         """
         inside = (self.time >= start - 1e-9) & (self.time <= end + 1e-9)
         if not inside.any():
@@ -117,12 +115,12 @@ class Recording:
         return self.rows(inside)
 
     def rows(self, rows: Array | slice) -> Recording:
-        """Return some of the rows, by mask, indices or slice."""
+        """Return the rows selected by a mask, indices or a slice."""
         changed = {key: getattr(self, key)[rows] for key in (*_PER_STATE, *_PER_JOINT)}
         return replace(self, **changed)
 
     def without(self, states: Array) -> Recording:
-        """Return the recording with some states as NaN, by mask; their commands stay."""
+        """Return the recording with the masked states set to NaN; their commands are kept."""
         if not states.any():
             return self
         known = ~states[:, np.newaxis]
@@ -132,10 +130,10 @@ class Recording:
         return replace(self, position=position, velocity=velocity)
 
     def followed_by(self, other: Recording) -> Recording:
-        """Return this recording with the rows of another one behind its own.
+        """Return this recording with the rows of another one appended.
 
         Args:
-            other: Of the same joints; its rows are later. Its notes count.
+            other: Later rows of the same joints; the result has its notes.
         """
         changed: dict[str, Any] = {
             key: np.concatenate([getattr(self, key), getattr(other, key)])
@@ -149,23 +147,23 @@ class Recording:
 
 #: First and last second of a whole recording.
 WHOLE = (-math.inf, math.inf)
-_WALL_CLOCK = 1e6  # s; a simulation does not last so long
+_WALL_CLOCK = 1e6  # s; later times are on a wall clock, not simulation time
 _ROUNDING = 1e-9  # s
 
 
 def recorded_names(profile: str, joints: Sequence[str]) -> tuple[str, ...]:
-    """Return the recorded joints that are meant; empty: those of the description.
+    """Return the recorded joints to read; empty for those of the description.
 
     Args:
         profile: Driver profile, or empty.
-        joints: Names in the recording of the model's joints, in its order, or empty.
+        joints: Recorded names of the model's joints, in model order, or empty.
 
     Raises:
         ConfigurationError: Both are given, or the profile cannot be read.
     """
     if profile and joints:
         raise ConfigurationError(
-            '--joints', 'stands beside --driver_profile, which names them', 'give one of them'
+            '--joints', 'conflicts with --driver_profile, which names them', 'give one of them'
         )
     if profile:
         return tuple(row.name for row in load_driver_profile(profile).joints)
@@ -175,15 +173,15 @@ def recorded_names(profile: str, joints: Sequence[str]) -> tuple[str, ...]:
 def recorded_driver(
     profile: str, joints: Sequence[str], tree: RobotTree
 ) -> DriverConversion | None:
-    """Return what the numbers of a recording mean; None: SI by the names of the model.
+    """Return the conversion from recorded to model units; None if SI by the same names.
 
     Args:
         profile: Driver profile: YAML file or name of a shipped one, or empty.
-        joints: Names in the recording of the model's joints, in its order, or empty.
+        joints: Recorded names of the model's joints, in model order, or empty.
         tree: The model.
 
     Raises:
-        ConfigurationError: The profile is refused, or is not one of this robot.
+        ConfigurationError: The profile is invalid, or does not fit this robot.
         RecordingError: There are more or fewer names than joints.
     """
     if profile:
@@ -202,7 +200,9 @@ def recorded_driver(
 
 
 def current_unit(profile: str) -> str:
-    """Return the unit in which efforts stay: A or rated, if no joint has a torque constant.
+    """Return the unit of efforts that cannot be converted: A, or rated current.
+
+    Efforts stay currents if they are recorded as such and no joint has a torque constant.
 
     Args:
         profile: Driver profile, or empty.
@@ -220,7 +220,7 @@ def current_unit(profile: str) -> str:
 
 
 def _as_currents(profile: DriverProfile) -> DriverProfile:
-    """Return the profile with which efforts come out as currents, whatever the gear."""
+    """Return the profile changed to convert efforts to currents, whatever the gear ratio."""
     first, *rows = (
         replace(row, torque_constant=1.0 / row.gear_ratio)
         for row in (profile.defaults, *profile.joints)
@@ -229,19 +229,19 @@ def _as_currents(profile: DriverProfile) -> DriverProfile:
 
 
 def span_origin(first: float) -> float:
-    """Return the time, s, from which a span counts: the first on a wall clock, else zero."""
+    """Return the origin of a time span, s: the first time on a wall clock, else zero."""
     return first if first > _WALL_CLOCK else 0.0
 
 
 def within(parts: Iterable[Recording], span: tuple[float, float]) -> Iterator[Recording]:
-    """Yield what lies between two times.
+    """Yield the rows within a time span.
 
     Args:
-        parts: Of one recording, one after the other.
-        span: First and last second that counts, from ``span_origin`` on.
+        parts: Successive parts of one recording.
+        span: First and last second to use, relative to ``span_origin``.
 
     Raises:
-        RecordingError: That is nothing.
+        RecordingError: The span holds no state.
     """
     origin, used = math.nan, False
     for part in parts:
@@ -261,14 +261,14 @@ def within(parts: Iterable[Recording], span: tuple[float, float]) -> Iterator[Re
 
 
 def in_model_units(recording: Recording, driver: DriverConversion | None) -> Recording:
-    """Return a recording in SI units at the joints, by the names of the model.
+    """Convert a recording to the model's joint names and SI units at the joints.
 
     Args:
-        recording: As the driver counts; must hold the joints that the driver names.
-        driver: What its numbers mean; None: SI, by the names of the model.
+        recording: Recording in driver units; must contain the joints of the driver.
+        driver: The conversion; None if the recording is in SI by the names of the model.
 
     Raises:
-        UnknownNameError: A joint was not recorded; lists those that were.
+        UnknownNameError: A joint was not recorded; the message lists the recorded ones.
     """
     if driver is None:
         return recording

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""States, commands and references of a run, put together row by row while a bag is read."""
+"""Read states, commands and references of a run from a bag, and assemble them into rows."""
 
 from __future__ import annotations
 
@@ -32,41 +32,42 @@ from robot_dynamics_ros.yaml_reader.parsing import yaml_mapping
 
 CHUNK_S = 20.0
 
-#: Commands and references may come this much later than their state, in the order of the bag, ns.
+#: Longest delay of a command or reference after its state, in the order of the bag, ns.
 _LATEST_NS = NANO
-_MANY = 0.01  # share of the commands that is worth a word
-_LONG_S = 20.0  # a window's sample interval where the states do not tell
+_MANY = 0.01  # fraction of unpaired commands above which they are reported
+_LONG_S = 20.0  # sample interval if the states give none, s
 
 
 class RecordingReader:
-    """Reads the run of one robot from a bag; a context.
+    """Context manager that reads the run of one robot from a bag.
 
-    Messages are merged by name whatever their order and extent. The time of a row is the stamp of
-    its state (that of the bag if there is none). A command belongs to the state that it answers:
-    by its time, which is the state's in a bag of our recorder, else by the order of arrival.
+    Joint states are merged by name, whatever joints they contain and in whatever order. The time
+    of a row is the timestamp of its state (its receive time if it has none). A command is paired
+    with the state it was computed from: by time, as our recorder gives a command the time of its
+    state, else by order of arrival.
 
     Attributes:
         joints: Columns of the recordings.
-        topics: What is read.
+        topics: The topics read.
         description: URDF text in the bag, or empty.
-        parameters: The controller's parameters at first, YAML text, or empty.
-        counts: What happened to the states so far.
+        parameters: First parameters of the controller, YAML text, or empty.
+        counts: Counts of rejected and unusual states so far.
         remarks: Custom data of the bag.
-        period: Usual time between two states, s.
-        answers: Whether commands have the time of the state they answer.
-        references_held: Whether there are fewer references than states, so that each counts until
-            the next.
+        period: Median time between states, s.
+        answers: Whether commands have the time of the state they were computed from.
+        references_held: Whether references are rarer than states, and each is held until the
+            next.
 
     Args:
         path: The bag's folder, or one of its files.
-        joints: Joints to read; those of the description in the bag if empty, else all.
-        command_joints: Order of the efforts in a command; if empty that of the controller's
-            parameters, of the description, or of the states.
-        topics: Namespace and names of topics, as of ``topics.choose_topics``.
+        joints: Joints to read; if empty, those of the description in the bag, else all.
+        command_joints: Order of the efforts in a command; if empty, that of the controller's
+            parameters, else of the description, else of the states.
+        topics: Namespace and topic names, see ``topics.choose_topics``.
 
     Raises:
-        RecordingError: The bag cannot be read, has no states, or it is not clear which ones.
-        UnknownNameError: A topic that was named is not there.
+        RecordingError: The bag cannot be read, or has no states or ambiguous ones.
+        UnknownNameError: A topic that was named is not in the bag.
         MissingDependencyError: rosbags is not installed.
     """
 
@@ -100,7 +101,7 @@ class RecordingReader:
         self._builder: _RecordingBuilder | None = None
 
     def _choose(self, named: Mapping[str, str]) -> Topics:
-        # A recorder declares what it listens to; what nobody sent is not there.
+        # Recorders also list subscribed topics without messages: ignore these.
         sent = {t: kind for t, kind in self.bag.topics.items() if self.bag.counts.get(t)}
         try:
             return choose_topics(sent or self.bag.topics, **named)
@@ -118,17 +119,17 @@ class RecordingReader:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What was unusual so far, one sentence each; complete once the bag was read."""
+        """Remarks so far, one sentence each; complete once the whole bag was read."""
         unreadable = [] if self._builder is None else self._builder.notes()
         notes = [*self.bag.losses, *self._layout.notes, *self.counts.notes(), *unreadable]
         return tuple(notes)
 
     def chunks(self, seconds: float = CHUNK_S) -> Iterator[Recording]:
-        """Yield the run in parts of about so many seconds, one after the other.
+        """Yield the run in successive chunks of about ``seconds`` s.
 
-        The rows of all parts are those of the whole, bit for bit (velocities that are taken from
-        the positions: to rounding); no more than a part and some seconds is in memory. ``notes``
-        of a part are those so far.
+        The rows do not depend on the chunk length (bit for bit; differentiated velocities to
+        rounding). At most one chunk and a few seconds are in memory. ``notes`` of a chunk are
+        those so far.
 
         Raises:
             RecordingError: No state can be used.
@@ -153,32 +154,32 @@ class RecordingReader:
             )
 
     def _text(self, topic: str) -> str:
-        """Return the first text of a topic; empty if there is none that can be read."""
+        """Return the first text of a topic; empty if there is no readable one."""
         message = self.bag.first(topic, strict=False)
         return '' if message is None else str(message.data)
 
 
 def recorded_parameters(text: str) -> dict[str, Any]:
-    """Return the controller's parameters by name from their YAML; empty if there are none."""
+    """Parse the controller's parameters from YAML; empty if there are none."""
     return yaml_mapping(text) if text else {}
 
 
 def recorded_joints(parameters: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the order of the efforts that the controller's parameters name; empty if none."""
+    """Return parameter ``joints``, the order of the commanded efforts; empty if not set."""
     joints = parameters.get('joints')
     return tuple(str(name) for name in joints if name) if isinstance(joints, list) else ()
 
 
 class _RecordingBuilder:
-    """Rows of a recording: what was read of a bag and not given out yet.
+    """Assembles rows from messages, and buffers those not yet returned.
 
     Attributes:
-        states: Where the states pass.
+        states: Merges and orders the states.
 
     Args:
         bag: The bag.
-        topics: What is read of it.
-        layout: How.
+        topics: The topics to read.
+        layout: Layout of the messages.
     """
 
     def __init__(self, bag: BagReader, topics: Topics, layout: BagLayout) -> None:
@@ -189,7 +190,7 @@ class _RecordingBuilder:
         self._before = Rows.none(n)
         self._unreadable = dict.fromkeys(topics.of_run(), 0)
         self._references = ValueAlignment(2 * n, layout.reference_hold_ns)
-        # For each topic of commands its values, and the columns that they fill.
+        # Columns filled by each topic of commands.
         fills = {
             topic: [layout.joints.index(joint)]
             for joint, topic in (topics.joint_commands or {}).items()
@@ -204,7 +205,7 @@ class _RecordingBuilder:
         }
 
     def notes(self) -> list[str]:
-        """Return what could not be read or used, by topic."""
+        """Return remarks about messages that could not be used, by topic."""
         notes = [
             f'{count} messages on {topic} cannot be used: left out'
             for topic, count in self._unreadable.items()
@@ -213,12 +214,12 @@ class _RecordingBuilder:
         for topic, (alignment, _) in self._commands.items():
             if alignment.unpaired > _MANY * alignment.taken:
                 count = f'{alignment.unpaired} of {alignment.taken} commands on {topic}'
-                why = 'several came for one state, or for a state that is not there'
-                notes.append(f'{count} answer no state of their own: {why}')
+                why = 'several for one state, or for a state that is missing'
+                notes.append(f'{count} have no state of their own: {why}')
         return notes
 
     def parts(self, seconds: float) -> Iterator[dict[str, Array]]:
-        """Yield the states as columns, in parts of so many seconds."""
+        """Yield the rows as columns, in chunks of about ``seconds`` s."""
         for block in run_columns(self._bag, self._topics):
             self._take(block)
             while self._span_ns() >= seconds * NANO + 2 * _LATEST_NS:
@@ -227,13 +228,13 @@ class _RecordingBuilder:
             yield self._give(None)
 
     def _span_ns(self) -> int:
-        """Return the time between the first and the last state that is held; -1 for none."""
+        """Return the time from the first to the last buffered state, ns; -1 if there is none."""
         if not self._parts:
             return -1
         return int(self._parts[-1].stamp_ns[-1] - self._parts[0].stamp_ns[0])
 
     def _take(self, block: list[tuple[str, Array, list[Any]]]) -> None:
-        """Take the columns of a block, those of the states first."""
+        """Buffer the columns of a block, states first."""
         parts = sorted(block, key=lambda part: part[0] != self._topics.states)
         for topic, arrival, groups in parts:
             self._unreadable[topic] += len(arrival) - sum(len(group.places) for group in groups)
@@ -266,7 +267,7 @@ class _RecordingBuilder:
             alignment.take(arrived + self.states.shift_ns, arrived, group.data[:, order])
 
     def _give(self, span_ns: int | None) -> dict[str, Array]:
-        """Return the states of the first span as columns, all for None; forget them."""
+        """Remove and return the rows of the first ``span_ns`` ns as columns; all if None."""
         held = Rows.joined(self._parts)
         count = len(held.stamp_ns)
         if span_ns is not None:
@@ -294,7 +295,7 @@ class _RecordingBuilder:
         }
 
     def _velocity(self, rows: Rows, rest: Rows) -> Array:
-        """Return the velocities, from the positions around each instant if there are none."""
+        """Return the velocities, differentiated from the positions if not recorded."""
         cutoff = self._layout.cutoff
         if not cutoff:
             return rows.velocity

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Messages as they come become rows with increasing stamps, and values to pair them with."""
+"""Convert joint states to rows with increasing timestamps, and pair values with the rows."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from robot_dynamics_ros.estimation.accumulate import ColumnTable
 from robot_dynamics_ros.messages import NANO, States
 from robot_dynamics_ros.spatial.scalar import Array
 
-_ABSURD = 1e9  # rad, rad/s, m, m/s: no sensor gives more
+_ABSURD = 1e9  # rad, rad/s, m, m/s: beyond any sensor
 _LATEST_NS = 1 << 61
-_RESTART_GAP_NS = NANO  # between the last state before a restart and the first behind it
+_RESTART_GAP_NS = NANO  # between the last state before a restart and the first after it
 
 
 @dataclass
 class Counts:
-    """What happened to the messages of the joint states.
+    """Counts of joint state messages by how they were handled.
 
     Attributes:
-        states: Messages that were read.
-        repeated: With the stamp of the one before.
-        out_of_order: Older than the one before, the next one being newer again.
-        not_finite: With a position that is no number.
-        absurd: With a value beyond all measure.
-        velocity_unknown: With a velocity that is no number; these are used.
-        restarts: How often time went back for good, as sentences.
-        restart_ns: First stamps behind, as they are shifted, ns.
+        states: Messages read.
+        repeated: Messages with the timestamp of the previous one; rejected.
+        out_of_order: Messages older than the previous one, if the next is newer; rejected.
+        not_finite: Messages with a non-finite position; rejected.
+        absurd: Messages with an implausibly large value; rejected.
+        velocity_unknown: Messages with some velocities NaN; accepted.
+        restarts: One sentence per backward jump of the clock.
+        restart_ns: First timestamp after each jump, shifted, ns.
     """
 
     states: int = 0
@@ -42,23 +42,23 @@ class Counts:
     restart_ns: list[int] = field(default_factory=list)
 
     def notes(self) -> list[str]:
-        """Return what is worth saying."""
+        """Return remarks, one sentence each."""
         counts = [
-            (self.repeated, 'with the stamp of the one before'),
-            (self.out_of_order, 'older than the one before'),
-            (self.not_finite, 'with a position that is no number'),
+            (self.repeated, 'with the timestamp of the previous state'),
+            (self.out_of_order, 'older than the previous state'),
+            (self.not_finite, 'with a non-finite position'),
             (self.absurd, f'with a value beyond {_ABSURD:g}'),
         ]
         left_out = [f'{count} states {what}: left out' for count, what in counts if count]
         if self.velocity_unknown:
-            unknown = f'{self.velocity_unknown} states with a velocity that is no number'
+            unknown = f'{self.velocity_unknown} states with an unknown velocity'
             left_out.append(f'{unknown}: no acceleration there')
         return left_out + self.restarts
 
 
 @dataclass(frozen=True, eq=False)
 class Rows(ColumnTable):
-    """States in order: stamps and arrivals (N,), ns; position, velocity, effort (N, n)."""
+    """Ordered states: timestamps, receive times (N,), ns; position, velocity, effort (N, n)."""
 
     stamp_ns: Array
     arrival_ns: Array
@@ -74,25 +74,26 @@ class Rows(ColumnTable):
 
 
 def _plausible(values: Array) -> Array:
-    """Return which rows have numbers only that a sensor may give."""
+    """Return a mask of the rows with values that a sensor can give."""
     with np.errstate(invalid='ignore'):
         return np.asarray((np.abs(values) <= _ABSURD).all(axis=1))
 
 
 class StateAlignment:
-    """Merges joint states by name, and puts them on one clock that only goes forward.
+    """Merges joint states by name into rows on a monotonic clock.
 
-    As in the controller node, a row is complete once every joint is new since the last row. A
-    state older than the last is left out; a second one in a row means that the clock was set back
-    (a simulation was reset): from there on all times are shifted so that they follow.
+    As in the controller node, a row is complete once every joint was updated since the last row.
+    A state older than the previous one is rejected. A second consecutive one with increasing time
+    means that the clock was set back (a simulation was reset): all later times are shifted to
+    follow the previous ones.
 
     Attributes:
-        counts: What was met.
-        shift_ns: What is added to the stamps at present, ns.
+        counts: Counts of rejected and unusual states.
+        shift_ns: Offset currently added to timestamps, ns.
 
     Args:
         joints: The columns.
-        stamped: Whether the states' stamps count, else their arrivals.
+        stamped: Whether to use the timestamps of the states, rather than their receive times.
     """
 
     def __init__(self, joints: Sequence[str], stamped: bool) -> None:
@@ -105,11 +106,11 @@ class StateAlignment:
         self._new = np.zeros(len(self.joints), dtype=bool)
 
     def take(self, groups: Sequence[States], arrival: Array) -> Rows:
-        """Return the rows that messages complete.
+        """Add messages and return the rows they complete.
 
         Args:
             groups: The messages of a block.
-            arrival: When each of them was recorded, ns.
+            arrival: Receive times of the messages, ns.
         """
         self.counts.states += sum(len(group.places) for group in groups)
         whole = len(groups) == 1 and set(self.joints) <= set(groups[0].names)
@@ -136,7 +137,7 @@ class StateAlignment:
         )
 
     def _merged(self, groups: Sequence[States], arrival: Array) -> Rows:
-        """Merge messages of different extent, one after the other."""
+        """Merge messages with different joints, one by one."""
         order = sorted(
             (int(place), g, row) for g, group in enumerate(groups) for row, place in
             enumerate(group.places)
@@ -160,13 +161,13 @@ class StateAlignment:
         return Rows(clocks[:, 0], clocks[:, 1], *stacked.transpose(1, 0, 2))
 
     def _map(self, names: Sequence[str]) -> tuple[list[int], list[int]]:
-        """Return the columns that a message fills, and where their values stand in it."""
+        """Return the columns that a message fills, and the indices of their values in it."""
         place = {name: i for i, name in enumerate(names)}
         pairs = [(i, place[name]) for i, name in enumerate(self.joints) if name in place]
         return [ours for ours, _ in pairs], [theirs for _, theirs in pairs]
 
     def _in_order(self, rows: Rows) -> Rows:
-        """Return the rows whose time goes forward, shifted where the clock was set back."""
+        """Return the rows with increasing times, shifted where the clock was set back."""
         stamps = rows.stamp_ns
         if not len(stamps):
             return rows
@@ -199,13 +200,13 @@ class StateAlignment:
             self.counts.out_of_order += 1
             return False
         shift = self.shift_ns + last + _RESTART_GAP_NS - stamp
-        if abs(shift) > _LATEST_NS:  # no clock goes back so often
+        if abs(shift) > _LATEST_NS:  # implausible; keeps int64 from overflowing
             self.counts.out_of_order += 1
             return False
         self.shift_ns = shift
         self.counts.restarts.append(
-            f'time went back from {last / NANO:g} s to {stamp / NANO:g} s: taken as a restart, '
-            f'times from there on are shifted by {self.shift_ns / NANO:g} s'
+            f'time went back from {last / NANO:g} s to {stamp / NANO:g} s: treated as a restart, '
+            f'later times are shifted by {self.shift_ns / NANO:g} s'
         )
         self.counts.restart_ns.append(stamp + self.shift_ns)
         self._last_ns, self._late_ns = stamp, None
@@ -213,17 +214,19 @@ class StateAlignment:
 
 
 class ValueAlignment:
-    """Values that belong to states, by their own time or by the order of arrival.
+    """Pairs values with states, by timestamp or by order of arrival.
 
     Attributes:
-        taken: Values so far.
-        unpaired: Of these, those that no state has: of another stamp, or not the first of theirs.
+        taken: Number of values so far.
+        unpaired: Number of values without a state: their timestamp matches none, or they are not
+            the first for theirs.
 
     Args:
-        width: Numbers in a value.
-        hold_ns: How long a value counts for states that have none, ns.
-        by_arrival: Whether a state has the first value that came before the next state; else the
-            first of its own stamp: others of that stamp came while states stayed away.
+        width: Length of a value.
+        hold_ns: How long a value is held for later states that have none, ns.
+        by_arrival: Whether a state is paired with the first value that arrives before the next
+            state; else with the first value of the same timestamp (later ones were sent while no
+            new state arrived).
     """
 
     def __init__(self, width: int, hold_ns: int, *, by_arrival: bool = False) -> None:
@@ -234,21 +237,21 @@ class ValueAlignment:
         self.taken = self.unpaired = 0
 
     def take(self, time: Array, arrival: Array, values: Array) -> None:
-        """Remember values (M, width) with their times and arrivals (M,), ns."""
+        """Buffer values (M, width) with their times and receive times (M,), ns."""
         self.taken += len(time)
         self._time = np.concatenate([self._time, arrival if self._by_arrival else time])
         self._arrival = np.concatenate([self._arrival, arrival])
         self._values = np.concatenate([self._values, values])
 
     def of(self, rows: Rows, until: int | None) -> tuple[Array, Array]:
-        """Return values and arrivals for states; forget what is older.
+        """Return values and receive times for states, and drop older values.
 
         Args:
             rows: The states.
-            until: Arrival of the state behind them; None if there is none.
+            until: Receive time of the next state, ns; None if there is none.
 
         Returns:
-            Shape (N, width), NaN where there is none, and (N,), 0 where there is none.
+            Values, shape (N, width), NaN if missing, and receive times (N,), ns, 0 if missing.
         """
         starts, ends = rows.stamp_ns, rows.stamp_ns + 1
         if self._by_arrival:
@@ -274,7 +277,7 @@ class ValueAlignment:
         return values, arrived
 
     def _keep_counting(self, values: Array, there: Array, clock: Array) -> None:
-        """Let values count for the states behind them that have none, in place."""
+        """Hold values for later states that have none, in place."""
         last = np.maximum.accumulate(np.where(there, np.arange(len(there)), -1))
         if self._held is not None:
             since, value = self._held

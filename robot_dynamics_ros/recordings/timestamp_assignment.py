@@ -1,16 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Times of recorded messages: every one on the clock of the joint states.
+"""Assign every recorded message a time on the clock of the joint states.
 
-A joint state carries its own stamp. An effort command carries none: it answers the last state that
-was published before it, so it takes that state's stamp, found by the source times that the
-middleware gives every message. Any other message takes its own stamp if that lies between the
-first state's and that of the state before it, else it is treated as one without a stamp: a stamp
-of another clock (wall time in a simulation) or of the future (a trajectory to come).
+A joint state has its own timestamp. An effort command has none: it was computed from the last
+state published before it, so it gets that state's timestamp, found by the source times that the
+middleware gives every message. Any other message keeps its own timestamp if that lies between the
+timestamps of the first state and of the last state before it; otherwise the timestamp is of
+another clock (wall time in a simulation) or in the future (a trajectory to come), and the message
+is treated as one without a timestamp.
 
-A message that is equal to the one before it and of the same time is a repetition, such as the
-second sending of an answer to a paused simulator; it is left out.
+A message with the same content and time as the previous one of its topic is a duplicate, such as a
+command resent to a paused simulator; it is dropped.
 
-Messages of different topics arrive in any order; they leave sorted by time, then by topic, then by
+Messages of different topics are received in any order and written sorted by time, then topic, then
 source time, so that the same run gives the same bag.
 """
 
@@ -29,19 +30,19 @@ _MOST_STATES = 100_000
 
 
 class TimestampAssigner:
-    """Gives messages their times and passes them on in order.
+    """Assigns times to messages and writes them in order.
 
     Attributes:
-        states: Joint states seen.
-        jumps: How often the stamps of the states went back.
-        repeated: Repetitions left out, by topic.
-        answer_times: By topic without stamps, the time from the publication of a state to that of
-            the message that answers it, ns; of the last 50,000 at least.
+        states: Number of joint states received.
+        jumps: Number of times the timestamps of the states went back.
+        repeated: Number of duplicates dropped, by topic.
+        answer_times: Latency from publishing a state to publishing the message computed from it,
+            ns, by topic without timestamps; of the last 50,000 messages or more.
 
     Args:
-        write: Takes the messages in order.
-        horizon_ns: How much later than the newest state a message of the same time may come and
-            still be put in its place, ns.
+        write: Called with the messages in order.
+        horizon_ns: How far the time of a late message may lie behind the newest state for the
+            message still to be sorted in, ns.
     """
 
     def __init__(self, write: Write, horizon_ns: int = _HORIZON_NS) -> None:
@@ -52,7 +53,7 @@ class TimestampAssigner:
         self._stamps = array.array('q')
         self._first_stamp = 0
         self._count = 0
-        # (source time, count, topic, own stamp or 0, data) until the next state tells the pair
+        # (source time, count, topic, own timestamp or 0, data), until the next state
         self._waiting: list[tuple[int, int, str, int, bytes]] = []
         # (time, rank of the topic, source time, count, topic, data)
         self._ready: list[tuple[int, int, int, int, str, bytes]] = []
@@ -63,18 +64,18 @@ class TimestampAssigner:
         self.answer_times: dict[str, array.array[int]] = {}
 
     def add_topic(self, topic: str) -> None:
-        """Declare a topic; among messages of one time, topics come in the order declared."""
+        """Declare a topic; messages of the same time are sorted by order of declaration."""
         self._ranks.setdefault(topic, len(self._ranks))
         self.repeated.setdefault(topic, 0)
 
     def add_state(self, topic: str, sent: int, stamp: int, data: bytes) -> None:
-        """Take a joint state.
+        """Add a joint state.
 
         Args:
-            topic: Its topic, declared.
+            topic: Its declared topic.
             sent: Source time, ns since the epoch.
-            stamp: Stamp in its header, ns.
-            data: The message.
+            stamp: Timestamp in its header, ns.
+            data: The serialized message.
         """
         if self._is_repeated(topic, stamp, data):
             return
@@ -92,13 +93,13 @@ class TimestampAssigner:
         self._flush(stamp - self._horizon_ns)
 
     def add(self, topic: str, sent: int, stamp: int, data: bytes) -> None:
-        """Take any other message.
+        """Add any other message.
 
         Args:
-            topic: Its topic, declared.
+            topic: Its declared topic.
             sent: Source time, ns since the epoch.
-            stamp: Its own stamp, ns; 0 if it has none.
-            data: The message.
+            stamp: Its own timestamp, ns; 0 if it has none.
+            data: The serialized message.
         """
         self._count += 1
         heapq.heappush(self._waiting, (sent, self._count, topic, stamp, data))
@@ -106,19 +107,19 @@ class TimestampAssigner:
             self._pair(self._sent[-1])
 
     def close(self) -> None:
-        """Pass on what is still held."""
+        """Write all remaining messages."""
         self._pair(None)
         self._flush(None)
 
     def _restart(self, sent: int) -> None:
-        """Begin anew after time went back, as on a reset of the simulation."""
+        """Restart after time went back, as on a reset of the simulation."""
         self.jumps += 1
         self._pair(sent)
         self._flush(None)
         del self._sent[:], self._stamps[:]
 
     def _pair(self, before: int | None) -> None:
-        """Give their times to the waiting messages sent before a source time, or to all."""
+        """Assign times to the waiting messages sent before a source time, or to all if None."""
         while self._waiting and (before is None or self._waiting[0][0] < before):
             sent, _, topic, stamp, data = heapq.heappop(self._waiting)
             time = self._time_of(sent, stamp)

@@ -1,17 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-r"""How a recorded plant advances, told by the recording itself.
+r"""Infer the integrator and sample times of a recording, and match states, accelerations, efforts.
 
 A simulator with semi-implicit Euler steps (MuJoCo, DART) moves by the velocity at the *end* of the
 step, :math:`q_{k+1} = q_k + h\,v_{k+1}`, to the last digit, whatever its model. Then the
-acceleration of the step is :math:`(v_{k+1} - v_k)/h` and belongs to :math:`q_k, v_k` and to
-command k. A real arm, or another integrator, leaves a remainder of the order of the period or of
+acceleration of the step is :math:`(v_{k+1} - v_k)/h` and corresponds to :math:`q_k, v_k` and
+command k. A real arm, or another integrator, leaves a residual of the order of the period or of
 its noise.
 
-Stamps are irregular in two ways. Either the samples were taken at these times; or at equal
-intervals, and only the stamps are late by this and that: then positions and velocities agree
-better under equal intervals, which are a straight line through all stamps.
-
-States, accelerations and efforts of a recording that belong together, row by row.
+If timestamps are irregular, either the samples were taken at these times, or they were taken at
+equal intervals and only the timestamps jitter. In the second case positions and velocities are
+more consistent under equal intervals, given by a line fitted to all timestamps.
 """
 
 from __future__ import annotations
@@ -28,34 +26,34 @@ from robot_dynamics_ros.recordings.recording import NANO, Recording
 from robot_dynamics_ros.spatial.linear_algebra import along_lines
 from robot_dynamics_ros.spatial.scalar import Array
 
-#: Ways in which acceleration, state and effort belong together.
+#: Correspondences between accelerations, states and efforts.
 TIMINGS = {
     'semi_implicit': 'the acceleration to the next state belongs to the state before it',
     'continuous': 'the acceleration between two states belongs to their middle',
     'sampled': 'the central acceleration belongs to the state, as does the measured effort',
 }
-_EXACT = 1e-6  # remainder, relative to the motion, that only the right rule leaves
-_REGULAR = 1e-6  # share of the period by which a step of an even recording may differ from it
-_BETTER = 0.9  # remainder by the other, from which on equal intervals are believed
-_FEWEST = 16
-#: Periods without a state that are bridged; beyond there is a gap.
+_EXACT = 1e-6  # relative residual below which a rule is exact
+_REGULAR = 1e-6  # tolerance of equal steps, as a fraction of the period
+_BETTER = 0.9  # ratio of residuals below which equal intervals are assumed
+_FEWEST = 16  # steps or states
+#: Longest step that is interpolated, in periods; a longer one is a gap.
 BRIDGED = 4.5
-_CONTRADICTION = 30.0  # times the usual difference of positions and velocities
-_NOISE = 0.05  # of the usual speed: a smaller difference contradicts nothing
+_CONTRADICTION = 30.0  # times the median difference between positions and velocities
+_NOISE = 0.05  # of the 99 % speed: smaller differences are ignored
 
 
 @dataclass(frozen=True)
 class SampleTiming:
-    """How acceleration, state and effort of a recording belong together.
+    """How accelerations, states and efforts of a recording correspond.
 
     Attributes:
         name: One of ``TIMINGS``.
         period: Time between two states, s.
-        even: Whether states are taken at equal intervals, whatever their stamps.
-        cutoff: Of the zero-phase low-pass filter on all signals, Hz; None for none.
-        remainder: Of the semi-implicit rule, RMS relative to the motion; NaN at rest.
-        trapezoid: The same of the mean of both velocities.
-        reason: Why, one sentence.
+        even: Whether states are treated as equally spaced, whatever their timestamps.
+        cutoff: Cutoff of the zero-phase low-pass filter on all signals, Hz; None for no filter.
+        remainder: Residual of the semi-implicit rule, RMS relative to the motion; NaN at rest.
+        trapezoid: The same for the trapezoidal rule.
+        reason: Why this timing was chosen, one sentence.
     """
 
     name: str
@@ -68,7 +66,7 @@ class SampleTiming:
 
     @property
     def half(self) -> int:
-        """States to either side that a filtered one needs."""
+        """Number of states that the filter needs on either side of a state."""
         if self.cutoff is None:
             return 0
         return low_pass(self.cutoff, 1.0 / self.period).half
@@ -79,25 +77,25 @@ class SampleTiming:
         return _periods(steps, self.period) * self.period if self.even else steps
 
     def single(self, stamp_ns: Array) -> Array:
-        """Return which steps skip no state, shape (N - 1,)."""
+        """Return a mask of the steps that skip no state, shape (N - 1,)."""
         return _periods(np.diff(stamp_ns) / NANO, self.period) == 1
 
 
 def _periods(steps: Array, period: float) -> Array:
-    """Return steps as whole numbers of periods, one at least."""
+    """Round steps to whole numbers of periods, at least one."""
     return np.maximum(np.rint(steps / period), 1.0) if period else np.ones(len(steps))
 
 
 def find_timing(recording: Recording, *, commanded: bool, name: str = 'auto') -> SampleTiming:
-    """Tell how a recorded plant advances.
+    """Infer the sample timing of a recording.
 
     Args:
         recording: Some seconds with motion.
-        commanded: Whether its efforts are commands, which are held, else measured ones.
-        name: One of ``TIMINGS``, to choose it; 'auto': by the evidence.
+        commanded: Whether the efforts are commands (zero-order hold), rather than measured.
+        name: One of ``TIMINGS``, or 'auto' to infer it from the recording.
 
     Raises:
-        UnknownNameError: There is no such timing.
+        UnknownNameError: The timing is unknown.
     """
     if name != 'auto' and name not in TIMINGS:
         raise UnknownNameError('timing', name, ('auto', *TIMINGS))
@@ -121,7 +119,7 @@ def find_timing(recording: Recording, *, commanded: bool, name: str = 'auto') ->
 
 
 def _intervals(recording: Recording) -> tuple[float, bool, tuple[float, float], str]:
-    """Return period, whether intervals are equal, remainders, and what is said of the stamps."""
+    """Return period, whether intervals are equal, residuals, and a remark on the timestamps."""
     steps = np.diff(recording.stamp_ns) / NANO
     period = float(np.median(steps)) if len(steps) else 0.0
     counts = _periods(steps, period)
@@ -135,7 +133,7 @@ def _intervals(recording: Recording) -> tuple[float, bool, tuple[float, float], 
     jitter = float(np.quantile(np.abs(steps - counts * period), 0.99))
     spread = f'; steps differ from {1e3 * period:.4g} ms by up to {100 * jitter / period:.2g} %'
     if min(by_line) < _BETTER * min(by_stamps):
-        how = f'{spread}: states lie at equal intervals all the same'
+        how = f'{spread}: treated as equal intervals'
         return line, True, by_line, how
     return period, False, by_stamps, f'{spread}: taken at their own times'
 
@@ -143,12 +141,12 @@ def _intervals(recording: Recording) -> tuple[float, bool, tuple[float, float], 
 def _why(remainder: float, commanded: bool) -> str:
     efforts = 'commands are held' if commanded else 'efforts are measured'
     if np.isnan(remainder):
-        return f'the arm rests, nothing tells how it advances; {efforts}'
-    return f'no semi-implicit integrator (remainder {remainder:.0e}); {efforts}'
+        return f'the arm is at rest, its integrator is unknown; {efforts}'
+    return f'no semi-implicit integrator (residual {remainder:.0e}); {efforts}'
 
 
 def _remainders(recording: Recording, steps: Array, good: Array) -> tuple[float, float]:
-    """Return the remainders of the semi-implicit and of the trapezoidal rule; NaN at rest."""
+    """Return the residuals of the semi-implicit and of the trapezoidal rule; NaN at rest."""
     v = recording.velocity
     good = good & np.isfinite(v[1:]).all(axis=1) & np.isfinite(v[:-1]).all(axis=1)
     moved = np.diff(recording.position, axis=0)[good]
@@ -164,7 +162,7 @@ def _remainders(recording: Recording, steps: Array, good: Array) -> tuple[float,
 
 
 def _cutoff(recording: Recording, period: float) -> float | None:
-    """Return where the noise of the velocities begins, Hz; None if they have none."""
+    """Return the frequency where the velocity noise begins, Hz; None if there is no noise."""
     v = recording.velocity[np.isfinite(recording.velocity).all(axis=1)]
     if len(v) < _FEWEST or not period or not v.any():
         return None
@@ -172,10 +170,10 @@ def _cutoff(recording: Recording, period: float) -> float | None:
 
 
 def contradictions(recording: Recording) -> Array:
-    """Return which states contradict their neighbours, shape (N,): glitches of a sensor.
+    """Return a mask of outlier states (sensor glitches), shape (N,).
 
-    On both sides of such a state the position moves otherwise than the velocities say, by far more
-    than usual.
+    On both sides of an outlier, the position change contradicts the velocities by far more than
+    the median.
     """
     count = len(recording.time)
     if count < _FEWEST:
@@ -191,13 +189,13 @@ def contradictions(recording: Recording) -> Array:
 
 
 def make_instants(run: Recording, effort: Array, timing: SampleTiming) -> Instants:
-    """Return the instants of a recording; those across gaps or without a state are left out.
+    """Match states, accelerations and efforts of a recording, except across gaps.
 
     Args:
         run: The recording.
-        effort: Its efforts, shape (N, n): for ``semi_implicit`` and ``continuous`` those that act
-            from a state to the next, for ``sampled`` those at the state.
-        timing: How the three belong together.
+        effort: Its efforts, shape (N, n), N m or N: for ``semi_implicit`` and ``continuous`` those
+            that act from a state to the next, for ``sampled`` those at the state.
+        timing: How accelerations, states and efforts correspond.
     """
     finite = np.isfinite(np.hstack([run.position, run.velocity])).all(axis=1)
     rows, effort = np.flatnonzero(finite), effort[finite]
@@ -221,16 +219,17 @@ def make_instants(run: Recording, effort: Array, timing: SampleTiming) -> Instan
 
 
 def accelerated(name: str, q: Array, v: Array, h: Array) -> tuple[Array, ...]:
-    """Return position, velocity, acceleration, velocity of friction, and whose effort it is.
+    """Differentiate the velocities and evaluate the motion at the matching instants.
 
     Args:
         name: One of ``TIMINGS``.
         q: Positions of N states, shape (N, n), rad or m.
-        v: Their velocities.
+        v: Velocities, shape (N, n), rad/s or m/s.
         h: Times from each state to the next, shape (N - 1, 1), s.
 
     Returns:
-        Four arrays (M, n), and the indices (M,) of the states whose efforts belong to them.
+        Position, velocity, acceleration and velocity of friction, each of shape (M, n), and the
+        indices (M,) of the states with the corresponding efforts.
     """
     a, states = np.diff(v, axis=0) / np.where(h > 0.0, h, 1.0), np.arange(len(v))
     if name == 'semi_implicit':
@@ -245,7 +244,7 @@ def accelerated(name: str, q: Array, v: Array, h: Array) -> tuple[Array, ...]:
 def _filtered(
     instants: Instants, time: Array, good: Array, filtering: LowPass, timing: SampleTiming
 ) -> Instants:
-    """Return the instants with all signals through the same filter, friction's sign included."""
+    """Apply the same filter to all signals, including the smooth sign for dry friction."""
     if len(good) <= 2 * filtering.half:
         return instants.take(np.zeros(len(good), dtype=bool))
     grid = time
@@ -274,7 +273,7 @@ def _filtered(
 
 
 def _bridged(time: Array, known: Array, grid: Array, period: float) -> Array:
-    """Return which times of a grid lie between known ones that are near each other."""
+    """Return a mask of the grid times between known times that are not across a gap."""
     times = time[known]
     if len(times) < 2:
         return np.zeros(len(grid), dtype=bool)
@@ -285,7 +284,7 @@ def _bridged(time: Array, known: Array, grid: Array, period: float) -> Array:
 
 
 def _along_lines(time: Array, values: Array, known: Array, grid: Array) -> Array:
-    """Return values (N, n) at other times, along straight lines between the known ones."""
+    """Interpolate the known values (N, n) linearly at other times."""
     if grid is time and known.all():
         return values
     if not known.any():
@@ -296,7 +295,7 @@ def _along_lines(time: Array, values: Array, known: Array, grid: Array) -> Array
 def _at_rows(
     instants: Instants, time: Array, good: Array, smooth: Instants, whole: Array
 ) -> Instants:
-    """Return what is smooth on a grid at the times of the instants that it covers."""
+    """Interpolate smoothed instants from a grid at the original times it covers."""
     grid = smooth.row
     at = np.clip(np.searchsorted(grid, time - 1e-9), 1, len(grid) - 1)
     inside = (time >= grid[0] - 1e-9) & (time <= grid[-1] + 1e-9)
@@ -313,12 +312,12 @@ def _at_rows(
 def with_neighbours(
     chunks: Iterable[Recording], before: int, behind: int
 ) -> Iterator[tuple[Recording, slice]]:
-    """Yield each chunk with some rows of its neighbours, and where its own rows are in it.
+    """Yield each chunk padded with rows of its neighbours, and the slice of its own rows.
 
     Args:
-        chunks: Parts of a recording, one after the other.
-        before: How many rows are needed in front of a chunk.
-        behind: How many behind it.
+        chunks: Successive parts of a recording.
+        before: Number of rows needed before a chunk.
+        behind: Number of rows needed after a chunk.
     """
     held: Recording | None = None
     tail: Recording | None = None

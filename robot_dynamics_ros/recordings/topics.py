@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which topics of a bag tell the run of one robot."""
+"""Find the topics of one robot in a bag."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TRAJECTORY = 'trajectory_msgs/msg/JointTrajectory'
 WRENCH = 'geometry_msgs/msg/WrenchStamped'
 SWITCH = 'std_msgs/msg/Bool'
 
-#: What streams to a controller: type by the last word of the topic.
+#: Message types of the streams to a controller, by the last part of the topic name.
 STREAMS = {
     'target_joint': STATE,
     'target_pose': 'geometry_msgs/msg/PoseStamped',
@@ -26,7 +26,7 @@ STREAMS = {
     'speed_scaling_input': 'control_msgs/msg/SpeedScalingFactor',
 }
 
-# Joint states that are not measured ones, by the last word of their topic.
+# Last parts of the names of JointState topics that are not measured states.
 _NOT_MEASURED = (
     *('reference', 'error', 'desired', 'command', 'commands', 'joint_commands'),
     'target_joint',
@@ -35,18 +35,18 @@ _NOT_MEASURED = (
 
 @dataclass(frozen=True)
 class Topics:
-    """The topics of one robot; empty where the bag has none.
+    """The topics of one robot; empty if not in the bag.
 
     Attributes:
         states: Measured joint states.
         commands: Efforts of all joints in one message.
-        joint_commands: Topic of the effort of each joint, if there is one each.
+        joint_commands: Topics of the effort of single joints, by joint, if used.
         reference: Joint references.
         description: URDF text.
-        parameters: The controller's parameters, YAML text.
+        parameters: Parameters of the controller, YAML text.
         trajectory: Trajectories sent to the controller.
-        status: What the controller answered to them.
-        streams: What streamed to it, see ``STREAMS``: name by topic.
+        status: Responses of the controller to trajectories.
+        streams: Streams to the controller: key of ``STREAMS`` by topic.
     """
 
     states: str
@@ -60,7 +60,7 @@ class Topics:
     streams: Mapping[str, str] = field(default_factory=dict)
 
     def of_run(self) -> tuple[str, ...]:
-        """Return the topics that have one message per state or so."""
+        """Return the topics with about one message per state."""
         named = (self.states, self.commands, self.reference, *(self.joint_commands or {}).values())
         return tuple(topic for topic in named if topic)
 
@@ -78,15 +78,16 @@ def choose_topics(
 
     Args:
         available: Message type by topic.
-        namespace: Of the robot; needed if the bag has several. '/' is the root.
-        states: Topic of the states, where it is not to be found by type and name.
-        commands: Topic of the efforts, likewise.
-        reference: Topic of the references, likewise.
-        description: Topic of the description, likewise.
+        namespace: Namespace of the robot, required if the bag has several; '/' is the root.
+        states: Topic of the states; empty to find it by type and name.
+        commands: Topic of the efforts; empty to find it.
+        reference: Topic of the references; empty to find it.
+        description: Topic of the description; empty to find it.
 
     Raises:
-        RecordingError: There are no states, or more candidates than one; lists them.
-        UnknownNameError: A topic that was named is not there; lists those that are.
+        RecordingError: There is no candidate for the states, or several for one of the topics; the
+            message lists them.
+        UnknownNameError: A topic that was named is not in the bag; the message lists all topics.
     """
     bag = _Bag(available)
     states = bag.named(states, STATE) if states else bag.states(namespace)
@@ -127,7 +128,7 @@ class _Bag:
         self._available = available
 
     def named(self, topic: str, kind: str) -> str:
-        """Return a topic that was asked for by name."""
+        """Return a topic given by name, if its type is right."""
         if topic not in self._available:
             raise UnknownNameError('topic', topic, self._available)
         if self._available[topic] != kind:
@@ -139,7 +140,7 @@ class _Bag:
         return topic
 
     def there(self, topic: str, kind: str) -> str:
-        """Return a topic if it is there and of a type."""
+        """Return a topic if the bag has it with the given type, else an empty string."""
         return topic if self._available.get(topic) == kind else ''
 
     def states(self, namespace: str) -> str:
@@ -182,7 +183,7 @@ class _Bag:
         return topics[0] if len(topics) == 1 else ''
 
     def only(self, space: str, kind: str, owner: str, ending: str) -> str:
-        """Return the topic of the usual owner, else the only one with that ending, else none."""
+        """Return the default topic, else the only one with that ending, else an empty string."""
         if usual := self.there(f'{space}/{owner}/{ending}', kind):
             return usual
         topics = [

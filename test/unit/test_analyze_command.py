@@ -210,11 +210,11 @@ HOSTILE = {
     'truncated': (truncated, 'has no joint states'),
     'empty_folder': (lambda path: path.mkdir(), 'holds no .mcap or .db3 file'),
     'missing': (lambda path: None, 'no such folder'),
-    'a_text': (lambda path: path.write_text('hello', encoding='utf-8'), 'is no recording'),
+    'a_text': (lambda path: path.write_text('hello', encoding='utf-8'), 'is not a recording'),
     'wrong_types': (lambda path: write(path, [text(0, 'x', '/joint_states')]), 'no joint states'),
     'no_states': (lambda path: write(path, [text(0, 'x')]), 'has no joint states'),
     'renamed': (renamed, "unknown recorded joint 'shoulder'; known: axis_0"),
-    'not_numbers': (not_numbers, 'states with a position that is no number'),
+    'not_numbers': (not_numbers, 'states with a non-finite position'),
     'bad_urdf': (
         lambda path: write(path, [text(0, '<robot'), *arm_messages()[1:]]),
         'error: ',

@@ -213,7 +213,7 @@ def test_what_is_unusual_in_either_bag_is_told(tmp_path, capsys):
     code, found = compared(tmp_path / 'out', first, second)
     assert code == 0
     assert found['notes'] == [
-        'b: 1 states with a position that is no number: left out',
+        'b: 1 states with a non-finite position: left out',
         'the descriptions in the bags differ: that of a is used for both',
     ]
     assert 'that of a is used for both' in capsys.readouterr().out

@@ -243,10 +243,10 @@ def test_the_log_of_a_recorder_that_was_killed_is_used_and_left_as_it_is(tmp_pat
         (lambda p: None, 'no such folder'),
         (lambda p: (p.mkdir(), (p / 'a.mcap').write_bytes(b'')), 'the file is empty'),
         (lambda p: (p.mkdir(), (p / 'a.db3').write_bytes(b'')), 'the file is empty'),
-        (lambda p: (p.mkdir(), (p / 'a.mcap').write_bytes(b'x' * 999)), 'it is no mcap file'),
+        (lambda p: (p.mkdir(), (p / 'a.mcap').write_bytes(b'x' * 999)), 'not an mcap file'),
         (lambda p: (p.mkdir(), (p / 'a.db3').write_bytes(b'x' * 9999)), 'not a database'),
         (lambda p: (p.mkdir(), (p / 'a.mcap.zstd').write_bytes(b'xx')), 'no mcap file'),
-        (lambda p: p.write_text('hello'), 'is no recording'),
+        (lambda p: p.write_text('hello'), 'is not a recording'),
         (lambda p: write(p, []), 'has no joint states'),
         (lambda p: write(p, [text(0, 'x')]), r'/robot_description (std_msgs/msg/String)'),
         (lambda p: write(p, [text(0, 'x', STATES)]), '/joint_states (std_msgs/msg/String)'),
@@ -340,7 +340,7 @@ def test_a_storage_file_that_is_missing_or_was_forgotten_is_told(tmp_path):
     run = read_recording(bag)
     assert len(run.time) == 200
     assert run.notes == ('run_1.mcap: not listed in metadata.yaml, but of the same recording; '
-                         'read too',)  # fmt: skip
+                         'also read',)  # fmt: skip
     (bag / 'run_0.mcap').unlink()
     run = read_recording(bag)
     assert len(run.time) == 100
@@ -357,7 +357,7 @@ def test_states_that_are_not_finite_are_left_out_and_counted(tmp_path):
     messages[60 * 3].content.velocity[0] = np.nan
     run = read_recording(write(tmp_path / 'bag', messages))
     assert len(run.time) == 97
-    assert '3 states with a position that is no number: left out' in run.notes
+    assert '3 states with a non-finite position: left out' in run.notes
     assert np.isnan(run.velocity).sum() == 1
 
 
@@ -388,8 +388,8 @@ def test_a_straggler_and_repetitions_are_left_out(tmp_path):
     messages.insert(70 * 3, messages[69 * 3])
     run = read_recording(write(tmp_path / 'bag', messages))
     assert run.stamp_ns.tolist() == np.delete(motion.stamps, 40).tolist()
-    assert '1 states older than the one before: left out' in run.notes
-    assert '1 states with the stamp of the one before: left out' in run.notes
+    assert '1 states older than the previous state: left out' in run.notes
+    assert '1 states with the timestamp of the previous state: left out' in run.notes
 
 
 def test_states_without_stamps_have_the_times_of_the_bag(tmp_path):
@@ -401,7 +401,7 @@ def test_states_without_stamps_have_the_times_of_the_bag(tmp_path):
     run = read_recording(write(tmp_path / 'bag', messages))
     assert run.stamp_ns.tolist() == motion.stamps.tolist()
     assert run.effort.tobytes() == motion.tau.tobytes()
-    assert 'the states have no stamps: the times of the bag are used' in run.notes
+    assert 'the states have no timestamps: the times of the bag are used' in run.notes
 
 
 def test_the_order_of_joints_may_change_in_the_middle(tmp_path):
@@ -466,7 +466,7 @@ def test_commands_of_another_clock_answer_the_state_that_came_before(tmp_path):
     answered = run.answer_ns > 0
     assert set((run.answer_ns - run.arrival_ns)[answered].tolist()) == {400_000}
     assert run.reference_position.tobytes() == motion.q.tobytes()
-    assert 'commands carry no stamp: each answers the last state' in ' '.join(run.notes)
+    assert 'commands have no timestamp: each is paired with the last state' in ' '.join(run.notes)
     whole, *parts = read_chunks(bag, 0.1)
     for part in parts:
         whole = whole.followed_by(part)
@@ -500,7 +500,7 @@ def test_a_velocity_beyond_all_measure_is_named_and_spoils_nothing(value, tmp_pa
     state_150.content.velocity[1] = value
     result = analyze_bag(write(tmp_path / 'bag', messages), Task())
     known = not np.isnan(value)
-    what = 'a value beyond 1e+09: left out' if known else 'a velocity that is no number'
+    what = 'a value beyond 1e+09: left out' if known else 'an unknown velocity'
     assert f'1 states with {what}' in ' '.join(result.notes)
     assert result.figures['rates']['states'] == (299 if known else 300)
     assert max(result.figures['effort']['residual_share']) < 1e-8
@@ -525,4 +525,4 @@ def test_a_clock_that_goes_back_by_decades_again_and_again_ends_in_no_overflow(t
         message.content.header.stamp.nanosec = rest
     recording = read_recording(write(tmp_path / 'bag', messages))
     assert (np.diff(recording.stamp_ns) > 0).all()
-    assert 'older than the one before' in ' '.join(recording.notes)
+    assert 'older than the previous state' in ' '.join(recording.notes)

@@ -64,7 +64,7 @@ def test_gazebo_is_explained_as_well_with_jitter_losses_and_glitches(name, gravi
     # jitter tells the period to 5e-8, and accelerations with it.
     assert (change < 0.1 * residual + 1e-5).all()
     assert worse['timing']['name'] == 'semi_implicit'
-    assert 'at equal intervals all the same' in worse['timing']['reason']
+    assert 'treated as equal intervals' in worse['timing']['reason']
     assert worse['timing']['contradictions'] >= 2  # one may be lost
     assert any('states contradict their neighbours' in text for text in said)
     assert min(worse['effort']['evaluated']) > 0.96 * min(whole['effort']['evaluated'])

@@ -421,7 +421,7 @@ def test_what_is_damaged_in_a_bag_is_told_and_left_out(tmp_path):
     code, found = replayed(loop.bag(tmp_path / 'bag'), tmp_path / 'out')
     assert (code, found['peak']) == (0, [0.0] * 4)
     assert '1 messages to the controller or from it are damaged: left out' in lines(found)
-    assert '1 states with a position that is no number: left out' in lines(found)
+    assert '1 states with a non-finite position: left out' in lines(found)
 
 
 # What if ----------------------------------------------------------------------------------------

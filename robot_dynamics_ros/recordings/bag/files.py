@@ -1,10 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The storage files of a recording, in order, whatever state its folder is in.
+"""Find the storage files of a recording, and decompress zstd and lz4 data.
 
-Compressed parts of bags, as far as they can be read: zstd and lz4 as the bag library uses them.
-
-Both formats consist of blocks that decompress one after the other, so what stands before a cut or
-a damaged place is not lost.
+Missing or damaged metadata is tolerated. Truncated or damaged data is decompressed block by block
+up to the first error.
 """
 
 from __future__ import annotations
@@ -27,15 +25,15 @@ _METADATA = 'metadata.yaml'
 
 @dataclass(frozen=True)
 class BagFiles:
-    """What a path stands for.
+    """The storage files and metadata of a recording.
 
     Attributes:
-        path: As given.
+        path: The path of the recording.
         files: Storage files, in the order recorded.
-        counts: Messages by topic as ``metadata.yaml`` announces; empty without it.
-        remarks: Its custom data.
-        distro: ROS distribution it names, or empty.
-        notes: What is unusual, one sentence each.
+        counts: Number of messages by topic according to ``metadata.yaml``; empty without it.
+        remarks: Custom data of ``metadata.yaml``.
+        distro: ROS distribution in ``metadata.yaml``, or empty.
+        notes: Remarks about missing or unexpected files, one sentence each.
     """
 
     path: Path
@@ -53,13 +51,13 @@ def find_files(path: str | os.PathLike[str]) -> BagFiles:
         path: A bag's folder, or one of its files.
 
     Raises:
-        RecordingError: There is nothing of that name, or nothing recorded in it.
+        RecordingError: The path does not exist, or holds no storage file.
     """
     path = Path(path)
     if path.is_file():
         if not _KIND.search(path.name):
             raise RecordingError(
-                f'bag {str(path)!r}', 'is no recording', 'give a bag folder, .mcap or .db3'
+                f'bag {str(path)!r}', 'is not a recording', 'give a bag folder, .mcap or .db3'
             )
         return BagFiles(path, (path,))
     if not path.is_dir():
@@ -84,12 +82,12 @@ def find_files(path: str | os.PathLike[str]) -> BagFiles:
 
 
 def is_bag(path: Path) -> bool:
-    """Return whether a path is a recording: a storage file, or a folder that holds one."""
+    """Return whether a path is a storage file, or a folder with one."""
     return _is_storage(path) or (path.is_dir() and any(map(_is_storage, path.iterdir())))
 
 
 def short_name(bag: Path) -> str:
-    """Return a short name of a bag; of ``runs/a/bag`` it is ``a``."""
+    """Return a short name of a bag, such as ``a`` for ``runs/a/bag``."""
     bag = bag.resolve()
     name = bag.name.split('.')[0] if bag.is_file() else bag.name
     return bag.parent.name if name in ('bag', 'rosbag2') else name
@@ -100,13 +98,13 @@ def _is_storage(path: Path) -> bool:
 
 
 def _natural(path: Path) -> list[Any]:
-    """Return a key that sorts ``bag_2`` before ``bag_10``."""
+    """Return a sort key that orders ``bag_2`` before ``bag_10``."""
     parts = re.split(r'(\d+)', path.name)
     return [int(part) if part.isdigit() else part for part in parts]
 
 
 def _metadata(path: Path) -> tuple[dict[str, Any] | None, str]:
-    """Return the metadata, or None and why there is none."""
+    """Return the metadata, or None and the reason."""
     if not path.is_file():
         return None, f'{_METADATA} is missing: every storage file in the folder was read'
     document = yaml_mapping(path.read_text(encoding='utf-8', errors='replace'))
@@ -117,7 +115,7 @@ def _metadata(path: Path) -> tuple[dict[str, Any] | None, str]:
 
 
 def _listed(metadata: Mapping[str, Any], present: list[Path]) -> tuple[list[Path], list[str]]:
-    """Return the files that the metadata lists, and those of the same series that it forgot."""
+    """Return the files listed in the metadata and unlisted ones of the same series, and notes."""
     listed = metadata.get('relative_file_paths')
     names = [PurePath(str(name)).name for name in listed] if isinstance(listed, list) else []
     by_name = {file.name: file for file in present}
@@ -131,7 +129,7 @@ def _listed(metadata: Mapping[str, Any], present: list[Path]) -> tuple[list[Path
     more = [file for file in forgotten if not files or _series(file.name) in series]
     if more:
         listing = ', '.join(file.name for file in more)
-        notes.append(f'{listing}: not listed in {_METADATA}, but of the same recording; read too')
+        notes.append(f'{listing}: not listed in {_METADATA}, but of the same recording; also read')
     others = [file.name for file in forgotten if file not in more]
     if others:
         notes.append(f'{", ".join(others)}: not listed in {_METADATA}; not read')
@@ -139,7 +137,7 @@ def _listed(metadata: Mapping[str, Any], present: list[Path]) -> tuple[list[Path
 
 
 def _series(name: str) -> str:
-    """Return a file's name without the number of the split."""
+    """Return a file name without its split number."""
     return re.sub(r'_\d+$', '', _KIND.sub('', name))
 
 
@@ -159,7 +157,7 @@ def _counts(metadata: Mapping[str, Any]) -> dict[str, int]:
     return counts
 
 
-#: How a zstd frame begins; a message in CDR begins with 0.
+#: First bytes of a zstd frame; a CDR message starts with 0.
 ZSTD_MAGIC = b'\x28\xb5\x2f\xfd'
 _PIECE = 1 << 20
 _SLICE = 1 << 16
@@ -170,7 +168,7 @@ def zstd() -> Any:
     """Return the zstd module: the standard library's (Python 3.14), or its backport.
 
     Raises:
-        MissingDependencyError: There is none.
+        MissingDependencyError: Neither is installed.
     """
     for name in ('compression.zstd', 'backports.zstd'):
         try:
@@ -192,10 +190,10 @@ def _lz4() -> Any:
 
 
 def decompress(data: Any, method: str) -> tuple[bytes, bool]:
-    """Return what can be read of compressed data, and whether that is all of it.
+    """Decompress data as far as possible; also return whether it is complete.
 
     Args:
-        data: The compressed bytes, perhaps cut off or damaged.
+        data: The compressed bytes, possibly truncated or damaged.
         method: 'zstd', 'lz4', or '' for none.
     """
     if not method:
@@ -213,7 +211,7 @@ def decompress(data: Any, method: str) -> tuple[bytes, bool]:
 
 
 def decompress_message(data: Any) -> bytes | None:
-    """Return what a zstd-compressed message holds; None if it is damaged."""
+    """Decompress a zstd-compressed message; return None if it is damaged."""
     module = zstd()
     try:
         plain: bytes = module.decompress(data)
@@ -223,10 +221,10 @@ def decompress_message(data: Any) -> bytes | None:
 
 
 class ZstdFile:
-    """A zstd file that is read from front to back, up to where it is damaged.
+    """A zstd file, read sequentially up to its end or the first damage.
 
     Attributes:
-        intact: False once the end was reached before the end of the data.
+        intact: False once the file was found to be truncated or damaged.
     """
 
     def __init__(self, path: Path) -> None:
@@ -242,7 +240,7 @@ class ZstdFile:
         self._file.close()
 
     def read(self, count: int) -> bytes:
-        """Return the next bytes, fewer at the end only."""
+        """Return the next ``count`` bytes; fewer only at the end."""
         parts, missing = [self._rest[:count]], count - len(self._rest)
         self._rest = self._rest[count:]
         while missing > 0:
@@ -272,7 +270,7 @@ class ZstdFile:
 
 
 def unpack(source: Path, target: Path) -> bool:
-    """Decompress a zstd file into another; return whether it was intact."""
+    """Decompress a zstd file to ``target``; return whether it was intact."""
     with ZstdFile(source) as packed, target.open('wb') as out:
         while piece := packed.read(_PIECE):
             out.write(piece)

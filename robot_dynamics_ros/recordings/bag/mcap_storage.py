@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Messages of an mcap file, record by record from front to back, as far as it can be read.
+"""Read the messages of an mcap file sequentially, record by record, and skip damaged parts.
 
-Written after the format's specification (https://mcap.dev/spec). A record is an opcode, a length
-and a body; a chunk is a record that holds, perhaps compressed, others. Neither index nor footer is
-needed, so a file that was cut off gives all that stands before the cut, in the order in which it
-was recorded. Where a footer is there, its summary tells the topics beforehand, and where to go on
-after a damaged place.
+Follows the format specification (https://mcap.dev/spec). A record is an opcode, a length and a
+body; a chunk is a record that contains others, possibly compressed. Neither index nor footer is
+required, so a truncated file yields all messages before the cut, in the order recorded. If there
+is a footer, its summary gives the topics in advance, and the offset of the next chunk after a
+damaged part.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from zlib import crc32
 
 from robot_dynamics_ros.recordings.bag.files import ZstdFile, decompress
 
-#: One message: topic, time in ns, serialized.
+#: One message: topic, time in ns, serialized message.
 Raw = tuple[str, int, Any]
 
 _MAGIC = b'\x89MCAP0\r\n'
@@ -27,16 +27,16 @@ _FOOTER, _SCHEMA, _CHANNEL, _MESSAGE, _CHUNK = 0x02, 0x03, 0x04, 0x05, 0x06
 _CHUNK_INDEX, _STATISTICS, _DATA_END = 0x08, 0x0B, 0x0F
 _LAST_OPCODE, _FIRST_PRIVATE = 0x0F, 0x80
 _FOOTER_SIZE = 9 + 20 + len(_MAGIC)
-_LARGEST_RECORD = 1 << 28  # a length beyond it is taken for damage
-_LATEST = (1 << 63) - 1  # ns; a time beyond it is taken for damage
-_BLOCK = 4096  # messages that are passed on together if the file has no chunks
+_LARGEST_RECORD = 1 << 28  # bytes; a larger length is treated as damage
+_LATEST = (1 << 63) - 1  # ns; a later time is treated as damage
+_BLOCK = 4096  # messages per block if the file has no chunks
 _HEAD = struct.Struct('<BQ')
 _MESSAGE_HEAD = struct.Struct('<BQHIQQ')
 _CHUNK_HEAD = struct.Struct('<QQQII')
 
 
 class Definition(NamedTuple):
-    """A message definition as the bag has it: 'ros2msg' or 'ros2idl', and its text."""
+    """A message definition in the bag: encoding 'ros2msg' or 'ros2idl', and its text."""
 
     encoding: str
     text: str
@@ -44,13 +44,13 @@ class Definition(NamedTuple):
 
 @dataclass
 class Contents:
-    """What is known of a storage file.
+    """Topics and message definitions of a storage file, and losses on reading it.
 
     Attributes:
         topics: Message type by topic.
-        definitions: By message type.
-        counts: Messages by topic, as far as announced.
-        losses: What could not be read, one clause each.
+        definitions: Message definition by message type.
+        counts: Number of messages by topic, as far as known.
+        losses: Remarks about unreadable parts, one clause each.
     """
 
     topics: dict[str, str]
@@ -59,13 +59,13 @@ class Contents:
     losses: list[str]
 
     def lose(self, problem: str) -> None:
-        """Note what could not be read, once."""
+        """Add a remark about an unreadable part, unless already present."""
         if problem not in self.losses:
             self.losses.append(problem)
 
 
 class _Fields:
-    """Reads the fields of a record one after the other."""
+    """Reads the fields of a record sequentially."""
 
     def __init__(self, data: Any) -> None:
         self._data, self._at = memoryview(data), 0
@@ -91,7 +91,7 @@ class McapStorage:
     """One mcap file, plain or compressed as a whole.
 
     Attributes:
-        contents: Grows while the file is read if it has no summary.
+        contents: Topics, definitions and losses; updated while a file without a summary is read.
 
     Args:
         path: The file.
@@ -107,7 +107,7 @@ class McapStorage:
         self.has_summary = not self._packed and self._read_summary()
 
     def survey(self) -> None:
-        """Learn topics and counts by reading the whole file, if there is no summary."""
+        """Determine topics and counts by reading the whole file, if there is no summary."""
         if not self.has_summary:
             counts: dict[str, int] = {}
             for block in self.blocks(lambda topic: True):
@@ -116,7 +116,7 @@ class McapStorage:
             self.contents.counts = counts
 
     def blocks(self, wanted: Callable[[str], bool]) -> Iterator[list[Raw]]:
-        """Yield the messages of wanted topics in the order of the file, some at a time."""
+        """Yield the messages of wanted topics in file order, block by block."""
         self.contents.losses.clear()
         scan = _Scan(self, wanted)
         with ZstdFile(self.path) if self._packed else self.path.open('rb') as file:
@@ -127,14 +127,14 @@ class McapStorage:
     # Records ------------------------------------------------------------------------------------
 
     def take_schema(self, body: Any) -> None:
-        """Remember a schema record."""
+        """Store a schema record."""
         fields = _Fields(body)
         (key,) = fields.numbers('H')
         name, encoding = fields.text(), fields.text()
         self._schemas[key] = name, Definition(encoding, fields.text())
 
     def take_channel(self, body: Any) -> None:
-        """Remember a channel record."""
+        """Store a channel record."""
         fields = _Fields(body)
         key, schema = fields.numbers('HH')
         topic, encoding = fields.text(), fields.text()
@@ -148,15 +148,15 @@ class McapStorage:
             self.contents.definitions[kind] = definition
 
     def channels(self) -> dict[int, str]:
-        """Return the topic of each channel that is known so far."""
+        """Return the topics of the channels read so far, by channel id."""
         return self._channels
 
     def next_chunk(self, position: int) -> int | None:
-        """Return where the next chunk after a position begins, if the summary tells."""
+        """Return the offset of the next chunk after a position; None if unknown."""
         return min((at for at in self._chunk_offsets if at > position), default=None)
 
     def _read_summary(self) -> bool:
-        """Read what stands behind the data; return whether it is there."""
+        """Read the summary after the data; return whether there is one."""
         with self.path.open('rb') as file:
             size = file.seek(0, 2)
             if size < len(_MAGIC) + _FOOTER_SIZE:
@@ -195,7 +195,7 @@ class McapStorage:
 
 
 class _Scan:
-    """One pass over a file."""
+    """One sequential pass over a file."""
 
     def __init__(self, storage: McapStorage, wanted: Callable[[str], bool]) -> None:
         self._storage, self._wanted = storage, wanted
@@ -207,7 +207,7 @@ class _Scan:
         lose = self._storage.contents.lose
         if file.read(len(_MAGIC)) != _MAGIC:
             lose(
-                'it is no mcap file' if self._storage.path.stat().st_size else 'the file is empty'
+                'not an mcap file' if self._storage.path.stat().st_size else 'the file is empty'
             )
             return
         position = len(_MAGIC)
@@ -237,16 +237,16 @@ class _Scan:
                 if not self._storage.has_summary:
                     lose(f'it ends early, at byte {position + len(head) + len(body)}')
             else:
-                lose(f'byte {position} begins no record')
+                lose(f'byte {position} is not the start of a record')
             if following is None:
                 break
-            lose(f'what stands from byte {position} to {following} is damaged')
+            lose(f'bytes {position} to {following} are damaged')
             file.seek(following)
             position = following
         yield block
 
     def _chunk(self, body: bytes) -> list[Raw]:
-        """Return the messages of a chunk, of one that is cut off those before the cut."""
+        """Return the messages of a chunk; of a truncated one those before the cut."""
         lose = self._storage.contents.lose
         block: list[Raw] = []
         try:
@@ -257,7 +257,7 @@ class _Scan:
         except (struct.error, UnicodeDecodeError):
             return []
         if method not in ('', 'lz4', 'zstd'):
-            lose(f'a chunk is compressed by {method!r}')
+            lose(f'a chunk has unknown compression {method!r}')
             return []
         data, whole = decompress(memoryview(body)[begin : begin + packed], method)
         if len(data) == size and crc and crc32(data) != crc:
@@ -269,7 +269,7 @@ class _Scan:
         return block
 
     def _records(self, data: bytes, block: list[Raw]) -> None:
-        """Take the records of a chunk."""
+        """Process the records of a chunk."""
         view, at, end = memoryview(data), 0, len(data)
         unpack, topics, message_head = _MESSAGE_HEAD.unpack_from, self._topics, _MESSAGE_HEAD.size
         while end - at >= message_head:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bags (rosbag2): written with mcap storage and Jazzy types, read in every form.
+"""Write rosbag2 bags with mcap storage and Jazzy types, and read bags of any storage.
 
-The only importer of rosbags, which gives the writer and the message types.
+The only module that imports rosbags, which provides the writer and the message types.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from robot_dynamics_ros.recordings.bag.sqlite_storage import SqliteStorage
 
 
 class BagWriter:
-    """Writes serialized messages into a new bag, byte for byte.
+    """Context manager that writes serialized messages unchanged to a new bag.
 
-    A context; the bag can be read once it is closed.
+    The bag can be read once it is closed.
 
     Attributes:
         path: The bag's folder.
-        counts: Messages written by topic.
+        counts: Number of messages written, by topic.
 
     Args:
-        path: Folder to make; its parents are made as well.
+        path: Folder to create, including its parents.
 
     Raises:
         MissingDependencyError: rosbags is not installed.
-        RecordingError: There is a file or folder of that name.
+        RecordingError: A file or folder of that name exists.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -61,12 +61,11 @@ class BagWriter:
 
         Args:
             topic: Its full name.
-            message_type: Such as ``sensor_msgs/msg/JointState``.
-            latched: Whether ``ros2 bag play`` shall offer it to late subscribers (transient
-                local).
+            message_type: Message type, such as ``sensor_msgs/msg/JointState``.
+            latched: Whether ``ros2 bag play`` offers it to late subscribers (transient local).
 
         Raises:
-            RecordingError: The type is none of Jazzy's common interfaces.
+            RecordingError: The type is not one of Jazzy's common interfaces.
         """
         if topic in self._connections:
             return
@@ -103,19 +102,19 @@ class BagWriter:
         self.counts[topic] += 1
 
     def message(self, kind: str, *fields: Any) -> Any:
-        """Return a message of a type, its fields in their order."""
+        """Create a message of type ``kind`` from its fields in order."""
         return self._types.types[kind](*fields)
 
     def write_message(self, topic: str, time_ns: int, message: Any) -> None:
-        """Write one message that :meth:`message` has made; see :meth:`write`."""
+        """Serialize and write a message created by :meth:`message`, see :meth:`write`."""
         self.write(topic, time_ns, self._types.serialize_cdr(message, message.__msgtype__))
 
     def note(self, key: str, value: str) -> None:
-        """Put a remark into the bag's metadata (its custom data)."""
+        """Add a remark to the custom data of the bag's metadata."""
         self._writer.set_custom_data(key, value)
 
     def close(self) -> None:
-        """Write index and metadata; the second time nothing happens."""
+        """Write index and metadata; has no effect if already closed."""
         if self._writer.storage is not None:
             self._writer.close()
 
@@ -146,14 +145,14 @@ def _latched_qos() -> Any:
 
 
 class BagReader:
-    """Reads a recording message by message, whatever its storage and its state; a context.
+    """Context manager that reads the messages of a bag, even if it is damaged.
 
-    Messages come in the order in which they were recorded. What cannot be read is left out and
-    told in ``losses``; nothing is written.
+    Messages are returned in the order recorded. Unreadable data is skipped and reported in
+    ``losses``; the bag is never modified.
 
     Attributes:
         topics: Message type by topic.
-        counts: Messages by topic as the bag announces them, or as they were counted.
+        counts: Number of messages by topic, from the metadata of the bag or counted.
         remarks: Custom data of the bag's metadata.
 
     Args:
@@ -161,7 +160,7 @@ class BagReader:
 
     Raises:
         MissingDependencyError: rosbags is not installed.
-        RecordingError: There is no bag, or none of its files can be read.
+        RecordingError: There is no bag.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -178,7 +177,7 @@ class BagReader:
         self._damaged_messages = 0
 
     def _open(self) -> None:
-        """Find out what the storage files hold."""
+        """Read topics, counts and message definitions of the storage files."""
         self._storages = [_storage(file, self._folder) for file in self._files.files]
         for storage in self._storages:
             counted = storage.contents.counts or self._files.counts
@@ -201,7 +200,7 @@ class BagReader:
 
     @property
     def losses(self) -> list[str]:
-        """What was unusual so far, and what could not be read, one sentence each."""
+        """Remarks about unusual or unreadable data so far, one sentence each."""
         sentences = list(self._files.notes)
         for file, storage in zip(self._files.files, self._storages, strict=True):
             if storage.contents.losses:
@@ -217,9 +216,9 @@ class BagReader:
         return sentences
 
     def blocks(self, *topics: str) -> Iterator[list[Raw]]:
-        """Yield serialized messages of the given topics, some at a time.
+        """Yield serialized messages of the given topics, block by block.
 
-        Each is a topic, a time in ns and the bytes, which are valid while the block is.
+        Each is a topic, a time in ns and the bytes, which are valid as long as the block.
         """
         chosen = frozenset(topics)
         count = dict.fromkeys(sorted(chosen & self.topics.keys()), 0)
@@ -234,8 +233,8 @@ class BagReader:
         """Yield topic, time in ns and message of the given topics, in the order of the bag.
 
         Raises:
-            RecordingError: A message is not of the type that the bag says; if not ``strict``,
-                None is yielded for it.
+            RecordingError: A message does not have the type declared in the bag; if not
+                ``strict``, None is yielded for it.
         """
         for block in self.blocks(*topics):
             for topic, time_ns, data in block:
@@ -255,10 +254,10 @@ class BagReader:
         return None
 
     def deserialize(self, data: Any, kind: str) -> Any:
-        """Return the message of its bytes.
+        """Deserialize a message of type ``kind``.
 
         Raises:
-            RecordingError: The bytes are no message of that type.
+            RecordingError: The bytes are not a message of that type.
         """
         return self._types.deserialize(data, kind)
 
@@ -271,7 +270,7 @@ class BagReader:
         return counts if known else counts | dict(self._files.counts)
 
     def _unpacked(self, block: list[Raw]) -> list[Raw]:
-        """Return a block whose messages are not compressed one by one."""
+        """Decompress the messages of a block that are compressed individually."""
         if not any(data[:4] == ZSTD_MAGIC for _, _, data in block):
             return block
         messages: list[Raw] = []
@@ -292,7 +291,7 @@ def _storage(file: Path, folder: TemporaryDirectory[str]) -> McapStorage | Sqlit
 
 
 def _common_types(distro: str) -> Any:
-    """Return the message types of a distribution, and those of others that are recorded."""
+    """Return the message types of a ROS distribution, with control_msgs/SpeedScalingFactor."""
     _, typesys = _import_rosbags()
     stores = typesys.Stores
     types = typesys.get_typestore(getattr(stores, f'ROS2_{distro.upper()}', stores.LATEST))
@@ -303,9 +302,9 @@ def _common_types(distro: str) -> Any:
 
 
 class _Types:
-    """Message types: as the bag defines them, else those of the distribution it names.
+    """Message types as defined in the bag, else those of its ROS distribution.
 
-    A definition that lacks a field of the common type of its name is a damaged one.
+    A definition that lacks a field of the common type of the same name is treated as damaged.
     """
 
     def __init__(self, definitions: Mapping[str, Definition], distro: str) -> None:
@@ -327,7 +326,7 @@ class _Types:
             ) from error
 
     def _store(self, kind: str) -> Any:
-        """Return the types that the bag gives for a message, or the common ones."""
+        """Return a type store with the bag's definition of a message, or the common one."""
         from rosbags.typesys import (
             Stores,
             get_types_from_idl,
@@ -348,7 +347,7 @@ class _Types:
                     types.update(get_types_from_idl(text) if text.strip() else {})
             store = get_typestore(Stores.EMPTY)
             store.register(types)
-        except Exception:  # a definition may be any text; then the common one has to do
+        except Exception:  # a definition may be any text
             return self._common
         known = self._common.fielddefs
         lacking = any(

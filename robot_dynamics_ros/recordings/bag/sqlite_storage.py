@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Messages of a sqlite3 storage file in the order recorded, as far as it can be read.
+"""Read the messages of a sqlite3 storage file in the order recorded, and skip damaged parts.
 
-The file is opened read-only and never changed. A file shorter than its header says is refused by
-SQLite as a whole unless it is told that its schema may be written, which a read-only connection
-cannot do. Pages that are missing or damaged are then stepped over. Of a page that is there in
-part, SQLite would take the rest for zeros; such a file is read from a copy without it.
+The file is opened read-only and never modified. SQLite rejects a file shorter than stated in its
+header unless ``writable_schema`` is on, which has no other effect on a read-only connection.
+Missing or damaged pages are then skipped. SQLite would pad a truncated last page with zeros, so
+such a file is read from a copy without that page.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ from robot_dynamics_ros.recordings.bag.mcap_storage import Contents, Definition,
 
 _MAGIC = b'SQLite format 3\x00'
 _BLOCK = 4096
-_LARGEST_STEP = 1 << 24  # rows; beyond this nothing is looked for behind a damaged place
+_LARGEST_STEP = 1 << 24  # rows to search after a damaged part
 
 
 class SqliteStorage:
     """One ``.db3`` file, plain or compressed as a whole.
 
     Attributes:
-        contents: What is known of the file.
+        contents: Topics, definitions, counts and losses.
 
     Args:
-        path: The file; a copy is made where SQLite needs more than the file itself.
-        folder: Where copies may be put.
+        path: The file; copied if it is compressed, truncated or has a write-ahead log.
+        folder: Folder for copies.
     """
 
     def __init__(self, path: Path, folder: TemporaryDirectory[str]) -> None:
@@ -51,7 +51,7 @@ class SqliteStorage:
             self.contents.losses.append(self._reason(error))
 
     def survey(self) -> None:
-        """Count the messages, those behind a damaged place as well."""
+        """Count the messages, including those after damaged parts."""
         query = 'SELECT topic_id, count(*) FROM messages GROUP BY topic_id'
         try:
             with closing(self._connection()) as connection:
@@ -63,7 +63,7 @@ class SqliteStorage:
         self.contents.counts.update(found)
 
     def blocks(self, wanted: Callable[[str], bool]) -> Iterator[list[Raw]]:
-        """Yield the messages of wanted topics in the order recorded, some at a time."""
+        """Yield the messages of wanted topics in the order recorded, block by block."""
         topics = {key: topic for key, topic in self._ids.items() if wanted(topic)}
         if not topics:
             return
@@ -92,7 +92,7 @@ class SqliteStorage:
                     step = 2 * step or 1
 
     def _usable(self, path: Path, folder: Path) -> Path:
-        """Return a plain database file with everything that was written to it."""
+        """Return a plain database file, including the contents of a write-ahead log."""
         if path.suffix == '.zstd':
             target = folder / path.stem
             if not unpack(path, target):
@@ -110,7 +110,7 @@ class SqliteStorage:
             target = folder / path.name
             shutil.copyfile(path, target)
             shutil.copyfile(log, folder / log.name)
-            self.contents.lose('its recorder did not end properly: the write-ahead log was used')
+            self.contents.lose('its recorder did not close it: the write-ahead log was used')
             with closing(sqlite3.connect(target)) as connection:
                 connection.execute('PRAGMA wal_checkpoint(TRUNCATE)')
             return target
@@ -146,7 +146,7 @@ class SqliteStorage:
 
 
 def _cut_in_a_page(path: Path) -> int:
-    """Return the size of the whole pages of a database that is cut within one, else 0."""
+    """Return the size of the complete pages if the last page is truncated, else 0."""
     with path.open('rb') as file:
         header = file.read(18)
     if len(header) < 18 or not header.startswith(_MAGIC):

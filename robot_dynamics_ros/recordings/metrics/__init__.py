@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is evaluated of a recorded run: one question a file, chunk by chunk."""
+"""Metrics of recorded runs, computed chunk by chunk."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One recording, analyzed: its robot, its figures, the files that tell of them."""
+"""Analyze one recording: load its robot, evaluate the metrics, write the result files."""
 
 from __future__ import annotations
 
@@ -43,16 +43,16 @@ from robot_dynamics_ros.spatial.scalar import Array
 
 @dataclass(frozen=True)
 class Task:
-    """What to do with every bag.
+    """Settings of the analysis of a bag.
 
     Attributes:
-        robot: Which robot explains it.
-        choices: What is evaluated, and how.
-        program: Constraint program: file, name or text; empty: none.
+        robot: The robot model.
+        choices: Settings of the evaluation.
+        program: Constraint program: file, name or text; empty for that of the controller, if any.
         thresholds: Bounds on the figures.
-        rows: Rows that the CSV holds at most; 0: all.
-        tables: Whether rows are written at all.
-        report: Whether the HTML report is written.
+        rows: Maximum number of CSV rows; 0 for all.
+        tables: Whether to write rows as CSV and Parquet.
+        report: Whether to write the HTML report.
     """
 
     robot: RobotChoice = field(default_factory=RobotChoice)
@@ -66,18 +66,18 @@ class Task:
 
 @dataclass(frozen=True)
 class BagResult:
-    """What came of one bag.
+    """Result of the analysis of a bag.
 
     Attributes:
-        bag: Its path.
-        joints: The robot's.
-        figures: Of all metrics, by name.
-        findings: What is worth saying, the gravest first.
-        verdicts: Of the thresholds.
-        notes: What was unusual in the bag.
-        report: What there is to say, without figures; None if it failed.
-        error: Why it failed; empty if it did not.
-        seconds: What it took.
+        bag: Path of the bag.
+        joints: Joint names of the robot.
+        figures: Figures of all metrics, by metric name.
+        findings: Remarks of the metrics, most severe first.
+        verdicts: Results of the thresholds.
+        notes: Remarks about the bag.
+        report: The report without plots; None if the analysis failed.
+        error: Why the analysis failed; empty on success.
+        seconds: Duration of the analysis, s.
     """
 
     bag: str
@@ -92,11 +92,11 @@ class BagResult:
 
     @property
     def passed(self) -> bool:
-        """Whether it was analyzed and every threshold holds."""
+        """Whether the analysis succeeded and every threshold holds."""
         return not self.error and all(verdict.holds for verdict in self.verdicts)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return it for JSON, without what differs from run to run."""
+        """Return a dictionary for JSON, without the duration."""
         return {
             'bag': self.bag,
             'joints': list(self.joints),
@@ -111,13 +111,13 @@ class BagResult:
 
 
 def analyze_bag(bag: str | os.PathLike[str], task: Task, folder: Path | None = None) -> BagResult:
-    """Analyze one recording in memory that does not grow with it.
+    """Analyze one recording in bounded memory.
 
     Args:
         bag: The bag's folder, or one of its files.
-        task: What to do.
-        folder: Where ``metrics.json``, ``rows.csv``, ``rows.parquet`` (with pyarrow) and
-            ``report.html`` are written; it exists. None: nothing is written.
+        task: Settings of the analysis.
+        folder: Existing folder for ``metrics.json``, ``rows.csv``, ``rows.parquet`` (with
+            pyarrow) and ``report.html``; None to write nothing.
 
     Raises:
         RobotDynamicsError: The bag cannot be analyzed; the message says why.
@@ -149,7 +149,7 @@ def analyze_bag(bag: str | os.PathLike[str], task: Task, folder: Path | None = N
             parts = _without(parts, 'effort', 'measured_effort')
             notes.append(
                 f'efforts are in {unit}, and the driver profile gives no torque_constant: '
-                'residual, energy, saturation, loads and contacts cannot be known'
+                'residual, energy, saturation, loads and contacts are not evaluated'
             )
         if own is not None:  # the controller did not follow the joint reference
             parts = _without(parts, 'reference_position', 'reference_velocity')
@@ -160,7 +160,7 @@ def analyze_bag(bag: str | os.PathLike[str], task: Task, folder: Path | None = N
         notes += reader.notes
         if own is not None:
             notes.append(
-                f'the controller held program {own.name!r}, which does not follow the joint '
+                f'the controller ran program {own.name!r}, which does not follow the joint '
                 'reference: tracking is not evaluated'
             )
         if not limited:
@@ -189,7 +189,7 @@ def analyze_bag(bag: str | os.PathLike[str], task: Task, folder: Path | None = N
 def _program(
     task: Task, reader: RecordingReader, tree: RobotTree, notes: list[str]
 ) -> Program | None:
-    """Return the program that was asked for, else the one that the controller held, if any."""
+    """Return the program given by the task, else that of the controller, if any."""
     if task.program:
         return load_program(task.program, tree, check=False)
     held = recorded_program(recorded_parameters(reader.parameters))
@@ -198,12 +198,12 @@ def _program(
     try:
         return load_program(held, tree, check=False)
     except RobotDynamicsError as error:
-        notes.append(f'the program that the controller held cannot be evaluated: {error}')
+        notes.append(f'the program of the controller cannot be evaluated: {error}')
         return None
 
 
 def _without(parts: Iterator[Recording], *columns: str) -> Iterator[Recording]:
-    """Yield parts without some of their columns."""
+    """Yield recordings with some of their columns set to NaN."""
     for part in parts:
         nothing: Any = np.full(part.position.shape, np.nan)
         yield replace(part, **dict.fromkeys(columns, nothing))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Contacts of a run, by the observer and the detector of a running controller."""
+"""Detect contacts in a recording, with the observer and detector of the controller."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from robot_dynamics_ros.recordings.recording import Recording
 from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.symbolic.kernel import compile_kernel
 
-_LISTED = 10  # contacts that get a sentence of their own
-_LONGEST = 0.2  # s between two states of one motion
+_LISTED = 10  # contacts reported individually
+_LONGEST = 0.2  # s; a longer step restarts the observer
 
 
 class Contacts(Metric):
-    """What touched the arm, by the observer and the dead bands of a running controller.
+    """Contacts and external efforts, by the observer and thresholds of the controller.
 
     Args:
         tree: The robot.
-        path: File of command ``calibrate``.
+        path: File written by ``calibrate``.
 
     Raises:
         ConfigurationError: The file cannot be read.
@@ -43,7 +43,7 @@ class Contacts(Metric):
         self._external, self._seconds = Spread(tree.n), 0.0
 
     def take(self, window: Window) -> dict[str, Array]:
-        """Look for contacts in a chunk; see the contract."""
+        """Detect contacts in a chunk, see :meth:`Metric.take`."""
         run = window.run
         if self._stream is None:
             self._stream = ContactStream(self._tree, self._bands, measured=has_measured(run))
@@ -58,7 +58,7 @@ class Contacts(Metric):
         return {'external_effort': external}
 
     def figures(self) -> dict[str, Any]:
-        """Return contacts, how often they were, and the external efforts."""
+        """Return the contacts, their rate, and the external efforts."""
         minutes = self._seconds / 60.0
         return {
             'count': len(self._events),
@@ -69,7 +69,7 @@ class Contacts(Metric):
         }
 
     def findings(self) -> list[MetricRemark]:
-        """Return the first contacts, a sentence each."""
+        """Return one remark for each of the first contacts."""
         remarks = [
             MetricRemark('look', f'contact at {at(time)}: {event}')
             for time, event in self._events[:_LISTED]
@@ -79,18 +79,18 @@ class Contacts(Metric):
 
 
 class ContactStream:
-    """Looks for contacts in recordings, chunk by chunk.
+    """Detects contacts in a recording, chunk by chunk.
 
     Attributes:
-        detector: What finds them.
-        observer: What it looks at.
-        measured: Whether measured efforts are taken, where there are any.
+        detector: The contact detector.
+        observer: The momentum observer that estimates the external efforts.
+        measured: Whether measured efforts are used instead of commanded ones.
 
     Args:
         tree: The robot.
         thresholds: Dead bands, bandwidth, delay and fit.
-        measured: As above.
-        fitting: Collects what is seen, for a fit; None: nothing is collected.
+        measured: See the attribute.
+        fitting: Collects samples for a fit of the efforts; None to collect none.
     """
 
     def __init__(
@@ -113,10 +113,10 @@ class ContactStream:
         self._last: Recording | None = None
 
     def take(self, run: Recording) -> Iterator[tuple[float, float, ContactEvent | None]]:
-        """Yield time, s, step, s, 0 where a motion begins, and contact for each state.
+        """Yield time, s, step, s (0 if the observer restarts), and contact for each state.
 
         Args:
-            run: A chunk, its joints in the order of the model.
+            run: A chunk with the joints in model order.
         """
         whole = run if self._last is None else self._last.followed_by(run)
         efforts = whole.measured_effort if self.measured else whole.effort
@@ -143,7 +143,7 @@ class ContactStream:
             self._fitting.begin()
 
     def _acted(self, efforts: Array, k: int) -> Array:
-        """Return the effort between state k and the one before."""
+        """Return the effort that acted between states k - 1 and k, shape (n,)."""
         if k == 0:
             return np.full(efforts.shape[1], np.nan)
         return 0.5 * (efforts[k - 1] + efforts[k]) if self.measured else efforts[k - 1]

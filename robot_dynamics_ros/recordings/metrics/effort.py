@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-r"""How well the model explains the recorded efforts and the energy, and what is missing.
+r"""Compare the recorded efforts and the energy balance with the model.
 
-Over a step the work is taken at the mean of both velocities, which gives the change of the kinetic
-energy K exactly for an effort that is held:
+The work over a step uses the mean of the velocities at its ends, which for an effort held over the
+step gives the exact change of the kinetic energy K:
 
 .. math:: \int \tau^T v\,dt = \Delta(K + U) + \int f(v)^T v\,dt + \text{unexplained}
 """
@@ -21,20 +21,20 @@ from robot_dynamics_ros.recordings.recording import Recording
 from robot_dynamics_ros.recordings.timing import BRIDGED, SampleTiming
 from robot_dynamics_ros.spatial.scalar import Array
 
-_EXPLAINED = 1e-6  # residual, relative to the effort, that is rounding or solver tolerance
-_POOR = 0.1
-_PER_CHUNK = 50  # instants at which another formulation is compared
-_DIFFERENT = 1e-9
-_LARGE = 0.05  # share of the energy turned over that is worth a word if nothing explains it
+_EXPLAINED = 1e-6  # relative residual due to rounding or solver tolerance
+_POOR = 0.1  # relative residual above which identification is recommended
+_PER_CHUNK = 50  # instants at which formulations are compared
+_DIFFERENT = 1e-9  # relative difference of formulations that is reported
+_LARGE = 0.05  # fraction of unexplained energy that is reported
 
 
 class Effort(Metric):
-    """Residual = recorded effort - effort of the model for the recorded motion.
+    """Residual: recorded effort - model effort for the recorded motion.
 
     Args:
-        model: The robot's.
-        source: Which efforts are evaluated, in words.
-        frame: The tool frame, where a load would be.
+        model: Effort model of the robot.
+        source: Description of the evaluated efforts.
+        frame: The tool frame, at which an unmodelled load is assumed.
     """
 
     name = 'effort'
@@ -44,7 +44,7 @@ class Effort(Metric):
         self._sums = EffortResidual(model, frame)
 
     def take(self, window: Window) -> dict[str, Array]:
-        """Evaluate a chunk; see the contract."""
+        """Evaluate a chunk, see :meth:`Metric.take`."""
         steps, explained = window.steps, window.explained
         self._sums.take(window.run.time[steps.row], steps, explained)
         columns = {
@@ -57,7 +57,7 @@ class Effort(Metric):
         return {name: window.on_rows(values) for name, values in columns.items()}
 
     def figures(self) -> dict[str, Any]:
-        """Return residual, efforts by origin, what was left out, and the gravity that fits."""
+        """Return residuals, efforts by origin, counts of excluded ones, and the gravity fit."""
         sums, residual = self._sums, self._sums.residual
         if not residual.count.any():
             return {'source': self._source}
@@ -80,16 +80,16 @@ class Effort(Metric):
         }
 
     def findings(self) -> list[MetricRemark]:
-        """Say whether the model explains the efforts, and if not what seems to be missing."""
+        """Report whether the model explains the efforts, and else the likely cause."""
         names, share = self._model.tree.joint_names, self._sums.share
         if not self._sums.residual.count.any():
-            return [MetricRemark('look', 'no efforts were recorded that the motion could explain')]
+            return [MetricRemark('look', 'no usable efforts were recorded')]
         idle = (self._sums.effort.rms == 0.0) & (self._sums.residual.rms > 0.0)
         if idle.any():
             passive = ', '.join(name for name, so in zip(names, idle, strict=True) if so)
             text = (
                 f'no effort acts at {passive} though the motion needs some: '
-                'passive joints of a closed loop, whose forces a tree does not tell, or drives '
+                'passive joints of a closed loop, which a tree model does not include, or drives '
                 'that were not recorded'
             )
             return [MetricRemark('look', text)]
@@ -109,7 +109,7 @@ class Effort(Metric):
         return remarks or [MetricRemark('good', explained)]
 
     def _causes(self) -> list[MetricRemark]:
-        """Name what the residual looks like, if one cause explains it better than all others."""
+        """Report the cause of the residual, if one explains it better than all others."""
         fit, causes = self._sums.gravity, self._sums.causes
         if fit is not None and (fit.is_known or causes.is_gravity) and fit.sentence():
             return [MetricRemark('wrong', fit.sentence())]
@@ -119,10 +119,10 @@ class Effort(Metric):
 class CrossCheck(Metric):
     """Largest difference of the rigid-body efforts between two formulations.
 
-    Pinocchio's, where it is installed, or our own where Pinocchio explains the efforts.
+    Compares with Pinocchio if installed, or with Newton-Euler if the model uses Pinocchio.
 
     Args:
-        model: The one that explains the efforts.
+        model: Effort model of the robot.
     """
 
     name = 'cross_check'
@@ -137,7 +137,7 @@ class CrossCheck(Metric):
             self._missing = str(error)
 
     def take(self, window: Window) -> dict[str, Array]:
-        """Evaluate a chunk; see the contract."""
+        """Evaluate a chunk, see :meth:`Metric.take`."""
         count = len(window.steps.row)
         if self._check is not None and count:
             some = np.arange(0, count, max(1, count // _PER_CHUNK))
@@ -145,7 +145,7 @@ class CrossCheck(Metric):
         return {}
 
     def figures(self) -> dict[str, Any]:
-        """Return the largest differences."""
+        """Return the largest differences, N m or N, and relative."""
         if self._check is None:
             return {'against': self._against, 'skipped': self._missing}
         return {
@@ -156,7 +156,7 @@ class CrossCheck(Metric):
         }
 
     def findings(self) -> list[MetricRemark]:
-        """Say so if the two disagree."""
+        """Report a disagreement."""
         if self._check is None or not self._check.relative > _DIFFERENT:
             return []
         text = (
@@ -167,11 +167,11 @@ class CrossCheck(Metric):
 
 
 class Energy(Metric):
-    """The balance of energy, step by step.
+    """Energy balance, step by step.
 
     Args:
-        model: The robot's.
-        timing: How efforts belong to steps.
+        model: Effort model of the robot.
+        timing: Timing of efforts relative to states.
     """
 
     name = 'energy'
@@ -181,7 +181,7 @@ class Energy(Metric):
         self._sums, self._turnover, self._steps = np.zeros(3), 0.0, 0
 
     def take(self, window: Window) -> dict[str, Array]:
-        """Evaluate a chunk; see the contract."""
+        """Evaluate a chunk, see :meth:`Metric.take`."""
         run, skip = window.with_last()
         energy = self._model.energy(run.position, run.velocity)
         work, lost, valid = self._step_work(run)
@@ -203,7 +203,7 @@ class Energy(Metric):
         return float(work - gained - lost)
 
     def _step_work(self, run: Recording) -> tuple[Array, Array, Array]:
-        """Return work of the efforts, loss by modelled friction, and which steps count."""
+        """Return work of the efforts, friction loss, J, and a mask of the valid steps."""
         h = self._timing.steps(run.stamp_ns)
         mean = 0.5 * (run.velocity[1:] + run.velocity[:-1])
         effort = self._efforts(run.effort)
@@ -223,7 +223,7 @@ class Energy(Metric):
         return effort[:-1]
 
     def figures(self) -> dict[str, Any]:
-        """Return the sums, J."""
+        """Return the sums of the balance, J."""
         if not self._steps:
             return {}
         share = abs(self._unexplained) / self._turnover if self._turnover else 0.0
@@ -237,13 +237,13 @@ class Energy(Metric):
         }
 
     def findings(self) -> list[MetricRemark]:
-        """Say where energy goes that the model does not know of."""
+        """Report energy that the model does not explain."""
         figures = self.figures()
         if not figures or figures['unexplained_share'] < _LARGE:
             return []
         way = 'vanish' if self._unexplained > 0.0 else 'appear'
         text = (
-            f'{abs(self._unexplained):.3g} J of {self._turnover:.3g} J turned over {way} '
+            f'{abs(self._unexplained):.3g} J of {self._turnover:.3g} J absolute work {way} '
             'without a cause in the model'
         )
         return [MetricRemark('look', text)]
