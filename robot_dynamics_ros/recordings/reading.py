@@ -95,7 +95,7 @@ class RobotChoice:
     span: tuple[float, float] = WHOLE
 
     def read(self, bag: str | os.PathLike[str], tree: RobotTree | None = None) -> RecordingReader:
-        """Return a reader of the robot's run in a bag, limited to its joints if these are known."""
+        """Return a reader of a bag, limited to the joints of the robot if ``tree`` is given."""
         driver = self.driver(tree) if tree else None
         joints = driver.names if driver else recorded_names(self.driver_profile, self.joints)
         return RecordingReader(bag, namespace=self.namespace, joints=joints)

@@ -117,7 +117,7 @@ def test_a_recorded_run_is_replayed_to_the_digit_and_explained(
     assert main(['analyze', str(bag), '--output', str(tmp_path / 'figures'), '--no-report']) == 0
     figures = json.loads((tmp_path / 'figures' / 'metrics.json').read_text('utf-8'))
     assert figures['timing']['name'] == 'semi_implicit'
-    assert figures['effort']['source'] == 'measured, which tell of the step before'
+    assert figures['effort']['source'] == 'measured, delayed by one step'
     # The plant's Coulomb friction is a soft constraint, solved to 1e-14 with an impedance of
     # 0.9999.
     assert max(figures['effort']['residual_share']) < 1e-4

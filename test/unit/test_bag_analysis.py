@@ -216,7 +216,7 @@ def test_measured_efforts_that_tell_of_the_step_before_are_recognized(tmp_path):
     arm = RecordedArm(800, measured_late=True)
     result = analyzed(arm.bag(tmp_path / 'bag', commands=False))
     effort = result.figures['effort']
-    assert effort['source'] == 'measured, which tell of the step before'
+    assert effort['source'] == 'measured, delayed by one step'
     assert max(effort['residual_share']) < 1e-8
     with pytest.raises(UnknownNameError, match="unknown effort 'felt'"):
         analyzed(tmp_path / 'bag', effort='felt')

@@ -206,9 +206,7 @@ class _Scan:
     def run(self, file: Any) -> Iterator[list[Raw]]:
         lose = self._storage.contents.lose
         if file.read(len(_MAGIC)) != _MAGIC:
-            lose(
-                'not an mcap file' if self._storage.path.stat().st_size else 'the file is empty'
-            )
+            lose('not an mcap file' if self._storage.path.stat().st_size else 'the file is empty')
             return
         position = len(_MAGIC)
         block: list[Raw] = []

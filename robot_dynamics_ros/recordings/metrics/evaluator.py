@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Shows every metric each chunk of a run, and collects their figures and remarks."""
+"""Evaluate all metrics on a run, chunk by chunk, and collect their figures and remarks."""
 
 from __future__ import annotations
 
@@ -38,27 +38,27 @@ from robot_dynamics_ros.spatial.scalar import Array
 
 #: Which efforts are evaluated.
 EFFORTS = ('auto', 'measured', 'commanded')
-_MOSTLY = 0.9
-_FEWEST = 16  # states in which motion is looked for
-_MOST_HELD = 15  # chunks at rest in memory, five minutes
-_CLEARLY = 0.8  # residual by the other residual from which on a shift of the efforts is believed
+_MOSTLY = 0.9  # fraction of finite measured efforts from which they are used
+_FEWEST = 16  # states of a chunk in which motion is detected
+_MOST_HELD = 15  # chunks at rest kept in memory, five minutes
+_CLEARLY = 0.8  # ratio of the residuals below which shifted efforts are assumed
 
-#: Called with the rows of a chunk and what the metrics add to each: time, columns by name.
+#: Called with the rows of a chunk and the columns added by the metrics, by name.
 Sink = Callable[[Recording, Mapping[str, Array]], None]
 
 
 @dataclass(frozen=True)
 class Choices:
-    """What is evaluated, and how.
+    """Settings of the evaluation.
 
     Attributes:
-        formulation: Of the dynamics.
+        formulation: Formulation of the dynamics.
         effort: One of ``EFFORTS``.
         timing: One of ``timing.TIMINGS``, or 'auto'.
-        frame: Tool frame; empty: the usual one.
-        program_start: Start of a program's clock, s; None: at the first command.
+        frame: Tool frame; empty for the default, see ``tracking.tool_frame``.
+        program_start: Start of a program's clock, s; None for the first command.
         limited: Whether the description limits the efforts.
-        contacts: Thresholds of contacts, a file of command ``calibrate``; empty: none are sought.
+        contacts: File with contact thresholds written by ``calibrate``; empty to detect none.
     """
 
     formulation: str = 'newton_euler'
@@ -74,13 +74,13 @@ class Evaluator:
     """Evaluates a run chunk by chunk.
 
     Attributes:
-        timing: How acceleration, state and effort belong together; known from the first
-            chunk in which a joint moves.
-        source: Which efforts are evaluated, in words.
+        timing: How accelerations, states and efforts correspond; inferred from the first chunk
+            in which a joint moves.
+        source: Description of the evaluated efforts.
 
     Args:
         tree: The robot.
-        choices: What is evaluated, and how.
+        choices: Settings of the evaluation.
         program: A constraint program to evaluate, or None.
         remarks: Custom data of the bag.
         commands: Topic of the commands.
@@ -113,12 +113,12 @@ class Evaluator:
         """Evaluate a run.
 
         Args:
-            chunks: Its parts, one after the other.
+            chunks: Successive parts of the run.
             sinks: Called with every chunk and its columns.
 
         Raises:
             UnknownNameError: A joint of the robot was not recorded.
-            RecordingError: Nothing was recorded.
+            RecordingError: There are no states.
         """
         chosen = (chunk.of_joints(self._tree.joint_names) for chunk in chunks)
         filled = (chunk for chunk in chosen if len(chunk.time))
@@ -154,25 +154,25 @@ class Evaluator:
         return figures | {metric.name: metric.figures() for metric in self._metrics}
 
     def findings(self) -> list[MetricRemark]:
-        """Return what the metrics find worth saying, the gravest first."""
+        """Return the remarks of all metrics, most severe first."""
         remarks = [finding for metric in self._metrics for finding in metric.findings()]
         if self._contradictions:
             count, first = len(self._contradictions), at(self._contradictions[0])
             text = (
-                f'{count} states contradict their neighbours, the first at {first}: positions do '
-                'not move by the velocities; left out'
+                f'{count} states contradict their neighbours, the first at {first}: positions are '
+                'inconsistent with the velocities; left out'
             )
             remarks.append(MetricRemark('look', text))
         return sorted(remarks, key=lambda finding: SEVERITIES.index(finding.severity))
 
     def _begin(self, first: Recording) -> None:
-        """Decide on efforts and timing by a chunk, and make the metrics."""
+        """Choose efforts and timing from a chunk, and create the metrics."""
         measured = self._takes_measured(first)
         self.timing = find_timing(first, commanded=not measured, name=self._choices.timing)
         self.source = 'commanded'
         if measured:
             self._shift = self._effort_shift(first)
-            late = ', which tell of the step before' if self._shift else ''
+            late = ', delayed by one step' if self._shift else ''
             self.source = f'measured{late}'
         elif not np.isfinite(first.measured_effort).any():
             self.source = 'commanded (none were measured)'
@@ -199,7 +199,7 @@ class Evaluator:
         return bool(np.isfinite(measured).mean() >= _MOSTLY and np.nan_to_num(measured).any())
 
     def _effort_shift(self, first: Recording) -> int:
-        """Return by how many states the measured efforts come late, by what the model says."""
+        """Return the delay of the measured efforts that fits the model best: 0 or 1 states."""
         if self.timing.name != 'semi_implicit':
             return 0
         sizes = []
@@ -228,19 +228,19 @@ class Evaluator:
 
 
 def _shifted(values: Array, shift: int) -> Array:
-    """Return rows moved ahead, NaN at the end."""
+    """Return rows shifted to ``shift`` rows earlier, with NaN at the end."""
     if not shift:
         return values
     return np.vstack([values[shift:], np.full((shift, values.shape[1]), np.nan)])
 
 
 def _until_motion(chunks: Iterator[Recording]) -> tuple[Recording, list[Recording]]:
-    """Return the chunk that tells how a run advances, and all up to it.
+    """Return the chunk from which to infer the timing, and all chunks read so far.
 
-    The first in which a joint moves, else the first.
+    This is the first chunk in which a joint moves, else the first chunk.
 
     Raises:
-        RecordingError: There is none.
+        RecordingError: There are no chunks.
     """
     held: list[Recording] = []
     for chunk in islice(chunks, _MOST_HELD):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The contract of a metric: what it is shown, what it remarks, and thresholds on its figures."""
+"""Interface of a metric, its remarks, and thresholds on its figures."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ from robot_dynamics_ros.estimation.effort_model import Explanation, Instants
 from robot_dynamics_ros.recordings.recording import Recording
 from robot_dynamics_ros.spatial.scalar import Array
 
-#: How much a remark matters, the gravest first.
+#: Severities of remarks, most severe first.
 SEVERITIES = ('wrong', 'look', 'good')
 _FORM = re.compile(r'^([\w.\-/ ]+?)\s*(<=|>=|=)\s*([-+0-9.eE]+|inf)$')
 
 
 def at(time: float) -> str:
-    """Return an instant in words, to the microsecond, also of clocks that count from 1970."""
+    """Format a time, s, to the microsecond, also for times since 1970."""
     return f'{time:.6f}'.rstrip('0').rstrip('.') + ' s'
 
 
 @dataclass(frozen=True)
 class MetricRemark:
-    """One sentence for people.
+    """A finding in one sentence.
 
     Attributes:
-        severity: 'wrong', 'look' (worth a look) or 'good'.
-        text: The sentence, with its figures.
+        severity: 'wrong', 'look' (to be checked) or 'good'.
+        text: The sentence, with figures.
     """
 
     severity: str
@@ -42,13 +42,13 @@ class MetricRemark:
 
 @dataclass(frozen=True, eq=False)
 class Window:
-    """A chunk of a recording as the metrics see it.
+    """A chunk of a recording, as passed to the metrics.
 
     Attributes:
-        run: The rows, in the order of the model's joints; ``effort`` is the one that is evaluated.
-        before: The last row in front of them, if any.
-        steps: Instants of the equation of motion; ``row`` counts from the first of the rows.
-        explained: What the model says of them.
+        run: The rows, with joints in model order; ``effort`` is the evaluated effort.
+        before: The last row of the previous chunk, or None.
+        steps: Instants of the equation of motion; ``row`` is relative to the first row.
+        explained: Efforts of the model at these instants.
     """
 
     run: Recording
@@ -57,13 +57,13 @@ class Window:
     explained: Explanation
 
     def with_last(self) -> tuple[Recording, int]:
-        """Return the rows behind the last one in front of them, and how many that one is."""
+        """Return the rows preceded by ``before``, and the number of preceding rows (0 or 1)."""
         if self.before is None:
             return self.run, 0
         return self.before.followed_by(self.run), len(self.before.time)
 
     def on_rows(self, values: Array) -> Array:
-        """Return values of the steps (M, ...) as those of the rows (N, ...); NaN without one."""
+        """Spread values of the steps (M, ...) over the rows (N, ...); NaN for other rows."""
         columns = np.full((len(self.run.time), *values.shape[1:]), np.nan)
         columns[self.steps.row] = values
         return columns
@@ -73,37 +73,37 @@ class Metric(ABC):
     """Evaluates one aspect of a run.
 
     Attributes:
-        name: Key of its figures.
+        name: Key of its figures in the results.
     """
 
     name: str
 
     @abstractmethod
     def take(self, window: Window) -> dict[str, Array]:
-        """Evaluate a chunk; return what is to be seen of each row, by name.
+        """Evaluate a chunk, and return columns for the result tables by name.
 
         Returns:
-            Columns of shape (N,) or (N, n) for the N rows of the chunk; NaN where there is none.
+            Columns of shape (N,) or (N, n) for the N rows of the chunk; NaN for missing values.
         """
 
     @abstractmethod
     def figures(self) -> dict[str, Any]:
-        """Return the figures so far, as plain numbers, lists and texts."""
+        """Return the figures so far, as plain numbers, lists and strings."""
 
     def findings(self) -> list[MetricRemark]:
-        """Return what is worth saying."""
+        """Return the remarks so far."""
         return []
 
 
 @dataclass(frozen=True)
 class Threshold:
-    """A figure and its bound.
+    """A bound on a figure.
 
     Attributes:
-        key: Names joined by dots, such as ``tracking.tool_rms_mm``; of a list of joints the worst
-            counts, or that of one joint: ``tracking.rms_error.joint2``.
-        least: Whether the bound is a lower one.
-        bound: In the unit of the figure.
+        key: Dotted name, such as ``tracking.tool_rms_mm``; for a list of joints the worst value is
+            checked, or that of one joint: ``tracking.rms_error.joint2``.
+        least: Whether the bound is a lower bound.
+        bound: The bound, in the unit of the figure.
     """
 
     key: str
@@ -116,14 +116,14 @@ class Threshold:
 
 @dataclass(frozen=True)
 class ThresholdResult:
-    """What became of a threshold: the worst value (None if there is none) and whether it holds."""
+    """Result of a threshold: the worst value (None if missing) and whether the bound holds."""
 
     threshold: Threshold
     value: float | None
 
     @property
     def holds(self) -> bool:
-        """Whether the bound is kept; a missing value keeps none."""
+        """Whether the bound holds; false for a missing value."""
         if self.value is None or math.isnan(self.value):
             return False
         bound = self.threshold.bound
@@ -135,10 +135,10 @@ class ThresholdResult:
 
 
 def parse_threshold(text: str) -> Threshold:
-    """Return the threshold of ``KEY=VALUE``, ``KEY<=VALUE`` or ``KEY>=VALUE``.
+    """Parse a threshold ``KEY=VALUE``, ``KEY<=VALUE`` or ``KEY>=VALUE``.
 
     Raises:
-        ConfigurationError: It has another form.
+        ConfigurationError: The text has another form.
     """
     match = _FORM.match(text.strip())
     try:
@@ -154,7 +154,7 @@ def parse_threshold(text: str) -> Threshold:
 def check(
     thresholds: Iterable[Threshold], figures: Mapping[str, Any], joints: Sequence[str]
 ) -> list[ThresholdResult]:
-    """Hold figures against thresholds.
+    """Check figures against thresholds.
 
     Args:
         thresholds: The bounds.
@@ -162,7 +162,7 @@ def check(
         joints: Names of the joints, in the order of the lists.
 
     Raises:
-        UnknownNameError: There is no such figure; lists those that exist.
+        UnknownNameError: There is no such figure; the message lists the known ones.
     """
     known = flat_figures(figures, joints)
     results = []
@@ -184,7 +184,7 @@ def check(
 
 
 def flat_figures(figures: Mapping[str, Any], joints: Sequence[str]) -> dict[str, float | None]:
-    """Return all numbers of nested figures by their names joined by dots."""
+    """Return all numbers of nested figures by dotted names."""
     flat: dict[str, float | None] = {}
     _flatten('', figures, joints, flat)
     return flat

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How well a run keeps the constraints of a program, and follows their designed decay."""
+"""Evaluate constraint errors of a program in a recording, and compare with the designed decay."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from robot_dynamics_ros.spatial.linear_algebra import root_mean_square
 from robot_dynamics_ros.spatial.scalar import Array
 
 CONSTRAINT, CONDITION = '/controller/constraint', '/controller/constraint_condition'
-_CLOSE_S = 0.01  # a program is evaluated at states at least so far apart
+_CLOSE_S = 0.01  # least time between evaluations of a program, s
 
 
 class ProgramMetric(Metric):
-    """Constraint values f(q, t), their rates, and the smallest singular value on the way.
+    """Constraint values f(q, t), their rates, and the smallest singular value of the run.
 
     Args:
         program: The program.
-        start: When its clock starts, s on the clock of the recording; None: at the first command.
-        period: Usual time between two states, s.
+        start: Start of the program, s on the clock of the recording; None for the first command.
+        period: Median time between states, s.
     """
 
     name = 'program'
@@ -47,7 +47,7 @@ class ProgramMetric(Metric):
         self.rows = [f'{part.name}: {row}' for part in parts for row in part.rows]
 
     def take(self, window: Window) -> dict[str, Array]:
-        """Evaluate a chunk; see the contract."""
+        """Evaluate a chunk, see :meth:`Metric.take`."""
         run = window.run
         if self._start is None:
             answered = np.isfinite(run.effort).all(axis=1)
@@ -75,7 +75,7 @@ class ProgramMetric(Metric):
             self._sigma, self._sigma_at = sigma, float(time[0])
 
     def figures(self) -> dict[str, Any]:
-        """Return RMS and peak of every row."""
+        """Return RMS and peak of every constraint row."""
         if self._start is None:
             return {}
         return {
@@ -92,7 +92,7 @@ class ProgramMetric(Metric):
         }
 
     def findings(self) -> list[MetricRemark]:
-        """Say if the program cannot be evaluated or passes near a singularity."""
+        """Report if the program cannot be evaluated or passes near a singularity."""
         if self._start is None:
             text = 'no command was recorded: the start of the program is unknown'
             return [MetricRemark('look', text)]
@@ -107,17 +107,17 @@ class ProgramMetric(Metric):
 
 @dataclass(frozen=True, eq=False)
 class ProgramRun:
-    """What the controller told of its constraints.
+    """Constraint data published by the controller.
 
     Attributes:
-        rows: A name per row of f.
-        time: Stamps, shape (N,), s.
+        rows: Name of each row of f.
+        time: Timestamps, shape (N,), s.
         f: Constraint values, shape (N, m), m or rad.
-        f_dot: Their rates, shape (N, m).
-        multipliers: Shape (N, m), N or N m.
+        f_dot: Constraint rates, shape (N, m), m/s or rad/s.
+        multipliers: Constraint forces, shape (N, m), N or N m.
         sigma_min: Smallest singular value of the constraint Jacobian, shape (N,).
         damped: Whether the inverse was damped, shape (N,).
-        scale: Share that the effort limits let through, shape (N,).
+        scale: Factor by which the effort limits reduced the acceleration, shape (N,).
     """
 
     rows: tuple[str, ...]
@@ -131,7 +131,7 @@ class ProgramRun:
 
 
 def read_program_run(path: str | os.PathLike[str]) -> ProgramRun:
-    """Read the constraints of a bag.
+    """Read the constraint data published by the controller from a bag.
 
     Raises:
         RecordingError: The bag cannot be read, or no program was recorded.
@@ -168,10 +168,10 @@ def read_program_run(path: str | os.PathLike[str]) -> ProgramRun:
 
 
 def _by_tick(stamps: list[int], received: list[int], rows: list[list[float]]) -> Array:
-    """Return the row of each tick; NaN if there is none at all.
+    """Return the row of each tick, shape (N, 4); NaN if there are no rows.
 
-    The rows have no stamp of their own and may be received a tick late by the recorder's clock.
-    So they belong to the ticks in their order; if some were lost, each tick gets the nearest.
+    The rows have no timestamps and may be received a tick late, so they are matched with the ticks
+    by order; if some were lost, each tick gets the row received nearest in time.
     """
     if not rows:
         return np.full((len(stamps), 4), np.nan)
@@ -187,15 +187,15 @@ def _by_tick(stamps: list[int], received: list[int], rows: list[list[float]]) ->
 
 @dataclass(frozen=True)
 class PressedForce:
-    """With what force a program's contact was pressed on.
+    """Contact force of a program, compared with its setpoint.
 
     Attributes:
-        row: Its row of f.
-        wanted: N.
-        mean: Of the force, N.
-        deviation: RMS of its difference from the wanted one, N.
-        overshoot: Largest force of the whole run by the wanted one, less 1.
-        along: RMS of the rows of f in metres along the surface, m.
+        row: Name of the contact's row of f.
+        wanted: Force setpoint, N.
+        mean: Mean force, N.
+        deviation: RMS deviation from the setpoint, N.
+        overshoot: Largest force of the whole run divided by the setpoint, minus 1.
+        along: RMS of the position errors along the surface, m.
     """
 
     row: str
@@ -214,7 +214,7 @@ class PressedForce:
 
 
 def pressed_forces(run: ProgramRun, program: Program, since: float) -> list[PressedForce]:
-    """Return the forces of a program's contacts, from a time (s) of the program on."""
+    """Evaluate the forces of a program's contacts from program time ``since``, s, on."""
     late = run.time - run.time[0] >= since
     pressed = [row for row, _ in program.contacts]
     along = [i for i, row in enumerate(run.rows) if i not in pressed and row.endswith('(m)')]
@@ -231,18 +231,18 @@ def pressed_forces(run: ProgramRun, program: Program, since: float) -> list[Pres
 
 @dataclass(frozen=True)
 class ProgramMetrics:
-    """How well f followed its design; lists are per row.
+    """Deviation of f from its designed decay; lists have one entry per row.
 
     Attributes:
-        rows: A name per row.
+        rows: Name of each row.
         initial_f: Value at the start, m or rad.
-        relative: Largest deviation from the exact decay in parts of the largest initial value,
-            per row; NaN where all rows start at 0.
-        deviation: The same, absolute.
-        floor: RMS of f over the last quarter of the run.
-        sigma_min: Smallest singular value met.
-        damped_ticks: Ticks with a damped inverse.
-        least_scale: Least share that the effort limits let through.
+        relative: Largest deviation from the exact decay, relative to the largest initial value of
+            all rows; NaN if all rows start at 0.
+        deviation: Largest deviation from the exact decay, m or rad.
+        floor: RMS of f over the last quarter of the run, m or rad.
+        sigma_min: Smallest singular value of the run.
+        damped_ticks: Number of ticks with a damped inverse.
+        least_scale: Smallest factor ``scale`` of the run.
     """
 
     rows: list[str]
@@ -263,7 +263,7 @@ def evaluate_program(run: ProgramRun, program: Program) -> tuple[ProgramMetrics,
         program: The program that was run.
 
     Returns:
-        The figures, and the exact decay with the deviation at every instant.
+        The metrics, and the exact decay with the deviation at every instant.
 
     Source: Zaremba 1990, (3.5).
     """

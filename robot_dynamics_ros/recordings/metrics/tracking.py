@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How well a run follows its reference, how near it comes to the limits, how regular it was."""
+"""Metrics of tracking errors, use of joint limits, and timing of a recording."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.symbolic.kernel import compile_kernel
 
 _USUAL_FRAMES = ('tool', 'tool0', 'tcp', 'flange')
-_TOUCH = 1e-6  # rad or m beyond a position limit that is no more than touching it
-_AT = 1.0 - 1e-9  # share of a limit from which on a command is at it
+_TOUCH = 1e-6  # tolerance of the position limits, rad or m
+_AT = 1.0 - 1e-9  # fraction of the effort limit from which a command is saturated
 
 
 def tool_frame(tree: RobotTree, name: str = '') -> str:
-    """Return the frame whose path is evaluated: the one named, the usual one, or the last link.
+    """Return the tool frame: the one named, else one with a common name, else the last link.
 
     Raises:
-        UnknownNameError: There is no frame of that name.
+        UnknownNameError: The frame does not exist.
     """
     if name:
         tree.frame(name)
@@ -34,9 +34,9 @@ def tool_frame(tree: RobotTree, name: str = '') -> str:
 
 
 def tool_path(tree: RobotTree, positions: Array, frame: str = 'tool') -> Array:
-    """Return the tool points of joint positions (N, n) in the base, shape (N, 3), m.
+    """Return the tool positions in the base frame, shape (N, 3), m, for joint positions (N, n).
 
-    A point without a finite position is NaN.
+    Tool positions are NaN where a joint position is not finite.
     """
     kernels = compile_kernel(tree, outputs=('frame_motion',), frame=frame)
     known = np.isfinite(positions).all(axis=1)
@@ -48,7 +48,7 @@ def tool_path(tree: RobotTree, positions: Array, frame: str = 'tool') -> Array:
 
 
 class Tracking(Metric):
-    """Error = reference - measured; of the tool its distance.
+    """Tracking errors of joints (reference - measured), and distance of the tool to its reference.
 
     Args:
         tree: The robot.
@@ -63,11 +63,11 @@ class Tracking(Metric):
         self._tool = Spread(1)
 
     def take(self, window: Window) -> dict[str, Array]:
-        """Evaluate a chunk; see the contract."""
+        """Evaluate a chunk, see :meth:`Metric.take`."""
         return self.add(window.run)
 
     def add(self, run: Recording) -> dict[str, Array]:
-        """Evaluate rows; return what is to be seen of each."""
+        """Evaluate rows, and return their columns by name."""
         error = run.reference_position - run.position
         self._position.take(run.time, error)
         self._velocity.take(run.time, run.reference_velocity - run.velocity)
@@ -101,7 +101,7 @@ class Tracking(Metric):
 
 
 class Limits(Metric):
-    """Shares of the limits that a run uses.
+    """Use of the effort, velocity and position limits.
 
     Args:
         tree: The robot.
@@ -118,7 +118,7 @@ class Limits(Metric):
         self._ticks = 0
 
     def take(self, window: Window) -> dict[str, Array]:
-        """Evaluate a chunk; see the contract."""
+        """Evaluate a chunk, see :meth:`Metric.take`."""
         self.add(window.run)
         return {}
 
@@ -135,7 +135,7 @@ class Limits(Metric):
         self._outside += (room < -_TOUCH).sum(axis=0)
 
     def figures(self) -> dict[str, Any]:
-        """Return peaks, shares and counts by joint."""
+        """Return peaks, fractions of the limits, and counts, by joint."""
         tree = self._tree
         limit = tree.effort_limit if self._efforts else np.full(tree.n, np.nan)
         return {
@@ -151,7 +151,7 @@ class Limits(Metric):
         }
 
     def findings(self) -> list[MetricRemark]:
-        """Name the joints at their limits."""
+        """Report joints at or beyond their limits."""
         texts = []
         for j, name in enumerate(self._tree.joint_names):
             if self._efforts and self._saturated[j]:
@@ -166,16 +166,16 @@ class Limits(Metric):
 
 @dataclass(frozen=True)
 class TrackingMetrics:
-    """How well a run followed its reference; lists are per joint, in the order of ``joints``.
+    """Tracking figures of a run; lists have one entry per joint, in the order of ``joints``.
 
     Attributes:
         joints: Joint names.
-        start, end: The window that was evaluated, s of simulated time.
+        start, end: The evaluated window, s of simulated time.
         rms_error, peak_error: Position error, rad or m.
         tool_rms_mm, tool_peak_mm: Distance between the tool and its reference, mm.
-        peak_effort, effort_limit: N m or N.
-        saturated_ticks: Commands at their limit (within 1e-9 of it, relative).
-        commands: Commands in the window.
+        peak_effort, effort_limit: Commanded effort and its limit, N m or N.
+        saturated_ticks: Number of commands at the limit (within 1e-9, relative).
+        commands: Number of commands in the window.
     """
 
     joints: list[str]
@@ -196,12 +196,12 @@ def tracking_metrics(
 ) -> TrackingMetrics:
     """Evaluate a recorded run against its recorded reference.
 
-    States that a slow controller left unanswered have no reference and do not count.
+    States without a reference, which a slow controller did not process, are ignored.
 
     Args:
-        recording: States, references and commands at common stamps.
-        tree: The robot, whose joints the recording must name.
-        window: First and last stamp to evaluate, s.
+        recording: States, references and commands at common timestamps.
+        tree: The robot, whose joints the recording must contain.
+        window: First and last timestamp to evaluate, s.
         frame: The tool frame.
 
     Returns:
@@ -225,16 +225,16 @@ def tracking_metrics(
 
 # Rates -------------------------------------------------------------------------------------------
 
-_GAP = 1.5  # usual periods
-_LATE = 0.8  # of a period: a command that comes later misses most of its step
+_GAP = 1.5  # median periods
+_LATE = 0.8  # periods; a later command misses most of its step
 
 
 class Rates(Metric):
-    """Periods of the states, gaps between them, delay of the commands.
+    """Period and jitter of the states, gaps between them, and latency of the commands.
 
     Args:
-        period: Usual time between two states, s.
-        remarks: Custom data of the bag, where our recorder notes the delays.
+        period: Median time between states, s.
+        remarks: Custom data of the bag, in which our recorder stores the latencies.
         commands: Topic of the commands.
     """
 
@@ -249,7 +249,7 @@ class Rates(Metric):
         self._first = self._last = float('nan')
 
     def take(self, window: Window) -> dict[str, Array]:
-        """Evaluate a chunk; see the contract."""
+        """Evaluate a chunk, see :meth:`Metric.take`."""
         run, skip = window.with_last()
         steps = np.diff(run.stamp_ns) / NANO
         self._steps.take(steps)
@@ -270,10 +270,10 @@ class Rates(Metric):
         return {'period': np.concatenate([[np.nan], steps])[skip:]}
 
     def latency_us(self) -> dict[str, float]:
-        """Return the delay from state to command by percentile, µs; empty if it was not recorded.
+        """Return the latency from state to command by percentile, µs; empty if unknown.
 
-        Our recorder measures it by source times and notes it; else it is the difference of the
-        times in the bag, unless these are the states' own stamps.
+        Our recorder measures it by source times and stores it in the bag; otherwise it is the
+        difference of the receive times, unless these are the timestamps of the states.
         """
         with contextlib.suppress(KeyError, ValueError):  # metadata may be damaged
             return {
@@ -288,7 +288,7 @@ class Rates(Metric):
         return quantiles | {'max': 1e6 * self._delay.largest}
 
     def figures(self) -> dict[str, Any]:
-        """Return rate, jitter, gaps, delay."""
+        """Return rate, jitter, gaps and latency."""
         return {
             'states': self._states,
             'commands': self._answered,
@@ -312,7 +312,7 @@ class Rates(Metric):
         }
 
     def findings(self) -> list[MetricRemark]:
-        """Say what is irregular."""
+        """Report gaps and late commands."""
         remarks = []
         if self._gaps:
             text = (
@@ -324,7 +324,7 @@ class Rates(Metric):
         late = self._delay.at(0.99) if self._delay.count and not noted else 0.0
         if self._period and late > _LATE * self._period:
             text = (
-                f'1 % of the commands answer later than {1e6 * late:.3g} µs, the period is '
+                f'1 % of the commands are later than {1e6 * late:.3g} µs, the period is '
                 f'{1e6 * self._period:.4g} µs'
             )
             remarks.append(MetricRemark('look', text))

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The controller's own session on recorded states."""
+"""Replay of a controller session on recorded states."""

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a controller received during a recording, and how it answered: what is replayed.
+"""Inputs of a replay: recorded states, and events such as parameters, trajectories and streams.
 
-States, parameters, trajectories and streams; and the recorded reference in place of the
-trajectories.
+Also the recorded reference, which can replace the trajectories.
 """
 
 from __future__ import annotations
@@ -27,24 +26,25 @@ from robot_dynamics_ros.spatial.scalar import Array
 _ACCEPTED = re.compile(r'accepted: (\d+) points? from (-?\d+)\.(\d{9}) s')
 _HELD = 'held: empty trajectory'
 _REJECTED = 'rejected: '
-_EARLY_NS = 50_000_000  # by which a recorder may see an answer before what it answers
+_EARLY_NS = 50_000_000  # how much earlier than a trajectory its response may be recorded
 _RECOVERED = 'held: states returned'
 _RELEASED = 'held: told to go on'
 
 
 @dataclass(frozen=True, eq=False)
 class Event:
-    """Something that reached the controller between two states.
+    """An event received by the controller between two states.
 
     Attributes:
         kind: 'parameters', 'trajectory', 'hold', 'recovery', 'release' from a reaction, 'locked'
-            for positions of locked joints, or what streamed, see ``STREAMS``.
-        time: On the clock of the bag, ns; at or after that of the state before it.
-        content: Parameters by name, or the trajectory message, with the start that was answered.
-        before_tick: Whether it came before the answer to that state; by the times in a bag both
-            are possible.
-        certain: Whether that is known.
-        stamped: Whether ``time`` is on the clock of the states' stamps.
+            for positions of locked joints, or a stream, see ``STREAMS``.
+        time: Time on the clock of the bag, ns; not before that of the previous state.
+        content: Parameters by name, positions of locked joints, or the received message (a
+            trajectory with the start that the controller reported).
+        before_tick: Whether the controller received it before computing the command for the
+            previous state; the times in a bag do not determine the order.
+        certain: Whether that order is known.
+        stamped: Whether ``time`` is on the clock of the state timestamps.
     """
 
     kind: str
@@ -55,18 +55,18 @@ class Event:
     stamped: bool = False
 
     def turned(self) -> Event:
-        """Return the event on the other side of the answer."""
+        """Return the event with the opposite order relative to the command."""
         return replace(self, before_tick=not self.before_tick)
 
 
 def read_events(reader: RecordingReader) -> tuple[list[Event], int]:
-    """Return what the controller of a bag received after its first parameters, by time.
+    """Read the events received by the controller after its first parameters, sorted by time.
 
-    A trajectory that starts at once begins at the state that its answer names. One that was
-    rejected is left out; so is one without an answer, if there are answers to others.
+    A trajectory without a start time starts at the time reported in the controller's response.
+    Rejected trajectories are omitted, and so are those without a response if others have one.
 
     Returns:
-        The events, and how many messages could not be read.
+        The events, and the number of messages that could not be read.
     """
     topics = reader.topics
     names = [t for t in (topics.parameters, topics.trajectory, topics.status) if t]
@@ -100,12 +100,12 @@ def read_events(reader: RecordingReader) -> tuple[list[Event], int]:
 def locked_events(
     reader: RecordingReader, watch: LockedJointWatch, events: Sequence[Event]
 ) -> Iterator[Event]:
-    """Yield where locked joints leave their place or come back, behind the answer to that state.
+    """Yield an event whenever a locked joint leaves its configured position or returns to it.
 
     Args:
-        reader: Of the bag.
-        watch: Of the controller's robot; spent here.
-        events: The others, by time; those of parameters may move the model after them.
+        reader: Reader of the bag.
+        watch: Watch of the locked joints of the controller's robot; modified.
+        events: The other events, sorted by time; parameters may change the configured positions.
     """
     waiting = [event for event in events if event.kind == 'parameters']
     for _, time, message in reader.bag.messages(reader.topics.states, strict=False):
@@ -123,11 +123,11 @@ def locked_events(
 
 
 def _trajectories(sent: list[tuple[int, Any]], told: list[tuple[int, str]]) -> list[Event]:
-    """Return trajectories that were accepted, or all where none is known to be answered.
+    """Return events of the accepted trajectories, or of all if none has a response.
 
     Args:
         sent: Time, ns, and message of each trajectory.
-        told: Time, ns, and text of all that the controller said, also of goals by its action.
+        told: Time, ns, and text of all status messages, including those about action goals.
     """
     events, answered, waiting = [], False, sent
     for time, text in told:
@@ -143,7 +143,7 @@ def _trajectories(sent: list[tuple[int, Any]], told: list[tuple[int, str]]) -> l
 
 
 def _answers(text: str, message: Any) -> bool:
-    """Return whether a text may be the answer to a trajectory."""
+    """Return whether a status text can be the response to a trajectory."""
     accepted = _ACCEPTED.match(text)
     if accepted:
         return int(accepted[1]) == len(message.points)
@@ -162,30 +162,30 @@ def _accepted(text: str, time: int, message: Any) -> Event:
 
 
 def _trajectory(time: int, message: Any) -> Event:
-    """Return a trajectory; before its start it does not matter when it came."""
+    """Return a trajectory event; its order is irrelevant if it starts later than received."""
     return Event('trajectory', time, message, certain=stamp_ns(message) > time)
 
 
 @dataclass(frozen=True, eq=False)
 class Setup:
-    """What is replayed.
+    """Setup of a replay.
 
     Attributes:
-        tree: The robot that the controller believes in.
-        parameters: Its parameters at the start.
-        changes: Parameters that are set otherwise than recorded, all the time.
-        events: What it received later.
-        driver: What stands between model and driver, or None.
-        from_reference: Whether the recorded reference is followed instead of the trajectories.
-        by_arrival: Whether events and states meet on the clock of their arrival.
-        begins: Where the controller began: 'here', at the first state that it answered, 'before',
-            at the state before that, 'earlier', at its first reference, or 'running', at the first
-            answer without a ramp, as it ran already; empty: at whichever of the first two the
-            first reference is, as that is where it began.
-        first_reference: Stamp (ns) and positions, shape (n,), of the first reference, if that is
-            older than every state; else None.
-        reference_shows_answer: Whether a recorded reference tells of an answer without a command.
-        load: Returns the robot for other parameters ``locked``.
+        tree: Robot model of the controller.
+        parameters: Initial parameters of the controller.
+        changes: Parameters that override the recorded ones throughout the replay.
+        events: Later events, sorted by time.
+        driver: Conversion between model and driver units, or None.
+        from_reference: Whether to follow the recorded reference instead of the trajectories.
+        by_arrival: Whether to order events and states by receive time, not by timestamp.
+        begins: State at which the controller was activated: 'here', the first state with a
+            command; 'before', the state before that; 'earlier', that of its first reference; or
+            'running', the first state with a command, without a ramp, as it ran already. Empty to
+            choose 'here' or 'before', whichever state equals the first reference.
+        first_reference: Timestamp, ns, and positions, shape (n,), of the first reference if it is
+            older than all states; else None.
+        reference_shows_answer: Whether a state with a reference but no command counts as answered.
+        load: Returns the robot for changed parameters ``locked``.
     """
 
     tree: RobotTree
@@ -202,15 +202,16 @@ class Setup:
 
 
 class RecordedState(NamedTuple):
-    """A state, and what was recorded with it.
+    """A recorded state with its command and reference.
 
     Attributes:
         now, end: Time of this state and of the next on the clock of the events, ns.
-        stamp: Of this state, ns.
-        position, velocity, measured_effort: Shape (n,).
-        command: The recorded answer, shape (n,); NaN where none was recorded.
-        reference, reference_velocity, reference_acceleration: Shape (n,), likewise.
-        answered: Whether the controller answered.
+        stamp: Timestamp of this state, ns.
+        position, velocity, measured_effort: Measured state, shape (n,).
+        command: Recorded command, shape (n,); NaN if missing.
+        reference, reference_velocity, reference_acceleration: Recorded reference, shape (n,); NaN
+            if missing.
+        answered: Whether the controller sent a command for this state.
     """
 
     now: int
@@ -226,22 +227,22 @@ class RecordedState(NamedTuple):
     answered: bool
 
     def may_have(self, event: Event) -> bool:
-        """Return whether events behind this one, sorted, may have come before the next state."""
+        """Return whether this event or later ones may precede the next state."""
         return event.stamped or event.time < self.end
 
     def is_behind(self, event: Event) -> bool:
-        """Return whether an event came before this state was published."""
+        """Return whether an event precedes this state."""
         return event.time < (self.stamp if event.stamped else self.now)
 
     def is_within(self, event: Event) -> bool:
-        """Return whether an event came between this state and its answer."""
+        """Return whether an event lies between this state and its command."""
         return event.before_tick and event.time < self.end
 
 
 def recorded_states(
     setup: Setup, chunks: Iterable[Recording]
 ) -> Iterator[tuple[Recording, Iterator[RecordedState]]]:
-    """Yield chunks of a recording with their states."""
+    """Yield each chunk of a recording with an iterator of its states."""
     held: Recording | None = None
     following: Iterable[Recording | None] = chain(chunks, (None,))
     for chunk in following:
@@ -266,24 +267,24 @@ def _states(setup: Setup, chunk: Recording, acceleration: Array) -> Iterator[Rec
 
 
 def _acceleration(chunk: Recording, following: Recording | None) -> Array:
-    """Return the acceleration of the reference (N, n), from each state to the next."""
+    """Return the reference acceleration from each state to the next, shape (N, n)."""
     stamps, velocity = chunk.stamp_ns, chunk.reference_velocity
     if following is not None:
         stamps = np.append(stamps, following.stamp_ns[:1])
         velocity = np.vstack([velocity, following.reference_velocity[:1]])
     steps = np.diff(stamps)[:, np.newaxis] / NANO
     acceleration = np.diff(velocity, axis=0) / np.where(steps > 0.0, steps, 1.0)
-    if following is None:  # of the last state nothing is known; it goes on
+    if following is None:  # repeat the last acceleration
         last = acceleration[-1:] if len(acceleration) else np.zeros((1, acceleration.shape[1]))
         acceleration = np.vstack([acceleration, last])
     return acceleration
 
 
 class RecordedReference(ReferenceGenerator):
-    r"""Shows the loop the reference that was recorded at each state.
+    r"""Reference generator that returns the reference recorded at each state.
 
-    The acceleration was not recorded; :math:`(\dot q_{r,k+1} - \dot q_{r,k})/h` is the one that a
-    ``ReferenceSampler`` gives for a plant that holds its effort.
+    The acceleration is not recorded; :math:`(\dot q_{r,k+1} - \dot q_{r,k})/h` equals that of a
+    ``ReferenceSampler`` for a plant that holds its effort.
 
     Args:
         tree: The robot.
@@ -294,15 +295,15 @@ class RecordedReference(ReferenceGenerator):
         self._shown = np.zeros((3, tree.n))
 
     def show(self, position: Array, velocity: Array, acceleration: Array) -> None:
-        """Give the reference of the next tick, each of shape (n,)."""
+        """Set the reference of the next tick, each of shape (n,)."""
         self._shown[:] = position, velocity, acceleration
 
     def glide(self, q: Array, dt: float) -> bool:
-        """Return whether the reference that was shown is at rest."""
+        """Return whether the current reference is at rest."""
         return not self.reference.velocity.any()
 
     def sample(self, stamp_ns: int) -> None:
-        """Write the reference that was shown."""
+        """Write the current reference."""
         self._now_ns = stamp_ns
         reference = self.reference
         reference.position[:], reference.velocity[:], reference.acceleration[:] = self._shown

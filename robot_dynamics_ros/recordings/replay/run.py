@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The controller's own loop on recorded states: what it would have commanded.
+"""Replay the controller's session on recorded states, and compare its commands.
 
-The same object as in the node, fed with the states that the controller answered.
+Uses the same session object as the node, with the states for which the controller sent commands.
 
-Whether something reached the controller just before or just after it answered a state cannot be
-told from the times in a bag. Where the commands differ, the other order is tried, and kept if they
-then agree for longer. A streamed message goes its own way through the middleware: it may also have
-come after later states.
+The times in a bag do not determine whether an event was received just before or just after the
+command for a state. If the commands differ, the replay tries the other order, and keeps it if the
+commands then agree for longer. Streamed messages have their own latency and may also have been
+received after later states.
 """
 
 from __future__ import annotations
@@ -41,26 +41,26 @@ from robot_dynamics_ros.recordings.replay.events import (
 from robot_dynamics_ros.recordings.topics import STREAMS
 from robot_dynamics_ros.spatial.scalar import Array
 
-#: A silence is an event of the recording here, not of a clock.
+#: Receive time of all states: state timeouts are replayed from recorded events, not a clock.
 _ARRIVAL_NS = 0
-_NO_REFERENCE = ('target_wrench', 'measured_wrench', 'enable_guiding')  # what leads none
+_NO_REFERENCE = ('target_wrench', 'measured_wrench', 'enable_guiding')  # streams without one
 
 
 @dataclass
 class ReplayResult:
-    """What came of a replay, so far.
+    """Result of a replay so far.
 
     Attributes:
-        compared: Commands that were compared.
-        lost: Answers of the controller whose command is not in the bag.
-        unanswered: States behind the first answer that have none.
-        refused: States that the loop did not believe though the controller answered.
-        reference_error: Largest difference to the recorded reference, rad or m.
-        first: Place and time (s) of the first command beyond the tolerance, or None.
-        first_ns: When that state came, on the clock of the events, ns.
-        last: Time of the last one, s, or None.
-        beyond: How many there are.
-        problems: What could not be done, one sentence each.
+        compared: Number of compared commands.
+        lost: Number of commands of the controller that are missing in the bag.
+        unanswered: Number of states after activation without a command.
+        refused: Number of states with a recorded command that the loop rejected.
+        reference_error: Largest deviation from the recorded reference, rad or m.
+        first: Row and time, s, of the first command beyond the tolerance, or None.
+        first_ns: Time of that state on the clock of the events, ns.
+        last: Time of the last command beyond the tolerance, s, or None.
+        beyond: Number of commands beyond the tolerance.
+        problems: Events that failed, one sentence each.
     """
 
     compared: int = 0
@@ -75,25 +75,25 @@ class ReplayResult:
     problems: list[str] = field(default_factory=list)
 
     def agrees_longer(self, other: ReplayResult) -> bool:
-        """Return whether it differs from the recording later than another, or less often."""
+        """Return whether this replay deviates later than another, or equally late but rarer."""
         if self.first is None or other.first is None:
             return self.first is None and other.first is not None
         return (-self.first[0], self.beyond) < (-other.first[0], other.beyond)
 
 
-#: Called with the rows of a chunk and the efforts of the replay for each, NaN where none.
+#: Called with a chunk and the replayed efforts, shape (N, n), NaN if none.
 Sink = Callable[[Recording, Array], None]
 
 
 class Replay:
-    """One pass of a loop over a recording.
+    """One replay of a recording.
 
     Attributes:
-        course: What came of it.
+        course: The result so far.
 
     Args:
-        setup: What is replayed.
-        tolerance: Difference of efforts that counts as none, N m or N.
+        setup: Setup of the replay.
+        tolerance: Tolerance of the commands, N m or N.
     """
 
     def __init__(self, setup: Setup, tolerance: float) -> None:
@@ -111,7 +111,7 @@ class Replay:
         self.course = ReplayResult()
 
     def run(self, chunks: Iterable[Recording], sink: Sink | None = None) -> ReplayResult:
-        """Feed a recording, its joints in the order of the model; return how it compares."""
+        """Replay a recording with joints in model order, and return the result."""
         for chunk, states in recorded_states(self._setup, chunks):
             efforts = np.full(chunk.position.shape, np.nan)
             for k, state in enumerate(states):
@@ -127,7 +127,7 @@ class Replay:
         return self.course
 
     def _step(self, state: RecordedState) -> Array | None:
-        """Return the effort for a state; None for one that was not answered."""
+        """Return the effort for a state; None if the controller sent no command for it."""
         if self._is_running:
             self._apply(state, state.is_behind)
         if state.answered:
@@ -142,7 +142,7 @@ class Replay:
         return self._session.mode is not SessionMode.INACTIVE
 
     def _answer(self, state: RecordedState) -> Array | None:
-        """Return the session's answer to a state that the controller answered."""
+        """Return the session's effort for a state; None if the session rejects it."""
         if not self._is_running:
             self._activate(state)
         self._apply(state, state.is_within)
@@ -154,7 +154,7 @@ class Replay:
         return self._session.loop.effort.copy()
 
     def _check_reference(self, reference: Array) -> None:
-        """Compare with the recorded reference; one that is held counts where it is new."""
+        """Compare with the recorded reference, if that changed since the previous state."""
         new = self._last_reference is None or (reference != self._last_reference).any()
         self._last_reference = reference
         if new and np.isfinite(reference).all():
@@ -162,9 +162,10 @@ class Replay:
             self.course.reference_error = max(self.course.reference_error, error)
 
     def _activate(self, state: RecordedState) -> None:
-        """Start the loop where the controller did: at this state, or at the one before.
+        """Activate the session at the state given by ``begins``.
 
-        The first reference is the position at which it started.
+        If that is empty: at this state or the previous one, whichever position equals the first
+        reference.
         """
         begins, session = self._setup.begins, self._session
         if not begins:
@@ -184,7 +185,7 @@ class Replay:
         self._apply(state, state.is_behind)
 
     def _observe(self, state: RecordedState) -> bool:
-        """Show the session a state; return whether it answered."""
+        """Pass a state to the session; return whether it computed a command."""
         session = self._session
         measured = state.measured_effort if session.wants_effort else None
         q, v = state.position, state.velocity
@@ -194,7 +195,7 @@ class Replay:
         return answered
 
     def _show(self, state: RecordedState) -> None:
-        """Give the recorded reference, if that is followed and known."""
+        """Set the recorded reference, if that is followed and known."""
         known = np.isfinite(state.reference).all() and np.isfinite(state.reference_velocity).all()
         if self._generator is not None and known:
             acceleration = np.nan_to_num(state.reference_acceleration)
@@ -207,7 +208,7 @@ class Replay:
         self.course.compared += 1
         if np.abs(effort - state.command).max() > self._tolerance:
             self.course.beyond += 1
-            self.course.last = float(state.stamp) / NANO  # as the times of recordings
+            self.course.last = float(state.stamp) / NANO
             if self.course.first is None:
                 self.course.first = (self._row, self.course.last)
                 self.course.first_ns = state.now
@@ -215,7 +216,7 @@ class Replay:
     # Events -------------------------------------------------------------------------------------
 
     def _apply(self, state: RecordedState, due: Callable[[Event], bool]) -> None:
-        """Take in what has reached the controller meanwhile."""
+        """Apply the waiting events that are due."""
         near = takewhile(state.may_have, self._waiting)
         for event in [event for event in near if due(event)]:
             self._waiting.remove(event)
@@ -237,11 +238,11 @@ class Replay:
         elif event.kind == 'release':
             session.perform(ReleaseChange(session))
         elif self._generator is None or event.kind in _NO_REFERENCE:
-            # else the recorded reference tells what came of it
+            # else the effect is part of the recorded reference
             session.perform(self._change(event))
 
     def _follow_locked(self, event: Event) -> None:
-        """Let the model have the locked joints where new parameters have them."""
+        """Move the locked joints of the model to the positions given by new parameters."""
         watch, load = LockedJointWatch(self._session.tree, event.content), self._setup.load
         if load is not None and watch.names and watch.place(event.content):
             words = {'locked': event.content['locked']}
@@ -249,7 +250,7 @@ class Replay:
             self._session.perform(ModelChange(self._session, lambda _: load(words)))
 
     def _change(self, event: Event) -> SessionChange:
-        """Return what a trajectory or a streamed target changes."""
+        """Return the session change of a trajectory or a streamed target."""
         if event.kind in STREAMED:
             return STREAMED[event.kind](self._session, event.content)
         read = partial(read_trajectory, event.content, self._setup.tree.joint_names)
@@ -258,28 +259,28 @@ class Replay:
 
 # The order of events -----------------------------------------------------------------------------
 
-_NEAR_NS = 20_000_000  # between a streamed message and what shows that it came otherwise
-_AWAY_NS = 200_000_000  # longer than any message is on its way
-_POSTPONED = 4  # how often a streamed message is put behind the state that it cannot have met
+_NEAR_NS = 20_000_000  # longest time from a streamed message to a deviation caused by its order
+_AWAY_NS = 200_000_000  # longer than the latency of any message
+_POSTPONED = 4  # how often to postpone a streamed message past the first deviation
 
-#: Makes another setup of one, given how that went.
+#: Returns a variant of a setup, given the result of its replay.
 _OtherWay = Callable[[Setup, ReplayResult], Setup]
 
 
 def replay(
     setup: Setup, chunks: Callable[[], Iterable[Recording]], tolerance: float, sink: Sink
 ) -> ReplayResult:
-    """Replay a recording, with its events in the order that the commands speak for.
+    """Replay a recording with the order of events that agrees best with its commands.
 
     Args:
-        setup: What is replayed.
-        chunks: Returns the recording's parts, anew at every call.
-        tolerance: Difference of efforts that counts as none, N m or N; infinite: the order of
-            events is taken as it seems.
-        sink: Takes the rows of the replay, in the pass that counts.
+        setup: Setup of the replay.
+        chunks: Returns a new iterator over the parts of the recording at every call.
+        tolerance: Tolerance of the commands, N m or N; infinite to keep the order of events
+            given by their times.
+        sink: Receives the rows of the final replay.
 
     Raises:
-        RobotDynamicsError: A parameter is refused, or the recording cannot be read.
+        RobotDynamicsError: A parameter is invalid, or the recording cannot be read.
     """
     if tolerance < np.inf:
         setup = _in_best_order(setup, chunks, tolerance)
@@ -303,7 +304,7 @@ def _in_best_order(
 
 
 def _other_ways(setup: Setup) -> Iterator[tuple[_OtherWay, Event | None]]:
-    """Yield what could have been otherwise, and the streamed message near which that shows."""
+    """Yield variants of a setup, each with the streamed message it concerns, or None."""
     for begins in ('before', 'here', *(('earlier',) if setup.first_reference else ())):
         yield partial(_begun, begins=begins), None
     kinds = [event.kind for event in setup.events]
@@ -324,7 +325,7 @@ def _begun(setup: Setup, _: ReplayResult, begins: str) -> Setup:
 
 
 def _postponed(setup: Setup, course: ReplayResult, place: int) -> Setup:
-    """Return a setup with an event behind the first answer that differs."""
+    """Return a setup with an event moved after the first command that deviates."""
     events = list(setup.events)
     time = max(events[place].time, course.first_ns)
     events[place] = replace(events[place], time=time, before_tick=False)
@@ -332,15 +333,15 @@ def _postponed(setup: Setup, course: ReplayResult, place: int) -> Setup:
 
 
 def _moved_away(setup: Setup, course: ReplayResult, kind: str) -> Setup:
-    """Return a setup with what streams about the first difference far behind it.
+    """Return a setup with a stream delayed from the first deviation on.
 
-    What differs then shows when the first of it came.
+    The next deviation then shows when its first message was received.
     """
     return _moved(setup, kind, course.first_ns - _NEAR_NS, _AWAY_NS)
 
 
 def _moved_here(setup: Setup, course: ReplayResult, kind: str) -> Setup:
-    """Return a setup with what streams after the first difference so early that it explains it."""
+    """Return a setup with a stream advanced so that its next message precedes the deviation."""
     here = course.first_ns - 1
     coming = [one.time for one in setup.events if one.kind == kind and one.time > here]
     return _moved(setup, kind, here, here - min(coming, default=here))
@@ -355,7 +356,7 @@ def _moved(setup: Setup, kind: str, since_ns: int, by_ns: int) -> Setup:
 
 
 def _turned(setup: Setup, _: ReplayResult, places: Collection[int]) -> Setup:
-    """Return a setup with some of its events on the other side of the answer."""
+    """Return a setup with some events in the opposite order relative to the command."""
     events = [
         event.turned() if place in places else event for place, event in enumerate(setup.events)
     ]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a replay needs of a bag: robot, parameters, events, states in SI units."""
+"""Load the inputs of a replay from a bag: robot, parameters, events, states in SI units."""
 
 from __future__ import annotations
 
@@ -24,19 +24,20 @@ from robot_dynamics_ros.recordings.recording_reader import RecordingReader, reco
 from robot_dynamics_ros.recordings.replay.events import Setup, locked_events, read_events
 from robot_dynamics_ros.spatial.scalar import Array
 
-#: What may be followed.
+#: References that a replay can follow.
 REFERENCES = ('auto', 'trajectories', 'recorded')
-_NEAR = 1e-6  # rad or m between a position and the same one in the units of a driver
+_NEAR = 1e-6  # rad or m; tolerance of equal positions after conversion from driver units
 _NUMBERS = ('mass', 'com', 'inertia', 'p_PJ', 'R_PJ', 'axis', 'damping', 'coulomb_friction')
 
 
 class _SeenReferences(NamedTuple):
-    """What the references of a recording tell.
+    """Properties of the references of a recording.
 
     Attributes:
-        stamp_ns: Of the first state, ns.
-        begins_elsewhere: Whether the first reference is none of the positions around it.
-        moves: Whether it is more than a position that is held.
+        stamp_ns: Timestamp of the first state, ns.
+        begins_elsewhere: Whether the first reference differs from the positions of its state and
+            the previous one.
+        moves: Whether the reference moves.
     """
 
     stamp_ns: int
@@ -49,19 +50,19 @@ class ReplaySource:
 
     Attributes:
         tree: The robot.
-        parameters: Those of the controller at the start.
-        recorded: Whether they are in the bag.
-        notes: What is unusual about the replay, one sentence each.
-        bag_notes: What is unusual about the bag; complete once ``chunks`` was read.
+        parameters: Initial parameters of the controller.
+        recorded: Whether the bag contains them.
+        notes: Remarks about the replay, one sentence each.
+        bag_notes: Remarks about the bag; complete once ``chunks`` was read.
 
     Args:
         bag: The bag.
-        changes: Parameters that are set otherwise than recorded.
-        namespace: Of the robot, if the bag has several.
-        description: Another URDF or xacro file; empty: the controller's robot.
+        changes: Parameters that override the recorded ones.
+        namespace: Namespace of the robot, if the bag has several.
+        description: Another URDF or xacro file; empty for the controller's robot.
 
     Raises:
-        RobotDynamicsError: The bag cannot be read, or its robot, driver or parameters are refused.
+        RobotDynamicsError: The bag cannot be read, or its robot, driver or parameters are invalid.
     """
 
     def __init__(
@@ -95,8 +96,7 @@ class ReplaySource:
         self.parameters = {**DEFAULTS, 'path_effort_share': 0.0, **stored}
         if not stored:
             self.notes.append(
-                'the bag has no parameters of a controller: the usual ones are taken, without a '
-                'ramp'
+                'the bag has no parameters of a controller: the defaults are used, without a ramp'
             )
             self.parameters |= {'period': period or DEFAULTS['period'], 'activation_ramp_s': 0.0}
             self.parameters['state_timeout_s'] = max(0.5, 20.0 * period)
@@ -125,12 +125,12 @@ class ReplaySource:
             self._events.sort(key=lambda event: event.time)
         if merged['robot'] and recorded and not _is_described(self.tree, recorded):
             self.notes.append(
-                f'the controller had the shipped robot {merged["robot"]!r}, which is not (or no '
-                'more) the description in the bag; --description gives another'
+                f'the controller used the shipped robot {merged["robot"]!r}, which differs from '
+                'the description in the bag; --description selects another'
             )
 
     def setup(self, reference: str) -> Setup:
-        """Return what is replayed."""
+        """Return the setup of the replay; ``reference`` is one of ``REFERENCES``."""
         from_reference, seen = reference == 'recorded', self._look_at_references()
         late = self.recorded and seen.begins_elsewhere
         if late:
@@ -154,7 +154,7 @@ class ReplaySource:
         )
 
     def _choice(self) -> dict[str, Any]:
-        """Return how the bag is read: the topics and names of the driver, if there is one."""
+        """Return the arguments of the reader: topics and joint names, by the driver if any."""
         chosen: dict[str, Any] = {'namespace': self._namespace, 'joints': self.tree.joint_names}
         if self._driver is not None:
             names, profile = self._driver.names, self._driver.profile
@@ -168,7 +168,7 @@ class ReplaySource:
         return chosen
 
     def chunks(self) -> Iterator[Recording]:
-        """Yield the states and efforts in the model's order and units, up to a restart."""
+        """Yield the recording in model order and units, up to a restart of the clock."""
         with RecordingReader(self._bag, **self._choice()) as reader:
             for chunk in reader.chunks():
                 restarts = reader.counts.restart_ns
@@ -195,7 +195,7 @@ class ReplaySource:
         )
 
     def _early_reference(self, first_ns: int) -> tuple[int, Array] | None:
-        """Return stamp and positions of the first reference if it is older than every state."""
+        """Return timestamp and positions of the first reference if older than all states."""
         first, joints = self._first_reference, self.tree.joint_names
         if first is None or len(first.position) != len(first.name):
             return None
@@ -205,7 +205,7 @@ class ReplaySource:
         return stamp_ns(first), np.array([held[name] for name in joints])
 
     def _look_at_references(self) -> _SeenReferences:
-        """Look through the recording until the reference moves."""
+        """Read the recording until the reference moves."""
         first_ns, elsewhere = -1, False
         held: Array | None = None
         before: list[Array] = []
@@ -223,7 +223,7 @@ class ReplaySource:
 
 
 def _is_described(tree: RobotTree, description: str) -> bool:
-    """Return whether a description is of this robot, number for number."""
+    """Return whether a description has the same parameters as a robot, to rounding."""
     try:
         other = load_robot(description, tree.gravity, effort_limit=1.0)
     except RobotDynamicsError:
