@@ -420,7 +420,7 @@ def test_the_order_of_efforts_is_that_of_the_parameters_or_as_told(tmp_path):
     assert (found.effort == motion.tau[:, [1, 0, 2]]).all()
     run = read_recording(bag, command_joints=['a', 'b'])
     assert np.isnan(run.effort).all()
-    assert 'commands hold 3 numbers, expected are those of a, b: not used' in run.notes[0]
+    assert 'commands have 3 values, expected one for each of a, b: not used' in run.notes[0]
 
 
 def test_the_order_of_efforts_is_that_of_the_description_in_the_bag(tmp_path):

@@ -49,7 +49,7 @@ def test_missing_velocities_are_taken_from_the_positions_and_told(tmp_path):
     ]
     bag = write(tmp_path / 'bag', messages)
     run = read_recording(bag)
-    assert 'velocity is not recorded: it is the slope' in run.notes[0]
+    assert 'velocity is not recorded: differentiated' in run.notes[0]
     assert 'zero-phase with a cutoff of 20 Hz' in run.notes[0]
     inner = slice(100, -100)
     assert run.velocity[inner] == pytest.approx(motion.v[inner], abs=4.0 * 5e-4)
