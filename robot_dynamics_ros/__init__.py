@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Computed torque and constraint stabilization with cross-checked recursive dynamics.
 
-The names below are the front door; each is loaded when it is first used, so that importing the
-package costs nothing. The rooms behind it are listed in the architecture page of the docs::
+The names below are the public API. Each is imported on first use, so importing the package itself
+is cheap. The architecture page of the documentation lists the subpackages::
 
     from robot_dynamics_ros import load_robot, make_formulation
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Command line: ``robot-dynamics COMMAND``, or ``python -m robot_dynamics_ros COMMAND``.
 
-A help, or a refusal, does without numpy, which is imported when it is first used.
+numpy is imported on first use, so help and usage errors do not load it.
 """
 
 from __future__ import annotations
@@ -28,32 +28,32 @@ from robot_dynamics_ros.errors import (
 )
 from robot_dynamics_ros.ros.executables import use_one_thread
 
-#: Commands and what each does; the module of the same name below ``cli`` holds it.
+#: Commands and their summaries; each is implemented in the module of the same name in ``cli``.
 COMMANDS = {
-    'demo': 'run both arms under every law over ROS 2, record, and report',
-    'scene': 'run scenes of the constraint-stabilization law and compare f with its design',
+    'demo': 'simulate arms under each control law over ROS 2, record and report',
+    'scene': 'run constraint-stabilization scenes and compare f(q, t) with its designed decay',
     'simulate': 'run the simulator node of an arm',
     'control': 'run the controller node of an arm',
     'send': 'send a trajectory to the controller of an arm',
-    'record': 'record a run to an mcap bag',
-    'monitor': 'watch whether the model explains the efforts of a running arm',
-    'emulate': 'run an arm behind the topics, units and habits of a driver',
-    'commission': 'check a driver profile against an arm, without commanding anything',
+    'record': 'record a run to an MCAP bag',
+    'monitor': 'monitor how well the model explains the efforts of a running arm',
+    'emulate': 'simulate an arm behind the topics, units and behaviour of a driver',
+    'commission': 'check a driver profile against an arm, without sending commands',
     'view': 'show arms, programs and efforts in a browser, live or from recordings',
     'derive': 'print the equations of motion of a robot as formulas',
     'compare': 'compare all formulations on a robot, or two recordings of a program',
     'analyze': 'analyze recordings: tracking, torque residual, energy, rates, report',
-    'replay': 'run the control loop on a recording, and compare its efforts',
-    'identify': 'identify inertia and friction from bags, and correct the URDF',
-    'calibrate': 'learn thresholds of contacts from recordings without any',
-    'excite': 'design a motion from which a robot can be identified well',
-    'identify_demo': 'close the loop: wrong model, excite, record, identify, track better',
+    'replay': 'run the control loop on a recording and compare its efforts',
+    'identify': 'identify inertia and friction from bags and correct the URDF',
+    'calibrate': 'calibrate contact thresholds from contact-free recordings',
+    'excite': 'design an excitation trajectory for identification',
+    'identify_demo': 'demonstrate identification: wrong model, excite, record, identify, re-track',
     'design_gains': 'design the gains of a constraint program, with poles and margins',
-    'new_robot': 'write the parameters, driver profile and program of an arm of your own',
-    'check_model': 'print mass, inertia and consistency of every link, and what is wrong',
+    'new_robot': 'write parameters, driver profile and program for your own arm',
+    'check_model': 'print mass and inertia of every link, and report model errors',
 }
 
-#: Commands that run one node, and the node's executable.
+#: Commands that run one node, and the executable of that node.
 NODE_COMMANDS = {
     'simulate': 'simulator',
     'control': 'controller',
@@ -109,9 +109,9 @@ _NEGATIVE = re.compile(r'-((\d+\.?\d*|\.\d+)(e[+-]?\d+)?|inf(inity)?)$', re.IGNO
 
 
 class _Parser(argparse.ArgumentParser):
-    """Tells in one line of bounded length what is wrong with a command line.
+    """Argument parser that reports usage errors in one line of bounded length.
 
-    Numbers such as -1e-3 and -inf are values, which argparse takes for options.
+    Numbers such as -1e-3 and -inf are parsed as values; argparse takes them for options.
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -123,10 +123,10 @@ class _Parser(argparse.ArgumentParser):
 
 
 def _require_text(arguments: Sequence[str]) -> None:
-    """Refuse words that neither a file nor a process can be given.
+    """Reject arguments that cannot be used as a file name or passed to a process.
 
     Raises:
-        ConfigurationError: A word has a null byte or half a character in it.
+        ConfigurationError: An argument contains a null byte or an unpaired surrogate.
     """
     for word in arguments:
         try:
@@ -134,12 +134,12 @@ def _require_text(arguments: Sequence[str]) -> None:
         except UnicodeEncodeError:
             usable = False
         if not usable:
-            raise ConfigurationError(f'argument {ascii(word)}', 'is no text', 'leave it out')
+            raise ConfigurationError(f'argument {ascii(word)}', 'is not text', 'leave it out')
 
 
 @contextlib.contextmanager
 def _ended_by_interrupt() -> Iterator[None]:
-    """Let an interrupt end the process in silence: libraries that are being imported report it."""
+    """End the process silently on SIGINT, which libraries would report during their import."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -151,7 +151,7 @@ def _ended_by_interrupt() -> Iterator[None]:
 
 
 def _name() -> str:
-    """Return what the user has called."""
+    """Return the program name as the user invoked it."""
     called = Path(sys.argv[0]).stem
     return called if called == 'robot-dynamics' else 'python -m robot_dynamics_ros'
 
@@ -174,29 +174,29 @@ def _module(command: str) -> ModuleType:
         ) from error
 
 
-# Light start -------------------------------------------------------------------------------------
+# Lazy import -------------------------------------------------------------------------------------
 
 
 class PostponedModule(ModuleType):
-    """Stands for a library, and becomes it when something in it is asked for."""
+    """Placeholder for a library that imports it on the first attribute access."""
 
     def __getattr__(self, name: str) -> Any:
-        """Import the library, and return what was asked for."""
+        """Import the library and return its attribute."""
         own = self.__dict__['__name__']
         if sys.modules.get(own) is self:
             del sys.modules[own]
         library = import_module(own)
-        self.__class__ = ModuleType  # type: ignore[assignment] # from now on as fast as any
+        self.__class__ = ModuleType  # type: ignore[assignment] # plain attribute lookup again
         self.__dict__.update(library.__dict__)
         return getattr(library, name)
 
 
 @contextlib.contextmanager
 def postponed(name: str) -> Iterator[None]:
-    """Postpone the import of a library; if it is not used at all, no trace of it is left.
+    """Postpone the import of a library; if it is never used, the placeholder is removed.
 
     Args:
-        name: Of the library; nothing happens if it is imported already, or not installed.
+        name: Name of the library. No effect if it is already imported or not installed.
     """
     spec = None if name in sys.modules else find_spec(name)
     if spec is None:

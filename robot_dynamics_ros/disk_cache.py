@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is kept on disk because making it takes long: generated code, expanded descriptions.
+"""Disk cache of generated code and expanded robot descriptions, which are slow to produce.
 
-A file is written beside its place and moved there in one step, so several processes may share the
-cache; its first line carries a digest of the rest, so a damaged file is found out and made anew.
+Files are written under a temporary name and renamed atomically, so several processes can share
+the cache. The first line of a file is a digest of the rest; a damaged file is regenerated.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ import os
 from pathlib import Path
 
 LOCATION = 'ROBOT_DYNAMICS_CACHE'
-_KEPT = 4000  # files of a folder, some 200 MB; those not used for longest go when there are more
+_KEPT = 4000  # files per folder, about 200 MB; beyond that, the least recently used are deleted
 
 _log = logging.getLogger(__name__)
 
 
 def cache_directory() -> Path:
-    """Return where files are kept.
+    """Return the cache folder.
 
-    It is the environment variable ROBOT_DYNAMICS_CACHE, else ``robot_dynamics_ros`` in
-    XDG_CACHE_HOME, else in ``~/.cache``.
+    The value of the environment variable ROBOT_DYNAMICS_CACHE if set, otherwise
+    ``robot_dynamics_ros`` in XDG_CACHE_HOME, or in ``~/.cache``.
     """
     chosen = os.environ.get(LOCATION)
     if chosen:
@@ -32,24 +32,24 @@ def cache_directory() -> Path:
 
 
 def load(name: str) -> bytes | None:
-    """Return the content of a file of the cache; None if it is missing or damaged."""
+    """Return the content of a cached file; None if it is missing or damaged."""
     try:
         file = cache_directory() / name
         first, _, content = file.read_bytes().partition(b'\n')
     except OSError:
         return None
-    with contextlib.suppress(OSError):  # one that may only be read
+    with contextlib.suppress(OSError):  # a read-only file
         os.utime(file)
     return content if first == _first_line(content) else None
 
 
 def store(name: str, content: bytes) -> None:
-    """Keep content under a name; a cache that cannot be written costs time at the next start."""
-    import tempfile  # here, for it takes 3 ms, and a start mostly stores nothing
+    """Store content under a name; log a warning if the cache cannot be written."""
+    import tempfile  # deferred: takes 3 ms, and most starts store nothing
 
     file = cache_directory() / name
     try:
-        for folder in (cache_directory(), file.parent):  # the mode is that of the last one made
+        for folder in (cache_directory(), file.parent):  # mkdir: mode of the last one only
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         handle, temporary = tempfile.mkstemp(dir=file.parent, prefix='.')
         with os.fdopen(handle, 'wb') as opened:
@@ -57,7 +57,7 @@ def store(name: str, content: bytes) -> None:
         os.replace(temporary, file)
         _forget_oldest(file.parent)
     except OSError as error:
-        _log.warning('what was generated is not kept, %s: the next start takes longer', error)
+        _log.warning('generated content not cached, %s: the next start takes longer', error)
 
 
 def _first_line(content: bytes) -> bytes:

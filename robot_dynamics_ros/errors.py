@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every error of the package, on one page.
+"""All exceptions of the package.
 
-One base class, so that a node or a command line needs a single ``except``. Each child carries its
-data, builds its message from it, says what would be right, and is also of the built-in kind that a
-caller would expect (``ValueError``, ``KeyError``, ``TimeoutError``, ...).
+They share one base class, so a node or a command needs a single ``except``. Each subclass stores
+its data, builds its message from it, states the remedy, and also derives from the built-in
+exception that a caller would expect (``ValueError``, ``KeyError``, ``TimeoutError``, ...).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _SHORT.maxstring = _SHORT.maxother = _SHORT.maxlong = 80
 
 
 def shown(value: object) -> str:
-    """Return a value as one line of text for a message, cut short if it is long."""
+    """Return a value as one line of text for a message, truncated if it is long."""
     try:
         return ' '.join(_SHORT.repr(value).split())
     except ValueError:  # an integer of thousands of digits
@@ -26,13 +26,13 @@ def shown(value: object) -> str:
 
 
 def brief(text: str) -> str:
-    """Return a text on one line, its middle left out if it is very long."""
+    """Return a text on one line, with its middle omitted if it is very long."""
     line = ' '.join(text.splitlines())
     return line if len(line) <= _LONGEST else f'{line[: _LONGEST - 250]} ... {line[-200:]}'
 
 
 class RobotDynamicsError(Exception):
-    """Base of all errors raised on purpose by this package."""
+    """Base class of all exceptions that this package raises deliberately."""
 
     def __str__(self) -> str:
         # KeyError would print the repr of its argument.
@@ -40,12 +40,12 @@ class RobotDynamicsError(Exception):
 
 
 class UnknownNameError(RobotDynamicsError, KeyError):
-    """A name is not among those that exist.
+    """A name is unknown.
 
     Args:
-        kind: What is looked up, singular ('formulation', 'frame').
-        name: The name that was asked for.
-        known: The names that exist.
+        kind: Kind of the name, singular ('formulation', 'frame').
+        name: The unknown name.
+        known: The existing names.
     """
 
     def __init__(self, kind: str, name: object, known: Iterable[str]) -> None:
@@ -58,9 +58,9 @@ class DescriptionError(RobotDynamicsError, ValueError):
     """A robot description (URDF, xacro) cannot be used.
 
     Args:
-        culprit: The element at fault, such as "joint 'j2'".
+        culprit: The faulty element, such as "joint 'j2'".
         problem: What is wrong with it.
-        remedy: What would be right.
+        remedy: How to correct it.
     """
 
     def __init__(self, culprit: str, problem: str, remedy: str) -> None:
@@ -72,16 +72,16 @@ FaultHandler = Callable[[DescriptionError], None]
 
 
 def raise_fault(fault: DescriptionError) -> None:
-    """Stop at the first fault; a handler that returns instead lets a reader find them all."""
+    """Raise the first fault; a handler that returns lets a reader collect all faults."""
     raise fault
 
 
 class ModelError(DescriptionError):
-    """A description is well formed but no valid mechanical model (mass, inertia, limits)."""
+    """A description is well formed but not a valid mechanical model (mass, inertia, limits)."""
 
 
 class MechanismError(DescriptionError):
-    """A closed-loop mechanism is declared wrongly or cannot be assembled."""
+    """A closed-loop mechanism is declared incorrectly or cannot be assembled."""
 
 
 class ProgramError(DescriptionError):
@@ -89,15 +89,15 @@ class ProgramError(DescriptionError):
 
 
 class TrajectoryError(DescriptionError):
-    """A trajectory or its message breaks a rule; the problem says which."""
+    """A trajectory or its message violates a rule, named in the problem."""
 
 
 class RefusedGoalError(RobotDynamicsError, ValueError):
-    """A goal of FollowJointTrajectory breaks a rule, or cannot be followed now.
+    """A FollowJointTrajectory goal violates a rule, or cannot be executed now.
 
     Args:
-        code: The result code of the action.
-        reason: Which rule, and what would be right.
+        code: Result code of the action.
+        reason: The violated rule, and the remedy.
     """
 
     def __init__(self, code: int, reason: str) -> None:
@@ -106,20 +106,20 @@ class RefusedGoalError(RobotDynamicsError, ValueError):
 
 
 class ConfigurationError(DescriptionError):
-    """A configuration file or command line argument has a wrong value."""
+    """A configuration file or command-line argument has an invalid value."""
 
 
 class RecordingError(DescriptionError):
-    """A bag cannot be read, or does not hold what is needed."""
+    """A bag cannot be read, or lacks required data."""
 
 
 class SceneError(RobotDynamicsError, RuntimeError):
     """A run of several nodes failed.
 
     Args:
-        culprit: The node, or what else failed.
+        culprit: The node or resource that failed.
         problem: What happened.
-        detail: Its last words, or what to do.
+        detail: Its last output, or the remedy.
     """
 
     def __init__(self, culprit: str, problem: str, detail: str) -> None:
@@ -132,8 +132,8 @@ class ShapeError(RobotDynamicsError, ValueError):
 
     Args:
         argument: Name of the argument.
-        shape: The shape that was given.
-        expected: The shape that would be right, in words or as a tuple.
+        shape: The actual shape.
+        expected: The expected shape, in words or as a tuple.
     """
 
     def __init__(self, argument: str, shape: tuple[int, ...], expected: object) -> None:
@@ -150,12 +150,12 @@ class NonFiniteError(RobotDynamicsError, ValueError):
 
 
 class ParameterError(RobotDynamicsError, ValueError):
-    """A parameter value is refused.
+    """A parameter value is rejected.
 
     Args:
         name: Name of the parameter.
-        value: The value that was refused.
-        reason: Why, and what would be right.
+        value: The rejected value.
+        reason: Why, and which values are allowed.
     """
 
     def __init__(self, name: str, value: object, reason: str) -> None:
@@ -170,7 +170,7 @@ class SingularityError(RobotDynamicsError, ArithmeticError):
         quantity: The matrix, such as 'Phi_phi of loop main'.
         measure: Its smallest singular value or determinant.
         threshold: The smallest value accepted.
-        hint: Where it happens or what to do.
+        hint: Where it occurs, or the remedy.
     """
 
     def __init__(self, quantity: str, measure: float, threshold: float, hint: str = '') -> None:
@@ -181,7 +181,7 @@ class SingularityError(RobotDynamicsError, ArithmeticError):
 
 
 class UnreachableError(RobotDynamicsError, ValueError):
-    """A target pose or path leaves the reach or the joint limits of the arm."""
+    """A target pose or path is outside the reach or the joint limits of the arm."""
 
     def __init__(self, target: str, reason: str) -> None:
         self.target, self.reason = target, reason
@@ -189,12 +189,12 @@ class UnreachableError(RobotDynamicsError, ValueError):
 
 
 class MissingDependencyError(RobotDynamicsError, ImportError):
-    """An optional package is needed for what was asked, and is not installed.
+    """A required optional package is not installed.
 
     Args:
         module: The module that could not be imported.
-        purpose: What needs it.
-        remedy: How to install it, or what to use instead.
+        purpose: The feature that requires it.
+        remedy: How to install it, or an alternative.
     """
 
     def __init__(self, module: str, purpose: str, remedy: str) -> None:
@@ -203,12 +203,12 @@ class MissingDependencyError(RobotDynamicsError, ImportError):
 
 
 class PeerTimeoutError(RobotDynamicsError, TimeoutError):
-    """Another process did not answer in time.
+    """Another process did not respond in time.
 
     Args:
         peer: The missing peer (node, topic, service).
-        awaited: What was awaited from it.
-        seconds: How long was waited, in s.
+        awaited: The expected response.
+        seconds: Timeout, s.
     """
 
     def __init__(self, peer: str, awaited: str, seconds: float) -> None:
@@ -217,7 +217,7 @@ class PeerTimeoutError(RobotDynamicsError, TimeoutError):
 
 
 class DivergenceError(RobotDynamicsError, ArithmeticError):
-    """A simulation left the range of finite numbers."""
+    """A simulation produced a non-finite state."""
 
     def __init__(self, what: str, time: float) -> None:
         self.what, self.time = what, time

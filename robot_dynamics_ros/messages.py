@@ -1,19 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Joint states and numbers straight from their bytes into columns.
+"""Fast decoding of serialized joint states and number messages.
 
-The messages of one publisher differ in nothing but the stamp and the numbers, so where these stand
-is found once, in the first message, with the bag library's own reading as the judge; all others of
-the same bytes elsewhere are then cut into columns at once. A message that fits no known layout is
-read by the library.
+Recordings: the messages of one publisher differ only in the timestamp and the numbers. The byte
+offsets of these are determined once, from the first message, and verified against the bag
+library's deserialization (:class:`Columns`). All messages with the same bytes elsewhere are then
+decoded into columns at once. A message that matches no known layout is deserialized by the
+library.
 
-Layout of CDR (little or big endian by the second byte): 4 bytes of encapsulation; behind them any
-number stands at a multiple of its size; a string is its length with a closing 0, then the bytes; a
-sequence is its length, then the elements.
+CDR layout (second byte: little or big endian): a 4-byte encapsulation header, after which each
+number is aligned to a multiple of its size; a string is its length including the terminating 0,
+then the bytes; a sequence is its length, then the elements.
 
-Messages of a running loop as bytes: numbers read and overwritten where they stand.
-
-What a layout is, and how one is found, is the same as for recordings, see :mod:`.cdr`. Here it
-must be plain little-endian CDR; anything else is left to the middleware's own reading.
+Control loop: :class:`MessageBytes` reads and overwrites the numbers of a message in place, with
+the same layouts. It supports plain little-endian CDR only; the middleware deserializes all other
+messages.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ import numpy as np
 from robot_dynamics_ros.errors import RecordingError
 from robot_dynamics_ros.spatial.scalar import Array
 
-#: Reads one message with the bag library; raises RecordingError.
+#: Deserializes one message with the bag library; raises RecordingError.
 Deserialize = Callable[[Any], Any]
 
 NANO = 1_000_000_000
@@ -36,13 +36,13 @@ _MOST_LAYOUTS = 32
 
 
 class States(NamedTuple):
-    """Joint-state messages with the same joints.
+    """Joint-state messages with the same joints, as columns.
 
     Attributes:
-        names: The joints.
-        places: Which messages these are, of those that were given; shape (M,), increasing.
-        stamp_ns: Stamps of their headers, shape (M,), ns.
-        position, velocity, effort: Shape (M, joints); NaN where the message has none.
+        names: Joint names.
+        places: Indices of these messages in the input, shape (M,), increasing.
+        stamp_ns: Header timestamps, shape (M,), ns.
+        position, velocity, effort: Shape (M, joints); NaN where the message has no values.
     """
 
     names: tuple[str, ...]
@@ -54,21 +54,21 @@ class States(NamedTuple):
 
 
 class Numbers(NamedTuple):
-    """Number messages of the same length; ``places`` as in :class:`States`, data (M, length)."""
+    """Number messages of equal length; ``places`` as in :class:`States`, ``data`` (M, length)."""
 
     places: Array
     data: Array
 
 
 class MessageLayout(NamedTuple):
-    """Where the numbers stand in messages of one kind.
+    """Byte layout of messages that differ only in the timestamp and the numbers.
 
     Attributes:
-        names: Joints, of joint states.
+        names: Joint names, for joint states.
         pattern: The first message, shape (size,), bytes.
-        fixed: Which of its bytes every message has, shape (size,).
+        fixed: Mask of its bytes that are the same in every message, shape (size,).
         spans: First byte and count of each sequence of doubles.
-        order: '<' or '>'.
+        order: Byte order, '<' or '>'.
     """
 
     names: tuple[str, ...]
@@ -78,17 +78,17 @@ class MessageLayout(NamedTuple):
     order: str
 
     def fits(self, rows: Array) -> Array:
-        """Return which rows (M, size) have this layout."""
+        """Return the mask of the rows (M, size) that have this layout."""
         return (rows[:, self.fixed] == self.pattern[self.fixed]).all(axis=1)
 
     def doubles(self, rows: Array, which: int) -> Array:
-        """Return one of the sequences of doubles, shape (M, count)."""
+        """Return one sequence of doubles of all rows, shape (M, count)."""
         start, count = self.spans[which]
         cut = np.ascontiguousarray(rows[:, start : start + 8 * count])
         return cut.view(f'{self.order}f8').astype(float, copy=False)
 
     def stamps(self, rows: Array) -> Array:
-        """Return the stamps of the headers, shape (M,), ns."""
+        """Return the header timestamps, shape (M,), ns."""
         cut = np.ascontiguousarray(rows[:, 4:12])
         sec = cut[:, :4].copy().view(f'{self.order}i4')[:, 0].astype(np.int64)
         nanosec = cut[:, 4:].copy().view(f'{self.order}u4')[:, 0].astype(np.int64)
@@ -96,7 +96,7 @@ class MessageLayout(NamedTuple):
 
 
 class _Walk:
-    """Steps over the fields of one message, and marks which bytes are fixed."""
+    """Steps through the fields of one message and marks the fixed bytes."""
 
     def __init__(self, data: bytes) -> None:
         self.data, self.at = data, 4
@@ -133,10 +133,10 @@ class _Walk:
 
 
 class Columns(ABC):
-    """Cuts messages of one topic into columns; those that are damaged are left out.
+    """Decodes the messages of one topic into columns, without the damaged ones.
 
     Args:
-        deserialize: Reads one message with the bag library.
+        deserialize: Deserializes one message with the bag library.
     """
 
     def __init__(self, deserialize: Deserialize) -> None:
@@ -144,7 +144,7 @@ class Columns(ABC):
         self._layouts: dict[int, list[MessageLayout]] = {}
 
     def groups(self, messages: Sequence[Any]) -> list[Any]:
-        """Return the messages as columns, a group for each layout."""
+        """Return the messages as columns, one group per layout."""
         sizes = np.fromiter(map(len, messages), dtype=np.int64, count=len(messages))
         groups: list[Any] = []
         for size in np.unique(sizes).tolist():
@@ -154,7 +154,7 @@ class Columns(ABC):
         return groups
 
     def _take(self, index: Array, rows: Array, groups: list[Any]) -> None:
-        """Cut messages of one size; learn the layouts that are missing."""
+        """Decode messages of one size; determine new layouts as needed."""
         known = self._layouts.setdefault(rows.shape[1], [])
         for layout in known:
             fits = layout.fits(rows)
@@ -175,7 +175,7 @@ class Columns(ABC):
             index, rows = index[~fits], rows[~fits]
 
     def _learn(self, data: bytes) -> MessageLayout | None:
-        """Return the layout of a message, or None if columns differ from the library's reading."""
+        """Return the layout of a message; None if it disagrees with the library's decoding."""
         try:
             layout = self._layout(data)
             message = self._deserialize(data)
@@ -185,7 +185,7 @@ class Columns(ABC):
         return layout if self._same(layout, row, message) else None
 
     def _one(self, place: int, data: bytes) -> Any:
-        """Return a message as the library reads it, or None if that is nothing to use."""
+        """Return the columns of a message that the library decodes; None if it is unusable."""
         try:
             return self._read(place, self._deserialize(data))
         except RecordingError:
@@ -193,15 +193,15 @@ class Columns(ABC):
 
     @abstractmethod
     def _layout(self, data: bytes) -> MessageLayout:
-        """Return where the numbers of a message stand."""
+        """Return the byte layout of a message."""
 
     @abstractmethod
     def _read(self, place: int, message: Any) -> Any:
-        """Return the columns of one message as the library reads it, or None without use."""
+        """Return the columns of one deserialized message; None if it is unusable."""
 
     @abstractmethod
     def _same(self, layout: MessageLayout, row: Array, message: Any) -> bool:
-        """Return whether a layout cuts out of a row what the library reads."""
+        """Return whether a layout yields the same values as the deserialized message."""
 
     @abstractmethod
     def _columns(self, layout: MessageLayout, index: Array, rows: Array) -> Any:
@@ -209,24 +209,24 @@ class Columns(ABC):
 
 
 def state_layout(data: bytes) -> MessageLayout:
-    """Return where the numbers of a sensor_msgs/JointState stand.
+    """Return the byte layout of a sensor_msgs/JointState.
 
     Raises:
-        struct.error, IndexError, UnicodeDecodeError: The bytes are none.
+        struct.error, IndexError, UnicodeDecodeError: The bytes are not such a message.
     """
     walk = _Walk(data)
-    walk.at += 8  # the stamp
-    walk.text()  # the frame
+    walk.at += 8  # timestamp
+    walk.text()  # frame_id
     names = tuple(walk.text() for _ in range(walk.number()))
     spans = (walk.doubles(), walk.doubles(), walk.doubles())
     return MessageLayout(names, np.frombuffer(data, np.uint8), walk.fixed, spans, walk.order)
 
 
 def number_layout(data: bytes, *, single: bool) -> MessageLayout:
-    """Return where the numbers of a std_msgs/Float64MultiArray stand; ``single``: of a Float64.
+    """Return the byte layout of a std_msgs/Float64MultiArray, with ``single`` of a Float64.
 
     Raises:
-        struct.error, IndexError, UnicodeDecodeError: The bytes are none.
+        struct.error, IndexError, UnicodeDecodeError: The bytes are not such a message.
     """
     walk = _Walk(data)
     if single:
@@ -244,8 +244,8 @@ def number_layout(data: bytes, *, single: bool) -> MessageLayout:
 class StateColumns(Columns):
     """Columns of sensor_msgs/JointState.
 
-    A message whose positions are not as many as its names is of no use; nor is one with some
-    velocities. Efforts of another number are taken as none.
+    Drops a message whose number of positions differs from the number of names, or whose number of
+    velocities is neither 0 nor that number. A different number of efforts is treated as none.
     """
 
     def _layout(self, data: bytes) -> MessageLayout:
@@ -284,7 +284,7 @@ class StateColumns(Columns):
 
 
 class NumberColumns(Columns):
-    """Columns of std_msgs/Float64MultiArray, or with ``single`` of std_msgs/Float64."""
+    """Columns of std_msgs/Float64MultiArray, with ``single`` of std_msgs/Float64."""
 
     def __init__(self, deserialize: Deserialize, *, single: bool) -> None:
         super().__init__(deserialize)
@@ -306,12 +306,12 @@ class NumberColumns(Columns):
 
 
 def stamp_ns(message: Any) -> int:
-    """Return the stamp in a message's header, ns."""
+    """Return the header timestamp of a message, ns."""
     stamp = message.header.stamp
     return int(stamp.sec) * NANO + int(stamp.nanosec)
 
 
-#: First bytes of a message in plain little-endian CDR: its kind, and options, which are none.
+#: Encapsulation header of plain little-endian CDR: representation identifier, options (none).
 PLAIN = b'\x00\x01\x00\x00'
 _STAMP = struct.Struct('<iI')
 _STAMP_AT = 4
@@ -319,21 +319,20 @@ _DAMAGED = (struct.error, IndexError, UnicodeDecodeError)
 
 
 class MessageBytes:
-    """The bytes of one message, with its numbers as arrays.
+    """The bytes of one message, with its numbers as array views.
 
     Attributes:
-        names: Joints, of joint states.
-        doubles: Its sequences of doubles, arrays over the bytes: of joint states position,
-            velocity, effort.
+        names: Joint names, for joint states.
+        doubles: Views of its sequences of doubles; for joint states position, velocity, effort.
 
     Args:
         data: A message in plain CDR.
-        layout: Where its numbers stand.
+        layout: Its byte layout.
     """
 
     def __init__(self, data: bytes, layout: MessageLayout) -> None:
         self.names, self._size = layout.names, len(data)
-        # Numbers are aligned from the fourth byte on.
+        # Numbers are aligned relative to the fourth byte.
         aligned = np.zeros(1 + -(-len(data) // 8), dtype=float).view(np.uint8)
         stored = aligned[_STAMP_AT : _STAMP_AT + len(data)]
         self._bytes = stored.data
@@ -345,7 +344,7 @@ class MessageBytes:
         self._pattern = int.from_bytes(data, 'little') & self._fixed
 
     def take(self, data: bytes) -> bool:
-        """Take over another message if it differs in stamp and numbers only; return whether."""
+        """Copy a message if it differs only in timestamp and numbers; return whether it does."""
         if (
             len(data) != self._size
             or int.from_bytes(data, 'little') & self._fixed != self._pattern
@@ -356,7 +355,7 @@ class MessageBytes:
 
     @property
     def stamp_ns(self) -> int:
-        """The stamp of the header, of joint states, ns."""
+        """Header timestamp of joint states, ns."""
         seconds, nanoseconds = _STAMP.unpack_from(self._bytes, _STAMP_AT)
         return int(seconds) * NANO + int(nanoseconds)
 
@@ -365,12 +364,12 @@ class MessageBytes:
         _STAMP.pack_into(self._bytes, _STAMP_AT, stamp_ns // NANO, stamp_ns % NANO)
 
     def content(self) -> bytes:
-        """Return the message, new."""
+        """Return a copy of the message."""
         return self._bytes.tobytes()
 
 
 def state_bytes(data: bytes) -> MessageBytes | None:
-    """Return a sensor_msgs/JointState with its numbers; None if its layout is another one."""
+    """Return a sensor_msgs/JointState with array views; None if not plain CDR, or damaged."""
     if data[:4] != PLAIN:
         return None
     try:
@@ -380,7 +379,10 @@ def state_bytes(data: bytes) -> MessageBytes | None:
 
 
 def number_bytes(data: bytes, *, single: bool) -> MessageBytes | None:
-    """Return a std_msgs/Float64MultiArray, with ``single`` a Float64; None: another layout."""
+    """Return a std_msgs/Float64MultiArray, with ``single`` a Float64; None if not plain CDR.
+
+    None also if the message is damaged.
+    """
     if data[:4] != PLAIN:
         return None
     try:

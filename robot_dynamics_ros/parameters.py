@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Declared parameters: whoever has one says once what it is, and all else is derived from that.
+"""Parameter declarations, each made once and used everywhere.
 
-A law, a loop setting, a payload or a node declares its parameters as :class:`Parameter` objects.
-From these come the declaration in ROS with its descriptors, the check of every value, the default
-values of a replay, the help of the command line and the tables of the documentation.
+Laws, loop settings, payloads and nodes declare their parameters as :class:`Parameter` objects.
+The ROS declaration with its descriptors, the validation of values, the defaults of a replay, the
+command-line help and the tables of the documentation are all derived from these.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ class Parameter:
     """One declared parameter.
 
     Attributes:
-        name: Its name.
-        default: Default value, which fixes the type: bool, int, float, str, or a list of these.
+        name: Name of the parameter.
+        default: Default value; determines the type: bool, int, float, str, or a list of these.
         description: One sentence, without the unit.
-        low, high: Range of a number, or of each number of a list; None if unbounded.
+        low, high: Bounds of a number, or of each number of a list; None if unbounded.
         unit: Unit of a number, such as 'rad/s'.
-        choices: The names that are allowed; empty: any text.
-        per_joint: Whether a list holds one entry for all joints or one per joint.
-        size: Number of entries that a list must have; None: any.
-        entries: What these are, such as 'x, y, z'; empty: not said.
-        fixed: Whether it can be set at the start only.
+        choices: Allowed names; empty if any text is allowed.
+        per_joint: Whether a list has one entry for all joints or one per joint.
+        size: Required number of entries of a list; None if any.
+        entries: Meaning of the entries, such as 'x, y, z'; may be empty.
+        fixed: Whether it can only be set at startup.
     """
 
     name: str
@@ -65,20 +65,20 @@ class Parameter:
 
     @property
     def sentence(self) -> str:
-        """The description with its unit."""
+        """The description with the unit."""
         text = self.description.rstrip('.')
         return f'{text} [{self.unit}].' if self.unit else f'{text}.'
 
     def check(self, value: Any, n: int | None = None) -> Any:
-        """Return a value in its declared type; lists and arrays as a new list.
+        """Validate a value and return it in its declared type; lists and arrays as a new list.
 
         Args:
-            value: What was given; where it is ``per_joint``, one number may stand for a list.
-            n: Number of joints; None if it is not known yet.
+            value: The value; for ``per_joint``, a single number is accepted as a list of one.
+            n: Number of joints; None if not yet known.
 
         Raises:
-            ParameterError: Type, count or range is wrong; says what would be right.
-            UnknownNameError: The name is none of ``choices``; lists them.
+            ParameterError: Wrong type, number of entries or range; states what is allowed.
+            UnknownNameError: The name is not in ``choices``; lists them.
         """
         if self.choices and value not in self.choices:
             raise UnknownNameError(self.name.replace('_', ' '), value, self.choices)
@@ -117,10 +117,10 @@ class Parameter:
         return math.isfinite(value) and low <= value <= high
 
     def wanted(self, n: int | None = None) -> str:
-        """Say which values are allowed.
+        """Return the allowed values in words.
 
         Args:
-            n: Number of joints; None if it is not known.
+            n: Number of joints; None if not known.
         """
         if self.choices:
             return f'must be one of {", ".join(name or "(nothing)" for name in self.choices)}'
@@ -148,11 +148,11 @@ class Parameter:
 
 
 def parameter(default: Any, description: str, *bounds: float | None, **more: Any) -> Any:
-    """Return a dataclass field that declares a parameter of the field's name.
+    """Return a dataclass field that declares a parameter with the name of the field.
 
     Args:
         default: As in :class:`Parameter`.
-        description: Likewise.
+        description: As in :class:`Parameter`.
         bounds: ``low`` and ``high``.
         more: ``unit``, ``choices``, ``per_joint``, ``size``, ``fixed``.
     """
@@ -166,11 +166,11 @@ _S = TypeVar('_S', bound='Settings')
 
 
 class Settings:
-    """Base of dataclasses whose fields declare the parameters of their names."""
+    """Base of dataclasses whose fields declare parameters of the same names."""
 
     @classmethod
     def of(cls: type[_S], values: Mapping[str, Any]) -> _S:
-        """Return the settings that parameters of any more names contain."""
+        """Return the settings from a mapping of parameters; other names are ignored."""
         names = (one.name for one in parameters_of(cls))
         return cls(**{name: values[name] for name in names if name in values})
 
@@ -185,23 +185,23 @@ def parameters_of(kind: Any) -> tuple[Parameter, ...]:
 
 
 def defaults(parameters: Iterable[Parameter]) -> dict[str, Any]:
-    """Return the default values by name, lists new."""
+    """Return the default values by name; lists are copied."""
     return {one.name: list(one.default) if one.is_list else one.default for one in parameters}
 
 
 def checked(
     parameters: Iterable[Parameter], values: Mapping[str, Any], n: int | None = None
 ) -> dict[str, Any]:
-    """Return values with those that are declared in their declared type; the others as they are.
+    """Validate values; return declared ones in their declared type and others unchanged.
 
     Args:
         parameters: The declared parameters.
-        values: By name; what is missing is left out.
-        n: Number of joints; None if it is not known yet.
+        values: Values by name; need not be complete.
+        n: Number of joints; None if not yet known.
 
     Raises:
-        ParameterError: A value is refused.
-        UnknownNameError: A name is none of those that are allowed.
+        ParameterError: A value is rejected.
+        UnknownNameError: A value is not among the choices of its parameter.
     """
     result = dict(values)
     for one in parameters:
@@ -211,15 +211,15 @@ def checked(
 
 
 def require_known(parameters: Iterable[Parameter], names: Iterable[str], kind: str) -> None:
-    """Refuse names that are not declared.
+    """Reject undeclared names.
 
     Args:
         parameters: The declared parameters.
-        names: What was given.
-        kind: What is looked up, such as "parameter of law 'pd_gravity'".
+        names: The names to check.
+        kind: Kind of the names, such as "parameter of law 'pd_gravity'".
 
     Raises:
-        UnknownNameError: One is unknown; lists those that exist.
+        UnknownNameError: A name is unknown; lists the declared ones.
     """
     known = [one.name for one in parameters]
     for name in names:
@@ -228,12 +228,12 @@ def require_known(parameters: Iterable[Parameter], names: Iterable[str], kind: s
 
 
 def spread(value: list[float], n: int) -> list[float]:
-    """Return one number per joint from one for all or n."""
+    """Expand one number for all joints to n; return n numbers unchanged."""
     return value * n if len(value) == 1 else value
 
 
 def table(parameters: Iterable[Parameter]) -> str:
-    """Return a table in Markdown: name, default, what is allowed, description."""
+    """Return a Markdown table: name, default, allowed values, description."""
     rows = ['| parameter | default | allowed | description |', '| --- | --- | --- | --- |']
     for one in parameters:
         cells = (f'`{one.name}`', f'`{shown(one)}`', _allowed(one), one.sentence)
@@ -242,7 +242,7 @@ def table(parameters: Iterable[Parameter]) -> str:
 
 
 def help_text(parameters: Iterable[Parameter]) -> str:
-    """Return one paragraph per parameter for the help of a command line."""
+    """Return one paragraph per parameter for the command-line help."""
     lines = ['parameters:']
     for one in parameters:
         lines += ['', f'  {one.name} = {shown(one)}   ({_allowed(one)})']
@@ -251,7 +251,7 @@ def help_text(parameters: Iterable[Parameter]) -> str:
 
 
 def shown(one: Parameter) -> str:
-    """Return the default as YAML has it."""
+    """Return the default in YAML notation."""
     if isinstance(one.default, str):
         return one.default or "''"
     return str(one.default).replace('True', 'true').replace('False', 'false')

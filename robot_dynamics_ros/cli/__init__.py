@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Commands of ``python -m robot_dynamics_ros``: one module each, with two functions.
+"""Commands of ``python -m robot_dynamics_ros``, one module per command.
 
-``add_arguments(parser)`` declares the arguments, ``run(args)`` returns the exit code. The first
-line of the module's docstring is what ``--help`` lists.
+Each defines ``add_arguments(parser)``, which declares the arguments, and ``run(args)``, which
+returns the exit code. ``COMMANDS`` in ``__main__`` holds the summaries that ``--help`` lists.
 """

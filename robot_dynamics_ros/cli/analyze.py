@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Analyze recordings: tracking, torque residual, energy, rates; report and thresholds."""
+"""Analyze recordings: tracking, torque residual, energy, rates; write reports, test thresholds."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ from robot_dynamics_ros.recordings.report.toolkit import ReportTable, quantity
 from robot_dynamics_ros.recordings.timing import TIMINGS
 
 _USUAL_OUTPUT = Path('out') / 'analysis'
-_MANY = 20  # bags from which on reports are written only if asked for
+_MANY = 20  # number of bags from which reports are written only on request
 EXIT_THRESHOLD, EXIT_FAILED = 1, 2
 
 #: Columns of the summary of many bags, and their headings.
@@ -67,19 +67,32 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_recording_arguments(parser)
     add_evaluation_choice(parser)
-    parser.add_argument('--program', default='', help='constraint program whose values are shown')
     parser.add_argument(
-        '--program-start', type=float, metavar='S', help='when it starts (default: first command)'
+        '--program',
+        default='',
+        help='constraint program to evaluate (default: that of the recorded controller, if any)',
     )
     parser.add_argument(
-        '--contacts', default='', metavar='FILE', help='look for contacts; file of calibrate'
+        '--program-start',
+        type=float,
+        metavar='S',
+        help='start time of the program, s (default: first command)',
+    )
+    parser.add_argument(
+        '--contacts',
+        default='',
+        metavar='FILE',
+        help='detect contacts with these thresholds (file written by calibrate)',
     )
     add_threshold_argument(parser, 'metrics.json')
     add_output_arguments(parser, _USUAL_OUTPUT)
     parser.add_argument(
-        '--rows', type=int, default=100_000, help='of rows.csv at most, 0: all (default: 100000)'
+        '--rows',
+        type=int,
+        default=100_000,
+        help='maximum number of rows in rows.csv, 0: no limit (default: 100000)',
     )
-    parser.add_argument('--no-tables', action='store_true', help='write no rows.csv')
+    parser.add_argument('--no-tables', action='store_true', help='do not write rows.csv')
     parser.add_argument(
         '--report',
         action=argparse.BooleanOptionalAction,
@@ -89,28 +102,32 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def add_evaluation_choice(parser: argparse.ArgumentParser) -> None:
-    """Declare what is evaluated, and how."""
+    """Declare the options of the evaluation."""
     parser.add_argument(
         '--formulation',
         choices=tuple(FORMULATIONS),
         default='newton_euler',
-        help='of the dynamics',
+        help='formulation of the dynamics (default: newton_euler)',
     )
     parser.add_argument(
-        '--effort', choices=EFFORTS, default='auto', help='which one (default: measured if there)'
+        '--effort',
+        choices=EFFORTS,
+        default='auto',
+        help='effort to compare with the model (default: measured if recorded, else commanded)',
     )
     parser.add_argument(
         '--timing',
         choices=('auto', *TIMINGS),
         default='auto',
-        help='how acceleration and effort belong together (default: by the evidence)',
+        help='how accelerations are assigned to states and efforts (default: determined from the '
+        'data)',
     )
     parser.add_argument('--frame', default='', help='tool frame (default: tool, or the last link)')
 
 
 @dataclass(frozen=True)
 class _Job:
-    """A bag, what to do with it, and where the results go."""
+    """A bag, its analysis task and its output folder."""
 
     bag: Path
     task: Task
@@ -118,7 +135,7 @@ class _Job:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Analyze every bag; return 1 if a threshold is passed, 2 if a bag failed."""
+    """Analyze every bag; return 1 if a threshold is violated, 2 if a bag failed."""
     bags = find_bags(args.bags)
     task = _task(args, len(bags))
     single = len(bags) == 1
@@ -148,7 +165,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def analyze_job(job: _Job) -> BagResult:
-    """Analyze one bag into its folder; a failure is a result as well."""
+    """Analyze one bag and write its folder; a failure is returned as a result."""
     try:
         with filled(job.folder) as work:
             return analyze_bag(job.bag, job.task, work)
@@ -181,7 +198,7 @@ def _task(args: argparse.Namespace, count: int) -> Task:
 
 
 def _names(bags: Sequence[Path]) -> list[str]:
-    """Return a name for each bag, no two alike."""
+    """Return a unique name for each bag."""
     names: list[str] = []
     for bag in bags:
         name, count = short_name(bag), 1

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Learn from recordings without contact from which external effort on it is one."""
+"""Calibrate contact thresholds (external effort, N m or N) from contact-free recordings."""
 
 from __future__ import annotations
 
@@ -23,40 +23,40 @@ from robot_dynamics_ros.recordings.reading import RobotChoice
 from robot_dynamics_ros.recordings.recording import Recording, current_unit
 from robot_dynamics_ros.recordings.report.toolkit import ReportTable, quantity
 
-_MOST, _BY_RATE = 200.0, 0.2  # bandwidth, 1/s: at most, and by the rate of the states
+_MOST, _BY_RATE = 200.0, 0.2  # bandwidth: maximum, 1/s; share of the state rate
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.add_argument(
-        'bags', nargs='+', type=Path, metavar='BAG', help='recordings in which nothing touches'
+        'bags', nargs='+', type=Path, metavar='BAG', help='recordings without contact'
     )
-    parser.add_argument('--output', type=Path, required=True, help='file of the thresholds')
+    parser.add_argument('--output', type=Path, required=True, help='thresholds file to write')
     parser.add_argument(
         '--alarms-per-hour',
         type=float,
         default=20.0,
-        help='false alarms of the whole robot that are allowed (default: 20)',
+        help='accepted false alarms per hour of the whole robot (default: 20)',
     )
     parser.add_argument(
         '--bandwidth',
         type=float,
         default=0.0,
-        help='of the observer, 1/s (default: 0.2 of the rate of the states, 200 at most)',
+        help='bandwidth of the observer, 1/s (default: 0.2 times the state rate, at most 200)',
     )
     parser.add_argument(
-        '--delay', type=float, default=0.0, help='of commanded efforts, s (default: 0)'
+        '--delay', type=float, default=0.0, help='delay of commanded efforts, s (default: 0)'
     )
     parser.add_argument(
         '--fit',
         action=argparse.BooleanOptionalAction,
-        help='fit efforts to the model first (default: if they are measured)',
+        help='fit efforts to the model first (default: only measured efforts)',
     )
     add_recording_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Learn, write, print."""
+    """Calibrate the thresholds, write and print them; return 0."""
     for name in ('alarms_per_hour', 'bandwidth', 'delay'):
         value, positive = getattr(args, name), name == 'alarms_per_hour'
         if not (math.isfinite(value) and (value > 0.0 if positive else value >= 0.0)):
@@ -67,7 +67,7 @@ def run(args: argparse.Namespace) -> int:
         raise ConfigurationError(
             f'driver profile {choice.driver_profile!r}',
             f'gives no torque_constant: efforts are in {unit}',
-            'add it, or leave the profile out here and in analyze: efforts are fitted in any unit',
+            'add it, or omit the profile here and in analyze: efforts are fitted in any unit',
         )
     tree, measured, rate = _survey(bags[0], choice)
     bandwidth = np.full(tree.n, args.bandwidth or min(_MOST, _BY_RATE * rate))
@@ -86,7 +86,7 @@ def run(args: argparse.Namespace) -> int:
                 samples.take(step, stream.detector)
             else:
                 samples.interrupt()
-            if fitting is not None:  # explained by what other parts say
+            if fitting is not None:  # explained by a fit to the other parts
                 stream.observer.explain = others[int(fitting.part(len(samples.bands)))]
     result = calibrate(samples, bandwidth, args.alarms_per_hour, args.delay, fit)
     minutes = len(samples.bands) / rate / 60.0
@@ -105,12 +105,12 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _survey(bag: Path, choice: RobotChoice) -> tuple[RobotTree, bool, float]:
-    """Return the robot, whether its efforts were measured, and the rate of the states, Hz."""
+    """Return the robot, whether its efforts were measured, and the state rate, Hz."""
     with choice.read(bag) as reader:
         tree, _ = choice.load(reader)
         first = next(iter(choice.parts(reader, tree)), None)
     if first is None or len(first.time) < 2:
-        raise RecordingError(f'bag {bag}', 'holds no two states', 'record for longer')
+        raise RecordingError(f'bag {bag}', 'has fewer than two states', 'record for longer')
     return tree, has_measured(first), 1.0 / float(np.median(np.diff(first.time)))
 
 
@@ -128,7 +128,7 @@ def _seen(
     start: ContactThresholds,
     measured: bool,
 ) -> FitSamples:
-    """Return what an observer sees in all recordings."""
+    """Return the observer samples of all recordings."""
     fitting = FitSamples()
     stream = ContactStream(tree, start, measured=measured, fitting=fitting)
     for bag in bags:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Print mass, inertia and consistency of every link and joint, and what is wrong."""
+"""Print mass and inertia of every link and data of every joint, and report model errors."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from robot_dynamics_ros.model.inspection import ModelCheck, finding_as_dict
 from robot_dynamics_ros.recordings.output_folder import write_json
 from robot_dynamics_ros.recordings.report.toolkit import ReportTable
 
-ROUNDING = 1e-12  # what is smaller is printed as 0
+ROUNDING = 1e-12  # smaller values are printed as 0
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -40,12 +40,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_robot_arguments(parser)
     add_loops_argument(parser)
     add_effort_limit(parser)
-    parser.add_argument('--strict', action='store_true', help='warnings count as errors')
+    parser.add_argument('--strict', action='store_true', help='treat warnings as errors')
     add_json_argument(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the check; return 1 if something is wrong."""
+    """Check and print the model; return 1 if it has errors."""
     path, mappings = robot_source(args)
     loops = loops_of(args)
     check = check_model(path, effort_limit=args.effort_limit, mappings=mappings, loops=loops)
@@ -73,18 +73,18 @@ def run(args: argparse.Namespace) -> int:
 
 
 def too_weak(tree: RobotTree, remark: str) -> list[Finding]:
-    """Return the joints whose effort limit does not hold the arm against gravity.
+    """Return a warning for each joint whose effort limit cannot hold the arm against gravity.
 
     Args:
         tree: The robot.
-        remark: What is said behind that.
+        remark: Text appended to the warnings.
     """
     needed = largest_gravity_forces(tree)
     return [
         warning(
             f'joint {name!r}',
             f'gravity alone needs {needed[i]:.3g}, the effort limit is {tree.effort_limit[i]:g}',
-            f'the arm cannot hold itself everywhere{remark}',
+            f'the arm cannot hold every posture{remark}',
         )
         for i, name in enumerate(tree.joint_names)
         if needed[i] > tree.effort_limit[i]

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Check a driver profile against an arm: by a recording, or by listening while poses are held.
+"""Check a driver profile against an arm, from a recording or live while the arm holds poses.
 
-Nothing is commanded. Exit code 1 if something is wrong.
+Sends no commands. Exit code 1 if an error is found.
 """
 
 from __future__ import annotations
@@ -61,21 +61,26 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         required=True,
         help=f'driver profile: a YAML file, or one of: {", ".join(shipped_profiles())}',
     )
-    parser.add_argument('--bag', type=Path, help='recording to check; without it: listen')
     parser.add_argument(
-        '--seconds', type=float, default=60.0, help='how long to listen (default: 60)'
+        '--bag', type=Path, help='recording to check (default: subscribe to the running driver)'
+    )
+    parser.add_argument(
+        '--seconds',
+        type=float,
+        default=60.0,
+        help='without --bag: duration of the live check, s (default: 60)',
     )
     parser.add_argument(
         '--commands',
         action='store_true',
-        help='check the commands that hold the arm instead of the efforts that the driver tells',
+        help='check the commands that hold the arm instead of the efforts that the driver reports',
     )
     parser.add_argument('--namespace', default='', help='namespace of the driver')
     add_json_argument(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Check and print; return 1 if something is wrong."""
+    """Check the profile and print the findings; return 1 if one is an error."""
     profile = load_driver_profile(args.profile)
     tree, findings = _robot(args, effort_limits(profile))
     driver = bind(profile, tree)
@@ -93,21 +98,21 @@ def run(args: argparse.Namespace) -> int:
 def examine(
     tree: RobotTree, driver: DriverConversion, samples: DriverSamples, *, commanded: bool
 ) -> tuple[list[Finding], Commissioning | None]:
-    """Return all findings on samples, and the figures of the held poses if there are efforts.
+    """Return all findings on samples, and the results of the held poses if there are efforts.
 
     Args:
         tree: The robot.
-        driver: What is believed of its driver.
-        samples: Of an arm that rests in several poses and moves in between.
-        commanded: Whether the efforts are our commands.
+        driver: The conversion that the profile declares for its driver.
+        samples: Samples of an arm that rests in several poses and moves between them.
+        commanded: Whether the efforts are the commands of the controller.
     """
     findings = [*check_limits(tree, samples), *check_velocities(tree, samples)]
     report = driver.profile.state.effort
     if report == 'none' and not commanded:
         silent = warning(
             'efforts',
-            'the profile says that the driver tells none',
-            'check with --commands while a controller holds',
+            'according to the profile, the driver reports none',
+            'check with --commands while a controller holds the arm',
         )
         return [*findings, silent], None
     try:
@@ -123,13 +128,13 @@ def examine(
 
 
 def _robot(args: argparse.Namespace, limits: EffortLimit) -> tuple[RobotTree, list[Finding]]:
-    """Load the robot, whether or not every joint has an effort limit, and say which have none."""
+    """Load the robot even if effort limits are missing; return it and the faults found."""
     path, mappings = robot_source(args)
     try:
         tree = robot_of(args, limits)
     except ModelError:
         faults = list(check_model(path, effort_limit=limits, mappings=mappings).errors)
-        tree = robot_of(args)  # raises if it is more than limits
+        tree = robot_of(args)  # raises if the fault is not a missing limit
         enough = np.maximum(tree.effort_limit, largest_gravity_forces(tree))
         return tree.with_changes(effort_limit=enough), faults
     return tree, too_weak(tree, '; is the limit in the unit of the profile?')
@@ -171,7 +176,7 @@ def _by_listening(args: argparse.Namespace, driver: DriverConversion) -> Any:
         node = import_module('robot_dynamics_ros.ros.commissioning')
     except ImportError as missing:
         raise MissingDependencyError(
-            missing.name or 'rclpy', 'listening to a driver', 'source ROS 2, or give --bag'
+            missing.name or 'rclpy', 'subscribing to a driver', 'source ROS 2, or give --bag'
         ) from missing
     return node.listen(driver, args.seconds, commands=args.commands, args=ros)
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compare all formulations on a robot, or two recordings (``compare BAG_A BAG_B``).
+"""Compare all formulations on a robot (``compare ROBOT``), or two recordings of the same program.
 
-Compare two recorded runs of the same program, aligned in time.
+``compare BAG_A BAG_B`` aligns the recordings in time.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ from robot_dynamics_ros.symbolic.outputs import Arguments, Subject
 
 _OUTPUT = 'inverse_dynamics'
 _BATCH = 100_000  # states
-_BLOCK = 2e-3  # s, time of the calls that are measured together
+_BLOCK = 2e-3  # s, duration of one timed block of calls
 _BLOCKS = 15
 
 Document = dict[str, Any]
@@ -68,15 +68,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.usage = '%(prog)s [options] ROBOT [NAME:=VALUE ...] | BAG_A BAG_B'
     add_robot_arguments(parser)
     parser.add_argument(
-        '--states', type=int, default=10, metavar='N', help='random states (default: 10)'
+        '--states',
+        type=int,
+        default=10,
+        metavar='N',
+        help='number of random states to compare (default: 10)',
     )
-    parser.add_argument('--seed', type=int, default=0, help='of the random states (default: 0)')
+    parser.add_argument(
+        '--seed', type=int, default=0, help='random seed of the states (default: 0)'
+    )
     add_json_argument(parser)
     add_bag_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Compare, print and write; return 0, of recordings 1 if a threshold is passed."""
+    """Compare, print and write; return 0, or 1 if recordings violate a threshold."""
     words = [args.robot, *args.mapping]
     if are_bags(words):
         return compare_bags(words, args)
@@ -96,13 +102,13 @@ def run(args: argparse.Namespace) -> int:
 def compare(
     tree: RobotTree, states: int, seed: int, tell: Callable[[str], None] = lambda step: None
 ) -> Document:
-    """Return agreement, operations and times of all formulations whose libraries are there.
+    """Return agreement, operation counts and times of all formulations that are available.
 
     Args:
         tree: The robot.
-        states: Number of random states that are compared.
-        seed: Of the random states.
-        tell: Told what is being done.
+        states: Number of random states to compare.
+        seed: Random seed of the states.
+        tell: Callback that receives the name of the current step.
     """
     names = _available(tree)
     traced = [name for name in names if not FORMULATIONS[name].numbers_only]
@@ -134,7 +140,7 @@ def compare(
 
 
 def _available(tree: RobotTree) -> list[str]:
-    """Return the formulations that can be made here."""
+    """Return the formulations whose libraries are installed."""
     names = []
     for name in FORMULATIONS:
         try:
@@ -149,8 +155,8 @@ def _available(tree: RobotTree) -> list[str]:
 def _efficiency_claim(tree: RobotTree) -> Document:
     """Return the multiplications of the one-sweep and the two-pass recursion, erratum K7.
 
-    The 1988 paper concludes that one sweep takes fewer. Both counts leave out the rotations of the
-    joints, which both recursions need.
+    The 1988 paper concludes that one sweep takes fewer. Both counts exclude the joint rotations,
+    which both recursions need.
     """
     n, placements = tree.n, placement_operations(tree).multiplications
 
@@ -167,7 +173,7 @@ def _efficiency_claim(tree: RobotTree) -> Document:
 
 
 def _times(tree: RobotTree, name: str) -> dict[str, float]:
-    """Return the time of inverse dynamics in ns: one call in every form, and a state of many."""
+    """Return times of inverse dynamics, ns: one call in each form, and one state of a batch."""
     model, rng = make_formulation(name, tree), np.random.default_rng(0)
     q, v, a = rng.uniform(-1, 1, size=(3, tree.n))
     tau, many = np.zeros(tree.n), rng.uniform(-1, 1, size=(3, _BATCH, tree.n))
@@ -207,7 +213,7 @@ def _print(document: Document) -> None:
     ]
     print_table(ReportTable(('', *names), rows, title))
 
-    title = 'inverse dynamics, before and after folding the robot in'
+    title = 'inverse dynamics, before and after folding the constants of the robot'
     head = ('', '* before', '+ before', 'sin cos', '* after', '+ after', '/', 'sin cos')
     keys = ('multiplications', 'additions', 'trigonometric')
     last = ('multiplications', 'additions', 'divisions', 'trigonometric')
@@ -243,18 +249,18 @@ EXIT_THRESHOLD = 1
 
 
 def are_bags(words: list[str]) -> bool:
-    """Return whether the first word is a recording, or a folder, which no robot is."""
+    """Return whether the first word is a recording or a folder, which a robot cannot be."""
     return bool(words) and (Path(words[0]).is_dir() or is_bag(Path(words[0])))
 
 
 def add_bag_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments that two recordings are compared with."""
+    """Declare the arguments for comparing two recordings."""
     group = parser.add_argument_group('two recordings')
     group.add_argument(
         '--align',
         default='motion',
         metavar='HOW',
-        help=f'{", ".join(METHODS)}, or the shift of the second in s (default: motion)',
+        help=f'{", ".join(METHODS)}, or the time shift of the second bag, s (default: motion)',
     )
     add_part_arguments(group)
     group.add_argument('--frame', default='', help='tool frame (default: tool, or the last link)')
@@ -263,10 +269,10 @@ def add_bag_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def compare_bags(words: list[str], args: argparse.Namespace) -> int:
-    """Compare two recordings; return 1 if a threshold is passed.
+    """Compare two recordings; return 1 if a threshold is violated.
 
     Raises:
-        ConfigurationError: There are not two recordings.
+        ConfigurationError: The number of recordings is not two.
     """
     if len(words) != 2:
         raise ConfigurationError(
@@ -311,7 +317,7 @@ def _read(
 
 
 def _notes(names: list[str], runs: Sequence[Recording], *, described: bool) -> list[str]:
-    """Return what was unusual in the bags."""
+    """Return remarks on the bags."""
     notes = [
         f'{name}: {note}' for name, run in zip(names, runs, strict=True) for note in run.notes
     ]
@@ -322,6 +328,6 @@ def _notes(names: list[str], runs: Sequence[Recording], *, described: bool) -> l
 
 
 def _names(bags: list[Path]) -> list[str]:
-    """Return short names of the bags that differ."""
+    """Return distinct short names of the two bags."""
     names = [short_name(bag) for bag in bags]
     return names if names[0] != names[1] else [f'{names[0]}-1', f'{names[1]}-2']

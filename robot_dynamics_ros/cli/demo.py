@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run both arms under every law over ROS 2, record, and report."""
+"""Simulate arms under each control law over ROS 2, record and report."""
 
 from __future__ import annotations
 
@@ -39,20 +39,20 @@ from robot_dynamics_ros.recordings.reading import read_recording
 from robot_dynamics_ros.recordings.report.runs import write_tracking_report
 from robot_dynamics_ros.ros.controller.parameters import in_lockstep
 
-#: The trajectory starts at this time; before it the controller takes over and settles, s.
+#: Start time of the trajectory, s; before it, the controller is activated and settles.
 START_S = 0.5
 _RUN_SECONDS = 900.0
 _END = re.compile(r'to t = ([0-9.]+) s')
 _COMMANDS = '/effort_controller/commands'
 
 
-#: Least ratios of the RMS errors of PD + gravity and computed torque: of any joint, of the tool.
+#: Minimum ratios of RMS errors, PD + gravity to computed torque: of each joint, of the tool.
 JOINT_RATIO, TOOL_RATIO = 20.0, 50.0
 
 
 @dataclass(frozen=True)
 class Arm:
-    """An arm to run: its name, a shipped robot or a parameter file, and the tool that is led."""
+    """An arm to run: its name, a shipped robot or a parameter file, and the tool frame."""
 
     name: str
     source: str | Path
@@ -61,7 +61,7 @@ class Arm:
 
 @dataclass(frozen=True)
 class DemoRun:
-    """One arm under one law, and what came of it."""
+    """Results of one arm under one law."""
 
     robot: str
     law: str
@@ -71,7 +71,7 @@ class DemoRun:
     latency_p99_us: float
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the numbers for JSON."""
+        """Return the results for JSON."""
         latency = {'p50': self.latency_p50_us, 'p99': self.latency_p99_us}
         return {
             'robot': self.robot,
@@ -94,21 +94,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         'mapping', nargs='*', metavar='NAME:=VALUE', help='argument of a xacro file'
     )
-    parser.add_argument('--robot', dest='one', help='the same', default=None)
+    parser.add_argument('--robot', dest='one', help='same as the first argument', default=None)
     add_joint_arguments(parser)
     add_setup_arguments(parser)
     parser.add_argument('--law', choices=LAWS, help='only this law')
     parser.add_argument(
-        '--no-scenes', action='store_true', help='leave out the scenes of constraint stabilization'
+        '--no-scenes', action='store_true', help='skip the constraint-stabilization scenes'
     )
     parser.add_argument(
         '--view', action='store_true', help='show every run in a browser: http://127.0.0.1:8080'
     )
-    parser.add_argument('--out', type=Path, default=Path('out'), help='folder of the results')
+    parser.add_argument(
+        '--out', type=Path, default=Path('out'), help='folder of the results (default: out)'
+    )
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run every arm under every law, then every scene; return 1 if one is outside its band."""
+    """Run every arm under every law, then every scene; return 1 if one is out of tolerance."""
     console = Console()
     if args.view:
         os.environ[SHOWN] = '1'
@@ -138,7 +140,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _arms(args: argparse.Namespace) -> list[Arm]:
-    """Return the arms that the arguments choose; plan the motion of one's own."""
+    """Return the selected arms; plan the motion of a user-supplied one."""
     args.robot = args.robot or args.one
     if args.robot is None:
         return [Arm(name, name) for name in ROBOTS]
@@ -155,12 +157,12 @@ def run_scene(arm: Arm, law: str, out: Path, tell: Callable[[float, float], None
     Args:
         arm: The arm.
         law: The control law.
-        out: Folder of the results; what was there before is replaced.
-        tell: Called with the simulated time and its end, s.
+        out: Folder of the results; previous content is replaced.
+        tell: Callback that receives the simulated time and its end, s.
 
     Raises:
         SceneError: A node failed, or the trajectory was rejected.
-        PeerTimeoutError: A node did not get ready or did not end.
+        PeerTimeoutError: A node did not become ready or did not exit.
     """
     start = partial(_start, arm.source, law)
     bag = run_recorded(out, start, _RUN_SECONDS, tell)
@@ -168,7 +170,7 @@ def run_scene(arm: Arm, law: str, out: Path, tell: Callable[[float, float], None
 
 
 def _start(robot: str | Path, law: str, nodes: SceneProcesses, bag: Path) -> float:
-    """Start the nodes of a scene; return its end, s, once the simulation runs."""
+    """Start the nodes of a scene; return its end time, s, once the simulation runs."""
     lockstep = {'mode': 'lockstep', 'start_paused': True, 'on_end': 'exit'}
     nodes.start('recorder', 'record', {'bag': str(bag), 'progress': True}, robot)
     control = {'law': law, 'await_listeners': ['recorder'], **in_lockstep()}
@@ -207,7 +209,7 @@ def _evaluate(arm: Arm, law: str, bag: Path, out: Path) -> DemoRun:
 
 
 def outside_band(runs: dict[tuple[str, str], DemoRun], robot: str) -> list[str]:
-    """Return in what computed torque is not as much better than PD + gravity as it must be."""
+    """Return where computed torque improves on PD + gravity by less than the required ratio."""
     pair = [runs.get((robot, law)) for law in ('pd_gravity', 'computed_torque')]
     if pair[0] is None or pair[1] is None:
         return []
@@ -216,15 +218,15 @@ def outside_band(runs: dict[tuple[str, str], DemoRun], robot: str) -> list[str]:
     for i, joint in enumerate(pd.joints):
         ratio = pd.rms_error[i] / torque.rms_error[i]
         if not ratio >= JOINT_RATIO:
-            problems.append(f'{robot} {joint}: {ratio:.1f} times, {JOINT_RATIO:g} are due')
+            problems.append(f'{robot} {joint}: {ratio:.1f} times, {JOINT_RATIO:g} required')
     ratio = pd.tool_rms_mm / torque.tool_rms_mm
     if not ratio >= TOOL_RATIO:
-        problems.append(f'{robot} tool: {ratio:.1f} times, {TOOL_RATIO:g} are due')
+        problems.append(f'{robot} tool: {ratio:.1f} times, {TOOL_RATIO:g} required')
     return problems
 
 
 def _print(console: Console, runs: list[DemoRun]) -> None:
-    """Print the runs of one arm: a row per joint, a column group per law."""
+    """Print the runs of one arm: rows for each joint, a column for each law."""
     table = Table(title=f'\n{runs[0].robot}', title_justify='left', title_style='bold')
     table.add_column('')
     for run in runs:

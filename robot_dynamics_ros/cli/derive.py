@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Print the equations of motion of a robot: text, LaTeX, Python; or write its functions in C."""
+"""Print the equations of motion of a robot as text, LaTeX or Python, or generate C functions."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     add_robot_arguments(parser)
     parser.add_argument(
-        '--format', choices=(*WRITERS, 'c'), default='text', help='(default: text)'
+        '--format', choices=(*WRITERS, 'c'), default='text', help='output format (default: text)'
     )
     parser.add_argument(
         '--formulation',
-        help='formulation to run on symbols (default: newton_euler; with --loops: kane)',
+        help='formulation to derive from (default: newton_euler; with --loops: kane)',
     )
     listed = ', '.join(f'{name} {meaning}' for name, meaning in QUANTITIES.items())
     parser.add_argument(
@@ -56,7 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         '--output',
         type=Path,
         metavar='FILE',
-        help='write there, not to stdout; for C the folder, which it needs',
+        help='output file (default: stdout); for C, a folder, required',
     )
     group = parser.add_argument_group('with --format c')
     group.add_argument(
@@ -64,21 +64,26 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         nargs='+',
         choices=OUTPUTS,
         default=DEFAULT_OUTPUTS,
-        help=f'what to compute (default: {", ".join(DEFAULT_OUTPUTS)})',
+        help=f'functions to generate (default: {", ".join(DEFAULT_OUTPUTS)})',
     )
     group.add_argument(
-        '--frames', nargs='+', default=(), metavar='LINK', help='links for pose, Jacobian, motion'
+        '--frames',
+        nargs='+',
+        default=(),
+        metavar='LINK',
+        help='links to generate pose, Jacobian and motion of',
     )
     group.add_argument(
         '--program',
         metavar='NAME|FILE',
-        help='add the constraint law with this program',
+        help='also generate the constraint-stabilization law with this program',
     )
     group.add_argument(
         '--ramp',
         type=float,
         metavar='SECONDS',
-        help='add computed torque with efforts within their limits and this ramp; 0 for none',
+        help='also generate computed torque with saturated efforts and this activation ramp, s; '
+        '0: no ramp',
     )
     group.add_argument(
         '--set',
@@ -86,9 +91,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action='append',
         default=[],
         metavar='KEY=VALUE',
-        help="a value of the law's parameter, YAML, such as period=0.001; may be repeated",
+        help='set a parameter of the law, YAML value, e.g. period=0.001; may be repeated',
     )
-    group.add_argument('--name', help="what all names in C begin with (default: the robot's)")
+    group.add_argument('--name', help='prefix of all C names (default: the name of the robot)')
 
 
 def run(args: argparse.Namespace) -> int:
@@ -109,7 +114,7 @@ def _write_c(args: argparse.Namespace) -> int:
     robot, formulation = _robot(args)
     functions = []
     if args.program or args.ramp is not None:
-        robot = robot_of(args, effort_limit=None)  # laws keep within the limits
+        robot = robot_of(args, effort_limit=None)  # laws need the actual limits
         formulation = args.formulation or 'newton_euler'
         functions.append(_law(args, robot, formulation))
     files = c_source(
@@ -126,18 +131,18 @@ def _write_c(args: argparse.Namespace) -> int:
 
 
 def _law(args: argparse.Namespace, robot: RobotTree, formulation: str) -> CFunction:
-    """Return the law that the arguments ask for."""
+    """Return the law that the arguments select."""
     parameters = set_values(args.changes)
     if args.ramp is None:
         law = ConstraintStabilization(robot, program=args.program, **parameters)
         return constraint_law_function(law, formulation)
     if args.program:
-        raise ConfigurationError('--program', 'is another law than --ramp', 'ask for one of them')
+        raise ConfigurationError('--program', 'excludes --ramp, another law', 'give one of them')
     return computed_torque_function(ComputedTorque(robot, **parameters), args.ramp, formulation)
 
 
 def _robot(args: argparse.Namespace) -> tuple[RobotTree | Mechanism, str]:
-    """Return the robot and the name of the formulation that the arguments ask for."""
+    """Return the robot and the formulation that the arguments select."""
     loops = loops_of(args)
     robot = mechanism_of(args, loops) if loops else robot_of(args)
     return robot, args.formulation or ('kane' if loops else 'newton_euler')

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Design the gains of a constraint program and print them with their margins."""
+"""Design the gains of a constraint program, and print them with poles and stability margins."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ from robot_dynamics_ros.recordings.output_folder import write_json
 from robot_dynamics_ros.recordings.report.toolkit import ReportTable
 from robot_dynamics_ros.spatial.scalar import Array
 
-_POINTS = 5  # instants of the program at which margins are taken
+_POINTS = 5  # times along the program at which margins are evaluated
 
-#: Methods, and the option that is to blame for gains of no use.
+#: Methods, and the option that an error about unusable gains names.
 _METHODS = {
     'own': '--program',
     'frequency': '--natural-frequency',
@@ -54,42 +54,62 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         '--program',
         required=True,
         metavar='FILE',
-        help='program file, or the name of a shipped one',
+        help='program file, or name of a shipped program',
     )
     parser.add_argument(
         '--method',
         choices=_METHODS,
         default='own',
-        help="where the gains come from (default: the program's own)",
+        help='design method (default: own, the gains in the program)',
     )
     row: dict[str, Any] = {'type': float, 'nargs': '+', 'metavar': 'X'}
-    parser.add_argument('--natural-frequency', **row, help='frequency: rad/s, one or one per row')
-    parser.add_argument('--damping-ratio', **row, help='frequency: one or one per row (default 1)')
-    parser.add_argument('--settling-time', type=float, metavar='S', help='settling: to 2 %%, s')
     parser.add_argument(
-        '--overshoot', type=float, default=0.0, metavar='P', help='settling: in [0, 1) (default 0)'
+        '--natural-frequency',
+        **row,
+        help='method frequency: natural frequency, rad/s, for all rows or one per row',
+    )
+    parser.add_argument(
+        '--damping-ratio',
+        **row,
+        help='method frequency: damping ratio, for all rows or one per row (default: 1)',
+    )
+    parser.add_argument(
+        '--settling-time', type=float, metavar='S', help='method settling: 2 %% settling time, s'
+    )
+    parser.add_argument(
+        '--overshoot',
+        type=float,
+        default=0.0,
+        metavar='P',
+        help='method settling: overshoot, in [0, 1) (default: 0)',
     )
     parser.add_argument(
         '--poles', type=float, nargs=2, metavar=('X', 'Y'),
-        help='poles: every row at -X + Yj and -X - Yj, 1/s',
+        help='method poles: poles of every row at -X + Yj and -X - Yj, 1/s',
     )  # fmt: skip
-    parser.add_argument('--error', **row, help='lqr: acceptable error per row, m or rad')
     parser.add_argument(
-        '--rate', **row, help='lqr: acceptable rate of it (default 10 errors per s)'
+        '--error',
+        **row,
+        help='method lqr: acceptable error, m or rad, for all rows or one per row',
     )
     parser.add_argument(
-        '--effort', type=float, default=0.3, metavar='PART',
-        help='lqr: part of the effort limits that correcting may take (default 0.3)',
+        '--rate',
+        **row,
+        help='method lqr: acceptable error rate, m/s or rad/s (default: 10/s times the error)',
+    )
+    parser.add_argument(
+        '--effort', type=float, default=0.3, metavar='SHARE',
+        help='method lqr: share of the effort limits available for feedback (default: 0.3)',
     )  # fmt: skip
     parser.add_argument(
         '--delay', type=float, default=1.5e-3, metavar='S',
-        help='delay in the loop for the margins, s (default 0.0015: a period and a half at 1 kHz)',
+        help='loop delay assumed for the margins, s (default: 0.0015, 1.5 periods at 1 kHz)',
     )  # fmt: skip
     add_json_argument(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print gains, poles and margins; return 1 if the loop is not stable with them."""
+    """Print gains, poles and margins; return 1 if the closed loop is unstable."""
     delay = read.not_negative('--delay', args.delay)
     tree = robot_of(args)
     program = load_program(args.program, tree)
@@ -118,7 +138,7 @@ def run(args: argparse.Namespace) -> int:
 
 @contextmanager
 def _refusing_extremes(option: str) -> Iterator[None]:
-    """Refuse an option whose numbers are so large or small that computing with them fails."""
+    """Reject an option whose values are too large or small to compute margins."""
     try:
         with np.errstate(over='raise', divide='ignore', invalid='ignore'):
             yield

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Design a motion from which a robot can be identified well, as a file for the arm."""
+"""Design an excitation trajectory for identification, and write it as files."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from robot_dynamics_ros.identification.unknowns import DEFAULT_TERMS, TERMS
 from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.recordings.output_folder import claim, write_json
 
-#: What is written into the output folder.
+#: Files written to the output folder.
 FILES = ('trajectory.yaml', 'excitation.json')
 
-_STEP = 0.02  # s between the points of the message; quintics between them
+_STEP = 0.02  # s between the trajectory points, which quintics interpolate
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -34,27 +34,35 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_robot_arguments(parser)
     add_output_arguments(parser)
     add_effort_limit(parser)
-    parser.add_argument('--period', type=float, default=10.0, help='s (default: 10)')
-    parser.add_argument('--periods', type=int, default=2, help='how often it runs (default: 2)')
-    parser.add_argument('--harmonics', type=int, default=5, help='of the series (default: 5)')
-    parser.add_argument('--seed', type=int, default=0, help='another one gives another motion')
+    parser.add_argument(
+        '--period', type=float, default=10.0, help='period of the motion, s (default: 10)'
+    )
+    parser.add_argument('--periods', type=int, default=2, help='number of periods (default: 2)')
+    parser.add_argument(
+        '--harmonics', type=int, default=5, help='harmonics of the Fourier series (default: 5)'
+    )
+    parser.add_argument(
+        '--seed', type=int, default=0, help='random seed of the design (default: 0)'
+    )
     parser.add_argument(
         '--terms',
         nargs='*',
         choices=tuple(TERMS),
         default=list(DEFAULT_TERMS),
-        help=f'what the drives may add (default: {" ".join(DEFAULT_TERMS)})',
+        help=f'drive parameters to identify (default: {" ".join(DEFAULT_TERMS)})',
     )
-    group = parser.add_argument_group('where the motion must stay')
+    group = parser.add_argument_group('bounds of the motion')
     for name, share in (('position', 0.9), ('velocity', 0.7), ('effort', 0.7)):
         group.add_argument(
             f'--{name}',
             type=float,
             default=share,
             metavar='SHARE',
-            help=f'share of the {name} limits that is used (default: {share})',
+            help=f'share of the {name} limits that may be used (default: {share})',
         )
-    group.add_argument('--frame', default='tool', help='frame that the box below holds')
+    group.add_argument(
+        '--frame', default='tool', help='frame whose origin stays within the box (default: tool)'
+    )
     for name, end in (('lower', -math.inf), ('upper', math.inf)):
         group.add_argument(
             f'--{name}',
@@ -65,11 +73,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             help=f'{name} corner of the box, base frame, m; inf or -inf for no bound',
         )
     add_obstacle_arguments(parser)
-    group.add_argument('--above', type=float, metavar='Z', help='height the frame stays above, m')
+    group.add_argument(
+        '--above', type=float, metavar='Z', help='minimum height of the frame, base frame, m'
+    )
 
 
 def run(args: argparse.Namespace) -> int:
-    """Design the motion, check it, write it."""
+    """Design, check and write the motion; return 0."""
     console = wide_console()
     claim(args.output, args.output, force=args.force, files=FILES)
     tree = robot_of(args, args.effort_limit)
@@ -92,7 +102,7 @@ def run(args: argparse.Namespace) -> int:
     )
     for name, share in excitation.used.items():
         if name != 'workspace':
-            console.print(f'{name}: {100.0 * share:.0f} % of what is allowed')
+            console.print(f'{name}: {100.0 * share:.0f} % of the allowed range')
     console.print(f'written: {", ".join(str(args.output / name) for name in FILES)}')
     return 0
 
@@ -119,10 +129,10 @@ def excitation_trajectory(excitation: Excitation, periods: int = 1) -> Fourier:
 
 
 def write_excitation(folder: Path, tree: RobotTree, excitation: Excitation, periods: int) -> None:
-    """Write the motion as a message and as coefficients.
+    """Write the motion as a trajectory message and as Fourier coefficients.
 
     Raises:
-        TrajectoryError: The motion leaves the robot's limits.
+        TrajectoryError: The motion exceeds the limits of the robot.
     """
     trajectory = excitation_trajectory(excitation, periods)
     check_limits(trajectory, tree)

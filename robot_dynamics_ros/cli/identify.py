@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Identify inertia and friction from bags, prove it on others, correct the URDF."""
+"""Identify inertia and friction from bags, validate them on others, and correct the URDF."""
 
 from __future__ import annotations
 
@@ -61,8 +61,8 @@ from robot_dynamics_ros.recordings.output_folder import claim
 from robot_dynamics_ros.recordings.recording import WHOLE, Recording, current_unit
 from robot_dynamics_ros.recordings.timing import TIMINGS
 
-_WORSE = 1.2  # times the residual of the nominal robot: less is chance
-_NOTHING = 0.1  # percent of the RMS effort: a residual that nobody minds
+_WORSE = 1.2  # times the residual of the nominal robot: a smaller increase may be chance
+_NOTHING = 0.1  # percent of the RMS effort: a negligible residual
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -72,15 +72,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         nargs='*',
         type=Path,
         metavar='BAG',
-        help='recordings to learn from: bag, storage file, or folder of bags',
+        help='recordings to identify from: bag, storage file, or folder of bags',
     )
     parser.add_argument(
         '--validate',
         nargs='+',
         default=[],
         metavar='BAG[@FROM:TO]',
-        help='recordings to prove it on, or so many seconds of them (default: the halves of each '
-        'bag prove each other)',
+        help='recordings to validate on, or a time range of them, s (default: cross-validation '
+        'between the halves of each bag)',
     )
     add_output_arguments(parser)
     add_recording_arguments(parser)
@@ -90,7 +90,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         '--most',
         type=float,
         metavar='PERCENT',
-        help='exit code 1 if a residual exceeds this share of the RMS effort',
+        help='exit code 1 if a residual exceeds this percentage of the RMS effort',
     )
     add_job_arguments(parser)
 
@@ -101,32 +101,41 @@ def _add_method_arguments(parser: argparse.ArgumentParser) -> None:
         nargs='*',
         choices=tuple(TERMS),
         default=None,
-        help=f'what the drives may add (default: {" ".join(DEFAULT_TERMS)}, and of measured '
-        'efforts whatever of the others lowers the residual of held-out stretches)',
+        help=f'drive parameters to identify (default: {" ".join(DEFAULT_TERMS)}; from measured '
+        'efforts also those of the others that reduce the residual of held-out segments)',
     )
     parser.add_argument('--timing', choices=(AUTO, *TIMINGS), default=AUTO)
     parser.add_argument(
-        '--delay', default=AUTO, help='periods from a state to the step its command acts in'
+        '--delay',
+        default=AUTO,
+        help='periods from a state to the step in which its command acts (default: auto)',
     )
     parser.add_argument(
-        '--cutoff', default=AUTO, help="of the zero-phase filter, Hz; 'none' for no filter"
+        '--cutoff',
+        default=AUTO,
+        help='cut-off frequency of the zero-phase filter, Hz; none: no filter (default: auto)',
     )
-    parser.add_argument('--effort', choices=EFFORTS, default=AUTO, help='which effort explains')
+    parser.add_argument(
+        '--effort',
+        choices=EFFORTS,
+        default=AUTO,
+        help='effort to identify from (default: commanded if recorded, else measured)',
+    )
     parser.add_argument(
         '--prior-weight',
         type=float,
         default=1.0,
-        help='how much the nominal inertia counts where data are vague (default: 1)',
+        help='weight of the nominal inertia where the data determine little (default: 1)',
     )
 
 
 def run(args: argparse.Namespace) -> int:
-    """Identify, prove, write; return 1 if a bag failed or the result is not good enough."""
+    """Identify, validate, write; return 1 if a bag failed or the result has problems."""
     if args.gains or args.payload:
         _require_constants(args)
         return weigh(args, partial(_learn, args))
     if not args.bags:
-        raise ConfigurationError('BAG', 'is missing', 'name the recordings to learn from')
+        raise ConfigurationError('BAG', 'is missing', 'name the recordings to identify from')
     claim(args.output, args.output, force=args.force, files=FILES)
     if not (args.prior_weight > 0.0 and math.isfinite(args.prior_weight)):
         raise ConfigurationError(
@@ -158,7 +167,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _require_constants(args: argparse.Namespace) -> None:
-    """Refuse to weigh in currents."""
+    """Reject a profile without torque constants, in which loads cannot be estimated."""
     unit = current_unit(args.driver_profile)
     if unit:
         raise ConfigurationError(
@@ -169,9 +178,10 @@ def _require_constants(args: argparse.Namespace) -> None:
 
 
 def _learn(args: argparse.Namespace, bags: Sequence[Path]) -> Learned:
-    """Learn the robot from bags; measured efforts are looked at twice.
+    """Identify the robot from bags, in two passes if efforts are measured.
 
-    At the second look the gears are loaded by the robot of the first, and disturbances left out.
+    The second pass takes the load on the gears from the result of the first, and omits
+    disturbances.
     """
     bags = find_bags(bags)
     plan, pattern, early = _plan(args, bags)
@@ -186,7 +196,7 @@ def _learn(args: argparse.Namespace, bags: Sequence[Path]) -> Learned:
 
 
 def _jobs(args: argparse.Namespace) -> Jobs:
-    """Return what reads bags: processes, or the workers of a scheduler."""
+    """Return the executor of bag jobs: local processes, or the workers of a scheduler."""
     return partial(shown_jobs, jobs=args.jobs, scheduler=args.scheduler)
 
 
@@ -196,7 +206,7 @@ def _halves(gathered: Sequence[Gathered]) -> tuple[list[Block], list[Block]]:
 
 
 def _proofs(words: Sequence[str], pattern: Source) -> list[Source]:
-    """Return the recordings for validation, or the parts of them that are named."""
+    """Return the validation recordings, limited to the given time ranges."""
     sources = []
     for word in words:
         path, _, span = word.rpartition('@') if '@' in word else (word, '', '')
@@ -214,18 +224,18 @@ def _span(word: str, span: str) -> tuple[float, float]:
         return float(start or -math.inf), float(end or math.inf)
     except ValueError as error:
         raise ConfigurationError(
-            f'--validate {word}', 'has no FROM:TO behind the @', 'e.g. run@20:30, in seconds'
+            f'--validate {word}', 'has no FROM:TO after the @', 'e.g. run@20:30, in seconds'
         ) from error
 
 
 def _plan(
     args: argparse.Namespace, bags: Sequence[Path]
 ) -> tuple[IdentificationPlan, Source, dict[int, Gathered]]:
-    """Decide on the first bag that allows it how all are evaluated.
+    """Make the plan for all bags from the first usable one.
 
     Returns:
-        The plan; how every bag is read, with the description that the plan was made from, if
-        that was in the bag; and the bags before, which failed.
+        The plan; the source of that bag, with the robot description if it was in the bag; and the
+        failures of the bags before it, by position.
     """
     choice, request = recording_choice(args), _request(args)
     early: dict[int, Gathered] = {}
@@ -250,7 +260,7 @@ def _first_moving(source: Source, effort: str) -> Recording:
     """Return the first part of a bag in which joints move.
 
     Raises:
-        RecordingError: There is none, or it or one before cannot be of this robot.
+        RecordingError: There is none, or a part up to it cannot be of this robot.
     """
     refusals: list[StillError] = []
     for part in source.parts([]):
@@ -281,19 +291,19 @@ def _request(args: argparse.Namespace) -> Request:
 def _crossed(
     first: Sequence[Block], second: Sequence[Block], plan: IdentificationPlan, prior_weight: float
 ) -> Trial:
-    """Return the trial in which each half is explained by what the other says."""
+    """Return the cross-validation trial: each half is explained by the model of the other."""
     try:
         return Trial.of(*(conclude(half, plan, prior_weight) for half in (second, first)))
     except RecordingError as error:
         raise RecordingError(
             'the recordings',
-            'are too short for their halves to prove each other',
+            'are too short for cross-validation between their halves',
             'give --validate BAG, or record for longer',
         ) from error
 
 
 def _problems(identified: Identification, evidence: Evidence, most: float | None) -> list[str]:
-    """Return what is wrong with the result."""
+    """Return the problems of the result, one sentence each."""
     check = check_model(corrected_urdf(identified), effort_limit=1.0)
     problems = [f'the corrected robot: {finding}' for finding in check.errors]
     before, after = evidence.residuals
@@ -313,7 +323,7 @@ def _problems(identified: Identification, evidence: Evidence, most: float | None
 
 
 def _broken(sources: Sequence[Source], gathered: Sequence[Gathered]) -> list[str]:
-    """Return the bags that hold numbers that no sensor reads, one sentence each."""
+    """Return one sentence per bag with values beyond the range of any sensor."""
     return [
         f'{source.path} holds numbers that no sensor reads ({note}): repair the driver'
         for source, bag in zip(sources, gathered, strict=True)
@@ -323,7 +333,7 @@ def _broken(sources: Sequence[Source], gathered: Sequence[Gathered]) -> list[str
 
 
 def _refused(reasons: Sequence[str]) -> int:
-    """Say why nothing is written, and return the exit code."""
+    """Print why nothing is written; return the exit code."""
     print(
         *(f'error: {reason}' for reason in reasons), 'nothing written', sep='\n', file=sys.stderr
     )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Close the loop: wrong model, poor tracking, excite, record, identify, track better."""
+"""Demonstrate identification: wrong model, excite, record, identify, track again."""
 
 from __future__ import annotations
 
@@ -48,27 +48,27 @@ from robot_dynamics_ros.simulation.mujoco_plant import MujocoPlant
 
 PERIOD = 1e-3
 _LINKS = (
-    ('before.html', 'the motion tracked by the description'),
-    ('report.html', 'what was identified, how surely, and what not'),
-    ('after.html', 'the motion tracked by the corrected model'),
+    ('before.html', 'the motion tracked with the original description'),
+    ('report.html', 'identified and unidentified parameters, with deviations'),
+    ('after.html', 'the motion tracked with the corrected model'),
     ('corrected.urdf', 'the corrected robot'),
 )
-_FREQUENCY = 15.0  # rad/s of the feedback
-_LEAST_GAIN = 10.0  # ratio of tracking errors below which the demo has failed
-_MOST_UNEXPLAINED = 2.0  # per cent of the RMS effort, beyond what the sensors' noise leaves
-_TEST_SEED, _TEST_PERIOD = 4, 8.0  # of the motion that is tracked, not the exciting one
+_FREQUENCY = 15.0  # natural frequency of the feedback, rad/s
+_LEAST_GAIN = 10.0  # minimum ratio of the tracking errors before and after
+_MOST_UNEXPLAINED = 2.0  # percent of the RMS effort, beyond the sensor noise
+_TEST_SEED, _TEST_PERIOD = 4, 8.0  # of the tracked motion, which differs from the excitation; s
 
-#: How the simulated arm differs from its description: a tool that nobody entered, links heavier
-#: than drawn, other friction.
+#: Deviations of the simulated arm from its description: an unmodelled tool, heavier links, other
+#: friction.
 TOOL_MASS = 1.2  # kg
 WEAR = Mismatch(mass=1.1, damping=1.6, coulomb_friction=0.6, com_shift=(0.01, -0.006, 0.004))
-#: What its sensors add: standard deviations of position and velocity, rad or m, rad/s or m/s.
+#: Sensor noise: standard deviations of position and velocity, rad or m, rad/s or m/s.
 NOISE = Imperfections(position_noise=2e-6, velocity_noise=2e-4, seed=1)
 
 
 @dataclass(frozen=True)
 class _Stage:
-    """A tracked run under one model."""
+    """A tracked run with one model."""
 
     title: str
     recording: Recording
@@ -79,26 +79,29 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.add_argument('--robot', choices=sorted(ROBOTS), default='scara')
     parser.add_argument(
-        '--out', type=Path, default=Path('out/identify_demo'), help='folder of the results'
+        '--out',
+        type=Path,
+        default=Path('out/identify_demo'),
+        help='folder of the results (default: out/identify_demo)',
     )
 
 
 def tool() -> Payload:
-    """Return the tool that the arm has and its description does not."""
+    """Return the tool of the simulated arm that its description lacks."""
     inertia = np.diag([0.003, 0.004, 0.002])
     return Payload(TOOL_MASS, np.array([0.04, -0.02, 0.05]), inertia)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run all stages; return 1 if the corrected model does not track clearly better."""
+    """Run all stages; return 1 if the corrected model tracks or explains too little better."""
     console = Console(highlight=False)
     out: Path = args.out / args.robot
     _make_empty(out)
     nominal = load_robot(shipped_robot(args.robot))
     real = with_payload(with_mismatch(nominal, WEAR), tool())
     test = _test_motion(nominal)
-    console.print(f'{args.robot}: the arm has a tool of {TOOL_MASS:g} kg, heavier links and other')
-    console.print('friction than its description says; its sensors have noise')
+    console.print(f'{args.robot}: unlike its description, the arm has a tool of {TOOL_MASS:g} kg,')
+    console.print('heavier links and other friction; its sensors have noise')
     before = _track(console, 'the description', nominal, real, test, out / 'before.html')
     recording = _excite(console, out, nominal, real)
     code = identify.run(_identify_arguments(out))
@@ -107,17 +110,17 @@ def run(args: argparse.Namespace) -> int:
     gains = np.array(before.metrics.rms_error) / np.array(after.metrics.rms_error)
     _write(out, nominal, before, after)
     print_table(correction_table(nominal, before.metrics, after.metrics))
-    console.print(f'written: {out}/; begin with {out}/summary.html')
+    console.print(f'written: {out}/; start with {out}/summary.html')
     unexplained = _unexplained(recording, corrected, real)
     if gains.min() < _LEAST_GAIN:
         console.print(f'failed: a joint tracks only {gains.min():.3g} times better')
     if unexplained > _MOST_UNEXPLAINED:
-        console.print(f'failed: {unexplained:.3g} % of an effort is left by the corrected model')
+        console.print(f'failed: the corrected model leaves {unexplained:.3g} % of an effort')
     return int(code or gains.min() < _LEAST_GAIN or unexplained > _MOST_UNEXPLAINED)
 
 
 def _unexplained(recording: Recording, model: RobotTree, real: RobotTree) -> float:
-    """Return what a model leaves of an effort, and the true arm does not: largest, per cent."""
+    """Return the largest residual of a model in excess of the true arm's, percent of effort."""
     noise, left = (
         np.array(validate([recording], tree, Preparation()).percent) for tree in (real, model)
     )
@@ -125,18 +128,18 @@ def _unexplained(recording: Recording, model: RobotTree, real: RobotTree) -> flo
 
 
 def _make_empty(out: Path) -> None:
-    """Make the folder, or remove the results of an earlier run and nothing else."""
+    """Create the folder, or remove the results of an earlier run; reject other content."""
     if out.exists():
         if not (out / 'before.html').exists() and any(out.iterdir()):
             raise ConfigurationError(
-                f'--out {out}', 'holds other files', 'give a folder of its own'
+                f'--out {out}', 'holds other files', 'give an empty or new folder'
             )
         shutil.rmtree(out)
     out.mkdir(parents=True)
 
 
 def _test_motion(tree: RobotTree) -> Trajectory:
-    """Return a motion within the limits that nothing was learned from."""
+    """Return a motion within the limits that is not used for identification."""
     excitation = design_excitation(
         tree, period=_TEST_PERIOD, seed=_TEST_SEED, iterations=0, checker=make_checker(tree)[0]
     )
@@ -165,7 +168,7 @@ def _track(
     motion: Trajectory,
     report: Path,
 ) -> _Stage:
-    """Track the motion by a model and write the report of the run."""
+    """Track the motion with a model and write the report of the run."""
     recording = _simulate(console, f'tracking by {by}', model, real, motion)
     window = (SETTLE, float(recording.time[-1]))
     metrics = tracking_metrics(recording, model, window)
@@ -175,7 +178,7 @@ def _track(
 
 
 def _excite(console: Console, out: Path, nominal: RobotTree, real: RobotTree) -> Recording:
-    """Design, run and record an exciting motion; return what was recorded."""
+    """Design, run and record an excitation motion; return the recording."""
     with console.status('designing the exciting motion'):
         excitation = design_excitation(nominal, checker=make_checker(nominal)[0])
     write_excitation(out, nominal, excitation, 1)
@@ -205,7 +208,7 @@ def _write(out: Path, nominal: RobotTree, before: _Stage, after: _Stage) -> None
         out / 'summary.html',
         f'{nominal.name}: identified, corrected, tracked again',
         'Computed torque on a simulated arm that differs from its description, along a motion '
-        'that nothing was learned from.',
+        'that was not used for identification.',
         nominal,
         (before.recording, after.recording),
         (before.metrics, after.metrics),

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What command identify writes and prints.
+"""Results of command ``identify``: files and terminal output.
 
-What command identify does where currents are all that is known of the efforts.
-
-What command identify does with a load: weigh it, or estimate the gains of the drives by it.
+Also its two special modes: drive identification in the unit of motor currents, without torque
+constants; and a loaded run, to estimate the load or the drive gains.
 """
 
 from __future__ import annotations
@@ -51,12 +50,12 @@ from robot_dynamics_ros.recordings.recording import Recording, current_unit
 from robot_dynamics_ros.recordings.report.toolkit import ReportTable
 from robot_dynamics_ros.yaml_reader.parsing import read_yaml
 
-#: What is written into the output folder.
+#: Files written to the output folder.
 FILES = ('corrected.urdf', 'parameters.yaml', 'identification.json', 'report.html')
 _MOST_NOTES = 10  # about bags
 _UNKNOWN = (
-    'without torque constants, masses, loads and torques cannot be known; give them in\n'
-    'the driver profile (identify --gains corrects a first one by a run with a known load)'
+    'without torque constants, masses, loads and torques cannot be known; give them in the\n'
+    'driver profile (identify --gains corrects an initial value from a run with a known load)'
 )
 
 
@@ -67,7 +66,7 @@ def deliver_results(
     remarks: Sequence[str],
     bags: Sequence[BagNews],
 ) -> None:
-    """Write corrected URDF, changed values, numbers and report, all or none; print the report.
+    """Write corrected URDF, parameters, JSON and report, all or none; print the report.
 
     Raises:
         ConfigurationError: The folder cannot be written.
@@ -93,13 +92,13 @@ def deliver_results(
 
 
 def listed(names: Sequence[object], most: int = 3) -> str:
-    """Return names in one line, the first few of many."""
+    """Return names in one line, the first ``most`` of many."""
     text = ', '.join(map(str, names[:most]))
     return f'{text} and {len(names) - most} more' if len(names) > most else text
 
 
 def _bag_sentences(bags: Sequence[BagNews]) -> list[str]:
-    """Return what was unusual in bags: failures first, one sentence each."""
+    """Return remarks on bags, one sentence each, failures first."""
     failed = [f'failed: {bag.error}' for bag in bags if bag.error]
     notes = [f'{bag.bag}: {note}' for bag in bags for note in bag.notes if not bag.error]
     sentences = [*failed, *notes]
@@ -110,21 +109,21 @@ def _bag_sentences(bags: Sequence[BagNews]) -> list[str]:
 
 
 def identify_currents(args: argparse.Namespace, bags: Sequence[Path], request: Request) -> int:
-    """Identify joint by joint in the unit of the currents, print, write; return 0.
+    """Identify each joint's drive in the unit of its current, print and write; return 0.
 
     Args:
-        args: As parsed.
-        bags: To learn from.
-        request: What is fixed of the preparation.
+        args: Parsed arguments.
+        bags: Recordings to identify from.
+        request: User settings of the preparation.
 
     Raises:
-        RobotDynamicsError: A bag cannot be read, or is not one of this robot.
+        RobotDynamicsError: A bag cannot be read, or is not of this robot.
     """
     if args.validate or args.most is not None or args.terms is not None:
         raise ConfigurationError(
             '--validate, --most, --terms',
             'need efforts, and the driver profile has no torque_constant',
-            'leave them out: held-out stretches of the bags prove and choose',
+            'omit them: held-out segments of the bags validate and select the terms',
         )
     output = claim(args.output, args.output, force=args.force)
     choice, preparation, parts = recording_choice(args), None, []
@@ -147,7 +146,7 @@ def identify_currents(args: argparse.Namespace, bags: Sequence[Path], request: R
 
 
 def _unit(term: str, unit: str, slides: bool) -> str:
-    """Return the unit of a term of a joint, with the current in place of the effort."""
+    """Return the unit of a joint's term, with current in place of effort."""
     effort, m = ('N', 'm') if slides else ('N m', 'rad')
     if term == 'armature':
         return f'{unit} s^2/{m}'
@@ -157,7 +156,7 @@ def _unit(term: str, unit: str, slides: bool) -> str:
 
 
 def currents_text(tree: RobotTree, currents: Sequence[JointCurrent], unit: str) -> str:
-    """Return the terms of all joints as YAML text, with the formula in its header."""
+    """Return the terms of all joints as YAML, with the formula in a header comment."""
     formula = FORMULA.splitlines()[:-2]
     formula[0] = formula[0].replace('effort = rnea', f'current = {PER_EFFORT} rnea')
     formula += [
@@ -198,12 +197,12 @@ def _print(tree: RobotTree, currents: Sequence[JointCurrent], unit: str) -> None
     print_table(ReportTable(head, rows, f'Drives in {unit}'))
     mean = 100.0 * np.mean([row.held_out for row in currents])
     console.print(
-        f'held-out stretches: {mean:.3g} % of the current unexplained, mean of the joints'
+        f'held-out segments: {mean:.3g} % of the current unexplained, mean of the joints'
     )
 
 
 class Learned(NamedTuple):
-    """The robot that bags speak of, how each bag is read, and what it says."""
+    """The identified robot, the source of each bag and its gathered data."""
 
     identified: Identification
     sources: list[Source]
@@ -220,7 +219,7 @@ def add_load_arguments(parser: argparse.ArgumentParser) -> None:
         '--payload',
         default='',
         metavar='FRAME',
-        help='find mass, centre and inertia of what this link carries in BAG',
+        help='estimate mass, centre of mass and inertia of the load on this link in BAG',
     )
     parser.add_argument(
         '--unloaded',
@@ -228,13 +227,13 @@ def add_load_arguments(parser: argparse.ArgumentParser) -> None:
         type=Path,
         default=[],
         metavar='BAG',
-        help='with --payload: runs of the same arm without the load, to learn the arm from and to '
+        help='with --payload: runs of the same arm without the load, to identify the arm and to '
         'scale its drive gains by its own weight (default: the arm is as described)',
     )
     parser.add_argument(
         '--given_gains',
         action='store_true',
-        help='with --payload: do not scale the drive gains of the profile',
+        help='with --payload: use the drive gains of the profile without scaling',
     )
     parser.add_argument(
         '--gains',
@@ -243,18 +242,20 @@ def add_load_arguments(parser: argparse.ArgumentParser) -> None:
         metavar=('UNLOADED', 'LOADED'),
         help='estimate the drive gains of --driver_profile from two runs, and write the profile',
     )
-    parser.add_argument('--load', type=float, metavar='KG', help='with --gains: mass of the load')
+    parser.add_argument(
+        '--load', type=float, metavar='KG', help='with --gains: mass of the load, kg'
+    )
 
 
 def weigh(args: argparse.Namespace, learn: Learn) -> int:
-    """Weigh a load, or estimate the gains by it; write the result and return 0.
+    """Estimate a load, or the drive gains from a known load; write the result and return 0.
 
     Args:
-        args: As parsed.
-        learn: Returns the robot that bags speak of, and how they are read.
+        args: Parsed arguments.
+        learn: Identifies the robot from bags.
 
     Raises:
-        RobotDynamicsError: Nothing can be estimated; says why.
+        RobotDynamicsError: Nothing can be estimated; states why.
     """
     name = _PROFILE if args.gains else _PAYLOAD
     claim(args.output, args.output, force=args.force, files=[name])
@@ -281,7 +282,7 @@ def _payload(args: argparse.Namespace, learn: Learn) -> tuple[str, list[str]]:
 
 
 def _whole(source: Source) -> Recording:
-    """Return all of a bag that counts."""
+    """Return a bag as one recording."""
     (recording,) = source.parts([], math.inf)
     return recording
 
@@ -323,7 +324,7 @@ def _payload_text(load: LoadEstimate) -> str:
         'inertia': load.inertia_deviation[upper].tolist(),
     }
     header = (
-        '# Parameters of the controller: what the arm carries. Standard deviations:\n'
+        '# Parameters of the controller: the payload of the arm. Standard deviations:\n'
         f'# {yaml.safe_dump(deviations, default_flow_style=True, width=math.inf)}'
         f'# {load.gains.source}\n'
     )
@@ -349,7 +350,7 @@ def _profile_text(
     gains: DriveGains,
     corrected: list[str],
 ) -> tuple[str, list[str]]:
-    """Return the profile with the new gains, and what there is to say of each joint."""
+    """Return the profile with the new gains as YAML, and one sentence per joint."""
     driver = source.choice.driver(source.tree)
     assert driver is not None
     data: dict[str, Any] = read_yaml(name_or_path, 'driver profile', shipped_profiles())
@@ -360,13 +361,13 @@ def _profile_text(
         row = known.get(name, profile.defaults)
         unit = row.measured_effort_unit or row.effort_unit
         if name not in corrected:
-            said.append(f'{name}: the load does not tell its gain, which stays as given')
+            said.append(f'{name}: the load does not determine its gain, which stays as given')
             continue
         if unit not in NEED_CONSTANT or row.torque_constant is None:
             raise ConfigurationError(
                 f'driver profile {name_or_path!r}, joint {name!r}',
                 'has no torque_constant to correct',
-                f'give the unit of its effort, one of {", ".join(NEED_CONSTANT)}, and a first '
+                f'give the unit of its effort, one of {", ".join(NEED_CONSTANT)}, and an initial '
                 'torque_constant',
             )
         constant = row.torque_constant * float(gains.factor[i])
@@ -375,7 +376,7 @@ def _profile_text(
         entry['torque_constant'] = round(constant, 6)
         said.append(f'{name}: torque constant {constant:.4g} ± {deviation:.2g}')
     if not rows:
-        raise RecordingError('the loaded run', 'tells no gain', 'use a heavier load')
+        raise RecordingError('the loaded run', 'determines no gain', 'use a heavier load')
     order = [row.joint for row in profile.joints] or list(identified.tree.joint_names)
     data['joints'] = [rows.get(name, {'joint': name}) for name in order]
     header = ''.join(f'# {sentence}\n' for sentence in said)

@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Write a folder with all that nodes, drivers and Gazebo need of an arm of one's own.
-
-The folder of an arm of one's own: every file that nodes, drivers and Gazebo want of it.
-"""
+"""Write a folder with all files that nodes, drivers and Gazebo need for your own arm."""
 
 from __future__ import annotations
 
@@ -39,20 +36,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     add_robot_arguments(parser)
     add_setup_arguments(parser)
-    parser.add_argument('--out', type=Path, help="folder to write (default: the robot's name)")
+    parser.add_argument('--out', type=Path, help='folder to write (default: name of the robot)')
 
 
 def add_setup_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare what a set-up needs beyond the robot and its joints."""
+    """Declare the arguments of a set-up beyond the robot and its joints."""
     add_effort_limit(parser)
     parser.add_argument(
-        '--frame', default='', metavar='LINK', help='the tool (default: --tip, or the usual one)'
+        '--frame',
+        default='',
+        metavar='LINK',
+        help='tool frame (default: --tip, else tool, tool0, tcp, flange or the last link)',
     )
     add_obstacle_arguments(parser)
 
 
 def add_obstacle_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare what stands around the arm."""
+    """Declare the obstacles around the arm."""
     parser.add_argument(
         '--box',
         type=float,
@@ -60,19 +60,19 @@ def add_obstacle_arguments(parser: argparse.ArgumentParser) -> None:
         action='append',
         default=[],
         metavar=('X', 'Y', 'Z', 'DX', 'DY', 'DZ'),
-        help='a box to keep clear of: centre and size in the base frame, m; may be given again',
+        help='box to avoid: centre and size in the base frame, m; may be repeated',
     )
     parser.add_argument(
         '--ground-below',
         type=float,
         default=0.0,
         metavar='M',
-        help='how far the ground is below the base frame and all that does not move, m',
+        help='distance of the ground below the base frame and the fixed bodies, m (default: 0)',
     )
 
 
 def obstacles_of(args: argparse.Namespace) -> Obstacles:
-    """Return what stands around the arm.
+    """Return the obstacles around the arm.
 
     Raises:
         ParameterError: A box has no size.
@@ -81,7 +81,7 @@ def obstacles_of(args: argparse.Namespace) -> Obstacles:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Write the folder; say what is in it, and every remark on the robot once."""
+    """Write the folder; print a summary and every remark on the robot once."""
     from rich.console import Console  # node commands, which import this module, need no rich
 
     console = Console(highlight=False)
@@ -100,13 +100,13 @@ def run(args: argparse.Namespace) -> int:
 
 
 def parameter_file(args: argparse.Namespace) -> Path:
-    """Return the parameters of the nodes of a robot: shipped, or planned once and kept.
+    """Return the parameter file of the nodes of a robot: shipped, or generated and cached.
 
     Args:
-        args: Robot, mapping and joints, and what ``add_setup_arguments`` declares.
+        args: Robot, mapping and joints, and the arguments that ``add_setup_arguments`` declares.
 
     Raises:
-        RobotDynamicsError: The robot is refused, or no motion keeps within its limits.
+        RobotDynamicsError: The robot is rejected, or no motion stays within its limits.
     """
     chosen = (args.joints, args.locked, args.base, args.tip, args.mapping, args.frame, args.box)
     if args.robot in (*ROBOTS, *MECHANISMS) and not any(chosen):
@@ -122,9 +122,9 @@ README = 'README.md'
 _PERIOD = 1e-3  # s
 _DRIVER_HEAD = """\
 # SPDX-License-Identifier: Apache-2.0
-# Driver profile, as an effort interface of ros2_control behind a forward_command_controller has
-# it. Correct what your driver does otherwise: names, order, signs, units, zeros, what it adds by
-# itself. config/drivers/template.yaml of the package explains every key.
+# Driver profile of a ros2_control effort interface with a forward_command_controller. Adapt it to
+# your driver: names, order, signs, units, zeros, compensation in the driver.
+# config/drivers/template.yaml of the package explains every key.
 
 """
 _PROGRAM_HEAD = """\
@@ -134,29 +134,29 @@ _PROGRAM_HEAD = """\
 
 """
 _FREE = """\
-It keeps clear of the arm itself, of the ground (as low as what does not move) and of the boxes
-that were given; links next to each other and those that always touch are not looked at."""
+It is free of collisions with the arm itself, the ground (level with the lowest fixed body) and
+the given boxes; adjacent links and links that always touch are not checked."""
 _README = """# {name}
 
-Written by `python -m robot_dynamics_ros new_robot`; yours to change. Paths inside are absolute:
-write the folder anew rather than move it.
+Written by `python -m robot_dynamics_ros new_robot`; edit the files as needed. Their paths are
+absolute: instead of moving the folder, write it again.
 
-| file | what it is |
+| file | content |
 | --- | --- |
-| `robot.urdf` | the robot as it is controlled; locked joints are fixed, effort limits complete |
-| `parameters.yaml` | gains, start posture, motion, for every node |
-| `driver.yaml` | driver profile: topics, names, order, units, signs, what the driver compensates |
-| `program.yaml` | constraint program: the tool on a plane that swings, the posture held |
-| `ros_gz_bridge.yaml` | what ros_gz_bridge carries between Gazebo and ROS |
-| `ros2_control.yaml` | the controllers of gz_ros2_control or of a controller manager of your own |
+| `robot.urdf` | the controlled robot: locked joints fixed, all effort limits set |
+| `parameters.yaml` | gains, start posture and motion, for every node |
+| `driver.yaml` | driver profile: topics, names, order, units, signs, compensation in the driver |
+| `program.yaml` | constraint program: the tool on a swinging plane, the posture held |
+| `ros_gz_bridge.yaml` | topics that ros_gz_bridge transfers between Gazebo and ROS |
+| `ros2_control.yaml` | controllers for gz_ros2_control or your own controller manager |
 
 Joints: {joints}.
 
-The motion leads `{frame}` around a circle of {radius:.3g} m at {speed:.3g} m/s;
-it needs {velocity:.0%} of a velocity limit and {effort:.0%} of an effort limit at most.
+The motion moves `{frame}` along a circle of radius {radius:.3g} m at {speed:.3g} m/s;
+it uses at most {velocity:.0%} of a velocity limit and {effort:.0%} of an effort limit.
 {collisions}
 
-## Look at the model, run the whole demo
+## Check the model, run the demo
 
     python -m robot_dynamics_ros check_model {urdf}
     python -m robot_dynamics_ros demo {urdf} --frame {frame}
@@ -168,7 +168,7 @@ it needs {velocity:.0%} of a velocity limit and {effort:.0%} of an effort limit 
     python -m robot_dynamics_ros control --params {parameters}
     python -m robot_dynamics_ros send --params {parameters}
 
-In place of the last two, the constraint program:
+Instead of the last two, for the constraint program:
 
     python -m robot_dynamics_ros control --params {parameters} \
 --law constraint_stabilization --program {program}
@@ -180,8 +180,8 @@ In place of the last two, the constraint program:
 
 ## The real arm
 
-Correct `driver.yaml`, try it against the emulated driver (`emulator:=true`), then without; stage
-by stage, as docs/commissioning.md says.
+Adapt `driver.yaml`, test it against the emulated driver (`emulator:=true`), then without it,
+following the stages in docs/commissioning.md.
 
     ros2 launch robot_dynamics_ros hardware.launch.py description:={parameters} \
 driver_profile:={driver} stage:=monitor emulator:=true
@@ -193,18 +193,18 @@ driver_profile:={driver} stage:=monitor emulator:=true
 def write_robot_folder(
     tree: RobotTree, folder: Path, frame: str = '', obstacles: Obstacles | None = None
 ) -> DefaultMotion:
-    """Write every file of a robot; return the motion among them.
+    """Write all files of a robot; return the planned motion.
 
     Args:
-        tree: The robot, its joints chosen and its effort limits known.
-        folder: Made if it is not there; files of the same names are replaced.
-        frame: The tool; the usual one, or the last link, if empty.
-        obstacles: What stands around the arm.
+        tree: The robot, with selected joints and known effort limits.
+        folder: Output folder, created if missing; existing files are overwritten.
+        frame: The tool frame; if empty, chosen by :func:`.tool_frame`.
+        obstacles: Obstacles around the arm.
 
     Raises:
-        ModelError: The robot has no name, or no posture, motion or program keeps within the
-            limits; names the joint and what is left.
-        UnknownNameError: There is no such frame.
+        ModelError: The robot has no name, or no posture, motion or program stays within the
+            limits; names the joint and the remaining margin.
+        UnknownNameError: The frame is unknown.
         OSError: The folder cannot be written.
     """
     if not tree.name:
@@ -235,33 +235,33 @@ def write_robot_folder(
 
 
 def described(word: str, mappings: Mapping[str, str] | None = None) -> Path:
-    """Return the parameter file of a robot of one's own, which stands in its folder.
+    """Return the parameter file of a user-supplied robot, inside its folder.
 
     Args:
-        word: The parameter file itself, as ``new_robot`` wrote it; or any word that names a
-            robot, whose folder is then planned once and kept.
+        word: A parameter file that ``new_robot`` wrote; or any robot argument, whose folder is
+            then generated and cached.
         mappings: Arguments of its xacro file.
 
     Raises:
-        ConfigurationError: Beside the parameter file there is no ``robot.urdf``.
-        RobotDynamicsError: The robot is refused, or no motion keeps within its limits.
+        ConfigurationError: There is no ``robot.urdf`` next to the parameter file.
+        RobotDynamicsError: The robot is rejected, or no motion stays within its limits.
     """
     file = Path(word)
     if file.suffix != '.yaml':
         return planned_folder(load_robot(robot_file(word), mappings=mappings)) / PARAMETERS
     if not (file.is_file() and file.with_name(URDF).is_file()):
-        problem = f'is no parameter file with a {URDF} beside it'
+        problem = f'is not a parameter file with a {URDF} next to it'
         remedy = f'give {PARAMETERS} of a folder that new_robot wrote, or a URDF file'
         raise ConfigurationError(f'description {word!r}', problem, remedy)
     return file.absolute()
 
 
 def planned_folder(tree: RobotTree, frame: str = '', obstacles: Obstacles | None = None) -> Path:
-    """Return the folder of a robot among the generated files: written once, and kept.
+    """Return the folder of a robot in the disk cache, written on the first call.
 
     Raises:
-        ModelError: No posture, motion or program keeps within the limits.
-        UnknownNameError: There is no such frame.
+        ModelError: No posture, motion or program stays within the limits.
+        UnknownNameError: The frame is unknown.
     """
     content = f'{tree.xml}\n{tree.effort_limit.tolist()}\n{frame}\n{obstacles}'.encode()
     modules = (collisions, default_motion, robot_setup, gazebo_files)
@@ -275,7 +275,7 @@ def planned_folder(tree: RobotTree, frame: str = '', obstacles: Obstacles | None
 
 
 def _driver_profile(tree: RobotTree) -> dict[str, Any]:
-    """Return a driver profile's content: every joint in the order and units of the model."""
+    """Return the content of a driver profile with the joint order and units of the model."""
     limits = tree.effort_limit.tolist()
     joints = [
         {
@@ -322,5 +322,5 @@ def _readme(tree: RobotTree, folder: Path, motion: DefaultMotion) -> str:
 
 
 def _yaml(content: Any) -> str:
-    plain = json.loads(json.dumps(content))  # no list twice: rcl reads no aliases
+    plain = json.loads(json.dumps(content))  # no shared lists: rcl does not support YAML aliases
     return yaml.safe_dump(plain, sort_keys=False, default_flow_style=None, width=1000)

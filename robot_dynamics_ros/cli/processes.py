@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run the nodes of one scene as separate processes, from a clean start to an orderly end."""
+"""Run the nodes of a scene as separate processes, and shut them down in order."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ _PROGRESS = re.compile(r'progress ([0-9.]+)')
 
 @contextmanager
 def own_domain(domains: Iterable[int] = range(80, 100)) -> Iterator[int]:
-    """Yield a ROS domain that nobody else who asks here uses on this machine meanwhile.
+    """Yield a ROS domain ID, locked against other scenes on this machine.
 
     Args:
-        domains: Those to choose from; tests have others.
+        domains: The IDs to choose from; tests use others.
 
     Raises:
-        SceneError: All of them are taken.
+        SceneError: All of them are in use.
     """
     for domain in domains:
         path = Path(tempfile.gettempdir()) / f'robot_dynamics_ros_domain_{domain}.lock'
@@ -49,16 +49,16 @@ def own_domain(domains: Iterable[int] = range(80, 100)) -> Iterator[int]:
 
 
 _READY_SECONDS = 300.0
-#: Environment variable that lets every scene be shown in a browser while it runs.
+#: Environment variable that, if set, shows every running scene in a browser.
 SHOWN = 'ROBOT_DYNAMICS_VIEW'
 
 
 class SceneProcesses:
-    """The processes of one scene; a context that leaves none behind.
+    """The processes of one scene; a context manager that kills those still running on exit.
 
     Args:
-        logs: Folder of the processes' output, one file each; made.
-        domain: ROS domain.
+        logs: Folder of the log files, one per process; created if missing.
+        domain: ROS domain ID.
     """
 
     def __init__(self, logs: Path, domain: int) -> None:
@@ -78,7 +78,7 @@ class SceneProcesses:
     def __enter__(self) -> SceneProcesses:
         if os.environ.get(SHOWN):
             self.start_command('view', ['view'])
-            self._done.add('view')  # whoever ends it misses nothing of the scene
+            self._done.add('view')  # the scene does not need it: it may end at any time
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -92,9 +92,9 @@ class SceneProcesses:
     def start(
         self, name: str, command: str, parameters: Mapping[str, Any], robot: str | Path
     ) -> None:
-        """Start ``python -m robot_dynamics_ros COMMAND`` under a name, with parameters.
+        """Start ``python -m robot_dynamics_ros COMMAND`` with parameters, under a name.
 
-        The robot is a shipped one, or a parameter file.
+        The robot is the name of a shipped one, or a parameter file.
         """
         chosen = ['--params' if isinstance(robot, Path) else '--robot', str(robot)]
         assignments = [f'{key}:={_literal(value)}' for key, value in parameters.items()]
@@ -102,7 +102,7 @@ class SceneProcesses:
         self.start_command(name, [command, *chosen, *arguments])
 
     def start_command(self, name: str, words: Sequence[str]) -> None:
-        """Start ``python -m robot_dynamics_ros`` with some words, under a name."""
+        """Start ``python -m robot_dynamics_ros`` with arguments, under a name."""
         out = (self._logs / f'{name}.log').open('wb')
         self._files.append(out)
         self._processes[name] = subprocess.Popen(
@@ -113,26 +113,26 @@ class SceneProcesses:
         )
 
     def pid(self, name: str) -> int:
-        """Return the number of a process."""
+        """Return the process ID."""
         return self._processes[name].pid
 
     def output(self, name: str) -> str:
-        """Return what a process has written so far."""
+        """Return the output of a process so far."""
         return (self._logs / f'{name}.log').read_text(encoding='utf-8', errors='replace')
 
     def wait_for_end(
         self, name: str, seconds: float, tell: Callable[[], None] = lambda: None
     ) -> None:
-        """Wait until a process ends by itself with exit code 0.
+        """Wait until a process exits with code 0.
 
         Args:
-            name: Its name.
-            seconds: Longest wait, s.
-            tell: Called now and then.
+            name: Name of the process.
+            seconds: Timeout, s.
+            tell: Callback called periodically while waiting.
 
         Raises:
-            SceneError: It failed, or another one ended.
-            PeerTimeoutError: It did not end in time.
+            SceneError: The process failed, or another one exited.
+            PeerTimeoutError: It did not exit in time.
         """
         end = time.monotonic() + seconds
         while self._processes[name].poll() is None:
@@ -146,10 +146,10 @@ class SceneProcesses:
         self._done.add(name)
 
     def check(self, except_for: str = '') -> None:
-        """Refuse a process that has ended although nobody waited for its end.
+        """Raise an error if a process has exited unexpectedly.
 
         Raises:
-            SceneError: Names it and shows its last words.
+            SceneError: A process exited; includes its last output.
         """
         for name, process in self._processes.items():
             if name not in (*self._done, except_for) and process.poll() is not None:
@@ -157,10 +157,10 @@ class SceneProcesses:
                 raise SceneError(f'node {name}', 'ended too early', self._last_words(name))
 
     def end(self, order: Sequence[str]) -> None:
-        """End the processes in an order with SIGINT.
+        """End processes with SIGINT, in the given order.
 
         Raises:
-            SceneError: One failed or did not end.
+            SceneError: A process failed or did not exit.
         """
         for name in order:
             process = self._processes[name]
@@ -181,20 +181,20 @@ class SceneProcesses:
 
     def _last_words(self, name: str) -> str:
         lines = self.output(name).strip().splitlines()[-8:]
-        return 'its last words:\n  ' + '\n  '.join(lines or ['(none)'])
+        return 'its last output:\n  ' + '\n  '.join(lines or ['(none)'])
 
 
 def begin_motion(nodes: SceneProcesses, robot: str | Path, motion: Mapping[str, Any]) -> None:
-    """Send a motion, and let the time of a paused simulator run once the recorder hears all.
+    """Send a motion, and unpause the simulator once the recorder is ready.
 
     Args:
-        nodes: Those of a recorded scene.
-        robot: The simulated one.
+        nodes: The nodes of a recorded scene.
+        robot: The simulated robot.
         motion: Parameters of the trajectory node.
 
     Raises:
         SceneError: A node failed, or the trajectory was rejected.
-        PeerTimeoutError: A node did not get ready.
+        PeerTimeoutError: A node did not become ready.
     """
     order = {'ready_services': ['recorder/ready'], 'unpause_simulator': True}
     nodes.start('trajectory', 'send', {**motion, **order}, robot)
@@ -207,21 +207,21 @@ def run_recorded(
     seconds: float,
     tell: Callable[[float, float], None],
 ) -> Path:
-    """Run a scene until its simulator ends by itself, then end its recorder and controller.
+    """Run a scene until its simulator exits, then end its recorder and controller.
 
     Args:
-        out: Folder of the results; what was there before is replaced.
-        start: Starts a ``recorder`` of a bag that writes its progress, a ``simulator`` and a
-            ``controller``; returns the simulated time at which the simulator ends, s.
-        seconds: Longest wait, s.
-        tell: Called with the simulated time and its end, s.
+        out: Folder of the results; previous content is replaced.
+        start: Starts a ``recorder`` of the given bag that prints its progress, a ``simulator``
+            and a ``controller``; returns the simulated time at which the simulator exits, s.
+        seconds: Timeout, s.
+        tell: Callback that receives the simulated time and its end, s.
 
     Returns:
-        The bag.
+        Path of the bag.
 
     Raises:
         SceneError: A node failed.
-        PeerTimeoutError: A node did not get ready or did not end.
+        PeerTimeoutError: A node did not become ready or did not exit.
     """
     if out.exists():
         shutil.rmtree(out)
@@ -241,14 +241,17 @@ def run_recorded(
 
 
 def print_outside_band(console: Console, problems: Iterable[str]) -> None:
-    """Print what runs did not reach, one line each."""
+    """Print the tolerances that runs violate, one line each."""
     for text in problems:
-        console.print(f'[red]outside the band:[/red] {text}')
+        console.print(f'[red]out of tolerance:[/red] {text}')
 
 
 @contextmanager
 def shown_scenes(console: Console) -> Iterator[Callable[[str], Callable[[float, float], None]]]:
-    """Yield what shows a scene of a title: it returns what takes the time and its end, s."""
+    """Yield a function that adds a progress bar by title.
+
+    It returns the callback that updates the bar with the simulated time and its end, s.
+    """
     columns = (TextColumn('{task.description:32}'), BarColumn(40), TextColumn('{task.fields[at]}'))
     with Progress(*columns, TimeElapsedColumn(), console=console) as shown:
 
@@ -262,7 +265,7 @@ def shown_scenes(console: Console) -> Iterator[Callable[[str], Callable[[float, 
 
 
 def _literal(value: Any) -> str:
-    """Return a parameter value as ROS arguments write it."""
+    """Return a parameter value in the syntax of ROS arguments."""
     if isinstance(value, bool):
         return 'true' if value else 'false'
     if isinstance(value, (list, tuple)):

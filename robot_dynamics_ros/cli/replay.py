@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run the control loop on recorded states, and compare its efforts with the recorded ones."""
+"""Run the control loop on recorded states and compare its efforts with the recorded ones."""
 
 from __future__ import annotations
 
@@ -34,18 +34,18 @@ from robot_dynamics_ros.recordings.report.runs import replay_report
 from robot_dynamics_ros.spatial.scalar import Array
 
 _USUAL_OUTPUT = Path('out') / 'replay'
-TOLERANCE = 1e-9  # N m or N: the same numbers in another order of additions
+TOLERANCE = 1e-9  # N m or N: rounding by another order of additions
 _REFERENCE_TOLERANCE = 1e-6
 EXIT_DIFFERENT = 1
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments; the help lists the parameters that ``--set`` takes."""
+    """Declare the arguments; the help lists the parameters that ``--set`` accepts."""
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = help_text(PARAMETERS)
     parser.add_argument('bag', type=Path, metavar='BAG', help='bag or storage file')
     parser.add_argument(
-        '--law', choices=sorted(known_laws()), help='another law than the recorded one'
+        '--law', choices=sorted(known_laws()), help='control law (default: as recorded)'
     )
     parser.add_argument(
         '--set',
@@ -53,25 +53,33 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action='append',
         default=[],
         metavar='KEY=VALUE',
-        help="another value of the controller's parameter, YAML; may be repeated",
+        help='override a parameter of the controller, YAML value; may be repeated',
     )
-    parser.add_argument('--formulation', choices=tuple(FORMULATIONS), help='another formulation')
-    parser.add_argument('--description', metavar='FILE', help='another URDF or xacro file')
+    parser.add_argument(
+        '--formulation',
+        choices=tuple(FORMULATIONS),
+        help='formulation of the dynamics (default: as recorded)',
+    )
+    parser.add_argument(
+        '--description', metavar='FILE', help='URDF or xacro file (default: as recorded)'
+    )
     parser.add_argument(
         '--reference',
         choices=REFERENCES,
         default='auto',
-        help='what is followed (default: the recorded trajectories if there are any, else the '
-        'recorded reference)',
+        help='source of the reference (default: the recorded trajectories if there are any, else '
+        'the recorded reference)',
     )
     parser.add_argument(
         '--tolerance',
         type=_tolerance,
         metavar='NM',
-        help=f'difference beyond which the exit code is 1, N m or N (default: {TOLERANCE:g} if '
-        'nothing is set otherwise, else none)',
+        help=f'effort difference above which the exit code is 1, N m or N (default: {TOLERANCE:g} '
+        'without overrides, otherwise unlimited)',
     )
-    parser.add_argument('--namespace', default='', help='of the robot, if the bag has several')
+    parser.add_argument(
+        '--namespace', default='', help='namespace of the robot, if the bag has several'
+    )
     add_output_arguments(parser, _USUAL_OUTPUT)
 
 
@@ -112,7 +120,7 @@ def run(args: argparse.Namespace) -> int:
             raise RecordingError(
                 f'bag {str(bag)!r}',
                 'holds no command that answers a state',
-                'record the topic of the efforts',
+                'record the effort command topic',
             )
         document = _document(source, course, difference, size, tolerance, changes)
         write_json(work / 'replay.json', document)
@@ -123,7 +131,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _changes(args: argparse.Namespace) -> dict[str, Any]:
-    """Return the parameters that are set otherwise than recorded."""
+    """Return the parameters that override recorded ones."""
     changes = set_values(args.changes)
     require_known(PARAMETERS, list(changes), "controller's parameter")
     chosen = {'law': args.law, 'formulation': args.formulation}

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The arguments by which a command is given a robot.
+"""Command-line arguments that select a robot, and how recordings are read.
 
-Arguments of every command that reads bags: the robot, what the numbers mean, which part.
+Used by all commands with a robot argument; the recording arguments cover the robot, the units and
+signs of the recorded numbers, and the time range.
 """
 
 from __future__ import annotations
@@ -26,17 +27,17 @@ from robot_dynamics_ros.model.robot_tree import STANDARD_GRAVITY, RobotTree
 from robot_dynamics_ros.recordings.reading import RobotChoice
 from robot_dynamics_ros.yaml_reader.parsing import parse_yaml
 
-#: Stands in where a file gives no effort limit, which the equations of motion do not need.
+#: Placeholder for missing effort limits, which the equations of motion do not need.
 _ANY_LIMIT = 1.0
 
-#: What may stand wherever a robot is asked for.
+#: Help text of every robot argument.
 ROBOT_HELP = 'URDF or xacro file, package://PACKAGE/PATH, or one of: ' + ', '.join(
     (*ROBOTS, *MECHANISMS)
 )
 
 
 def add_robot_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the robot, the arguments of its xacro file, its joints, and gravity."""
+    """Declare the robot, its xacro arguments, its joints, and gravity."""
     parser.add_argument('robot', help=ROBOT_HELP)
     parser.add_argument(
         'mapping', nargs='*', metavar='NAME:=VALUE', help='argument of a xacro file'
@@ -48,22 +49,22 @@ def add_robot_arguments(parser: argparse.ArgumentParser) -> None:
         nargs=3,
         default=STANDARD_GRAVITY,
         metavar=('X', 'Y', 'Z'),
-        help='free-fall acceleration in the base frame, m/s^2 (default: 0 0 -9.81)',
+        help='gravitational acceleration in the base frame, m/s^2 (default: 0 0 -9.81)',
     )
 
 
 def add_effort_limit(parser: argparse.ArgumentParser) -> None:
-    """Declare the limit of the joints that have none."""
+    """Declare the effort limit of joints without one."""
     parser.add_argument(
         '--effort-limit',
         type=float,
         metavar='NM',
-        help='limit of the joints whose file gives none, N m or N',
+        help='effort limit of joints without one in the description, N m or N',
     )
 
 
 def add_joint_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare which joints are controlled, and where the others are locked."""
+    """Declare the controlled joints, and the positions of the locked ones."""
     parser.add_argument(
         '--joints',
         type=_words,
@@ -72,36 +73,36 @@ def add_joint_arguments(parser: argparse.ArgumentParser) -> None:
         help='joints to control; the others are locked (default: all)',
     )
     parser.add_argument(
-        '--base', default='', metavar='LINK', help='with --tip: where the chain begins'
+        '--base', default='', metavar='LINK', help='with --tip: base link of the chain'
     )
     parser.add_argument(
-        '--tip', default='', metavar='LINK', help='control the joints from the base to this link'
+        '--tip', default='', metavar='LINK', help='control the joints between base and this link'
     )
     parser.add_argument(
         '--locked',
         type=_words,
         default=[],
         metavar='A:=X,...',
-        help='positions of locked joints, rad or m (default: 0 or the nearest limit)',
+        help='positions of locked joints, rad or m (default: 0, or the limit nearest to it)',
     )
     parser.add_argument(
         '--mimic',
         choices=('couple', 'lock'),
         default='couple',
-        help='joints that follow others: coupled to their leaders (default), or locked',
+        help='mimic joints: coupled to their leaders (default), or locked',
     )
 
 
 def robot_of(args: argparse.Namespace, effort_limit: EffortLimit = _ANY_LIMIT) -> RobotTree:
-    """Load the robot that the arguments name.
+    """Load the robot that the arguments select.
 
     Args:
-        args: As parsed.
-        effort_limit: As ``load_robot`` takes it, N m or N; None where limits matter.
+        args: Parsed arguments.
+        effort_limit: As for ``load_robot``, N m or N; None if limits are required.
 
     Raises:
-        DescriptionError: It cannot be read, or a mapping sets nothing.
-        UnknownNameError: It is no file, and no robot of that name ships.
+        DescriptionError: It cannot be read, or a mapping has no value.
+        UnknownNameError: It is neither a file nor a shipped robot.
     """
     path, mappings = robot_source(args)
     gravity = getattr(args, 'gravity', STANDARD_GRAVITY)
@@ -110,11 +111,11 @@ def robot_of(args: argparse.Namespace, effort_limit: EffortLimit = _ANY_LIMIT) -
 
 
 def robot_source(args: argparse.Namespace) -> tuple[str | Path, dict[str, str]]:
-    """Return the file of the robot that the arguments name, and the arguments of its xacro file.
+    """Return the file of the robot that the arguments select, and its xacro arguments.
 
     Raises:
-        ConfigurationError: A mapping sets nothing.
-        UnknownNameError: It is no file, and no robot of that name ships.
+        ConfigurationError: A mapping has no value.
+        UnknownNameError: It is neither a file nor a shipped robot.
     """
     return robot_file(args.robot), assignments('argument', args.mapping)
 
@@ -125,15 +126,15 @@ def add_loops_argument(parser: argparse.ArgumentParser) -> None:
         '--loops',
         type=Path,
         metavar='FILE',
-        help="mechanism file that closes loops of the robot (default: a shipped mechanism's own)",
+        help='mechanism file with the loops of the robot (default: that of a shipped mechanism)',
     )
 
 
 def loops_of(args: argparse.Namespace) -> Path | None:
-    """Return the mechanism file: as given, or that of a shipped mechanism; None of a tree.
+    """Return the mechanism file: as given, or that of a shipped mechanism; None for a tree.
 
     Raises:
-        ConfigurationError: A part of a mechanism is asked for.
+        ConfigurationError: The arguments select a part of a mechanism.
     """
     loops: Path | None = args.loops
     if loops is None and args.robot in MECHANISMS:
@@ -162,10 +163,10 @@ def mechanism_of(args: argparse.Namespace, loops: Path) -> Mechanism:
 
 
 def set_values(words: Sequence[str]) -> dict[str, Any]:
-    """Return the values of ``--set KEY=VALUE`` by key, read as YAML.
+    """Return the values of ``--set KEY=VALUE`` by key, parsed as YAML.
 
     Raises:
-        ConfigurationError: One has no ``=``, or its value is no YAML.
+        ConfigurationError: An argument has no ``=``, or its value is not valid YAML.
     """
     values: dict[str, Any] = {}
     for word in words:
@@ -181,27 +182,27 @@ def _words(text: str) -> list[str]:
 
 
 def add_recording_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare which robot explains recordings, and how they are read."""
+    """Declare the robot model for recordings, and how they are read."""
     add_part_arguments(parser)
     parser.add_argument(
         '--gravity',
         type=float,
         nargs=3,
         metavar=('X', 'Y', 'Z'),
-        help="in the base frame, m/s^2 (default: the recorded controller's, else 0 0 -9.81; "
-        'Gazebo has 0 0 -9.8)',
+        help='gravitational acceleration in the base frame, m/s^2 (default: that of the recorded '
+        'controller, else 0 0 -9.81; Gazebo uses 0 0 -9.8)',
     )
     add_effort_limit(parser)
     parser.add_argument(
         '--joints',
         default='',
         metavar='A,B,...',
-        help="names in the recording of the model's joints, in its order, if they differ",
+        help='recorded names of the joints, in the order of the model, if they differ',
     )
 
 
 def add_part_arguments(parser: argparse._ActionsContainer) -> None:
-    """Declare the description, what recorded numbers mean, and which part counts."""
+    """Declare the description, the conversion of recorded numbers, and the time range."""
     parser.add_argument(
         '--robot',
         '--description',
@@ -214,17 +215,19 @@ def add_part_arguments(parser: argparse._ActionsContainer) -> None:
         '--identified',
         default='',
         metavar='FILE',
-        help='parameters.yaml of command identify: inertias, friction and armature in place of '
-        "the description's (default: that of the recorded controller, if it had one)",
+        help='parameters.yaml of command identify, which replaces inertia, friction and armature '
+        'of the description (default: that of the recorded controller, if any)',
     )
     parser.add_argument(
         '--driver_profile',
         default='',
         metavar='FILE',
-        help='what the numbers in the bags mean (currents, per cent, signs, names): a YAML file, '
-        'or the name of a shipped profile (default: SI units at the joints)',
+        help='driver profile to convert recorded numbers with (currents, percent, signs, names): '
+        'a YAML file, or the name of a shipped profile (default: SI units at the joints)',
     )
-    parser.add_argument('--namespace', default='', help='of the robot, if a bag has several')
+    parser.add_argument(
+        '--namespace', default='', help='namespace of the robot, if a bag has several'
+    )
     for word, default, which in (('from', -math.inf, 'first'), ('to', math.inf, 'last')):
         parser.add_argument(
             f'--{word}',
@@ -232,26 +235,25 @@ def add_part_arguments(parser: argparse._ActionsContainer) -> None:
             type=float,
             default=default,
             metavar='S',
-            help=f'{which} second that counts: from the first state on, or a stamp of simulated '
-            'time',
+            help=f'{which} time to use, s since the first state, or a timestamp of simulated time',
         )
 
 
 def add_job_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare who reads the bags."""
+    """Declare the processes that read the bags."""
     parser.add_argument(
-        '--jobs', type=int, default=0, help='processes; 0: one for each processor (default)'
+        '--jobs', type=int, default=0, help='number of processes; 0: one per processor (default)'
     )
     parser.add_argument(
         '--scheduler',
         default='',
         metavar='tcp://HOST:PORT',
-        help='Dask scheduler whose workers shall read the bags; they must see the same files',
+        help='Dask scheduler whose workers read the bags; they need access to the same files',
     )
 
 
 def recording_choice(args: argparse.Namespace) -> RobotChoice:
-    """Return the robot that the arguments choose, and how its recordings are read."""
+    """Return the robot that the arguments select, and how its recordings are read."""
     joints = args.joints.split(',') if isinstance(args.joints, str) else args.joints
     return RobotChoice(
         robot=args.described_by,

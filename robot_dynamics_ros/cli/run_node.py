@@ -15,7 +15,7 @@ from robot_dynamics_ros.yaml_reader.parsing import read_yaml
 
 
 def add_arguments(parser: argparse.ArgumentParser, executable: str) -> None:
-    """Declare robot, parameter file and single parameters, which the help lists."""
+    """Declare robot, parameter file and parameters; the help lists all parameters."""
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = help_text(executables.declared_parameters(executable))
     parser.add_argument('--robot', default='scara', help=ROBOT_HELP)
@@ -27,7 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser, executable: str) -> None:
     parser.add_argument(
         '--params',
         type=Path,
-        help="parameter file (default: the robot's own, config/ROBOT.yaml, or a planned one)",
+        help='parameter file (default: config/ROBOT.yaml for shipped robots, else generated)',
     )
     parser.add_argument(
         '-p',
@@ -35,11 +35,11 @@ def add_arguments(parser: argparse.ArgumentParser, executable: str) -> None:
         action='append',
         default=[],
         metavar='NAME:=VALUE',
-        help='set one parameter; may be repeated',
+        help='set a parameter; may be repeated',
     )
     parser.add_argument('--namespace', default='', help='namespace of the node')
     if executable == 'controller':
-        parser.add_argument('--law', help='control law, see below')
+        parser.add_argument('--law', help='control law: parameter law below')
         parser.add_argument('--program', help='constraint program of law constraint_stabilization')
 
 

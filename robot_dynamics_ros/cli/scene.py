@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run one scene of the constraint-stabilization law over ROS 2 and compare f with its design."""
+"""Run constraint-stabilization scenes over ROS 2 and compare f(q, t) with its designed decay."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ from robot_dynamics_ros.ros.controller.parameters import in_lockstep
 from robot_dynamics_ros.yaml_reader.parsing import read_yaml
 
 _RUN_SECONDS = 600.0
-_OFF, _OWN_SECONDS = 0.005, 6.0  # m off the plane at the start; s
-_FORCE, _OVERSHOOT, _ALONG = 0.5, 0.3, 5e-4  # N RMS, of the wanted force, m RMS
+_OFF, _OWN_SECONDS = 0.005, 6.0  # initial distance from the plane, m; duration, s
+_FORCE, _OVERSHOOT, _ALONG = 0.5, 0.3, 5e-4  # N RMS; share of the desired force; m RMS
 _EXTRA = [
     'controller/constraint sensor_msgs/msg/JointState',
     'controller/constraint_condition std_msgs/msg/Float64MultiArray',
@@ -57,19 +57,19 @@ _EXTRA = [
 
 @dataclass(frozen=True)
 class Scene:
-    """A robot under a program, and what the run must reach.
+    """A robot, a constraint program, and the tolerances of the run.
 
     Attributes:
         robot: Shipped robot or mechanism, or the parameter file of another arm.
         program: Shipped program, or a file.
-        title: What there is to see.
-        start: Initial joint positions, off the program so that the decay shows, rad or m.
-        duration: s.
-        relative: Largest distance of f from its designed decay, in parts of the initial error;
-            None where the design does not hold (a damped inverse).
-        parameters: Further parameters of controller and simulator.
-        plant: Further parameters of the simulator.
-        settled: When the arm presses as it shall, s, in a program with contacts.
+        title: Description of the scene.
+        start: Initial joint positions, rad or m, with an initial error whose decay is measured.
+        duration: Simulated time, s.
+        relative: Maximum deviation of f from its designed decay, as a share of the initial error;
+            None where the design does not apply (damped inverse).
+        parameters: Additional parameters of controller and simulator.
+        plant: Additional parameters of the simulator.
+        settled: For programs with contacts: time after which forces are evaluated, s.
     """
 
     robot: str | Path
@@ -84,7 +84,7 @@ class Scene:
 
 
 def on_board(program: str) -> dict[str, Any]:
-    """Return the simulator's parameters for a board of 1 kg, damping ratio 2 %, and a sensor."""
+    """Return simulator parameters for a 1 kg board, damping ratio 2 %, and a wrench sensor."""
     return {
         'substeps': 5,
         'board_program': program,
@@ -99,14 +99,14 @@ SCENES = {
     'circle': Scene(
         'scara',
         'scara_circle',
-        'the SCARA draws a circle, the tool height as a constraint of its own',
+        'the SCARA draws a circle; the tool height is a separate constraint',
         start=(-0.30, 1.28, 0.10, 0.90),
         duration=6.0,
     ),
     'moving_plane': Scene(
         'four_dof',
         'four_dof_moving_plane',
-        'tool on a tilting, heaving plane with fixed pitch, the null space off the limits',
+        'the tool on a tilting, heaving plane with fixed pitch; null-space joint-limit avoidance',
         start=(0.10, -1.15, -0.25, 0.65),
         duration=10.0,
         parameters={'limits_profile': 'paper'},
@@ -114,7 +114,7 @@ SCENES = {
     'near_singular': Scene(
         'four_dof',
         'near_singular',
-        'a pass within 1 mm of the stretched elbow',
+        'the tool passes within 1 mm of the stretched-elbow singularity',
         start=(0.0, -1.75, 1.50, -0.15),
         duration=6.5,
         relative=None,
@@ -122,14 +122,14 @@ SCENES = {
     'four_bar': Scene(
         'four_bar',
         'four_bar_loop',
-        'a four-bar linkage whose loop is a cut-loop constraint',
+        'a four-bar linkage, its loop closed by a cut-loop constraint',
         start=(0.04, -0.0019637349039214, 0.3, -0.3945205097181221),
         duration=6.0,
     ),
     'scara_press': Scene(
         'scara',
         'scara_press',
-        'the quill presses on a board with 20 N while it draws',
+        'the quill presses on a board with 20 N and draws',
         start=(-0.4146067107991759, 1.5638032628051262, 0.115, 1.1491965520059502),
         duration=4.0,
         relative=None,
@@ -139,7 +139,7 @@ SCENES = {
     'four_dof_board': Scene(
         'four_dof',
         'four_dof_board',
-        'the tool presses with 8 N on a tilted board that comes and goes, and draws on it',
+        'the tool presses with 8 N on a tilted, moving board and draws on it',
         start=(0.07904011499611181, -1.0936081837958962, -0.3939949938249821, 0.5776031776208783),
         duration=4.0,
         relative=None,
@@ -155,22 +155,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         'scene',
         nargs='*',
-        help=f'default: all. {listed}. Or an arm of your own, with NAME:=VALUE of a xacro file '
-        'behind it: its tool on the plane that is planned for it',
+        help=f'scenes to run (default: all). {listed}. Or the file of your own arm, followed by '
+        'NAME:=VALUE arguments of a xacro file: its tool on a generated swinging plane',
     )
     add_joint_arguments(parser)
     add_setup_arguments(parser)
     parser.add_argument(
-        '--out', type=Path, default=Path('out/scenes'), help='folder of the results'
+        '--out',
+        type=Path,
+        default=Path('out/scenes'),
+        help='folder of the results (default: out/scenes)',
     )
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run scenes; return 1 if one is outside its band.
+    """Run scenes; return 1 if one is out of tolerance.
 
     Raises:
-        UnknownNameError: There is no such scene; lists those that exist.
-        RobotDynamicsError: The arm is refused, or no motion keeps within its limits.
+        UnknownNameError: A scene is unknown; lists those that exist.
+        RobotDynamicsError: The arm is rejected, or no motion stays within its limits.
     """
     if args.scene and args.scene[0] not in SCENES and _is_file(args.scene[0]):
         args.robot, *args.mapping = args.scene
@@ -188,7 +191,7 @@ def _is_file(word: str) -> bool:
 
 
 def own_scene(settings: Path) -> Scene:
-    """Return the scene of an arm of one's own: the program of its folder, begun off the plane.
+    """Return the scene of a user-supplied arm: the program in its folder, started off the plane.
 
     Args:
         settings: The parameter file that ``new_robot`` wrote.
@@ -200,15 +203,15 @@ def own_scene(settings: Path) -> Scene:
     q = np.array([home[name] for name in tree.joint_names])
     slope = np.array(plane['plane']['z']) @ frame_jacobian(tree, q, plane['frame'])[:3]
     start = q + _OFF * slope / float(slope @ slope)
-    title = f'the tool of {tree.name} on a plane that swings, the posture held'
+    title = f'the tool of {tree.name} on a swinging plane, the posture held'
     return Scene(settings, str(program), title, tuple(start.tolist()), _OWN_SECONDS)
 
 
 def run_scenes(scenes: Mapping[str, Scene], out: Path, console: Console) -> int:
-    """Run scenes one after the other with progress, and print their figures.
+    """Run scenes in sequence with a progress display, and print their metrics.
 
     Returns:
-        1 if one is outside its band, else 0.
+        1 if a scene is out of tolerance, else 0.
     """
     problems = []
     with shown_scenes(console) as show:
@@ -230,15 +233,15 @@ def run_scene(
 
     Args:
         scene: What to run.
-        out: Folder of the results; what was there before is replaced.
-        tell: Called with the simulated time and its end, s.
+        out: Folder of the results; previous content is replaced.
+        tell: Callback that receives the simulated time and its end, s.
 
     Returns:
-        The figures, as in ``metrics.json``, and the report without figures.
+        The metrics, as in ``metrics.json``, and the report without plots.
 
     Raises:
         SceneError: A node failed.
-        PeerTimeoutError: A node did not end.
+        PeerTimeoutError: A node did not exit.
     """
     start = partial(_start, scene)
     bag = run_recorded(out, start, _RUN_SECONDS, tell)
@@ -246,12 +249,12 @@ def run_scene(
 
 
 def _start(scene: Scene, nodes: SceneProcesses, bag: Path) -> float:
-    """Start the nodes of a scene; return its end, s, once the simulation runs."""
+    """Start the nodes of a scene; return its end time, s, once the simulation runs."""
     control = {
         'law': 'constraint_stabilization',
         'program': scene.program,
         'activation_ramp_s': 0.0,
-        'lead_in': 0.0,  # the decay of a first error is what a scene shows
+        'lead_in': 0.0,  # a scene measures the decay of the initial error
         'await_listeners': ['recorder'],
         **in_lockstep(),
     }
@@ -275,7 +278,7 @@ def _start(scene: Scene, nodes: SceneProcesses, bag: Path) -> float:
 
 def _evaluate(scene: Scene, bag: Path, out: Path) -> tuple[dict[str, Any], Report]:
     recording = read_recording(bag)
-    limit = 1.0 if scene.robot == 'four_bar' else None  # of joints without a drive
+    limit = 1.0 if scene.robot == 'four_bar' else None  # placeholder for passive joints
     tree = load_robot(recording.description, effort_limit=limit)
     run = read_program_run(bag)
     program = load_program(scene.program, tree, check=False)
@@ -298,7 +301,7 @@ def _evaluate(scene: Scene, bag: Path, out: Path) -> tuple[dict[str, Any], Repor
 
 
 def outside_band(scene: Scene, figures: Mapping[str, Any]) -> list[str]:
-    """Return what a run has not reached, by its figures."""
+    """Return the tolerances that a run violates, one sentence each."""
     problems, share = [], figures['largest_effort_share']
     if share > 1.0:
         problems.append(f'an effort is {share:.3f} of its limit')
@@ -306,8 +309,8 @@ def outside_band(scene: Scene, figures: Mapping[str, Any]) -> list[str]:
         for row, relative in zip(figures['rows'], figures['relative'], strict=True):
             if not relative <= scene.relative:
                 problems.append(
-                    f'{row} is {100 * relative:.2f} % of the initial error from its design, '
-                    f'{100 * scene.relative:g} % are allowed'
+                    f'{row} deviates from its design by {100 * relative:.2f} % of the initial '
+                    f'error, {100 * scene.relative:g} % are allowed'
                 )
     for force in figures['forces']:
         if not (force['deviation'] <= _FORCE and force['overshoot'] <= _OVERSHOOT):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reports on the terminal, and the arguments by which recordings are chosen and results placed."""
+"""Terminal output of reports and tables, and arguments for thresholds and output folders."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _WIDTH_IN_FILES = 150
 
 
 def wide_console() -> Console:
-    """Return a console; where the output is no terminal it is wide enough for the tables."""
+    """Return a console, 150 columns wide if the output is not a terminal."""
     console = Console()
     if not console.is_terminal:
         console.width = _WIDTH_IN_FILES
@@ -33,7 +33,7 @@ def wide_console() -> Console:
 
 
 def print_lines(style: str, word: str, texts: Iterable[str]) -> None:
-    """Print texts, one line each behind a word."""
+    """Print texts, one line each, after a styled word."""
     for text in texts:
         line = f'[{style}]{word}[/] {escape(text)}'
         wide_console().print(line, highlight=False, soft_wrap=True)
@@ -47,7 +47,7 @@ def print_findings(findings: Sequence[MetricRemark]) -> None:
 
 
 def print_problems(findings: Iterable[Finding]) -> None:
-    """Print what is wrong with a model or a profile, one line each."""
+    """Print the findings on a model or a driver profile, one line each."""
     for finding in findings:
         style = 'red' if finding.severity == 'error' else 'yellow'
         print_lines(style, finding.severity, [str(finding)])
@@ -64,7 +64,7 @@ def print_table(table: ReportTable) -> None:
 
 
 def print_report(report: Report, output: Path) -> None:
-    """Print what a report says, and where the results are."""
+    """Print a report without its plots, and the output folder."""
     console = wide_console()
     console.print(escape(report.lead), highlight=False, soft_wrap=True)
     print_findings(report.findings)
@@ -81,36 +81,38 @@ def print_report(report: Report, output: Path) -> None:
 
 
 def print_thresholds(results: Iterable[ThresholdResult], where: str = '') -> None:
-    """Print the thresholds that are passed, one line each."""
+    """Print the violated thresholds, one line each."""
     passed = [f'{where}{result}' for result in results if not result.holds]
     print_lines('red', 'threshold', passed)
 
 
 def print_figures(figures: Mapping[str, Any], joints: Sequence[str]) -> None:
-    """Print the names of the figures that can have a threshold, one a line."""
+    """Print the names of the metrics that can have a threshold, one per line."""
     names = flat_figures(figures, joints)
     wide_console().print('\n'.join(escape(name) for name in names), highlight=False)
 
 
 def add_threshold_argument(parser: argparse._ActionsContainer, file: str) -> None:
-    """Declare bounds on the figures of a file."""
+    """Declare bounds on the metrics in a file."""
     parser.add_argument(
         '--threshold',
         action='append',
         default=[],
         metavar='KEY=VALUE',
-        help=f'bound on a figure of {file} (KEY>=VALUE: a lower one); exit code 1 if it is '
-        "passed; of a list of joints the worst counts, 'list' shows the figures",
+        help=f'upper bound on a metric in {file} (lower bound: KEY>=VALUE); exit code 1 if '
+        "violated; for a list of joints the worst one counts; 'list' prints the metrics",
     )
 
 
 def add_json_argument(parser: argparse.ArgumentParser) -> None:
-    """Declare the file that a result may be written to."""
-    parser.add_argument('--json', type=Path, metavar='FILE', help='also write the result there')
+    """Declare the optional JSON output file."""
+    parser.add_argument(
+        '--json', type=Path, metavar='FILE', help='also write the result to a JSON file'
+    )
 
 
 def add_output_arguments(parser: argparse._ActionsContainer, usual: Path | None = None) -> None:
-    """Declare where results go, which must be said if there is no usual place."""
+    """Declare the output folder, required unless there is a default."""
     default = f' (default: {usual}/...)' if usual else ''
     parser.add_argument(
         '--output',
@@ -120,5 +122,5 @@ def add_output_arguments(parser: argparse._ActionsContainer, usual: Path | None 
         help=f'folder of the results{default}',
     )
     parser.add_argument(
-        '--force', action='store_true', help='replace files of a folder that is there already'
+        '--force', action='store_true', help='overwrite files of an existing output folder'
     )

@@ -18,31 +18,43 @@ from robot_dynamics_ros.viewing.playback import BagRun, Playback
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument('bags', nargs='*', metavar='BAG', help='recordings to play, one or two')
     parser.add_argument(
-        '--overlay', action='store_true', help='the second recording as the ghost of the first'
+        'bags',
+        nargs='*',
+        metavar='BAG',
+        help='one or two recordings to play (default: show running arms)',
     )
-    parser.add_argument('--port', type=int, default=8080, help='on 127.0.0.1 (default: 8080)')
-    parser.add_argument('--robot', default='', help=f'if no description comes: {ROBOT_HELP}')
     parser.add_argument(
-        '--namespace', action='append', default=[], help='of an arm (default: all there are)'
+        '--overlay', action='store_true', help='show the second recording as a ghost of the first'
     )
-    parser.add_argument('--rate', type=float, default=30.0, help='updates a second (default: 30)')
+    parser.add_argument('--port', type=int, default=8080, help='port on 127.0.0.1 (default: 8080)')
     parser.add_argument(
-        '--control', action='store_true', help='let the page command the arm; off without it'
+        '--robot', default='', help=f'robot to show if no description is published: {ROBOT_HELP}'
+    )
+    parser.add_argument(
+        '--namespace',
+        action='append',
+        default=[],
+        help='namespace of an arm; may be repeated (default: all)',
+    )
+    parser.add_argument(
+        '--rate', type=float, default=30.0, help='updates per second (default: 30)'
+    )
+    parser.add_argument(
+        '--control', action='store_true', help='allow commands to the arm from the page'
     )
 
 
 def run(args: argparse.Namespace) -> int:
-    """Serve the page until an interrupt.
+    """Serve the page until interrupted.
 
     Raises:
-        ConfigurationError: More than two recordings are given, or the ghost of none.
+        ConfigurationError: More than two recordings are given, or an overlay without two.
     """
     if args.bags:
         return _play(args)
     if args.overlay:
-        raise ConfigurationError('--overlay', 'needs two recordings', 'name them')
+        raise ConfigurationError('--overlay', 'needs two recordings', 'give them')
     parameters = {
         'port': args.port,
         'robot': args.robot,
@@ -56,7 +68,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _play(args: argparse.Namespace) -> int:
-    """Play recordings until an interrupt."""
+    """Play recordings until interrupted."""
     if len(args.bags) > 2 or (args.overlay and len(args.bags) != 2):
         count = f'{len(args.bags)} are given'
         raise ConfigurationError('BAG', count, 'two with --overlay, else one or two')
