@@ -67,8 +67,8 @@ _FILE = {
     'errors': 'errors of check_model',
     'remarks': 'remarks',
     'deviation': 'deviation',
-    'eigenvalue': 'least eigenvalue of M',
-    'note': 'how it loads',
+    'eigenvalue': 'smallest eigenvalue of M',
+    'note': 'loading',
 }
 _GROUP = {
     'joints': 'joints (bodies)',
@@ -82,11 +82,11 @@ _BODY = {**_GROUP, 'kernel_us': 'inverse dynamics alone, us', 'note': ''}
 _ARM = {
     **_GROUP,
     'radius_m': 'circle, m',
-    'effort': 'of an effort limit',
+    'effort': 'effort / limit',
     'stiff': 'D h / M',
-    'error': 'error by way',
-    'better': 'than PD',
-    'better_fed': 'than PD, fed',
+    'error': 'error / travel',
+    'better': 'PD ratio',
+    'better_fed': 'PD ratio, friction',
     'decay': 'decay',
     'note': '',
 }
@@ -95,9 +95,9 @@ _NODES = {
     'commands': 'commands',
     'saturated': 'saturated',
     'peak': 'largest error, rad or m',
-    'tool_mm': 'tool, RMS, mm',
-    'pd_tool_mm': 'under PD + gravity, mm',
-    'better': 'than PD',
+    'tool_mm': 'tool RMS error, mm',
+    'pd_tool_mm': 'with PD + gravity, mm',
+    'better': 'PD ratio',
     'note': '',
 }
 #: Of each kind: what one is called, what stands above the table, columns.
@@ -109,8 +109,8 @@ _SECTIONS = {
         'arm',
         """## Over DDS
 
-The folder that `new_robot` writes, run by its parameter file: simulator, controller and trajectory
-node in processes of their own, in lockstep, with the friction of the URDF.
+The folder that `new_robot` writes, run from its parameter file: simulator, controller and
+trajectory node as separate processes, in lockstep, with the friction of the URDF.
 
 """,
         _NODES,
@@ -122,26 +122,30 @@ _AT_LEAST = {'better': 20.0, 'better_fed': 3.0}
 _HEAD = """# Arms
 
 Written by `python -m benchmark arms`: the robots of the PyPI package example-robot-data {version},
-fixed-base, {limit:g} N m where a file gives no effort limit. *Deviation* is the largest difference
-from Pinocchio's inverse dynamics of the same joints, mimic joints eliminated by hand, by its
-largest effort, of the kernel, all formulations and the regressor in {states} random states.
+with a fixed base and an effort limit of {limit:g} N m where a file gives none. *Deviation* is the
+largest difference of the kernel, all formulations and the regressor from Pinocchio's inverse
+dynamics of the same joints (mimic joints eliminated by the coupling matrix) in {states} random
+states, relative to the largest effort.
 {measured} of {groups} arms, hands and bodies were measured.
 
 ## Arms
 
-Each follows the circle that `new_robot` plans for it, in lockstep with MuJoCo at 1 kHz, with the
-planned gains and an exact model.
+Each arm tracks the circle that `new_robot` plans for it, in lockstep with MuJoCo at 1 kHz, with
+the planned gains and an exact model.
 
 * *tick*: one call of computed torque.
-* *error by way*: largest joint error under computed torque without Coulomb friction, by its way.
-* *than PD*: how many times smaller its RMS error is than that of PD + gravity with the same gains
-  and the friction of the URDF, of the worst joint that moves by more than 0.05 rad or 0.02 m;
-  *fed*: with the friction of the reference fed forward.
-* last column: what is missed, of an error of 1e-4, an effort of 0.6 (to 0.01), a decay of 0.02,
-  no saturation, 20 and 3 times better; or why a figure is missing.
-* *D h / M*: largest damping by the rate and by the inertia that the drive feels.
-* *decay*: the planned program, a plane that swings with the posture held in the null space, begun
-  5 mm off: largest difference from the designed decay, by 5 mm.
+* *circle*: radius.
+* *effort / limit*: largest share of an effort limit under computed torque.
+* *D h / M*: largest joint damping times the period, divided by the inertia seen by the drive.
+* *error / travel*: largest joint error under computed torque without Coulomb friction, relative to
+  the travel of the joint.
+* *PD ratio*: RMS error of PD + gravity with the same gains, divided by that of computed torque,
+  with the friction of the URDF; the smallest ratio of all joints that move by more than 0.05 rad
+  or 0.02 m. *PD ratio, friction*: PD + gravity with feedforward of the reference's friction.
+* *decay*: the planned constraint program (an oscillating plane, the posture held in the null
+  space), started 5 mm off the plane: largest difference from the designed decay, relative to 5 mm.
+* last column: requirements that are not met (error 1e-4, effort 0.6 to within 0.01, decay 0.02, no
+  saturation, ratios of 20 and 3), or why a figure is missing.
 """
 
 
@@ -209,7 +213,7 @@ def measure(path: Path) -> Iterator[dict[str, Any]]:
         'joints': _joints(tree),
         'errors': len(check.errors),
         'remarks': len(tree.remarks),
-        'note': f'locked, since nothing moves with it: {", ".join(locked)}' if locked else '',
+        'note': f'locked, since it moves no inertia: {", ".join(locked)}' if locked else '',
     }
     oracle, kernel = Pinocchio(tree), compile_kernel(tree, outputs=('inverse_dynamics',))
     tau, deviations, eigenvalues = np.zeros(tree.n), [], []

@@ -76,7 +76,7 @@ def test_the_page_has_a_row_for_each_and_counts_the_reasons():
     text = page(measured)
     assert '| A | 6 |' in text
     assert '1.2e-13' in text
-    assert 'than PD 7 instead of at least 20' in text
+    assert 'PD ratio 7 instead of at least 20' in text
     assert '| B | 1 |' in text
     assert '* 2: refused: robot ...: has no moving joint' in text
     assert '* 1: loads as it is' in text
