@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Docstrings as Markdown: their formulas, roles and literal blocks are written for Sphinx."""
+"""Convert the Sphinx formulas, roles and literal blocks of docstrings to Markdown."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ def _displayed(match: re.Match[str]) -> str:
 
 
 class FromRst(griffe.Extension):
-    """Rewrites every docstring before it is parsed."""
+    """Converts every docstring before it is parsed."""
 
     def on_object(self, *, obj: griffe.Object, **_: Any) -> None:
-        """Rewrite the docstring of one object."""
+        """Convert the docstring of one object."""
         if obj.docstring is not None:
             obj.docstring.value = as_markdown(obj.docstring.value)

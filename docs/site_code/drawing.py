@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Boxes, arrows and curves as SVG text."""
+"""Draw boxes, arrows and curves as SVG text."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ _LINE = 18  # px from one line of text to the next
 
 
 class Drawing:
-    """A picture that is put together from top to bottom."""
+    """An SVG picture, built from boxes, arrows, curves and text."""
 
     def __init__(self, width: float, height: float, title: str) -> None:
         self._size, self._title, self._parts = (width, height), title, []  # type: ignore[var-annotated]
 
     def text(self, x: float, y: float, words: str, anchor: str = 'middle', size: int = 14) -> None:
-        """Write one line; a line that begins with '*' is bold."""
+        """Add one line of text, in bold if it begins with '*'."""
         weight = ' font-weight="bold"' if words.startswith('*') else ''
         self._parts.append(
             f'<text x="{x:g}" y="{y:g}" text-anchor="{anchor}" font-size="{size}"{weight} '
@@ -29,7 +29,7 @@ class Drawing:
     def box(
         self, x: float, y: float, width: float, height: float, words: str, fill: str = PAPER
     ) -> None:
-        """Draw a box with lines of text in its middle."""
+        """Draw a box with centred lines of text."""
         self._parts.append(
             f'<rect x="{x:g}" y="{y:g}" width="{width:g}" height="{height:g}" rx="6" '
             f'fill="{fill}" stroke="{EDGE}"/>'
@@ -47,7 +47,7 @@ class Drawing:
         )
 
     def curve(self, points: Sequence[tuple[float, float]], colour: str, dashed: bool) -> None:
-        """Draw a line through points."""
+        """Draw a polyline."""
         path = ' '.join(f'{x:.1f},{y:.1f}' for x, y in points)
         dash = ' stroke-dasharray="7 5"' if dashed else ''
         self._parts.append(
@@ -55,7 +55,7 @@ class Drawing:
         )
 
     def svg(self) -> str:
-        """Return the picture."""
+        """Return the SVG text."""
         width, height = self._size
         head = (
             '<defs><marker id="head" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="8" '
@@ -87,13 +87,13 @@ def plot(
     curves: Mapping[str, Sequence[tuple[float, float]]],
     dashed: Sequence[str] = (),
 ) -> str:
-    """Return curves over a common pair of linear axes.
+    """Return a plot of curves with linear axes.
 
     Args:
-        title: Of the picture.
-        labels: Of the axes, with units.
-        curves: Points by the name that stands in the legend.
-        dashed: Names of the curves that are dashed.
+        title: Title of the plot.
+        labels: Axis labels with units, x and y.
+        curves: Points (x, y) by legend entry.
+        dashed: Legend entries of the dashed curves.
     """
     left, right, top, bottom = 80.0, 740.0, 50.0, 330.0
     drawing = Drawing(780, 390, title)

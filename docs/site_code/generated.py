@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pages and pictures of the site that are made from the code, by their paths in it."""
+"""Generated pages and pictures of the site, by their paths in the site."""
 
 from __future__ import annotations
 

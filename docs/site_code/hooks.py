@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the site is made of besides the pages in docs/: pages and pictures from the code.
+"""MkDocs hooks: add the pages and pictures generated from the code, convert formulas to MathML.
 
-Formulas become MathML here, so that a browser needs neither a script nor a font for them.
+MathML needs neither scripts nor fonts in the browser.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ _FORMULA = re.compile(r'<(span|div) class="arithmatex">\\([(\[])(.*?)\\[)\]]</\1
 
 
 def on_files(files: Files, config: Any) -> Files:
-    """Add the pages and pictures that are made from the code."""
+    """Add the generated pages and pictures."""
     for path, make in {**PAGES, **PICTURES}.items():
         files.append(File.generated(config, path, content=make()))
     return files
 
 
 def on_page_content(content: str, **_: Any) -> str:
-    """Return a page with its formulas as MathML."""
+    """Return a page with its formulas converted to MathML."""
     return _FORMULA.sub(_mathml, content)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Print what every node opens, as JSON; each node is really made, in this process."""
+"""Print the topics and services of every node as JSON; creates each node in this process."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-# Nobody else is heard or disturbed; read by rclpy's libraries when they start.
+# Isolates this process from other nodes; rclpy's libraries read the variable at startup.
 os.environ['ROS_AUTOMATIC_DISCOVERY_RANGE'] = 'OFF'
 
 import rclpy
 
 from robot_dynamics_ros.ros.executables import NODES, node_class
 
-#: What a node needs to open all of its topics.
+#: Parameters with which a node creates all of its topics.
 SETTINGS: dict[str, dict[str, str]] = {
     'controller': {'robot': 'scara', 'autostart': 'true'},
     'simulator': {'robot': 'scara'},
@@ -27,7 +27,7 @@ SETTINGS: dict[str, dict[str, str]] = {
     'driver_emulator': {'robot': 'scara', 'driver_profile': 'generic_ros2_control'},
     'gazebo_robot': {'robot_description': '<robot name="arm"><link name="base"/></robot>'},
 }
-#: Opened by rclpy in every node.
+#: Created by rclpy in every node.
 _OF_EVERY_NODE = ('parameter_events', '/rosout', 'describe_parameters', 'get_parameter')
 _OF_EVERY_NODE += ('list_parameters', 'set_parameters', 'get_type_description')
 _OF_LIFE_CYCLE = ('available_states', 'available_transitions', 'change_state', 'get_state')
@@ -35,8 +35,8 @@ _OF_LIFE_CYCLE += ('transition_graph', 'transition_event')
 
 
 def main() -> None:
-    """Make every node in turn, and print what it is seen to have."""
-    own, sys.stdout = sys.stdout, sys.stderr  # nodes may say something
+    """Create every node in turn and print its topics and services."""
+    own, sys.stdout = sys.stdout, sys.stderr  # nodes may print
     with tempfile.TemporaryDirectory() as folder:
         SETTINGS['recorder'] = {'bag': f'{folder}/bag'}
         _pretend_gazebo(Path(folder))
@@ -44,7 +44,7 @@ def main() -> None:
 
 
 def _pretend_gazebo(folder: Path) -> None:
-    """Put a command gz in the path: gazebo_robot asks whether there is one before anything."""
+    """Put a dummy command gz into the path, which gazebo_robot requires at startup."""
     command = folder / 'gz'
     command.write_text('#!/bin/sh\nexit 1\n')
     command.chmod(0o755)
@@ -67,7 +67,7 @@ def _inspect(executable: str) -> dict[str, Any]:
 
 
 def _ends(node: Any, ends: Any, name_of: str, type_of: str) -> list[list[str]]:
-    """Return names, as the node's code writes them, and types of topics or services."""
+    """Return names, as written in the node's code, and types of topics or services."""
     own = f'{node.get_fully_qualified_name()}/'
     topics = set()
     for end in ends:

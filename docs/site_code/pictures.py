@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pictures of the concepts; the curves are runs of the laws against MuJoCo, made as one builds.
+"""Draw the pictures of the concept pages; the curves are MuJoCo runs, computed during the build.
 
-``python docs/site_code/pictures.py FOLDER`` writes them all.
+``python docs/site_code/pictures.py FOLDER`` writes all pictures.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ GAINS = {'natural_frequency': 12.0, 'damping_ratio': 1.0}
 
 
 def rooms() -> str:
-    """Return the rooms in the order in which they may import each other."""
+    """Return the subpackages in import order."""
     order = _constant(ROOT / 'test/test_architecture.py', 'ROOMS')
     present = [
         (name, _first_sentence(name))
         for name in order
         if _source(name).is_file()
     ]  # fmt: skip
-    drawing = Drawing(820, 30 * len(present) + 70, 'The rooms of the house')
-    drawing.text(410, 26, '*An import may only point upward', size=15)
+    drawing = Drawing(820, 30 * len(present) + 70, 'Subpackages in import order')
+    drawing.text(410, 26, '*A module may import only from its own row or from rows above', size=15)
     for k, (name, sentence) in enumerate(present):
         drawing.box(20, 44 + 30 * k, 150, 25, name)
         drawing.text(185, 61 + 30 * k, sentence, 'start', 12)
@@ -62,8 +62,8 @@ def _constant(file: Path, name: str) -> Any:
 
 
 def uses() -> str:
-    """Return the three uses of one recursion."""
-    drawing = Drawing(820, 300, 'One recursion, three uses')
+    """Return the three ways in which a recursion is evaluated."""
+    drawing = Drawing(820, 300, 'One recursion, three evaluations')
     drawing.box(20, 115, 150, 70, '*URDF\nRobotTree: frozen\narrays, parents first')
     drawing.arrow(172, 150, 220, 150)
     drawing.box(222, 105, 180, 90, '*Formulation\none paper, one file,\nover numbers or symbols')
@@ -81,15 +81,15 @@ def uses() -> str:
 
 
 def tick() -> str:
-    """Return what happens between a state and its command."""
+    """Return the stages of one control tick."""
     parts = (
-        ('*state', 'validator:\nstamp, finite,\nplausible'),
+        ('*state', 'validator:\ntimestamp,\nfinite, plausible'),
         ('*reference', "trajectory or\nprogram at the\nstate's time"),
         ('*law', 'effort from\nstate and\nreference'),
-        ('*ramp', 'from the effort\nthat acts\nalready'),
+        ('*ramp', 'from the effort\nthat already\nacts'),
         ('*guard', 'brakes before\njoint limits'),
         ('*limiter', 'finite, within\nlimit and rate'),
-        ('*command', 'less what the\ndriver gives\nby itself'),
+        ('*command', 'minus what the\ndriver itself\ncompensates'),
     )
     drawing = Drawing(1000, 210, 'One tick')
     for k, (name, words) in enumerate(parts):
@@ -97,7 +97,7 @@ def tick() -> str:
         if k:
             drawing.arrow(141 * k - 8, 96, 141 * k + 9, 96)
     drawing.text(
-        500, 180, "no fresh state, deactivation, shutdown: the stop action takes the law's place"
+        500, 180, 'no fresh state, deactivation, shutdown: the stop action replaces the law'
     )
     return drawing.svg()
 
@@ -130,7 +130,7 @@ def _tool_errors(name: str) -> list[tuple[float, float]]:
 
 
 def _sine(t: float, middle: Any, swing: Any, out: Reference) -> None:
-    """Write a sine that begins at rest: its amplitude grows within the first second."""
+    """Write a sine that starts at rest; its amplitude grows during the first second."""
     w = 2.0 * math.pi / 1.5
     s = min(t, 1.0)
     grown, rate, bend = (  # a quintic from 0 to 1, twice continuously differentiable
@@ -145,7 +145,7 @@ def _sine(t: float, middle: Any, swing: Any, out: Reference) -> None:
 
 
 def task_decay() -> str:
-    """Return a task's error after a start beside it, and what the gains promise."""
+    """Return the decay of a task error, simulated and predicted from the gains."""
     arm = load_robot(shipped_robot('scara'))
     program = load_program('scara_circle', arm)
     law, plant = (
@@ -165,15 +165,15 @@ def task_decay() -> str:
     w, first = math.sqrt(float(program.G0[0, 0])), measured[0][1]
     promised = [(t, first * (1 + w * t) * math.exp(-w * t)) for t, _ in measured]
     return plot(
-        'scara_circle after a start beside its path',
+        'scara_circle, started off its path',
         ('time, s', 'distance of the tool from its point on the circle, mm'),
-        {'simulated': measured, 'promised by the gains': promised},
-        dashed=['promised by the gains'],
+        {'simulated': measured, 'predicted from the gains': promised},
+        dashed=['predicted from the gains'],
     )
 
 
 def main() -> None:
-    """Write every picture to a folder."""
+    """Write all pictures to a folder."""
     folder = Path(sys.argv[1])
     folder.mkdir(parents=True, exist_ok=True)
     for make in (law_errors, rooms, task_decay, tick, uses):

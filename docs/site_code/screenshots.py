@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Photograph the viewer and a report, with the runs of ``make demo``, into ``docs/images``.
+"""Write screenshots of the viewer and of a report into ``docs/images``, from ``make demo``.
 
-``PYTHONPATH=. python docs/site_code/screenshots.py [NAME…]`` needs chromium, what the tests need,
-and the runs in ``out``; pictures whose run is not there are left out.
+``PYTHONPATH=. python docs/site_code/screenshots.py [NAME…]`` requires chromium, the dependencies
+of the tests, and the runs in ``out``; pictures without a run are skipped.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from robot_dynamics_ros.viewing.playback import BagRun, Playback
 
 ROOT = Path(__file__).resolve().parents[2]
 OUT = ROOT / 'out'
-#: Recordings below ``out`` and the time that is shown, s.
+#: Recordings below ``out`` and the time shown, s.
 PLAYED = {
     'viewer_ghost': ('scara/pd_gravity/bag', 4.1),
     'viewer_program': ('scenes/moving_plane/bag', 9.0),
@@ -39,13 +39,13 @@ _OPTIONS = ['--no-sandbox', '--use-gl=angle', '--use-angle=swiftshader',
             '--enable-unsafe-swiftshader']  # fmt: skip
 _COLOURS = 256
 _PATIENCE_MS = 120_000
-_SETTLE_MS = 15_000  # the scene is faded in, and drawn by the processor
+_SETTLE_MS = 15_000  # the scene fades in and is rendered without a GPU
 _USUAL, _HIGH, _OF_REPORT = (1400, 800), (1400, 1240), (1100, 1270)  # pixels
-_NARROW = (880, 800)  # hardly any scene, so that the page answers at once
+_NARROW = (880, 800)  # a small scene, so that the page responds immediately
 
 
 def main() -> None:
-    """Write every picture, or those that are named, whose runs there are."""
+    """Write all pictures, or those named on the command line."""
     pictures = {name: partial(played, *PLAYED[name]) for name in PLAYED}
     pictures |= {'viewer_control': live, 'report': report}
     with sync_playwright() as driver:
@@ -61,7 +61,7 @@ def main() -> None:
 
 @contextmanager
 def played(bag: str, t: float, browser: Any) -> Iterator[Any]:
-    """Yield the page of a recording at a time, s."""
+    """Yield the viewer page of a recording at time t, s."""
     page = Page(0, 'robot dynamics')
     Playback(page, [BagRun(OUT / bag)]).go_to(t)
     yield opened(browser, page.address)
@@ -70,7 +70,7 @@ def played(bag: str, t: float, browser: Any) -> Iterator[Any]:
 
 @contextmanager
 def live(browser: Any) -> Iterator[Any]:
-    """Yield the page of a running arm that is led along a circle while a hand pushes it."""
+    """Yield the viewer page of a running arm that is pushed while it follows a circle."""
     place = ['--robot', _ARM, '--namespace', _ARM]
     with own_domain() as domain, SceneProcesses(OUT / 'screenshots', domain) as nodes:
         slow = ['-p', 'mode:=real_time', '-p', 'real_time_factor:=0.05']
@@ -105,7 +105,7 @@ def command(tab: Any) -> None:
 
 @contextmanager
 def report(browser: Any) -> Iterator[Any]:
-    """Yield a report whose arm stands within its motion."""
+    """Yield a report with the arm shown during its motion."""
     tab = browser.new_page(viewport=_extent(_OF_REPORT))
     tab.goto((OUT / _REPORT).as_uri())
     time_slider = tab.locator('.arm input')
@@ -120,7 +120,7 @@ def _extent(size: tuple[int, int]) -> dict[str, int]:
 
 
 def opened(browser: Any, address: str, size: tuple[int, int] = _USUAL) -> Any:
-    """Return a tab with a page of the viewer, once it shows an arm."""
+    """Return a tab with a viewer page, once it shows an arm."""
     tab = browser.new_page(viewport=_extent(size))
     tab.set_default_timeout(_PATIENCE_MS)
     tab.goto(address)
@@ -131,7 +131,7 @@ def opened(browser: Any, address: str, size: tuple[int, int] = _USUAL) -> Any:
 
 
 def photograph(tab: Any) -> bytes:
-    """Return what a tab shows as PNG of few colours, and close it."""
+    """Return a screenshot of a tab as PNG with a reduced palette, and close the tab."""
     session = tab.context.new_cdp_session(tab)
     shot = base64.b64decode(session.send('Page.captureScreenshot')['data'])
     tab.close()

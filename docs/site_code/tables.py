@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pages of the reference, derived from the code: commands, parameters, topics, notation."""
+"""Generate the reference pages from the code: commands, parameters, topics, modes, notation."""
 
 from __future__ import annotations
 
@@ -26,83 +26,87 @@ ROOT = HERE.parents[1]
 
 _PARAMETERS_LEAD = """# Parameters
 
-Of every node, as the code declares them. Set them in a YAML file (`params_file:=` of the launch
-files, `--params` of the commands) or one by one (`-p name:=value`). The command
-`ros2 param describe NODE NAME` shows the same of a running node. A value that is refused changes
-nothing, and the reason is said.
+The parameters of every node, generated from their declarations. Set them in a YAML file
+(`params_file:=` of the launch files, `--params` of the commands) or individually
+(`-p name:=value`). For a running node, `ros2 param describe NODE NAME` shows the same
+description. A node that rejects a value keeps the old one and reports the reason.
 """
-#: What a topic or service carries; a page cannot be made while one of a node is missing here.
+#: Content of each topic and service; a missing entry stops the build of the page.
 MEANINGS = {
     '/clock': 'simulated time',
-    '/controller/constraint': 'shown',
-    '/controller/constraint_condition': 'shown',
-    '/controller/effort_components': 'shown',
+    '/controller/constraint': 'displayed',
+    '/controller/constraint_condition': 'displayed',
+    '/controller/effort_components': 'displayed',
     '/controller/enable_guiding': 'recorded',
-    '/controller/external_wrench': 'shown',
+    '/controller/external_wrench': 'displayed',
     '/controller/joint_trajectory': "the motion, on the controller's `~/joint_trajectory`",
     '/controller/measured_wrench': 'recorded',
     '/controller/parameters': 'recorded, so that a replay can build the same controller',
     '/controller/reference': 'recorded',
-    '/controller/trajectory_status': 'whether the motion was accepted, and why not',
+    '/controller/trajectory_status': 'whether the motion was accepted, or why it was rejected',
     '/controller/speed_scaling_input': 'recorded',
     '/controller/target_joint': 'recorded',
     '/controller/target_pose': 'recorded',
     '/controller/target_wrench': 'recorded',
-    '/diagnostics': 'once a second: level, reason, counts and times',
+    '/diagnostics': 'once per second: level, reason, counts and times',
     '/effort_controller/commands': 'efforts in the order of parameter `joints`, N m or N; or '
-    '`<joint>/cmd_force`, or what the driver profile says',
+    '`<joint>/cmd_force`, or the topic of the driver profile',
     '/joint_states': 'positions, velocities and efforts by joint name; or the topic of the '
     'driver profile',
     '/robot_description': 'URDF text, latched',
-    '/simulator/push': 'a hand on a simulated robot',
-    '~/add_waypoint': 'add where the arm is to the trajectory file `waypoint_file`',
-    '~/armature': "the model's share: inertia of the rotors",
-    '~/carry_payload': 'take or release the payload of the parameters',
-    '~/constraint': 'value f of every row of the program, its rate, and as effort the reaction',
-    '~/constraint_condition': 'smallest singular value of the program, and how much it is damped',
-    '~/controller_state': 'where the motion is, as of joint_trajectory_controller, where '
+    '/simulator/push': 'external wrench on a simulated robot',
+    '~/add_waypoint': 'append the current position to the trajectory file `waypoint_file`',
+    '~/armature': 'effort of the rotor inertia according to the model',
+    '~/carry_payload': 'attach or release the payload of the parameters',
+    '~/constraint': 'value f of every row of the program, its rate, and the reaction as effort',
+    '~/constraint_condition': 'smallest singular value and condition number of the constraint '
+    'Jacobian, whether its inverse is damped, and the fraction that the effort limits permit',
+    '~/controller_state': 'state of the motion, as published by joint_trajectory_controller, if '
     '`control_msgs` is installed',
-    '~/coriolis': "the model's share: centrifugal and Coriolis forces",
-    '~/difference': 'acting less explained effort',
-    '~/effort': 'the effort that acted',
-    '~/effort_components': 'what the command is made of: feed-forward, feedback, friction',
+    '~/coriolis': 'centrifugal and Coriolis effort according to the model',
+    '~/difference': 'acting minus explained effort',
+    '~/effort': 'the acting effort',
+    '~/effort_components': 'components of the command: feedforward, feedback, friction',
     '~/enable_guiding': 'whether the enabling switch of `hand_guiding` is pressed, streamed',
-    '~/error': 'reference less measured position and velocity',
-    '~/external_effort': 'what the world does to every joint, observed without a sensor',
-    '~/external_wrench': 'the wrench at `wrench_frame` that explains it',
-    '~/friction': "the model's share: viscous and Coulomb friction",
-    '~/gravity': "the model's share: weight",
-    '~/inertia': "the model's share: mass matrix times acceleration",
-    '~/joint_trajectory': "a motion, by joint_trajectory_controller's rules",
-    '~/measured_wrench': "what the world does to the arm at a force sensor's link, in its axes",
-    '~/other': 'the other effort, measured or commanded, where both are known',
-    '~/parameters': 'all parameters as YAML, latched, anew at every change',
-    '~/pause': 'stop or go on',
-    '~/push': 'a hand on the robot: a wrench in the axes and about the origin of the link '
+    '~/error': 'reference minus measured position and velocity',
+    '~/external_effort': 'external effort on every joint, estimated without a sensor',
+    '~/external_wrench': 'the wrench at `wrench_frame` that explains the external effort',
+    '~/friction': 'viscous and Coulomb friction according to the model',
+    '~/gravity': 'gravity effort according to the model',
+    '~/inertia': 'mass matrix times acceleration according to the model',
+    '~/joint_trajectory': 'a motion, with the rules of joint_trajectory_controller',
+    '~/measured_wrench': 'external wrench on the arm, measured by a force sensor, in the axes of '
+    "the sensor's link",
+    '~/other': 'the other effort (measured or commanded), if both are known',
+    '~/parameters': 'all parameters as YAML, latched, published at every change',
+    '~/pause': 'pause or resume',
+    '~/push': 'external wrench on the robot, in the axes and about the origin of the link '
     '`header.frame_id`, for `push_timeout_s`',
-    '~/ready': 'succeeds once every topic that is recorded has a publisher',
+    '~/ready': 'succeeds once every recorded topic has a publisher',
     '~/recover': 'end a reflex of the emulated robot',
-    '~/reference': 'position, velocity, and as effort the command, of the tick',
-    '~/reset': 'back to the first state',
-    '~/residual': 'the filtered difference that the monitor judges by',
-    '~/resume': 'go back to work after a reaction to a contact',
-    '~/speed_scaling_input': 'how fast trajectories are passed, 0 to 1, where control_msgs '
+    '~/reference': 'position, velocity, and command as effort, of the tick',
+    '~/reset': 'return to the initial state',
+    '~/residual': 'the filtered difference that the monitor evaluates',
+    '~/resume': 'resume after a reaction to a contact',
+    '~/speed_scaling_input': 'speed factor of trajectories, 0 to 1, if control_msgs '
     'is installed; latched',
     '~/step': 'one step while paused',
-    '~/target_joint': 'where joints shall go, streamed; at any rate, with jumps',
-    '~/target_pose': 'where `target_frame` shall go, streamed, in the base',
-    '~/target_wrench': 'what the arm shall press with at `target_frame`, streamed',
-    '~/unexplained_effort': 'what no wrench at `wrench_frame` explains of it',
-    '~/trajectory_status': 'the answer to every trajectory, with the reason of a refusal; latched',
+    '~/target_joint': 'target positions of joints, streamed; at any rate, may jump',
+    '~/target_pose': 'target pose of `target_frame` in the base, streamed',
+    '~/target_wrench': 'wrench to be applied at `target_frame`, streamed',
+    '~/unexplained_effort': 'part of the external effort that no wrench at `wrench_frame` '
+    'explains',
+    '~/trajectory_status': 'response to every trajectory, with the reason for a rejection; '
+    'latched',
 }
 
 
 @cache
 def nodes() -> dict[str, Any]:
-    """Return what every node opens, see ``nodes.py``.
+    """Return the topics and services of every node, see ``nodes.py``.
 
     Raises:
-        RuntimeError: A node could not be made.
+        RuntimeError: A node could not be created.
     """
     paths = os.pathsep.join(filter(None, (str(ROOT), os.environ.get('PYTHONPATH'))))
     done = subprocess.run(
@@ -121,9 +125,9 @@ def commands_page() -> str:
     """Return the page of all commands with their options."""
     parts = [
         '# Commands',
-        'Run one as `python -m robot_dynamics_ros COMMAND`, in the environment that `make` sets '
-        'up as `.venv/bin/python -m robot_dynamics_ros COMMAND`. `--help` shows the same.',
-        '| command | does |\n| --- | --- |\n'
+        'Run a command as `python -m robot_dynamics_ros COMMAND`, or in the environment created '
+        'by `make` as `.venv/bin/python -m robot_dynamics_ros COMMAND`. `--help` prints the same.',
+        '| command | purpose |\n| --- | --- |\n'
         + '\n'.join(f'| [`{name}`](#{name}) | {does} |' for name, does in COMMANDS.items()),
     ]
     for name, does in COMMANDS.items():
@@ -132,7 +136,7 @@ def commands_page() -> str:
 
 
 def _usage(name: str) -> str:
-    """Return what a command's --help prints."""
+    """Return the output of a command's --help."""
     printed = StringIO()
     with suppress(SystemExit), redirect_stdout(printed), patch.dict(os.environ, COLUMNS='94'):
         main([name, '--help'])
@@ -155,10 +159,10 @@ def topics_page() -> str:
     """
     parts = [
         '# Topics',
-        'As every node opens them for the SCARA without a namespace; `~/` stands for the name of '
-        'the node. All names are relative to `namespace`. Where `control_msgs` is installed the '
-        'controller also serves the action `~/follow_joint_trajectory`; parameters are set over '
-        "rclpy's own services.",
+        'Topics and services of every node, for the SCARA without a namespace; `~/` stands for '
+        'the name of the node. All names are relative to `namespace`. If `control_msgs` is '
+        'installed, the controller also serves the action `~/follow_joint_trajectory`. Parameters '
+        "are set through rclpy's own services.",
     ]
     kinds = ('subscriptions', 'publishers', 'services')
     for node, about in nodes().items():
@@ -167,12 +171,12 @@ def topics_page() -> str:
             for end in kinds
             for name, kind in about[end]
         ]
-        parts += [f'## {node}', _table(rows, ('name', 'type', '', 'carries'))]
+        parts += [f'## {node}', _table(rows, ('name', 'type', '', 'content'))]
     return '\n\n'.join(parts)
 
 
 def modes_page() -> str:
-    """Return the page of the session's modes: what follows from which event."""
+    """Return the page of the session's modes: its transition table."""
     notes = _attribute_notes(modes)
     events = tuple(event.value for event in modes.SessionEvent)
     rows = [
@@ -181,9 +185,9 @@ def modes_page() -> str:
     ]
     parts = [
         '# Modes of a session',
-        'What a controller session does about an event, in each of its modes: the action, and the '
-        'mode that follows if it is another. The node, a replay and the examples hold the same '
-        'object; this is its whole table.',
+        'Reaction of a controller session to each event, for each mode: the action, and the next '
+        'mode if it changes. The node, a replay and the examples use the same session class; this '
+        'is its complete transition table.',
         _table(rows, ('mode', *events)),
     ]
     for title, names in (
@@ -208,7 +212,7 @@ def _attribute_notes(module: Any) -> dict[str, str]:
 
 
 def notation_page() -> str:
-    """Return the notation page, which is the docstring of ``conventions.py``."""
+    """Return the notation page, generated from the docstring of ``conventions.py``."""
     lines, parts = (conventions.__doc__ or '').splitlines(), ['# Notation']
     for line in lines[1:]:
         if line and not line.startswith(' '):
