@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The mathematics' view of a robot: frozen arrays, parents first; frames, closed loops, payloads.
+"""Robot models as read-only arrays, parents first; frames, closed loops, payloads.
 
-``load_robot`` and ``load_mechanism`` are the doors; ``frame_pose``, ``frame_motion`` and
-``frame_jacobian`` are the kinematics of any frame.
+``load_robot`` and ``load_mechanism`` create models; ``frame_pose``, ``frame_motion`` and
+``frame_jacobian`` compute the kinematics of any frame.
 """
 
 from robot_dynamics_ros.model.kinematics import (

@@ -1,13 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From a description to a tree: order, lumping of fixed joints, coupling of followers.
+"""Build a robot tree: joint order, lumping of fixed joints, coupling of followers.
 
-Nothing is checked here: what is wrong with a description is found in ``inspection``.
-
-The <inertial> of a link as mass, centre of mass and tensor, and what no real link has.
-
-Whether links and joints form one tree, and in which order.
-
-The axis and the limits of a joint: what is used, and what is wrong with what is written.
+``build_tree`` checks nothing. The checks of the tree structure, of joint axes and limits and of
+link inertias are defined here too, and collected in ``inspection``.
 """
 
 from __future__ import annotations
@@ -34,22 +29,22 @@ from robot_dynamics_ros.spatial.scalar import Array
 
 MOVING = ('revolute', 'continuous', 'prismatic')
 
-_MOST_LISTED = 50  # names in a message
+_MOST_LISTED = 50  # maximum number of names in a message
 
 
 def find_root(description: RobotDescription, on_fault: FaultHandler = raise_fault) -> str | None:
-    """Return the name of the root link.
+    """Return the name of the root link; check that links and joints form one tree.
 
     Args:
-        description: The robot as written.
-        on_fault: Called with every fault; as given it raises.
+        description: The robot as described in its file.
+        on_fault: Called with every fault; raises it by default.
 
     Returns:
-        The root, or None after a fault that leaves no tree.
+        The root; None if there is a fault.
 
     Raises:
-        DescriptionError: Unknown links, kinds of joints that are not supported, loops, several
-            roots, no moving joint; nothing if ``on_fault`` returns.
+        DescriptionError: Unknown links, unsupported joint types, loops, several roots, or no
+            moving joint, unless ``on_fault`` returns.
     """
     faults: list[DescriptionError] = []
 
@@ -81,9 +76,9 @@ def find_root(description: RobotDescription, on_fault: FaultHandler = raise_faul
 
 
 def parents_first(description: RobotDescription, root: str) -> list[Joint]:
-    """Return the joints so that each follows the joint that carries it, else as in the file.
+    """Return the joints with parents before children, otherwise in file order.
 
-    Joints that the root does not carry are left out.
+    Joints that are not connected to the root are omitted.
     """
     joints = description.joints
     on_link: dict[str, list[int]] = {}
@@ -102,7 +97,7 @@ _Fault = Callable[[str, str, str], None]
 
 
 def _listed(names: Collection[str]) -> str:
-    """Return names for a message; the first ones if there are very many."""
+    """Return names for a message, truncated to the first 50."""
     shown = ', '.join(list(names)[:_MOST_LISTED])
     return shown + ', …' if len(names) > _MOST_LISTED else shown
 
@@ -118,7 +113,7 @@ def _check_joint(joint: Joint, names: Collection[str], fault: _Fault) -> None:
 
 
 def _parent_joints(description: RobotDescription, fault: _Fault) -> Mapping[str, Joint]:
-    """Return the joint above each link; of two joints the first."""
+    """Return the parent joint of each link; the first if there are several."""
     parent_joint: dict[str, Joint] = {}
     for joint in description.joints:
         other = parent_joint.setdefault(joint.child, joint)
@@ -137,29 +132,29 @@ _SHORTEST_AXIS = 1e-6
 
 
 def unit_axis(joint: Joint) -> Array:
-    """Return the axis of a joint, scaled to length 1, shape (3,); a zero axis as it is."""
+    """Return the joint axis normalized to length 1, shape (3,); a zero axis is unchanged."""
     axis = np.array(joint.axis)
     length = math.sqrt(axis @ axis)
     return axis if length < _SHORTEST_AXIS or abs(length - 1.0) < 1e-15 else axis / length
 
 
 def axis_faults(joint: Joint) -> Iterator[ModelError]:
-    """Yield what is wrong with the axis; NaN is no fault here, the reader has reported it."""
+    """Yield a fault if the axis is zero; the reader reports NaN."""
     if math.hypot(*joint.axis) < _SHORTEST_AXIS:
         yield ModelError(f'joint {joint.name!r}', 'axis is zero', 'give a direction, <axis xyz>')
 
 
 def joint_limit(joint: Joint, effort_limit: EffortLimit = None) -> Limit:
-    """Return the limits that are used: those written, mended where they say nothing.
+    """Return the effective limits of a joint, with defaults for missing or invalid values.
 
     Args:
-        joint: As written.
+        joint: As described in the file.
         effort_limit: See :func:`~robot_dynamics_ros.model.load.load_robot`.
 
     Returns:
-        Position limits, infinite of a continuous joint and where no range is written, in order
-        where they are written reversed; the velocity limit, infinite without one; the effort
-        limit, None where neither the file nor the caller gives one.
+        Position limits: infinite if the joint is continuous or the range is missing or empty,
+        swapped if reversed. Velocity limit: infinite if it is missing or not positive. Effort
+        limit: None if neither the file nor the caller gives one.
     """
     limit = joint.limit or Limit()
     lower, upper = sorted((limit.lower or 0.0, limit.upper or 0.0))
@@ -170,7 +165,7 @@ def joint_limit(joint: Joint, effort_limit: EffortLimit = None) -> Limit:
 
 
 def effort_faults(joint: Joint, effort_limit: EffortLimit) -> Iterator[ModelError]:
-    """Yield that a joint has no effort limit; NaN is no fault here, the reader has reported it."""
+    """Yield a fault if a joint has no positive finite effort limit; the reader reports NaN."""
     limit = joint.limit or Limit()
     effort = _effort(joint.name, limit, effort_limit)
     unreadable = limit.effort is not None and math.isnan(limit.effort)
@@ -184,15 +179,15 @@ def effort_faults(joint: Joint, effort_limit: EffortLimit) -> Iterator[ModelErro
 
 
 def range_faults(joint: Joint) -> Iterator[ModelError]:
-    """Yield what is wrong with position and velocity limits, damping, friction and armature."""
+    """Yield the faults of position and velocity limits, damping, friction and armature."""
     culprit, limit = f'joint {joint.name!r}', joint.limit or Limit()
     lower, upper = limit.lower or 0.0, limit.upper or 0.0
     if joint.kind != 'continuous' and joint.limit is None:
-        remedy = f'a {joint.kind} joint needs lower and upper; else it is taken as endless'
+        remedy = f'a {joint.kind} joint needs lower and upper; it is treated as unlimited'
         yield ModelError(culprit, 'has no <limit>', remedy)
     elif joint.kind != 'continuous' and lower >= upper:
-        used = 'endless' if lower == upper else f'[{upper:g}, {lower:g}]'
-        remedy = f'lower must be below upper; else it is taken as {used}'
+        used = 'unlimited' if lower == upper else f'[{upper:g}, {lower:g}]'
+        remedy = f'lower must be below upper; the joint is treated as {used}'
         yield ModelError(culprit, f'limits [{lower:g}, {upper:g}] are empty', remedy)
     for name, value in (
         ('velocity limit', limit.velocity or 0.0),
@@ -201,12 +196,12 @@ def range_faults(joint: Joint) -> Iterator[ModelError]:
         ('armature', joint.armature),
     ):
         if value < 0.0:
-            remedy = 'it must not be; it is taken as none'
+            remedy = 'it must not be; the value is ignored'
             yield ModelError(culprit, f'{name} {value:g} is negative', remedy)
 
 
 def _effort(name: str, limit: Limit, effort_limit: EffortLimit) -> float | None:
-    """Return the effort limit that counts: by name, else of the file, else the caller's number."""
+    """Return the effective limit: the caller's by name, else the file's, else the number."""
     if isinstance(effort_limit, Mapping):
         return effort_limit.get(name, limit.effort)
     return limit.effort if limit.effort or effort_limit is None else effort_limit
@@ -219,17 +214,17 @@ def build_tree(
     effort_limit: EffortLimit = None,
     followers: Mapping[str, Mimic] | None = None,
 ) -> RobotTree:
-    """Return the tree of a description.
+    """Build the tree of a description.
 
     Args:
-        description: One tree of links and joints.
-        root: Name of its root link.
-        gravity: Shape (3,), m/s^2.
+        description: Links and joints that form one tree.
+        root: Name of the root link.
+        gravity: Free-fall acceleration in the base frame, shape (3,), m/s^2.
         effort_limit: See :func:`~robot_dynamics_ros.model.load.load_robot`.
-        followers: The independent joint that each follower follows.
+        followers: Independent joint, multiplier and offset of each follower, by its name.
 
     Returns:
-        The tree; effort limits that nobody gives are NaN.
+        The tree; missing effort limits are NaN.
     """
     order = parents_first(description, root)
     moving = [joint for joint in order if joint.kind in MOVING]
@@ -272,7 +267,7 @@ def build_tree(
 def _coupling(
     moving: list[Joint], free: list[Joint], followers: Mapping[str, Mimic]
 ) -> Coupling | None:
-    """Return how all joints follow the free ones; whole numbers where all factors are."""
+    """Return the coupling of all joints to the free ones; an integer matrix if exact."""
     if not followers:
         return None
     place = {joint.name: j for j, joint in enumerate(free)}
@@ -288,17 +283,17 @@ def _coupling(
 
 
 def _drive_terms(moving: list[Joint], coupling: Coupling | None) -> tuple[Array, Array, Array]:
-    """Return damping, friction and armature of the free joints, with those of their followers."""
+    """Return damping, friction and armature of the free joints, including their followers'."""
     written = [(joint.damping, joint.friction, joint.armature) for joint in moving]
     damping, friction, armature = np.maximum(np.array(written).T, 0.0)
     if coupling is None:
         return damping, friction, armature
-    G = np.abs(coupling.rate)  # of the power b (k v)^2, of c |k v|, and of the energy
+    G = np.abs(coupling.rate)  # from the powers b (k v)^2 and c |k v| and the kinetic energy
     return damping @ (G * G), friction @ G, armature @ (G * G)
 
 
 def _lump_frames(order: list[Joint], root: str) -> dict[str, BodyFrame]:
-    """Place every link in the body that carries it."""
+    """Return the frame of every link in the body that it is lumped into."""
     frames = {root: BodyFrame(-1, np.eye(3), np.zeros(3))}
     body = 0
     for joint in order:
@@ -321,7 +316,7 @@ def _lump_frames(order: list[Joint], root: str) -> dict[str, BodyFrame]:
 def _lump_inertias(
     description: RobotDescription, frames: Mapping[str, BodyFrame], count: int
 ) -> list[RigidBodyInertia]:
-    """Add up the links of each body; a body without any weighs nothing."""
+    """Combine the link inertias of each body; a body without any has no mass."""
     parts: list[list[RigidBodyInertia]] = [[] for _ in range(count)]
     for link in description.links:
         F = frames[link.name]
@@ -337,24 +332,24 @@ def _rotation(pose: Pose) -> Array:
 
 
 def written_tensor(inertial: Inertial) -> Array:
-    """Return the tensor in the axes of its origin, shape (3, 3), kg m^2."""
+    """Return the inertia tensor in the axes of the <inertial> origin, shape (3, 3), kg m^2."""
     i = inertial
     return np.array([[i.ixx, i.ixy, i.ixz], [i.ixy, i.iyy, i.iyz], [i.ixz, i.iyz, i.izz]])
 
 
 def link_inertia(inertial: Inertial) -> RigidBodyInertia:
-    """Return the inertia of a link in its own frame, as written."""
+    """Return the inertia of a link in the link frame, without checks."""
     R = rotation_from_rpy(*inertial.origin.rpy)
     tensor = R @ written_tensor(inertial) @ R.T
     return RigidBodyInertia(inertial.mass, np.array(inertial.origin.xyz), tensor)
 
 
 def inertia_faults(name: str, inertial: Inertial) -> Iterator[ModelError]:
-    """Yield what keeps an <inertial> from being that of a real body.
+    """Yield the faults of an <inertial> that is not physically consistent.
 
     Args:
-        name: The link.
-        inertial: As written; NaN is no fault here, the reader has reported it.
+        name: Name of the link.
+        inertial: As described in the file; the reader reports NaN.
     """
     if inertial.mass <= 0.0:
         yield ModelError(

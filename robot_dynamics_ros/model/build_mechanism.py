@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From a spanning tree and a mechanism file to a mechanism: counts, assembly, choice of rows."""
+"""Build a mechanism from a spanning tree and a mechanism file: checks, assembly, row selection."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from robot_dynamics_ros.model.mechanism_file import MechanismFile
 from robot_dynamics_ros.model.robot_tree import RobotTree
 from robot_dynamics_ros.spatial.scalar import Array
 
-_FAR_FROM_GUESS = 0.6  # rad: beyond this the guess does not say which branch is meant
-_RANK_TOLERANCE = 1e-9  # of scaled equations, of order 1 where independent, 1e-16 where not
+_FAR_FROM_GUESS = 0.6  # rad: beyond this distance the guess does not determine the branch
+_RANK_TOLERANCE = 1e-9  # of scaled equations: order 1 if independent, 1e-16 if dependent
 
 
 def build_mechanism(tree: RobotTree, file: MechanismFile) -> Mechanism:
@@ -130,7 +130,7 @@ def _guess(equations: LoopEquations, file: MechanismFile) -> Array:
 
 
 def _assembled(equations: LoopEquations, q: Array, file: MechanismFile) -> Array:
-    """Return the root of the loop equations next to the guess."""
+    """Return the root of the loop equations found from the guess."""
     if not equations.dependent:
         return q
     closed = close(equations, q)
@@ -178,7 +178,7 @@ def _rank(matrix: Array) -> int:
 
 
 def _with_rows(equations: LoopEquations, q: Array) -> LoopEquations:
-    """Choose the equations that determine the dependent joints; the others follow from them."""
+    """Select the equations that determine the dependent joints; the others are redundant."""
     count = len(equations.dependent)
     if not count:
         return replace(equations, rows=())
@@ -201,7 +201,7 @@ def _with_rows(equations: LoopEquations, q: Array) -> LoopEquations:
 
 
 def _closed_form(equations: LoopEquations, file: MechanismFile) -> tuple[Array, Array] | None:
-    """Return slope (n, N) and offset (n,) of the declared closed form; integers stay integers."""
+    """Return slope (n, N) and offset (n,) of the declared closed form, preserving integers."""
     if not file.closed_form:
         return None
     names = equations.tree.joint_names
@@ -216,7 +216,7 @@ def _closed_form(equations: LoopEquations, file: MechanismFile) -> tuple[Array, 
 def _check_closed_form(
     equations: LoopEquations, closed_form: tuple[Array, Array], q: Array
 ) -> None:
-    """Refuse a closed form that does not close the loops at some of eight configurations."""
+    """Reject a closed form that leaves a loop open at any of eight configurations."""
     rng = np.random.default_rng(0)
     u = q[list(equations.coordinates)]
     for shift in [0.0 * u, *rng.uniform(-1.0, 1.0, size=(7, len(u)))]:
@@ -237,7 +237,7 @@ def _drive(tree: RobotTree, file: MechanismFile) -> Array:
 
 
 def _effort_limits(tree: RobotTree, file: MechanismFile) -> Array:
-    """Return the limit of each drive: its own, or that of the one joint it turns."""
+    """Return the effort limit of each drive: declared, or that of the single joint it drives."""
     limits = []
     for actuator in file.actuators:
         limit = actuator.effort_limit
@@ -253,7 +253,7 @@ def _effort_limits(tree: RobotTree, file: MechanismFile) -> Array:
 
 
 def _check_drive(mechanism: Mechanism) -> None:
-    """Refuse drives whose rates do not determine the rates of the coordinates."""
+    """Reject drives whose rates do not determine the rates of the coordinates."""
     still = np.zeros(mechanism.n)
     A = mechanism.tree_state_at(mechanism.assembled, still, still).A
     if mechanism.drive_regularity(A) < _RANK_TOLERANCE:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Check a robot's file: the figures of every link and joint, and all faults at once.
+"""Check a robot description: properties of every link and joint, and all findings at once.
 
-``load_robot`` accepts what is harmless; this is strict, works on descriptions that
-cannot be loaded, and adds what is legal but suspicious.
+Stricter than ``load_robot``, which accepts harmless errors; works on descriptions that cannot be
+loaded, and warns about valid but suspicious values.
 """
 
 from __future__ import annotations
@@ -32,18 +32,19 @@ def check_model(
     mappings: Mapping[str, str] | None = None,
     loops: str | os.PathLike[str] | None = None,
 ) -> ModelCheck:
-    """Check a robot's description.
+    """Check a robot description.
 
     Args:
         path_or_xml: URDF text, or the path of a ``.urdf`` or ``.xacro`` file.
         effort_limit: As for :func:`~robot_dynamics_ros.model.load.load_robot`.
         mappings: Arguments of a xacro file.
-        loops: Mechanism file, or its text, that closes loops of the robot; its joints without a
-            drive need no effort limit. None: the robot is a tree.
+        loops: Path or text of a mechanism file that closes loops; joints without a drive then
+            need no effort limit. None if the robot is a tree.
 
     Returns:
-        The figures and the findings. ``errors`` is empty exactly if ``load_robot`` with
-        ``strict=True`` (with loops: ``load_mechanism``) accepts the description.
+        The link and joint reports and the findings. ``errors`` is empty if and only if
+        ``load_robot`` with ``strict=True`` (with loops: ``load_mechanism``) accepts the
+        description.
 
     Raises:
         MissingDependencyError: A xacro file was given and xacro is not installed.
@@ -78,7 +79,7 @@ def _mechanism_file(
 def _refusal(
     description: RobotDescription, loops: str | os.PathLike[str] | None, effort_limit: EffortLimit
 ) -> Iterator[Finding]:
-    """Yield what keeps a sound description from being loaded: its mass matrix, or its loops."""
+    """Yield the error of loading a description without errors: its mass matrix or its loops."""
     try:
         if loops is None:
             load_robot(description.xml, effort_limit=effort_limit, strict=True)

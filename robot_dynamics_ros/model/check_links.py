@@ -1,16 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-r"""Mass and inertia of every link: the figures, and what no real link has.
+r"""Check the mass and inertia of every link and the mass matrix of a tree.
 
-The suspicions rest on physics, not on taste. The *equivalent box* of a link has its mass and its
-principal moments; its edges tell at a glance what the tensor claims. The *least density* is that
-of the homogeneous ellipsoid of the same mass and moments: no body of a lower density throughout
-has them, so a link that seems denser than lead has too much mass or too little inertia.
+Warnings are based on physical bounds. The *equivalent box* of a link has the link's mass and
+principal moments; its edge lengths show the size that the tensor implies. The *least density* is
+that of the homogeneous ellipsoid of the same mass and moments. A body with these cannot be less
+dense throughout, so a link denser than lead has too much mass or too little inertia.
 
-Whether the mass matrix of a tree is positive definite, and which joint's fault it is if not.
-
-Eliminating the joints from the tips to the base, :math:`M = L^TDL`, leaves for every joint the
-pivot :math:`D_i = s_i^TI^A_is_i`: the inertia that it feels while all joints beyond it are free.
-M is positive definite exactly if all pivots are positive.
+Eliminating the joints from the tips to the base, :math:`M = L^TDL`, yields for every joint the
+pivot :math:`D_i = s_i^TI^A_is_i`: the inertia about the joint axis with all outboard joints free.
+M is positive definite if and only if all pivots are positive.
 
 Source: the articulated-body inertias of Featherstone 2008, *Rigid Body Dynamics Algorithms*,
 section 7.3, for several configurations at once.
@@ -35,26 +33,26 @@ from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.spatial.screw import axis_vector, mises_matrix, wrench_transform
 
 LEAD = 11340.0  # kg/m^3
-LIGHTEST_LINK = 1e-3  # kg; what weighs less was likely meant in other units, or is a placeholder
-TOO_LONG = 2.0  # a box of this many times the longest link is no part of the robot
+LIGHTEST_LINK = 1e-3  # kg; a smaller mass is likely a placeholder or in other units
+TOO_LONG = 2.0  # maximum plausible ratio of an equivalent box to the longest link
 FULL_TURN = 2.0 * math.pi
 
 
 class LinkReport(NamedTuple):
-    """The inertial figures of one link, NaN where the file gives no usable number.
+    """Inertial properties of one link; NaN where the file gives no usable number.
 
     Attributes:
-        name: The link.
-        moved_by: The moving joint that carries it, fixed joints in between; '' in the base.
+        name: Name of the link.
+        moved_by: The moving joint that carries it, possibly via fixed joints; '' in the base.
         mass: kg.
         com: Centre of mass in the link's frame, shape (3,), m.
         principal_moments: About the centre of mass, ascending, shape (3,), kg m^2.
         principal_axes: Columns in the link's frame, shape (3, 3).
-        triangle_margin: ``(I1 + I2 - I3) / I3`` of the ascending moments; negative: impossible.
+        triangle_margin: ``(I1 + I2 - I3) / I3`` of the ascending moments; impossible if negative.
         pseudo_inertia_eigenvalues: Of the 4x4 second moment matrix about the link's origin,
             ascending, shape (4,); all positive for a real body.
-        equivalent_box: Edges along the principal axes of the box of this inertia, shape (3,), m.
-        least_density: Of a homogeneous body with this inertia, kg/m^3.
+        equivalent_box: Edge lengths along the principal axes of the box of this inertia, (3,), m.
+        least_density: Density of the homogeneous ellipsoid of this inertia, kg/m^3.
     """
 
     name: str
@@ -70,9 +68,9 @@ class LinkReport(NamedTuple):
 
 
 def report_link(link: Link, moved_by: str) -> LinkReport:
-    """Return the figures of a link that has an <inertial>, whatever its numbers are."""
+    """Return the inertial properties of a link that has an <inertial>, valid or not."""
     inertial = link.inertial
-    assert inertial is not None  # callers choose links that have one
+    assert inertial is not None  # callers select links that have one
     body = link_inertia(inertial)
     mass, com, tensor = body.mass, body.com, body.inertia
     nan3, nan4, axes = np.full(3, math.nan), np.full(4, math.nan), np.full((3, 3), math.nan)
@@ -98,16 +96,16 @@ def report_link(link: Link, moved_by: str) -> LinkReport:
 def link_findings(
     link: Link, report: LinkReport, joints_on_it: list[Array], longest: float
 ) -> Iterator[Finding]:
-    """Yield what is wrong or suspicious with a link's <inertial>.
+    """Yield the errors and warnings for a link's <inertial>.
 
     Args:
         link: The link.
-        report: Its figures.
-        joints_on_it: Origins of the joints that hang on it, in its frame, each (3,), m.
-        longest: Largest distance between neighbouring joints of the robot, m.
+        report: Its inertial properties.
+        joints_on_it: Origins of its child joints in the link frame, each (3,), m.
+        longest: Largest distance between consecutive joints of the robot, m.
     """
     culprit, inertial = f'link {link.name!r}', link.inertial
-    assert inertial is not None  # callers choose links that have one
+    assert inertial is not None  # callers select links that have one
     faults = [
         error(fault, fatal=inertial.mass < 0.0) for fault in inertia_faults(link.name, inertial)
     ]
@@ -124,7 +122,7 @@ def link_findings(
 def _size_findings(
     culprit: str, report: LinkReport, joints_on_it: list[Array], longest: float
 ) -> Iterator[Finding]:
-    """Yield what does not fit the size of the link and of the robot."""
+    """Yield warnings for an inertia that is implausible for the size of the link or robot."""
     if report.least_density > LEAD:
         yield warning(
             culprit,
@@ -155,7 +153,7 @@ def _size_findings(
 
 
 def _distance(point: Array, joints: list[Array]) -> float:
-    """Return the distance of a point from the lines between the origin and the joints, m."""
+    """Return the distance (m) of a point from the segments from the origin to the joints."""
     nearest = float(np.linalg.norm(point))
     for joint in joints:
         squared = float(joint @ joint)
@@ -165,19 +163,19 @@ def _distance(point: Array, joints: list[Array]) -> float:
 
 
 _SAMPLES = 8  # configurations
-_ROUNDS = 50  # each halves the error of the root, or more
-#: Pivots are compared with the inertia that the joint feels with the joints beyond it locked:
-#: rounding leaves 1e-16 of it, real arms have more than 1e-6.
+_ROUNDS = 50  # iterations; each at least halves the error of the root
+#: Smallest ratio of a pivot to the inertia about the joint with the outboard joints locked:
+#: about 1e-16 by rounding error, more than 1e-6 for real arms.
 _SMALLEST = 1e-10
-_LEAST_INERTIA = 1e-19  # kg m^2 or kg; below it there is nothing
-_MOST_LINKS = 6  # named in a message
+_LEAST_INERTIA = 1e-19  # kg m^2 or kg; smaller values are treated as zero
+_MOST_LINKS = 6  # maximum number of links in a message
 
 
 def sampled_positions(tree: RobotTree) -> Array:
-    """Return joint positions within the limits (one turn if endless), (k, n); the same ones.
+    """Return deterministic joint positions within the limits (one turn if unlimited), (k, n).
 
-    An additive recurrence with powers of the root of x^(n+1) = x + 1 spreads them evenly, without
-    numpy's generators, whose import takes as long as all the rest of loading a robot.
+    An additive recurrence with powers of the root of x^(n+1) = x + 1 spreads them evenly. It
+    avoids numpy's random generators, whose import takes as long as the rest of loading a robot.
     """
     lower = np.maximum(tree.position_lower, -math.pi)
     upper = np.maximum(np.minimum(tree.position_upper, math.pi), lower)
@@ -189,21 +187,24 @@ def sampled_positions(tree: RobotTree) -> Array:
 
 
 def mass_matrix_fault(tree: RobotTree, q: Array) -> ModelError | None:
-    """Return why the mass matrix is not positive definite at some of k positions, or None.
+    """Return the fault if the mass matrix is not positive definite at any of k positions.
 
     Args:
         tree: The robot.
         q: Joint positions, shape (k, n), rad or m.
 
-    Cost: some 0.1 ms for each body.
+    Returns:
+        The fault, naming the joint; None if the mass matrix is positive definite.
+
+    Cost: about 0.1 ms per body.
     """
     pivots, felt = _pivots(tree, np.array([tree.joint_positions(sample) for sample in q]))
     weightless = np.flatnonzero((pivots <= _SMALLEST * felt + _LEAST_INERTIA).any(axis=0))
     if not len(weightless):
         return None
-    if tree.coupling is not None:  # what a follower lacks its leader may have
+    if tree.coupling is not None:  # a massless follower is valid if its leader has inertia
         return _coupled_fault(tree, q)
-    i = int(weightless[-1])  # the outermost one: the others may lack only what it lacks
+    i = int(weightless[-1])  # the outermost: it may be the only cause
     return _fault(tree, tree.joint_names[i], {i}, float(np.min(pivots[:, i])))
 
 
@@ -215,14 +216,14 @@ def _fault(tree: RobotTree, joint: str, bodies: set[int], inertia: float) -> Mod
     listed = ', '.join(links[:_MOST_LINKS]) + (', …' if len(links) > _MOST_LINKS else '')
     return ModelError(
         f'joint {joint!r}',
-        f'mass matrix is not positive definite: the joint feels an inertia of {inertia:.3g} '
+        f'mass matrix is not positive definite: the joint has an inertia of {inertia:.3g} '
         f'{"kg" if tree.prismatic[min(bodies)] else "kg m^2"}; it moves {listed}',
         'give these links mass and inertia, or lock the joint',
     )
 
 
 def _pivots(tree: RobotTree, q: Array) -> tuple[Array, Array]:
-    """Return the pivots and the inertias felt with all other joints locked, each (k, bodies)."""
+    """Return the pivots and the inertias with all other joints locked, each (k, bodies)."""
     articulated = np.array(
         [
             [mises_matrix(tree.mass[i], tree.com[i], tree.inertia[i])] * len(q)
@@ -246,7 +247,7 @@ def _pivots(tree: RobotTree, q: Array) -> tuple[Array, Array]:
 
 
 def _coupled_fault(tree: RobotTree, q: Array) -> ModelError | None:
-    """Return the same for the mass matrix in the independent joints."""
+    """Return the fault of the mass matrix in the independent joints, or None."""
     assert tree.coupling is not None
     for sample in q:
         M = _mass_matrix(tree, sample)
@@ -260,7 +261,7 @@ def _coupled_fault(tree: RobotTree, q: Array) -> ModelError | None:
 
 
 def _mass_matrix(tree: RobotTree, q: Array) -> Array:
-    """Return the mass matrix in the independent joints, shape (n, n), from the Jacobians."""
+    """Return the mass matrix in the independent joints, shape (n, n), from body Jacobians."""
     M = np.zeros((tree.n, tree.n))
     for i, (R, _) in enumerate(body_poses(tree, q)):
         J = frame_jacobian(tree, q, BodyFrame(i, np.eye(3), tree.com[i]))

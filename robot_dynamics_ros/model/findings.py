@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a check of a model has to say.
-
-Axis, limits and friction of every moving joint: figures, faults and suspicions.
-"""
+"""Findings of a model check; checks of the axis, limits and friction of every moving joint."""
 
 from __future__ import annotations
 
@@ -24,15 +21,15 @@ Severity = Literal['error', 'warning']
 
 
 class Finding(NamedTuple):
-    """One thing that is wrong (error: the robot cannot be loaded) or suspicious (warning).
+    """An error (``load_robot(strict=True)`` rejects the robot) or a warning (suspicious value).
 
     Attributes:
         severity: 'error' or 'warning'.
         culprit: The element, such as "link 'link2'".
         problem: What is wrong with it.
-        remedy: What would be right.
-        fault: The exception of an error, to raise where errors are refused.
-        fatal: Whether the robot is refused for it even where other errors are only remarked.
+        remedy: How to correct it.
+        fault: The exception of an error, for callers that reject errors.
+        fatal: Whether the error rejects the robot even where others are only remarked.
     """
 
     severity: Severity
@@ -47,28 +44,28 @@ class Finding(NamedTuple):
 
 
 def error(fault: DescriptionError, *, fatal: bool = False) -> Finding:
-    """Return an error of the package as a finding."""
+    """Convert an exception of the package to a finding."""
     return Finding('error', fault.culprit, fault.problem, fault.remedy, fault, fatal)
 
 
 def warning(culprit: str, problem: str, remedy: str) -> Finding:
-    """Return a finding that does not keep the robot from being loaded."""
+    """Return a finding that does not prevent the robot from being loaded."""
     return Finding('warning', culprit, problem, remedy)
 
 
-MOST_TURNS = 3.0  # either way; 180 for a revolute joint was meant in degrees
+MOST_TURNS = 3.0  # in either direction; a limit of 180 was probably meant in degrees
 FULL_TURN = 2.0 * math.pi
 
 
 class JointReport(NamedTuple):
-    """The figures of one moving joint.
+    """Properties of one moving joint.
 
     Attributes:
-        name: The joint.
+        name: Name of the joint.
         kind: 'revolute', 'continuous' or 'prismatic'.
-        lower, upper: Position limits as used, rad or m; infinite if continuous or not given.
-        velocity: Limit, rad/s or m/s; infinite where the file is silent.
-        effort: Limit, N m or N; None where neither file nor caller gives one.
+        lower, upper: Effective position limits, rad or m; infinite if continuous or not given.
+        velocity: Velocity limit, rad/s or m/s; infinite if not given.
+        effort: Effort limit, N m or N; None if neither the file nor the caller gives one.
         damping: Viscous friction, N m s/rad or N s/m.
         friction: Coulomb friction, N m or N.
         armature: Reflected inertia of the drive, kg m^2 or kg.
@@ -88,12 +85,12 @@ class JointReport(NamedTuple):
 def check_joint(
     joint: Joint, effort_limit: EffortLimit, *, passive: bool = False
 ) -> tuple[JointReport, list[Finding]]:
-    """Return the figures of a moving joint and what is wrong or suspicious with it.
+    """Return the properties of a moving joint and the findings on it.
 
     Args:
-        joint: As written.
+        joint: As described in the file.
         effort_limit: As for ``load_robot``.
-        passive: Whether it is a joint without a drive, which needs neither limit nor friction.
+        passive: Whether the joint has no drive, and so needs no effort limit or friction.
     """
     limit = joint_limit(joint, effort_limit)
     findings = [error(fault) for fault in range_faults(joint)]
@@ -119,8 +116,8 @@ def _mimic_faults(joint: Joint) -> Iterator[DescriptionError]:
     if joint.mimic is not None:
         yield DescriptionError(
             f'joint {joint.name!r}',
-            f'is a mimic joint of {joint.mimic.leader!r}, whose effort has no equation of its own',
-            'it is coupled to its leader; make it fixed, or mimic=lock, to leave it out',
+            f'is a mimic joint of {joint.mimic.leader!r} and has no independent effort',
+            'it is coupled to its leader; to exclude it, make it fixed or set mimic=lock',
         )
 
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What command ``identify`` found of a robot: its file ``parameters.yaml``.
+"""Identified parameters of a robot: the file ``parameters.yaml`` of the command ``identify``.
 
-Inertias, viscous and Coulomb friction and armature take the place of the description's; friction
-of other kinds, which a URDF has no place for, goes into ``RobotTree.drive_friction``. What the
-terms mean says ``dynamics.joint_terms``, and the header of the file.
+Inertias, viscous and Coulomb friction and armature replace those of the description. Other
+friction terms, which a URDF cannot represent, are stored in ``RobotTree.drive_friction``. The
+terms are defined in ``dynamics.joint_terms`` and in the header of the file.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from robot_dynamics_ros.model.robot_tree import RobotTree
 from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.yaml_reader.parsing import read_yaml
 
-#: Friction of drives that a URDF has no place for.
+#: Drive friction terms that a URDF cannot represent.
 DRIVE_TERMS = (
     'offset',
     'load_friction',
@@ -31,21 +31,21 @@ DRIVE_TERMS = (
     'cubic_friction',
     'stribeck_friction',
 )
-#: Speed at which the Stribeck effect is mostly gone, rad/s or m/s.
+#: Velocity above which the Stribeck effect is mostly decayed, rad/s or m/s.
 STRIBECK_VELOCITY = 'stribeck_velocity'
 _IN_URDF = ('damping', 'coulomb_friction', 'armature')
 _TENSOR = ('ixx', 'ixy', 'ixz', 'iyy', 'iyz', 'izz')
-_SAME_GRAVITY = 0.02  # m/s^2: Gazebo's 9.8 for 9.81 is no other gravity
+_SAME_GRAVITY = 0.02  # m/s^2: tolerates Gazebo's default 9.8 instead of 9.81
 
 
 class IdentifiedParameters(NamedTuple):
-    """The content of a file.
+    """Content of a file ``parameters.yaml``.
 
     Attributes:
-        path: The file.
-        links: New <inertial> of links that differ.
+        path: Path of the file.
+        links: New <inertial> of each link that differs, by link name.
         joints: Terms of every joint: those of a URDF, ``DRIVE_TERMS`` and ``STRIBECK_VELOCITY``.
-        gravity: Under which they were identified, base frame, m/s^2.
+        gravity: Gravity during identification, base frame, m/s^2.
     """
 
     path: str
@@ -55,10 +55,10 @@ class IdentifiedParameters(NamedTuple):
 
     @classmethod
     def read(cls, path: str | os.PathLike[str]) -> IdentifiedParameters:
-        """Return the parameters of a file.
+        """Read a parameter file.
 
         Raises:
-            ConfigurationError: It cannot be read, or is no such file; says what is wrong.
+            ConfigurationError: The file cannot be read or is not a parameter file.
         """
         word = os.fspath(path)
         data = read_yaml(word, 'identified')
@@ -74,10 +74,10 @@ class IdentifiedParameters(NamedTuple):
         return cls(word, links, joints, gravity)
 
     def patched(self, xml: str) -> str:
-        """Return URDF text with the identified inertias and dynamics.
+        """Return the URDF text with the identified inertias and dynamics inserted.
 
         Raises:
-            ConfigurationError: The file is of another robot.
+            ConfigurationError: The file belongs to another robot.
         """
         dynamics = {
             name: JointDynamics(*(terms[key] for key in _IN_URDF))
@@ -89,10 +89,10 @@ class IdentifiedParameters(NamedTuple):
             raise _fault(self.path, f'is of another robot: {error}') from error
 
     def completed(self, tree: RobotTree) -> RobotTree:
-        """Return a robot, made from the patched text, with the friction of its drives.
+        """Return a robot loaded from the patched text, with its drive friction added.
 
         Raises:
-            ConfigurationError: The file lacks a joint of the robot.
+            ConfigurationError: A joint of the robot is missing in the file.
         """
         missing = [name for name in tree.joint_names if name not in self.joints]
         if missing:
@@ -109,7 +109,7 @@ class IdentifiedParameters(NamedTuple):
 
 
 def terms_in_use(drive: Mapping[str, Array]) -> dict[str, Array]:
-    """Return the terms that are not zero at every joint, with the Stribeck velocity; or none."""
+    """Return the terms that are nonzero at any joint, plus the Stribeck velocity if there are."""
     used = {term: drive[term] for term in DRIVE_TERMS if np.any(drive.get(term))}
     return {**used, STRIBECK_VELOCITY: drive[STRIBECK_VELOCITY]} if used else {}
 
@@ -142,10 +142,10 @@ def _vector(values: Iterable[Any]) -> Vector:
 
 
 def _numbers(values: Iterable[Any]) -> list[float]:
-    """Return finite numbers.
+    """Convert values to finite floats.
 
     Raises:
-        TypeError, ValueError: One is none.
+        TypeError, ValueError: A value is not a finite number.
     """
     numbers = [float(value) for value in values]
     if not all(map(math.isfinite, numbers)):

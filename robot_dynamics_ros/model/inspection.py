@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All that is wrong or suspicious with a description, and the figures of its links and joints."""
+"""Inspect a robot description: errors, warnings, and properties of its links and joints."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from robot_dynamics_ros.spatial.scalar import Array
 
 
 class ModelCheck(NamedTuple):
-    """What is known of a robot, and what is wrong with it.
+    """Result of checking a robot description.
 
     Attributes:
-        robot: The robot's name; '' if its file cannot be read.
-        links: The links that have an <inertial>, in the order of the file.
-        joints: The moving joints, in the order of the file.
+        robot: Name of the robot; '' if its file cannot be read.
+        links: Reports of the links that have an <inertial>, in file order.
+        joints: Reports of the moving joints, in file order.
         findings: Errors first, then warnings.
     """
 
@@ -34,25 +34,25 @@ class ModelCheck(NamedTuple):
 
     @property
     def errors(self) -> tuple[Finding, ...]:
-        """What keeps ``load_robot(strict=True)`` from loading the robot."""
+        """Findings for which ``load_robot(strict=True)`` rejects the robot."""
         return tuple(f for f in self.findings if f.severity == 'error')
 
     @property
     def warnings(self) -> tuple[Finding, ...]:
-        """What is legal but suspicious."""
+        """Findings that are valid but suspicious."""
         return tuple(f for f in self.findings if f.severity == 'warning')
 
     @property
     def moving_mass(self) -> float:
-        """Mass of all links that move, kg."""
+        """Total mass of the moving links, kg."""
         return sum(link.mass for link in self.links if link.moved_by)
 
     def and_also(self, findings: Iterable[Finding]) -> ModelCheck:
-        """Return the check with more findings."""
+        """Return a copy with additional findings."""
         return self._replace(findings=_errors_first([*self.findings, *findings]))
 
     def as_dict(self) -> dict[str, Any]:
-        """Return plain lists, numbers and strings for JSON; None for what is not finite."""
+        """Return plain lists, numbers and strings for JSON; None for non-finite numbers."""
         return {
             'robot': self.robot,
             'moving_mass': _plain(self.moving_mass),
@@ -63,7 +63,7 @@ class ModelCheck(NamedTuple):
 
 
 def finding_as_dict(finding: Finding) -> dict[str, str]:
-    """Return severity, culprit, problem and remedy."""
+    """Return severity, culprit, problem and remedy of a finding."""
     return {name: getattr(finding, name) for name in ('severity', 'culprit', 'problem', 'remedy')}
 
 
@@ -73,11 +73,11 @@ def inspect(
     effort_limit: EffortLimit = None,
     passive: Collection[str] = (),
 ) -> ModelCheck:
-    """Return all that is wrong or suspicious with a description.
+    """Return the reports and all findings of a description.
 
     Args:
-        description: As written, or with its uncontrolled joints fixed.
-        faults: Those that its reading reported.
+        description: As read from the file, or with its uncontrolled joints fixed.
+        faults: Faults reported by the reader.
         effort_limit: As for :func:`~robot_dynamics_ros.model.load.load_robot`.
         passive: Joints without a drive, which need neither effort limit nor friction.
     """
@@ -97,14 +97,14 @@ def inspect(
 
 
 def nameless() -> ModelError:
-    """Return the error that a robot has no name, without which ROS reads no description."""
+    """Return the error of a robot without a name, which ROS requires."""
     return ModelError('<robot>', 'has no name', 'give it a name attribute')
 
 
 def unknown_joints(
     effort_limit: EffortLimit, description: RobotDescription
 ) -> list[UnknownNameError]:
-    """Return an error for every effort limit of a joint that does not exist or move."""
+    """Return an error for every effort limit of an unknown or fixed joint."""
     if not isinstance(effort_limit, Mapping):
         return []
     known = {joint.name for joint in description.joints if joint.kind in MOVING}
@@ -120,7 +120,7 @@ def _errors_first(findings: list[Finding]) -> tuple[Finding, ...]:
 
 
 def _movers(description: RobotDescription) -> dict[str, Joint | None]:
-    """Return the moving joint that carries each link, None in the base or in a broken tree."""
+    """Return the moving joint that carries each link; None in the base or in an invalid tree."""
     above = {joint.child: joint for joint in description.joints}
     movers: dict[str, Joint | None] = {}
     for link in description.links:
@@ -128,7 +128,7 @@ def _movers(description: RobotDescription) -> dict[str, Joint | None]:
         joint = above.get(name)
         while joint is not None and joint.kind not in MOVING and name not in movers:
             passed.append(name)
-            movers[name] = None  # until it is known; ends a loop
+            movers[name] = None  # placeholder until known; terminates at a closed loop
             name = joint.parent
             joint = above.get(name)
         mover = movers.get(name, joint)
@@ -137,7 +137,7 @@ def _movers(description: RobotDescription) -> dict[str, Joint | None]:
 
 
 def _check_links(description: RobotDescription) -> tuple[list[LinkReport], list[Finding]]:
-    """Return the figures of the links with an <inertial> and the findings on all links."""
+    """Return the reports of the links with an <inertial> and the findings on all links."""
     movers = _movers(description)
     hanging: dict[str, list[Array]] = {link.name: [] for link in description.links}
     for joint in description.joints:
@@ -170,10 +170,10 @@ def _check_links(description: RobotDescription) -> tuple[list[LinkReport], list[
 
 
 def _missing_inertial(joint: Joint) -> ModelError:
-    """Return the error that the body of a moving joint has no mass."""
+    """Return the error of a moving joint whose body has no mass."""
     return ModelError(
         f'link {joint.child!r}',
-        'has no <inertial>, nor has a link fixed to it',
+        'has no <inertial>, and no link fixed to it has one',
         f'joint {joint.name!r} moves it: give its mass and inertia',
     )
 
@@ -182,19 +182,19 @@ def _frame_with_inertial(link: str) -> Finding:
     return warning(
         f'link {link!r}',
         'has an <inertial> of mass 0 and inertia 0',
-        'it is read as a mere frame; leave the <inertial> out',
+        'it is treated as a massless frame; remove the <inertial>',
     )
 
 
 def _unused(finding: Finding) -> Finding:
-    """Return a finding on a link of the base, whose inertia does not matter, as a warning."""
+    """Convert a finding on a link of the base, whose inertia is not used, to a warning."""
     return warning(
         finding.culprit, finding.problem, f'{finding.remedy} (not used: the link does not move)'
     )
 
 
 def _plain(value: Any) -> Any:
-    """Return reports, arrays and numbers as what JSON knows."""
+    """Convert reports, arrays and numbers to JSON types."""
     if isinstance(value, (LinkReport, JointReport)):
         return {name: _plain(item) for name, item in value._asdict().items()}
     if isinstance(value, np.ndarray):

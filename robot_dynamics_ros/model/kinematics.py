@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Position, velocity and acceleration kinematics of frames on a tree, numbers or symbols."""
+"""Position, velocity and acceleration kinematics of frames on a tree; numbers or symbols."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from robot_dynamics_ros.spatial.scalar import Array, common_dtype, cross, identi
 
 
 class FramePose(NamedTuple):
-    """Pose of a frame in the base: R_WF (3, 3) maps frame to base components; p_WF (3,), m."""
+    """Pose of a frame in the base: R_WF (3, 3) maps frame to base components; p_WF (3,) in m."""
 
     R_WF: Array
     p_WF: Array
@@ -20,10 +20,10 @@ class FrameMotion(NamedTuple):
     """Pose, Jacobian and drift of a frame, all in base axes, linear rows first.
 
     Attributes:
-        R_WF: Rotation, shape (3, 3).
+        R_WF: Rotation, shape (3, 3): maps frame to base components.
         p_WF: Origin, shape (3,), m.
         J: Jacobian, shape (6, n): [velocity of the origin; angular velocity] = J v.
-        drift: ``Jdot v``, shape (6,): the classical acceleration at zero joint acceleration.
+        drift: ``Jdot v``, shape (6,): classical acceleration at zero joint acceleration.
     """
 
     R_WF: Array
@@ -37,7 +37,7 @@ def _resolve(tree: RobotTree, frame: str | BodyFrame) -> BodyFrame:
 
 
 def body_poses(tree: RobotTree, q: Array) -> list[FramePose]:
-    """Return the pose of every body frame in the base, in the order of the tree."""
+    """Return the pose of every body frame in the base frame, in tree order."""
     q = tree.joint_positions(q)
     poses: list[FramePose] = []
     for i in range(tree.bodies):
@@ -51,7 +51,7 @@ def body_poses(tree: RobotTree, q: Array) -> list[FramePose]:
 
 
 def frame_pose(tree: RobotTree, q: Array, frame: str | BodyFrame = 'tool') -> FramePose:
-    """Return the pose of a frame in the base.
+    """Return the pose of a frame in the base frame.
 
     Args:
         tree: The robot.
@@ -72,7 +72,7 @@ def frame_pose(tree: RobotTree, q: Array, frame: str | BodyFrame = 'tool') -> Fr
 
 
 def link_poses(tree: RobotTree, q: Array) -> dict[str, FramePose]:
-    """Return the pose of every link in the base, by name."""
+    """Return the pose of every link in the base frame, by link name."""
     bodies = body_poses(tree, q)
     poses = {}
     for name, frame in tree.frames.items():
@@ -87,11 +87,11 @@ def link_poses(tree: RobotTree, q: Array) -> dict[str, FramePose]:
 def frame_motion(
     tree: RobotTree, q: Array, v: Array, frame: str | BodyFrame = 'tool'
 ) -> FrameMotion:
-    r"""Return pose, Jacobian and drift of a frame.
+    r"""Return the pose, Jacobian and drift of a frame.
 
-    With the axis direction :math:`z_j` and origin :math:`p_j` of joint j in the base, a column is
-    :math:`[z_j\times(p-p_j);\,z_j]` (revolute) or :math:`[z_j;\,0]` (prismatic). The drift
-    :math:`\dot J v` is the outward acceleration recursion at zero joint acceleration.
+    With the axis direction :math:`z_j` and origin :math:`p_j` of joint j in the base frame, column
+    j is :math:`[z_j\times(p-p_j);\,z_j]` (revolute) or :math:`[z_j;\,0]` (prismatic). The drift
+    :math:`\dot J v` is computed by the outward acceleration recursion at zero joint acceleration.
 
     Args:
         tree: The robot.

@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The door of this room: from a file to a robot or a mechanism, checked on the way.
-
-The robot that a node's parameters name.
-"""
+"""Load and check a robot or a mechanism, from files or from the parameters of a node."""
 
 from __future__ import annotations
 
@@ -51,39 +48,40 @@ def load_robot(
 ) -> RobotTree:
     """Load a robot from URDF text, a URDF file or a xacro file.
 
-    Refused is what makes the mathematics of the controlled joints wrong or unsafe: a mass matrix
-    that is not positive definite at sampled configurations, a negative mass, a joint without an
-    effort limit, numbers that are none. All else that ``check_model`` complains about is said in
-    ``remarks``, and so is every fault of what is locked or does not move.
+    Rejects descriptions that make the dynamics of the controlled joints wrong or unsafe: a mass
+    matrix that is not positive definite at sampled configurations, a negative mass, a joint
+    without an effort limit, a value that is not a finite number. All other findings of
+    ``check_model``, and every fault of locked or fixed parts, are listed in ``remarks``.
 
     Args:
         path_or_xml: URDF text, or the path of a ``.urdf`` or ``.xacro`` file.
         gravity: Free-fall acceleration in the base frame, shape (3,), m/s^2.
         effort_limit: Limit in N m or N where the file gives none or 0: one number for all such
-            joints, or a number by joint name (which also replaces a limit of the file).
+            joints, or a number by joint name (which also overrides a limit of the file).
         mappings: Arguments of a xacro file.
-        joints: The joints to control; all that are not locked if None. Every other joint is
-            locked and its links are lumped.
+        joints: Names of the joints to control; all that are not locked if None. All other joints
+            are locked and their links lumped.
         base: With ``tip``, control the joints between two links as well; the root if empty.
-        tip: The link at the end of that chain.
-        locked: Positions of locked joints, rad or m; otherwise 0 or the nearest limit, as for
-            'measured', which a controller replaces by the joint's position at its activation.
-        mimic: Joints that follow others are coupled to them ('couple'): their inertia and
-            friction are carried to the leader. Or they are locked ('lock').
-        strict: Refuse every error that ``check_model`` finds.
-        identified: File ``parameters.yaml`` of command ``identify``, whose inertias, friction and
-            armature take the place of the description's; none if empty.
+        tip: Link at the end of that chain.
+        locked: Positions of locked joints, rad or m; 0 or the nearest limit for those not given.
+            So is 'measured', until a controller replaces it by the measured position at its
+            activation.
+        mimic: 'couple': followers are coupled to their leaders, which take over their inertia and
+            friction. 'lock': followers are locked.
+        strict: Reject every error that ``check_model`` finds.
+        identified: File ``parameters.yaml`` of the command ``identify``, whose inertias, friction
+            and armature replace those of the description; none if empty.
 
     Returns:
-        The robot as frozen arrays, joints in the order of the file, parents first.
+        The robot as read-only arrays, joints in file order, parents first.
 
     Raises:
-        DescriptionError: The text is malformed, or its links and joints form no tree.
-        ModelError: The robot is refused; names the element, the number and the remedy.
-        ConfigurationError: The chosen joints contradict each other or the robot, or
-            ``identified`` is no such file of this robot.
-        UnknownNameError: There is no joint or link of a name that was given.
-        ShapeError, NonFiniteError: Gravity is no vector of three finite numbers.
+        DescriptionError: The text is malformed, or its links and joints do not form a tree.
+        ModelError: The robot is rejected; names the element, the value and the remedy.
+        ConfigurationError: The selected joints contradict each other or the robot, or
+            ``identified`` is not a parameter file of this robot.
+        UnknownNameError: A given joint or link does not exist.
+        ShapeError, NonFiniteError: Gravity is not a vector of three finite numbers.
         MissingDependencyError: A xacro file was given and xacro is not installed.
     """
     faults: list[DescriptionError] = []
@@ -115,16 +113,16 @@ def load_mechanism(
         effort_limit: Limit in N m or N of driven joints where the URDF gives none or 0: one
             number, or a number by joint name. Joints without a drive need none.
         mappings: Arguments of a xacro file.
-        mimic: With 'lock', joints that follow others (of a gripper, say) are locked, and their
-            leaders move alone; coupled ones are refused.
+        mimic: 'lock': followers (such as those of a gripper) are locked and their leaders move
+            alone. 'couple': followers are rejected.
 
     Returns:
-        The mechanism, assembled once on its declared branch.
+        The mechanism, assembled on its declared branch.
 
     Raises:
-        DescriptionError: The URDF is malformed or no tree.
-        ModelError: The robot is refused, as by :func:`load_robot`.
-        MechanismError: The mechanism file has a wrong key, name or number of equations or
+        DescriptionError: The URDF is malformed or does not describe a tree.
+        ModelError: The robot is rejected, as in :func:`load_robot`.
+        MechanismError: The mechanism file has an invalid key, name, or number of equations or
             coordinates, or the mechanism cannot be assembled; names the culprit.
         SingularityError: The declared assembly is singular.
     """
@@ -153,7 +151,7 @@ def _followers(tree: RobotTree) -> list[str]:
 def passive_joints(
     description: RobotDescription, file: MechanismFile, effort_limit: EffortLimit
 ) -> frozenset[str]:
-    """Return the joints that nothing gives an effort limit, and no drive of a mechanism needs."""
+    """Return the joints without an effort limit that no drive of the mechanism needs."""
     named = effort_limit if isinstance(effort_limit, Mapping) else ()
     return frozenset(
         joint.name
@@ -183,7 +181,7 @@ def _tree(
         root = find_root(description)
     except DescriptionError as error:
         raise (faults or [error])[0] from None
-    assert root is not None  # every fault has raised
+    assert root is not None  # every fault raises
     for unknown in unknown_joints(effort_limit, description):
         raise unknown
     chosen = select(description, wanted)
@@ -211,7 +209,7 @@ def _refuse(findings: Iterable[Finding]) -> None:
 def _refuse_unreadable(
     tree: RobotTree, description: RobotDescription, faults: list[DescriptionError]
 ) -> None:
-    """Raise the first fault of the text that concerns what moves, or has come into the numbers."""
+    """Raise the first fault of the text that affects a moving part or the model's arrays."""
     still = [f'link {name!r}' for name, frame in tree.frames.items() if frame.body < 0]
     still += [f'joint {joint.name!r}' for joint in description.joints if joint.kind == 'fixed']
     guilty = [fault for fault in faults if not fault.culprit.startswith(tuple(still))]
@@ -224,32 +222,32 @@ def _refuse_unreadable(
 
 P = Parameter
 
-#: Which robot it is.
+#: Parameters that identify the robot.
 NAMED_ROBOT = (
     P('robot', '', 'Name of a shipped robot, a .urdf or .xacro file, or package://PACKAGE/PATH; '
-      'empty: take robot_description.', fixed=True),
-    P('robot_description', '', 'URDF text; empty: take the topic robot_description.', fixed=True),
+      'empty: use robot_description.', fixed=True),
+    P('robot_description', '', 'URDF text; empty: use the topic robot_description.', fixed=True),
     P('limits_profile', '', 'Profile of joint limits of a shipped robot, if it has several.',
       fixed=True),
     P('prefix', '', "Prefix of a shipped robot's link and joint names.", fixed=True),
     P('arguments', [''], 'NAME:=VALUE arguments of a xacro file.', fixed=True),
     P('base', '', 'With tip: control the joints between two links, lock the others. Empty: the '
       'root.', fixed=True),
-    P('tip', '', 'Link at the end of the chain that is controlled; empty: all joints are.',
+    P('tip', '', 'Link at the end of the controlled chain; empty: control all joints.',
       fixed=True),
-    P('locked', [''], 'JOINT:=POSITION of joints that are locked there, rad or m, or '
-      'JOINT:=measured: where they are at activation; others that are not controlled are locked '
+    P('locked', [''], 'JOINT:=POSITION of locked joints, rad or m, or JOINT:=measured: the '
+      'position at activation; all other joints that are not controlled are locked '
       'at 0 or the nearest limit.', fixed=True),
-    P('mimic', 'couple', 'Joints that follow others: couple them to their leaders, or lock them.',
+    P('mimic', 'couple', 'Mimic joints: couple them to their leaders, or lock them.',
       choices=('couple', 'lock'), fixed=True),
 )  # fmt: skip
 
-#: The same, as a model: what its description does not say, or says otherwise.
+#: Parameters of the robot as a model: additions to and overrides of its description.
 ROBOT = (
     *NAMED_ROBOT,
     P('gravity', [0.0, 0.0, -9.81], "Free-fall acceleration in the robot's base frame; Gazebo's "
       'own default is -9.8.', unit='m/s^2', size=3, fixed=True),
-    P('effort_limit', [0.0], 'Largest effort; 0: from the description.', 0.0, unit='N m or N',
+    P('effort_limit', [0.0], 'Effort limit; 0: from the description.', 0.0, unit='N m or N',
       per_joint=True, fixed=True),
     P('identified', '', 'File parameters.yaml of command identify: its inertias, friction and '
       "armature replace the description's; empty: none.", fixed=True),
@@ -259,19 +257,19 @@ ROBOT = (
 def robot_from_parameters(
     values: Mapping[str, Any], topic_description: str = '', driver_limits: EffortLimit = None
 ) -> RobotTree:
-    """Load the robot of a node.
+    """Load the robot that a node's parameters specify.
 
     Args:
         values: Parameters of ``NAMED_ROBOT`` and ``gravity``, and optionally ``effort_limit``,
-            ``identified`` and ``joints``, by name. All joints that ``joints`` does not name, if
-            any, are locked.
-        topic_description: URDF text that came by topic, used if both names are empty.
-        driver_limits: Effort limits of the driver, N m or N, as ``load_robot`` takes them; the
-            parameter ``effort_limit`` counts more.
+            ``identified`` and ``joints``, by name. If ``joints`` names any, all others are locked.
+        topic_description: URDF text received by topic, used if ``robot`` and
+            ``robot_description`` are empty.
+        driver_limits: Effort limits of the driver, N m or N, as for ``load_robot``; the parameter
+            ``effort_limit`` takes precedence.
 
     Raises:
         ConfigurationError: No robot is given.
-        DescriptionError: The description is refused.
+        DescriptionError: The description is rejected.
         UnknownNameError: There is no such shipped robot.
     """
     mappings = {key: values[key] for key in ('limits_profile', 'prefix') if values.get(key)}
@@ -289,7 +287,7 @@ def robot_from_parameters(
     limits = [float(limit) for limit in values.get('effort_limit', [])]
     if not any(limits):
         return load_robot(source, values['gravity'], effort_limit=driver_limits, **chosen)
-    # Limits may be given for the very joints that lack them: learn the names first.
+    # The description may lack these limits, so load it with a placeholder to get the joint names.
     joints = load_robot(source, effort_limit=1.0, **chosen).joint_names
     if len(limits) != len(joints):
         raise ParameterError('effort_limit', limits, f'give {len(joints)} numbers, one per joint')
@@ -300,10 +298,10 @@ def robot_from_parameters(
 
 
 def choice_of_joints(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what parameters or arguments say of the joints, as ``load_robot`` takes it.
+    """Return the joint selection in parameters or arguments, as keywords of ``load_robot``.
 
     Raises:
-        ConfigurationError: A locked position is not NAME:=NUMBER.
+        ConfigurationError: A locked position is not NAME:=NUMBER or NAME:=measured.
     """
     locked = assignments('locked', values.get('locked', ()))
     names = [name for name in values.get('joints', ()) if name]
@@ -317,10 +315,10 @@ def choice_of_joints(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def assignments(what: str, words: Iterable[str]) -> dict[str, str]:
-    """Return ``NAME:=VALUE`` words by name; empty words are none.
+    """Return the values of ``NAME:=VALUE`` words by name; empty words are ignored.
 
     Raises:
-        ConfigurationError: A word sets nothing.
+        ConfigurationError: A word is not an assignment.
     """
     for word in words:
         if word and ':=' not in word:
@@ -329,7 +327,7 @@ def assignments(what: str, words: Iterable[str]) -> dict[str, str]:
 
 
 def measured_joints(values: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the joints that are locked where they are at activation."""
+    """Return the joints that are locked at their measured position at activation."""
     locked = assignments('locked', values.get('locked', ()))
     return tuple(name for name, text in locked.items() if text == 'measured')
 

@@ -1,21 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-r"""Loop equations :math:`\Phi(q) = 0` of a spanning tree, with Jacobian and drift.
+r"""Loop equations :math:`\Phi(q) = 0` of a spanning tree, and their solution for dependent joints.
 
-A loop says that a frame on one branch of the tree meets a frame on another: along the axes of the
-first frame their origins coincide in some components, and their axes agree in some components.
+A loop constrains a frame on one branch of the tree relative to a frame on another. In the axes of
+the first frame, selected components of the relative position and rotation are zero:
 
-    translation   :math:`r = R_1^T(p_2 - p_1)`, the chosen components are zero
+    translation   :math:`r = R_1^T(p_2 - p_1)`, the selected components are zero
     rotation      :math:`X = R_1^T R_2`; about two axes: the third axes are parallel; about one or
-                  three: the chosen components of :math:`\tfrac12(X - X^T)^\vee` are zero
+                  three: the selected components of :math:`\tfrac12(X - X^T)^\vee` are zero
 
-Both are taken in the moving axes of the first frame, so their derivatives hold also where the
-frames may slide or turn against each other in the free components.
+Both are expressed in the moving axes of the first frame, so that their derivatives also hold if
+the frames translate or rotate relative to each other in the free components.
 
-Find the dependent joints of a mechanism: Newton's method on the loop equations, in floats.
-
-The loop equations have several roots, one for each way to assemble the mechanism. The wanted one
-is followed from a known configuration by continuity; the sign of :math:`\det\Phi_\varphi`,
-which changes only at singular configurations, tells whether it was left.
+Newton's method solves the loop equations for the dependent joints, in floats. There is one root
+per assembly mode. The branch is followed by continuity from a known configuration; the sign of
+:math:`\det\Phi_\varphi`, which changes only at singular configurations, detects a change of
+branch.
 """
 
 from __future__ import annotations
@@ -37,14 +36,14 @@ AXES = 'xyz'
 
 
 class Loop(NamedTuple):
-    """A joint of the real machine that the spanning tree leaves out.
+    """A loop-closing joint, which is not part of the spanning tree.
 
     Attributes:
-        name: The loop's name, for messages.
-        first: Frame (link name) whose axes are used.
-        second: Frame that meets it.
-        position: Components of the origins that coincide, a part of ``'xyz'``.
-        rotation: Components of the orientation that agree, a part of ``'xyz'``.
+        name: Name of the loop, for messages.
+        first: First frame (link name); the constraint is expressed in its axes.
+        second: Second frame (link name).
+        position: Constrained components of the relative position, a subset of ``'xyz'``.
+        rotation: Constrained components of the relative rotation, a subset of ``'xyz'``.
     """
 
     name: str
@@ -55,22 +54,22 @@ class Loop(NamedTuple):
 
     @property
     def rows(self) -> tuple[int, ...]:
-        """Place of each equation in a wrench ``[F; M]`` in the axes of the first frame."""
+        """Index of each equation in a wrench ``[F; M]`` in the axes of the first frame."""
         return tuple(AXES.index(c) for c in self.position) + tuple(
             3 + AXES.index(c) for c in self.rotation
         )
 
     def joints(self, tree: RobotTree) -> tuple[int, ...]:
-        """Return the joints between the two frames, those that carry both left out."""
+        """Return the joints on the path between the two frames, without those that carry both."""
         one, two = (set(tree.path(tree.frame(f).body)) for f in (self.first, self.second))
         return tuple(sorted(one ^ two))
 
 
 class LoopMotion(NamedTuple):
-    r"""The equations of a loop at a state of the tree, m rows in the order of ``Loop.rows``.
+    r"""Loop equations at a state of the tree, m rows in the order of ``Loop.rows``.
 
     Attributes:
-        residual: :math:`\Phi`, shape (m,), m or (sine of) rad.
+        residual: :math:`\Phi`, shape (m,), in m, or the sine of an angle.
         J: :math:`\Phi_q`, shape (m, n).
         drift: :math:`\ddot\Phi` at zero joint acceleration, shape (m,).
     """
@@ -81,9 +80,10 @@ class LoopMotion(NamedTuple):
 
 
 def loop_motion(tree: RobotTree, loop: Loop, q: Array, v: Array) -> LoopMotion:
-    r"""Return the loop equations with Jacobian and drift.
+    r"""Return the loop equations with their Jacobian and drift.
 
-    With :math:`\Omega_1 = R_1^T\omega_1`, relative :math:`\Omega = R_1^T(\omega_2-\omega_1)`:
+    With :math:`\Omega_1 = R_1^T\omega_1` and the relative angular velocity
+    :math:`\Omega = R_1^T(\omega_2-\omega_1)`:
 
     .. math::
         \ddot r &= R_1^T(\ddot p_2-\ddot p_1-\dot\omega_1\times d-\omega_1\times(\omega_1\times d))
@@ -103,7 +103,7 @@ def loop_motion(tree: RobotTree, loop: Loop, q: Array, v: Array) -> LoopMotion:
     Source: kane-recursion, section 4.1 (loop equation and its derivatives), for any joints.
     """
     inside = np.isin(np.arange(tree.n), loop.joints(tree))
-    q, v = np.where(inside, q, 0 * q), np.where(inside, v, 0 * v)  # what carries both drops out
+    q, v = np.where(inside, q, 0 * q), np.where(inside, v, 0 * v)  # others have no effect
     one, two = (frame_motion(tree, q, v, frame) for frame in (loop.first, loop.second))
     R, d = one.R_WF.T, two.p_WF - one.p_WF
     J_1 = one.J[3:]
@@ -124,7 +124,7 @@ def loop_motion(tree: RobotTree, loop: Loop, q: Array, v: Array) -> LoopMotion:
 
 
 def _rotation_motion(loop: Loop, X: Array, J_w: Array, w: Array, w_dot: Array) -> LoopMotion:
-    """Return the rotation rows from X, the relative Jacobian, velocity and acceleration."""
+    """Return the rotation rows from X and the relative Jacobian, velocity and acceleration."""
     m, n = len(loop.rotation), J_w.shape[1]
     J = np.empty((m, n), dtype=J_w.dtype)
     for j in range(n if m else 0):
@@ -134,7 +134,7 @@ def _rotation_motion(loop: Loop, X: Array, J_w: Array, w: Array, w_dot: Array) -
 
 
 def _rotation_part(X: Array, loop: Loop) -> Array:
-    """Return the linear function of X (or of a derivative of it) that the loop sets to zero."""
+    """Return the linear function of X (or of its derivative) that the loop sets to zero."""
     chosen = [AXES.index(c) for c in loop.rotation]
     if len(chosen) == 2:
         free = 3 - sum(chosen)
@@ -144,15 +144,15 @@ def _rotation_part(X: Array, loop: Loop) -> Array:
 
 
 def rotation_gradient(loop: Loop, X: Array) -> Array:
-    r"""Return the derivative of the rotation rows by :math:`\Omega`, shape (m, 3).
+    r"""Return the derivative of the rotation rows with respect to :math:`\Omega`, shape (m, 3).
 
-    A multiplier of a row is a moment along that row of the gradient, in the first frame's axes.
+    The multiplier of a row is a moment along that row of the gradient, in axes of the first frame.
     """
     return np.array([_rotation_part(cross_matrix(e) @ X, loop) for e in np.eye(3)]).T
 
 
 def is_flipped(tree: RobotTree, loop: Loop, q: Array) -> bool:
-    """Say whether a root of the rotation equations is the false one, turned by half a turn."""
+    """Return whether a root of the rotation equations is the spurious one, half a turn off."""
     if not loop.rotation:
         return False
     one, two = (frame_motion(tree, q, 0 * q, frame) for frame in (loop.first, loop.second))
@@ -165,23 +165,23 @@ def is_flipped(tree: RobotTree, loop: Loop, q: Array) -> bool:
     return bool(cosine < 0.0)
 
 
-#: A loop counts as closed when its gap, over the size of the loop, is below this.
+#: A loop is closed if its gap, relative to the size of the loop, is below this.
 CLOSED = 1e-10
-_FURTHEST_CORRECTION = 0.3  # rad: a larger one may have landed on another branch
+_FURTHEST_CORRECTION = 0.3  # rad: a larger correction may lead to another branch
 _SMALLEST_STEP = 1.0 / 512.0
 _TRIES = 40
 
 
 @dataclass(frozen=True, eq=False)
 class LoopEquations:
-    r"""All loop equations of a mechanism, and which joints they determine.
+    r"""All loop equations of a mechanism, and the joints that they determine.
 
     Attributes:
         tree: The spanning tree, n joints.
-        loops: Its loops.
+        loops: The loops that close it.
         coordinates: Indices of the independent joints.
-        rows: Which of the stacked equations determine the dependent joints (the others follow
-            from them); all if None.
+        rows: Indices of the stacked equations that determine the dependent joints (the others are
+            redundant); all if None.
     """
 
     tree: RobotTree
@@ -196,7 +196,7 @@ class LoopEquations:
 
     @cached_property
     def length(self) -> float:
-        """Size of the loops in m: the sum of the offsets between their joints and frames."""
+        """Size of the loops (m): the sum of the offsets between their joints and frames."""
         joints = {i for loop in self.loops for i in loop.joints(self.tree)}
         arms = [self.tree.p_PJ[i] for i in joints]
         arms += [self.tree.frame(f).p_BF for loop in self.loops for f in (loop.first, loop.second)]
@@ -210,25 +210,26 @@ class LoopEquations:
         return np.array([1.0 / self.length if row < 3 else 1.0 for row in rows])
 
     def motion(self, q: Array, v: Array) -> LoopMotion:
-        """Return all equations of all loops with Jacobian and drift, stacked."""
+        """Return the stacked equations of all loops with their Jacobian and drift."""
         parts = [loop_motion(self.tree, loop, q, v) for loop in self.loops]
         return LoopMotion(
             *(np.concatenate([part[k] for part in parts]) for k in range(len(LoopMotion._fields)))
         )
 
     def scaled(self, q: Array) -> tuple[Array, Array]:
-        r"""Return residual and :math:`\Phi_q` with lengths in units of the loop's size."""
+        r"""Return residual and :math:`\Phi_q` with lengths in units of ``length``."""
         motion = self.motion(q, 0.0 * q)
         return motion.residual * self.scale, motion.J * self.scale[:, None]
 
     def gap(self, q: Array) -> float:
-        """Return how far the loops are from closed, over their size."""
+        """Return the largest residual of the loops, relative to their size."""
         return float(np.max(np.abs(self.scaled(q)[0]), initial=0.0))
 
     def regularity(self, q: Array) -> float:
-        r"""Return how well the loops determine the dependent joints: 0 singular, 1 at best.
+        r"""Return a measure of how well the loops determine the dependent joints, in [0, 1].
 
-        The smallest singular value of :math:`\Phi_\varphi` after its columns are scaled to one.
+        The smallest singular value of :math:`\Phi_\varphi` with columns normalized to length 1;
+        0 if singular.
         """
         P = self._square(q)
         if not P.size:
@@ -248,22 +249,22 @@ class LoopEquations:
 
 
 class Closure(NamedTuple):
-    """Result of Newton's method: tree positions, and the remaining gap over the loops' size."""
+    """Result of Newton's method: tree positions, and the remaining gap relative to the size."""
 
     q: Array
     gap: float
 
 
 def close(equations: LoopEquations, q: Array, iterations: int = 30) -> Closure:
-    """Improve the dependent joints by Newton's method, least squares where rows are dependent.
+    """Solve for the dependent joints by Newton's method, in least squares if rows are dependent.
 
     Args:
         equations: The loops.
-        q: Tree positions to start from, shape (n,); the independent ones stay.
-        iterations: At most so many steps.
+        q: Initial tree positions, shape (n,), rad or m; the independent ones are kept.
+        iterations: Maximum number of steps.
 
     Returns:
-        New array and the gap; whether it is closed is for the caller to decide.
+        The best positions, a new array, and their gap, which the caller must check.
     """
     dependent = list(equations.dependent)
     best, q = Closure(q, math.inf), np.array(q, dtype=float)
@@ -273,7 +274,7 @@ def close(equations: LoopEquations, q: Array, iterations: int = 30) -> Closure:
         if gap < best.gap:
             best = Closure(q.copy(), gap)
         elif best.gap < CLOSED:
-            break  # rounding is reached
+            break  # limited by rounding error
         step = np.linalg.lstsq(J[:, dependent], residual, rcond=1e-13)[0]
         largest = float(np.max(np.abs(step), initial=0.0))
         q[dependent] = q[dependent] - step * min(1.0, 1.0 / max(largest, 1e-300))
@@ -281,20 +282,20 @@ def close(equations: LoopEquations, q: Array, iterations: int = 30) -> Closure:
 
 
 def assemble(equations: LoopEquations, u: Array, known: Array, singular_below: float) -> Array:
-    """Return the tree positions at independent coordinates u, on the branch of a known one.
+    """Return the tree positions at coordinates u, on the branch of a known configuration.
 
     Args:
-        equations: The loops, rows chosen.
+        equations: The loops, with rows selected.
         u: Independent coordinates, shape (N,), rad or m.
-        known: Tree positions, shape (n,), at which the loops are closed on the wanted branch.
+        known: Tree positions, shape (n,), rad or m, that close the loops on the desired branch.
         singular_below: Smallest regularity accepted.
 
     Returns:
         New array, shape (n,), rad or m.
 
     Raises:
-        SingularityError: The loops can close only in a singular configuration.
-        MechanismError: They cannot close at u, or in several ways of which none is nearest.
+        SingularityError: The loops close only in a singular configuration.
+        MechanismError: The loops cannot be closed at u, or have no unique root on the branch.
     """
     q = _follow(equations, u, known)
     if q is None:
@@ -303,7 +304,7 @@ def assemble(equations: LoopEquations, u: Array, known: Array, singular_below: f
 
 
 def _follow(equations: LoopEquations, u: Array, known: Array) -> Array | None:
-    """Move straight from the known configuration to u, in steps that keep the branch."""
+    """Move linearly from the known configuration to u, in steps that keep the branch."""
     coordinates, dependent = list(equations.coordinates), list(equations.dependent)
     start, branch, size = known[coordinates], equations.branch(known), equations.length
     allowed = np.where(np.array(equations.tree.prismatic), size, 1.0) * _FURTHEST_CORRECTION
@@ -331,7 +332,7 @@ def _flipped(equations: LoopEquations, q: Array) -> bool:
 
 
 def _search(equations: LoopEquations, u: Array, known: Array, singular_below: float) -> Array:
-    """Look from many starts for the one root on the branch of the known configuration."""
+    """Search from random starts for a unique root on the branch of the known configuration."""
     tree, rng = equations.tree, np.random.default_rng(0)
     dependent, branch = list(equations.dependent), equations.branch(known)
     turning = ~np.array(tree.prismatic)[dependent]
@@ -360,7 +361,7 @@ def _search(equations: LoopEquations, u: Array, known: Array, singular_below: fl
 def _not_assembled(
     equations: LoopEquations, u: Array, best: Closure, roots: int, singular_below: float
 ) -> MechanismError | SingularityError:
-    """Say why no configuration was found."""
+    """Return the error that explains why no configuration was found."""
     culprit = 'loop ' + ', '.join(repr(loop.name) for loop in equations.loops)
     at = 'at ' + ', '.join(
         f'{equations.tree.joint_names[i]} = {value:.6g}'
@@ -382,11 +383,11 @@ def _not_assembled(
 
 
 def independent_rows(J: Array, count: int) -> tuple[int, ...]:
-    """Return the rows of a matrix that are independent of each other, the strongest first found.
+    """Return the indices of independent rows of a matrix, selected by pivoted QR; ascending.
 
     Args:
-        J: Scaled Jacobian of all equations by the dependent joints, shape (m, count).
-        count: How many are wanted.
+        J: Scaled Jacobian of all equations for the dependent joints, shape (m, count).
+        count: Number of rows to select.
     """
     from scipy.linalg import qr
 

@@ -1,18 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-r"""A closed-loop mechanism: a spanning tree, loops that it leaves open, drives.
+r"""A closed-loop mechanism: spanning tree, loop-closing constraints and drives.
 
-The independent joint variables are the generalized coordinates u, N of them. Every joint of the
-tree follows them,
+The N independent joint variables are the generalized coordinates u. The motion of every joint of
+the tree is
 
 .. math:: \dot\theta_i = \sum_j A_{ij}\dot u_j, \qquad
           \ddot\theta_i = \sum_j A_{ij}\ddot u_j + \gamma_i,
 
-and for the dependent joints, determined by the loop equations :math:`\Phi(u,\varphi) = 0`,
+where for the dependent joints, determined by the loop equations :math:`\Phi(u,\varphi) = 0`,
 
 .. math:: A_\varphi = -\Phi_\varphi^{-1}\Phi_u, \qquad
           \gamma_\varphi = -\Phi_\varphi^{-1}\,\ddot\Phi\big|_{\ddot\theta = 0} .
 
-Drive a moves at :math:`\sigma_a = \sum_j B_{aj}\dot u_j`, a declared combination of joint rates.
+The rate of drive a is :math:`\sigma_a = \sum_j B_{aj}\dot u_j`, a declared combination of joint
+rates.
 
 The mechanism file is described in ``mechanism_file`` and in docs/mechanisms.md.
 
@@ -37,19 +38,19 @@ from robot_dynamics_ros.model.robot_tree import RobotTree
 from robot_dynamics_ros.spatial.linear_algebra import real_values, solve
 from robot_dynamics_ros.spatial.scalar import Array, common_dtype, zeros
 
-#: Newton steps that carry a root from 16 digits to those of any other number.
+#: Newton steps that refine a root from 16 digits to the precision of another number type.
 _POLISHING = 6
 
 
 class TreeState(NamedTuple):
-    """Motion of the spanning tree that the loops allow, and its dependence on the coordinates.
+    """Motion of the spanning tree consistent with the loops, and its coordinate dependence.
 
     Attributes:
         q: Joint positions, shape (n,), rad or m.
         v: Joint velocities, shape (n,), rad/s or m/s.
         a: Joint accelerations, shape (n,), rad/s^2 or m/s^2.
-        A: Joint rates by coordinate rates, shape (n, N).
-        gamma: Joint accelerations at zero acceleration of the coordinates, shape (n,).
+        A: Jacobian of joint rates with respect to coordinate rates, shape (n, N).
+        gamma: Joint accelerations at zero coordinate acceleration, shape (n,), rad/s^2 or m/s^2.
     """
 
     q: Array
@@ -66,12 +67,12 @@ class Mechanism:
     Attributes:
         equations: The loops, with the tree and the rows that determine the dependent joints.
         actuator_names: Names of the N drives, in the order of efforts.
-        drive: Drive rates by joint rates, shape (N, n).
-        effort_limit: Of each drive, shape (N,), N m or N.
+        drive: Matrix from joint rates to drive rates, shape (N, n).
+        effort_limit: Effort limit of each drive, shape (N,), N m or N.
         assembled: Tree positions on the declared branch, shape (n,), rad or m.
-        closed_form: Slope (n, N) and offset (n,) of the joint positions, where they are linear
-            functions of u; None if they are found by Newton's method.
-        singular_below: Smallest regularity of the loops that is accepted.
+        closed_form: Slope (n, N) and offset (n,) of the joint positions if they are linear
+            functions of u; None if they are solved by Newton's method.
+        singular_below: Smallest regularity of the loops accepted.
     """
 
     equations: LoopEquations
@@ -89,40 +90,40 @@ class Mechanism:
 
     @property
     def name(self) -> str:
-        """The robot's name."""
+        """Name of the robot."""
         return self.tree.name
 
     @property
     def n(self) -> int:
-        """Number of degrees of freedom, of coordinates and of drives."""
+        """Number of degrees of freedom, equal to the number of coordinates and of drives."""
         return len(self.equations.coordinates)
 
     def with_tree(self, tree: RobotTree) -> Mechanism:
-        """Return the same mechanism with another tree: other masses, gravity, symbols.
+        """Return the same mechanism with another tree: other masses, gravity or symbols.
 
-        The tree must have the same joints; with other lengths give it the same branch.
+        The tree must have the same joints; if its lengths differ, it must have the same branch.
         """
         return replace(self, equations=replace(self.equations, tree=tree))
 
     def positions(self, u: Array, near: Array | None = None) -> Array:
-        """Return the joint positions of the tree at which the loops are closed.
+        """Return the joint positions of the tree that close the loops.
 
         Args:
-            u: Coordinates, shape (N,), rad or m. Numbers of any kind; symbols only if the
+            u: Coordinates, shape (N,), rad or m. Numbers of any type; symbols only if the
                 mechanism has a closed form.
-            near: Joint positions, shape (n,), with closed loops, from which the branch is
-                continued, such as the last ones of a motion; the declared assembly if None.
+            near: Joint positions, shape (n,), that close the loops and from which the branch is
+                continued, such as the previous ones of a motion; the declared assembly if None.
 
         Returns:
             New array, shape (n,), rad or m.
 
         Raises:
-            ShapeError: u has not the shape (N,).
+            ShapeError: u does not have the shape (N,).
             NonFiniteError: u is not finite.
             MechanismError: The loops cannot be closed at u.
-            SingularityError: They close only where they do not determine the dependent joints.
+            SingularityError: The loops close only in a singular configuration.
 
-        Cost: some 20 evaluations of the loop equations; none with a closed form.
+        Cost: about 20 evaluations of the loop equations; none with a closed form.
         """
         u = np.asarray(u)
         if u.shape != (self.n,):
@@ -146,30 +147,30 @@ class Mechanism:
         return q if u.dtype.kind in 'fiu' else self._polished(self._scattered(u, q))
 
     def require_regular(self, u: Array) -> None:
-        """Refuse coordinates at which the loops do not determine the dependent joints.
+        """Raise an error if the loops do not determine the dependent joints at u.
 
         Args:
             u: Coordinates, shape (N,), rad or m.
 
         Raises:
-            SingularityError: They are (nearly) singular there.
-            NonFiniteError, MechanismError: As of ``positions``.
+            SingularityError: The loops are (nearly) singular at u.
+            NonFiniteError, MechanismError: As in ``positions``.
         """
         self._refuse_singular(self.positions(u))
 
     def tree_state(self, u: Array, ud: Array, udd: Array) -> TreeState:
-        """Return the motion of the tree that belongs to a motion of the coordinates.
+        """Return the motion of the tree for a motion of the coordinates.
 
         Args:
             u: Coordinates, shape (N,), rad or m.
-            ud: Their rates, shape (N,), rad/s or m/s.
-            udd: Their accelerations, shape (N,), rad/s^2 or m/s^2.
+            ud: Coordinate rates, shape (N,), rad/s or m/s.
+            udd: Coordinate accelerations, shape (N,), rad/s^2 or m/s^2.
 
         Returns:
             New arrays, see :class:`TreeState`.
 
         Raises:
-            ShapeError: An argument has not the shape (N,).
+            ShapeError: An argument does not have the shape (N,).
             NonFiniteError: u is not finite.
             MechanismError: The loops cannot be closed at u.
             SingularityError: The loops are (nearly) singular at u.
@@ -188,7 +189,7 @@ class Mechanism:
             New arrays, see :class:`TreeState`.
 
         Raises:
-            ShapeError: ud or udd has not the shape (N,).
+            ShapeError: ud or udd does not have the shape (N,).
             SingularityError: The loops are (nearly) singular at q.
 
         Source: kane-recursion, section 4.1.
@@ -210,24 +211,24 @@ class Mechanism:
         return TreeState(q, v, A @ udd + gamma, A, gamma)
 
     def actuator_matrix(self, A: Array) -> Array:
-        """Return B, drive rates by coordinate rates, shape (N, N), from A of a tree state."""
+        """Return B, coordinate rates to drive rates, shape (N, N), from A of a tree state."""
         return self.drive @ A
 
     def drive_regularity(self, A: Array) -> float:
-        """Return how well the drives control the coordinates: 0 where a motion is left alone.
+        """Return how well the drives control the coordinates; 0 if a motion is not driven.
 
-        The smallest singular value of B, each drive's rate in units of its largest factor.
+        The smallest singular value of B, each row divided by the drive's largest factor.
         """
         size = np.max(np.abs(self.drive), axis=1, keepdims=True)
         return float(np.linalg.svd(self.actuator_matrix(A) / size, compute_uv=False)[-1])
 
     @property
     def drives_coordinates(self) -> bool:
-        """Whether each drive turns exactly its own coordinate, so that B is the identity."""
+        """Whether each drive moves exactly its own coordinate, so that B is the identity."""
         return bool(np.array_equal(self.drive, self._unit_rates().T))
 
     def _unit_rates(self) -> Array:
-        """Return A of a mechanism whose dependent joints stand still; exact integers."""
+        """Return A with zero rows for the dependent joints; exact integers."""
         A = np.zeros((self.tree.n, self.n), dtype=int)
         A[list(self.equations.coordinates), range(self.n)] = 1
         return A
@@ -251,7 +252,7 @@ class Mechanism:
         return out
 
     def _polished(self, q: Array) -> Array:
-        """Return the root to all digits of q's own kind of number (complex, mpmath, dual)."""
+        """Refine the root to the precision of q's number type (complex, mpmath, dual)."""
         rows, dependent = self._used()
         for _ in range(_POLISHING):
             motion = self.equations.motion(q, 0 * q)

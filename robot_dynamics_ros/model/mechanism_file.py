@@ -1,37 +1,37 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read the YAML that turns the URDF of a spanning tree into a closed-loop mechanism.
+"""Read the YAML file that adds loops and drives to the URDF of a spanning tree.
 
-Written in full, with the defaults as comments::
+A complete example; defaults in brackets::
 
-    loops:                        # the joints that the URDF leaves out; may be empty
-      pin:                        # a name of your own, used in messages and results
-        frames: [arm_pin, rod_pin]  # two links of the URDF that meet
-        position: xy              # their origins coincide along these axes of the first: xyz
-        rotation: xy              # their axes agree about these axes of the first: none
+    loops:                        # joints that the URDF omits; may be empty
+      pin:                        # any name, used in messages and results
+        frames: [arm_pin, rod_pin]  # the two links of the URDF that are joined
+        position: xy              # axes of the first along which the origins coincide [xyz]
+        rotation: xy              # axes of the first about which the rotations agree [none]
 
-    coordinates: [shoulder, crank]  # the independent joints; their variables are u, in this order
+    coordinates: [shoulder, crank]  # the independent joints, in the order of u
 
-    actuators:                    # one for each coordinate, on its own joint
+    actuators:                    # one per coordinate [each drives its own joint]
       motor_1:
-        rate: {shoulder: 1}       # what the actuator turns, as a combination of joint rates
+        rate: {shoulder: 1}       # rate of the actuator as a combination of joint rates
       motor_2:
         rate: {shoulder: 1, elbow: 1}
-        effort_limit: 120         # N m or N; needed unless one joint with a limit is driven
+        effort_limit: 120         # N m or N; required unless it drives one joint with a limit
 
-    assembly:                     # which of the ways to close the loops is meant
-      at: {shoulder: 0.2}         # coordinates: 0
-      guess: {elbow: -0.2}        # dependent joints: 0
+    assembly:                     # selects the assembly mode
+      at: {shoulder: 0.2}         # positions of coordinates [0]
+      guess: {elbow: -0.2}        # approximate positions of dependent joints [0]
 
-    closed_form:                  # dependent joints as linear functions of u: solved by Newton
+    closed_form:                  # dependent joints as linear functions of u [Newton's method]
       elbow: {rate: {crank: 1, shoulder: -1}, offset: 0}
       rod: {rate: {shoulder: 1, crank: -1}}
 
-    singular_below: 1.0e-3        # smallest regularity of the loops that is accepted
+    singular_below: 1.0e-3        # smallest regularity of the loops accepted [1.0e-3]
 
-A ball joint is ``position: xyz``; a pin in space adds the two rotations across its axis, along z
-``rotation: xy``; a weld has ``rotation: xyz``; a pin of a planar loop is ``position: xy`` if the
-first frame has its z across the plane. Equations that follow from others, such as the third of a
-planar loop's ``xyz``, are found and left out.
+A ball joint is ``position: xyz``; a spatial pin also constrains the two rotations about the axes
+normal to its own, ``rotation: xy`` for a pin along z; a weld has ``rotation: xyz``; a pin of a
+planar loop is ``position: xy`` if z of the first frame is normal to the plane. Redundant
+equations, such as the third of a planar loop's ``xyz``, are detected and dropped.
 """
 
 from __future__ import annotations
@@ -53,14 +53,14 @@ SINGULAR_BELOW = 1e-3
 
 
 class LinearRate(NamedTuple):
-    """A combination of joint rates, and an offset of the position where one is meant."""
+    """A linear combination of joint rates; for a closed form also the offset of the position."""
 
     rate: Mapping[str, float]
     offset: float = 0
 
 
 class Actuator(NamedTuple):
-    """A drive: its rate is a combination of joint rates; its effort limit in N m or N or None."""
+    """A drive: its rate as a combination of joint rates; its effort limit, N m or N, or None."""
 
     name: str
     rate: Mapping[str, float]
@@ -69,7 +69,7 @@ class Actuator(NamedTuple):
 
 @dataclass(frozen=True)
 class MechanismFile:
-    """The file as written, checked as far as it can be without the robot."""
+    """Content of a mechanism file, validated as far as possible without the robot."""
 
     loops: tuple[Loop, ...]
     coordinates: tuple[str, ...]
@@ -81,7 +81,7 @@ class MechanismFile:
 
     @property
     def limited_joints(self) -> frozenset[str]:
-        """Joints whose effort limit is that of a drive; the others need none."""
+        """Joints that supply the effort limit of a drive; the others need no limit."""
         return frozenset(
             name
             for actuator in self.actuators
@@ -97,10 +97,10 @@ def read_mechanism_file(path_or_text: str | os.PathLike[str]) -> MechanismFile:
         path_or_text: Path of a YAML file, or its text.
 
     Returns:
-        The file's content.
+        The content of the file.
 
     Raises:
-        MechanismError: The file is missing, malformed, or has a wrong key or value; names it.
+        MechanismError: The file is missing or malformed, or a key or value in it is invalid.
     """
     with read.reported_as(MechanismError):
         data = read_yaml(path_or_text, 'mechanism file')
@@ -121,7 +121,7 @@ def _mechanism(section: Section) -> MechanismFile:
         section.take('singular_below', read.positive, SINGULAR_BELOW),
     )
     assembly.close()
-    section.close()  # a misspelt key is reported before one that is missing
+    section.close()  # report a misspelt key before a missing one
     if 'coordinates' not in section:
         raise ConfigurationError(section.place, "'coordinates' is missing", 'give it')
     return mechanism
@@ -179,7 +179,7 @@ def _linear(name: str, section: Section) -> tuple[str, LinearRate]:
 
 
 def _mapping(place: str, value: Any) -> dict[str, Any]:
-    Section(place, value)  # refuses what is no mapping
+    Section(place, value)  # raises if the value is not a mapping
     return dict(value)
 
 
@@ -196,6 +196,6 @@ def _rates(place: str, value: Any) -> dict[str, float]:
 
 
 def _exact(place: str, value: Any) -> float:
-    """Return a finite number; one that is written as an integer stays one."""
+    """Return a finite number, preserving integers."""
     number = read.number(place, value)
     return value if isinstance(value, int) else number

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A rigid load fixed to a frame of the robot."""
+"""A rigid payload fixed to a frame of the robot."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ from robot_dynamics_ros.spatial.scalar import Array
 
 P = Parameter
 
-#: What the arm carries, for every node that asks.
+#: Payload parameters of the nodes.
 PAYLOAD = (
-    P('payload_mass', 0.0, 'Mass fixed to payload_frame; 0: nothing.', 0.0, 1e6, unit='kg'),
-    P('payload_com', [0.0, 0.0, 0.0], "Its centre of mass in the frame's axes.", unit='m', size=3),
-    P('payload_inertia', [0.0] * 6, 'Its tensor about the centre of mass: xx, xy, xz, yy, yz, zz; '
-      'all 0: a point mass.', unit='kg m^2', size=6, entries='xx, xy, xz, yy, yz, zz'),
-    P('payload_frame', 'tool', 'The link that carries it.'),
+    P('payload_mass', 0.0, 'Mass fixed to payload_frame; 0: no payload.', 0.0, 1e6, unit='kg'),
+    P('payload_com', [0.0, 0.0, 0.0], 'Centre of mass in payload_frame.', unit='m', size=3),
+    P('payload_inertia', [0.0] * 6, 'Tensor about the centre of mass: xx, xy, xz, yy, yz, zz; '
+      'all 0: point mass.', unit='kg m^2', size=6, entries='xx, xy, xz, yy, yz, zz'),
+    P('payload_frame', 'tool', 'Link that carries the payload.'),
 )  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
 class Payload:
-    """What the robot carries.
+    """Mass and inertia of a rigid payload, and the frame that it is fixed to.
 
     Attributes:
         mass: kg.
         com: Centre of mass in the frame, shape (3,), m.
         inertia: Tensor about the centre of mass in the frame's axes, shape (3, 3), kg m^2; zero
             for a point mass.
-        frame: Name of the link that carries it.
+        frame: Name of the link that carries the payload.
     """
 
     mass: float
@@ -46,10 +46,10 @@ class Payload:
 
 
 def payload_from_parameters(values: Mapping[str, Any]) -> Payload | None:
-    """Return the payload that parameters describe, or None.
+    """Return the payload described by parameters; None if its mass is 0.
 
     Args:
-        values: The parameters of ``PAYLOAD`` by name.
+        values: Values of the parameters in ``PAYLOAD``, by name.
     """
     if not values['payload_mass']:
         return None
@@ -67,15 +67,16 @@ def with_payload(tree: RobotTree, payload: Payload) -> RobotTree:
 
     Args:
         tree: The robot.
-        payload: The load.
+        payload: The payload.
 
     Returns:
         New tree; mass, com and inertia of one body differ.
 
     Raises:
         UnknownNameError: The frame does not exist.
-        ShapeError: com or inertia has a wrong shape.
-        ModelError: The load is not physical, or fixed to the base, where it has no effect.
+        ShapeError: com or inertia has the wrong shape.
+        ModelError: The payload is not physically consistent, or is fixed to the base, where it
+            has no effect.
     """
     _check(payload)
     frame = tree.frame(payload.frame)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A robot as frozen arrays, parents first, fixed joints lumped, followers coupled."""
+"""Robot model as read-only arrays: parents first, fixed joints lumped, followers coupled."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ class BodyFrame(NamedTuple):
 
 
 class Coupling(NamedTuple):
-    r"""Joints that follow others: every joint as an affine function of the n independent ones.
+    r"""Coupling of followers: every joint is an affine function of the n independent joints.
 
     .. math:: q_{bodies} = G\,q + o
 
     Attributes:
-        joint_names: The joint of every body, in the order of the bodies, b of them.
-        rate: G, shape (b, n): a row of a leader has a single 1; whole numbers where all are.
+        joint_names: Names of the joints of all b bodies, in body order.
+        rate: G, shape (b, n); the row of a leader has a single 1. Integers if all entries are.
         offset: o, shape (b,), rad or m.
     """
 
@@ -50,19 +50,19 @@ class Coupling(NamedTuple):
 class RobotTree:
     """A tree of rigid bodies, each moved by one joint; n of the joints are independent.
 
-    Without a coupling every joint is independent, and body i moves with joint i. With one, the
-    attributes of *joints* have n entries and those of *bodies* (link_names to inertia below) one
-    for each body; friction and armature of the followers are carried to their leaders.
+    Without coupling, every joint is independent and joint i moves body i. With coupling, *joint*
+    attributes have n entries and *body* attributes (link_names to inertia below) have one entry
+    per body; friction and armature of followers are included in those of their leaders.
 
     Arrays are read-only. They hold floats, or symbols (dtype object) for printed equations.
 
     Attributes:
-        name: The robot's name.
+        name: Name of the robot.
         base_link: Name of the root link.
-        joint_names: Names of the independent joints, parents first, n of them.
-        link_names: Name of the link that the joint of each body moves.
-        parent: Index of the parent body of each body; -1 is the base.
-        prismatic: Whether each joint slides (True) or turns (False).
+        joint_names: Names of the n independent joints, parents first.
+        link_names: Name of the child link of each body's joint.
+        parent: Index of the parent body of each body; -1 for the base.
+        prismatic: Whether each joint is prismatic (True) or revolute (False).
         axis: Unit joint axes in the joint's own frame, shape (n, 3).
         R_PJ: Rotation of each joint frame in its parent body, shape (n, 3, 3).
         p_PJ: Origin of each joint frame in its parent body at q = 0, shape (n, 3), m.
@@ -71,18 +71,18 @@ class RobotTree:
         inertia: Tensors about the centres of mass, body axes, shape (n, 3, 3), kg m^2.
         gravity: Free-fall acceleration in the base frame, shape (3,), m/s^2.
         position_lower, position_upper: Joint limits, shape (n,), rad or m; infinite if continuous.
-        velocity_limit: Shape (n,), rad/s or m/s; infinite where the file is silent.
-        effort_limit: Shape (n,), N m or N; positive.
+        velocity_limit: Velocity limits, shape (n,), rad/s or m/s; infinite if not given.
+        effort_limit: Effort limits, shape (n,), N m or N; positive.
         damping: Viscous friction, shape (n,), N m s/rad or N s/m.
         coulomb_friction: Coulomb friction, shape (n,), N m or N.
         armature: Reflected drive inertia, shape (n,), kg m^2 or kg.
-        frames: Every link of the file by name, as a frame of the body it is lumped into.
-        xml: The expanded URDF text it was made from, locked joints fixed; empty if built by hand.
-        coupling: How followers (mimic joints) move with the independent joints; None without any.
-        locked: Positions of the joints that were locked, rad or m.
-        remarks: What is suspicious in the description, or how it was taken; one sentence each.
-        drive_friction: Friction beyond the description's by name, see ``model.identified``; shape
-            (n,) each.
+        frames: Frame of every link of the file in the body that it is lumped into, by link name.
+        xml: Source URDF text, expanded and with locked joints fixed; empty if not from a URDF.
+        coupling: Coupling of followers (mimic joints) to the independent joints; None if none.
+        locked: Positions of the locked joints by name, rad or m.
+        remarks: Suspicious or reinterpreted parts of the description, one sentence each.
+        drive_friction: Additional friction terms by name, see ``model.identified``; shape (n,)
+            each.
     """
 
     name: str
@@ -119,7 +119,7 @@ class RobotTree:
 
     @property
     def n(self) -> int:
-        """Number of independent joints: the degrees of freedom."""
+        """Number of independent joints, the degrees of freedom."""
         return len(self.joint_names)
 
     @property
@@ -128,17 +128,17 @@ class RobotTree:
         return len(self.parent)
 
     def joint_positions(self, q: Array) -> Array:
-        """Return the position of every body's joint, shape (bodies,), from q of shape (n,)."""
+        """Return the joint positions of all bodies, shape (bodies,), from q of shape (n,)."""
         coupling = self.coupling
         return q if coupling is None else coupling.rate @ q + coupling.offset
 
     def joint_rates(self, v: Array) -> Array:
-        """Return the rate of every body's joint; v of shape (n,), or (n, k) for k of them."""
+        """Return the joint velocities of all bodies; v has shape (n,), or (n, k) for k vectors."""
         return v if self.coupling is None else self.coupling.rate @ v
 
     @property
     def open(self) -> RobotTree:
-        """The same bodies, every joint independent; followers have no limits and no friction."""
+        """The same bodies with all joints independent; followers have no limits or friction."""
         coupling = self.coupling
         if coupling is None:
             return self
@@ -154,25 +154,25 @@ class RobotTree:
 
     @property
     def slides(self) -> tuple[bool, ...]:
-        """Whether each independent joint slides (True) or turns (False), n of them."""
+        """Whether each of the n independent joints is prismatic (True) or revolute (False)."""
         kinds = dict(zip(self.open.joint_names, self.prismatic, strict=True))
         return tuple(kinds[name] for name in self.joint_names)
 
     @property
     def position_range(self) -> Array:
-        """How far apart the position limits are, shape (n,), rad or m; 0 where there is none."""
+        """Width of the position limits, shape (n,), rad or m; 0 for unlimited joints."""
         span = self.position_upper - self.position_lower
         return np.where(np.isfinite(span), span, 0.0)
 
     def speeds(self, usual: float = 1.0) -> Array:
-        """Return the velocity limits, shape (n,), rad/s or m/s; another where there is none."""
+        """Return the velocity limits, shape (n,), rad/s or m/s; ``usual`` where there is none."""
         return np.where(np.isfinite(self.velocity_limit), self.velocity_limit, usual)
 
     def joint_index(self, name: str) -> int:
         """Return the index of a joint.
 
         Raises:
-            UnknownNameError: There is no such joint; lists those that exist.
+            UnknownNameError: There is no such joint; the message lists the known joints.
         """
         if name not in self.joint_names:
             raise UnknownNameError('joint', name, self.joint_names)
@@ -182,24 +182,25 @@ class RobotTree:
         """Return a frame by its link name.
 
         Raises:
-            UnknownNameError: There is no such frame; lists those that exist.
+            UnknownNameError: There is no such frame; the message lists the known frames.
         """
         if name not in self.frames:
             raise UnknownNameError('frame', name, self.frames)
         return self.frames[name]
 
     def placement(self, i: int, q_i: Scalar) -> tuple[Array, Array]:
-        """Return the pose of body i in its parent at joint coordinate q_i.
+        """Return the pose of body i in its parent at joint position q_i.
 
         Returns:
-            ``R_PB`` (3, 3) mapping body to parent components and ``p_PB`` (3,), m, in the parent.
+            ``R_PB`` (3, 3), mapping body to parent components, and ``p_PB`` (3,), m, in parent
+            axes.
         """
         if self.prismatic[i]:
             return self.R_PJ[i], self.p_PJ[i] + self.R_PJ[i] @ self.axis[i] * q_i
         return self.R_PJ[i] @ rotation_about(self.axis[i], q_i), self.p_PJ[i]
 
     def path(self, body: int) -> tuple[int, ...]:
-        """Return the bodies from the base to a body, it included."""
+        """Return the indices of the bodies from the base to a body, inclusive."""
         bodies: list[int] = []
         while body >= 0:
             bodies.append(body)
@@ -207,20 +208,20 @@ class RobotTree:
         return tuple(reversed(bodies))
 
     def with_gravity(self, gravity: Any) -> RobotTree:
-        """Return the same robot under another gravity vector, shape (3,), m/s^2."""
+        """Return a copy with another gravity vector, shape (3,), m/s^2."""
         return replace(self, gravity=vector('gravity', gravity))
 
     def with_changes(self, **changes: Any) -> RobotTree:
-        """Return a copy with some attributes replaced (a payload, a wrong model, symbols)."""
+        """Return a copy with some attributes replaced (payload, model error, symbols)."""
         return replace(self, **changes)
 
 
 def vector(name: str, value: Any) -> Array:
-    """Return three numbers or symbols as an array.
+    """Convert three numbers or symbols to an array.
 
     Raises:
-        ShapeError: They are not three.
-        NonFiniteError: One is NaN or infinite.
+        ShapeError: The shape is not (3,).
+        NonFiniteError: A number is NaN or infinite.
     """
     array = np.array(value)
     if array.dtype != object:

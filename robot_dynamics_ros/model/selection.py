@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which joints are controlled, which follow them, and where the others are locked."""
+"""Select the joints to control, couple their followers, and lock the others."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ from robot_dynamics_ros.spatial.rotation import (
 
 MimicMode = Literal['couple', 'lock']
 
-#: Where a joint is locked, rad or m; 'measured': a controller takes it over at its activation.
+#: Position of a locked joint, rad or m; 'measured': the position when a controller activates.
 LockedPosition = float | Literal['measured']
 
-#: Kinds of joints with several degrees of freedom, of a base that is free in the world.
+#: Joint types with several degrees of freedom, used for a floating base.
 FREE = ('floating', 'planar')
 
 
 class Wanted(NamedTuple):
-    """What a caller says of the joints; see :func:`~robot_dynamics_ros.model.load.load_robot`."""
+    """Requested joint selection; see :func:`~robot_dynamics_ros.model.load.load_robot`."""
 
     joints: Sequence[str] | None = None
     base: str = ''
@@ -47,10 +47,10 @@ class Selection(NamedTuple):
     """A description in which only controlled joints and their followers move.
 
     Attributes:
-        description: All other joints are of kind 'fixed', where they are locked.
-        followers: The independent joint that each follower follows, by the follower's name.
-        locked: Positions of the locked joints, rad or m.
-        remarks: What was decided without being asked for.
+        description: The description, all other joints 'fixed' at their locked positions.
+        followers: Independent joint, multiplier and offset of each follower, by its name.
+        locked: Positions of the locked joints by name, rad or m.
+        remarks: Decisions that were not requested, one sentence each.
     """
 
     description: RobotDescription
@@ -60,7 +60,7 @@ class Selection(NamedTuple):
 
 
 def grounded(description: RobotDescription) -> tuple[RobotDescription, tuple[str, ...]]:
-    """Return a description whose free joints are fixed, and a remark on each."""
+    """Fix the floating and planar joints of a description; return it and a remark on each."""
     poses = {joint.name: joint.origin for joint in description.joints if joint.kind in FREE}
     remarks = tuple(
         f'joint {joint.name!r}: is of type {joint.kind!r}; link {joint.child!r} is taken as fixed '
@@ -72,17 +72,17 @@ def grounded(description: RobotDescription) -> tuple[RobotDescription, tuple[str
 
 
 def select(description: RobotDescription, wanted: Wanted) -> Selection:
-    """Choose the joints to control; couple or lock the followers, and lock the rest.
+    """Select the joints to control; couple or lock the followers, and lock the rest.
 
     Args:
-        description: One tree without free joints.
-        wanted: What the caller says.
+        description: One tree without floating or planar joints.
+        wanted: The requested selection.
 
     Raises:
-        UnknownNameError: There is no such joint or link; lists those that exist.
-        ConfigurationError: No joint is left, one is both controlled and locked, a follower is to
-            be controlled, or the tip does not hang on the base.
-        NonFiniteError: A position is not finite.
+        UnknownNameError: A joint or link does not exist; the message lists the known names.
+        ConfigurationError: No joint is selected, a joint is both controlled and locked, a
+            follower is selected for control, or the tip is not a descendant of the base.
+        NonFiniteError: A locked position is not finite.
     """
     moving = {joint.name: joint for joint in description.joints if joint.kind in MOVING}
     positions = _locked_positions(wanted.locked or {}, moving)
@@ -162,7 +162,7 @@ def _chain(description: RobotDescription, base: str, tip: str) -> list[str]:
         names += [joint.name] if joint.kind in MOVING else []
         link = joint.parent
     if base and link != base:
-        problem = f'link {tip!r} does not hang on link {base!r}'
+        problem = f'link {tip!r} is not below link {base!r}'
         raise ConfigurationError('chain', problem, 'the base is nearer to the root than the tip')
     return names
 
@@ -170,7 +170,7 @@ def _chain(description: RobotDescription, base: str, tip: str) -> list[str]:
 def _leader(
     joint: Joint, moving: Mapping[str, Joint], locked: Mapping[str, float]
 ) -> Mimic | None:
-    """Return the independent or locked joint that a follower follows in the end; or None."""
+    """Resolve a chain of followers to its independent or locked leader; None if invalid."""
     multiplier, offset, seen = 1.0, 0.0, {joint.name}
     while joint.mimic is not None and (len(seen) == 1 or joint.name not in locked):
         offset += multiplier * joint.mimic.offset
@@ -183,17 +183,17 @@ def _leader(
 
 
 def _astray(joint: Joint, position: float) -> str:
-    assert joint.mimic is not None  # only followers have leaders
+    assert joint.mimic is not None  # callers pass followers only
     return (
-        f'joint {joint.name!r}: follows {joint.mimic.leader!r}, which is no moving joint, or '
-        f'follows it back; it is locked at {position:g}'
+        f'joint {joint.name!r}: follows {joint.mimic.leader!r}, which is no moving joint or '
+        f'closes a cycle of followers; it is locked at {position:g}'
     )
 
 
 def _locked_positions(
     locked: Mapping[str, LockedPosition], moving: Mapping[str, Joint]
 ) -> dict[str, float]:
-    """Return where joints are locked; those that a controller will measure, where others are."""
+    """Return the locked positions; the default position for 'measured'."""
     positions = dict[str, float]()
     for name, position in locked.items():
         if name not in moving:
@@ -207,7 +207,7 @@ def _locked_positions(
 
 
 def _rest(joint: Joint) -> float:
-    """Return the position at which a joint is locked by default: 0, or the nearest limit."""
+    """Return the default locked position of a joint: 0, or the nearest limit."""
     limit = joint_limit(joint)
     return min(max(0.0, limit.lower or 0.0), limit.upper or 0.0)
 
@@ -223,7 +223,7 @@ def _outside(joint: Joint, position: float) -> Iterable[str]:
 
 
 def _pose_at(joint: Joint, position: float) -> Pose:
-    """Return the pose of the child in the parent at a position of the joint."""
+    """Return the pose of the child link in the parent link at a joint position."""
     if position == 0.0:
         return joint.origin
     R, axis = rotation_from_rpy(*joint.origin.rpy), unit_axis(joint)
@@ -246,7 +246,7 @@ def _fixed(description: RobotDescription, poses: Mapping[str, Pose]) -> RobotDes
 def _narrowed(
     description: RobotDescription, followers: Mapping[str, Mimic]
 ) -> tuple[RobotDescription, list[str]]:
-    """Return a description whose leaders keep to the limits of their followers."""
+    """Restrict the limits of leaders to those of their followers; return remarks on conflicts."""
     joints = {joint.name: joint for joint in description.joints}
     remarks = []
     for name, mimic in followers.items():
@@ -256,8 +256,8 @@ def _narrowed(
         lower, upper = max(ends[0], leader.lower or 0.0), min(ends[1], leader.upper or 0.0)
         if not lower < upper:
             remarks.append(
-                f'joint {name!r}: its limits leave its leader {mimic.leader!r} no way; those of '
-                'the leader count'
+                f'joint {name!r}: its limits leave its leader {mimic.leader!r} no range; those of '
+                'the leader are used'
             )
             lower, upper = leader.lower or 0.0, leader.upper or 0.0
         speed = min(leader.velocity or math.inf, (own.velocity or math.inf) / abs(k))

@@ -215,7 +215,7 @@ def test_faults_of_locked_joints_are_remarks():
         ({'locked': {'j9': 0.0}}, UnknownNameError, "unknown joint in locked 'j9'"),
         ({'tip': 'thumb'}, UnknownNameError, "unknown link 'thumb'; known: arm, base, hand"),
         ({'base': 'arm'}, ConfigurationError, 'chain: has no tip'),
-        ({'base': 'hand', 'tip': 'arm'}, ConfigurationError, "'arm' does not hang on link 'hand'"),
+        ({'base': 'hand', 'tip': 'arm'}, ConfigurationError, "'arm' is not below link 'hand'"),
         ({'joints': []}, ConfigurationError, 'none is left to control; choose from: j1, j2'),
         ({'locked': {'j1': 0.0, 'j2': 0.0}}, ConfigurationError, 'none is left'),
         ({'joints': ['j1'], 'locked': {'j1': 0.0}}, ConfigurationError, 'controlled and locked'),
