@@ -76,7 +76,7 @@ def test_it_writes_bags_and_reports_that_need_no_network(demo):
             assert list((folder / 'bag').glob('*.mcap'))
             page = (folder / 'report.html').read_text(encoding='utf-8')
             assert not re.search(r'<(script|link|img)[^>]+(src|href)="https?:', page)
-            assert 'Tool from its reference' in page
+            assert 'Distance of the tool from its reference' in page
 
 
 def children(pid: int) -> list[str]:

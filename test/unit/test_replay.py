@@ -537,7 +537,7 @@ def test_a_bag_without_commands_or_parameters_is_told(recorded, tmp_path, capsys
     assert code == 0
     assert 'the bag has no parameters of a controller' in found['notes'][0]
     report = (tmp_path / 'out' / 'report.html').read_text('utf-8')
-    assert 'with usual parameters, as the bag has none' in report
+    assert 'with default parameters, as the bag has none' in report
 
 
 @pytest.mark.slow

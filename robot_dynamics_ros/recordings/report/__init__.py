@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reports as HTML files that need no network."""
+"""Self-contained HTML reports."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The report of an analyzed recording: what was found, then the figures, then the curves."""
+"""Report of an analyzed recording: findings, figures and plots."""
 
 from __future__ import annotations
 
@@ -31,29 +31,29 @@ _NOT_DRAWN = ('acceleration', 'tool', 'program')
 
 
 class Curves:
-    """Gathers what is drawn of a run, chunk by chunk, with few points and every peak."""
+    """Collects the plotted curves of a run chunk by chunk, decimated but with all peaks."""
 
     def __init__(self, n: int) -> None:
         self._envelope, self._positions = Envelope(500), Thinned(2 * n)
 
     def __call__(self, recording: Recording, columns: Mapping[str, Array]) -> None:
-        """Take the rows of a chunk and what the metrics add to them."""
+        """Add the rows of a chunk and the columns of the metrics."""
         drawn = {name: x for name, x in columns.items() if name not in _NOT_DRAWN}
         self._envelope.take(recording.time, {'position': recording.position, **drawn})
         positions = np.hstack([recording.position, columns['reference']])
         self._positions.take(recording.time, positions)
 
     def series(self) -> dict[str, Array]:
-        """Return 'time' (N,), and what was taken by name."""
+        """Return 'time' (N,), s, and the curves (N, k) by name."""
         return self._envelope.series()
 
     def arm(self, tree: RobotTree, frame: str) -> ArmAnimation:
-        """Return the arm along the run, with its reference."""
+        """Return an animation of the run, with its reference as a ghost."""
         motions = measured_arm(*np.hsplit(self._positions.values, 2))
         return ArmAnimation(tree, frame, self._positions.time, motions)
 
     def figures(self, tree: RobotTree, figures: Mapping[str, Any]) -> list[tuple[str, Any]]:
-        """Return headings and plotly figures; those without data are left out.
+        """Return headings and plotly figures, except those without data.
 
         Raises:
             MissingDependencyError: The plot library is not installed.
@@ -71,7 +71,7 @@ _Panels = tuple[str, list[str], list[PlotLine], Sequence[float]]
 
 
 def motion_panels(tree: RobotTree, series: Mapping[str, Array]) -> list[_Panels]:
-    """Return headings, titles of the panels, their curves, and limits, of how an arm follows.
+    """Return headings, panel titles, curves and limits of the tracking plots.
 
     Args:
         tree: The robot.
@@ -81,7 +81,7 @@ def motion_panels(tree: RobotTree, series: Mapping[str, Array]) -> list[_Panels]
     followed = bool(np.isfinite(series['reference']).any())
     distance = PlotLine(1e3 * series['tool_error'], 'distance', _ERROR)
     return [
-        ('Tool from its reference', ['distance [mm]'], [distance], ()),
+        ('Distance of the tool from its reference', ['distance [mm]'], [distance], ()),
         (
             'Joint positions, measured and reference' if followed else 'Joint positions, measured',
             angle,
@@ -103,7 +103,7 @@ def motion_panels(tree: RobotTree, series: Mapping[str, Array]) -> list[_Panels]
 def _panels(
     tree: RobotTree, series: Mapping[str, Array], figures: Mapping[str, Any]
 ) -> list[_Panels]:
-    """Return headings, titles of the panels, their curves, and limits."""
+    """Return headings, panel titles, curves and limits of all plots."""
     force = joint_titles(tree, 'N m', 'N')
     limits = figures['limits']['effort_limit']
     limits = limits if np.isfinite(limits).any() else ()
@@ -111,7 +111,7 @@ def _panels(
     shown: list[_Panels] = [
         *motion_panels(tree, series),
         (
-            'Effort, recorded and by the model',
+            'Effort, recorded and model',
             force,
             [
                 PlotLine(series['effort'], 'recorded', GREY, 4.0),
@@ -125,8 +125,8 @@ def _panels(
             [PlotLine(series['residual'], 'residual', _ERROR)],
             (),
         ),
-        ('Effort of the model by origin', force, origins, ()),
-        ('Energy', ['of the arm [J]', 'unexplained so far [J]'], _energy(series), ()),
+        ('Model effort by origin', force, origins, ()),
+        ('Energy', ['of the arm [J]', 'unexplained, cumulative [J]'], _energy(series), ()),
         (
             'Time between states',
             ['[ms]'],
@@ -136,7 +136,7 @@ def _panels(
     ]
     if 'external_effort' in series:
         lines = [PlotLine(series['external_effort'], 'external', _ERROR)]
-        shown.append(('External effort, what the world does to each joint', force, lines, ()))
+        shown.append(('External effort of the environment on each joint', force, lines, ()))
     rows = figures.get('program', {}).get('rows', [])
     if rows:
         lines = [PlotLine(series['constraint'], 'f', _MEASURED)]
@@ -146,7 +146,7 @@ def _panels(
 
 
 def _energy(series: Mapping[str, Array]) -> list[PlotLine]:
-    """Return the curves of two panels: the arm's energy, and what is unexplained."""
+    """Return the curves of two panels: energy of the arm, and unexplained energy, J."""
     kinetic, potential = series['kinetic'], series['potential'] - series['potential'][:1]
     nothing = np.full(kinetic.shape, np.nan)
     return [
@@ -164,15 +164,15 @@ def analysis_report(
     findings: Sequence[MetricRemark],
     notes: Sequence[str],
 ) -> Report:
-    """Return the report, without figures.
+    """Return the report of an analysis, without plots.
 
     Args:
         title: Heading.
         lead: One sentence below it.
         tree: The robot.
-        figures: Of all metrics, by name.
-        findings: What is worth saying, the gravest first.
-        notes: What was unusual in the bag.
+        figures: Figures of all metrics, by metric name.
+        findings: Remarks of the metrics, most severe first.
+        notes: Remarks about the bag.
     """
     tables = [_joint_table(tree, figures), *_program_table(figures.get('program') or {})]
     said = [*_method(figures), *notes]
@@ -192,7 +192,7 @@ def _tiles(figures: Mapping[str, Any]) -> list[tuple[str, str]]:
         tiles.append((f'{100 * share:.3g} %', 'effort unexplained by the model, worst joint'))
     share = np.fmax.reduce(figures['limits']['effort_share'])
     if not math.isnan(share):
-        tiles.append((f'{100 * share:.0f} %', 'largest share of an effort limit'))
+        tiles.append((f'{100 * share:.0f} %', 'peak effort, of its limit'))
     tiles.append((f'{rates["jitter_us"]["p99"]:.3g} µs', 'jitter of the period, 99 %'))
     latency = rates['latency_us']
     if latency:
@@ -223,7 +223,7 @@ def _joint_table(tree: RobotTree, figures: Mapping[str, Any]) -> ReportTable:
 
 
 def _column(values: Sequence[float] | None, units: Sequence[str] | None, n: int) -> list[str]:
-    """Return numbers with their units as texts; shares as percent; dashes without numbers."""
+    """Format numbers with units, or as percentages without; dashes for missing ones."""
     if values is None:
         return ['–'] * n
     if units is None:
@@ -232,7 +232,7 @@ def _column(values: Sequence[float] | None, units: Sequence[str] | None, n: int)
 
 
 def _program_table(program: Mapping[str, Any]) -> list[ReportTable]:
-    """Return how far each row of a constraint program was from zero."""
+    """Return a table of the errors of each row of a constraint program, if there is one."""
     if not program:
         return []
     rows = [
@@ -244,7 +244,7 @@ def _program_table(program: Mapping[str, Any]) -> list[ReportTable]:
 
 
 def _method(figures: Mapping[str, Any]) -> list[str]:
-    """Say how the figures were obtained."""
+    """Return notes on how the figures were obtained."""
     effort, check = figures['effort'], figures['cross_check']
     said = [
         f'efforts: {effort["source"]}; formulation: {effort.get("formulation", "none")}',
@@ -263,8 +263,8 @@ def _method(figures: Mapping[str, Any]) -> list[str]:
     energy = figures['energy']
     if energy:
         said.append(
-            f'energy: the drives did {energy["work_of_drives"]:.4g} J of work; the arm gained '
-            f'{energy["gained"]:.4g} J, friction of the model took '
+            f'energy: work of the drives {energy["work_of_drives"]:.4g} J; gain of the arm '
+            f'{energy["gained"]:.4g} J, loss by modelled friction '
             f'{energy["lost_in_friction"]:.4g} J, {energy["unexplained"]:.3g} J are unexplained'
         )
     return said

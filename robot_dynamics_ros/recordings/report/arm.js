@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The arm of a report: WebGL 2, no library. Matrices are 4 x 4 in column order, poses {R, p}.
+// Animation of the arm in plain WebGL 2. Matrices are 4 x 4, column-major; poses are {R, p}.
 'use strict';
 
 const SURFACE = {
@@ -15,7 +15,7 @@ const SURFACE = {
       shade = vec4(colour.rgb * light, colour.a);
     }`,
 };
-// A segment from a to b is two triangles, w pixels wide.
+// A segment from a to b, drawn as two triangles, w pixels wide.
 const LINE = {
   vertex: `#version 300 es
     in vec3 a, b; in vec2 corner; uniform mat4 view; uniform vec2 size; uniform float w;
@@ -75,7 +75,7 @@ class Arm {
     this.positions = unpacked(motion.positions);
   }
 
-  // Joint positions between two instants, or null where one is not known.
+  // Joint positions interpolated between two instants, or null if one is not finite.
   joints(k, share) {
     const n = this.bodies.length, last = this.positions.length - n;
     const here = Math.min(k * n, last), next = Math.min(here + n, last);
@@ -116,7 +116,7 @@ class Arm {
 class Painter {
   constructor(canvas) {
     const gl = canvas.getContext('webgl2', {antialias: true, preserveDrawingBuffer: true});
-    if (!gl) throw new Error('this browser has no WebGL 2: the arm cannot be shown');
+    if (!gl) throw new Error('this browser does not support WebGL 2: the arm cannot be shown');
     Object.assign(this, {gl, surface: this.program(gl, SURFACE), line: this.program(gl, LINE)});
     gl.enable(gl.DEPTH_TEST);
     gl.blendFuncSeparate(gl.SRC_ALPHA, gl.ONE_MINUS_SRC_ALPHA, gl.ONE, gl.ONE_MINUS_SRC_ALPHA);
@@ -137,7 +137,7 @@ class Painter {
     return program;
   }
 
-  // Buffers of numbers for the attributes of a program: name, numbers each.
+  // Upload vertex attributes of a program, given as pairs of name and component count.
   array(program, values, attributes, faces) {
     const gl = this.gl, array = gl.createVertexArray();
     gl.bindVertexArray(array);
@@ -215,7 +215,7 @@ class Painter {
     }
   }
 
-  // Only the nearest surface of a ghost is seen: first its depths, then its colour.
+  // Draw only the nearest surface of a ghost: first its depth, then its colour.
   drawGhost(shapes, poses, tint) {
     const gl = this.gl;
     gl.colorMask(false, false, false, false);
@@ -229,7 +229,7 @@ class Painter {
   }
 }
 
-// The eight corners of the box around points.
+// Return the eight corners of the bounding box of points.
 function box(points) {
   const low = [Infinity, Infinity, Infinity], high = low.map((x) => -x);
   points.forEach((x, i) => {
@@ -307,7 +307,7 @@ class Scene {
     this.show(0);
   }
 
-  // Trails, and what the camera and the floor must take in: the tool and all surfaces.
+  // Build the tool paths, and fit camera and floor to the tool paths and all surfaces.
   surround() {
     const points = [[0, 0, 0]], pairs = (list) =>
       list.slice(1).map((b, i) => [list[i], b]).filter(([a, b]) => a && b);
@@ -389,7 +389,7 @@ class Scene {
     this.button.textContent = '▶';
   }
 
-  // Show an instant, s since the first.
+  // Show an instant, s since the first one.
   show(now) {
     this.now = Math.min(this.end, Math.max(0, now));
     this.slider.value = this.now;
@@ -409,7 +409,7 @@ class Scene {
     return [low, period > 0 ? (this.now - this.time[low]) / period : 0];
   }
 
-  // Poses of the bodies of an arm in the base now; null where they are not known.
+  // Current body poses of an arm in the base frame; null if unknown.
   poses(arm = 0) {
     const q = this.arms[arm].joints(...this.place());
     return q && this.arms[arm].poses(q);
@@ -442,7 +442,7 @@ class Scene {
 
 // ---- the page ------------------------------------------------------------------------------
 
-// A line in every panel over time at an instant, s of the clock of the recording.
+// Draw a cursor at an instant in every panel over time, s on the clock of the recording.
 function showCursors(instant) {
   for (const plot of plots()) {
     const layout = plot._fullLayout, start = layout?.meta?.time;

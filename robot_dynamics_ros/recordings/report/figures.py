@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The plots of reports; the only importer of the plot library."""
+"""Plots of reports; the only module that imports plotly."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from robot_dynamics_ros.errors import MissingDependencyError
 from robot_dynamics_ros.recordings.metrics.metric import at
 from robot_dynamics_ros.spatial.scalar import Array
 
-#: Colours that are legible on white and on black.
+#: Colours legible on white and on black.
 COLOURS = ('#2f86c8', '#e07b1f', '#1f9e7f', '#d0478f', '#8f6fd6', '#a08070', '#d4a017')
-#: Of what is wanted, and of what is wrong or at its limit.
+#: Colours of references, and of errors and limits.
 GREY, RED = '#9aa0a6', '#e03e3e'
 _CLEAR, _GRID, _ZERO = 'rgba(0,0,0,0)', 'rgba(128,128,128,.16)', 'rgba(128,128,128,.45)'
 _PLOT, _GAP, _TITLE, _LEGEND, _BOTTOM, _BAND = 170, 54, 34, 28, 46, 14  # pixels
@@ -25,14 +25,14 @@ _MOST_POINTS, _MOST_DOTS = 2000, 1500
 
 @dataclass(frozen=True, eq=False)
 class PlotLine:
-    """A line, or dots, in every panel.
+    """A line, or markers, with one column of values per panel.
 
     Attributes:
-        values: Shape (N, panels); a panel without a finite value shows none.
-        label: In the legend; empty: not there.
-        colour, width: Of the line.
-        x: Shape (N, panels), where the panels' own does not fit; None: theirs.
-        dots: Whether there are dots instead of a line.
+        values: Shape (N, panels); not drawn in panels without a finite value.
+        label: Label in the legend; empty for none.
+        colour, width: Colour and width of the line.
+        x: Abscissae, shape (N,) or (N, panels); None for those of the panels.
+        dots: Whether to draw markers instead of a line.
     """
 
     values: Array
@@ -43,7 +43,7 @@ class PlotLine:
     dots: bool = False
 
     def trace(self, x: Array, i: int, *, legend: bool) -> dict[str, Any]:
-        """Return what plotly draws of it in a panel."""
+        """Return the plotly trace in panel ``i``."""
         x = x if self.x is None else self.x
         x = x if x.ndim == 1 else x[:, i]
         x, values = (
@@ -59,7 +59,7 @@ class PlotLine:
             'legendgroup': self.label,
             'showlegend': legend and bool(self.label),
             'mode': 'markers' if self.dots else 'lines',
-            'connectgaps': bool(2 * alone.sum() > there.sum()),  # sampled now and then: no gaps
+            'connectgaps': bool(2 * alone.sum() > there.sum()),  # sparse samples
             'line': {'color': self.colour, 'width': self.width},
             'marker': {'color': self.colour, 'size': 3, 'opacity': 0.6},
             **_axes_of(i),
@@ -67,13 +67,13 @@ class PlotLine:
 
 
 def _thinned(x: Array, values: Array) -> tuple[Array, Array]:
-    """Return some of many points."""
+    """Decimate points."""
     step = math.ceil(len(x) / _MOST_DOTS) or 1
     return x[::step], values[::step]
 
 
 def _enveloped(x: Array, values: Array) -> tuple[Array, Array]:
-    """Return smallest and largest values of blocks, so that few points keep every peak."""
+    """Decimate a curve to the minima and maxima of blocks, which keeps all peaks."""
     if len(x) <= _MOST_POINTS:
         return x, values
     starts = np.arange(0, len(x), math.ceil(2 * len(x) / _MOST_POINTS))
@@ -82,7 +82,7 @@ def _enveloped(x: Array, values: Array) -> tuple[Array, Array]:
 
 
 def _axes_of(i: int) -> dict[str, str]:
-    """Return the names of the axes of a panel."""
+    """Return the axis names of a panel."""
     return {'xaxis': f'x{_number(i)}', 'yaxis': f'y{_number(i)}'}
 
 
@@ -99,17 +99,17 @@ def panels(
     limits: Sequence[float] = (),
     log: bool = False,
 ) -> Any:
-    """Return a figure with curves in panels, two a row.
+    """Return a figure with curves in panels, two per row.
 
     Args:
-        x: Shape (N,), times in s whose axis begins with 0; with an ``x_title`` what that says,
-            shape (N,) or (N, panels).
-        titles: Of the panels.
-        curves: What is drawn in each.
-        x_title: Of the axis; empty: the time.
-        limits: One per panel; a band below it shows the share that the first curve uses of it,
-            and where a curve gets near it, the limit is seen among the curves.
-        log: Whether the sizes are drawn, logarithmic.
+        x: Times, shape (N,), s, drawn from 0 on; with ``x_title`` any abscissae, shape (N,) or
+            (N, panels).
+        titles: Titles of the panels.
+        curves: Curves to draw in each panel.
+        x_title: Title of the x axis; empty for the time.
+        limits: One limit per panel; a band below the panel shows the fraction of it used by the
+            first curve, and the limit is drawn as a line, visible if a curve comes near it.
+        log: Whether the y axis is logarithmic.
 
     Raises:
         MissingDependencyError: The plot library is not installed.
@@ -135,12 +135,12 @@ def panels(
 
 
 def time_title(time: Array) -> str:
-    """Return the title of an axis that begins with 0 at the first of the times."""
+    """Return the title of a time axis with its origin at the first time."""
     return f'time since {at(time[0])} [s]' if len(time) and time[0] else 'time [s]'
 
 
 def _panel_layout(titles: Sequence[str], x_title: str, *, banded: bool) -> dict[str, Any]:
-    """Return axes and titles of panels, two a row; bands for shares of limits below them."""
+    """Return axes and titles of panels, two per row, optionally with bands below them."""
     rows, wide = math.ceil(len(titles) / 2), 1.0 if len(titles) == 1 else 0.47
     inner = rows * (_PLOT + _GAP) - _GAP
     layout: dict[str, Any] = {'height': inner, 'annotations': [], 'shapes': []}
@@ -177,7 +177,7 @@ def _note(text: str, x: float, y: float, side: str) -> dict[str, Any]:
 def _limit(
     layout: dict[str, Any], x: Array, values: Array, i: int, count: int, limit: float
 ) -> Iterator[dict[str, Any]]:
-    """Yield the band of the share of a limit; add the limit and the largest share in words."""
+    """Yield the band with the used fraction of a limit; add lines and a label to the layout."""
     share = np.abs(values) / limit
     largest = float(np.nanmax(share, initial=0.0))
     right, top = (layout[f'{axis}axis{_number(i)}']['domain'][1] for axis in 'xy')
@@ -197,18 +197,18 @@ def _limit(
     })  # fmt: skip
     for shown, colour in ((share, COLOURS[0]), (np.where(share >= 1.0, 1.0, np.nan), RED)):
         if np.isfinite(shown).any():
-            line = PlotLine(shown[:, np.newaxis], 'share of the limit', colour, 0.0)
+            line = PlotLine(shown[:, np.newaxis], 'fraction of the limit', colour, 0.0)
             yield line.trace(x, 0, legend=False) | {
                 'fill': 'tozeroy', 'fillcolor': colour, 'hovertemplate': '%{y:.1%}', **band,
             }  # fmt: skip
 
 
 def _bounds(values: Array, *, flat: bool) -> list[float] | None:
-    """Return bounds of an axis; None: those that plotly chooses.
+    """Return the range of an axis; None for plotly's choice.
 
     Args:
-        values: What is drawn.
-        flat: Whether only a line without ups and downs is given bounds: 0 is beside it then.
+        values: The plotted values.
+        flat: Whether to set the range for constant curves only; it then includes 0.
     """
     values = values[np.isfinite(values)]
     level = float(np.abs(values).max(initial=0.0))
@@ -223,7 +223,7 @@ def _bounds(values: Array, *, flat: bool) -> list[float] | None:
 
 @dataclass(frozen=True, eq=False)
 class BarGroup:
-    """Bars of one colour: their heights, standard deviations or none, label and colour."""
+    """Bars of one colour: heights, standard deviations (may be empty), label and colour."""
 
     values: Sequence[float]
     deviations: Sequence[float]
@@ -232,7 +232,7 @@ class BarGroup:
 
 
 def bars(names: Sequence[str], groups: Sequence[BarGroup], y_title: str) -> Any:
-    """Return a figure with groups of bars side by side.
+    """Return a figure with grouped bars.
 
     Raises:
         MissingDependencyError: The plot library is not installed.
@@ -260,7 +260,7 @@ def _figure(
 
 
 def subplots(**options: Any) -> Any:
-    """Return an empty figure of panels; see plotly's make_subplots for the options.
+    """Return an empty figure with subplots, with the options of plotly's ``make_subplots``.
 
     Raises:
         MissingDependencyError: The plot library is not installed.
@@ -275,7 +275,7 @@ def subplots(**options: Any) -> Any:
 
 
 def styled(figure: Any, height: int, *, legend: bool = True) -> Any:
-    """Return a figure in the reports' style, with the height of its panels in pixels."""
+    """Apply the style of reports to a figure; ``height`` is that of the panels, pixels."""
     top = _TITLE + _LEGEND * legend
     figure.update_layout(
         template='none',

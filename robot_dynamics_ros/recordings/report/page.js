@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Plots are as wide as the paper while the page is printed.
+// Fit plots to the paper width while printing.
 const plots = () => [...document.querySelectorAll('.js-plotly-plot')];
 const PAPER = 700;
 

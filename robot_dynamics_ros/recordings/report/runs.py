@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The reports of runs: of a constraint program, a replay, a tracked reference, a correction."""
+"""Reports of constraint programs, replays, tracking runs and model corrections."""
 
 from __future__ import annotations
 
@@ -36,18 +36,18 @@ from robot_dynamics_ros.recordings.report.toolkit import (
 from robot_dynamics_ros.spatial.scalar import Array
 
 _NAMES = ('by the description', 'by the corrected model')
-_LOWEST = 1e-9  # m or rad; what a logarithmic axis shows at least
+_LOWEST = 1e-9  # m or rad; lower bound on logarithmic axes
 
 
 def program_report(title: str, lead: str, metrics: ProgramMetrics) -> Report:
-    """Return the report, without figures.
+    """Return the report of a constraint program, without plots.
 
     Args:
         title: Heading.
         lead: One sentence below it.
-        metrics: Figures of the constraints.
+        metrics: Metrics of the constraints.
     """
-    head = ('row of f', 'at start', 'farthest from design', 'of the start', 'floor (RMS)')
+    head = ('row of f', 'at start', 'largest deviation', 'relative to start', 'final RMS')
     rows = [
         (
             name,
@@ -65,13 +65,13 @@ def program_report(title: str, lead: str, metrics: ProgramMetrics) -> Report:
 def program_figures(
     run: ProgramRun, design: DecayComparison, recording: Recording, effort_limit: Array
 ) -> list[tuple[str, Any]]:
-    """Return headings and plotly figures: f against its designed decay, conditioning, efforts.
+    """Return headings and plotly figures: f and its designed decay, conditioning, efforts.
 
     Args:
         run: The recorded constraints.
         design: The exact decay.
-        recording: The run, for its efforts.
-        effort_limit: Shape (n,), N m or N.
+        recording: The recorded run, for its efforts.
+        effort_limit: Effort limits, shape (n,), N m or N.
 
     Raises:
         MissingDependencyError: The plot library is not installed.
@@ -79,7 +79,7 @@ def program_figures(
     time, f, exact, rows = run.time, run.f, design.exact, list(run.rows)
     sigma = run.sigma_min[:, np.newaxis]
     both = [PlotLine(exact, 'design', GREY, 5.0), PlotLine(f, 'measured', COLOURS[0], 1.5)]
-    distance = PlotLine(np.maximum(np.abs(f - exact), 1e-16), 'distance', COLOURS[1])
+    distance = PlotLine(np.maximum(np.abs(f - exact), 1e-16), 'deviation', COLOURS[1])
     damped = np.where(run.damped[:, np.newaxis], sigma, np.nan)
     condition = [
         PlotLine(sigma, 'smallest singular value', COLOURS[3], 1.5),
@@ -89,7 +89,7 @@ def program_figures(
     limits = effort_limit.tolist()
     return [
         ('Constraints, measured and designed', panels(time, rows, both)),
-        ('Distance from the design, |f − design|', panels(time, rows, [distance], log=True)),
+        ('Deviation from the design, |f − design|', panels(time, rows, [distance], log=True)),
         ('Smallest singular value of the constraint Jacobian', panels(time, [''], condition)),
         ('Effort and its limit', panels(recording.time, recording.joints, effort, limits=limits)),
     ]
@@ -98,13 +98,13 @@ def program_figures(
 def replay_report(
     title: str, tree: RobotTree, document: Mapping[str, Any], curves: Curves
 ) -> Report:
-    """Return the report.
+    """Return the report of a replay.
 
     Args:
         title: Heading.
         tree: The robot.
         document: The figures, as in ``replay.json``.
-        curves: With 'recorded', 'replayed' and 'difference' (N, n).
+        curves: Curves 'recorded', 'replayed' and 'difference', shape (N, n), N m or N.
 
     Raises:
         MissingDependencyError: The plot library is not installed.
@@ -153,16 +153,16 @@ def _lead(document: Mapping[str, Any]) -> str:
     parameters = (
         'with the recorded parameters'
         if document['parameters'] == 'recorded'
-        else 'with usual parameters, as the bag has none'
+        else 'with default parameters, as the bag has none'
     )
     return (
         f'{document["law"]} by {document["formulation"]}, {document["commands"]} commands; '
-        f'{parameters}{f"; set otherwise: {changed}" if changed else ""}.'
+        f'{parameters}{f"; changed: {changed}" if changed else ""}.'
     )
 
 
 def _verdict(document: Mapping[str, Any]) -> list[MetricRemark]:
-    """Say whether the commands are those that were recorded; nothing without a tolerance."""
+    """Report whether the commands agree with the recorded ones; empty without a tolerance."""
     tolerance = document['tolerance']
     if document['first_difference_at'] is not None and not document['within_tolerance']:
         text = (
@@ -188,12 +188,12 @@ def write_tracking_report(
     """Write the report of one run: joint tracking, tool path, efforts with limits, errors.
 
     Args:
-        path: The HTML file to write; it needs no network to be read.
+        path: The HTML file to write, readable offline.
         title: Heading, such as 'scara under computed torque'.
         lead: One sentence below it.
         recording: The run.
         tree: The robot.
-        metrics: Its figures, shown as tiles and a table.
+        metrics: Metrics of the run, shown as tiles and a table.
         frame: The tool frame.
 
     Raises:
@@ -229,16 +229,16 @@ def write_correction_report(
     metrics: tuple[TrackingMetrics, TrackingMetrics],
     links: Sequence[tuple[str, str]],
 ) -> None:
-    """Write the report of a correction: the same motion by the old and the new model.
+    """Write the report of a model correction: the same motion under the old and the new model.
 
     Args:
-        path: The HTML file to write; it needs no network to be read.
+        path: The HTML file to write, readable offline.
         title: Heading.
         lead: One sentence below it.
         tree: The robot, for its geometry.
-        runs: Under the old and under the new model, of the same controller and motion.
-        metrics: Of both.
-        links: File and description of what belongs to it.
+        runs: Runs of the same controller and motion, under the old and under the new model.
+        metrics: Metrics of both runs.
+        links: Name and description of related files in the same folder.
 
     Raises:
         MissingDependencyError: The plot library is not installed.
@@ -256,7 +256,7 @@ def write_correction_report(
     figures = [
         ('Distance of the tool from its path, logarithmic', _sizes(time, ['[mm]'], distances)),
         (
-            'Tracking errors of the joints, size, logarithmic',
+            'Tracking errors of the joints, absolute, logarithmic',
             _sizes(time, joint_titles(tree, 'rad', 'm'), errors),
         ),
     ]
@@ -267,13 +267,13 @@ def write_correction_report(
         (ratio_text(old, new), 'same controller, same motion, same arm'),
     ]
     files, texts = zip(*links, strict=True)
-    below = [ReportList('What belongs to it', texts, files)]
+    below = [ReportList('Related files', texts, files)]
     tables = [correction_table(tree, before, after)]
     Report(title, lead, tiles=tiles, tables=tables, figures=figures, below=below).write(path)
 
 
 def _drawn(recording: Recording, tree: RobotTree, metrics: TrackingMetrics) -> Recording:
-    """Return the rows that are drawn of what was evaluated."""
+    """Return the rows of the evaluated window."""
     return recording.of_joints(tree.joint_names).between(metrics.start, metrics.end)
 
 
@@ -286,7 +286,7 @@ def _sizes(time: Array, titles: list[str], values: Sequence[Array]) -> object:
 
 
 def ratio_text(before: float, after: float) -> str:
-    """Return how many times less, to two digits and without an exponent."""
+    """Return the ratio of two errors as text, to two digits and without an exponent."""
     return f'{float(f"{before / max(after, _LOWEST):.2g}"):,.15g} times less'
 
 
@@ -295,7 +295,7 @@ def _tiles(metrics: TrackingMetrics) -> list[tuple[str, str]]:
     return [
         (f'{metrics.tool_rms_mm:.4g} mm', 'tool error, RMS'),
         (f'{metrics.tool_peak_mm:.4g} mm', 'tool error, peak'),
-        (f'{100 * share:.0f} %', 'largest share of an effort limit'),
+        (f'{100 * share:.0f} %', 'peak effort, of its limit'),
         (f'{sum(metrics.saturated_ticks)}', 'saturated ticks'),
         (f'{metrics.commands}', 'commands'),
     ]
@@ -321,7 +321,7 @@ def _table(metrics: TrackingMetrics, tree: RobotTree) -> ReportTable:
 def correction_table(
     tree: RobotTree, before: TrackingMetrics, after: TrackingMetrics
 ) -> ReportTable:
-    """Return the tracking errors of joints and tool by the old and by the new model."""
+    """Return a table of the tracking errors under the old and the new model."""
     rows = [
         (joint, f'{old:.3g} {unit}', f'{new:.3g} {unit}', ratio_text(old, new))
         for joint, old, new, unit in zip(

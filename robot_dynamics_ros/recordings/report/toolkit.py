@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reports: written as one HTML file that needs no network, printed on the terminal.
+"""Self-contained HTML reports with findings, tables, plots and a 3D animation of the arm.
 
-Every command that evaluates something builds one :class:`Report`; its plots come from ``figures``.
-The arm stands in it in 3D, moved by a script in the page.
+Every command that evaluates data builds one :class:`Report`; its plots come from ``figures``. The
+arm is animated by a script in the page.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from robot_dynamics_ros.recordings.metrics.metric import MetricRemark
 from robot_dynamics_ros.recordings.report.figures import COLOURS, GREY
 from robot_dynamics_ros.spatial.scalar import Array
 
-#: Triangles and instants of a report, so that its file stays small.
+#: Largest numbers of triangles and instants of an animation, to limit the file size.
 MOST_FACES, MOST_INSTANTS = 20_000, 1000
 _BODY = """<div class="arm" tabindex="0">
 <canvas></canvas><div class="legend">{legend}</div>
@@ -35,19 +35,19 @@ _BODY = """<div class="arm" tabindex="0">
 <select aria-label="speed">{speeds}</select></div>
 <p class="hint">{hint}</p>{remarks}
 <script type="application/json">{data}</script></div>"""
-_HINT = 'Drag to turn, with shift to shift, wheel with control to zoom, double click to reset.'
+_HINT = 'Drag to rotate, Shift+drag to pan, Ctrl+wheel to zoom, double-click to reset.'
 _SPEEDS = (0.1, 0.25, 0.5, 1, 2, 5)
 
 
 @dataclass(frozen=True, eq=False)
 class ArmMotion:
-    """A motion of the arm.
+    """One motion of the arm.
 
     Attributes:
-        label: What it is, such as 'measured'.
-        positions: Shape (N, n), rad or m; where one is NaN the arm is not shown.
-        colour: Of its trail.
-        ghost: Whether the arm is transparent, in that colour.
+        label: Label in the legend, such as 'measured'.
+        positions: Joint positions, shape (N, n), rad or m; the arm is hidden where any is NaN.
+        colour: Colour of the tool path.
+        ghost: Whether to draw the arm translucent, in that colour.
     """
 
     label: str
@@ -58,13 +58,13 @@ class ArmMotion:
 
 @dataclass(frozen=True, eq=False)
 class ArmAnimation:
-    """The arm along its motions.
+    """3D animation of one or several motions of an arm.
 
     Attributes:
         tree: The robot.
-        frame: Of the tool, which leaves the trails.
+        frame: The tool frame, whose path is drawn.
         time: Shape (N,), s, increasing.
-        motions: One or several, at these times.
+        motions: One or several motions at these times.
     """
 
     tree: RobotTree
@@ -73,7 +73,7 @@ class ArmAnimation:
     motions: Sequence[ArmMotion]
 
     def html(self) -> str:
-        """Return it as HTML; empty without a description or an instant."""
+        """Return the animation as HTML; empty without a description or finite positions."""
         known = np.isfinite(self.motions[0].positions).all(axis=1)
         if not self.tree.xml or not known.any():
             return ''
@@ -116,13 +116,13 @@ class ArmAnimation:
         }
 
     def _joints(self, positions: Array) -> Array:
-        """Return the positions of the joints of all bodies, shape (N, bodies)."""
+        """Return the joint positions of all bodies including coupled ones, shape (N, bodies)."""
         coupling = self.tree.coupling
         return positions if coupling is None else positions @ coupling.rate.T + coupling.offset
 
 
 def measured_arm(positions: Array, reference: Array) -> list[ArmMotion]:
-    """Return the arm as it was measured (N, n), and its reference as a ghost, if there is one."""
+    """Return the measured motion (N, n), and the reference as a ghost if there is one."""
     motions = [ArmMotion('measured', positions, COLOURS[0])]
     if np.isfinite(reference).any():
         motions.append(ArmMotion('reference', reference, GREY, ghost=True))
@@ -133,12 +133,12 @@ def _remark_list(remarks: Sequence[str]) -> str:
     if not remarks:
         return ''
     lines = ''.join(f'<li>{escape(remark)}</li>' for remark in remarks)
-    summary = 'Not everything can be shown as the description says'
+    summary = 'Some geometry cannot be shown as described'
     return f'<details><summary>{summary}</summary><ul>{lines}</ul></details>'
 
 
 def _bodies(tree: RobotTree) -> list[dict[str, Any]]:
-    """Return how each body hangs on its parent."""
+    """Return the joint of each body relative to its parent."""
     return [
         {
             'parent': tree.parent[i],
@@ -161,7 +161,7 @@ def _rounded(values: Array) -> list[float]:
 
 
 def _shapes(tree: RobotTree, shapes: Sequence[LinkShape]) -> list[dict[str, Any]]:
-    """Return surfaces in the frames of their bodies; those of one body and colour as one."""
+    """Return surfaces in body frames, merged by body and colour."""
     groups: dict[tuple[int, Any], list[LinkShape]] = {}
     for shape in shapes:
         if shape.link in tree.frames:
@@ -188,7 +188,7 @@ def _surface(tree: RobotTree, parts: Sequence[LinkShape]) -> dict[str, str]:
 
 
 def _packed(values: Array, kind: str = 'f4') -> str:
-    """Return numbers as base64 of little-endian bytes."""
+    """Encode numbers as base64 of little-endian bytes."""
     data = np.ascontiguousarray(values, dtype=np.dtype(f'<{kind}'))
     return b64encode(data.tobytes()).decode('ascii')
 
@@ -209,13 +209,13 @@ _PAGE = """<!DOCTYPE html>
 
 @dataclass(frozen=True)
 class ReportTable:
-    """A table of texts; the first column stands left, the others right.
+    """A table of texts, with the first column left-aligned and the others right-aligned.
 
     Attributes:
         head: Headings of the columns.
-        rows: Texts.
-        title: Above it, or empty.
-        text: A sentence above it, or empty.
+        rows: Texts of the cells.
+        title: Heading above the table, or empty.
+        text: Sentence above the table, or empty.
     """
 
     head: Sequence[str]
@@ -224,7 +224,7 @@ class ReportTable:
     text: str = ''
 
     def html(self) -> str:
-        """Return it as HTML."""
+        """Return the table as HTML."""
         rows = [_cells('th', self.head), *(_cells('td', row) for row in self.rows)]
         body = ''.join(f'<tr>{row}</tr>' for row in rows)
         text = f'<p>{_html(self.text)}</p>' if self.text else ''
@@ -245,12 +245,12 @@ def _heading(title: str) -> str:
 
 @dataclass(frozen=True)
 class ReportList:
-    """Sentences under a title.
+    """A list of sentences under a title.
 
     Attributes:
-        title: Above them.
-        lines: One each.
-        files: A file of the same folder that each line is about, as a link; or none at all.
+        title: Heading above the list, or empty.
+        lines: The sentences.
+        files: One file of the same folder per line, shown as a link; or empty.
     """
 
     title: str
@@ -258,7 +258,7 @@ class ReportList:
     files: Sequence[str] = ()
 
     def html(self) -> str:
-        """Return it as HTML."""
+        """Return the list as HTML."""
         links = [f'<a href="{escape(file)}">{_html(file)}</a>: ' for file in self.files]
         pairs = zip(links or [''] * len(self.lines), self.lines, strict=True)
         lines = ''.join(f'<li>{link}{_html(line)}</li>' for link, line in pairs)
@@ -267,18 +267,18 @@ class ReportList:
 
 @dataclass(frozen=True, eq=False)
 class Report:
-    """What there is to say about a run, the gravest first.
+    """A report, with its parts in order of display.
 
     Attributes:
         title: Heading.
         lead: One sentence below it.
-        findings: What is worth saying.
+        findings: Remarks, most severe first.
         tiles: Values and their names.
-        tables: Figures.
-        notes: How it was evaluated and what was unusual, one sentence each.
+        tables: Tables of figures.
+        notes: Remarks about the data and its evaluation, one sentence each.
         figures: Headings and plotly figures.
-        arm: The arm along its motion, above the tables; or None.
-        below: What stands behind the figures.
+        arm: Animation above the tables, or None.
+        below: Tables and lists after the plots.
     """
 
     title: str
@@ -292,11 +292,11 @@ class Report:
     arm: ArmAnimation | None = None
 
     def write(self, path: Path) -> None:
-        """Write it as one HTML file, which needs no network to be read."""
+        """Write the report as one self-contained HTML file."""
         path.write_text(self.html(), encoding='utf-8')
 
     def html(self) -> str:
-        """Return it as a page that needs no network."""
+        """Return the report as one self-contained HTML page."""
         body = [
             *(_finding(finding) for finding in self.findings),
             _tiles(self.tiles),
@@ -350,16 +350,16 @@ def _figure(heading: str, figure: Any, *, first: bool) -> str:
 
 
 def quantity(value: float, unit: str = '') -> str:
-    """Return a number with its unit, a dash for NaN."""
+    """Format a number with its unit, or a dash for NaN."""
     return '–' if math.isnan(value) else f'{value:.4g} {unit}'.strip()
 
 
 def joint_units(tree: RobotTree, revolute: str, prismatic: str) -> list[str]:
-    """Return a unit for each joint."""
+    """Return the unit of each joint, by its type."""
     return [prismatic if slides else revolute for slides in tree.slides]
 
 
 def joint_titles(tree: RobotTree, revolute: str, prismatic: str) -> list[str]:
-    """Return a title with its unit for each joint's panel."""
+    """Return a panel title with unit for each joint."""
     units = joint_units(tree, revolute, prismatic)
     return [f'{name} [{unit}]' for name, unit in zip(tree.joint_names, units, strict=True)]
