@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What efforts mean: explained by the model in batch and online, filters, causes of residuals."""
+"""Comparison of efforts with the model, offline and online; filters; causes of residuals."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Figures of a stream of samples, chunk by chunk, in memory that does not grow with the stream."""
+"""Statistics of a stream of samples, accumulated chunk by chunk in bounded memory."""
 
 from __future__ import annotations
 
@@ -10,31 +10,31 @@ import numpy as np
 
 from robot_dynamics_ros.spatial.scalar import Array
 
-_KEPT = 1 << 17
+_KEPT = 1 << 17  # numbers
 _Table = TypeVar('_Table', bound='ColumnTable')
 
 
 class ColumnTable:
-    """Base of dataclasses whose fields are columns of one length."""
+    """Base of dataclasses whose fields are columns of equal length."""
 
     def take(self: _Table, rows: Array | slice) -> _Table:
-        """Return some of the rows, by mask, indices or slice."""
+        """Return the rows selected by a mask, indices or a slice."""
         return type(self)(*(column[rows] for column in vars(self).values()))
 
     @classmethod
     def joined(cls: type[_Table], parts: Sequence[_Table]) -> _Table:
-        """Return the rows of several tables, one after the other."""
+        """Concatenate the rows of several tables."""
         columns = zip(*(vars(part).values() for part in parts), strict=True)
         return cls(*(np.concatenate(column) for column in columns))
 
 
 class Spread:
-    """Root mean square and peak of columns; values that are not finite do not count.
+    """Root mean square and peak of columns; non-finite values are ignored.
 
     Attributes:
-        count: Values that count, shape (n,).
+        count: Number of finite values, shape (n,).
         peak: Largest absolute values, shape (n,).
-        peak_time: When they were, shape (n,), s; NaN without values.
+        peak_time: Times of the peaks, shape (n,), s; NaN without values.
     """
 
     def __init__(self, n: int) -> None:
@@ -58,7 +58,7 @@ class Spread:
         self.peak_time[higher] = time[row][higher]
 
     def merge(self, other: Spread) -> None:
-        """Take over what another one was given; its times are later."""
+        """Add the values of another instance, whose times are later."""
         self.count += other.count
         self._squares += other._squares
         higher = (other.peak > self.peak) | np.isnan(self.peak_time)
@@ -72,11 +72,11 @@ class Spread:
 
 
 class Quantiles:
-    """Quantiles of numbers: exact for the first hundred thousand, of a regular sample beyond.
+    """Quantiles of a stream: exact up to 2^17 numbers, from a regular subsample beyond.
 
     Attributes:
-        count: Numbers so far.
-        largest: The largest, exact; NaN without any.
+        count: Number of finite values so far.
+        largest: The largest value, exact; NaN without any.
     """
 
     def __init__(self) -> None:
@@ -85,7 +85,7 @@ class Quantiles:
         self._held, self._stride, self._offset = 0, 1, 0
 
     def take(self, values: Array) -> None:
-        """Add numbers, any shape; those that are not finite do not count."""
+        """Add numbers of any shape; non-finite ones are ignored."""
         values = np.asarray(values, dtype=float).ravel()
         values = values[np.isfinite(values)]
         if not len(values):
@@ -101,19 +101,19 @@ class Quantiles:
             self._kept, self._held, self._stride = [joined], len(joined), 2 * self._stride
 
     def at(self, share: float) -> float:
-        """Return the number that a share of them does not exceed; NaN without any."""
+        """Return the quantile of a fraction from 0 to 1; NaN without values."""
         if not self._kept:
             return float('nan')
         kept = np.concatenate(self._kept)
-        nearest = round(share * (len(kept) - 1))  # numpy before 1.22 knows no such quantile
+        nearest = round(share * (len(kept) - 1))  # numpy before 1.22 has no nearest-rank quantile
         return float(np.partition(kept, nearest)[nearest])
 
 
 class Envelope:
-    """Long series as few points that keep every peak: smallest and largest of each block.
+    """Decimate long series without losing peaks, to the minimum and maximum of each block.
 
     Args:
-        points: Blocks that are kept, at most twice so many; neighbours are merged beyond.
+        points: Number of blocks, up to twice as many; beyond that, adjacent blocks are merged.
     """
 
     def __init__(self, points: int = 1000) -> None:
@@ -123,7 +123,7 @@ class Envelope:
         self._low = self._high = self._rest = np.zeros((0, 0))
 
     def take(self, time: Array, columns: Mapping[str, Array]) -> None:
-        """Add values of shape (N,) or (N, width) at times (N,), s; always of the same names."""
+        """Add values of shape (N,) or (N, width) at times (N,), s, under the same names."""
         tables = [x.reshape(len(x), -1) for x in columns.values()]
         values = np.hstack(tables)
         if not self._widths:
@@ -141,14 +141,15 @@ class Envelope:
             self._time, self._block = self._time[::2], 2 * self._block
 
     def series(self) -> dict[str, Array]:
-        """Return 'time' (N,) and every series (N, width), new arrays; without rows only 'time'.
+        """Return 'time' (N,) and every series (N, width) as new arrays; only 'time' if empty.
 
-        Two points a block, or all if they are few. A point without a finite value is NaN.
+        There are two points per block, or all samples if they are few. A block without finite
+        values gives NaN.
         """
         low, high = _extremes(self._rest, self._rest, max(1, len(self._rest)))
         time = np.append(self._time, self._rest_time[:1])
         table = low = np.vstack([self._low, low])
-        if self._block > 1:  # within a block the order of the two is not known
+        if self._block > 1:  # the order of minimum and maximum within a block is not stored
             table = np.stack([low, np.vstack([self._high, high])], axis=1).reshape(
                 -1, low.shape[1]
             )
@@ -159,7 +160,7 @@ class Envelope:
 
 
 def _extremes(low: Array, high: Array, block: int) -> tuple[Array, Array]:
-    """Return smallest and largest finite values of blocks of rows; NaN where there is none."""
+    """Return the smallest and largest finite values of blocks of rows; NaN without any."""
     starts = np.arange(0, len(low), block)
     if not len(starts):
         return low, high
@@ -168,11 +169,11 @@ def _extremes(low: Array, high: Array, block: int) -> tuple[Array, Array]:
 
 
 class Thinned:
-    """Rows at regular intervals of a long series, at most twice a number of them.
+    """Decimate a long series to rows at regular intervals.
 
     Args:
-        width: Columns.
-        points: Rows that are kept at least, once there were so many.
+        width: Number of columns.
+        points: Least number of rows to keep of a longer series; at most twice as many are kept.
     """
 
     def __init__(self, width: int, points: int = 1000) -> None:

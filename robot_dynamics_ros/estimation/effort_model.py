@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-r"""Efforts of a motion by the model, by origin, and what they leave of the measured ones.
+r"""Model efforts of a motion by origin, and their residuals to the recorded efforts.
 
 .. math:: \tau = \underbrace{M a}_{inertia} + \underbrace{c(q, v)}_{Coriolis} + g(q)
           + J_a a + \tau_f(v_f, \mathrm{sign}\,v_f)
 
-The same for a recording of many instants and for the latest instant of a running robot.
+Used for recordings with many instants and for single instants of a running robot.
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.symbolic.kernel import compile_kernel
 
-#: The origins of an effort, in the order of the reports.
+#: Origins of an effort, in the order of reports.
 ORIGINS = ('inertia', 'coriolis', 'gravity', 'armature', 'friction')
-SLOW = 5e-3  # rad/s or m/s, below which a joint with Coulomb friction may stick
+SLOW = 5e-3  # rad/s or m/s; below this speed a joint with Coulomb friction may stick
 _SIGN_WIDTH = 1e-3  # rad/s or m/s
 STICKING = 'at rest with Coulomb friction'
 
 
 @dataclass(frozen=True, eq=False)
 class Instants(ColumnTable):
-    """Motions and efforts that belong together.
+    """Corresponding motions and efforts at M instants.
 
     Attributes:
-        row: Index of the state to which each belongs, shape (M,), increasing.
-        q, v, a: Shape (M, n), rad or m, per s, per s^2.
-        v_friction: Velocity at which friction acts, shape (M, n).
-        sign: Of that velocity, smooth near 0, filtered like the efforts; shape (M, n).
-        effort: What acted, shape (M, n), N m or N; NaN where it is not known.
+        row: Index of the corresponding state, shape (M,), increasing.
+        q, v, a: Position, velocity and acceleration, shape (M, n), rad or m, per s, per s^2.
+        v_friction: Velocity for the friction, shape (M, n), rad/s or m/s.
+        sign: Sign of that velocity, smooth near 0, filtered like the efforts, shape (M, n).
+        effort: Acting effort, shape (M, n), N m or N; NaN if unknown.
     """
 
     row: Array
@@ -49,26 +49,26 @@ class Instants(ColumnTable):
 
     @classmethod
     def one(cls, q: Array, v: Array, a: Array, v_friction: Array, effort: Array) -> Instants:
-        """Return a single instant of columns of shape (n,)."""
+        """Return a single instant from arrays of shape (n,)."""
         columns = (q, v, a, v_friction, smooth_sign(v_friction), effort)
         return cls(np.zeros(1, dtype=int), *(column[np.newaxis] for column in columns))
 
 
 def smooth_sign(v: Array) -> Array:
-    """Return the sign of velocities as Coulomb friction has it, smooth near 0."""
+    """Return the sign of velocities for Coulomb friction, smooth near 0."""
     return np.tanh(v / _SIGN_WIDTH)
 
 
 @dataclass(frozen=True, eq=False)
 class Explanation:
-    """What the model says of instants.
+    """Model efforts and residuals at M instants.
 
     Attributes:
         parts: Efforts by origin, each of shape (M, n), N m or N.
-        effort: Their sum.
-        residual: Measured effort less the model's; NaN where none was measured.
-        excluded: By reason, which efforts the motion alone does not explain, shape (M, n).
-        beyond: What a joint that sticks cannot be held by, shape (M, n), N m or N.
+        effort: Sum of the parts, shape (M, n), N m or N.
+        residual: Recorded effort minus model effort, shape (M, n), N m or N; NaN if not recorded.
+        excluded: Masks of efforts that the motion does not determine, by reason, shape (M, n).
+        beyond: Residual of a sticking joint beyond its breakaway friction, shape (M, n), N m or N.
     """
 
     parts: dict[str, Array]
@@ -79,19 +79,19 @@ class Explanation:
 
     @property
     def good(self) -> Array:
-        """Which efforts the motion alone explains, shape (M, n)."""
+        """Mask of the efforts that the motion determines, shape (M, n)."""
         return ~np.any(list(self.excluded.values()), axis=0)
 
     @property
     def rigid(self) -> Array:
-        """The efforts without those of the drives, shape (M, n)."""
+        """Rigid-body efforts, without friction and armature, shape (M, n), N m or N."""
         return self.parts['inertia'] + self.parts['coriolis'] + self.parts['gravity']
 
     @property
     def excess(self) -> Array:
-        """What is beyond the friction of joints that may stick, shape (M, n), N m or N.
+        """Residual of joints that may stick beyond their friction, shape (M, n), N m or N.
 
-        NaN for other joints, and where another reason may hold the joint as well.
+        NaN for other joints, and where the effort is excluded for another reason as well.
         """
         others = [which for why, which in self.excluded.items() if why != STICKING]
         sticking = self.excluded[STICKING] & ~np.any(others, axis=0)
@@ -99,15 +99,15 @@ class Explanation:
 
 
 def excluded_efforts(tree: RobotTree, instants: Instants, level: Array) -> dict[str, Array]:
-    """Return by reason what the motion does not tell, such as the force of a joint limit.
+    """Return masks of the efforts that the motion does not determine, by reason.
 
     Args:
         tree: The robot, for its limits.
-        instants: M of them.
-        level: Friction at which the joints begin to slide, shape (M, n), N m or N.
+        instants: M instants.
+        level: Breakaway friction of the joints, shape (M, n), N m or N.
 
     Returns:
-        Masks of shape (M, n).
+        Masks of shape (M, n), by reason, such as 'at a joint limit'.
     """
     q, tau = instants.q, instants.effort
     slow = np.abs(instants.v_friction) < SLOW
@@ -122,14 +122,14 @@ def excluded_efforts(tree: RobotTree, instants: Instants, level: Array) -> dict[
 def explanation(
     tree: RobotTree, terms: JointTerms, instants: Instants, rigid: Array, *parts: Array
 ) -> Explanation:
-    """Return what rigid bodies and drives say of instants.
+    """Add friction and armature to rigid-body efforts, and compute the residuals.
 
     Args:
         tree: The robot, for its limits.
         terms: Friction and armature of its drives.
-        instants: M of them.
+        instants: M instants.
         rigid: Efforts of the rigid bodies, shape (M, n), N m or N.
-        parts: The same by inertia, Coriolis forces and gravity, where they are known apart.
+        parts: Parts of ``rigid`` by inertia, Coriolis forces and gravity, if known separately.
     """
     friction = terms.friction(instants.v_friction, rigid, instants.sign)
     armature, level = terms.armature * instants.a, terms.breakaway(rigid)
@@ -146,15 +146,15 @@ def explanation(
 
 
 class EffortModel:
-    """Explains efforts by a formulation of the dynamics.
+    """Computes model efforts with a formulation of the dynamics.
 
     Args:
         tree: The robot.
         formulation: Name of the formulation.
-        friction: Whether the description's friction and armature belong to the model.
+        friction: Whether to include the friction and armature of the description.
 
     Raises:
-        UnknownNameError: There is no such formulation.
+        UnknownNameError: The formulation is unknown.
     """
 
     def __init__(
@@ -170,7 +170,7 @@ class EffortModel:
         ]
 
     def explain(self, instants: Instants) -> Explanation:
-        """Return the efforts of instants by origin, and what they leave unexplained."""
+        """Return the model efforts at instants by origin, and the residuals."""
         q, v, a = (np.ascontiguousarray(x) for x in (instants.q, instants.v, instants.a))
         rigid = self._kernels.batch('inverse_dynamics', q, v, a)
         bias = self._kernels.batch('bias_forces', q, v)
@@ -185,28 +185,28 @@ class EffortModel:
         return energy
 
     def friction(self, q: Array, v: Array, a: Array, v_friction: Array) -> Array:
-        """Return the friction at a motion; all of shape (N, n), N m or N."""
+        """Return the friction of a motion, shape (N, n), N m or N; arguments (N, n)."""
         motion = (np.ascontiguousarray(x) for x in (q, v, a))
         return self._terms.friction(v_friction, self._kernels.batch('inverse_dynamics', *motion))
 
     def pull(self, q: Array) -> Array:
-        """Return the gravity forces by 1 m/s^2 along x, y and z, shape (N, n, 3)."""
+        """Return the gravity forces for 1 m/s^2 along x, y and z, shape (N, n, 3)."""
         q = np.ascontiguousarray(q)
         columns = [kernels.batch('gravity_forces', q) for kernels in self._pull]
         return np.stack(columns, axis=-1)
 
     def load(self, instants: Instants, frame: str) -> Array:
-        r"""Return the efforts by a load of small size, for each of its parameters.
+        r"""Return the effort regressor of a load of negligible extent.
 
         .. math:: \tau_m = J_v^T (a_F - g), \quad \tau_{mc_i} = J_v^T (\alpha\times e_i
                   + \omega\times(\omega\times e_i)) + J_\omega^T (e_i \times (a_F - g))
 
         Args:
             instants: The motion.
-            frame: Name of the frame F that carries it, with axes :math:`e_i`.
+            frame: Name of the frame F to which the load is fixed, with axes :math:`e_i`.
 
         Returns:
-            By 1 kg, and by 1 kg m of mass times centre along the frame's axes; shape (M, n, 4).
+            Efforts of 1 kg, and of 1 kg m of first moment along each axis of F, shape (M, n, 4).
         """
         kernels = compile_kernel(self.tree, outputs=('frame_motion',), frame=frame)
         q, v = (np.ascontiguousarray(x) for x in (instants.q, instants.v))
@@ -231,15 +231,15 @@ class FormulationCheck:
 
     Attributes:
         name: The other formulation.
-        count: Instants that were compared.
+        count: Number of compared instants.
 
     Args:
         tree: The robot.
         name: The other formulation.
 
     Raises:
-        UnknownNameError: There is no such formulation.
-        MissingDependencyError: It needs a library that is not installed.
+        UnknownNameError: The formulation is unknown.
+        MissingDependencyError: It requires a library that is not installed.
     """
 
     def __init__(self, tree: RobotTree, name: str) -> None:
@@ -247,7 +247,7 @@ class FormulationCheck:
         self.reset()
 
     def reset(self) -> None:
-        """Forget what was compared."""
+        """Reset the comparison."""
         n, self.count = self._formulation.tree.n, 0
         self.largest, self._size = np.zeros(n), 0.0
 

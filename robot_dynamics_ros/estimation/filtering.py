@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-r"""Zero-phase low-pass filtering of finite memory, and where the noise of a signal begins.
+r"""Zero-phase low-pass filtering and differentiation with finite windows, and cutoff selection.
 
-The filter fits a polynomial of degree 7 to every stretch of samples, weighted by a Hann window,
-and takes its middle (Savitzky and Golay 1964, with the weights of Schmid, Rath and Diebold 2022).
-It is symmetric, so it delays nothing; it leaves slow motion as it is, with an error of
-:math:`(f/f_c)^8`; and its memory is short, so that a sample that shall not count (a joint at
-standstill, a lost message) spoils few others. The same filter for positions, velocities,
-accelerations, efforts and directions of friction keeps the equation of motion between them, which
-is linear in what varies fast.
+The low-pass filter fits a polynomial of degree 7 to every window of samples, weighted by a Hann
+window, and evaluates it at the centre (Savitzky and Golay 1964, with the weights of Schmid, Rath
+and Diebold 2022). It is symmetric and therefore has no delay; the error for slow motion is
+:math:`(f/f_c)^8`; its window is short, so that an excluded sample (a joint at standstill, a lost
+message) affects few others. Filtering positions, velocities, accelerations, efforts and directions
+of friction with the same filter preserves the equation of motion between them, which is linear in
+the fast-varying signals.
 
-Slopes of samples at any times, without delay: a weighted straight line around every instant, of
-weights :math:`w = e^{-(t_j - t)^2/2\sigma^2}`, cut at :math:`4\sigma`. At equal intervals the
-slope of :math:`e^{i\omega t}` comes out as :math:`i\omega\,e^{-\sigma^2\omega^2/2}`: with
+Samples at arbitrary times are differentiated without delay by fitting a weighted line around every
+instant, with weights :math:`w = e^{-(t_j - t)^2/2\sigma^2}`, truncated at :math:`4\sigma`. At
+equal intervals :math:`e^{i\omega t}` gives :math:`i\omega\,e^{-\sigma^2\omega^2/2}`; with
 :math:`\sigma = \sqrt{\ln 2}/2\pi f_c` a motion of frequency :math:`f_c` keeps :math:`1/\sqrt2` of
 its velocity.
 """
@@ -26,19 +26,19 @@ import numpy as np
 from robot_dynamics_ros.errors import ParameterError
 from robot_dynamics_ros.spatial.scalar import Array
 
-_DEGREE = 6  # even; a symmetric filter gets the next odd one for nothing
-_HALF_WIDTH = 1.574  # periods of the cut-off on either side, to the first weight that is 0
-_OVERSAMPLING = 4.0  # kept samples per period of the cut-off
-_PASSED = 0.254  # power of noise of spectrum f^2 that passes, in cubes of the cut-off
-_ALLOWED_BIAS = 0.1  # standard deviations, were the columns independent; they are not quite
-_MOVING = 4.0  # a joint moves if its velocity has so many times the power of its noise
-_MOVED = 10.0  # standard deviations of its noise by which a joint that moves does
-_STILL = 1e-6  # rad/s or m/s: slower is at rest without any noise
-_MOTION = 0.99  # share of the power of the velocity that is the motion
-_CHANGE = 1e-9  # of the largest value: less is rounding
-_REACH = 4.0  # standard deviations
-_BLOCK = 4096  # rows whose windows are in memory at once
-_WINDOWS = 8  # over which a spectrum is averaged, at least
+_DEGREE = 6  # even; by symmetry equivalent to the next odd degree
+_HALF_WIDTH = 1.574  # half width to the first zero weight, in periods of the cutoff
+_OVERSAMPLING = 4.0  # kept samples per period of the cutoff
+_PASSED = 0.254  # passed noise power for a spectrum f^2, in cubes of the cutoff
+_ALLOWED_BIAS = 0.1  # standard deviations, assuming independent regressor columns
+_MOVING = 4.0  # ratio of velocity to noise power above which a joint moves
+_MOVED = 10.0  # ratio of velocity to noise standard deviation above which a joint moves
+_STILL = 1e-6  # rad/s or m/s; slower joints are at rest
+_MOTION = 0.99  # fraction of the velocity power attributed to the motion
+_CHANGE = 1e-9  # relative to the largest value; smaller changes are rounding
+_REACH = 4.0  # truncation of the window, standard deviations
+_BLOCK = 4096  # rows processed at once
+_WINDOWS = 8  # least number of windows for a spectrum
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,8 +46,8 @@ class LowPass:
     """A symmetric low-pass filter with decimation.
 
     Attributes:
-        taps: Weights, shape (2 half + 1,), of sum 1.
-        step: Every so many samples one is kept.
+        taps: Weights, shape (2 half + 1,), with sum 1.
+        step: Decimation factor.
     """
 
     taps: Array
@@ -55,7 +55,7 @@ class LowPass:
 
     @property
     def half(self) -> int:
-        """Samples on either side that enter a filtered one."""
+        """Number of samples on either side of the window's centre."""
         return len(self.taps) // 2
 
     def __call__(self, values: Array) -> Array:
@@ -68,7 +68,7 @@ class LowPass:
         return smooth[self.half : len(values) - self.half : self.step]
 
     def every(self, good: Array) -> Array:
-        """Return where all samples within the filter's reach are good; good is (N, ...) bool."""
+        """Return a mask of the filtered samples (M, ...) with only good inputs; good (N, ...)."""
         from scipy.ndimage import minimum_filter1d
 
         if self.half == 0:
@@ -78,14 +78,14 @@ class LowPass:
 
 
 def low_pass(cutoff: float | None, rate: float) -> LowPass:
-    """Return a filter.
+    """Design a low-pass filter.
 
     Args:
-        cutoff: Frequency of which half the amplitude passes, Hz; None for no filter.
-        rate: Samples per second.
+        cutoff: Frequency at which half the amplitude passes, Hz; None for no filter.
+        rate: Sample rate, Hz.
 
     Raises:
-        ParameterError: The cut-off is not between 0 and half the rate.
+        ParameterError: The cutoff is not between 0 and half the rate.
     """
     if cutoff is None:
         return LowPass(np.ones(1), 1)
@@ -96,7 +96,7 @@ def low_pass(cutoff: float | None, rate: float) -> LowPass:
 
 
 def _smoother(half: int) -> Array:
-    """Return the weights with which samples make the middle of their polynomial."""
+    """Return the weights of samples in the fit's central value, shape (2 half + 1,)."""
     x = np.arange(-half, half + 1) / (half + 1)
     window = np.square(np.cos(0.5 * np.pi * x))
     even = np.polynomial.legendre.legvander(x, _DEGREE)[:, ::2]
@@ -106,20 +106,20 @@ def _smoother(half: int) -> Array:
 
 
 def noise_cutoff(velocity: Array, rate: float) -> float | None:
-    r"""Return the cut-off that suits the noise of velocities, Hz.
+    r"""Choose the filter cutoff for identification from the noise of velocities, Hz.
 
-    Noise of the acceleration makes least squares see too little of it: with the ratio r of the
-    power of noise and signal, parameters come out too small by r. Over the duration T this is
-    :math:`\sqrt{2 f_c T r}` of their standard deviation, of which a tenth is allowed, in every
-    joint; with white noise of the velocity :math:`r \sim f_c^3`. The cut-off is not set below
-    twice the frequencies that the motion itself is made of.
+    Noise of the acceleration biases least squares: with the ratio r of noise power to signal
+    power, parameters are too small by r. Over a duration T this is :math:`\sqrt{2 f_c T r}` of
+    their standard deviation, limited to one tenth in every joint; for white noise of the velocity
+    :math:`r \sim f_c^3`. The cutoff is at least twice the bandwidth of the motion.
 
     Args:
-        velocity: Shape (N, n), at equal intervals.
-        rate: Samples per second.
+        velocity: Velocities at equal intervals, shape (N, n).
+        rate: Sample rate, Hz.
 
     Returns:
-        The cut-off; None if it is above a quarter of the rate: there is nothing to filter.
+        The cutoff; None if it exceeds a quarter of the rate, so that no filter is needed, or if
+        no joint moves.
     """
     from scipy.signal import welch
 
@@ -144,11 +144,11 @@ def noise_cutoff(velocity: Array, rate: float) -> float | None:
 
 
 def moving(q: Array, v: Array) -> Array:
-    """Return which joints move by more than their noise, shape (n,).
+    """Return a mask of the joints that move by more than their noise, shape (n,).
 
     Args:
-        q: Positions, shape (N, n) with N of four or more, rad or m.
-        v: Velocities, likewise.
+        q: Positions, shape (N, n) with N >= 4, rad or m.
+        v: Velocities, shape (N, n), rad/s or m/s.
     """
     spread, noise = v.std(axis=0), white_noise(v)
     moves = (spread > _MOVED * noise) & (spread > _STILL)
@@ -156,11 +156,11 @@ def moving(q: Array, v: Array) -> Array:
 
 
 def white_noise(values: Array) -> Array:
-    """Return the standard deviation of white noise on smooth signals (N, n), shape (n,).
+    """Estimate the standard deviation of white noise on smooth signals (N, n), shape (n,).
 
-    Third differences leave nothing of a smooth signal, and noise 20 times its variance. Few
-    samples are not smooth, so the median of the absolute values is taken: of where the signal
-    changes at all, since a joint at rest under an encoder of finite steps shows no noise.
+    Third differences remove a smooth signal and multiply the variance of the noise by 20. The
+    median of their absolute values is robust to the few samples where the signal is not smooth.
+    Constant windows are excluded, as the quantized position of a joint at rest shows no noise.
     """
     rest = np.abs(np.diff(values, n=3, axis=0))
     windows = np.lib.stride_tricks.sliding_window_view(values, 4, axis=0)
@@ -173,30 +173,30 @@ def white_noise(values: Array) -> Array:
 
 
 def standard_deviation(cutoff: float) -> float:
-    """Return sigma of the weights for a cut-off in Hz, s."""
+    """Return the standard deviation of the window for a cutoff in Hz, s."""
     return math.sqrt(math.log(2.0)) / (2.0 * math.pi * cutoff)
 
 
 def reach(cutoff: float) -> float:
-    """Return how far the window extends to either side, s."""
+    """Return the half width of the window for a cutoff in Hz, s."""
     return _REACH * standard_deviation(cutoff)
 
 
 def slopes(time: Array, values: Array, cutoff: float, period: float) -> Array:
-    """Return the derivatives of samples.
+    """Differentiate samples with a weighted line fit around each of them.
 
     Args:
         time: Shape (N,), s, increasing; not necessarily at equal intervals.
         values: Shape (N, n).
-        cutoff: Frequency whose slope keeps 1/sqrt(2), Hz.
-        period: Usual time between samples, s; bounds the number of samples in a window.
+        cutoff: Frequency at which the derivative keeps 1/sqrt(2) of its amplitude, Hz.
+        period: Typical time between samples, s; bounds the number of samples in a window.
 
     Returns:
-        New array of shape (N, n); NaN for a sample without neighbours within reach.
+        New array of shape (N, n); NaN for samples without neighbours in their window.
     """
     half = max(1, math.ceil(reach(cutoff) / period))
     sigma = standard_deviation(cutoff)
-    # Beyond the ends there are samples that weigh nothing.
+    # Pad both ends with samples of zero weight.
     padding = np.full(half, np.nan)
     t = np.concatenate([padding, time, padding])
     x = np.pad(values, ((half, half), (0, 0)))
@@ -212,7 +212,7 @@ def slopes(time: Array, values: Array, cutoff: float, period: float) -> Array:
 
 
 def _slope(offset: Array, weight: Array, x: Array, width: int) -> Array:
-    """Return the slopes of weighted lines; offset and weight (rows, width), x (rows + ..., n)."""
+    """Return the slopes of weighted line fits; offset, weight (rows, width), x (rows + ..., n)."""
     offset = np.where(weight > 0.0, offset, 0.0)
     total = weight.sum(axis=1)
     mean = (weight * offset).sum(axis=1) / total

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-r"""Which gravity the recorded efforts speak of.
+r"""Fit the gravity vector to recorded efforts.
 
 Inverse dynamics is linear in the gravity vector, :math:`\tau(g) = \tau(g_0) + G(q)(g - g_0)`, so
-the vector that leaves the least of the residual r is that of least squares,
-:math:`\sum w\,G^TG\,\delta = \sum w\,G^Tr`, each joint weighted by its own effort. Directions that
-the arm does not feel stay as they are.
+the vector that minimises the residual r is the least-squares solution
+:math:`\sum w\,G^TG\,\delta = \sum w\,G^Tr`, each joint weighted by its own effort. Components in
+unobservable directions are not changed.
 """
 
 from __future__ import annotations
@@ -17,34 +17,34 @@ import numpy as np
 
 from robot_dynamics_ros.spatial.scalar import Array
 
-#: How the command ``analyze`` takes another gravity.
+#: Advice to set the gravity of command ``analyze``.
 ANALYZE = 'analyze with --gravity {}'
-_UNFELT = 1e-9  # share of the largest eigenvalue below which a direction is not felt
-_SURE = 0.9  # share of the residual that gravity must explain to be named as its cause
-_HINT = 0.5
-_PART = 0.1  # share of the worst joint's from which on a residual has to go away too
-_GONE = 0.4  # of a joint's residual may stay
+_UNFELT = 1e-9  # fraction of the largest eigenvalue below which a direction is unobservable
+_SURE = 0.9  # least explained fraction to report gravity as the cause
+_HINT = 0.5  # least explained fraction to report gravity as a possible cause
+_PART = 0.1  # fraction of the worst relative residual from which a joint must improve
+_GONE = 0.4  # largest remaining fraction of the residual of such a joint
 _KNOWN = (9.8, 9.80665, 9.81)  # of Gazebo, standard, of MuJoCo; m/s^2
-_KNOWN_TO = 5e-4
-_SMALL = 1e-4  # difference of gravity not worth naming, m/s^2
-_NOTHING = 0.05  # share of gravity below which the efforts hold none
-_LEVEL = math.radians(0.1)
-_SAME_SIZE = 0.05  # a tilted base turns gravity, and does not stretch it by more
-_ROUNDING = 1e-7  # residual, relative to the efforts, that asks for no cause
+_KNOWN_TO = 5e-4  # m/s^2
+_SMALL = 1e-4  # smaller differences are not reported, m/s^2
+_NOTHING = 0.05  # fraction of gravity below which it is missing in the efforts
+_LEVEL = math.radians(0.1)  # tilt that is reported
+_SAME_SIZE = 0.05  # relative tolerance of the magnitude of a tilted gravity
+_ROUNDING = 1e-7  # relative residual without a cause
 
 
 @dataclass(frozen=True, eq=False)
 class GravityFit:
-    """The gravity that explains most of the residual.
+    """The gravity that minimises the residual.
 
     Attributes:
-        model: As the model has it, shape (3,), m/s^2, base frame.
-        fitted: As the recording has it.
-        felt: Directions of the base that the arm feels, rows, shape (k, 3).
-        before, after: Residual relative to the effort, all joints together, RMS.
-        before_joints, after_joints: RMS of each joint's residual, shape (n,), N m or N.
-        effort_joints: RMS of each joint's effort, shape (n,).
-        explained: Share of the squared residual that goes away.
+        model: Gravity of the model, shape (3,), m/s^2, base frame.
+        fitted: Gravity fitted to the efforts, shape (3,), m/s^2, base frame.
+        felt: Observable directions in the base frame, one per row, shape (k, 3).
+        before, after: RMS residual of all joints relative to the effort, before and after the fit.
+        before_joints, after_joints: RMS residual of each joint, shape (n,), N m or N.
+        effort_joints: RMS effort of each joint, shape (n,), N m or N.
+        explained: Fraction of the weighted squared residual explained by the fit.
     """
 
     model: Array
@@ -59,7 +59,7 @@ class GravityFit:
 
     @property
     def verdict(self) -> str:
-        """'mismatch', 'tilt', 'compensated', 'perhaps', or 'agrees'."""
+        """Classification: 'mismatch', 'tilt', 'compensated', 'perhaps', or 'agrees'."""
         change = float(np.linalg.norm(self.fitted - self.model))
         if self.before < _ROUNDING or change < _SMALL or self.explained < _HINT:
             return 'agrees'
@@ -74,14 +74,14 @@ class GravityFit:
 
     @property
     def is_known(self) -> bool:
-        """Whether it explains all, and is a gravity that simulators or drivers have."""
+        """Whether the verdict is 'mismatch' and the magnitude is common in simulators."""
         size = float(np.linalg.norm(self.fitted))
         known = any(abs(size - value) < _KNOWN_TO for value in _KNOWN)
         return known and self.verdict == 'mismatch'
 
     @property
     def everywhere(self) -> bool:
-        """Whether the residual goes away at every joint that has a part in it."""
+        """Whether the fit reduces the residual of every joint with a significant one."""
         size = np.where(self.effort_joints > 0.0, self.effort_joints, np.inf)
         share = self.before_joints / size
         taking_part = share > _PART * share.max()
@@ -89,18 +89,18 @@ class GravityFit:
 
     @property
     def tilt(self) -> float:
-        """Angle between both vectors, rad; 0 if one of them is zero."""
+        """Angle between the gravity vectors, rad; 0 if one of them is zero."""
         sizes = np.linalg.norm(self.fitted) * np.linalg.norm(self.model)
         if not sizes:
             return 0.0
         return math.acos(min(1.0, max(-1.0, float(self.fitted @ self.model) / float(sizes))))
 
     def sentence(self, change: str = ANALYZE, compensated: str = '') -> str:
-        """Say which gravity the efforts tell of; empty if that of the model agrees.
+        """Describe the fitted gravity in a sentence; empty if it agrees with the model.
 
         Args:
-            change: How the fitted gravity is set, with {} for its three numbers.
-            compensated: What to do if the driver compensates gravity; empty: set it to zero.
+            change: Advice to set the fitted gravity, with {} for its three components.
+            compensated: Advice if the driver compensates gravity; empty to set gravity to zero.
         """
         size, own = np.linalg.norm(self.fitted), np.linalg.norm(self.model)
         vector = ', '.join(f'{x:.4f}' for x in self.fitted)
@@ -116,15 +116,15 @@ class GravityFit:
             f'{own:.4f}{gazebo}; {gone}; {change}',
             'tilt': f'gravity points elsewhere: ({vector}) m/s², {angle:.2f}° from that of the '
             f'model, as if the base were tilted; {gone}; {change}',
-            'compensated': 'the efforts hold no gravity: the driver compensates it by itself, or '
-            f'the arm does not feel it; {gone}; {compensated or ANALYZE.format("0 0 0")}',
+            'compensated': 'the efforts contain no gravity: the driver compensates it, or '
+            f'gravity does not load the arm; {gone}; {compensated or ANALYZE.format("0 0 0")}',
             'perhaps': f'{100 * self.explained:.0f} % of the residual looks like gravity '
-            f'({vector}) m/s²: masses or their centres may be wrong',
+            f'({vector}) m/s²: masses or centres of mass may be wrong',
         }
         return texts.get(self.verdict, '')
 
     def figures(self) -> dict[str, Any]:
-        """Return it as plain numbers, lists and words."""
+        """Return the fit as plain numbers, lists and strings."""
         return {
             'model': self.model.tolist(),
             'fitted': self.fitted.tolist(),
@@ -138,7 +138,7 @@ class GravityFit:
 
 
 class GravitySums:
-    """The sums of least squares, joint by joint, over any number of chunks.
+    """Least-squares sums of the gravity fit, by joint, over any number of chunks.
 
     Args:
         n: Number of joints.
@@ -152,10 +152,10 @@ class GravitySums:
         """Add instants.
 
         Args:
-            pull: Gravity forces by 1 m/s^2 along each axis, shape (M, n, 3).
-            residual: Shape (M, n), N m or N.
-            effort: Recorded, shape (M, n).
-            good: Which of them count, shape (M, n).
+            pull: Gravity forces for 1 m/s^2 along each axis, shape (M, n, 3).
+            residual: Residual, shape (M, n), N m or N.
+            effort: Recorded effort, shape (M, n), N m or N.
+            good: Mask of the values to use, shape (M, n).
         """
         G = np.where(good[:, :, np.newaxis], pull, 0.0)
         r = np.where(good, residual, 0.0)
@@ -166,7 +166,7 @@ class GravitySums:
         self._count += good.sum(axis=0)
 
     def fit(self, model: Array) -> GravityFit | None:
-        """Return the gravity that fits best; None if no joint feels any, or nothing counts.
+        """Return the fitted gravity; None if gravity loads no joint, or there are no efforts.
 
         Args:
             model: The gravity of the model, shape (3,), m/s^2.

@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-r"""Does the model explain the efforts of a running robot, and if not, what may be wrong?
+r"""Monitor whether the model explains the efforts of a running robot, and report likely causes.
 
-States and efforts are paired so that they belong to one instant.
+States and efforts are combined to instants in one of two ways.
 
 ``semi_implicit``
-    A simulator holds the effort from a state to the next and steps
-    :math:`v_{k+1} = v_k + h a_k`: :math:`a_k = (v_{k+1}-v_k)/h` belongs to :math:`q_k`,
-    :math:`v_k` and the effort that acted in between. Nothing is estimated.
+    For simulators, which hold the effort from one state to the next and integrate
+    :math:`v_{k+1} = v_k + h a_k`: :math:`a_k = (v_{k+1}-v_k)/h` corresponds to :math:`q_k`,
+    :math:`v_k` and the effort in between. Nothing is estimated.
 ``filtered``
-    For a real arm: position, velocity and effort pass through the same low pass, two stages of
-    first order with the cut-off :math:`f_c`; the acceleration is the difference of the filtered
-    velocity, and the rest is taken in the middle of that step. All of it is late by
-    :math:`2/(2\pi f_c)`, but by the same time, so that the model can be compared.
+    For real arms: position, velocity and effort pass through the same low-pass filter, two
+    first-order stages with cutoff :math:`f_c`; the acceleration is the difference quotient of the
+    filtered velocity, and the other signals are averaged over that step. All signals have the same
+    delay :math:`2/(2\pi f_c)`, so they can be compared with the model.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ from robot_dynamics_ros.spatial.scalar import Array
 
 
 class Pairing(ABC):
-    """Makes instants of a stream of states.
+    """Combines a stream of states and efforts to instants.
 
     Attributes:
-        name: Its name.
-        gaps: How often the stream was interrupted or went back in time.
+        name: Name of the method.
+        gaps: Number of interruptions and backward jumps of the stream.
 
     Args:
-        longest_step: Longest time between two states of one motion, s.
+        longest_step: Longest time between consecutive states; a longer one is a gap, s.
     """
 
     name: ClassVar[str]
@@ -56,13 +56,13 @@ class Pairing(ABC):
         self.gaps = 0
 
     def take(self, t: float, q: Array, v: Array, effort: Array) -> Instants | None:
-        """Take a state; return the instant that is complete with it, or None.
+        """Add a state, and return the instant it completes, or None.
 
         Args:
-            t: Its time, s; a state of the same time as the last is left out.
+            t: Time of the state, s; a state with the time of the previous one is ignored.
             q: Positions, shape (n,), rad or m.
             v: Velocities, shape (n,), rad/s or m/s.
-            effort: What acted since the state before, shape (n,), N m or N; may be NaN.
+            effort: Effort since the previous state, shape (n,), N m or N; may be NaN.
         """
         step = t - self._time
         if step == 0.0 or not math.isfinite(q.sum() + v.sum()):
@@ -85,7 +85,7 @@ class Pairing(ABC):
 
 
 class SemiImplicit(Pairing):
-    """Of a simulator, see the module."""
+    """Pairing for simulators, see the module."""
 
     name = 'semi_implicit'
 
@@ -99,11 +99,11 @@ class SemiImplicit(Pairing):
 
 
 class Filtered(Pairing):
-    """Of a real arm, see the module.
+    """Pairing for real arms, see the module.
 
     Args:
-        longest_step: As above.
-        cutoff_hz: Cut-off frequency of each stage, Hz.
+        longest_step: Longest time between consecutive states, s.
+        cutoff_hz: Cutoff frequency of each stage, Hz.
     """
 
     name = 'filtered'
@@ -131,21 +131,21 @@ class Filtered(Pairing):
         return Instants.one(middle[0], middle[1], a, middle[1], middle[2])
 
 
-#: Where accelerations come from.
+#: Methods to obtain accelerations.
 ACCELERATIONS = (SemiImplicit.name, Filtered.name)
 
 
 def make_pairing(name: str, longest_step: float, cutoff_hz: float) -> Pairing:
-    """Return a pairing.
+    """Create a pairing.
 
     Args:
         name: One of ``ACCELERATIONS``.
-        longest_step: Longest time between two states of one motion, s.
-        cutoff_hz: Of the low pass, Hz; ``filtered`` only.
+        longest_step: Longest time between consecutive states, s.
+        cutoff_hz: Cutoff of the low-pass filter, Hz; ``filtered`` only.
 
     Raises:
-        UnknownNameError: There is no such pairing; lists those that exist.
-        ParameterError: A number is refused.
+        UnknownNameError: The name is unknown; the message lists the known ones.
+        ParameterError: A number is out of range.
     """
     if name not in ACCELERATIONS:
         raise UnknownNameError('acceleration', name, ACCELERATIONS)
@@ -154,9 +154,9 @@ def make_pairing(name: str, longest_step: float, cutoff_hz: float) -> Pairing:
     return Filtered(longest_step, cutoff_hz)
 
 
-#: Parts of the effort limits at which a residual is worth a warning or an error.
+#: Default thresholds of warning and error, as fractions of the effort limits.
 WARN_PART, ERROR_PART = 0.05, 0.2
-#: Two formulations that differ by more, relative to the largest effort, are not the same model.
+#: Tolerance of the difference of two formulations, relative to the largest effort.
 SAME = 1e-9
 _SET_GRAVITY = 'set the parameter gravity to [{}]'
 _COMPENSATED = 'write compensated_by_driver: [gravity], or it is counted twice'
@@ -164,22 +164,23 @@ _COMPENSATED = 'write compensated_by_driver: [gravity], or it is counted twice'
 
 @dataclass(frozen=True, eq=False)
 class Thresholds:
-    """Residuals that matter, RMS over a report's time, shape (n,), N m or N."""
+    """Thresholds of the RMS residual over a report period, shape (n,), N m or N."""
 
     warn: Array
     error: Array
 
     @classmethod
     def of(cls, tree: RobotTree, warn: Any = 0.0, error: Any = 0.0) -> Thresholds:
-        """Return thresholds.
+        """Create thresholds, with defaults from the effort limits.
 
         Args:
             tree: The robot.
-            warn: One for all joints or n, N m or N; 0: 5 % of the effort limits.
-            error: The same; 0: 20 %.
+            warn: Warning threshold, one number or n, N m or N; 0 for 5 % of the effort limits.
+            error: Error threshold, likewise; 0 for 20 % of the effort limits.
 
         Raises:
-            ParameterError: A count or number is wrong, or an error comes before its warning.
+            ParameterError: A count or value is invalid, or an error threshold is below its
+                warning threshold.
         """
         thresholds = cls(
             _per_joint('residual_warn', warn, tree, WARN_PART),
@@ -194,15 +195,15 @@ class Thresholds:
 
 @dataclass(frozen=True, eq=False)
 class Summary:
-    """What was seen since the last summary.
+    """Summary of the instants since the previous summary.
 
     Attributes:
-        count: Instants.
-        known: Efforts that were known and not held by a joint limit, per joint, shape (n,).
-        rms, largest: Of the residual per joint, shape (n,), N m or N; of a joint that rests, of
-            what is beyond its Coulomb friction.
-        difference: Largest difference of both formulations, relative to the largest effort.
-        gravity: Which gravity fits; None if that cannot be determined.
+        count: Number of instants.
+        known: Number of evaluated efforts per joint, excluding those at joint limits, shape (n,).
+        rms, largest: RMS and peak residual per joint, shape (n,), N m or N; for a joint at rest
+            only the part beyond its Coulomb friction.
+        difference: Largest difference of the formulations, relative to the largest effort.
+        gravity: The fitted gravity; None if it cannot be determined.
     """
 
     count: int
@@ -214,20 +215,20 @@ class Summary:
 
 
 class ModelMonitor:
-    """Explains instants and sums up what is left.
+    """Compares efforts with the model and accumulates the residuals.
 
     Args:
-        tree: The robot, with what it carries.
+        tree: The robot, including its payload.
         formulation: Name of the formulation.
-        compare_with: Name of another one; empty: none.
-        friction: Whether the description's friction and armature belong to the model.
+        compare_with: Name of a formulation to compare with; empty for none.
+        friction: Whether to include the friction and armature of the description.
 
     Attributes:
         compared: Name of the other formulation, or empty.
 
     Raises:
-        UnknownNameError: There is no such formulation.
-        MissingDependencyError: It needs a library that is not installed.
+        UnknownNameError: A formulation is unknown.
+        MissingDependencyError: A formulation requires a library that is not installed.
     """
 
     def __init__(
@@ -244,10 +245,11 @@ class ModelMonitor:
         self._residual = EffortResidual(self._model)
 
     def explain(self, instants: Instants) -> tuple[Explanation, Array | None]:
-        """Return what the model says of M instants, and remember what it leaves unexplained.
+        """Compare M instants with the model, and accumulate the residuals.
 
         Returns:
-            The explanation, and the efforts by the other formulation, shape (M, n), None without.
+            The explanation, and the efforts of the other formulation, shape (M, n), N m or N, or
+            None.
         """
         explained = self._model.explain(instants)
         self._residual.take(np.zeros(len(instants.row)), instants, explained)
@@ -257,7 +259,7 @@ class ModelMonitor:
         return explained, other + (explained.effort - explained.rigid)
 
     def summary(self) -> Summary:
-        """Return what was seen since the last call, and start anew."""
+        """Return the summary since the previous call, and reset."""
         seen, self._residual = self._residual, EffortResidual(self._model)
         summary = Summary(
             seen.count,
@@ -273,7 +275,7 @@ class ModelMonitor:
 
 
 def evaluate(summary: Summary, thresholds: Thresholds, tree: RobotTree) -> tuple[str, str]:
-    """Return the level and a sentence on residual and gravity."""
+    """Return a diagnostic level and a message on residual and gravity."""
     if not summary.count:
         return 'warning', 'no states'
     if not summary.known.any():
@@ -296,7 +298,7 @@ def evaluate(summary: Summary, thresholds: Thresholds, tree: RobotTree) -> tuple
 
 
 def evaluate_difference(summary: Summary, names: tuple[str, str]) -> tuple[str, str]:
-    """Return the level and a sentence on the difference of two formulations."""
+    """Return a diagnostic level and a message on the difference of two formulations."""
     text = f'{names[0]} and {names[1]} differ by {summary.difference:.1e} of the largest effort'
     return ('error' if summary.difference > SAME else 'ok'), text
 
@@ -304,5 +306,5 @@ def evaluate_difference(summary: Summary, names: tuple[str, str]) -> tuple[str, 
 def _per_joint(name: str, value: Any, tree: RobotTree, part: float) -> Array:
     numbers = np.asarray(value, dtype=float).reshape(-1)
     if numbers.size not in (1, tree.n) or not (np.isfinite(numbers) & (numbers >= 0.0)).all():
-        raise ParameterError(name, numbers.tolist(), f'give 1 or {tree.n} numbers, 0: by default')
+        raise ParameterError(name, numbers.tolist(), f'give 1 or {tree.n} numbers, 0: default')
     return np.where(numbers > 0.0, numbers, part * tree.effort_limit)

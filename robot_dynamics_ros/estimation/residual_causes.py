@@ -1,13 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-r"""What the residual of a model looks like: every cause is tried, the one that wins is named.
+r"""Accumulate the residuals of a model, and find their most likely cause by least squares.
 
-Each cause is linear in few coefficients: of every joint its own (a factor, friction, a constant,
-rotor inertia), or common to all joints (another gravity, a delay :math:`\delta` of the efforts,
-:math:`r \approx \delta\,\dot\tau`, a load at the tool). Least squares tell what each leaves of the
-residual. A cause is named if it leaves little at every joint that has a part in the residual, and
-clearly less than any other that has as few coefficients; else the cause is unknown.
-
-Sums of what a model leaves unexplained of a robot's efforts, over any number of instants.
+Each cause is linear in few coefficients, either per joint (a factor, friction, a constant, rotor
+inertia), or common to all joints (another gravity, a delay :math:`\delta` of the efforts,
+:math:`r \approx \delta\,\dot\tau`, a load at the tool). Each is fitted to the residual by least
+squares. A cause is reported if its fit leaves little at every joint with a significant residual,
+and clearly less than any other cause with as few coefficients; otherwise the cause is unknown.
 """
 
 from __future__ import annotations
@@ -27,21 +25,21 @@ from robot_dynamics_ros.estimation.effort_model import (
 from robot_dynamics_ros.estimation.gravity_fit import GravityFit, GravitySums
 from robot_dynamics_ros.spatial.scalar import Array
 
-_MOST = 2000  # instants of a chunk that are tried
-_FEWEST = 30  # instants for each coefficient
-_PART = 0.1  # share of the worst joint's from which on a residual has to go away, too
-_LEFT = 0.2  # of the squared residual may be left by a cause that is named
-_CLEARLY = 2.0  # times as much must be left by every other
-_ROUNDING = 1e-14  # of the squared efforts
+_MOST = 2000  # chunks are decimated to at most about twice as many instants
+_FEWEST = 30  # least number of instants per coefficient
+_PART = 0.1  # fraction of the worst relative residual from which a joint is significant
+_LEFT = 0.2  # largest fraction of the squared residual left by a reported cause
+_CLEARLY = 2.0  # least ratio of the squared residuals left by other causes
+_ROUNDING = 1e-14  # rounding, relative to the squared efforts
 
 
 @dataclass(frozen=True)
 class Cause:
-    """A way in which a residual may come about.
+    """A possible cause of a residual.
 
     Attributes:
-        name: Its name.
-        columns: What it is linear in, see ``_columns``.
+        name: Name of the cause.
+        columns: Its columns of the regressor, see ``_columns``.
         common: Whether all joints share the coefficients.
     """
 
@@ -65,11 +63,11 @@ _WIDTH = 13
 
 
 class ResidualCauses:
-    """The sums of all fits, over any number of chunks.
+    """Least-squares sums of all causes, over any number of chunks.
 
     Args:
-        model: Explains the efforts.
-        frame: Where a load would be; empty: none is tried.
+        model: The effort model.
+        frame: Frame of a possible load; empty to try no load.
     """
 
     def __init__(self, model: EffortModel, frame: str = '') -> None:
@@ -78,7 +76,7 @@ class ResidualCauses:
         self._effort, self._own, self._cross, self._counts = np.zeros((4, n))
 
     def take(self, time: Array, pull: Array, instants: Instants, explained: Explanation) -> None:
-        """Add instants at times (M,), s, with gravity forces (M, n, 3) and their explanation."""
+        """Add instants at times (M,), s, with gravity regressor (M, n, 3) and explanation."""
         some = slice(None, None, max(1, len(time) // _MOST))
         rates: Array = np.zeros(explained.effort.shape)
         if len(time) > 1 and (np.diff(time) > 0.0).all():
@@ -95,7 +93,7 @@ class ResidualCauses:
         self._counts += good.sum(axis=0)
 
     def _columns(self, instants: Instants, pull: Array, effort: Array, rates: Array) -> Array:
-        """Return what the causes are linear in, shape (M, n, 13)."""
+        """Return the regressor of all causes, shape (M, n, 13)."""
         load = np.zeros((*effort.shape, 4))
         if self._frame and len(effort):
             load = self._model.load(instants, self._frame)
@@ -104,7 +102,7 @@ class ResidualCauses:
         return np.concatenate(parts, axis=-1)
 
     def left(self, cause: Cause) -> tuple[Array, Array]:
-        """Return the coefficients of a cause, shape (n, k), and what it leaves squared, (n,)."""
+        """Return coefficients (n, k) of a cause, and the squared residual it leaves, (n,)."""
         A, b = self._gram[:, cause.columns, cause.columns], self._gram[:, cause.columns, -1]
         if cause.common:
             weight = self._weight
@@ -121,12 +119,12 @@ class ResidualCauses:
 
     @property
     def _weight(self) -> Array:
-        """Weight of each joint, so that all efforts count alike."""
+        """Weights of the joints, which normalise their efforts, shape (n,)."""
         return np.where(self._effort > 0.0, 1.0 / np.maximum(self._effort, 1e-300), 0.0)
 
     @property
     def _taking_part(self) -> Array:
-        """Which joints have a part in the residual, shape (n,)."""
+        """Mask of the joints with a significant residual, shape (n,)."""
         share = np.sqrt(self._squares * self._weight)
         return (share > _PART * share.max()) & (share > np.sqrt(100.0 * _ROUNDING))
 
@@ -134,8 +132,11 @@ class ResidualCauses:
         """Return the cause that explains the residual of some joints better than all others.
 
         Args:
-            joints: Which have to be explained, shape (n,).
-            common: Whether causes that concern all joints at once are tried as well.
+            joints: Mask of the joints to explain, shape (n,).
+            common: Whether to try causes common to all joints as well.
+
+        Returns:
+            The cause; None if it is unknown.
         """
         if not joints.any() or not np.isfinite(self._gram).all():
             return None
@@ -159,10 +160,10 @@ class ResidualCauses:
         return winner if all(_contains(rival, winner) for rival in rivals) else None
 
     def figures(self) -> dict[str, Any]:
-        """Return coefficients of each joint, and the share of the residual that each cause leaves.
+        """Return coefficients of each joint, and the fraction of the residual left by each cause.
 
-        ``factor`` and ``correlation`` are those of recorded effort and model; ``viscous``, ``dry``
-        and ``constant`` those of the residual, of which ``friction_share`` goes away by them.
+        ``factor`` and ``correlation`` relate recorded and model effort; ``viscous``, ``dry`` and
+        ``constant`` are fitted to the residual, of which they explain ``friction_share``.
         """
         friction, left = self.left(CAUSES[-1])
         total = float((self._weight * self._squares).sum())
@@ -185,7 +186,7 @@ class ResidualCauses:
         }
 
     def causes(self) -> list[tuple[str, str]]:
-        """Return a severity and a sentence for each cause that wins; none but of gravity."""
+        """Return severity and sentence of each cause found; empty if it is gravity."""
         joints = self._taking_part
         winner = self.winner(joints, common=True)
         if winner is not None:
@@ -211,9 +212,7 @@ class ResidualCauses:
             return []
         if cause.name == 'timing':
             how = 'late' if x[0, 0] < 0.0 else 'early'
-            text = (
-                f'the efforts come {1e3 * abs(x[0, 0]):.3g} ms too {how} for the motion: {least}'
-            )
+            text = f'the efforts are {1e3 * abs(x[0, 0]):.3g} ms too {how} for the motion: {least}'
             return [('look', text)]
         if cause.name == 'load':
             carried = f'{x[0, 0]:.3g} kg more than the model at {self._frame}'
@@ -227,7 +226,7 @@ class ResidualCauses:
 def _of_joint(
     cause: Cause, joint: str, prismatic: bool, x: Array, share: float
 ) -> tuple[str, str]:
-    """Return severity and sentence of a cause that one joint has for itself."""
+    """Return severity and sentence of a cause at a single joint."""
     force, speed = ('N', 'm/s') if prismatic else ('N m', 'rad/s')
     rest = f'{share:.0f} % of the residual of {joint} is'
     if cause.name == 'factor' and x[0] < -1.0:
@@ -235,7 +234,7 @@ def _of_joint(
     if cause.name == 'factor':
         return 'wrong', (
             f'the effort of {joint} is {1.0 + x[0]:.3g} times what its motion needs: '
-            'another unit, a gear ratio, or masses all wrong by that factor'
+            'wrong unit, gear ratio, or all masses wrong by that factor'
         )
     if cause.name == 'offset':
         return 'look', f'{rest} a constant of {x[0]:.3g} {force}: an offset of sensor or drive'
@@ -250,13 +249,13 @@ def _of_joint(
 
 
 def _contains(cause: Cause, other: Cause) -> bool:
-    """Return whether a cause has all coefficients of another."""
+    """Return whether a cause includes all coefficients of another."""
     own, its = cause.columns, other.columns
     return bool(own.start <= its.start and its.stop <= own.stop)
 
 
 def _solved(A: Array, b: Array) -> Array:
-    """Return the least-squares solution of normal equations; 0 along what is not felt."""
+    """Return the least-squares solution of normal equations, 0 in unobservable directions."""
     if not (np.isfinite(A).all() and np.isfinite(b).all()):
         return np.zeros(len(b))
     size = np.sqrt(np.maximum(np.diag(A), 1e-300))
@@ -267,20 +266,20 @@ def _solved(A: Array, b: Array) -> Array:
 
 
 class EffortResidual:
-    """Explains instants by a model, and sums up what is left.
+    """Accumulates residuals, efforts and their possible causes over instants.
 
     Attributes:
-        model: The model.
-        count: Instants.
-        residual, effort: Of the efforts that the motion alone explains, N m or N.
-        excess: Of joints that may stick, what is beyond their Coulomb friction, N m or N.
-        parts: The model's efforts by origin.
-        excluded: By reason, how many efforts the motion does not explain, shape (n,).
-        causes: What the residual looks like.
+        model: The effort model.
+        count: Number of instants.
+        residual, effort: Statistics of the efforts that the motion determines, N m or N.
+        excess: Residual of joints that may stick beyond their Coulomb friction, N m or N.
+        parts: Model efforts by origin, N m or N.
+        excluded: Number of excluded efforts by reason, shape (n,).
+        causes: Possible causes of the residual.
 
     Args:
-        model: The model.
-        frame: Where a load would be; empty: none is looked for.
+        model: The effort model.
+        frame: Frame of a possible load; empty to try no load.
     """
 
     def __init__(self, model: EffortModel, frame: str = '') -> None:
@@ -292,7 +291,7 @@ class EffortResidual:
         self.causes, self._gravity = ResidualCauses(model, frame), GravitySums(n)
 
     def take(self, time: Array, instants: Instants, explained: Explanation) -> None:
-        """Add instants at times (M,), s, with what the model says of them."""
+        """Add instants at times (M,), s, with their explanation by the model."""
         good = explained.good
         self.count += len(time)
         self.residual.take(time, np.where(good, explained.residual, np.nan))
@@ -316,5 +315,5 @@ class EffortResidual:
 
     @property
     def gravity(self) -> GravityFit | None:
-        """The gravity that explains most of the residual; None if no joint feels any."""
+        """The gravity fitted to the efforts; None if gravity loads no joint."""
         return self._gravity.fit(self.model.tree.gravity)

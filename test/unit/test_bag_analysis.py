@@ -118,7 +118,7 @@ def test_a_tilted_base_is_named(tmp_path):
 def test_a_driver_that_compensates_gravity_is_named(tmp_path):
     result = analyzed(RecordedArm(800, gravity=(0.0, 0.0, 0.0)).bag(tmp_path / 'bag'))
     assert result.figures['effort']['gravity']['verdict'] == 'compensated'
-    assert 'the efforts hold no gravity: the driver compensates it' in said(result)
+    assert 'the efforts contain no gravity: the driver compensates it' in said(result)
 
 
 def test_an_opposite_sign_and_a_wrong_unit_are_named(tmp_path):

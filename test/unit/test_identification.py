@@ -419,7 +419,7 @@ def test_the_gravity_that_differs_is_told_in_a_sentence():
     assert gravity_mismatch(run, tilted, EXACT_PREPARATION).fitted[2] == pytest.approx(-9.8)
     weightless = exact_run(replace(sample('scara'), gravity=(0.0, 0.0, 0.0)), drives, 2.0)
     compensated = gravity_mismatch(weightless, tree, EXACT_PREPARATION).sentence()
-    assert 'the efforts hold no gravity' in compensated
+    assert 'the efforts contain no gravity' in compensated
 
 
 def test_wrong_masses_are_not_taken_for_another_gravity():
