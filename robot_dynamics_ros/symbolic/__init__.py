@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Formulations run on symbols: printed equations, compiled kernels, C source."""
+"""Symbolic evaluation of formulations: closed-form equations, compiled kernels, C source."""

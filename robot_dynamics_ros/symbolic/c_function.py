@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Straight-line code as a C99 function of arrays.
 
-What goes with generated C: a self-test against the reference, Makefile, CMake target.
+Also the files that accompany it: a self-test against the reference, Makefile and CMake target.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from robot_dynamics_ros.symbolic.straight_line import (
     assignments,
 )
 
-#: Chooses without a branch on the caller's side; as ``spatial.scalar.select``.
+#: ``spatial.scalar.select`` in C; the generated functions that call it contain no branch.
 CHOOSE = """
 /* x if a < b, y if a >= b, NaN if a or b is NaN */
 static double choose(double a, double b, double x, double y)
@@ -47,13 +47,13 @@ _LETTERS = {'sin': 's', 'cos': 'c'}
 
 @dataclass(frozen=True)
 class CFunction:
-    """A function to be printed as C, and what its self-test needs.
+    """A function to be printed as C, with the data of its self-test.
 
     Attributes:
-        code: Its operations; the name is what follows that of the robot in C.
-        meaning: What it computes, as an equation.
+        code: The operations; the function is named ``<prefix>_<code.name>`` in C.
+        meaning: The equation that it computes.
         arguments: Meaning and unit of every input and result, by name.
-        reference: The same, interpreted: ``(*inputs) -> results``, arrays of floats.
+        reference: The interpreted function ``(*inputs) -> results`` on arrays of floats.
         draw: Returns the inputs of a random state.
     """
 
@@ -72,10 +72,10 @@ class CFunction:
 
 
 def require_identifier(kind: str, name: str) -> str:
-    """Return a name that C and C++ can use.
+    """Check that a name is a valid identifier in C and C++, and return it.
 
     Raises:
-        ParameterError: They cannot.
+        ParameterError: It is not.
     """
     if (
         not re.fullmatch(r'[A-Za-z][A-Za-z0-9_]*', name)
@@ -83,23 +83,23 @@ def require_identifier(kind: str, name: str) -> str:
         or re.search(rf'\b{name}\b', _KEYWORDS)
     ):
         raise ParameterError(
-            kind, name, 'is no C identifier: letters, digits and single _, first a letter'
+            kind, name, 'is not a C identifier: use letters, digits and single _, first a letter'
         )
     return name
 
 
 def declaration(prefix: str, function: CFunction, n: int) -> str:
-    """Return the prototype of a function with its documentation and the macros of its sizes.
+    """Return the prototype of a function with its documentation and size macros.
 
     Args:
-        prefix: What all names begin with.
+        prefix: Prefix of all names.
         function: The function.
-        n: Size of the vectors that need no macro of their own.
+        n: Number of coordinates; vectors of this size use the common macro ``<PREFIX>_N``.
     """
     macros, arguments = [], []
     for name, shape, _ in function.shapes():
         if shape != (n,):
-            size, order = ' x '.join(map(str, shape)), ', row by row' if len(shape) > 1 else ''
+            size, order = ' x '.join(map(str, shape)), ', row-major' if len(shape) > 1 else ''
             macro = _size_macro(prefix, function, name)
             macros.append(f'#define {macro} {math.prod(shape)} /* {size}{order} */')
         arguments.append(f' *   {name:<13}{function.arguments[name]}')
@@ -109,7 +109,7 @@ def declaration(prefix: str, function: CFunction, n: int) -> str:
 
 
 def definition(prefix: str, function: CFunction, n: int) -> str:
-    """Return a function as C; all inputs are read before any result is written."""
+    """Return the C definition of a function; it reads all inputs before it writes any result."""
     code = function.code
     statements, written = assignments(code)
     names = _value_names(code, [target[1:-1] for target, _ in statements])
@@ -125,7 +125,7 @@ def definition(prefix: str, function: CFunction, n: int) -> str:
 
 
 def _in_c(text: str) -> str:
-    """Return an expression with what C calls otherwise than Python."""
+    """Replace the names in an expression that differ between Python and C."""
     for pattern, name in (
         (r'\binf\b', 'INFINITY'),
         (r'\bnan\b', 'NAN'),
@@ -148,7 +148,7 @@ def _size_macro(prefix: str, function: CFunction, argument: str) -> str:
 
 
 def _value_names(code: StraightLineCode, values: Sequence[str]) -> dict[str, str]:
-    """Return names of values: as the input that they are; sines, cosines, others numbered."""
+    """Return the names of values: ``q_0`` for an input; numbered s, c, x for sin, cos, others."""
     scalars = {f'v{scalar.order}': scalar for scalar in code.scalars}
     taken = {*code.inputs, *(name for name, _, _ in code.results)}
     names: dict[str, str] = {}
@@ -168,13 +168,13 @@ def _value_names(code: StraightLineCode, values: Sequence[str]) -> dict[str, str
 
 
 STATES = 100
-#: Largest deviation from the reference, of the largest element of a result in all states: some
-#: thousand units in the last place, for sums of a hundred terms in another order.
+#: Largest deviation from the reference, relative to the largest element of a result over all
+#: states: several thousand units in the last place, for reordered sums of a hundred terms.
 LIMIT = 1e-12
 _SEED = 20
 
 MAKEFILE = """\
-# Generated: make, make test; CC, CFLAGS as usual, such as CFLAGS='-O2 -march=native'.
+# Generated. Run make or make test; CC and CFLAGS can be set: make CFLAGS='-O2 -march=native'.
 CFLAGS ?= -O2 -Wall -Wextra -Wpedantic
 
 lib{name}.a: {name}.o
@@ -195,7 +195,7 @@ clean:
 """
 
 CMAKE = """\
-# Generated. Elsewhere: add_subdirectory(<this folder>), then
+# Generated. To use the library: add_subdirectory(<this folder>), then
 # target_link_libraries(<yours> PRIVATE {name}).
 cmake_minimum_required(VERSION 3.16)
 project({name} LANGUAGES C)
@@ -213,9 +213,9 @@ add_test(NAME {name}_test COMMAND {name}_test)
 """
 
 _TEST = """\
-/* Generated: {name} against numbers of the reference formulation, interpreted on floats.
- * Prints the worst deviation of every function from {states} states, of the largest element of
- * the result; returns 1 if one is beyond {limit}. */
+/* Generated: compares {name} with the reference formulation, interpreted on floats.
+ * Prints the largest deviation of every function over {states} states, relative to the largest
+ * element of the result; returns 1 if one exceeds {limit}. */
 #include <math.h>
 #include <stdio.h>
 
@@ -270,7 +270,7 @@ static int test_{name}(void)
 
 
 def self_test(prefix: str, functions: Sequence[CFunction]) -> str:
-    """Return a program that compares all functions with what the reference gives."""
+    """Return the C source of a program that compares all functions with the reference."""
     return _TEST.format(
         name=prefix,
         states=STATES,

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A robot's functions as a folder of C99: source, header, self-test, Makefile and CMake target.
 
-The code is straight-line, as the kernels are: no allocation, no globals, no library but ``libm``.
+Like the kernels, the code is straight-line: no allocation, no globals, no library except ``libm``.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from robot_dynamics_ros.symbolic.c_function import (
 from robot_dynamics_ros.symbolic.cache import constants_digest
 from robot_dynamics_ros.symbolic.outputs import Output, Subject, known_output, trace_output
 
-#: What is written if nothing is asked for; of frames, what is written of each.
+#: Default outputs of a robot and of each frame.
 DEFAULT_OUTPUTS = ('inverse_dynamics', 'gravity_forces', 'bias_forces', 'mass_matrix')
 FRAME_OUTPUTS = ('frame_pose', 'frame_jacobian')
 
@@ -67,40 +67,41 @@ def c_source(
     name: str | None = None,
     functions: Sequence[CFunction] = (),
 ) -> dict[str, str]:
-    """Return the texts of a folder of C by file name; ``write`` puts them there.
+    """Return the contents of a C source folder by file name; save them with :func:`write`.
 
     Args:
-        robot: A tree; or a mechanism with a closed form, by formulation 'kane'.
-        outputs: What to compute, keys of ``OUTPUTS``. Those of a frame are made for each of
-            ``frames``, under the frame's name.
-        frames: Names of links. If no output of a frame is asked for: pose and Jacobian of each.
-        formulation: Whose recursion is run; one that runs on symbols.
-        name: What all names in C begin with; the robot's by default.
-        functions: Others to go with them, such as a control law.
+        robot: A tree; or a mechanism with a closed form, which requires formulation 'kane'.
+        outputs: Functions to generate, keys of ``OUTPUTS``. Those that depend on a frame are
+            generated for each of ``frames``, under the frame's name.
+        frames: Names of links. If ``outputs`` has no frame function: pose and Jacobian of each.
+        formulation: Name of a formulation that runs on symbols.
+        name: Prefix of all names in C; by default the robot's name.
+        functions: Additional functions, such as a control law.
 
     Returns:
         ``<name>.h``, ``<name>.c``, ``<name>_test.c``, ``Makefile``, ``CMakeLists.txt``.
 
     Raises:
-        UnknownNameError: There is no such formulation, output or frame; lists those that exist.
-        ParameterError: Two functions have one name, the name is no C identifier, an output of a
-            frame has no frame, or the formulation computes on numbers only.
+        UnknownNameError: A formulation, output or frame does not exist; the message lists the
+            known ones.
+        ParameterError: A name is duplicated or not a C identifier, ``frames`` is empty for a frame
+            function, or the formulation computes on numbers only.
         MechanismError: The mechanism has no closed form.
 
-    Cost: about that of compiling the same kernels, and 100 interpreted states of each function.
+    Cost: as for compiling the same kernels, plus 100 interpreted states of each function.
     """
     prefix = require_identifier('name', re.sub(r'\W', '_', robot.name) if name is None else name)
     subject = Subject(robot, formulation, '')
     if subject.formulation.numbers_only:
         raise ParameterError('formulation', formulation, 'it computes on numbers only')
     if subject.tree.mass.dtype == object:
-        raise ParameterError('robot', robot.name, 'C needs a robot of numbers, not of symbols')
+        raise ParameterError('robot', robot.name, 'C source needs numeric constants, not symbols')
     made = [*robot_functions(robot, outputs, frames, formulation), *functions]
     names = [function.code.name for function in made]
     for function in names:
         require_identifier('function', function)
         if names.count(function) > 1:
-            raise ParameterError('outputs', function, 'is there twice; each name must differ')
+            raise ParameterError('outputs', function, 'is duplicated; names must differ')
     texts = (_comment(subject), prefix, subject.n, made)
     build = {'name': prefix, 'NAME': prefix.upper()}
     return {
@@ -113,7 +114,7 @@ def c_source(
 
 
 def write(files: dict[str, str], folder: Path) -> None:
-    """Write texts into a folder, which is made if it is not there."""
+    """Write files to a folder, which is created if it does not exist."""
     folder.mkdir(parents=True, exist_ok=True)
     for file, text in files.items():
         (folder / file).write_text(text, encoding='utf-8')
@@ -132,7 +133,7 @@ def robot_functions(
     made = []
     for output, kind in kinds:
         if kind.of_frame and not frames:
-            raise ParameterError('outputs', output, 'is of a frame; name one or more in frames')
+            raise ParameterError('outputs', output, 'needs a frame; name one or more in frames')
         for frame in frames if kind.of_frame else ('',):
             made.append(_function(output, kind, Subject(robot, formulation, frame)))
     return made
@@ -154,7 +155,7 @@ def _function(output: str, kind: Output, subject: Subject) -> CFunction:
 
 
 def _draw(subject: Subject, inputs: Sequence[str], rng: np.random.Generator) -> list[Array]:
-    """Return the inputs of a state: positions within the limits, one turn if there are none."""
+    """Return random inputs: positions within the limits and +-pi, others normally distributed."""
     tree, joints = subject.tree, _coordinates(subject)
     lower = np.maximum(tree.position_lower[joints], -np.pi)
     upper = np.minimum(tree.position_upper[joints], np.pi)
@@ -164,7 +165,7 @@ def _draw(subject: Subject, inputs: Sequence[str], rng: np.random.Generator) -> 
 
 
 def _coordinates(subject: Subject) -> list[int]:
-    """Return the joints whose positions are the coordinates."""
+    """Return the indices of the joints whose positions are the coordinates."""
     robot = subject.mechanism
     return list(range(subject.tree.n) if robot is None else robot.equations.coordinates)
 
@@ -202,11 +203,11 @@ def _source(comment: str, prefix: str, n: int, functions: Sequence[CFunction]) -
 
 def _kind(tree: RobotTree, joint: str) -> str:
     names = tree.coupling.joint_names if tree.coupling else tree.joint_names
-    return 'slides, m, N' if tree.prismatic[names.index(joint)] else 'turns, rad, N m'
+    return 'prismatic, m, N' if tree.prismatic[names.index(joint)] else 'revolute, rad, N m'
 
 
 def _comment(subject: Subject) -> str:
-    """Return what the code is of: robot, joints, digests, version, source of the equations."""
+    """Return the header comment: robot, version, joints, digests, source of the equations."""
     tree, names = subject.tree, subject.tree.joint_names
     kind = KaneMechanism if subject.mechanism else FORMULATIONS[subject.formulation_name]
     module = inspect.getmodule(kind)
@@ -216,20 +217,20 @@ def _comment(subject: Subject) -> str:
     lines = [
         f'Robot {tree.name}: straight-line C99, generated by robot_dynamics_ros {__version__}.',
         '',
-        'Elements of all arrays, in this order:',
+        'Order of the elements of all arrays:',
         *(
             f'  {k}  {names[i]}: {_kind(tree, names[i])}'
             for k, i in enumerate(_coordinates(subject))
         ),
-        f'Gravity {gravity} m/s^2 in the base. Friction and drive inertia are in laws only.',
+        f'Gravity {gravity} m/s^2 in the base. Friction and drive inertia: in control laws only.',
         f'Description, sha256: {hashlib.sha256(tree.xml.encode()).hexdigest()}',
         f'Constants, sha256:   {constants_digest(subject).hex()}',
         '',
         f'Formulation {subject.formulation_name}.',
         *source,
         '',
-        'Reentrant; allocates nothing. Results may share memory with inputs. A NaN reaches every',
-        'result that depends on it. Sine and cosine are those of libm, for any angle.',
+        'Reentrant; no allocation. Results may share memory with inputs. A NaN propagates to all',
+        'results that depend on it. Sine and cosine are those of libm, for any angle.',
     ]
     text = '\n'.join(f' * {line}'.rstrip() for line in lines)
     return f'/*\n{text.replace("*/", "* /")}\n */\n'

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Generated code on disk: what its name depends on, how it is made."""
+"""Disk cache of generated code: cache keys, generation and compilation."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from robot_dynamics_ros.disk_cache import load, store
 from robot_dynamics_ros.symbolic.outputs import Subject, known_output, trace_output
 from robot_dynamics_ros.symbolic.straight_line import StraightLineCode, module_source
 
-#: Packages whose sources decide what is generated.
+#: Packages whose sources determine the generated code.
 _SOURCES = ('spatial', 'model', 'dynamics', 'symbolic')
 
-#: Attributes of a robot that enter the formulas.
+#: Attributes of a robot that the formulas use.
 _CONSTANTS = (
     'parent',
     'prismatic',
@@ -37,12 +37,12 @@ _log = logging.getLogger(__name__)
 
 
 def fingerprint(subject: Subject, outputs: Iterable[str], machine: str) -> str:
-    """Return a name that differs if robot, formulation, outputs, sources or machine do.
+    """Return the cache key for a robot, formulation, outputs, sources and machine.
 
     Args:
         subject: Robot, formulation and frame.
         outputs: Names of the outputs.
-        machine: Processor and compiler; empty for source alone.
+        machine: Processor and compiler; empty for Python source.
     """
     digest = hashlib.sha256(source_digest())
     names = (subject.formulation_name, *outputs, machine, *_versions())
@@ -52,7 +52,7 @@ def fingerprint(subject: Subject, outputs: Iterable[str], machine: str) -> str:
 
 
 def constants_digest(subject: Subject, of_frame: bool = False) -> bytes:
-    """Return a digest of all numbers of a robot that enter the formulas, its frame's if asked."""
+    """Return a digest of all numbers that the formulas use, optionally including the frame's."""
     digest = hashlib.sha256()
     arrays = [getattr(subject.tree, name) for name in _CONSTANTS]
     if subject.tree.coupling is not None:
@@ -75,7 +75,7 @@ def _versions() -> tuple[str, str]:
 
 @cache
 def source_digest() -> bytes:
-    """Return a digest of all sources that decide what is generated."""
+    """Return a digest of all sources that determine the generated code."""
     package = Path(__file__).resolve().parents[1]
     digest = hashlib.sha256()
     for folder in _SOURCES:
@@ -85,7 +85,7 @@ def source_digest() -> bytes:
 
 
 def generated_source(subject: Subject, outputs: tuple[str, ...]) -> str:
-    """Return the Python source of kernels; see :func:`python_source.module_source`."""
+    """Return the Python source of kernels; see :func:`straight_line.module_source`."""
     name = _file_name(subject, outputs, '') + '.py'
     stored = load(name)
     if stored is not None:
@@ -94,11 +94,11 @@ def generated_source(subject: Subject, outputs: tuple[str, ...]) -> str:
 
 
 def generated_machine_code(subject: Subject, outputs: tuple[str, ...]) -> bytes:
-    """Return the object file of kernels for this machine; keeps the Python source as well.
+    """Return the object file of kernels for this machine; also caches the Python source.
 
     Raises:
         ImportError: llvmlite is not installed.
-        RuntimeError: LLVM refuses.
+        RuntimeError: LLVM fails.
     """
     from robot_dynamics_ros.symbolic.native.code import compile_codes, machine
 

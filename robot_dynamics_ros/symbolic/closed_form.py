@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-r"""The equations of motion of a robot as formulas, by running a formulation on symbols.
+r"""Equations of motion of a robot in closed form, by running a formulation on symbols.
 
-Short expressions from scalars in canonical form.
-
-Waves that belong together are made products again, wherever that saves a term:
+Scalars in canonical form are converted to short expressions. Waves are combined to products
+wherever that saves a term:
 
 .. math::
     \cos(a + b) + \cos(a - b) &= 2\cos a\cos b, &
@@ -41,11 +40,11 @@ class ClosedForm:
     r"""Equations of motion :math:`M(q)\,a + C(q, v)\,v + G(q) = \tau` in SymPy expressions.
 
     Symbols are those of :func:`name_constants`: coordinates ``q1``, ..., speeds ``v1``, ... and
-    the parameters. An angle stands in a sine or cosine only.
+    the parameters. Angles occur only in sines and cosines.
 
     Attributes:
         robot: The robot's name.
-        formulation: What was run.
+        formulation: The formulation's name.
         coordinates: Names of the coordinates and of their joints: ('q1', 'joint1').
         parameters: The constants that occur, with their values.
         M: Mass matrix.
@@ -72,16 +71,18 @@ def derive(
     """Derive the equations of motion of a robot.
 
     Args:
-        robot: A tree of numbers, or a mechanism whose joints follow its coordinates linearly.
-        formulation: Name of the formulation to run; a mechanism needs 'kane'.
-        progress: Told what is being done, and the share of the work that is done.
+        robot: A tree with numeric constants, or a mechanism whose joint positions are linear in
+            its coordinates.
+        formulation: Name of the formulation to run; a mechanism requires 'kane'.
+        progress: Callback ``(step, done)`` with the current step and the completed fraction.
 
     Raises:
-        UnknownNameError: There is no such formulation; lists those that exist.
+        UnknownNameError: There is no such formulation; the message lists the known ones.
         ParameterError: The formulation computes on numbers only.
         MechanismError: The mechanism has no closed form.
 
-    Cost: seconds for a planar arm, a minute for a spatial one of four joints with full tensors.
+    Cost: seconds for a planar arm, a minute for a spatial arm of four joints with full inertia
+        tensors.
     """
     tell = progress or (lambda step, done: None)
     tree = robot.tree if isinstance(robot, Mechanism) else robot
@@ -119,7 +120,7 @@ def derive(
 def _coupled(
     tree: RobotTree, M: sympy.Matrix, C: sympy.Matrix, Cv: sympy.Matrix, G: sympy.Matrix
 ) -> tuple[list[sympy.Matrix], list[int]]:
-    """Return the equations in the independent joints, and the bodies whose joints these are."""
+    """Return the equations in the independent joints, and the indices of these joints."""
     coupling = tree.coupling
     assert coupling is not None  # otherwise all joints are independent
     chosen = [coupling.joint_names.index(name) for name in tree.joint_names]
@@ -137,7 +138,7 @@ def _coupled(
 def _model(
     robot: RobotTree | Mechanism, formulation: str, named: NamedRobot
 ) -> tuple[Formulation, list[int]]:
-    """Return the formulation in symbols, and the joints whose coordinates it takes."""
+    """Return the symbolic formulation, and the joints whose positions are its coordinates."""
     if formulation not in FORMULATIONS:
         raise UnknownNameError('formulation', formulation, FORMULATIONS)
     if FORMULATIONS[formulation].numbers_only:
@@ -149,13 +150,13 @@ def _model(
     if robot.closed_form is None:
         raise MechanismError(
             f'mechanism {robot.name!r}',
-            'its joints are no linear functions of its coordinates',
-            'equations in closed form exist for parallelograms and the like only',
+            'its joint positions are not linear functions of its coordinates',
+            'closed-form equations exist only for parallelograms and similar loops',
         )
     return KaneMechanism(robot.with_tree(named.tree)), list(robot.equations.coordinates)
 
 
-#: Longer coefficients are left as sums; factoring them takes long and shows nothing.
+#: Longer coefficients remain sums, because factoring them is slow and not informative.
 _FACTORED = 60
 
 _SINE, _COSINE = 'sin', 'cos'
@@ -163,7 +164,7 @@ _Factor = tuple[str, Wave]
 
 
 class _Term(NamedTuple):
-    """A number times sines and cosines; the last factor may still be paired with another."""
+    """A number times sines and cosines; the last factor can still be paired with another."""
 
     number: Any
     fixed: tuple[_Factor, ...]
@@ -171,7 +172,7 @@ class _Term(NamedTuple):
 
 
 def expression(scalar: TrigPolynomial | float) -> sympy.Expr:
-    """Return a short SymPy expression that equals a scalar; numbers pass through exactly."""
+    """Return a short SymPy expression equal to a scalar; numbers are converted exactly."""
     if not isinstance(scalar, TrigPolynomial):
         return sympy.nsimplify(scalar)
     algebra = scalar.algebra
@@ -190,7 +191,7 @@ def expression(scalar: TrigPolynomial | float) -> sympy.Expr:
 
 
 def _by_monomial(scalar: TrigPolynomial) -> dict[Any, list[_Term]]:
-    """Return the waves of a scalar by the product of symbols that they are multiplied with."""
+    """Group the waves of a scalar by the monomial of symbols that multiplies them."""
     groups: dict[Any, list[_Term]] = defaultdict(list)
     for wave, pair in sorted(scalar.terms.items()):
         for kind, coefficient in zip((_COSINE, _SINE), pair, strict=True):
@@ -201,7 +202,7 @@ def _by_monomial(scalar: TrigPolynomial) -> dict[Any, list[_Term]]:
 
 
 def _rounded(number: Any) -> Any:
-    """Return a number of few digits as it is; one of many, from fixed angles, to 12 decimals."""
+    """Round a number with a long denominator, from a fixed angle, to 12 decimals."""
     if number.denominator < 10**6:
         return number
     numerator, denominator = int(number.numerator), int(number.denominator)
@@ -209,7 +210,7 @@ def _rounded(number: Any) -> Any:
 
 
 def _paired(terms: list[_Term]) -> list[_Term]:
-    """Make products of two terms as long as there are two that allow it."""
+    """Combine pairs of terms into products until no pair is left."""
     while True:
         options = [
             (_complexity(product), one, other, product)
@@ -248,13 +249,13 @@ def _product_of(one: _Term, other: _Term) -> _Term | None:
         sign, factor = _upright(kind, wave)
         number *= sign
         factors.append(factor)
-    # The simpler factor is settled, the other one may still find a partner.
+    # The simpler factor is fixed; the other one can still be paired.
     factors.sort(key=lambda factor: (_size(factor[1]), factor))
     return _Term(number, tuple(sorted((*one.fixed, factors[0]))), factors[1])
 
 
 def _upright(kind: str, wave: Wave) -> tuple[int, _Factor]:
-    """Return a sine or cosine of a wave whose first multiple is positive, and a sign."""
+    """Return a sign and an equal factor whose first nonzero multiple is positive."""
     if next(x for x in wave if x) > 0:
         return 1, (kind, wave)
     return (-1 if kind == _SINE else 1), (kind, tuple(-x for x in wave))
@@ -270,7 +271,7 @@ def _complexity(term: _Term) -> tuple[int, Any]:
 
 
 def _coefficient(polynomial: PolyElement) -> sympy.Expr:
-    """Return a coefficient, factored if it is short."""
+    """Return a coefficient as an expression, factored if it is short."""
     if len(polynomial) > _FACTORED:
         return _with_decimals(polynomial.as_expr())
     number, factors = polynomial.factor_list()
@@ -281,7 +282,7 @@ def _coefficient(polynomial: PolyElement) -> sympy.Expr:
 
 
 def _with_decimals(coefficient: sympy.Expr) -> sympy.Expr:
-    """Write fractions of many digits as decimals."""
+    """Write fractions with long denominators as decimals."""
     long = [number for number in coefficient.atoms(sympy.Rational) if number.q > 10**6]
     return coefficient.xreplace({number: sympy.Float(number, 12) for number in long})
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A closed form as text, LaTeX or Python.
+"""Output of a closed form as text, LaTeX or Python.
 
-Sines and cosines of joint angles are written short: ``c12`` is cos(q1 + q2), ``s2m4`` is
-sin(q2 - q4), and likewise in LaTeX, where m is a minus sign.
+Sines and cosines of joint angles are abbreviated: ``c12`` is cos(q1 + q2), ``s2m4`` is
+sin(q2 - q4); LaTeX has a minus sign instead of m.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import sympy
 
 from robot_dynamics_ros.symbolic.closed_form import ClosedForm
 
-#: What can be written, in this order, and what it is.
+#: Quantities in output order, with their descriptions.
 QUANTITIES = {
     'M': 'mass matrix',
     'C': 'Christoffel matrix',
@@ -49,7 +49,7 @@ def write_text(form: ClosedForm, quantities: Sequence[str] = tuple(QUANTITIES)) 
 
 
 def write_latex(form: ClosedForm, quantities: Sequence[str] = tuple(QUANTITIES)) -> str:
-    """Return the equations as LaTeX: an ``aligned`` block (amsmath) for each quantity."""
+    """Return the equations as LaTeX, with an ``aligned`` block (amsmath) for each quantity."""
     short = _Shorthand(form)
     symbols = {sympy.Symbol(p.name): p.latex for p in form.parameters}
     for name, _ in form.coordinates:
@@ -62,7 +62,7 @@ def write_latex(form: ClosedForm, quantities: Sequence[str] = tuple(QUANTITIES))
         *(f'% q_{{{name[1:]}}}: {joint}' for name, joint in form.coordinates),
         *(f'% {p.latex} = {p.value:.15g}: {p.meaning}' for p in form.parameters),
     ]
-    first = len(lines)  # where the short names will stand, once they are known
+    first = len(lines)  # the abbreviations are inserted here once they are known
     for name in quantities:
         rows = []
         for places, entry in _distinct_entries(form, name):
@@ -86,7 +86,7 @@ def write_latex(form: ClosedForm, quantities: Sequence[str] = tuple(QUANTITIES))
 
 
 def write_python(form: ClosedForm, quantities: Sequence[str] = tuple(QUANTITIES)) -> str:
-    """Return the equations as a Python module that needs numpy only."""
+    """Return the equations as a Python module that requires only numpy."""
     parts = [
         f'"""Equations of motion of {form.robot}, derived by {form.formulation}.\n\n'
         'M(q) a + C(q, v) v + G(q) = tau; coordinates: '
@@ -138,7 +138,7 @@ def _python_function(form: ClosedForm, name: str) -> str:
 
 
 def _distinct_entries(form: ClosedForm, name: str) -> Iterator[tuple[list[_Index], sympy.Expr]]:
-    """Yield the entries of a quantity with their places, equal ones together, zeros last."""
+    """Yield the distinct entries of a quantity with their indices, zeros last."""
     matrix = getattr(form, name)
     entries: dict[sympy.Expr, list[_Index]] = {}
     for i in range(matrix.rows):
@@ -153,17 +153,17 @@ def _distinct_entries(form: ClosedForm, name: str) -> Iterator[tuple[list[_Index
 
 
 def _digits(place: _Index) -> str:
-    """Return row and column counted from 1; with a comma if there are ten or more."""
+    """Return row and column, counted from 1; separated by a comma if one has two digits."""
     numbers = [str(k + 1) for k in place]
     return (',' if any(len(number) > 1 for number in numbers) else '').join(numbers)
 
 
 class _Shorthand:
-    """Short symbols for sines and cosines, made as they are met.
+    """Abbreviations of sines and cosines, created on first use.
 
     Attributes:
-        meanings: What each stands for, as Python text.
-        latex: Its LaTeX by symbol.
+        meanings: Python text of the abbreviated function, by abbreviation.
+        latex: LaTeX of each abbreviation, by symbol.
     """
 
     def __init__(self, form: ClosedForm) -> None:
@@ -172,7 +172,7 @@ class _Shorthand:
         self.latex: dict[sympy.Symbol, str] = {}
 
     def __call__(self, expression: sympy.Expr) -> sympy.Expr:
-        """Return an expression with short symbols in the place of sines and cosines."""
+        """Replace the sines and cosines of an expression by abbreviations."""
         waves = sorted(expression.atoms(sympy.sin, sympy.cos), key=sympy.default_sort_key)
         return expression.xreplace({function: self._symbol(function) for function in waves})
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compiled calls that write into given arrays: the dynamics of a robot, or any function.
+"""Compiled functions that write into given arrays: the dynamics of a robot, or any function.
 
-Ways to run them: machine code, generated Python, or a formulation as it is.
+Backends are machine code, generated Python and, for numbers only, the formulation itself.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from robot_dynamics_ros.symbolic.straight_line import (
     trace_function,
 )
 
-_CHUNK = 2048  # states whose intermediate arrays stay in the cache of the processor
+_CHUNK = 2048  # states per chunk, so that intermediate arrays fit in the processor cache
 
 
 class Backend(Protocol):
-    """A way to run kernels; ``kind`` names it."""
+    """Interface of a kernel backend; ``kind`` is its name."""
 
     kind: str
 
@@ -45,7 +45,7 @@ class Backend(Protocol):
 
 
 def make_backend(subject: Subject, outputs: tuple[str, ...]) -> Backend:
-    """Return the fastest way there is to compute the outputs."""
+    """Return the fastest available backend for the outputs."""
     if subject.formulation.numbers_only:
         return FormulationBackend(subject)
     try:
@@ -58,10 +58,10 @@ def make_backend(subject: Subject, outputs: tuple[str, ...]) -> Backend:
 
 
 def say_uncompiled(reason: Exception) -> None:
-    """Say in the log, once for each reason, that generated Python runs."""
+    """Log once for each reason that generated Python runs instead of machine code."""
     _warn_once(
-        f'no machine code, generated Python runs, about 70 times slower per call: {reason} '
-        '(llvmlite compiles it)'
+        f'no machine code: generated Python runs, about 70 times slower per call: {reason} '
+        '(machine code requires llvmlite)'
     )
 
 
@@ -71,7 +71,7 @@ def _warn_once(message: str) -> None:
 
 
 def on_floats(source: str, expected: Arguments) -> Callable[..., None]:
-    """Return a function of generated source for one state."""
+    """Return a function of generated source that computes one state on floats."""
     function, count = functions(source, math)[expected.name], len(expected.inputs)
 
     def run(*arrays: Array) -> None:
@@ -81,7 +81,7 @@ def on_floats(source: str, expected: Arguments) -> Callable[..., None]:
 
 
 class PythonBackend:
-    """Runs the generated source: on floats for one state, on arrays for many."""
+    """Backend of generated Python: on floats for one state, on arrays for many."""
 
     kind = 'python'
 
@@ -105,7 +105,7 @@ class PythonBackend:
 
 
 class FormulationBackend:
-    """Calls a formulation that computes on numbers only."""
+    """Backend that calls a formulation which computes on numbers only."""
 
     kind = 'formulation'
 
@@ -137,10 +137,10 @@ _log = logging.getLogger(__name__)
 
 
 class KernelSet:
-    """Callables on float64 arrays; the last arguments are results, written in place.
+    """Compiled functions of float64 arrays; the last arguments are results, written in place.
 
     Shapes are (n,) unless given. The results may share memory with the inputs. Lists, slices and
-    other real numbers are accepted too, at the cost of a conversion.
+    other real types are converted.
 
     Attributes:
         inverse_dynamics: ``(q, v, a, tau)``.
@@ -151,15 +151,15 @@ class KernelSet:
         energies: ``(q, v, E)``, E of shape (2,): kinetic and potential energy, J.
         frame_motion: ``(q, v, R, p, J, drift)`` of the frame, base axes, linear rows first;
             shapes (3, 3), (3,), (6, n) and (6,).
-        frame_pose: ``(q, R, p)`` alone.
-        frame_jacobian: ``(q, J)`` alone.
-        derivatives: ``(q, v, a, dq, dv, M)``: the derivatives of inverse dynamics by q, v and a,
-            each of shape (n, n).
+        frame_pose: ``(q, R, p)``.
+        frame_jacobian: ``(q, J)``.
+        derivatives: ``(q, v, a, dq, dv, M)``: the derivatives of inverse dynamics with respect to
+            q, v and a, each of shape (n, n).
         regressor: ``(q, v, a, Y)``, Y of shape (n, 10 bodies), see :meth:`NewtonEuler.regressor`.
         kind: How the kernels run: 'machine code', 'python' or 'formulation'.
 
-    Only the outputs that were asked for exist. Those of a mechanism raise ``SingularityError``
-    where its loops do not determine the dependent joints.
+    Only the requested outputs exist. Those of a mechanism raise ``SingularityError`` if its loops
+    do not determine the dependent joints.
     """
 
     inverse_dynamics: Kernel
@@ -191,17 +191,17 @@ class KernelSet:
         """Compute an output for many states, in parallel.
 
         Args:
-            name: Of the output.
+            name: Name of the output.
             inputs: Its inputs, each of shape (N, n).
 
         Returns:
-            New array with a row for every state: shape (N, n) for inverse dynamics; a tuple of
-            arrays if the output has several results.
+            New array with a row for every state, such as shape (N, n) for inverse dynamics; a
+            tuple of arrays if the output has several results.
 
         Raises:
-            UnknownNameError: The output was not asked for.
+            UnknownNameError: The output was not requested.
             ShapeError: An input has the wrong shape.
-            SingularityError: As of the kernels.
+            SingularityError: The loops of a mechanism are singular in a state.
         """
         if name not in self._arguments:
             raise UnknownNameError('kernel', name, self._arguments)
@@ -214,12 +214,12 @@ class KernelSet:
         return results[0] if len(results) == 1 else results
 
     def apart(self) -> KernelSet:
-        """Return kernels that may run in another thread at the same time."""
+        """Return kernels that can run concurrently in another thread."""
         return self
 
     def __getattr__(self, name: str) -> Any:
         known = ', '.join(self.__dict__.get('_arguments', ()))
-        raise AttributeError(f'no kernel {name!r} was asked for; there are: {known}')
+        raise AttributeError(f'kernel {name!r} was not requested; available: {known}')
 
 
 def compile_kernel(
@@ -228,29 +228,31 @@ def compile_kernel(
     outputs: tuple[str, ...] = ('inverse_dynamics', 'gravity_forces'),
     frame: str = 'tool',
 ) -> KernelSet:
-    """Return the kernels of a robot, compiled or taken from the cache.
+    """Return the kernels of a robot, compiled or loaded from the cache.
 
-    The formulation is run once on recording scalars with the robot's constants folded in; what is
-    left is compiled by LLVM for this processor and kept on disk. Without llvmlite the same code
-    runs in Python; the log says so once.
+    The formulation is traced once with the robot's constants folded; LLVM compiles the trace for
+    this processor, and the result is cached on disk. Without llvmlite, the same code runs in
+    Python; this is logged once.
 
     Args:
-        tree: The robot. A mechanism with a closed form has kernels too, by formulation 'kane':
-            its n coordinates take the place of the joints', its drives' efforts that of ``tau``.
+        tree: The robot; or a mechanism with a closed form, which requires formulation 'kane': its
+            n coordinates replace the joint positions, its drive efforts replace ``tau``.
         formulation: Name of the formulation. 'pinocchio' computes on numbers only and is called
-            as it is.
-        outputs: What to compute, see :class:`KernelSet`.
-        frame: Frame that ``frame_motion``, ``frame_pose`` and ``frame_jacobian`` are of.
+            directly.
+        outputs: Outputs to compute, see :class:`KernelSet`.
+        frame: Frame of ``frame_motion``, ``frame_pose`` and ``frame_jacobian``.
 
     Raises:
-        UnknownNameError: There is no such formulation, output or frame; lists those that exist.
-        ParameterError: The robot's constants are symbols, or the formulation has no loops.
+        UnknownNameError: A formulation, output or frame does not exist; the message lists the
+            known ones.
+        ParameterError: The robot's constants are symbols, or the formulation does not support
+            closed loops.
         MechanismError: The mechanism has no closed form.
     """
     of_frame = any([known_output(name).of_frame for name in outputs])
     subject = Subject(tree, formulation, frame)
     if subject.tree.mass.dtype == object:
-        raise ParameterError('tree', tree.name, 'kernels need a robot of numbers, not of symbols')
+        raise ParameterError('tree', tree.name, 'kernels need numeric constants, not symbols')
     if of_frame:
         subject.tree.frame(frame)
     backend = make_backend(subject, tuple(dict.fromkeys(outputs)))
@@ -260,7 +262,7 @@ def compile_kernel(
 
 
 def _checked(mechanism: Mechanism, kernel: Kernel) -> Kernel:
-    """Return a kernel that refuses coordinates at which the loops are singular."""
+    """Return a kernel that rejects coordinates at which the loops are singular."""
 
     def call(u: Array, *others: Array) -> None:
         mechanism.require_regular(np.asarray(u, dtype=float))
@@ -277,24 +279,25 @@ def compile_function(
     *,
     fused: bool = True,
 ) -> Kernel:
-    """Return a function ``(*inputs, *results)`` that writes its results in place.
+    """Compile a function ``(*inputs, *results)`` that writes its results in place.
 
     Args:
-        name: An identifier, for the generated code.
+        name: An identifier for the generated code.
         inputs: Names and lengths of the inputs, which are vectors.
         results: Names and shapes of the results.
-        compute: ``(*inputs) -> results`` over scalars that may be symbols: no branch on values.
-        fused: Whether ``a b + c`` may be rounded once. If not, the result is that of
-            ``compute`` on floats to the last bit, but for signs of zeros and what folding moved.
+        compute: ``(*inputs) -> results`` on numbers or symbols; it must not branch on values.
+        fused: Whether ``a b + c`` may be rounded once. If not, the results equal those of
+            ``compute`` on floats exactly, except for signs of zeros and operations reordered by
+            constant folding.
 
     Returns:
-        A function of contiguous float64 arrays that allocates nothing: machine code where
-        llvmlite is installed, else generated Python. Arrays of another kind are converted.
+        A function of contiguous float64 arrays that allocates nothing: machine code if llvmlite is
+        installed, otherwise generated Python. Other arrays are converted.
 
     Raises:
-        ShapeError: ``compute`` returns a result of another shape than announced.
+        ShapeError: ``compute`` returns a result whose shape differs from the declared one.
 
-    Cost: the trace, some 0.1 ms per operation; compiled code comes from the cache the next time.
+    Cost: tracing, about 0.1 ms per operation; compiled code is cached for the next call.
     """
     code = trace_function(name, inputs, results, compute, fused=fused)
     expected = Arguments(name, inputs, results)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A robot whose numbers are names: every constant that is not zero becomes a symbol."""
+"""A robot with symbolic constants: every nonzero constant becomes a named symbol."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from robot_dynamics_ros.symbolic.trig_polynomial import Algebra
 
 _AXES = 'xyz'
 
-#: Relative to the largest number of its kind, what is below is rounding of a zero.
+#: Values below this fraction of the largest value of their kind are rounding errors of zeros.
 _NOTHING = 1e-12
 
-#: More fixed angles than these are not named.
+#: Maximum number of named fixed angles.
 MOST_ANGLES = 2
 
-#: So near to a quarter turn a fixed angle is meant to be one: files give it with few digits.
+#: Tolerance for multiples of a quarter turn, in quarter turns: files give angles with few digits.
 _QUARTER = 1e-6
 
 
@@ -30,10 +30,10 @@ class RobotSymbol(NamedTuple):
     """A named constant of a robot.
 
     Attributes:
-        name: Its name, also as a Python variable: 'Ixx2'.
+        name: Its name, a valid Python identifier: 'Ixx2'.
         latex: Its name in LaTeX.
         value: Its value in the robot, SI units.
-        meaning: In words.
+        meaning: Description with unit.
     """
 
     name: str
@@ -43,12 +43,12 @@ class RobotSymbol(NamedTuple):
 
 
 class NamedRobot(NamedTuple):
-    """A robot in symbols.
+    """A robot with symbolic constants.
 
     Attributes:
-        tree: The robot, its constants scalars of ``algebra`` or exact whole numbers.
+        tree: The robot, with scalars of ``algebra`` or exact numbers as constants.
         algebra: Angles and symbols.
-        q: Joint coordinates, shape (n,): angles and slides ``q1``, ``q2``, ...
+        q: Joint coordinates ``q1``, ``q2``, ..., shape (n,): angles and prismatic positions.
         v: Joint speeds ``v1``, ``v2``, ..., shape (n,).
         parameters: The named constants.
     """
@@ -61,13 +61,13 @@ class NamedRobot(NamedTuple):
 
 
 def name_constants(tree: RobotTree) -> NamedRobot:
-    """Return a robot of numbers as a robot of names; zeros and quarter turns stay exact.
+    """Replace the constants of a robot by symbols; zeros and quarter turns stay exact.
 
     Joints and bodies are numbered from 1. ``x2`` is a coordinate of the origin of joint 2 in its
     parent body, ``xC2`` of the centre of mass of body 2 in its own frame, ``Ixy2`` an element of
-    its tensor about the centre of mass, ``roll2`` a fixed angle of joint 2 that is no multiple of
-    a quarter turn. Axes stay numbers. So do fixed angles where there are more than
-    ``MOST_ANGLES``: formulas in many angles are longer than anyone reads.
+    its inertia tensor about the centre of mass, ``roll2`` a fixed angle of joint 2 that is not a
+    multiple of a quarter turn. Axes stay numeric, and so do fixed angles if there are more than
+    ``MOST_ANGLES``, because formulas in many angles are too long to read.
     """
     naming = _Naming(tree)
     numbers = range(1, tree.n + 1)
@@ -88,7 +88,7 @@ def name_constants(tree: RobotTree) -> NamedRobot:
 
 
 class _Naming:
-    """Names the constants of a robot, then puts symbols in their place."""
+    """Assignment of names to the constants of a robot, and substitution of symbols."""
 
     def __init__(self, tree: RobotTree) -> None:
         self._tree = tree
@@ -114,11 +114,11 @@ class _Naming:
 
     @property
     def symbols(self) -> list[str]:
-        """Names of the parameters that are no angles."""
+        """Names of the parameters that are not angles."""
         return [name for name in self.parameters if name not in self.angles]
 
     def robot(self, algebra: Algebra) -> RobotTree:
-        """Return the robot in the symbols of an algebra."""
+        """Return the robot with its constants as symbols of an algebra."""
 
         def symbols(entries: Array) -> Array:
             out = np.array(entries, dtype=object)
@@ -135,7 +135,7 @@ class _Naming:
         )
 
     def _array(self, values: Array, templates: tuple[str, str, str]) -> Array:
-        """Return an array of names and exact zeros for an array of numbers by body."""
+        """Return names and exact zeros for an array of numbers, indexed by body first."""
         entries = np.zeros(values.shape, dtype=object)
         floor = _NOTHING * np.max(np.abs(values), initial=0.0)
         for index, value in np.ndenumerate(values):
@@ -165,7 +165,7 @@ class _Naming:
         return entries
 
     def _fixed_angles(self, i: int, R: Array) -> list[int | RobotSymbol]:
-        """Return roll, pitch and yaw of a joint frame: quarter turns, or what to call them."""
+        """Return roll, pitch and yaw of a joint frame: a count of quarter turns, or a symbol."""
         angles: list[int | RobotSymbol] = []
         for name, angle in zip(('roll', 'pitch', 'yaw'), roll_pitch_yaw(R), strict=True):
             quarters = angle / (math.pi / 2)
@@ -192,7 +192,7 @@ class _Naming:
 
 
 def _exact(values: Array) -> Array:
-    """Return numbers as fractions: short ones where they are meant, else as they are."""
+    """Convert numbers to fractions: to a short one within 1e-15, otherwise exactly."""
     out = np.array(values, dtype=object)
     for index, value in np.ndenumerate(values):
         short = Fraction(float(value)).limit_denominator(1000)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How many operations a formulation takes for a robot, before and after folding."""
+"""Operation counts of a formulation for a robot, before and after constant folding."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from robot_dynamics_ros.symbolic.outputs import Subject, known_output, trace_out
 
 
 class Operations(NamedTuple):
-    """Numbers of operations.
+    """Operation counts by kind.
 
     Attributes:
         multiplications: Products of two numbers.
         additions: Sums and differences.
-        divisions: Quotients, and square roots.
-        trigonometric: Sines and cosines, counted one by one.
+        divisions: Quotients and square roots.
+        trigonometric: Sines and cosines, counted separately.
     """
 
     multiplications: int
@@ -33,12 +33,12 @@ class Operations(NamedTuple):
 
     @property
     def total(self) -> int:
-        """All of them; a change of sign counts for nothing."""
+        """Total count; negations are not counted."""
         return sum(self)
 
     @classmethod
     def of(cls, counts: Mapping[str, int]) -> Operations:
-        """Sort counts by the names of operations in a trace."""
+        """Group the counts of the operation names of a trace."""
         return cls(
             counts.get('mul', 0),
             counts.get('add', 0) + counts.get('sub', 0),
@@ -48,7 +48,7 @@ class Operations(NamedTuple):
 
 
 class OperationCounts(NamedTuple):
-    """Operations of the recursion as it is written, and of the code it leaves for one robot."""
+    """Operations of the recursion as written, and of the code generated for one robot."""
 
     before: Operations
     after: Operations
@@ -59,23 +59,23 @@ def operation_counts(
 ) -> OperationCounts:
     """Count the operations of a formulation on a robot.
 
-    Before folding, every operation is counted that the recursion executes on numbers of the robot
-    or of its state, with dense products of matrices, nothing skipped, and the rotations of the
-    joints made anew. After folding, those of the generated code.
+    The count before folding is of all operations that the recursion executes on numbers of the
+    robot or its state, with dense matrix products and recomputed joint rotations. The count after
+    folding is of the generated code.
 
     Args:
         tree: The robot.
-        formulation: Name of the formulation; one that runs on symbols.
-        output: What is computed, a key of ``OUTPUTS``; not 'derivatives', which only traced code
-            computes.
+        formulation: Name of a formulation that runs on symbols.
+        output: A key of ``OUTPUTS`` except 'derivatives', which only traced code computes.
 
     Raises:
-        UnknownNameError: There is no such formulation or output; lists those that exist.
-        ParameterError: The formulation computes in a library, where nothing can be counted.
+        UnknownNameError: A formulation or output does not exist; the message lists the known ones.
+        ParameterError: The formulation computes on numbers only, in a library whose operations
+            cannot be counted, or the output is 'derivatives'.
     """
     subject = Subject(tree, formulation, tree.link_names[-1])
     if subject.formulation.numbers_only:
-        raise ParameterError('formulation', formulation, 'its operations are out of sight')
+        raise ParameterError('formulation', formulation, 'its operations cannot be counted')
     if output == 'derivatives':
         raise ParameterError('output', output, 'only traced code computes it; count another one')
     after = Operations.of(trace_output(output, subject).operations())
@@ -83,7 +83,7 @@ def operation_counts(
 
 
 def placement_operations(tree: RobotTree) -> Operations:
-    """Count the operations that make the rotations and origins of all joints once."""
+    """Count the operations that compute the rotations and origins of all joints once."""
     tally: Counter[str] = Counter()
     counted, (q,) = _counted_robot(tree, tally), _counted_states(tree, tally, 1)
     for i in range(tree.n):
@@ -118,11 +118,11 @@ def _counted(values: Array, tally: Counter[str]) -> Array:
 
 
 class Counted:
-    """A number that notes the operations done on it.
+    """A number that counts the operations performed on it.
 
     Args:
         value: The number.
-        tally: Where the operations are noted, by name.
+        tally: Counter of operations by name, updated in place.
     """
 
     __slots__ = ('tally', 'value')
@@ -175,7 +175,7 @@ class Counted:
         if isinstance(other, Counted):
             other = other.value
         elif not isinstance(other, (int, float)):
-            return NotImplemented  # arrays are left to numpy
+            return NotImplemented  # numpy handles arrays
         return self._noted(operation, function(self.value, other))
 
     def _noted(self, operation: str, value: float) -> Counted:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a kernel can compute: arguments, results, and the formulas over numbers or symbols.
+"""Outputs of kernels: arguments, results and formulas on numbers or symbols.
 
-The arguments of a compiled function: which arrays it takes, and what is done with others.
+Also the check and conversion of the arguments of compiled functions.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ from robot_dynamics_ros.symbolic.straight_line import StraightLineCode, jacobian
 
 
 class Subject:
-    """The robot, formulation and frame that kernels are made for.
+    """The robot, formulation and frame of a set of kernels.
 
     Args:
-        robot: A tree; or a mechanism, whose n coordinates take the place of joint coordinates and
-            whose joints must follow them linearly.
+        robot: A tree; or a mechanism, whose n coordinates replace the joint positions, which must
+            be linear in them.
         formulation: Name of the formulation; 'kane' for a mechanism.
-        frame: Name of the frame whose motion may be asked for.
+        frame: Name of the frame for the outputs that depend on one.
 
     Raises:
-        UnknownNameError: There is no such formulation; lists those that exist.
-        ParameterError: The formulation has no closed loops.
+        UnknownNameError: There is no such formulation; the message lists the known ones.
+        ParameterError: The formulation does not support closed loops.
     """
 
     def __init__(self, robot: RobotTree | Mechanism, formulation: str, frame: str) -> None:
@@ -47,7 +47,7 @@ class Subject:
         self.mechanism = robot if isinstance(robot, Mechanism) else None
         self.tree = robot.tree if isinstance(robot, Mechanism) else robot
         self.formulation = self._formulation(self.tree)
-        # Without gravity the mass matrix is free of terms that cancel in number only.
+        # Without gravity, the mass matrix has no terms that cancel only numerically.
         self.weightless = self._formulation(self.tree.with_gravity((0.0, 0.0, 0.0)))
 
     def _formulation(self, tree: RobotTree) -> Formulation:
@@ -61,7 +61,7 @@ class Subject:
 
     @property
     def frame(self) -> BodyFrame:
-        """The frame; looked up late, since only ``frame_motion`` needs it."""
+        """The frame; looked up on access, since most outputs do not depend on it."""
         return self.tree.frame(self.frame_name)
 
     def joint_positions(self, q: Array) -> Array:
@@ -69,21 +69,21 @@ class Subject:
         return q if self.mechanism is None else self.mechanism.positions(q)
 
     def joint_rates(self) -> Array:
-        """Return the rates of all joints by those of the coordinates, exact numbers."""
+        """Return the exact Jacobian of all joints by the coordinates, shape (joints, n)."""
         if self.mechanism is None or self.mechanism.closed_form is None:
             return np.eye(self.tree.n, dtype=int)
         return self.mechanism.closed_form[0]
 
 
 class Output(NamedTuple):
-    """One kind of kernel.
+    """An output of kernels.
 
     Attributes:
-        meaning: What it computes, as an equation.
-        inputs: Names of the arguments, each of shape (n,).
-        results: Names and shapes of the results; ``'n'`` stands for the number of coordinates,
-            ``'pi'`` for ten times that of bodies.
-        compute: Formulas, ``(subject, *inputs) -> results``.
+        meaning: The equation that it computes.
+        inputs: Names of the inputs, each of shape (n,).
+        results: Names and shapes of the results; ``'n'`` denotes the number of coordinates,
+            ``'pi'`` ten times the number of bodies.
+        compute: The formulas, ``(subject, *inputs) -> results``.
         of_frame: Whether it depends on the frame.
     """
 
@@ -94,7 +94,7 @@ class Output(NamedTuple):
     of_frame: bool = False
 
     def shapes(self, n: int, bodies: int | None = None) -> tuple[tuple[int, ...], ...]:
-        """Return the shapes of the results for n coordinates, and as many bodies if not given."""
+        """Return the shapes of the results for n coordinates and a number of bodies, n if None."""
         sizes: dict[int | str, int] = {'n': n, 'pi': 10 * (bodies or n)}
         return tuple(
             tuple(sizes.get(size) or int(size) for size in shape) for _, shape in self.results
@@ -110,14 +110,14 @@ def _mass_matrix(subject: Subject, q: Array) -> Array:
 
 
 def _forward_dynamics(subject: Subject, q: Array, v: Array, tau: Array) -> Array:
-    if subject.mechanism is not None:  # its drives may not be its coordinates
+    if subject.mechanism is not None:  # its drives may differ from its coordinates
         return subject.formulation.forward_dynamics(q, v, tau)
     M, bias = _mass_matrix(subject, q), subject.formulation.bias_forces(q, v)
     return solve_positive_definite(M, tau - bias)
 
 
 def _energies(subject: Subject, q: Array, v: Array) -> Array:
-    r"""Return :math:`\tfrac12 v^T(Mv)` and U; ``M v`` is the effort that accelerates by v."""
+    r"""Return :math:`\tfrac12 v^T(Mv)` and U; ``M v`` is the effort for an acceleration v."""
     if subject.mechanism is None:
         momentum = subject.weightless.inverse_dynamics(q, 0 * v, v)
     else:
@@ -238,7 +238,7 @@ def known_output(name: str) -> Output:
     """Return the description of an output.
 
     Raises:
-        UnknownNameError: There is no such output; lists those that exist.
+        UnknownNameError: There is no such output; the message lists the known ones.
     """
     if name not in OUTPUTS:
         raise UnknownNameError('kernel output', name, OUTPUTS)
@@ -246,14 +246,14 @@ def known_output(name: str) -> Output:
 
 
 def trace_output(name: str, subject: Subject) -> StraightLineCode:
-    """Trace an output of a robot, its constants folded in; the shorter of two forms.
+    """Trace an output of a robot with its constants folded, as the shorter of two forms.
 
     Args:
-        name: What to compute, a key of ``OUTPUTS``.
+        name: The output, a key of ``OUTPUTS``.
         subject: Robot, formulation and frame.
 
     Raises:
-        UnknownNameError: There is no such output; lists those that exist.
+        UnknownNameError: There is no such output; the message lists the known ones.
     """
     output, n = known_output(name), subject.n
     inputs = dict.fromkeys(output.inputs, n)
@@ -268,7 +268,7 @@ def trace_output(name: str, subject: Subject) -> StraightLineCode:
 
 
 class Arguments:
-    """Names and shapes of the inputs and results of one function.
+    """Names and shapes of the inputs and results of a compiled function.
 
     Args:
         name: The function's name.
@@ -285,10 +285,10 @@ class Arguments:
 
     @classmethod
     def of_output(cls, name: str, n: int, bodies: int | None = None) -> Arguments:
-        """Return the arguments of an output of a robot of n coordinates, see ``Output.shapes``.
+        """Return the arguments of an output for a robot of n coordinates, see ``Output.shapes``.
 
         Raises:
-            UnknownNameError: There is no such output; lists those that exist.
+            UnknownNameError: There is no such output; the message lists the known ones.
         """
         output = known_output(name)
         names = (result for result, _ in output.results)
@@ -296,14 +296,14 @@ class Arguments:
         return cls(name, dict.fromkeys(output.inputs, n), dict(zip(names, shapes, strict=True)))
 
     def fit(self, arrays: Sequence[Any]) -> bool:
-        """Return whether arguments can be used as they are."""
+        """Return whether arguments can be used without conversion."""
         return len(arrays) == len(self._all) and all(
             type(array) is np.ndarray and array.dtype == float and array.shape == shape
             for array, shape in zip(arrays, self._all, strict=True)
         )
 
     def checked(self, run: Callable[..., None]) -> Callable[..., None]:
-        """Return a function that gets arguments which fit, others converted or refused."""
+        """Return a wrapper that converts or rejects arguments which do not fit."""
 
         def function(*arrays: Any) -> None:
             if self.fit(arrays):
@@ -314,12 +314,12 @@ class Arguments:
         return function
 
     def convert(self, run: Callable[..., None], *arrays: Any) -> None:
-        """Call a function with arguments that are unusual but clear: lists, slices, whole numbers.
+        """Call a function with arguments that need conversion: lists, slices, integers.
 
         Raises:
-            TypeError: There are too many or too few.
-            ShapeError: One has the wrong shape.
-            ParameterError: One does not hold real numbers, or a result cannot be written.
+            TypeError: The number of arguments is wrong.
+            ShapeError: An argument has the wrong shape.
+            ParameterError: An argument does not hold real numbers, or a result is not writeable.
         """
         if len(arrays) != len(self._all):
             listed = ', '.join((*self.inputs, *self.results))
@@ -337,12 +337,12 @@ class Arguments:
             array[...] = result
 
     def rows(self, arrays: Sequence[Any]) -> list[Array]:
-        """Return the inputs of a batch, rows of one length, as contiguous float64 arrays.
+        """Return the inputs of a batch, each of shape (N, n), as contiguous float64 arrays.
 
         Raises:
-            TypeError: There are too many or too few.
-            ShapeError: One has the wrong shape.
-            ParameterError: One does not hold real numbers.
+            TypeError: The number of inputs is wrong.
+            ShapeError: An input has the wrong shape.
+            ParameterError: An input does not hold real numbers.
         """
         if len(arrays) != len(self.inputs):
             raise TypeError(f'a batch of {self.name} takes {", ".join(self.inputs)}')
@@ -369,5 +369,5 @@ def _check_result(name: str, array: Any, shape: tuple[int, ...]) -> None:
         raise ParameterError(name, array, 'must be a numpy array that can be written')
     if array.shape != shape:
         raise ShapeError(name, array.shape, shape)
-    if array.dtype.kind not in 'fO':  # numpy would cast to text and to complex numbers too
+    if array.dtype.kind not in 'fO':  # numpy would also cast to text and complex numbers
         raise ParameterError(name, array.dtype, 'must hold floating-point numbers')

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functions of vectors as straight-line code: lists of operations, traced and differentiated.
+"""Functions of vectors as straight-line code: tracing, differentiation and Python source.
 
-Straight-line code as Python source: runs on numbers, and on arrays of many states.
+The Python source runs on numbers and on arrays of many states.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ Shape = tuple[int, ...]
 
 
 class StraightLineCode(NamedTuple):
-    """Operations in order: no loops, no branches, nothing computed twice or for nothing.
+    """Operations in order, without loops, branches, common subexpressions or dead code.
 
     Attributes:
-        name: What it computes.
+        name: Name of the function.
         inputs: Names of the inputs, which are vectors.
         sizes: Their lengths.
         results: Name, shape and elements (flat, traced scalars or numbers) of every result.
-        scalars: What the results depend on, operands first.
+        scalars: The traced scalars that the results depend on, operands first.
         fused: Whether ``a b + c`` may be rounded once instead of twice.
     """
 
@@ -40,13 +40,13 @@ class StraightLineCode(NamedTuple):
     fused: bool = True
 
     def operations(self) -> Counter[str]:
-        """Return how often each operation occurs."""
+        """Return the number of occurrences of each operation."""
         counts = Counter(scalar.operation for scalar in self.scalars)
         del counts['input'], counts['constant']
         return counts
 
     def listing(self) -> str:
-        """Return every operation and result, which tells this code from any other."""
+        """Return a text of all operations and results that identifies the code."""
         scalars = [(one.operation, *map(_listed, one.operands)) for one in self.scalars]
         results = [(name, shape, *map(_listed, flat)) for name, shape, flat in self.results]
         return repr((self.name, self.inputs, self.sizes, self.fused, scalars, results))
@@ -65,18 +65,18 @@ def trace_function(
     gather_factors: bool = False,
     fused: bool = True,
 ) -> StraightLineCode:
-    """Run a function once on recording scalars; return what it did.
+    """Trace a function by running it once on :class:`Traced` scalars.
 
     Args:
-        name: Of the function.
+        name: Name of the function.
         inputs: Names and lengths of the inputs.
         results: Names and shapes of the results.
-        compute: ``(*inputs) -> results`` over scalars that may be symbols.
+        compute: ``(*inputs) -> results`` on numbers or symbols.
         gather_factors: See :class:`Trace`.
         fused: See :class:`StraightLineCode`.
 
     Raises:
-        ShapeError: ``compute`` returns a result of another shape than announced.
+        ShapeError: ``compute`` returns a result whose shape differs from the declared one.
     """
     trace = Trace(gather_factors)
     computed = compute(*(trace.inputs(label, size) for label, size in inputs.items()))
@@ -92,7 +92,7 @@ def trace_function(
 
 
 def jacobian(results: Array, variables: Array) -> Array:
-    """Return the derivatives of results by input variables, in forward mode.
+    """Return the derivatives of results with respect to input variables, in forward mode.
 
     Args:
         results: Traced scalars or numbers, shape (m,).
@@ -101,7 +101,7 @@ def jacobian(results: Array, variables: Array) -> Array:
     Returns:
         New array, shape (m, k), dtype object: entry (i, j) is d results[i] / d variables[j].
 
-    Cost: each variable differentiates only the scalars that depend on it.
+    Cost: for each variable, only the scalars that depend on it are differentiated.
     """
     order = reachable(results)
     J = zeros((len(results), len(variables)), object)
@@ -117,7 +117,7 @@ def jacobian(results: Array, variables: Array) -> Array:
 
 
 def _chain_rule(y: Traced, rate: dict[Traced, Operand]) -> Operand:
-    """Return the rate of change of y from those of its operands; a missing one is 0."""
+    """Return the derivative of y from those of its operands; missing derivatives are 0."""
     if not any(x in rate for x in y.operands):
         return 0
     dx = [rate.get(x, 0) for x in y.operands]
@@ -149,27 +149,27 @@ def _chain_rule(y: Traced, rate: dict[Traced, Operand]) -> Operand:
 _SIGN = {'add': '+', 'sub': '-', 'mul': '*', 'div': '/'}
 _RANK = {'add': 1, 'sub': 1, 'mul': 2, 'div': 2, 'neg': 3}
 _ATOM = 4
-_LONGEST = 60  # characters of an expression before it gets a name of its own
+_LONGEST = 60  # characters; longer expressions are assigned to a name
 
 
 class Expression(NamedTuple):
-    """Text in which ``{v7}`` stands for the name of value 7; how firmly it binds; its values."""
+    """Text with ``{v7}`` in place of the name of value 7, operator precedence, and values used."""
 
     text: str
     rank: int
     values: frozenset[str]
 
     def within(self, rank: int) -> str:
-        """Return the text, in parentheses if it binds less firmly than the rank."""
+        """Return the text, in parentheses if its precedence is below the rank."""
         return self.text if self.rank >= rank else f'({self.text})'
 
 
 def python_source(code: StraightLineCode) -> str:
-    """Return a function ``name(*inputs, *results)`` that writes its results in place.
+    """Return the source of ``name(*inputs, *results)``, which writes its results in place.
 
-    A value that is used once is written where it is used; the others get names, and a name serves
-    again after the last use of its value, so that a batch holds few arrays. Results are written
-    at the end: they may share memory with the inputs.
+    Values that are used once are inlined; the others are assigned to names. A name is reused after
+    the last use of its value, so that a batch holds few arrays. Results are written at the end, so
+    that they may share memory with the inputs.
     """
     statements, written = assignments(code)
     for name, shape, elements in code.results:
@@ -185,9 +185,9 @@ def python_source(code: StraightLineCode) -> str:
 def assignments(
     code: StraightLineCode,
 ) -> tuple[list[tuple[str, Expression]], dict[Traced, Expression]]:
-    """Return the assignments to named values, and how every value is written.
+    """Return the assignments to named values, and the expression of every value.
 
-    The text is also C, but for numbers that are not finite.
+    The text is also valid C, except for ``inf``, ``nan`` and ``select``.
     """
     elements = [x for _, _, result in code.results for x in result]
     uses = Counter(x for scalar in code.scalars for x in scalar.operands)
@@ -206,7 +206,7 @@ def assignments(
 
 
 def as_written(x: Operand, written: dict[Traced, Expression]) -> Expression:
-    """Return how a traced scalar or a number is written."""
+    """Return the expression of a traced scalar or a number."""
     return written[x] if isinstance(x, Traced) else Expression(repr(x), _ATOM, frozenset())
 
 
@@ -230,7 +230,7 @@ def _expression(scalar: Traced, written: dict[Traced, Expression]) -> Expression
 
 
 def _short_names(statements: list[tuple[str, Expression]]) -> dict[str, str]:
-    """Give every value a name; one that is not needed any more passes its name on."""
+    """Assign a name to every value; names are reused after the last use of a value."""
     last_use = {v: i for i, (_, e) in enumerate(statements) for v in e.values}
     names: dict[str, str] = {}
     free: list[str] = []
@@ -246,20 +246,20 @@ def _short_names(statements: list[tuple[str, Expression]]) -> dict[str, str]:
 
 
 def module_source(codes: Iterable[StraightLineCode], heading: str) -> str:
-    """Return a module of functions; its caller binds cos, sin, sqrt, tanh, select."""
+    """Return the source of a module; the caller provides cos, sin, sqrt, tanh and select."""
     parts = [f'"""{heading}"""\n', *(python_source(code) for code in codes)]
     return '\n\n'.join(parts)
 
 
 def functions(source: str, scalars: ModuleType) -> dict[str, Any]:
-    """Return the functions of a module by name.
+    """Execute the source of a module and return its functions by name.
 
     Args:
         source: From :func:`module_source`.
-        scalars: Where cos, sin, sqrt and tanh come from: ``math`` for floats, ``numpy`` for
+        scalars: Module that provides cos, sin, sqrt and tanh: ``math`` for floats, ``numpy`` for
             arrays.
     """
-    # Constants are written as Python prints them.
+    # The source contains constants as Python prints them: inf and nan are names.
     known = ('cos', 'sin', 'sqrt', 'tanh', 'inf', 'nan')
     names = {name: getattr(scalars, name) for name in known}
     names['select'] = _select_rows if scalars is np else select
@@ -268,5 +268,5 @@ def functions(source: str, scalars: ModuleType) -> dict[str, Any]:
 
 
 def _select_rows(a: Array, b: Array, x: Array, y: Array) -> Array:
-    """Return :func:`scalar.select` of many states, element by element."""
+    """Return :func:`scalar.select` element-wise for many states."""
     return np.where(np.less(a, b), x, np.where(np.greater_equal(a, b), y, np.nan))

@@ -1,15 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Scalars that record the arithmetic done on them, each distinct value once.
+"""Tracing scalars: arithmetic is recorded, with constant folding and common subexpressions shared.
 
-A recursion run on :class:`Traced` scalars leaves behind the operations that one robot needs:
-products with 0 and 1 and sums with 0 vanish, operations on numbers are done at once, ``x - x`` is
-0, and a value computed twice is stored once. numpy holds the scalars in object arrays and knows
-nothing of them. A result that does not depend on any input is a plain number.
+A recursion run on :class:`Traced` scalars records the operations that one robot needs: products
+with 0 and 1 and sums with 0 are eliminated, operations on numbers are evaluated immediately,
+``x - x`` is 0, and a value that is computed twice is recorded once. The scalars are elements of
+numpy object arrays. A result that does not depend on any input is a plain number.
 
-The rules by which recorded arithmetic folds; an operand is a traced scalar or a number.
-
-Canonical form: a sign stands outside of products, the number in a product is positive, and of
-``a - b`` and ``b - a`` only one is kept inside products. So equal values meet as one scalar.
+The folding rules are functions of operands, which are traced scalars or numbers. They produce a
+canonical form, in which equal values are the same scalar: signs are outside of products, the
+number in a product is positive, and only one of ``a - b`` and ``b - a`` occurs in products.
 """
 
 from __future__ import annotations
@@ -109,26 +108,26 @@ def quotient(x: Operand, y: Operand) -> Operand:
 
 
 def even(function: str, x: Any) -> Operand:
-    """Return f(x) of an even function, f(-x) = f(x)."""
+    """Return f(x) for an even function, f(-x) = f(x)."""
     return x.trace.node(function, x.operands[0] if x.operation == 'neg' else x)
 
 
 def odd(function: str, x: Any) -> Operand:
-    """Return f(x) of an odd function, f(-x) = -f(x)."""
+    """Return f(x) for an odd function, f(-x) = -f(x)."""
     if x.operation == 'neg':
         return negative(x.trace.node(function, x.operands[0]))
     return x.trace.node(function, x)
 
 
 def selection(a: Operand, b: Operand, x: Operand, y: Operand) -> Operand:
-    """Return x where a < b, y where a >= b, NaN elsewhere; one of a and b is traced."""
+    """Return x if a < b, y if a >= b, otherwise NaN; a or b must be traced."""
     trace = b.trace if isinstance(a, NUMBERS) else a.trace
     operands = (trace.constant(o) if isinstance(o, NUMBERS) else o for o in (a, b, x, y))
     return trace.node('select', *operands)
 
 
 def _scaled(factor: float, x: Any) -> Operand:
-    """Return a number times x, merged with the number that is in x already."""
+    """Return a number times x, merged with the numeric factor of x."""
     if factor == 0:
         return 0
     if factor == 1:
@@ -144,7 +143,7 @@ def _scaled(factor: float, x: Any) -> Operand:
 
 
 def _factored(x: Any) -> tuple[float, Any]:
-    """Return x as a number and what it multiplies."""
+    """Return the numeric factor of x and the remaining factor."""
     if x.operation == 'mul':
         for number, base in (x.operands, x.operands[::-1]):
             if number.operation == 'constant':
@@ -153,7 +152,7 @@ def _factored(x: Any) -> tuple[float, Any]:
 
 
 def _shifted(x: Any, number: float) -> Operand:
-    """Return x plus a number, merged with a number that is added in x already."""
+    """Return x plus a number, merged with the numeric term of x."""
     if number == 0:
         return x
     trace = x.trace
@@ -170,7 +169,7 @@ def _shifted(x: Any, number: float) -> Operand:
 
 
 def _cancelled(x: Any, y: Any) -> Operand | None:
-    """Return x - y where it is 0 or one of them is a term of the other; else None."""
+    """Return x - y if it is 0 or if one of them is a term of the other; otherwise None."""
     if x is y:
         return 0
     if x.operation == 'add' and y in x.operands:
@@ -188,8 +187,8 @@ class Trace:
     """The operations recorded by the scalars of one recursion.
 
     Args:
-        gather_factors: Write ``(2 x) (3 y)`` as ``6 (x y)`` instead of leaving numbers where they
-            occur. Which of the two needs fewer operations depends on the robot.
+        gather_factors: Whether to record ``(2 x) (3 y)`` as ``6 (x y)`` instead of keeping numbers
+            where they occur. Which form needs fewer operations depends on the robot.
     """
 
     def __init__(self, gather_factors: bool = False) -> None:
@@ -201,11 +200,11 @@ class Trace:
         return np.array([self.node('input', name, i) for i in range(size)], dtype=object)
 
     def constant(self, value: float) -> Traced:
-        """Return the scalar that stands for a number."""
+        """Return the scalar that represents a number."""
         return self.node('constant', float(value))
 
     def node(self, operation: str, *operands: Any) -> Traced:
-        """Return the one scalar that stands for an operation on operands."""
+        """Return the unique scalar that represents an operation on operands."""
         if operation in ('add', 'mul') and operands[0].order > operands[1].order:
             operands = operands[::-1]
         key = (operation, *operands)
@@ -216,13 +215,13 @@ class Trace:
 
 
 class Traced:
-    """A scalar of a recursion under trace.
+    """A scalar of a traced recursion.
 
     Attributes:
-        trace: Where it is recorded.
+        trace: The trace that records it.
         operation: One of ``OPERATIONS``.
-        operands: Traced scalars; of an input its name and index; of a constant its value.
-        order: Position in the trace; operands come before.
+        operands: Traced scalars; name and index of an input; value of a constant.
+        order: Position in the trace, after all operands.
     """
 
     __slots__ = ('operands', 'operation', 'order', 'trace')
@@ -264,7 +263,7 @@ class Traced:
         return self
 
     def __pow__(self, exponent: Any) -> Operand:
-        """Return a power: a whole one by products, 1/2 by the square root."""
+        """Return an integer power as products, or the power 1/2 as the square root."""
         if exponent == 0.5:
             return self.sqrt()
         if not isinstance(exponent, NUMBERS) or exponent != int(exponent):
@@ -292,7 +291,7 @@ class Traced:
 
     @staticmethod
     def select(a: Operand, b: Operand, x: Operand, y: Operand) -> Operand:
-        """Return x where a < b, y where a >= b, else NaN; see :func:`scalar.select`."""
+        """Return x if a < b, y if a >= b, otherwise NaN; see :func:`scalar.select`."""
         return selection(a, b, x, y)
 
     def __bool__(self) -> bool:
@@ -307,7 +306,7 @@ class Traced:
         return f'<traced {self.operation} {self.order}>'
 
 
-#: What a traced scalar may stand for.
+#: Operations of traced scalars.
 OPERATIONS = (
     'input',
     'constant',
@@ -325,7 +324,7 @@ OPERATIONS = (
 
 
 def _apply(rule: Callable[[Operand, Operand], Operand], x: Any, y: Any) -> Any:
-    """Apply a rule to scalars; leave anything else, arrays above all, to numpy."""
+    """Apply a rule to scalars; return NotImplemented for others, such as arrays."""
     for operand in (x, y):
         if not isinstance(operand, (Traced, *NUMBERS)):
             return NotImplemented
@@ -333,7 +332,7 @@ def _apply(rule: Callable[[Operand, Operand], Operand], x: Any, y: Any) -> Any:
 
 
 def reachable(results: Iterable[Operand]) -> list[Traced]:
-    """Return the scalars that results depend on, operands first; what nobody needs is gone."""
+    """Return the scalars that results depend on, operands first; dead code is dropped."""
     seen: set[Traced] = set()
     waiting = [result for result in results if isinstance(result, Traced)]
     while waiting:

@@ -2,13 +2,14 @@
 r"""Scalars in a canonical form: Fourier sums of joint angles with polynomial coefficients.
 
 The dynamics of an arm are polynomials in the sines and cosines of its angles, and in its
-parameters, slides, speeds and accelerations. Products of sines and cosines become sums,
+parameters, prismatic positions, speeds and accelerations. Products of sines and cosines become
+sums,
 
 .. math:: \cos a\cos b = \tfrac12[\cos(a - b) + \cos(a + b)], \quad\text{and so on},
 
-so every scalar is one sum :math:`\sum_k C_k\cos(k\cdot q) + S_k\sin(k\cdot q)` over vectors k of
-whole numbers. The form is unique: equal scalars look the same, and what cancels is gone, without
-a search for identities.
+so every scalar is a sum :math:`\sum_k C_k\cos(k\cdot q) + S_k\sin(k\cdot q)` over integer vectors
+k. The form is unique: equal scalars have the same terms, and terms cancel without a search for
+identities.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from typing import Any
 from sympy.polys.domains import QQ
 from sympy.polys.rings import PolyElement, ring
 
-#: Whole multiples of the angles; in a sum the first that is not 0 is positive.
+#: Integer multiples of the angles; in a sum, the first nonzero one is positive.
 Wave = tuple[int, ...]
 _Term = tuple[Wave, PolyElement, PolyElement]
 
@@ -30,7 +31,7 @@ _HALF = QQ(1, 2)
 
 
 class Algebra:
-    """The named angles and the other symbols that scalars are made of.
+    """The named angles and other symbols of a set of scalars.
 
     Args:
         angles: Names of the angles.
@@ -46,11 +47,11 @@ class Algebra:
         return Angle(self, tuple(int(name == other) for other in self.angles))
 
     def quarter_turns(self, count: int) -> Angle:
-        """Return a fixed angle."""
+        """Return a fixed angle as a count of quarter turns."""
         return Angle(self, (0,) * len(self.angles), count)
 
     def symbol(self, name: str) -> TrigPolynomial:
-        """Return another symbol as a scalar."""
+        """Return a symbol that is not an angle, as a scalar."""
         return self.scalar(self._generators[self.symbols.index(name)])
 
     def scalar(self, coefficient: PolyElement) -> TrigPolynomial:
@@ -58,12 +59,12 @@ class Algebra:
         return self.sum([((0,) * len(self.angles), coefficient, self.ring.zero)])
 
     def number(self, value: float | Fraction) -> TrigPolynomial:
-        """Return a number as a scalar, exactly."""
+        """Convert a number to a scalar, exactly."""
         exact = Fraction(value)
         return self.scalar(self.ring.ground_new(QQ(exact.numerator, exact.denominator)))
 
     def sum(self, terms: Iterable[_Term]) -> TrigPolynomial:
-        """Return the sum of waves with their coefficients of cosine and sine."""
+        """Return the sum of waves with given coefficients of cosine and sine."""
         total: dict[Wave, tuple[PolyElement, PolyElement]] = {}
         for wave, cosine, sine in terms:
             lead = next((k for k in wave if k), 0)
@@ -77,10 +78,10 @@ class Algebra:
 
 
 class Angle:
-    """A whole combination of named angles, plus quarter turns.
+    """An integer combination of named angles, plus quarter turns.
 
-    Sums and whole multiples of angles are angles, and an angle has a sine and a cosine. It is no
-    scalar: in the equations of motion an angle stands inside of a sine or cosine only.
+    Sums and integer multiples of angles are angles, and an angle has a sine and a cosine. It is
+    not a scalar: in equations of motion, angles occur only in sines and cosines.
     """
 
     __slots__ = ('_algebra', '_quarters', '_wave')
@@ -120,7 +121,7 @@ class Angle:
         return self._cosine_after(self._quarters)
 
     def sin(self) -> TrigPolynomial:
-        """Return the sine, which is the cosine a quarter turn before."""
+        """Return the sine, which is the cosine of the angle minus a quarter turn."""
         return self._cosine_after(self._quarters - 1)
 
     def _cosine_after(self, quarters: int) -> TrigPolynomial:
@@ -137,11 +138,11 @@ def _quarter_turns(angle: float | Fraction) -> int:
 
 
 class TrigPolynomial:
-    """A scalar in canonical form; see the module.
+    """A scalar in canonical form; see the module docstring.
 
     Attributes:
         algebra: Its angles and symbols.
-        terms: Coefficients of cosine and sine by wave; waves with none are absent.
+        terms: Coefficients of cosine and sine by wave; waves with zero coefficients are omitted.
     """
 
     __slots__ = ('algebra', 'terms')
@@ -197,7 +198,7 @@ class TrigPolynomial:
     __hash__ = None  # type: ignore[assignment]
 
     def _as_scalar(self, other: Any) -> TrigPolynomial | None:
-        """Return a scalar or number as a scalar; None for anything else, arrays above all."""
+        """Convert a scalar or number to a scalar; None for anything else, such as arrays."""
         if isinstance(other, TrigPolynomial):
             return other
         return self.algebra.number(other) if isinstance(other, _NUMBERS) else None
@@ -207,7 +208,7 @@ def _product(
     a: tuple[Wave, tuple[PolyElement, PolyElement]],
     b: tuple[Wave, tuple[PolyElement, PolyElement]],
 ) -> list[_Term]:
-    """Return the product of two waves as waves."""
+    """Return the product of two waves as a sum of waves."""
     (wave_a, (cos_a, sin_a)), (wave_b, (cos_b, sin_b)) = a, b
     if not any(wave_b):
         return [(wave_a, cos_a * cos_b, sin_a * cos_b)]

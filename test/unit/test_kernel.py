@@ -381,7 +381,7 @@ def test_unknown_names_are_refused_with_those_that_exist():
 def test_only_outputs_asked_for_exist():
     kernels = compile_kernel(sample('scara').tree, outputs=('gravity_forces',))
     assert not hasattr(kernels, 'mass_matrix')
-    with pytest.raises(AttributeError, match="'mass_matrix' was asked for; there are: gravity"):
+    with pytest.raises(AttributeError, match="'mass_matrix' was not requested; available: grav"):
         kernels.mass_matrix(np.zeros(4), np.zeros((4, 4)))
     with pytest.raises(UnknownNameError, match='known: gravity_forces'):
         kernels.batch('mass_matrix', np.zeros((1, 4)))
@@ -397,7 +397,7 @@ def test_generated_python_knows_the_constants_that_python_prints(scalars):
 
 def test_a_robot_of_symbols_has_no_kernels():
     tree = sample('scara').tree
-    with pytest.raises(ParameterError, match='not of symbols'):
+    with pytest.raises(ParameterError, match='not symbols'):
         compile_kernel(tree.with_changes(mass=tree.mass.astype(object)))
 
 

@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Straight-line code as machine code, through LLVM.
+"""Compilation of straight-line code to machine code by LLVM.
 
-It needs no compiler front end: every operation is one LLVM instruction, on a double
-or on a vector of them. ``functions`` makes the one for a state and the one for blocks of
-states, ``code`` compiles and loads them, ``backend`` hands them to the kernels.
+No compiler front end is needed: every operation is one LLVM instruction on a double or on a vector
+of doubles. ``functions`` defines the functions for one state and for blocks of states, ``code``
+compiles and loads them, ``backend`` provides them to the kernels.
 
-Where a numpy array keeps its fields in memory, and a check that it does so here.
-
-The places are part of the binary interface of numpy: every extension module has them compiled in.
+This module defines the memory layout of numpy arrays and checks it at run time. The offsets are
+part of numpy's binary interface: every extension module is compiled with them.
 """
 
 from __future__ import annotations
@@ -17,10 +16,10 @@ import sys
 
 import numpy as np
 
-#: States that a batch computes side by side.
+#: Number of states that a batch computes in parallel lanes.
 LANES = 8
 
-#: Size of an object's header, and the places of an array's fields behind it, in bytes.
+#: Size of an object's header, and offsets of an array's fields after it, in bytes.
 HEADER = object.__basicsize__
 FIELDS = {'data': 0, 'ndim': 8, 'shape': 16, 'dtype': 40, 'flags': 48}
 
@@ -29,7 +28,7 @@ CONTIGUOUS, ALIGNED, WRITEABLE = 0x1, 0x100, 0x400
 
 
 def unsupported() -> str:
-    """Return why arrays cannot be read by their fields here; empty if they can."""
+    """Return the reason why the fields of arrays cannot be read directly; empty if they can."""
     if sys.implementation.name != 'cpython' or ctypes.sizeof(ctypes.c_void_p) != 8:
         return 'needs CPython on a 64-bit processor'
     array = np.zeros((2, 3))
@@ -55,4 +54,4 @@ def unsupported() -> str:
         id(np.dtype(np.float64)),
         CONTIGUOUS | ALIGNED,
     )
-    return '' if present == expected else 'this numpy lays out its arrays in another way'
+    return '' if present == expected else 'this numpy has a different array layout'

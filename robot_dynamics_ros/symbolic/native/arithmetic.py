@@ -1,14 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 r"""Straight-line code as LLVM instructions, on doubles or on vectors of doubles.
 
-Sine and cosine of a vector of doubles, as LLVM code.
+Sine and cosine of a vector are LLVM code, too: the angle is reduced to
+:math:`r\in[-\pi/4,\pi/4]` by the nearest multiple k of :math:`\pi/2`, Taylor series give the sine
+and cosine of r, and k determines whether they are exchanged and their signs.
 
-The angle is reduced to :math:`r\in[-\pi/4,\pi/4]` by the nearest multiple k of :math:`\pi/2`,
-Taylor series give the sine and cosine of r, and k tells which is which and their signs.
-
-Validity: within two and a half units in the last place of the true value, one and a half up to
-100 rad. If an angle is beyond
-``LARGEST``, infinite or NaN, the C library does the whole vector, one by one.
+Validity: within 2.5 units in the last place of the true value, 1.5 up to 100 rad. If an angle
+exceeds ``LARGEST`` or is infinite or NaN, the C library computes the whole vector, lane by lane.
 """
 
 from __future__ import annotations
@@ -35,12 +33,12 @@ _INSTRUCTION = {'neg': 'fneg', 'add': 'fadd', 'sub': 'fsub', 'mul': 'fmul', 'div
 
 
 def constant(kind: ir.Type, value: float) -> ir.Constant:
-    """Return a number as a double, or in every lane of a vector."""
+    """Return a number as a double, or as a vector with equal lanes."""
     return ir.Constant(kind, [value] * LANES if kind is VECTOR else value)
 
 
 def declare(module: ir.Module, name: str, kind: ir.Type) -> ir.Function:
-    """Return an outside function of one argument that returns its kind, declared once."""
+    """Return an external function ``kind -> kind``, declared once per module."""
     if name in module.globals:
         return module.globals[name]
     return ir.Function(module, ir.FunctionType(kind, [kind]), name)
@@ -60,10 +58,10 @@ class Arithmetic:
     """Values of straight-line code in one basic block.
 
     Args:
-        builder: Where to write.
+        builder: Builder that receives the instructions.
         kind: ``DOUBLE`` or ``VECTOR``.
         load: Reads an input element, ``load(name, index)``.
-        sincos: Defined by ``sincos.define_sincos``; needed for vectors.
+        sincos: Defined by :func:`define_sincos`; required for vectors.
     """
 
     def __init__(
@@ -79,7 +77,7 @@ class Arithmetic:
         self._circular: dict[Traced, tuple[ir.Value, ir.Value]] = {}
 
     def run(self, code: StraightLineCode) -> None:
-        """Write all operations of a code."""
+        """Emit all operations of a code."""
         self._flags = FUSED if code.fused else ()
         for scalar in code.scalars:
             self._values[scalar] = self._value(scalar)
@@ -122,7 +120,7 @@ class Arithmetic:
         return self._builder.call(function, [value])
 
     def _sine_and_cosine(self, angle: Traced) -> tuple[ir.Value, ir.Value]:
-        """Return both, since an angle that needs one mostly needs the other."""
+        """Return both sine and cosine, since code that needs one usually needs the other."""
         if angle not in self._circular:
             builder, x = self._builder, self._values[angle]
             if self._sincos is None:
@@ -138,16 +136,16 @@ class Arithmetic:
 
 _INTEGERS = ir.VectorType(INTEGER, LANES)
 
-#: Largest angle reduced here, rad: k has 19 bits then, and its product with 33 bits is exact.
+#: Largest angle reduced here, rad: k then has 19 bits, and its product with 33 bits is exact.
 LARGEST = 2.0**19
 
-# Half of pi, from 40 of its digits, split into 33 + 33 + 53 bits.
+# pi/2, from 40 decimals of pi, split into 33 + 33 + 53 bits.
 _HALF_PI = Fraction('3.1415926535897932384626433832795028841972') / 2
 _HIGH = Fraction(math.floor(_HALF_PI * 2**32), 2**32)
 _MIDDLE = Fraction(math.floor((_HALF_PI - _HIGH) * 2**65), 2**65)
 _LOW = _HALF_PI - _HIGH - _MIDDLE
 
-# A small number plus this one is rounded to an integer, which stands in the last bits.
+# Adding this rounds a small number to an integer, which is then in the last bits of the sum.
 _ROUNDER = 1.5 * 2.0**52
 
 # Coefficients of r^3, r^5, ... r^17 and r^4, r^6, ... r^16; the next terms are below 1e-17.
@@ -205,7 +203,7 @@ def _reduced_sincos(builder: ir.IRBuilder, x: ir.Value) -> tuple[ir.Value, ir.Va
 def _series(builder: ir.IRBuilder, r: ir.Value) -> tuple[ir.Value, ir.Value]:
     r"""Return :math:`r + r^3 S(r^2)` and :math:`1 - r^2/2 + r^4 C(r^2)`.
 
-    The rounding error of ``w = 1 - h`` is ``(1 - w) - h``; it is given back to the cosine.
+    The rounding error of ``w = 1 - h`` is ``(1 - w) - h``; it is added to the cosine.
     """
     b = builder
     z = b.fmul(r, r)

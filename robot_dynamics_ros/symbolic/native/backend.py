@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kernels as machine code: one state per call, or many states on all processors."""
+"""Machine-code backend of kernels: one state per call, or many states on all processors."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from robot_dynamics_ros.symbolic.native import LANES, unsupported
 from robot_dynamics_ros.symbolic.native.code import MachineCode
 from robot_dynamics_ros.symbolic.outputs import Arguments, Subject
 
-#: Least states that a thread takes at once, a multiple of ``LANES``; some 20 us of work.
+#: Minimum number of states per piece, a multiple of ``LANES``; about 20 us of work.
 _PIECE = 4096
-#: Pieces for each processor of a long batch: enough to even out, few enough to cost nothing.
+#: Pieces per processor of a long batch: enough to balance the load, with negligible overhead.
 _PIECES = 4
 
 
 class MachineBackend:
-    """Runs machine code.
+    """Backend of machine code.
 
     Raises:
         ImportError: llvmlite is not installed.
-        RuntimeError: It cannot be compiled or run here.
+        RuntimeError: Machine code cannot be compiled or run on this machine.
     """
 
     kind = 'machine code'
@@ -45,7 +45,7 @@ class MachineBackend:
         return self._code.call(expected.name, expected.convert)
 
     def address(self, expected: Arguments) -> int:
-        """Return where the function for one state is in memory, for callers in C."""
+        """Return the address of the function for one state, for callers in C."""
         return self._code.address(f'{expected.name}_call')
 
     def batch(self, expected: Arguments, inputs: list[Array]) -> tuple[Array, ...]:
@@ -66,10 +66,9 @@ class MachineBackend:
 
 
 def _in_parallel(run: Callable[[int, int], None], count: int) -> None:
-    """Run over rows 0 to count in pieces that threads, one per processor, take as they can.
+    """Run over rows 0 to count in pieces, taken from a queue by one thread per processor.
 
-    A thread whose processor is busy with something else takes few pieces, or none, and nobody
-    waits for it to start.
+    A thread on a busy processor takes few pieces or none, and its start does not delay the others.
     """
     processors = _processors()
     piece = max(_PIECE, count // (_PIECES * processors) // LANES * LANES)

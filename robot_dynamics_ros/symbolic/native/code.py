@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Machine code: compiled, loaded, and handed to Python."""
+"""Machine code: compilation, loading and Python callables."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Batch = Callable[[Any, int, int], None]
 
 
 class _MethodDefinition(ctypes.Structure):
-    """What Python wants to know about a C function (``PyMethodDef``)."""
+    """Python's definition of a C function (``PyMethodDef``)."""
 
     _fields_ = (
         ('name', ctypes.c_char_p),
@@ -35,20 +35,20 @@ class _MethodDefinition(ctypes.Structure):
     )
 
 
-#: What Linux says of a processor of x86, its part that machine code may depend on.
+#: Linux description of an x86 processor, and the lines that machine code may depend on.
 _PROCESSOR_FILE = Path('/proc/cpuinfo')
 _PROCESSOR_LINES = ('vendor_id', 'cpu family', 'model', 'stepping', 'flags')
 _FIRST_PROCESSOR = 8192  # characters
 
 
 def machine() -> str:
-    """Return what machine code depends on: the processor, and the version of the compiler."""
+    """Return the identification of processor and compiler that machine code depends on."""
     return f'{_processor()} llvmlite {llvmlite.__version__}'
 
 
 @cache
 def _processor() -> str:
-    """Return what tells the processor from others, by Linux if it can, for LLVM loads slowly."""
+    """Return the identification of the processor, without loading LLVM (slow) if possible."""
     if platform.machine() == 'x86_64' and _PROCESSOR_FILE.exists():
         with _PROCESSOR_FILE.open() as file:
             first = file.read(_FIRST_PROCESSOR).partition('\n\n')[0]
@@ -61,14 +61,14 @@ def _processor() -> str:
 
 
 def compile_codes(codes: Iterable[StraightLineCode], *, batch: bool = True) -> bytes:
-    """Compile for this processor; return an object file for :class:`MachineCode`.
+    """Compile code for this processor to an object file for :class:`MachineCode`.
 
     Args:
-        codes: What to compile.
-        batch: Whether to make the functions for many states as well.
+        codes: The code to compile.
+        batch: Whether to define the functions for many states as well.
 
     Raises:
-        RuntimeError: LLVM refuses.
+        RuntimeError: LLVM fails.
     """
     import llvmlite.binding as llvm
     from llvmlite import ir
@@ -90,7 +90,7 @@ def compile_codes(codes: Iterable[StraightLineCode], *, batch: bool = True) -> b
 def _target_machine() -> Any:
     import llvmlite.binding as llvm
 
-    with contextlib.suppress(RuntimeError):  # newer releases do it by themselves, and say so
+    with contextlib.suppress(RuntimeError):  # newer releases initialize automatically and raise
         llvm.initialize()
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
@@ -103,7 +103,7 @@ def _target_machine() -> Any:
 
 
 def _outside_symbols() -> dict[str, int]:
-    """Return the addresses that the functions of ``functions`` refer to."""
+    """Return the addresses of the external symbols used in ``functions``."""
     python = ctypes.pythonapi
     return {
         'python_call': _address(python.PyObject_CallFunctionObjArgs),
@@ -119,13 +119,13 @@ def _address(function: Any) -> int:
 
 
 class MachineCode:
-    """Functions of an object file, loaded.
+    """Loaded functions of an object file.
 
     Args:
-        data: What :func:`compile_codes` returned, on a machine of the same kind.
+        data: Object file from :func:`compile_codes`, compiled on a machine of the same kind.
 
     Raises:
-        RuntimeError: LLVM refuses.
+        RuntimeError: LLVM fails.
     """
 
     def __init__(self, data: bytes) -> None:
@@ -143,7 +143,7 @@ class MachineCode:
         """Return the function for one state, ``(*inputs, *results)``.
 
         Args:
-            name: Of the straight-line code.
+            name: Name of the straight-line code.
             fallback: ``fallback(function, *arguments)`` is called for arguments that are not
                 plain float64 arrays of the right shapes.
         """
@@ -158,9 +158,9 @@ class MachineCode:
         return owner.function
 
     def batch(self, name: str) -> Batch:
-        """Return the function for rows, see ``define_batch``; it lets other threads run."""
+        """Return the function for rows, see ``define_batch``; it releases the GIL."""
         function: Any = _BATCH(self.address(f'{name}_batch'))
-        function.code = self  # stays loaded as long as it can be called
+        function.code = self  # keeps the code loaded while the function exists
 
         def run(arrays: Any, first: int, last: int) -> None:
             function(ctypes.addressof(arrays), first, last)
@@ -168,10 +168,10 @@ class MachineCode:
         return run
 
     def address(self, symbol: str) -> int:
-        """Return where a function is in memory.
+        """Return the address of a function.
 
         Raises:
-            RuntimeError: There is none of that name.
+            RuntimeError: There is no function of that name.
         """
         address = self._loaded.address(symbol)
         if address == 0:
@@ -180,7 +180,7 @@ class MachineCode:
 
 
 class _LoadedByLlvm:
-    """What ``LoadedObject`` is, for any processor that LLVM knows."""
+    """Counterpart of :class:`LoadedObject` for any processor that LLVM supports."""
 
     def __init__(self, data: bytes, outside: dict[str, int]) -> None:
         import llvmlite.binding as llvm
@@ -193,12 +193,12 @@ class _LoadedByLlvm:
         self._engine.finalize_object()
 
     def address(self, symbol: str) -> int:
-        """Return where a function is in memory; 0 if there is none of that name."""
+        """Return the address of a function; 0 if there is none of that name."""
         return int(self._engine.get_function_address(symbol))
 
 
 class _Owner:
-    """Keeps alive what a function points to, and takes the calls it cannot serve."""
+    """Owner of the memory that a function uses, and handler of calls that need conversion."""
 
     definition: _MethodDefinition
     function: Callable[..., None]

@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The functions of straight-line code: for one state, and for ``LANES`` states side by side.
+"""LLVM functions of straight-line code: for one state, and for ``LANES`` states in parallel.
 
-The one for a state takes numpy arrays from Python and allocates nothing.
-It follows Python's fast calling convention and reads the fields of an array where every extension
-module of numpy reads them. Arguments that are not exactly what it expects (a list, other numbers
-than float64, a slice with gaps, a wrong shape) go on to a Python callable, which converts or
-refuses them.
+The function for one state takes numpy arrays from Python and allocates nothing. It follows
+Python's fast calling convention and reads the fields of an array at the offsets of numpy's binary
+interface. Other arguments (a list, a type other than float64, a non-contiguous slice, a wrong
+shape) are passed to a Python callable, which converts or rejects them.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ _OBJECT = _BYTE.as_pointer()
 
 
 def define_call(module: ir.Module, code: StraightLineCode) -> None:
-    """Define ``<name>_call``; its ``self`` is the callable to fall back on."""
+    """Define ``<name>_call``; its ``self`` is the fallback callable."""
     kind = ir.FunctionType(_OBJECT, [_OBJECT, _OBJECT.as_pointer(), INTEGER])
     function = ir.Function(module, kind, f'{code.name}_call')
     fallback, arguments, count = function.args
@@ -63,10 +62,10 @@ def define_call(module: ir.Module, code: StraightLineCode) -> None:
 def _check_arrays(
     builder: ir.IRBuilder, code: StraightLineCode, objects: Sequence[ir.Value], unusual: ir.Block
 ) -> None:
-    """Leave unless all are plain float64 arrays of the right shape, the results writeable.
+    """Branch to ``unusual`` unless all are plain float64 arrays of the right shape.
 
-    What an object is must be known before its fields are read, and the number of dimensions
-    before their sizes are.
+    Results must also be writeable. The type of an object is checked before its fields are read,
+    and the number of dimensions before their sizes.
     """
     shapes: list[tuple[int, ...]] = [(size,) for size in code.sizes]
     shapes += [shape for _, shape, _ in code.results]
@@ -103,7 +102,7 @@ def _check_arrays(
 
 
 def _run(builder: ir.IRBuilder, code: StraightLineCode, objects: Sequence[ir.Value]) -> None:
-    """Compute one state; all inputs are read before any result is written."""
+    """Emit the computation of one state; all inputs are read before any result is written."""
     data = [_field(builder, array, 'data', DOUBLE.as_pointer()) for array in objects]
     sources = dict(zip(code.inputs, data, strict=False))
     targets = data[len(code.inputs) :]
@@ -121,8 +120,8 @@ def _run(builder: ir.IRBuilder, code: StraightLineCode, objects: Sequence[ir.Val
 def define_batch(module: ir.Module, code: StraightLineCode, sincos: ir.Function) -> None:
     """Define ``<name>_batch(double** arrays, int64 first, int64 last)`` of a code.
 
-    The arrays are row-major, one row a state, inputs before results; rows ``first`` to ``last``
-    are done, a multiple of ``LANES`` of them.
+    The arrays are row-major with one row per state, inputs before results. The function computes
+    rows ``first`` to ``last - 1``; their number is a multiple of ``LANES``.
     """
     doubles = DOUBLE.as_pointer()
     kind = ir.FunctionType(ir.VoidType(), [doubles.as_pointer(), INTEGER, INTEGER])
@@ -188,7 +187,7 @@ def _integer(value: int) -> ir.Constant:
 def _at(
     builder: ir.IRBuilder, pointer: ir.Value, index: int, kind: ir.Type | None = None
 ) -> ir.Value:
-    """Return the address of an element; of a given kind if the pointer is one to bytes."""
+    """Return the address of an element, cast to a pointer to ``kind`` unless it is None."""
     address = builder.gep(pointer, [_integer(index)])
     return address if kind is None else builder.bitcast(address, kind.as_pointer())
 
@@ -198,7 +197,7 @@ def _field(builder: ir.IRBuilder, array: ir.Value, name: str, kind: ir.Type) -> 
 
 
 def _outside(module: ir.Module, name: str, kind: ir.Type) -> ir.Value:
-    """Return what the loader supplies: a function, or the address of an object."""
+    """Declare a symbol that the loader supplies: a function, or the address of an object."""
     if name in module.globals:
         return module.globals[name]
     if isinstance(kind, ir.FunctionType):

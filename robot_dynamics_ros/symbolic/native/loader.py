@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Object files put into memory without LLVM, whose library takes far longer to load than they.
+"""Loader of object files without LLVM, whose library takes far longer to load than they do.
 
-What LLVM emits for x86-64 by its large code model refers to other places by addresses of eight
-bytes alone (relocation R_X86_64_64 of the processor's ELF supplement): sections are copied, and
-addresses filled in. Whatever is otherwise, or another processor's, is left to LLVM.
+With its large code model for x86-64, LLVM emits only absolute addresses of eight bytes as
+references (relocation R_X86_64_64 of the processor's ELF supplement): the loader copies sections
+and fills in addresses. All other object files and processors are left to LLVM.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import NamedTuple
 _IDENTITY, _KIND = b'\x7fELF\x02\x01', (1, 62)
 _PROGRAM, _SYMBOLS, _RELOCATIONS, _UNWINDING = 1, 2, 4, 0x70000001  # types of sections
 _IN_MEMORY = 0x2  # among the flags of a section
-_UNDEFINED = 0  # the section of a symbol that stands elsewhere
+_UNDEFINED = 0  # the section of an external symbol
 _ADDRESS = 1  # R_X86_64_64
 
 
@@ -36,16 +36,16 @@ class _ElfSection(NamedTuple):
 
 
 class LoadedObject:
-    """The functions of an object file, ready to be called for as long as this object lives.
+    """The loaded functions of an object file, callable during the lifetime of this object.
 
     Args:
-        data: The file.
-        outside: Gives the address of what the file names but does not hold.
+        data: Content of the object file.
+        outside: Returns the address of an external symbol by name.
 
     Raises:
-        ValueError: It has what only LLVM can load.
-        AttributeError: ``outside`` knows a name not.
-        OSError: The system gives no memory that may be executed.
+        ValueError: The file has features that only LLVM can load.
+        AttributeError: ``outside`` does not find a symbol.
+        OSError: The system refuses executable memory.
     """
 
     def __init__(self, data: bytes, outside: Callable[[str], int]) -> None:
@@ -65,11 +65,11 @@ class LoadedObject:
         self._protect()
 
     def address(self, symbol: str) -> int:
-        """Return where a function is in memory; 0 if there is none of that name."""
+        """Return the address of a function; 0 if there is none of that name."""
         return self._names.get(symbol, 0)
 
     def _copy(self) -> None:
-        """Copy the sections that are needed while the code runs."""
+        """Copy the sections that are needed at run time."""
         end, self._places = 0, dict[int, int]()
         for k, section in enumerate(self._sections):
             if not section.flags & _IN_MEMORY or section.kind == _UNWINDING:
@@ -89,7 +89,7 @@ class LoadedObject:
         return self._data[section.offset : section.offset + section.size]
 
     def _addresses(self, outside: Callable[[str], int]) -> list[int]:
-        """Return the address of every symbol; 0 where it is none."""
+        """Return the address of every symbol; 0 if it has none."""
         (table,) = (section for section in self._sections if section.kind == _SYMBOLS)
         names, addresses = self._content(self._sections[table.link]), list[int]()
         self._names = dict[str, int]()
@@ -114,7 +114,7 @@ class LoadedObject:
             struct.pack_into('<Q', self._memory, place + offset, address)
 
     def _protect(self) -> None:
-        """Let the code be executed, and not be written any more."""
+        """Make the memory executable and read-only."""
         change = ctypes.CDLL(None, use_errno=True).mprotect
         change.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
         if change(self._base, len(self._memory), mmap.PROT_READ | mmap.PROT_EXEC):
