@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The robot as written in its file: links, joints, limits; parsed, shipped, patched."""
+"""Robot descriptions as written in their files: parsing, shipped files, patching."""

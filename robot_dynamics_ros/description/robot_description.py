@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A URDF as data: names, numbers and units as written, nothing derived."""
+"""Data classes of a URDF: names, numbers and units as written, nothing derived."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ Vector = tuple[float, float, float]
 
 
 class Pose(NamedTuple):
-    """Placement of a child in its parent: xyz in m, rpy in rad (fixed axes x, y, z)."""
+    """Pose of a child in its parent: xyz in m, rpy in rad (fixed axes x, y, z)."""
 
     xyz: Vector = (0.0, 0.0, 0.0)
     rpy: Vector = (0.0, 0.0, 0.0)
 
 
 class Inertial(NamedTuple):
-    """Mass in kg; inertia tensor elements about the centre of mass in kg m^2, in origin's axes."""
+    """Mass (kg) and inertia tensor about the centre of mass (kg m^2) in the axes of ``origin``."""
 
     mass: float
     origin: Pose
@@ -30,20 +30,20 @@ class Inertial(NamedTuple):
 
     @property
     def is_nothing(self) -> bool:
-        """Whether mass and tensor are all written as 0, the habit of some files for a frame."""
+        """Whether mass and tensor are all 0, as in some files for links that are only frames."""
         tensor = (self.ixx, self.ixy, self.ixz, self.iyy, self.iyz, self.izz)
         return self.mass == 0.0 and not any(tensor)
 
 
 class Link(NamedTuple):
-    """A link; inertial is None where the file gives none."""
+    """A link; ``inertial`` is None if the file does not specify it."""
 
     name: str
     inertial: Inertial | None = None
 
 
 class Limit(NamedTuple):
-    """Joint limits: rad or m, rad/s or m/s, N m or N. None where the file is silent."""
+    """Joint limits: rad or m, rad/s or m/s, N m or N; None if the file does not specify them."""
 
     lower: float | None = None
     upper: float | None = None
@@ -52,17 +52,17 @@ class Limit(NamedTuple):
 
     @property
     def range(self) -> tuple[float, float] | None:
-        """Lower and upper limit, rad or m; None without both, or without room between them."""
+        """Lower and upper limit, rad or m; None unless both exist and lower < upper."""
         if self.lower is None or self.upper is None or self.lower >= self.upper:
             return None
         return self.lower, self.upper
 
 
 class Mimic(NamedTuple):
-    """A joint that follows another one, its leader: ``position = multiplier * leader + offset``.
+    """Mimic relation of a joint to its leader: ``position = multiplier * leader + offset``.
 
-    The multiplier has the unit of the follower over that of the leader, the offset that of the
-    follower (rad or m).
+    The multiplier has the unit of the follower divided by that of the leader, the offset the unit
+    of the follower (rad or m).
     """
 
     leader: str
@@ -72,10 +72,10 @@ class Mimic(NamedTuple):
 
 @dataclass(frozen=True)
 class Joint:
-    """A joint between two links; the child's frame is the joint's frame.
+    """A joint between two links; the frame of the child is the joint frame.
 
-    ``armature`` (kg m^2 or kg) is the reflected inertia of the drive: the attribute ``armature``
-    of the ``<dynamics>`` element, an extension that other readers of the URDF ignore.
+    ``armature`` (kg m^2 or kg) is the reflected inertia of the drive, given by the attribute
+    ``armature`` of the ``<dynamics>`` element, an extension that other URDF parsers ignore.
     """
 
     name: str
@@ -92,7 +92,7 @@ class Joint:
 
 
 class RobotDescription(NamedTuple):
-    """Links and joints of one robot, in the order of the file; xml is the expanded URDF text."""
+    """Links and joints of a robot in the order of the file; ``xml`` is the expanded URDF text."""
 
     name: str
     links: tuple[Link, ...]

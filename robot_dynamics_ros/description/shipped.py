@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The files that ship with the package, and the one word by which any robot is named."""
+"""Files shipped with the package, and the resolution of robot names to files."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from robot_dynamics_ros.errors import DescriptionError, UnknownNameError
 PACKAGE = 'robot_dynamics_ros'
 _PACKAGE_URI = 'package://'
 
-#: Robots that ship with the package, by name, and their files below the share directory.
+#: Shipped robots, by name, with their files relative to the share directory.
 ROBOTS = {
     'scara': 'urdf/scara.urdf.xacro',
     'four_dof': 'urdf/four_dof.urdf.xacro',
 }
 
-#: Closed-loop mechanisms that ship with the package: spanning tree and mechanism file.
+#: Shipped closed-loop mechanisms: spanning tree and mechanism file.
 MECHANISMS = {
     'parallelogram': ('urdf/parallelogram.urdf.xacro', 'config/parallelogram_loops.yaml'),
     'four_bar': ('urdf/four_bar.urdf.xacro', 'config/four_bar_loops.yaml'),
@@ -29,9 +29,9 @@ _FILES = ROBOTS | {mechanism: tree for mechanism, (tree, _) in MECHANISMS.items(
 
 
 def share_directory() -> Path:
-    """Return the directory that holds urdf, config, launch and worlds.
+    """Return the directory that contains urdf, config, launch and worlds.
 
-    It is the source tree where there is one, else ``share/robot_dynamics_ros`` of the install
+    This is the source tree if there is one, otherwise ``share/robot_dynamics_ros`` of the install
     prefix or of a prefix in ``AMENT_PREFIX_PATH``.
 
     Raises:
@@ -52,7 +52,7 @@ def shipped_robot(name: str) -> Path:
     """Return the path of the xacro file of a shipped robot, or of a mechanism's spanning tree.
 
     Raises:
-        UnknownNameError: No robot of that name ships; lists those that do.
+        UnknownNameError: The name is unknown; lists the shipped robots.
     """
     if name not in _FILES:
         raise UnknownNameError('robot', name, _FILES)
@@ -60,7 +60,7 @@ def shipped_robot(name: str) -> Path:
 
 
 def shipped_files() -> frozenset[Path]:
-    """Return the xacro files of all robots that ship, symbolic links resolved."""
+    """Return the xacro files of all shipped robots, with symbolic links resolved."""
     with suppress(DescriptionError):
         folder = share_directory().resolve()
         return frozenset((folder / file).resolve() for file in _FILES.values())
@@ -68,15 +68,15 @@ def shipped_files() -> frozenset[Path]:
 
 
 def robot_file(word: str | os.PathLike[str]) -> Path | str:
-    """Return the file that a word names: wherever a robot is asked for, the same words serve.
+    """Return the file that a robot argument refers to; the syntax is the same everywhere.
 
     Args:
         word: Name of a shipped robot or mechanism, path of a ``.urdf`` or ``.xacro`` file,
-            ``package://PACKAGE/PATH``, or URDF text, which is returned as it is.
+            ``package://PACKAGE/PATH``, or URDF text, which is returned unchanged.
 
     Raises:
-        UnknownNameError: It looks like a name, and no robot of that name ships.
-        DescriptionError: No such package is installed, or it has no such file.
+        UnknownNameError: The word looks like a name, but no robot of that name is shipped.
+        DescriptionError: The package is not installed, or the file does not exist.
     """
     text = os.fspath(word)
     if text.startswith(_PACKAGE_URI):
@@ -86,10 +86,10 @@ def robot_file(word: str | os.PathLike[str]) -> Path | str:
 
 
 def package_file(uri: str) -> Path:
-    """Return a file below the share directory of an installed package, ROS's or pip's.
+    """Return a file in the share directory of a package installed by ROS or pip.
 
     Raises:
-        DescriptionError: No such package is installed, or it has no such file.
+        DescriptionError: The package is not installed, or the file does not exist.
     """
     inside = uri.removeprefix(_PACKAGE_URI).lstrip('/')
     prefixes = [*os.environ.get('AMENT_PREFIX_PATH', '').split(':'), sys.prefix]
@@ -112,7 +112,7 @@ def shipped_mechanism(name: str) -> tuple[Path, Path]:
     """Return the paths of a shipped mechanism's xacro file and mechanism file.
 
     Raises:
-        UnknownNameError: No mechanism of that name ships; lists those that do.
+        UnknownNameError: The name is unknown; lists the shipped mechanisms.
     """
     if name not in MECHANISMS:
         raise UnknownNameError('mechanism', name, MECHANISMS)

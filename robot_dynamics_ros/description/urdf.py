@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read URDF text and xacro files into a :class:`RobotDescription`; parse only, check nothing."""
+"""Parse URDF text and xacro files into a :class:`RobotDescription`, without model checks."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ from robot_dynamics_ros.errors import (
 
 Element = ElementTree.Element
 
-#: Elements inside each other; a description has five, its plug-ins some more.
+#: Maximum nesting depth of elements; descriptions need five levels, plugins some more.
 _MOST_DEPTH = 100
-_LARGEST = 1e50  # in any unit; its powers are still numbers
+_LARGEST = 1e50  # in any unit; its powers are still finite
 _FILE_NAME = re.compile(r'(<mesh\b[^>]*?\bfilename\s*=\s*["\'])([^"\'<>]+)(["\'])')
-_LONGEST_QUOTE = 100  # characters of a wrong argument that a message repeats
+_LONGEST_QUOTE = 100  # maximum number of characters of a value quoted in a message
 
 
 def read_description(
@@ -54,7 +54,7 @@ def read_description(
         on_fault: See :func:`parse_urdf`.
 
     Returns:
-        The description as written; meshes named relative to the file get their whole path.
+        The description as written, except that mesh paths relative to the file become absolute.
 
     Raises:
         DescriptionError: The file is missing or malformed; names the element and the remedy.
@@ -75,7 +75,7 @@ def _urdf_text(path_or_xml: str | os.PathLike[str], mappings: Mapping[str, str])
 
 
 def _located(reference: re.Match[str], folder: Path) -> str:
-    """Return the name of a mesh file; absolute if it is relative to the folder of the URDF."""
+    """Return the mesh reference, absolute if it is relative to the folder of the URDF."""
     before, name, quote = reference.groups()
     path = folder / html.unescape(name)
     if '://' in name or not path.is_file():
@@ -102,7 +102,7 @@ def _shortened(text: str) -> str:
 
 
 def _expand_shipped(path: Path, mappings: Mapping[str, str]) -> str:
-    """Expand a file of the package, which includes only what stands beside it; keep the text."""
+    """Expand a shipped xacro file, which includes only files of its folder, with a disk cache."""
     digest = hashlib.sha256(repr((path.name, sorted(mappings.items()))).encode())
     for file in sorted(path.parent.glob('*.xacro')):
         digest.update(file.name.encode() + file.read_bytes())
@@ -124,7 +124,7 @@ def _expand_xacro(path: Path, mappings: Mapping[str, str]) -> str:
         ) from error
     try:
         document = xacro.process_file(str(path), mappings=dict(mappings))
-    except Exception as error:  # xacro raises a dozen kinds, ExpatError and its own among them
+    except Exception as error:  # xacro raises a dozen types, including ExpatError and its own
         raise DescriptionError(
             f'xacro file {path.name}',
             ' '.join(str(error).split()),
@@ -138,15 +138,15 @@ def parse_urdf(xml: str, on_fault: FaultHandler = raise_fault) -> RobotDescripti
 
     Args:
         xml: The text of one ``<robot>`` element.
-        on_fault: Called with every fault of an element. As given it raises. If it returns, the
-            reading goes on with NaN for a bad number, an empty name for a missing one, and
-            without the second of two elements of one name: for a report of all faults at once.
+        on_fault: Called with every fault of an element; raises by default. If it returns, parsing
+            continues with NaN for an invalid number, an empty name for a missing one, and the
+            first of several elements of the same name, so that all faults can be reported.
 
     Returns:
         The description as written.
 
     Raises:
-        DescriptionError: Malformed XML, missing elements or attributes, numbers that are none.
+        DescriptionError: Malformed XML, missing elements or attributes, invalid numbers.
     """
     root = parse_xml(xml)
     if root.tag != 'robot':
@@ -160,7 +160,7 @@ def parse_xml(xml: str) -> Element:
     """Return the root element of XML text.
 
     Raises:
-        DescriptionError: The text is no XML, or nested deeper than any description.
+        DescriptionError: The text is malformed or nested too deeply.
     """
     parser = ElementTree.XMLParser(target=_ShallowTree())
     try:
@@ -176,7 +176,7 @@ def parse_xml(xml: str) -> Element:
 
 
 class _ShallowTree(ElementTree.TreeBuilder):
-    """Builds the elements, and stops where they are nested too deep."""
+    """A tree builder that rejects elements that are nested too deeply."""
 
     depth = 0
 
@@ -193,7 +193,7 @@ class _ShallowTree(ElementTree.TreeBuilder):
 
 
 class _Reader:
-    """Reads elements; tells every fault to one handler."""
+    """Reads elements and reports every fault to one handler."""
 
     def __init__(self, on_fault: FaultHandler) -> None:
         self._on_fault = on_fault

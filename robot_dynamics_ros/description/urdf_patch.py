@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Change URDF text: inertias and joint dynamics, all else to the letter as it was; fix joints."""
+"""Edit URDF text: inertials, joint dynamics, fixed joints and effort limits."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from robot_dynamics_ros.errors import DescriptionError, UnknownNameError
 
 
 class JointDynamics(NamedTuple):
-    """What the <dynamics> of a joint shall say: N m s/rad or N s/m, N m or N, kg m^2 or kg."""
+    """Values for the <dynamics> of a joint: N m s/rad or N s/m, N m or N, kg m^2 or kg."""
 
     damping: float
     friction: float
@@ -24,7 +24,7 @@ class JointDynamics(NamedTuple):
 
 @dataclass
 class _Element:
-    """Bytes of an element in the text: its own, its start tag's, and the child to replace."""
+    """Byte offsets of an element in the text: start, end tag, end, and the child to replace."""
 
     start: int
     inside: int = 0
@@ -34,7 +34,7 @@ class _Element:
 
 @dataclass
 class _Places:
-    """Where links and joints stand in a text."""
+    """Locations of links and joints in a text, by name."""
 
     links: dict[str, _Element] = field(default_factory=dict)
     joints: dict[str, _Element] = field(default_factory=dict)
@@ -46,19 +46,19 @@ _CHILD = {'link': 'inertial', 'joint': 'dynamics'}
 def patch_urdf(
     xml: str, inertials: Mapping[str, Inertial], dynamics: Mapping[str, JointDynamics]
 ) -> str:
-    """Return URDF text with some elements replaced, or added where there was none.
+    """Return URDF text with some elements replaced, or added if missing.
 
     Args:
         xml: URDF text, xacro already expanded.
         inertials: New <inertial> by link name.
-        dynamics: New <dynamics> by joint name; its armature is written if it is not 0.
+        dynamics: New <dynamics> by joint name; the armature is written only if it is not 0.
 
     Returns:
-        The text; comments, order and spacing of all else are kept.
+        The text; all other content, including comments and whitespace, is unchanged.
 
     Raises:
-        UnknownNameError: There is no such link or joint; lists those that exist.
-        DescriptionError: The text is no XML.
+        UnknownNameError: A link or joint does not exist; lists the existing ones.
+        DescriptionError: The text is malformed.
     """
     data = xml.encode('utf-8')
     places = _find(data)
@@ -77,17 +77,17 @@ def patch_urdf(
 
 
 def fix_joints(xml: str, poses: Mapping[str, Pose]) -> str:
-    """Return URDF text in which some joints are fixed, the child at a pose in the parent.
+    """Return URDF text in which some joints are fixed.
 
     Args:
         xml: URDF text, xacro already expanded.
-        poses: Pose by joint name.
+        poses: Pose of the child in the parent, by joint name.
 
     Returns:
-        The text, written anew without its comments if a joint changes.
+        The text; if a joint changes it is serialized again, without comments.
 
     Raises:
-        DescriptionError: The text is no XML.
+        DescriptionError: The text is malformed.
     """
     if not poses:
         return xml
@@ -107,10 +107,10 @@ def fix_joints(xml: str, poses: Mapping[str, Pose]) -> str:
 
 
 def set_effort_limits(xml: str, limits: Mapping[str, float]) -> str:
-    """Return URDF text, written anew, whose joints have effort limits, N m or N, by name.
+    """Return URDF text, serialized again, with effort limits, N m or N, by joint name.
 
     Raises:
-        DescriptionError: The text is no XML.
+        DescriptionError: The text is malformed.
     """
     root = parse_xml(xml)
     for joint in root.findall('joint'):
@@ -122,7 +122,7 @@ def set_effort_limits(xml: str, limits: Mapping[str, float]) -> str:
 
 
 def _find(data: bytes) -> _Places:
-    """Return where the links and joints of the robot stand."""
+    """Return the locations of the links and joints of the robot."""
     places, path = _Places(), []
     parser = expat.ParserCreate('utf-8')
     current: list[_Element] = []
@@ -140,7 +140,7 @@ def _find(data: bytes) -> _Places:
             child_start[:] = [at]
 
     def end(tag: str) -> None:
-        at = closed = parser.CurrentByteIndex  # behind an element without content
+        at = closed = parser.CurrentByteIndex  # after an element without content
         if data.startswith(f'</{tag}'.encode(), at):
             closed = data.index(b'>', at) + 1
         if len(path) == 3 and child_start:
@@ -163,7 +163,7 @@ def _find(data: bytes) -> _Places:
 
 
 def _edit(data: bytes, kind: str, element: _Element, text: str) -> tuple[int, int, str]:
-    """Return the bytes to replace and what to put there."""
+    """Return start and end of the bytes to replace, and the replacement."""
     if element.child is not None:
         return *element.child, text
     if data[element.start : element.end].rstrip().endswith(b'/>'):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a robot looks like: triangles of its links, from primitives, mesh files or inertia."""
+"""Robot geometry: link surfaces from primitives, mesh files or inertia; collision checks."""
 
 from robot_dynamics_ros.geometry.robot_shapes import LinkShape, RobotShapes, robot_shapes
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether an arm in motion keeps clear of itself, of the ground and of boxes."""
+"""Collision checks of arm motions: self-collisions, the ground and obstacle boxes."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.model.kinematics import FramePose, link_poses
 from robot_dynamics_ros.spatial.scalar import Array
 
-#: Least distance that a motion keeps from what stands around, and between links, which are built
-#: to pass each other closely, m.
+#: Minimum distance to obstacles, and between links, which are designed to pass each other
+#: closely, m.
 CLEARANCE, BETWEEN_LINKS = 0.005, 0.0005
-_STEP = 0.002  # m that a pair may move between two looks
-_NEAR = 0.05  # m between enclosing spheres: the solids are measured
+_STEP = 0.002  # relative motion of a pair between two measurements, m
+_NEAR = 0.05  # distance of the bounding spheres below which the solids are measured, m
 GROUND = 'the ground'
-_SAMPLES = 100  # postures in which pairs that always touch are looked for
-_GROUND = (20.0, 20.0, 1.0)  # m: a slab; its top is the ground
+_SAMPLES = 100  # random postures used to detect pairs that always touch
+_GROUND = (20.0, 20.0, 1.0)  # size of a slab whose top is the ground, m
 
 
 class Near(NamedTuple):
-    """Two things that are too near to each other, by name, and their distance, m."""
+    """A pair of links or obstacles that are too close, by name, and their distance, m."""
 
     first: str
     second: str
@@ -40,11 +40,11 @@ class Near(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Obstacles:
-    """What stands around an arm.
+    """Obstacles around an arm.
 
     Attributes:
-        boxes: Centre and size of each in the base frame, shape (6,), m.
-        ground_below: How far the ground is below the base frame and all that does not move, m.
+        boxes: Centre and size of each box in the base frame, shape (6,), m.
+        ground_below: Distance of the ground below the base frame and all fixed links, m.
     """
 
     boxes: Sequence[Sequence[float]] = ()
@@ -52,15 +52,15 @@ class Obstacles:
 
     @property
     def numbers(self) -> list[float]:
-        """The numbers of all boxes one after the other, as :meth:`of` takes them."""
+        """The numbers of all boxes in one list, the format of :meth:`of`."""
         return [x for row in self.boxes for x in row] or [0.0]
 
     @classmethod
     def of(cls, numbers: Sequence[float], ground_below: float = 0.0) -> Obstacles:
-        """Return obstacles from the numbers of all boxes; fewer than two numbers are none.
+        """Return obstacles from the numbers of all boxes; fewer than two numbers mean no boxes.
 
         Raises:
-            ParameterError: They are no boxes.
+            ParameterError: The numbers do not describe boxes.
         """
         rows = np.asarray(numbers if len(numbers) > 1 else (), dtype=float)
         if rows.size % 6 or not np.isfinite(rows).all() or (rows.reshape(-1, 6)[:, 3:] <= 0).any():
@@ -69,23 +69,24 @@ class Obstacles:
 
 
 class CollisionChecker:
-    """Distances of the moving links to each other, to the fixed ones and to what stands around.
+    """Checks distances of the moving links to each other, to fixed links and to obstacles.
 
-    Links are what their ``<collision>`` elements say, else their ``<visual>`` ones. Left out are
-    links of one body, links next to each other along the arm, and pairs that are too near to each
-    other in each of 100 random postures.
+    The shape of a link is given by its ``<collision>`` elements, otherwise by its ``<visual>``
+    elements. Excluded are pairs of links of the same body, of adjacent links along the arm, and
+    pairs that are too close in each of 100 random postures.
 
     Attributes:
-        remarks: What could not be read, and what is not looked at.
+        left_out: Names of the excluded pairs, except those of one body.
+        remarks: Shapes that could not be read.
 
     Args:
-        tree: The robot; its ``xml`` holds the shapes.
-        obstacles: What stands around it.
+        tree: The robot; its ``xml`` contains the shapes.
+        obstacles: The obstacles around it.
 
     Raises:
-        MissingDependencyError: No library that measures distances is installed.
+        MissingDependencyError: No library for distance queries is installed.
 
-    Cost: some microseconds per pair of links whose surroundings meet.
+    Cost: some microseconds per pair of links with overlapping bounding spheres.
     """
 
     def __init__(self, tree: RobotTree, obstacles: Obstacles | None = None) -> None:
@@ -121,18 +122,18 @@ class CollisionChecker:
         return first, second
 
     def nearest(self, q: Array) -> Near | None:
-        """Return the first pair found nearer than the clearance at q, shape (n,); or None."""
+        """Return the first pair found closer than the clearance at q, shape (n,), or None."""
         return self._measure(q, np.zeros(len(self._left)))
 
     def require_free(self, what: str, positions: Iterable[Array]) -> None:
-        """Refuse a motion that comes too near to something, at whichever of its positions.
+        """Raise an error if any pair comes too close during a motion.
 
         Args:
-            what: What moves, for the message.
-            positions: The motion, shape (n,) each, rad or m; straight lines between them.
+            what: Name of the motion, for the message.
+            positions: Points of the motion, shape (n,) each, rad or m, interpolated linearly.
 
         Raises:
-            TrajectoryError: Names the pair, its distance and the posture.
+            TrajectoryError: A pair is too close; names it, its distance and the posture.
         """
         if met := self._first_near(positions):
             near, q = met
@@ -145,13 +146,14 @@ class CollisionChecker:
             )
 
     def is_free(self, positions: Iterable[Array]) -> bool:
-        """Return whether a motion keeps clear of everything, see :meth:`require_free`."""
+        """Return whether a motion is free of collisions, see :meth:`require_free`."""
         return self._first_near(positions) is None
 
     def _first_near(self, positions: Iterable[Array]) -> tuple[Near, Array] | None:
-        """Return the first pair that comes too near to each other in a motion, and where.
+        """Return the first pair that comes too close during a motion, and the posture.
 
-        A pair is measured again once it may have moved by as much as was left, or by 2 mm.
+        A pair is measured again once its relative motion may have used up the remaining distance,
+        or 2 mm if that is larger.
         """
         left, before = np.zeros(len(self._left)), None
         for q in positions:
@@ -168,7 +170,7 @@ class CollisionChecker:
         return None
 
     def _measure(self, q: Array, left: Array) -> Near | None:
-        """Measure the pairs of which nothing is left; return the first that is too near."""
+        """Measure the pairs with no remaining distance; return the first that is too close."""
         due = np.flatnonzero(left <= 0.0)
         if not len(due):
             return None
@@ -196,18 +198,18 @@ class CollisionChecker:
     def _close(
         self, poses: list[FramePose], left: Array, right: Array
     ) -> Iterator[tuple[int, int]]:
-        """Yield the pairs whose enclosing spheres meet."""
+        """Yield the pairs whose bounding spheres are within the clearance."""
         meet = self._gaps(poses, left, right) < CLEARANCE
         yield from zip(left[meet].tolist(), right[meet].tolist(), strict=True)
 
     def _gaps(self, poses: list[FramePose], left: Array, right: Array) -> Array:
-        """Return the distances of the enclosing spheres of pairs, m."""
+        """Return the distances between the bounding spheres of pairs, m."""
         centres = np.array([R @ c + p for (R, p), c in zip(poses, self._centre, strict=True)])
         apart = np.linalg.norm(centres[left] - centres[right], axis=1)
         return apart - self._radius[left] - self._radius[right]
 
     def _relative_motion(self, reach: Array) -> Array:
-        """Return how far a pair moves at most by a unit of each joint, shape (pairs, n)."""
+        """Return bounds on the relative motion of pairs per unit of each joint, (pairs, n)."""
         tree = self._tree
         carried = np.zeros((len(self._names), tree.bodies), dtype=bool)
         for row, name in zip(carried, self._names[: self._own], strict=False):
@@ -217,7 +219,7 @@ class CollisionChecker:
         return between if coupling is None else np.asarray(between @ np.abs(coupling.rate))
 
     def _pairs(self) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
-        """Return the pairs that may meet, and those of links next to each other."""
+        """Return the pairs that may collide, and those of adjacent links."""
         tree, names = self._tree, self._names
         adjacent = _adjacent(tree, names[: self._own])
         bodies = [tree.frames[name].body for name in names[: self._own]]
@@ -228,7 +230,7 @@ class CollisionChecker:
         return pairs, [pair for pair, free in zip(moving, apart, strict=True) if not free]
 
     def _always_near(self, pairs: list[tuple[int, int]]) -> set[tuple[int, int]]:
-        """Return the pairs of links that are too near to each other in every sampled posture."""
+        """Return the pairs of links that are too close in every sampled posture."""
         boxes = {i for i in range(self._own, len(self._names)) if self._names[i] != GROUND}
         suspects = {pair for pair in pairs if not boxes & {*pair}}
         for q in random_postures(self._tree, _SAMPLES):
@@ -247,7 +249,7 @@ class CollisionChecker:
 def make_checker(
     tree: RobotTree, obstacles: Obstacles | None = None
 ) -> tuple[CollisionChecker | None, tuple[str, ...]]:
-    """Return a checker and its remarks; none, and why, where nothing can be looked at."""
+    """Return a checker and its remarks; None and the reason if no library is installed."""
     try:
         checker = CollisionChecker(tree, obstacles)
     except MissingDependencyError as error:
@@ -256,7 +258,7 @@ def make_checker(
 
 
 def random_postures(tree: RobotTree, count: int) -> Iterator[Array]:
-    """Yield postures within the joint limits, shape (n,), the same ones in every call."""
+    """Yield random postures within the joint limits, shape (n,), the same in every call."""
     rng = np.random.default_rng(0)
     lower = np.maximum(tree.position_lower, -math.pi)
     upper = np.maximum(np.minimum(tree.position_upper, math.pi), lower)
@@ -265,10 +267,10 @@ def random_postures(tree: RobotTree, count: int) -> Iterator[Array]:
 
 
 def _adjacent(tree: RobotTree, names: Sequence[str]) -> set[frozenset[str]]:
-    """Return pairs of links that are next to each other.
+    """Return the pairs of adjacent links.
 
-    Those are the links of a body and of the one that carries it. Of what does not move it is
-    only the link that carries the arm, or the nearest one with a shape.
+    These are the links of a body and of its parent body. Of the fixed links, only the one that
+    carries the arm counts, or the nearest one with a shape.
     """
     by_body: dict[int, list[str]] = {}
     for name in dict.fromkeys(names):
@@ -283,7 +285,7 @@ def _adjacent(tree: RobotTree, names: Sequence[str]) -> set[frozenset[str]]:
 
 
 def _carriers(tree: RobotTree, body: int, fixed: Sequence[str]) -> list[str]:
-    """Return the fixed link with a shape that is nearest to a body's joint along the tree."""
+    """Return the fixed link with a shape that is closest to a body's joint along the tree."""
     description = parse_urdf(tree.xml, lambda fault: None)
     above = {joint.child: joint.parent for joint in description.joints}
     link: str | None = above.get(tree.link_names[body])
@@ -295,13 +297,13 @@ def _carriers(tree: RobotTree, body: int, fixed: Sequence[str]) -> list[str]:
 def _surroundings(
     tree: RobotTree, surfaces: Sequence[Triangles], names: Sequence[str], obstacles: Obstacles
 ) -> Iterator[tuple[str, Triangles]]:
-    """Yield the ground, if gravity says where it is, and the boxes, in the base frame."""
+    """Yield the boxes and, if gravity points down, the ground, in the base frame."""
     for k, numbers in enumerate(obstacles.boxes):
         shift = np.array(numbers[:3])
         yield f'box {k + 1}', box(np.array(numbers[3:])).moved(np.eye(3), shift)
     down = np.asarray(tree.gravity, dtype=float)
     if not down[2] < -0.99 * float(np.linalg.norm(down)) or not down.any():
-        return  # weightless, on a wall or below a ceiling: nobody knows where the ground is
+        return  # weightless, wall or ceiling mounted: the location of the ground is unknown
     height = 0.0
     for name, surface in zip(names, surfaces, strict=True):
         frame = tree.frames[name]
@@ -313,7 +315,7 @@ def _surroundings(
 
 
 def _reach(tree: RobotTree, names: Sequence[str], surfaces: Sequence[Triangles]) -> Array:
-    """Return how far anything moves at most by a unit of each joint, (bodies,), m/rad or 1."""
+    """Return bounds on the motion of any point per unit of each joint, (bodies,), m/rad or 1."""
     farthest = np.zeros(tree.bodies)
     for name, surface in zip(names, surfaces, strict=False):
         if name in tree.frames and (frame := tree.frames[name]).body >= 0:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The visible surfaces of a robot's links, from the text of its URDF."""
+"""Visual and collision surfaces of a robot's links, from the text of its URDF."""
 
 from __future__ import annotations
 
@@ -31,18 +31,18 @@ from robot_dynamics_ros.spatial.rotation import rotation_from_rpy
 
 _GREY: Colour = (0.72, 0.74, 0.77, 1.0)
 _OF_INERTIA: Colour = (0.55, 0.62, 0.70, 0.6)
-#: Triangles of a whole robot that a browser turns without effort.
+#: Number of triangles per robot that a browser renders smoothly.
 MOST_FACES = 60_000
-_FEWEST = 32  # triangles that a part may keep, however many parts there are
+_FEWEST = 32  # minimum number of triangles kept for each part
 
 
 @dataclass(frozen=True, eq=False)
 class LinkShape(Triangles):
-    """A surface of a link, in the link's frame; several may belong to one link.
+    """A surface of a link, in the link's frame; a link may have several.
 
     Attributes:
         link: Name of the link.
-        colour: Never None.
+        colour: Colour, never None.
     """
 
     colour: Colour = _GREY
@@ -50,29 +50,29 @@ class LinkShape(Triangles):
 
 
 class RobotShapes(NamedTuple):
-    """Surfaces of a robot, and a sentence for everything that could not be shown as written."""
+    """Surfaces of a robot, and a remark for each element that could not be read."""
 
     shapes: tuple[LinkShape, ...]
     remarks: tuple[str, ...]
 
 
 def robot_shapes(xml: str, most_faces: int = MOST_FACES) -> RobotShapes:
-    """Return what a robot looks like.
+    """Return the surfaces that show a robot.
 
-    A link is shown by its ``<visual>`` elements. Where there is none, or none can be read, it is
-    shown by its ``<collision>`` elements, and else as the homogeneous box of its inertia. Meshes
-    with more than their share of the triangles are decimated.
+    A link is shown by its ``<visual>`` elements. If there are none, or none can be read, it is
+    shown by its ``<collision>`` elements, otherwise by the homogeneous box of its inertia. If the
+    robot has too many triangles, its surfaces are decimated.
 
     Args:
-        xml: URDF text, such as ``RobotTree.xml``; meshes named ``package://PACKAGE/PATH``,
-            ``file://PATH`` or by an absolute path (``read_description`` has made it so).
-        most_faces: Triangles of the whole robot.
+        xml: URDF text, such as ``RobotTree.xml``, with meshes named ``package://PACKAGE/PATH``,
+            ``file://PATH`` or by an absolute path (as ``read_description`` returns them).
+        most_faces: Maximum number of triangles of the whole robot.
 
     Returns:
         The surfaces, links in the order of the file.
 
     Raises:
-        DescriptionError: The text is no URDF.
+        DescriptionError: The text is not a URDF.
     """
     remarks: list[str] = []
     shapes: list[LinkShape] = []
@@ -83,16 +83,16 @@ def robot_shapes(xml: str, most_faces: int = MOST_FACES) -> RobotShapes:
 
 
 def collision_shapes(xml: str) -> RobotShapes:
-    """Return what of a robot may touch something: a whole surface for each element.
+    """Return the surfaces of a robot for collision checks, one for each element.
 
-    A link is what its ``<collision>`` elements say. Where there is none, or none can be read, it
-    is what its ``<visual>`` elements say, and else nothing.
+    A link is represented by its ``<collision>`` elements. If there are none, or none can be read,
+    it is represented by its ``<visual>`` elements, otherwise it is omitted.
 
     Args:
-        xml: As for :func:`robot_shapes`.
+        xml: See :func:`robot_shapes`.
 
     Raises:
-        DescriptionError: The text is no URDF.
+        DescriptionError: The text is not a URDF.
     """
     remarks: list[str] = []
     shapes = [
@@ -106,7 +106,7 @@ def collision_shapes(xml: str) -> RobotShapes:
 def _written(
     xml: str, kinds: Sequence[str], remarks: list[str]
 ) -> Iterator[tuple[Link, list[list[Triangles]]]]:
-    """Yield every link with the surfaces of its elements, of the first kind that has any."""
+    """Yield every link with the surfaces of its elements of the first kind that has any."""
     links = parse_urdf(xml, lambda fault: None).links
     root = parse_xml(xml)
     elements = {element.get('name', ''): element for element in reversed(root.findall('link'))}
@@ -121,7 +121,7 @@ def _written(
 
 
 def _within(shapes: list[LinkShape], most_faces: int) -> tuple[LinkShape, ...]:
-    """Return shapes of at most so many triangles, each coarser by the same share."""
+    """Return shapes with at most ``most_faces`` triangles, reduced by the same factor."""
     total = sum(len(shape.faces) for shape in shapes)
     if total <= most_faces:
         return tuple(shapes)
@@ -138,7 +138,7 @@ def _within(shapes: list[LinkShape], most_faces: int) -> tuple[LinkShape, ...]:
 def _readable(
     link: str, element: Element, materials: dict[str, Colour], remarks: list[str]
 ) -> list[Triangles]:
-    """Return the surfaces of a <visual> or <collision>; none, and a remark, if it is faulty."""
+    """Return the surfaces of a <visual> or <collision>; if invalid, none, and add a remark."""
     try:
         return list(_surfaces(element, materials))
     except (DescriptionError, ValueError) as error:
@@ -159,7 +159,7 @@ def _surfaces(element: Element, materials: dict[str, Colour]) -> Iterator[Triang
 
 
 def _geometry(element: Element) -> list[Triangles]:
-    """Return the surfaces of one element within <geometry>."""
+    """Return the surfaces of one child of <geometry>."""
     if element.tag == 'mesh':
         scale = np.diag(_numbers(element, 'scale', '1 1 1'))
         return [part.moved(scale, np.zeros(3)) for part in read_mesh(mesh_path(element))]
@@ -177,7 +177,7 @@ def mesh_path(element: Element) -> Path:
     """Return the file of a <mesh>.
 
     Raises:
-        DescriptionError: There is no such package or file.
+        DescriptionError: The package or file does not exist.
     """
     name = element.get('filename', '')
     if name.startswith('package://'):
@@ -193,7 +193,7 @@ def mesh_path(element: Element) -> Path:
 
 
 def _by_inertia(link: Link) -> Iterator[Triangles]:
-    """Yield the box of a link's inertia if it has a mass."""
+    """Yield the box of a link's inertia if its mass is positive and all numbers are finite."""
     inertial = link.inertial
     if inertial is None or not inertial.mass > 0.0:
         return

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Distances between solids, by coal (its older name is hppfcl) or MuJoCo: their only host here.
+"""Distances between solids, computed by coal (formerly hppfcl) or MuJoCo.
 
-coal comes with Pinocchio and measures triangles exactly; MuJoCo measures convex hulls, which is on
-the safe side.
+coal is installed with Pinocchio and is exact for triangle meshes. MuJoCo uses convex hulls, which
+is conservative. No other module of geometry imports these libraries.
 """
 
 from __future__ import annotations
@@ -18,23 +18,23 @@ from robot_dynamics_ros.errors import MissingDependencyError
 from robot_dynamics_ros.geometry.triangles import Triangles
 from robot_dynamics_ros.model import FramePose
 
-_FAR = 100.0  # m: no robot is as large
-_FLAT = 1e-4  # m: thickness given to a surface that encloses nothing
+_FAR = 100.0  # largest distance, m
+_FLAT = 1e-4  # thickness added to a surface without volume, m
 COAL, MUJOCO = ('coal', 'hppfcl'), 'mujoco'
 
 
 class Solids(Protocol):
-    """Solids that are rigid each and move against each other."""
+    """A set of rigid solids."""
 
     def distance(self, first: int, pose: FramePose, second: int, other: FramePose) -> float:
-        """Return the distance of two solids in their poses, m; 0 or less where they touch."""
+        """Return the distance between two solids at given poses, m; 0 or less if they touch."""
 
 
 def make_solids(surfaces: Sequence[Triangles]) -> Solids:
-    """Return solids bounded by surfaces, in the surfaces' order.
+    """Return the solids bounded by surfaces, in the same order.
 
     Raises:
-        MissingDependencyError: Neither of the libraries is installed.
+        MissingDependencyError: Neither library is installed.
     """
     for name in (*COAL, MUJOCO):
         try:
@@ -48,7 +48,7 @@ def make_solids(surfaces: Sequence[Triangles]) -> Solids:
 
 
 class _Coal:
-    """Convex hulls first; the triangles themselves where hulls touch."""
+    """Solids of coal: convex hulls first, and triangle meshes if the hulls touch."""
 
     def __init__(self, coal: Any, surfaces: Sequence[Triangles]) -> None:
         self._coal, self._request = coal, coal.DistanceRequest()
@@ -57,12 +57,12 @@ class _Coal:
 
     @staticmethod
     def _convex(model: Any, surface: Triangles) -> Any:
-        """Return the convex hull, or the model itself where the library makes none."""
+        """Return the convex hull, or the model itself if the library cannot build the hull."""
         if not _is_solid(surface):
             return model
         try:
             model.buildConvexHull(True, 'Qt')
-        except RuntimeError:  # a corner with more neighbours than it counts
+        except RuntimeError:  # a vertex with more neighbours than coal supports
             return model
         return model.convex
 
@@ -89,7 +89,7 @@ class _Coal:
 
 
 class _MujocoSolids:
-    """Convex hulls as geometries of one model, moved by hand."""
+    """Solids of MuJoCo: convex hulls as geoms of one model, with poses set directly."""
 
     def __init__(self, mujoco: Any, surfaces: Sequence[Triangles]) -> None:
         spec = mujoco.MjSpec()

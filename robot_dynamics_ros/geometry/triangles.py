@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Triangle meshes: primitives of the URDF, the box of an inertia, fewer triangles.
+"""Triangle meshes: URDF primitives, equivalent inertia boxes, decimation.
 
-Read the mesh files that descriptions name: STL, OBJ and COLLADA.
+Includes readers of mesh files: STL, OBJ and COLLADA.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from robot_dynamics_ros.spatial.rotation import rotation_about
 from robot_dynamics_ros.spatial.scalar import Array
 
 Colour = tuple[float, float, float, float]
-_AROUND = 32  # corners of a circle
-_MOST_CELLS = 2048  # along the longest side
-_BISECTIONS = 10  # to 1 % of the number of cells
+_AROUND = 32  # segments of a circle
+_MOST_CELLS = 2048  # maximum number of grid cells along the longest side
+_BISECTIONS = 10  # determine the number of cells to 1 %
 
 
 @dataclass(frozen=True, eq=False)
 class Triangles:
-    """A surface.
+    """A triangle mesh.
 
     Attributes:
         vertices: Shape (V, 3), m.
-        faces: Indices of the corners, counter-clockwise from outside, shape (F, 3).
-        colour: Red, green, blue and opacity in [0, 1]; None where nothing is said of it.
+        faces: Vertex indices, counterclockwise seen from outside, shape (F, 3).
+        colour: Red, green, blue and opacity in [0, 1]; None if unspecified.
     """
 
     vertices: Array
@@ -41,12 +41,12 @@ class Triangles:
     colour: Colour | None = None
 
     def moved(self, R: Array, p: Array) -> Triangles:
-        """Return the surface after the linear map R, shape (3, 3), and the shift p, shape (3,)."""
+        """Return the surface mapped by R, shape (3, 3), then shifted by p, shape (3,), m."""
         return replace(self, vertices=self.vertices @ np.asarray(R).T + p)
 
 
 def joined(surfaces: Sequence[Triangles]) -> Triangles:
-    """Return surfaces as one, the colour of the first."""
+    """Return one surface of several, with the colour of the first."""
     ahead = np.cumsum([0, *(len(part.vertices) for part in surfaces)])
     faces = [part.faces + first for part, first in zip(surfaces, ahead, strict=False)]
     vertices = np.concatenate([part.vertices for part in surfaces])
@@ -54,7 +54,7 @@ def joined(surfaces: Sequence[Triangles]) -> Triangles:
 
 
 def box(size: Array) -> Triangles:
-    """Return a box about the origin, edges along the axes, of size (3,), m."""
+    """Return a box centred at the origin, with edges of lengths ``size``, (3,), m, on the axes."""
     corners = np.array([[x, y, z] for x in (-1, 1) for y in (-1, 1) for z in (-1, 1)])
     sides = [(0, 1, 3, 2), (4, 6, 7, 5), (0, 4, 5, 1), (2, 3, 7, 6), (0, 2, 6, 4), (1, 5, 7, 3)]
     vertices = corners[np.ravel(sides)] * np.asarray(size) / 2.0
@@ -64,19 +64,19 @@ def box(size: Array) -> Triangles:
 
 
 def cylinder(radius: float, length: float) -> Triangles:
-    """Return a closed cylinder about the origin, its axis along z."""
+    """Return a closed cylinder centred at the origin with its axis along z; sizes in m."""
     z = length / 2.0
     return _turned([(0.0, -z), (radius, -z), (radius, -z), (radius, z), (radius, z), (0.0, z)])
 
 
 def sphere(radius: float) -> Triangles:
-    """Return a sphere about the origin."""
+    """Return a sphere centred at the origin; radius in m."""
     angles = np.linspace(-math.pi / 2.0, math.pi / 2.0, _AROUND // 2 + 1)
     return _turned([(radius * math.cos(x), radius * math.sin(x)) for x in angles])
 
 
 def capsule(radius: float, length: float) -> Triangles:
-    """Return a cylinder about the origin, its axis along z, with a half sphere on both ends."""
+    """Return a cylinder as in :func:`cylinder` with a hemisphere on both ends."""
     angles = np.linspace(-math.pi / 2.0, math.pi / 2.0, _AROUND // 2 + 2)
     ends = [math.copysign(length / 2.0, x) for x in angles]
     rows = zip(angles, ends, strict=True)
@@ -84,7 +84,7 @@ def capsule(radius: float, length: float) -> Triangles:
 
 
 def _turned(outline: list[tuple[float, float]]) -> Triangles:
-    """Return the surface that an outline (radius, height), from below, makes about z."""
+    """Return the surface of revolution about z of an outline (radius, height), bottom first."""
     radius, height = np.array(outline).T
     angle = np.linspace(0.0, 2.0 * math.pi, _AROUND, endpoint=False)
     x, y = radius[:, None] * np.cos(angle), radius[:, None] * np.sin(angle)
@@ -97,25 +97,25 @@ def _turned(outline: list[tuple[float, float]]) -> Triangles:
 
 
 def _without_slivers(surface: Triangles) -> Triangles:
-    """Return the surface without the triangles that have no area."""
+    """Return the surface without degenerate triangles."""
     a, b, c = (surface.vertices[surface.faces[:, i]] for i in range(3))
     area = np.linalg.norm(np.cross(b - a, c - a), axis=1)
     return replace(surface, faces=surface.faces[area > 1e-12 * max(area.max(initial=0.0), 1e-9)])
 
 
 def inertia_box(mass: float, tensor: Array) -> tuple[Array, Array]:
-    r"""Return the homogeneous box that has a mass and a tensor about its centre.
+    r"""Return the homogeneous box with a given mass and inertia tensor about its centre.
 
     With principal moments :math:`I_i`, the edges are
     :math:`a_i^2 = 6\,(I_j + I_k - I_i) / m`.
 
     Args:
-        mass: In kg, positive.
+        mass: Positive, kg.
         tensor: Shape (3, 3), kg m^2.
 
     Returns:
-        Edges, shape (3,), m (none shorter than a tenth of the longest), and the rotation (3, 3)
-        from the box's axes to the tensor's.
+        Edge lengths, shape (3,), m (at least a tenth of the longest), and the rotation (3, 3) from
+        the axes of the box to those of the tensor.
     """
     moments, axes = np.linalg.eigh(tensor)
     edges = np.sqrt(np.maximum(6.0 * (moments.sum() - 2.0 * moments) / mass, 0.0))
@@ -125,15 +125,16 @@ def inertia_box(mass: float, tensor: Array) -> tuple[Array, Array]:
 def decimated(surface: Triangles, most_faces: int) -> Triangles:
     """Return a coarser surface by clustering vertices in a cubic grid.
 
-    Each cell's vertices become their mean; triangles that collapse or repeat are dropped. The
-    finest grid that keeps the number of faces is found by bisection (Rossignac and Borrel 1993).
+    The vertices of each cell are replaced by their mean; degenerate and duplicate triangles are
+    dropped. Bisection finds the finest grid that yields at most ``most_faces`` triangles
+    (Rossignac and Borrel 1993).
 
     Args:
-        surface: Finite vertices.
-        most_faces: How many triangles may be left.
+        surface: The surface, with finite vertices.
+        most_faces: Maximum number of triangles.
 
     Returns:
-        The surface itself if it is small enough.
+        The coarser surface; the given one if it is small enough.
     """
     if len(surface.faces) <= most_faces:
         return surface
@@ -162,7 +163,7 @@ def _clustered(surface: Triangles, cells: float) -> Triangles:
 
 
 def _key(rows: Array) -> Array:
-    """Return one number for each row of three natural numbers, another for another row."""
+    """Return a unique number for each distinct row of three non-negative integers."""
     base = rows.max(initial=0) + 1
     return (rows[:, 0] * base + rows[:, 1]) * base + rows[:, 2]
 
@@ -173,10 +174,10 @@ _OPAQUE = 1.0
 
 
 def read_mesh(path: Path) -> list[Triangles]:
-    """Return the surfaces of a mesh file, one for each of its colours, in m.
+    """Return the surfaces of a mesh file, one for each material, in m.
 
     Raises:
-        DescriptionError: The file cannot be read, or is in none of the three formats.
+        DescriptionError: The file cannot be read or has an unsupported format.
     """
     culprit = f'mesh {path.name!r}'
     readers = {'.stl': _read_stl, '.obj': _read_obj, '.dae': read_collada}
@@ -217,7 +218,7 @@ def _read_stl(path: Path) -> list[Triangles]:
 
 
 def _from_corners(corners: np.ndarray) -> list[Triangles]:
-    """Return triangles from rows of three corners each, equal corners shared."""
+    """Return triangles from consecutive groups of three corners; equal vertices are merged."""
     vertices, places = np.unique(corners.reshape(-1, 3), axis=0, return_inverse=True)
     return [Triangles(vertices, places.reshape(-1, 3))]
 
@@ -249,7 +250,7 @@ def fan(corners: list[int]) -> Iterator[tuple[int, int, int]]:
 
 
 def _read_mtl(path: Path) -> dict[str, Colour]:
-    """Return the diffuse colours of a material library by name; none if there is no such file."""
+    """Return the diffuse colours of a material library by name; empty if the file is missing."""
     colours: dict[str, Colour] = {}
     name = ''
     for words in _lines(path) if path.is_file() else ():
@@ -262,7 +263,7 @@ def _read_mtl(path: Path) -> dict[str, Colour]:
 
 
 def _lines(path: Path) -> Iterator[list[str]]:
-    """Yield the words of every line that has any and is no comment."""
+    """Yield the words of every line that is neither empty nor a comment."""
     for line in path.read_text(encoding='utf-8', errors='replace').splitlines():
         words = line.split()
         if words and not words[0].startswith('#'):
@@ -273,8 +274,8 @@ def read_collada(path: Path) -> list[Triangles]:
     """Return the surfaces of the scene of a COLLADA 1.4 or 1.5 file, m.
 
     Raises:
-        ValueError, KeyError, IndexError: It is malformed.
-        OSError: It cannot be read.
+        ValueError, KeyError, IndexError: The file is malformed.
+        OSError: The file cannot be read.
     """
     root = parse_xml(path.read_text(encoding='utf-8-sig', errors='replace'))
     for element in root.iter():
@@ -288,7 +289,7 @@ def read_collada(path: Path) -> list[Triangles]:
 
 
 class _Document:
-    """The elements of a file by their identifiers."""
+    """A COLLADA document with its elements by identifier."""
 
     def __init__(self, root: Element) -> None:
         self._by_id = {element.get('id', ''): element for element in root.iter()}
@@ -297,7 +298,7 @@ class _Document:
         return self._by_id[element.get(key, '').removeprefix('#')]
 
     def surfaces(self, node: Element, T: Array) -> Iterator[Triangles]:
-        """Yield what a node and its children show, T (4, 4) mapping its parent to the file."""
+        """Yield the surfaces of a node and its children; T (4, 4) maps its parent to the file."""
         for element in node:
             T = T @ _transform(element)
         for instance in node.findall('instance_geometry'):
@@ -312,7 +313,7 @@ class _Document:
             yield from self.surfaces(self._referred(reference), T)
 
     def _bound_colours(self, instance: Element) -> Iterator[tuple[str, Colour]]:
-        """Yield the symbols of an instance's materials with their diffuse colours."""
+        """Yield the material symbols of an instance with their diffuse colours."""
         for bound in instance.iter('instance_material'):
             effect = self._referred(bound, 'target').find('instance_effect')
             diffuse = None if effect is None else self._referred(effect).find('.//diffuse/color')
@@ -321,7 +322,7 @@ class _Document:
                 yield bound.get('symbol', ''), (red, green, blue, _OPAQUE)
 
     def _parts(self, mesh: Element) -> Iterator[tuple[str, Triangles]]:
-        """Yield the primitives of a mesh with the symbols of their materials."""
+        """Yield the primitives of a mesh with their material symbols."""
         for kind in ('triangles', 'polylist', 'polygons'):
             for primitive in mesh.findall(kind):
                 inputs = primitive.findall('input')
@@ -360,7 +361,7 @@ def _triangulated(lists: list[Array], primitive: Element) -> Array:
 
 
 def _transform(element: Element) -> Array:
-    """Return what an element of a node does to its children, shape (4, 4)."""
+    """Return the transform of an element of a node, shape (4, 4)."""
     T = np.eye(4)
     if element.tag in ('matrix', 'translate', 'rotate', 'scale'):
         numbers = np.array((element.text or '').split(), dtype=float)

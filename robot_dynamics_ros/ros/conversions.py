@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Between messages and arrays; the only place where position, velocity, effort meet q, v, tau.
+"""Convert between messages and arrays: position, velocity, effort to and from q, v, tau.
 
-Topics of the control loop stay bytes: no message object is made in a tick. Where the middleware's
-bytes have another layout than plain CDR, messages are read and written as objects instead; nothing
-else changes.
+No other module does this. Topics of the control loop stay serialized: no message object is created
+in a tick. If the middleware's serialization is not plain CDR, messages are read and written as
+objects instead; nothing else changes.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from robot_dynamics_ros.messages import MessageBytes, number_bytes, state_bytes
 from robot_dynamics_ros.spatial.scalar import Array
 
 NANO = 1_000_000_000
-#: The message of a command by its form.
+#: Message type of a command by ``command_form``.
 COMMAND_MESSAGES = {
     'group': Float64MultiArray,
     'per_joint': Float64,
@@ -34,31 +34,31 @@ COMMAND_MESSAGES = {
 
 
 def stamp_to_ns(stamp: Time) -> int:
-    """Return a stamp in ns."""
+    """Return a timestamp in ns."""
     return stamp.sec * NANO + stamp.nanosec
 
 
 def ns_to_stamp(nanoseconds: int) -> Time:
-    """Return a stamp from ns."""
+    """Return the message of a timestamp in ns."""
     return Time(sec=nanoseconds // NANO, nanosec=nanoseconds % NANO)
 
 
 class JointStateReader:
-    """Merges joint-state messages by name into ``q`` and ``v``, whatever their order or extent.
+    """Merges joint-state messages by joint name into ``q`` and ``v``.
 
-    Joints that are not ours are tolerated; a message may carry some of ours only. Effort is
-    ignored, so NaN there is legal.
+    Messages may list the joints in any order, contain only some of them, and contain others.
+    Efforts are ignored and may be NaN.
 
     Args:
-        joints: Names that are looked for in messages, in the order of the model.
-        velocity: Whether velocities are wanted; if not, messages need not have them.
+        joints: Joint names in the order of the model.
+        velocity: Whether velocities are read; if not, messages may omit them.
 
     Attributes:
         joints: As given.
         q, v: Latest positions and velocities, shape (n,), in the units of the messages.
-        missing_velocity: Names whose last message had a position but no velocity.
+        missing_velocity: Joints whose last message had a position but no velocity.
         whole: Whether the last message names all joints.
-        places: Where it has those of ours that it names; of a whole one shape (n,).
+        places: Indices in the last message of the joints that it names; shape (n,) if ``whole``.
     """
 
     def __init__(self, joints: Sequence[str], *, velocity: bool = True) -> None:
@@ -74,7 +74,7 @@ class JointStateReader:
         self.whole = False
 
     def read(self, msg: JointState) -> bool:
-        """Take over one message; return whether every joint is new since the last True."""
+        """Read one message; return whether all joints were updated since the last True."""
         self._recognize(msg.name)
         count = len(self._names)
         if len(msg.position) != count or not len(self._ours):
@@ -96,25 +96,25 @@ class JointStateReader:
         return True
 
     def read_positions(self, names: Sequence[str], position: Array) -> None:
-        """Take over the positions of those of our joints that are named."""
+        """Read the positions of those joints that are named."""
         self._recognize(names)
         if len(position) == len(self._names):
             self.q[self._ours] = position[self.places]
 
     def take(self, position: Array, velocity: Array, places: Array) -> None:
-        """Take over the numbers of a message that has our joints at some places, shape (n,)."""
+        """Read the arrays of a message in which the joints are at ``places``, shape (n,)."""
         position.take(places, out=self.q, mode='clip')
         if self._velocity:
             velocity.take(places, out=self.v, mode='clip')
 
     def effort_of(self, effort: Any) -> Array:
-        """Return the efforts of the message that was read last, new array in the model's order.
+        """Return the efforts of the last message as a new array in the order of the model.
 
         Args:
-            effort: As the message has them.
+            effort: The efforts in the order of the message.
 
         Returns:
-            In the unit of the message; NaN where it has none.
+            Shape (n,), in the units of the message; NaN if missing.
         """
         efforts = np.full(len(self.joints), np.nan)
         if len(effort) == len(self._names) and len(self._ours):
@@ -122,17 +122,17 @@ class JointStateReader:
         return efforts
 
     def unseen(self) -> list[str]:
-        """Return the joints of which no message has told yet."""
+        """Return the joints that have not been received yet."""
         return [name for name, x in zip(self.joints, self.q, strict=True) if np.isnan(x)]
 
     def behind(self) -> list[str]:
-        """Return the joints of which no message has told since others are new again."""
+        """Return the joints that were not updated while others were."""
         if not self._updated.any():
             return []
         return [name for name, new in zip(self.joints, self._updated, strict=True) if not new]
 
     def _recognize(self, names: Sequence[str]) -> None:
-        """Map a list of names if it is new; repeated names count once."""
+        """Update the index map if the list of names has changed; the last of duplicates counts."""
         if names == self._names:
             return
         self._names = list(names)
@@ -152,17 +152,17 @@ def subscribe_commands(
     qos: Any,
     **options: Any,
 ) -> list[Any]:
-    """Subscribe the commands of a driver, whatever their form; return the subscriptions.
+    """Subscribe to the commands of a driver in any form; return the subscriptions.
 
     Args:
-        node: Who listens.
+        node: The subscribing node.
         form: ``group`` and ``overlay`` (Float64MultiArray), ``per_joint`` (Float64) or
             ``joint_state``.
-        topics: One for all joints, or one for each.
-        take: Gets the efforts of all joints, and their names where the message has them.
-        take_one: Gets the place of a topic, and the effort of its joint.
-        qos: Of the subscriptions.
-        options: Likewise.
+        topics: One topic for all joints, or one per joint.
+        take: Called with the efforts of all joints, and their names if the message has them.
+        take_one: Called with the index of a topic and the effort of its joint.
+        qos: QoS of the subscriptions.
+        options: Further options of the subscriptions.
     """
 
     def on_all(msg: Any) -> None:
@@ -187,7 +187,7 @@ def subscribe_commands(
 
 
 def wrench_message(frame: str, wrench: Array, stamp: Time) -> WrenchStamped:
-    """Return a wrench, shape (6,), N and N m, in the axes and about the origin of a frame."""
+    """Return the message of a wrench, shape (6,), N and N m, in a frame and about its origin."""
     x = wrench.tolist()
     message = WrenchStamped()
     message.header.stamp, message.header.frame_id = stamp, frame
@@ -197,13 +197,13 @@ def wrench_message(frame: str, wrench: Array, stamp: Time) -> WrenchStamped:
 
 
 def wrench_of(message: WrenchStamped) -> Array:
-    """Return force and moment of a message, in the axes of its frame, shape (6,), N and N m."""
+    """Return force and moment of a message in the axes of its frame, shape (6,), N and N m."""
     f, m = message.wrench.force, message.wrench.torque
     return np.array([f.x, f.y, f.z, m.x, m.y, m.z])
 
 
 class JointStateWriter:
-    """A preallocated JointState message over arrays that others write into."""
+    """A preallocated JointState message with NumPy views of its arrays."""
 
     def __init__(self, joints: Sequence[str], *, effort: bool) -> None:
         n = len(joints)
@@ -218,24 +218,25 @@ class JointStateWriter:
         self.effort = np.frombuffer(self.message.effort) if effort else np.zeros(0)
 
 
-# Bytes -------------------------------------------------------------------------------------------
+# Serialized messages -----------------------------------------------------------------------------
 
 
 class SerializedStateReader:
-    """Reads joint states from their bytes, by the layout of one that was read as a message.
+    """Reads serialized joint states by the byte layout of an earlier message.
 
-    The first message, and each that differs in more than stamp and numbers (other names, another
-    order or extent, another encapsulation), is read as a message by a ``JointStateReader``, which
-    alone decides what is usable. If it had all joints, its layout serves from then on.
+    The first message, and each one that differs in more than timestamp and numbers (other names,
+    order, length or encapsulation), is deserialized and read by a ``JointStateReader``, which
+    decides whether it is usable. If it contains all joints, its layout is used for the following
+    messages.
 
     Attributes:
-        reader: Holds what was read.
-        as_messages: How many states were read as messages.
-        unreadable: How many could not be read at all.
-        stamp_ns: Stamp of the last state, ns.
+        reader: Holds the latest values.
+        as_messages: Number of states that were deserialized.
+        unreadable: Number of states that could not be read.
+        stamp_ns: Timestamp of the last state, ns.
 
     Args:
-        reader: As above.
+        reader: Reader of deserialized messages.
     """
 
     def __init__(self, reader: JointStateReader) -> None:
@@ -247,7 +248,7 @@ class SerializedStateReader:
         self._names: Sequence[str] = ()
 
     def read(self, content: bytes) -> bool:
-        """Take over one message; return whether every joint is new since the last True."""
+        """Read one message; return whether all joints were updated since the last True."""
         known = self._known
         if known is None or not known.take(content):
             return self._read_as_message(content)
@@ -256,19 +257,19 @@ class SerializedStateReader:
         return True
 
     def effort(self) -> Array:
-        """Return the efforts of the message that was read last, see ``JointStateReader``."""
+        """Return the efforts of the last message, see ``JointStateReader.effort_of``."""
         if self._message is not None:
             return self.reader.effort_of(self._message.effort)
-        assert self._known is not None  # the last message was read by it
+        assert self._known is not None  # it read the last message
         efforts = self._known.doubles[2]
         return efforts[self._places] if efforts.size else np.full(self._places.size, np.nan)
 
     def behind(self) -> list[str]:
-        """Return the joints that are missing in what came last, see ``JointStateReader``."""
+        """Return the joints that are no longer updated, see ``JointStateReader.behind``."""
         return [] if self._message is None or self.reader.whole else self.reader.behind()
 
     def positions_of_others(self, reader: JointStateReader) -> None:
-        """Let another reader take the positions of its joints of the message read last."""
+        """Pass the positions of the last message to another reader."""
         if self._message is not None:
             reader.read_positions(self._message.name, np.asarray(self._message.position))
         elif self._known is not None:
@@ -290,7 +291,7 @@ class SerializedStateReader:
 
 
 def _agreeing(raw: MessageBytes | None, message: JointState) -> MessageBytes | None:
-    """Return the bytes of a message if they say the same as the message."""
+    """Return the layout of a serialized message if its values equal those of the message."""
     fields = (message.position, message.velocity, message.effort)
     if raw is None or list(raw.names) != list(message.name):
         return None
@@ -301,14 +302,13 @@ def _agreeing(raw: MessageBytes | None, message: JointState) -> MessageBytes | N
 
 
 class PreparedMessage:
-    """A message that is published again and again with other numbers, and another stamp.
+    """A serialized message that is published repeatedly with new numbers and timestamps.
 
     Attributes:
-        doubles: Its sequences of numbers, to be written into: of a JointState position, velocity
-            and effort.
+        doubles: Writable arrays of its numbers; position, velocity and effort of a JointState.
 
     Args:
-        message: A JointState, Float64MultiArray or Float64, with as many numbers as it shall have.
+        message: A JointState, Float64MultiArray or Float64 with arrays of the final lengths.
     """
 
     def __init__(self, message: Any) -> None:
@@ -327,11 +327,11 @@ class PreparedMessage:
         return tuple(np.atleast_1d(np.array(x, dtype=float)) for x in values)
 
     def publish(self, publisher: Any, stamp_ns: int | None = None) -> None:
-        """Publish the numbers as they stand.
+        """Publish the current numbers.
 
         Args:
-            publisher: Of the message's type.
-            stamp_ns: Of the header, ns; None: as it is.
+            publisher: Publisher of the message type.
+            stamp_ns: Timestamp of the header, ns; None: unchanged.
         """
         if self._bytes is None:
             publisher.publish(self._as_message(stamp_ns))
@@ -351,13 +351,13 @@ class PreparedMessage:
 
 
 class EffortWriter:
-    """Prepared commands.
+    """Publishes commands with preallocated messages.
 
     Args:
-        publishers: One for all joints, one of Float64 per joint, or of positions and of efforts.
+        publishers: One for all joints, one per joint, or one for positions and one for efforts.
         joints: Names of the commanded joints, in the order of the command.
-        form: As of ``subscribe_commands``.
-        overlaid: The positions of form overlay, shape (n,), which are sent as they stand then.
+        form: See ``subscribe_commands``.
+        overlaid: Positions of the form overlay, shape (n,); their current values are sent.
     """
 
     def __init__(
@@ -378,7 +378,7 @@ class EffortWriter:
         self._per_joint = form == 'per_joint'
 
     def publish(self, command: Array) -> None:
-        """Send a command, shape (n,), in the driver's unit and order."""
+        """Publish a command, shape (n,), in the units and order of the driver."""
         rows: Sequence[Array] | Array = (command,)
         if self._per_joint:
             rows = command[:, np.newaxis]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The topics between a controller and a driver, and what the driver's profile decides."""
+"""Topics between a controller and a driver, as the driver profile defines them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from robot_dynamics_ros.ros.conversions import (
     SerializedStateReader,
 )
 
-#: Only the newest effort is kept for a driver; more are for a recorder, which loses none then.
+#: A driver needs only the newest effort; qos_overrides can increase the depth for a recorder.
 _COMMAND_DEPTH = 1
 STATE_QOS = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
 
@@ -36,28 +36,28 @@ def profile_from_parameters(settings: Mapping[str, Any]) -> DriverProfile | None
     """Return the profile that the parameter ``driver_profile`` names; None if it is empty.
 
     Raises:
-        ConfigurationError: It does not exist, or is refused.
+        ConfigurationError: The profile does not exist or is invalid.
     """
     return load_driver_profile(settings['driver_profile']) if settings['driver_profile'] else None
 
 
 class DriverConnection:
-    """The topics where states come from and efforts go.
+    """The state and command topics of a driver.
 
     Args:
-        port: Names, units and order.
-        command_form: The parameter, for a driver without a profile.
+        port: Names, units and order of the joints.
+        command_form: The parameter ``command_form``, used without a driver profile.
 
     Attributes:
         port: As given.
-        reader: Merges the states, in the driver's units.
-        serialized: Reads them from bytes, which is how ``states`` gets them.
-        writer: Sends commands, once the topics are open.
-        states: The subscription of the states, once the topics are open.
-        outputs: The publishers of the efforts, likewise.
-        state_topic: Name of the topic of the states.
-        command_topics: Names of the topics of the efforts.
-        command_form: Of their messages.
+        reader: Merges the states, in the units of the driver.
+        serialized: Reads the serialized states that ``states`` receives.
+        writer: Publishes commands; available after :meth:`open`.
+        states: The subscription of the states; available after :meth:`open`.
+        outputs: The publishers of the commands; available after :meth:`open`.
+        state_topic: Name of the state topic.
+        command_topics: Names of the effort topics.
+        command_form: Form of the commands.
     """
 
     writer: EffortWriter
@@ -83,14 +83,14 @@ class DriverConnection:
         self.serialized = SerializedStateReader(self.reader)
 
     def open(self, node: Node, on_state: Any) -> list[Any]:
-        """Create the topics and return what is to be destroyed with them.
+        """Create the topics; return the entities to destroy with the connection.
 
         Args:
-            node: Whose topics.
-            on_state: Gets every state as bytes.
+            node: The node that owns them.
+            on_state: Called with every serialized state.
 
         Raises:
-            ConfigurationError: rclpy refuses a topic.
+            ConfigurationError: rclpy rejects a topic.
         """
         kind = COMMAND_MESSAGES[self.command_form]
         overriding = QoSOverridingOptions([QoSPolicyKind.DEPTH])
@@ -115,7 +115,7 @@ class DriverConnection:
         return [self.states, *self.outputs]
 
     def absence(self) -> str:
-        """Say what is known of why there is no complete state; empty if nothing is."""
+        """Return why there is no complete state, in parentheses; empty if unknown."""
         for what, joints in (
             ('never seen: ', self.reader.unseen()),
             ('no velocity for ', self.reader.missing_velocity),
@@ -126,33 +126,36 @@ class DriverConnection:
         return ''
 
     def has_new_listener(self) -> bool:
-        """Return whether more nodes than at the last question hear the commands."""
+        """Return whether the commands have more subscribers than at the last call."""
         before, self._heard_by = self._heard_by, self._listeners()
         return self._heard_by > before
 
     def _listeners(self) -> int:
-        """Return how many subscribers every command has."""
+        """Return the smallest number of subscribers of any command topic."""
         return min(output.get_subscription_count() for output in self.outputs)
 
     def unheard(self, node: Node, awaited: Sequence[str]) -> str:
-        """Say who does not hear the commands yet; empty: somebody does, and all that must.
+        """Return which required subscriber of the commands is missing; empty if none is.
 
         Args:
-            node: The publishers' own.
-            awaited: Names of nodes.
+            node: The node that owns the publishers.
+            awaited: Names of nodes that must subscribe, in addition to at least one subscriber.
         """
         for output in self.outputs:
             topic = output.topic_name
             known = [info.node_name for info in node.get_subscriptions_info_by_topic(topic)]
             missing = [name for name in awaited if name not in known]
             if missing:
-                return f'{", ".join(missing)} does not listen to {topic} yet'
+                return f'{", ".join(missing)} does not subscribe to {topic} yet'
             if output.get_subscription_count() < (max(len(known), 1) if awaited else 1):
-                return f'{topic} has no connection to a listener yet'
+                return f'{topic} is not connected to a subscriber yet'
         return ''
 
     def rivals(self, node: Node) -> str:
-        """Say who else publishes a command; one that was killed is known until its lease ends."""
+        """Return which nodes publish the same command; a killed one counts until its lease ends.
+
+        Empty if only this node does.
+        """
         for output in self.outputs:
             publishers = node.get_publishers_info_by_topic(output.topic_name)
             if len(publishers) > 1:
@@ -161,18 +164,18 @@ class DriverConnection:
         return ''
 
     def joint_effort_of_command(self, place: int, command: float) -> tuple[int, float]:
-        """Return the joint's index and effort, N m or N, of a command for one joint.
+        """Return the joint index and the effort, N m or N, of a command for one joint.
 
         Args:
-            place: Which of ``command_topics`` it came on.
-            command: In the driver's unit.
+            place: Index of its topic in ``command_topics``.
+            command: The command in the units of the driver.
         """
         alone = np.full(len(self._names), command)
         i = int(self.port.order[place])
         return i, float(self.port.effort_of_command(alone)[i])
 
     def describe(self) -> str:
-        """Return one sentence on topics, once they are open, and driver, for the log."""
+        """Return one sentence on the open topics and the driver, for the log."""
         driver = self.port.driver
         topics = ', '.join(output.topic_name for output in self.outputs)
         text = f'states on {self.states.topic_name}, efforts on {topics}'
@@ -184,13 +187,13 @@ class DriverConnection:
         derivative = velocity_filter(len(self._names), driver)
         if derivative is not None:
             late = 1e3 * derivative.delay(1.0 / profile.state.rate_hz)
-            text += f'; velocities are differentiated, {late:.2f} ms late'
+            text += f'; velocities are differentiated, delayed by {late:.2f} ms'
         return text
 
 
 @contextmanager
 def _named(topic: str) -> Iterator[None]:
-    """Name the topic that rclpy refuses to create."""
+    """Convert errors of rclpy into errors that name the topic."""
     try:
         yield
     except (NameValidationException, ParameterException, RuntimeError) as error:
@@ -200,9 +203,9 @@ def _named(topic: str) -> Iterator[None]:
 
 
 def bound(profile: DriverProfile | None, tree: RobotTree) -> DriverConversion | None:
-    """Return a profile in numbers for a robot; None if there is none.
+    """Return a profile bound to a robot; None without a profile.
 
     Raises:
-        ConfigurationError: The profile is not one of this robot.
+        ConfigurationError: The profile does not match the robot.
     """
     return None if profile is None else bind(profile, tree)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The executables of this package, one node each: for ``ros2 run`` and for the command line."""
+"""The executables of this package, one node each, for ``ros2 run`` and the command line."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from robot_dynamics_ros.parameters import Parameter
 
-#: Of each executable, below this package: its node's class, and its parameters, which need no ROS.
+#: Node class and parameters of each executable, relative to this package.
+#: The parameters can be imported without ROS.
 NODES = {
     'controller': ('controller.node:Controller', 'controller.parameters:CONTROLLER'),
     'simulator': ('simulator.node:Simulator', 'simulator.parameters:SIMULATOR'),
@@ -31,12 +32,12 @@ NODES = {
 
 
 def node_class(executable: str) -> Any:
-    """Return the class of an executable's node."""
+    """Return the node class of an executable."""
     return _loaded(NODES[executable][0])
 
 
 def declared_parameters(executable: str) -> tuple[Parameter, ...]:
-    """Return the parameters of an executable's node."""
+    """Return the declared parameters of an executable."""
     return _loaded(NODES[executable][1])
 
 
@@ -56,16 +57,16 @@ def run_executable(executable: str, args: Sequence[str] | None = None) -> int:
         The exit code, see :func:`robot_dynamics_ros.ros.spinning.run`.
     """
     use_one_thread()
-    gc.disable()  # until what stays is spared: nearly all that is imported and built
+    gc.disable()  # until spinning freezes the objects that stay: nearly all that are created here
     with _interrupted_in_silence():
         spinning, node = import_module(f'{__package__}.spinning'), node_class(executable)
         return int(spinning.run(node, args))
 
 
 def use_one_thread() -> None:
-    """Let libraries of linear algebra start no threads: matrices are small, they would wait.
+    """Limit linear algebra libraries to one thread: for small matrices threads only add latency.
 
-    To be called before numpy is imported; what the environment says already stays.
+    To be called before NumPy is imported. Existing environment variables are kept.
     """
     for library in ('OPENBLAS', 'OMP', 'MKL'):
         os.environ.setdefault(f'{library}_NUM_THREADS', '1')
@@ -73,10 +74,10 @@ def use_one_thread() -> None:
 
 @contextlib.contextmanager
 def _interrupted_in_silence() -> Iterator[None]:
-    """Let an interrupt end the process at once, with 0, until the node takes signals itself.
+    """Exit immediately with code 0 on an interrupt before the node handles signals itself.
 
-    Nothing has been begun by then, and libraries that are being imported would report it. Once the
-    node has ended, an interrupt changes nothing: Python, on its way out, would die of it.
+    Nothing has started by then, and libraries being imported would print a traceback. After the
+    node has ended, interrupts are ignored, because they would kill Python during its shutdown.
     """
     if threading.current_thread() is not threading.main_thread():
         yield

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Executors: one topic is answered before all else; or messages gather, and are taken together.
+"""Executors that serve one urgent topic first, or poll messages in batches.
 
-Nodes that only watch take theirs so: to wake up for a message costs far more processor time than
-to take it, which a controller on the same machine may need.
+Passive nodes poll: waking up for every message costs far more processor time than taking the
+message, and a controller on the same machine may need that time.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from rclpy.subscription import Subscription
 
 from robot_dynamics_ros.ros.rclpy_compat import take_message, wait_for_message
 
-#: Longest time for which everything else waits, s: a hundredth of it is the cost of a look at all.
+#: Longest time for which everything else waits, s; serving everything takes about 1 % of it.
 PATIENCE_S = 0.02
 
 
 class StatesFirstExecutor(SingleThreadedExecutor):
-    """Waits for a node's ``urgent`` subscription alone, and looks at everything else in between.
+    """Waits only for the ``urgent`` subscription of a node, and serves everything else in between.
 
-    A SingleThreadedExecutor makes a new set of all that a node could wait for at each message,
-    twice, in Python; for a lifecycle node that takes longer than its callback. A node without
-    ``urgent``, or while that is None, is served as usual, but for the callback that rclpy adds to
-    the future for every message, and keeps.
+    For each message, a SingleThreadedExecutor builds the wait set of all entities of a node twice,
+    in Python; for a lifecycle node that takes longer than its callback. A node without ``urgent``,
+    or while it is None, is served as usual, but without the callback that rclpy would add to the
+    future for every message and keep.
     """
 
     def __init__(self, **options: Any) -> None:
@@ -42,7 +42,7 @@ class StatesFirstExecutor(SingleThreadedExecutor):
         self._served = -PATIENCE_S
 
     def spin_once_until_future_complete(self, future: Any, timeout_sec: Any = None) -> None:
-        """Answer the urgent message, or serve all that waits if it is time for that."""
+        """Answer the urgent message, or serve everything that is ready if that is due."""
         urgent = self._urgent()
         if urgent is None:
             with _nothing_to_do():
@@ -71,7 +71,7 @@ class StatesFirstExecutor(SingleThreadedExecutor):
         handler.result()  # raises what it raised
 
     def _serve(self, done: Any, urgent: Any = None) -> None:
-        """Serve all that waits now, and in between what is urgent."""
+        """Serve everything that is ready, and urgent messages in between."""
         with _nothing_to_do():
             while True:
                 self._serve_one(done, 0)
@@ -85,15 +85,15 @@ def _nothing_to_do() -> contextlib.AbstractContextManager[None]:
 
 # Polling -----------------------------------------------------------------------------------------
 
-#: From one look to the next, s: meanwhile 100 messages of a topic gather at 2 kHz.
+#: Polling period, s; 100 messages of a topic at 2 kHz.
 _POLL_S = 0.05
 
 
 class PolledGroup(CallbackGroup):
-    """A group whose subscriptions no executor waits for; their events are told as usual."""
+    """A callback group whose subscriptions no executor serves; other entities are served."""
 
     def can_execute(self, entity: Any) -> bool:
-        """Return whether it is no subscription."""
+        """Return whether the entity is not a subscription."""
         return not isinstance(entity, Subscription)
 
     def beginning_execution(self, entity: Any) -> bool:
@@ -105,13 +105,13 @@ class PolledGroup(CallbackGroup):
 
 
 class PollingExecutor(StatesFirstExecutor):
-    """Sleeps, calls ``poll`` of the nodes that have it, and serves everything else that waits.
+    """Sleeps, calls ``poll`` of the nodes that have it, then serves everything else that is ready.
 
-    It waits for nothing: the middleware would wake it for the events of a topic at every message.
+    It never waits on entities: the middleware would wake it at every message of a topic.
     """
 
     def spin_once_until_future_complete(self, future: Any, timeout_sec: Any = None) -> None:
-        """Sleep, take the messages, serve what waits."""
+        """Sleep, poll the messages, serve what is ready."""
         time.sleep(_POLL_S)
         for node in self.get_nodes():
             if hasattr(node, 'poll'):
@@ -120,10 +120,10 @@ class PollingExecutor(StatesFirstExecutor):
 
 
 def take_waiting(subscriptions: Iterable[Subscription]) -> list[tuple[int, Subscription, Any]]:
-    """Return what has arrived, with its source time, ns, in the order in which it was sent.
+    """Take all messages that have arrived; return them with their source times, ns, sorted by it.
 
-    A message is never returned before one that had arrived when it was sent: nothing is left
-    behind that arrived while the others were looked at.
+    The subscriptions are polled until none has a message, so that no message is returned in a
+    later batch although it had arrived when one of this batch was sent.
     """
     messages: list[tuple[int, Subscription, Any]] = []
     count = -1

@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The files and the description by which Gazebo and ROS know a robot, for any robot.
-
-The configuration of ros_gz_bridge for one robot, as shipped or for a prefix.
-"""
+"""Gazebo files of any robot: bridge configuration, ros2_control parameters and description."""
 
 from __future__ import annotations
 
@@ -59,7 +56,7 @@ _ARGUMENTS = ('gazebo', 'controllers_file', 'namespace', 'initial_position')
 
 
 def model_name(tree: RobotTree) -> str:
-    """Return the name under which a robot is inserted: its own, as a topic may contain it."""
+    """Return the model name of a robot in Gazebo: its own name, made valid in topic names."""
     return re.sub(r'\W', '_', tree.name, flags=re.ASCII) or 'robot'
 
 
@@ -67,7 +64,7 @@ def bridge_text(tree: RobotTree) -> str:
     """Return the configuration of ros_gz_bridge for a robot.
 
     Args:
-        tree: The robot; it is inserted under its ``model_name``.
+        tree: The robot, inserted with its :func:`model_name`.
 
     Returns:
         YAML text: joint states and clock to ROS, one force per controlled joint to Gazebo.
@@ -105,24 +102,24 @@ def _entry(ros: str, gazebo: str, kind: tuple[str, str, str], remark: str = '') 
 
 
 def _word(name: str) -> str:
-    """Return a name as YAML writes it: in quotes where it would be read otherwise."""
+    """Return a name as YAML text, quoted if necessary."""
     return yaml.safe_dump([name], default_flow_style=True, allow_unicode=True, width=1000)[1:-2]
 
 
 def gazebo_description(tree: RobotTree, mappings: Mapping[str, str]) -> str:
-    """Return URDF text with what Gazebo needs, as ``urdf/gazebo.xacro`` gives it to shipped arms.
+    """Return URDF text with the Gazebo elements that ``urdf/gazebo.xacro`` adds to shipped arms.
 
-    The robot is tied to the world. Plugins and ``<ros2_control>`` of its own are left out: they
-    would command the same joints, or are for the older Gazebo. Drive inertia is left out, which
-    SDF cannot say, and Coulomb friction if so asked: whoever reads the text computes with what is
-    simulated.
+    The robot is fixed to the world. Its own plugins and ``<ros2_control>`` elements are removed:
+    they would command the same joints, or are for the older Gazebo. The armature is removed,
+    because SDF cannot express it, and the Coulomb friction on request, so that a model built from
+    this text matches the simulation.
 
     Args:
-        tree: The robot; its controlled joints are driven.
-        mappings: Arguments of ``urdf/gazebo.xacro``; others are not used.
+        tree: The robot; its controlled joints are actuated.
+        mappings: Arguments of ``urdf/gazebo.xacro``; others are ignored.
 
     Raises:
-        DescriptionError: An argument is refused.
+        DescriptionError: An argument is invalid.
     """
     root = parse_xml(tree.xml)
     chosen = {key: mappings[key] for key in _ARGUMENTS if key in mappings}
@@ -141,7 +138,7 @@ def gazebo_description(tree: RobotTree, mappings: Mapping[str, str]) -> str:
 
 
 def _tie_to_world(root: ElementTree.Element, parts: ElementTree.Element) -> None:
-    """Put the link ``world`` before the robot's first link, unless that has this name."""
+    """Fix the robot's root link to a new link ``world``, unless the root has this name."""
     children = {child.get('link') for child in root.iterfind('joint/child')}
     names = [link.get('name', '') for link in root.findall('link')]
     first = next(name for name in names if name not in children)
@@ -159,14 +156,14 @@ Entry = dict[str, Any]
 def bridge_entries(
     robot: str, prefix: str = '', *, clock: bool = True, forces: bool = True
 ) -> list[Entry]:
-    """Return what is carried between Gazebo and ROS.
+    """Return the topics to bridge between Gazebo and ROS.
 
     Args:
         robot: A robot with a file ``config/ros_gz_bridge_<robot>.yaml``, or the path of such a
             file; empty: only the clock.
         prefix: Prefix of its model and joint names.
-        clock: Whether ``/clock`` is carried; of several bridges to one Gazebo only one may.
-        forces: Whether what goes to Gazebo is carried.
+        clock: Whether to bridge ``/clock``; only one bridge to the same Gazebo may do so.
+        forces: Whether to bridge the topics to Gazebo.
 
     Raises:
         ConfigurationError: The robot has no such file.
@@ -187,7 +184,7 @@ def bridge_file(
     """Return the file with :func:`bridge_entries`: the shipped one, or a temporary one.
 
     Returns:
-        Its path; None if there is nothing to carry. A temporary one lives as long as the process.
+        The path; None without entries. A temporary file is deleted when the process exits.
     """
     entries = bridge_entries(robot, prefix, clock=clock, forces=forces)
     if not entries:
@@ -213,7 +210,7 @@ def _shipped(robot: str) -> Path:
 
 
 def _prefixed(entry: Entry, robot: str, prefix: str) -> Entry:
-    """Return an entry for the same robot with another prefix."""
+    """Return the entry for the same robot with a prefix."""
     ros, gazebo = entry['ros_topic_name'], entry['gz_topic_name']
     gazebo = gazebo.replace(f'/model/{robot}/', f'/model/{prefix}{robot}/')
     gazebo = gazebo.replace('/joint/', f'/joint/{prefix}')

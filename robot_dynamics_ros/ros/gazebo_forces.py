@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The forces of a robot in Gazebo, and a process of its own that sets them to zero at the end.
+"""Joint forces of a robot in Gazebo, and a process that sets them to zero at the end.
 
-Gazebo's system ApplyJointForce keeps the last force for ever, whoever sent it. Who put the robot
-there therefore starts this module as a process and holds its standard input open: when that is
-closed, in order or because its owner was killed, the forces are set to zero.
+Gazebo's system ApplyJointForce holds the last force indefinitely, even after its sender has ended.
+The node that inserts the robot therefore starts this module as a process and keeps its standard
+input open. When the input is closed, in order or because the node was killed, the process sets the
+forces to zero.
 """
 
 from __future__ import annotations
@@ -17,11 +18,11 @@ import time
 from collections.abc import Iterator, Sequence
 from xml.etree import ElementTree
 
-#: Time that Gazebo's command line has, s: it needs a third of one, on a busy machine longer.
+#: Timeout of Gazebo's command line, s; it takes about 0.3 s, longer on a busy machine.
 CALL_S = 5.0
-#: Rounds of zeros: the command line ends with its message, which a busy machine may lose by that.
+#: Number of zero messages: a busy machine may lose one, because its sender exits immediately.
 _ROUNDS = 2
-#: After a kill others may still command for as long as a launch takes to end them, s.
+#: After a kill, other nodes may command until the launch has ended them, s.
 _AFTERMATH_S = 12.0
 _IN_ORDER = 'in order'
 
@@ -42,10 +43,10 @@ def force_topics(description: str, model: str) -> list[str]:
 
 
 class ForceGuard:
-    """Sets forces to zero when its owner says so, or has died.
+    """Sets forces to zero on request, or when its owner has died.
 
     Args:
-        topics: Of the forces.
+        topics: Topics of the forces.
     """
 
     def __init__(self, topics: Sequence[str]) -> None:
@@ -57,13 +58,13 @@ class ForceGuard:
         )
 
     def release(self) -> None:
-        """Set the forces to zero now, and return when that has been done."""
+        """Set the forces to zero; return when done."""
         with contextlib.suppress(subprocess.TimeoutExpired, BrokenPipeError):
             self._process.communicate(_IN_ORDER, timeout=2.0 * _ROUNDS * CALL_S)
 
 
 def start_gz(arguments: Sequence[str]) -> subprocess.Popen[str]:
-    """Start Gazebo's command line in a session of its own, which no Ctrl-C reaches."""
+    """Start Gazebo's command line in a separate session, which does not receive Ctrl-C."""
     return subprocess.Popen(
         ['gz', *arguments],
         stdout=subprocess.PIPE,
@@ -74,13 +75,13 @@ def start_gz(arguments: Sequence[str]) -> subprocess.Popen[str]:
 
 
 def kill_gz(call: subprocess.Popen[str]) -> None:
-    """End a call that still runs: gz is a script, what it has started must end with it."""
+    """Kill a running call with its child processes: gz is a script that starts others."""
     if call.poll() is None:
         os.killpg(call.pid, signal.SIGKILL)
 
 
 def _set_to_zero(topics: Sequence[str]) -> None:
-    """Publish a zero for every force, all at once."""
+    """Publish zero for all forces concurrently."""
     end = time.monotonic() + CALL_S
     calls = [
         start_gz(['topic', '-t', topic, '-m', 'gz.msgs.Double', '-p', 'data: 0.0'])
@@ -94,7 +95,7 @@ def _set_to_zero(topics: Sequence[str]) -> None:
 
 
 def _rounds(in_order: bool) -> Iterator[None]:
-    """Yield as often as zeros are due."""
+    """Yield each time zeros must be published."""
     end = time.monotonic() + (0.0 if in_order else _AFTERMATH_S)
     for _ in range(_ROUNDS):
         yield
@@ -104,7 +105,7 @@ def _rounds(in_order: bool) -> Iterator[None]:
 
 
 def main(topics: Sequence[str]) -> None:
-    """Wait for the end of the owner, then set the forces to zero."""
+    """Wait until the owner ends, then set the forces to zero."""
     in_order = sys.stdin.read() == _IN_ORDER
     if not in_order:
         with contextlib.suppress(OSError):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the launch files with Gazebo share: the server, the bridge, the arm in the world."""
+"""Shared parts of the Gazebo launch files: server, bridge, insertion of the robot."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from robot_dynamics_ros.ros.gazebo_lockstep import listening_world
 
 
 def require_gazebo() -> None:
-    """Refuse to go on without Gazebo and its bridge.
+    """Check that Gazebo and its bridge are installed.
 
     Raises:
-        MissingDependencyError: One is not installed; tells the apt line.
+        MissingDependencyError: One is not installed; gives the apt command.
     """
     launching.require(['ros_gz_bridge'], 'Gazebo', 'ros_gz')
     if shutil.which('gz') is None:
@@ -32,7 +32,11 @@ def require_gazebo() -> None:
 
 
 def gazebo_server(chosen: SimpleNamespace) -> ExecuteProcess:
-    """Return Gazebo, paused: values ``world``, ``gui``, ``gz_args``, and ``lockstep`` if any."""
+    """Return the process of the paused Gazebo.
+
+    Args:
+        chosen: Launch arguments with ``world``, ``gui``, ``gz_args`` and optionally ``lockstep``.
+    """
     window = [] if chosen.gui else ['-s']
     lockstep = getattr(chosen, 'lockstep', False)
     world = str(listening_world(chosen.world)) if lockstep else chosen.world
@@ -55,18 +59,18 @@ def gazebo_bridge(
     forces: bool = True,
     remappings: Sequence[tuple[str, str]] = (),
 ) -> list[Node]:
-    """Return the bridge: value ``namespace``.
+    """Return the bridge node.
 
     Args:
-        chosen: Values of the launch.
+        chosen: Launch arguments with ``namespace``.
         robot: A robot with a bridge file; empty: only the clock.
         prefix: Prefix of the robot's names.
-        clock: Whether the clock is carried too.
-        forces: Whether the robot's forces are.
+        clock: Whether to bridge the clock.
+        forces: Whether to bridge the robot's forces.
         remappings: Pairs of names.
 
     Returns:
-        One node, or none if there is nothing to carry.
+        One node, or none if there is nothing to bridge.
     """
     file = bridge_file(robot, prefix, clock=clock, forces=forces)
     if file is None:
@@ -85,11 +89,11 @@ def gazebo_bridge(
 
 
 def robot_in_world(chosen: SimpleNamespace, urdf: str, **parameters: Any) -> Node:
-    """Return the node that inserts the robot: value ``world`` and those of a package's node.
+    """Return the node that inserts the robot.
 
     Args:
-        chosen: Values of the launch.
-        urdf: Description with what Gazebo needs.
+        chosen: Launch arguments with ``world`` and those of :func:`launching.package_node`.
+        urdf: Description with its Gazebo elements.
         parameters: Further parameters of the node ``gazebo_robot``.
     """
     parameters = {'world': world_name(chosen.world), 'robot_description': urdf, **parameters}
@@ -100,7 +104,7 @@ def world_name(file: str) -> str:
     """Return the name of the world in an SDF file.
 
     Raises:
-        ConfigurationError: There is no such file, or no world in it.
+        ConfigurationError: The file does not exist or contains no world.
     """
     if not Path(file).is_file():
         raise ConfigurationError(f'world {file!r}', 'no such file', 'give the path of an SDF file')

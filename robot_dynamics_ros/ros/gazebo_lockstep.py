@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Gazebo in step with whoever commands it: one command, one step, whatever the load.
+"""Lockstep with Gazebo: one step for each command, independent of the machine load.
 
-A force is in Gazebo before the step begins: all topics of one process arrive over one connection
-and are handled in order by one thread, so that the answer to a mark that was sent after the forces
-(by Gazebo's system TriggeredPublisher) says that they are there. Gazebo's own Python bindings
-carry forces and marks.
+The forces must reach Gazebo before the step begins. All topics of one process arrive over one
+connection and one thread handles them in order. A mark message is therefore sent after the forces,
+and the answer of Gazebo's system TriggeredPublisher to it confirms that the forces have arrived.
+Forces and marks are sent with Gazebo's Python bindings.
 
-A process of its own asks for the steps: in one that subscribes too, the bindings wait for the
-answer and keep the thread that would receive it from the interpreter.
+A separate process requests the steps: in a process that also subscribes, the bindings would block
+while they wait for the answer and keep the receiving thread from the interpreter.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from robot_dynamics_ros.errors import MissingDependencyError, SceneError
 from robot_dynamics_ros.yaml_reader.parsing import file_text
 
 INSTALL = 'apt install python3-gz-transport15 python3-gz-msgs12, or for Harmonic 13 and 10'
-#: Names of the bindings' modules: Jetty, Ionic, Harmonic.
+#: Module names of the bindings: Jetty, Ionic, Harmonic.
 _RELEASES = (('transport', 'msgs'), ('transport14', 'msgs11'), ('transport13', 'msgs10'))
 _MARK, _HEARD = '/robot_dynamics_ros/mark', '/robot_dynamics_ros/heard'
 _LISTENER = f"""
@@ -45,21 +45,21 @@ _LISTENER = f"""
 _SNAKE = re.compile(r'(?<!^)(?=[A-Z])')
 _NANO = 1_000_000_000
 _ANSWER_MS, _FIRST_MS = 60_000, 1_000
-#: Answers to marks of the past may come for so long, s.
+#: Answers to earlier marks may arrive for this long, s.
 _LATE_S = 0.5
 
 
 def listening_world(file: str) -> Path:
-    """Write a world like another one that answers marks too.
+    """Write a copy of a world that also answers marks.
 
     Args:
         file: SDF file with a world.
 
     Returns:
-        The path of a temporary file, which lives as long as the process.
+        The path of a temporary file, which is deleted when the process exits.
 
     Raises:
-        ConfigurationError: It cannot be read.
+        ConfigurationError: The file cannot be read.
     """
     before, end, after = file_text(file, 'world').rpartition('</world>')
     with tempfile.NamedTemporaryFile(
@@ -72,16 +72,16 @@ def listening_world(file: str) -> Path:
 
 
 def step_ns(file: str) -> int:
-    """Return the length of a step of a world in an SDF file, ns; 1 ms where it says nothing."""
+    """Return the step size of the world in an SDF file, ns; 1 ms if not specified."""
     text = ElementTree.parse(file).getroot().findtext('world/physics/max_step_size')
     return round(_NANO * float(text or 0.001))
 
 
 def bindings() -> tuple[str, str]:
-    """Return the names of the modules with Gazebo's Python bindings: transport and messages.
+    """Return the module names of Gazebo's Python bindings: transport and messages.
 
     Raises:
-        MissingDependencyError: They are not installed.
+        MissingDependencyError: The bindings are not installed.
     """
     for names in _RELEASES:
         transport, messages = (f'gz.{name}' for name in names)
@@ -92,7 +92,7 @@ def bindings() -> tuple[str, str]:
 
 
 def gazebo_node(partition: str = '') -> Any:
-    """Return a node of Gazebo's transport, in a partition or in that of the environment."""
+    """Return a node of Gazebo's transport in a partition; empty: that of the environment."""
     transport = import_module(bindings()[0])
     if not partition:
         return transport.Node()
@@ -109,17 +109,17 @@ def gazebo_messages(*names: str) -> list[Any]:
 
 
 class SteppedWorld:
-    """A paused world that makes a step once it has the forces of all joints.
+    """A paused world that is stepped once it has received the forces of all joints.
 
     Attributes:
-        node: Of Gazebo's transport, for further subscriptions.
-        steps: How many were asked for.
-        met: Whether Gazebo listens to forces and marks, and is heard.
+        node: Node of Gazebo's transport, for further subscriptions.
+        steps: Number of requested steps.
+        met: Whether Gazebo receives forces and marks, and its answers are received.
 
     Args:
-        world: Its name; it answers marks, see :func:`listening_world`.
-        topics: Of the forces.
-        partition: Of Gazebo's transport; empty: that of the environment.
+        world: Name of the world, which answers marks, see :func:`listening_world`.
+        topics: Topics of the forces.
+        partition: Partition of Gazebo's transport; empty: that of the environment.
 
     Raises:
         MissingDependencyError: Gazebo's Python bindings are not installed.
@@ -144,47 +144,47 @@ class SteppedWorld:
         self.node.subscribe(empty, _HEARD, self._on_heard)
 
     def greet(self) -> None:
-        """Send forces of zero and a mark if Gazebo listens; to be repeated until it is heard."""
+        """Send zero forces and a mark if Gazebo subscribes; to be repeated until answered."""
         if all(publisher.has_connections() for publisher, _ in (*self._forces, self._mark)):
             self._send([0.0] * len(self._forces))
 
     def meet(self) -> bool:
-        """Return whether Gazebo was heard, some time ago, so that every mark counts from now."""
+        """Return whether Gazebo is connected and answers to earlier marks have ceased."""
         if self._heard and not self.met and time.monotonic() - self._asked_at > _LATE_S:
             with self._lock:
                 self._unanswered, self.met = 0, True
         return self.met
 
     def step(self, efforts: Sequence[float]) -> None:
-        """Let efforts act for one step, (n,), N m or N; returns before it is made.
+        """Apply efforts, shape (n,), N m or N, for one step; return before it is executed.
 
         Raises:
-            SceneError: A step was refused before.
+            SceneError: An earlier step was refused.
         """
         self._due = True
         self._send(efforts)
 
     def request(self, service: str, kind: str, **fields: Any) -> None:
-        """Ask a service that answers with a Boolean; returns before it answers.
+        """Call a service that returns a Boolean; return before it answers.
 
         Raises:
-            SceneError: A request was refused before.
+            SceneError: An earlier request was refused.
         """
         self.check()
         assert self._requests.stdin is not None
         self._requests.stdin.write(f'{json.dumps([service, kind, fields])}\n')
 
     def check(self) -> None:
-        """Look whether all requests were granted.
+        """Check that no request was refused.
 
         Raises:
-            SceneError: One was not; the lines before this error say which one.
+            SceneError: A request was refused; the output before this error names it.
         """
         if self._requests.poll() is not None:
             raise SceneError('Gazebo', 'refused a request', 'it is named above')
 
     def close(self) -> None:
-        """Send no request any more."""
+        """End the process that sends the requests."""
         self.node.unsubscribe(_HEARD)
         self._requests.kill()
         self._requests.communicate()
@@ -200,7 +200,7 @@ class SteppedWorld:
         publisher.publish(message)
 
     def _on_heard(self, _: Any) -> None:
-        """Ask for the step that is due, if no later mark is on its way."""
+        """Request the step that is due, unless a later mark is still unanswered."""
         self._heard = True
         with self._lock:
             self._unanswered -= 1
@@ -208,19 +208,19 @@ class SteppedWorld:
             self._due = self._due and not due
         if due:
             self.steps += 1
-            with contextlib.suppress(SceneError):  # told to whoever calls ``check``
+            with contextlib.suppress(SceneError):  # reported by ``check``
                 self.request(self._control, 'WorldControl', pause=True, multi_step=1)
 
 
 def main(control: str, partition: str) -> None:
-    """Ask the services that lines of standard input name; end with the first that refuses.
+    """Call the services that the lines of standard input name; exit at the first refusal.
 
-    Until two processes are connected requests and answers may be lost, on a busy machine. The
-    first request is therefore one that changes nothing, repeated until it is answered.
+    On a busy machine, requests and answers may be lost until both processes are connected. The
+    first request therefore changes nothing and is repeated until it is answered.
 
     Args:
-        control: Service of a paused world.
-        partition: Of Gazebo's transport; empty: that of the environment.
+        control: Control service of a paused world.
+        partition: Partition of Gazebo's transport; empty: that of the environment.
     """
     node, connected = gazebo_node(partition), False
     for line in sys.stdin:
@@ -233,11 +233,11 @@ def main(control: str, partition: str) -> None:
         if not (answered and answer.data):
             why = 'refused' if answered else 'did not answer'
             sys.exit(f'Gazebo service {service} {why}: {fields}')
-    os._exit(0)  # the bindings may hang at the end of a process
+    os._exit(0)  # the bindings may hang at exit
 
 
 def _ask(node: Any, patience_ms: int, service: str, kind: str, fields: dict) -> tuple[bool, Any]:
-    """Return whether a service answered in time, and its answer."""
+    """Call a service; return whether it answered in time, and its answer."""
     request, reply = gazebo_messages(kind, 'Boolean')
     return node.request(service, request(**fields), request, reply, patience_ms)
 

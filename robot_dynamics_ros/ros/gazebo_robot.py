@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The gazebo_robot node: puts a robot into a paused Gazebo world, lets time run when all is set.
+"""gazebo_robot node: insert a robot into a paused Gazebo world and unpause it when all is ready.
 
-Order: the world is there; the robot is inserted; every controller is active and its first command
-has arrived, in lockstep its motion too; the world runs. A paused Gazebo publishes its joint states
-all the same, so that controllers start as they do on an arm at rest, and no arm falls meanwhile.
+Sequence: wait for the world; insert the robot; wait until every controller is active and its first
+command has arrived, in lockstep also its motion; unpause the world. A paused Gazebo publishes
+joint states, so controllers start as on an arm at rest and no arm falls in the meantime.
 
-Gazebo's system ApplyJointForce keeps the last force for ever. So the node stays, and its last act
-is to set the forces of its robot to zero, even if it is killed: see ``gazebo_forces``.
+Gazebo's system ApplyJointForce holds the last force indefinitely. The node therefore keeps running
+and sets the forces of its robot to zero at the end, even if it is killed: see ``gazebo_forces``.
 
-Gazebo is asked by its own command line, which is the same for Harmonic and Jetty and needs no
-Python bindings; only in lockstep they are needed, see ``gazebo_lockstep``.
+The node calls Gazebo by its command line, which is the same for Harmonic and Jetty and needs no
+Python bindings. Only lockstep requires these, see ``gazebo_lockstep``.
 """
 
 from __future__ import annotations
@@ -47,15 +47,15 @@ from robot_dynamics_ros.ros.node import LATCHED, SequenceNode, Steps
 
 
 class CommandedWorld:
-    """Takes ``<joint>/cmd_force`` of all joints; once each has one, they act for a step.
+    """Steps the world once for each complete set of commands ``<joint>/cmd_force``.
 
-    What is not a number is no command; what is beyond the description's limit counts as the limit.
+    Non-finite commands are ignored; others are clamped to the effort limits of the description.
 
     Attributes:
-        world: What is stepped; nothing happens before it is met.
+        world: The stepped world; it is not stepped until its connection is established (``met``).
 
     Args:
-        node: Subscribes, and logs.
+        node: The node that subscribes and logs.
         model: Name of the arm in the world.
         settings: The parameters ``robot_description``, ``world`` and ``step_ns``.
 
@@ -77,31 +77,31 @@ class CommandedWorld:
             node.create_subscription(Float64, f'{joint}/{force}', on_effort, 1)
 
     def begin(self) -> None:
-        """Make the first step, if its command has come already."""
+        """Start stepping; the first step follows at once if its commands have arrived."""
         self._begun = self._reported = (time.monotonic(), 0)
         self._log.info('lockstep: every command makes one step')
         self._step_if_due()
 
     def report(self) -> str:
-        """Return how fast simulated time went since the last report, and in all."""
+        """Return the real-time factor since the last report and since the start."""
         now, steps = time.monotonic(), self.world.steps
         (before, made), self._reported = self._reported, (now, steps)
         if steps == made:
-            return f'lockstep: nobody has commanded for {now - before:.0f} s'
+            return f'lockstep: no command for {now - before:.0f} s'
         lately = self._seconds * (steps - made) / (now - before)
         whole = self._seconds * steps / (now - self._begun[0])
         time_s = self._seconds * steps
         return f'lockstep: {time_s:.3f} s; real-time factor {lately:.3f}, {whole:.3f} in all'
 
     def close(self) -> None:
-        """Say how fast it went, and make no step any more."""
+        """Log the real-time factor and stop stepping."""
         if self.world.steps:
             self._log.info(self.report())
         self.world.close()
 
     def _on_effort(self, place: int, limit: float, msg: Float64) -> None:
         if not math.isfinite(msg.data):
-            self._log.warning('a command is not a number: no step', throttle_duration_sec=5.0)
+            self._log.warning('a command is not finite: no step', throttle_duration_sec=5.0)
             return
         self._efforts[place] = min(max(msg.data, -limit), limit)
         self._missing.discard(place)
@@ -124,18 +124,18 @@ def _effort_limits(description: str) -> dict[str, float]:
 
 
 INSTALL = 'apt install ros-<distro>-ros-gz, or see https://gazebosim.org/docs'
-_DELIVERY_S = 0.3  # from "active" to the first command in Gazebo: two hops, ms each
-_UNANSWERED = 'timed out'  # what the command line says of a service
+_DELIVERY_S = 0.3  # from activation to the first command in Gazebo: two hops of some ms
+_UNANSWERED = 'timed out'  # printed by the command line if a service does not answer
 _REPORT_S = 5.0
 _HINT = '; it needs joint states from Gazebo over the bridge'
 
 
 def insertion(file: Path, model: str, pose: Sequence[float]) -> str:
-    """Return the request (gz.msgs.EntityFactory as text) that inserts a robot.
+    """Return the request that inserts a robot (gz.msgs.EntityFactory as text).
 
     Args:
         file: URDF file.
-        model: Name it gets.
+        model: Name of the new model.
         pose: x, y, z, m; roll, pitch, yaw, rad, about the fixed axes x, y, z in that order.
     """
     (x, y, z), half = pose[:3], [0.5 * angle for angle in pose[3:]]
@@ -149,18 +149,18 @@ def insertion(file: Path, model: str, pose: Sequence[float]) -> str:
 
 
 class GazeboRobot(SequenceNode):
-    """Inserts one robot, waits for the controllers, starts time; ends with zero forces.
+    """Inserts one robot, waits for its controllers, unpauses the world; ends with zero forces.
 
-    Publishes, latched, ``robot_description``.
+    Publishes ``robot_description`` (latched).
 
     Attributes:
-        finished: Completes when all is done (unless the node stays), or something failed.
+        finished: Completes when all steps are done (unless ``stay``), or on failure.
 
     Raises:
-        ParameterError: There is no description, or the pose has not six numbers.
-        UnknownNameError: ``unpause`` is none of its values.
-        MissingDependencyError: Gazebo's command line is not installed, or for lockstep its Python
-            bindings.
+        ParameterError: The description is empty, or the pose does not have six numbers.
+        UnknownNameError: ``unpause`` has an unknown value.
+        MissingDependencyError: Gazebo's command line, or for lockstep its Python bindings, are not
+            installed.
     """
 
     def __init__(self) -> None:
@@ -180,7 +180,7 @@ class GazeboRobot(SequenceNode):
         self._begin_steps(self._all_steps(), ends=not settings['stay'])
 
     def on_stop(self) -> None:
-        """Leave no force and no process behind, whoever else still runs."""
+        """Set the forces to zero and end all child processes."""
         self._steps.close()
         if self._commands is not None:
             self._commands.close()
@@ -224,7 +224,7 @@ class GazeboRobot(SequenceNode):
         self.get_logger().info('time runs')
 
     def _go_in_step(self, commands: CommandedWorld) -> Steps:
-        """Let every command make a step from now on, for ever; say how fast that goes."""
+        """Step with every command from now on, indefinitely; log the real-time factor."""
         if self._settings['await_motion']:
             yield from self._until_motion(self._settings['wait_for'][0])
         world = commands.world
@@ -241,38 +241,38 @@ class GazeboRobot(SequenceNode):
         self.create_subscription(String, topic, answers.append, LATCHED)
         yield from self._until(lambda: answers, controller, 'answer to a trajectory')
 
-    # Gazebo -------------------------------------------------------------------------------------
+    # Gazebo --------------------------------------------------------------------------------------
 
     def _until_listed(self, name: str, *question: str) -> Steps:
-        """Ask Gazebo the same again and again until a name is in its answer.
+        """Repeat a query until a name is in Gazebo's answer.
 
         Raises:
-            PeerTimeoutError: It does not come.
+            PeerTimeoutError: The name does not appear in time.
         """
         begin = time.monotonic()
         while not (yield from self._is_listed(name, *question)):
             self._keep_waiting(begin, 'Gazebo', f'{question[0]} {name}')
 
     def _is_listed(self, name: str, *question: str) -> Steps:
-        """Return whether a name is in the answer; one that is not answered holds none."""
+        """Return whether a name is in the answer to a query; False without an answer."""
         try:
             return name in (yield from self._gz(*question)).split()
         except PeerTimeoutError:
             return False
 
     def _request(self, service: str, kind: str, request: str, again_unless: str = '') -> Steps:
-        """Call a service of Gazebo that answers with a Boolean, until it answers.
+        """Call a service of Gazebo that returns a Boolean, repeatedly until it answers.
 
         Args:
-            service: Its name.
+            service: Name of the service.
             kind: Type of the request.
-            request: As text.
-            again_unless: Model whose being there answers as well; what an unanswered request asked
-                for may have been done.
+            request: The request as text.
+            again_unless: Name of a model whose existence also counts as an answer, because an
+                unanswered request may have been executed.
 
         Raises:
-            SceneError: It was refused.
-            PeerTimeoutError: It is not answered.
+            SceneError: The request was refused.
+            PeerTimeoutError: The service did not answer.
         """
         begin, answer = time.monotonic(), ''
         while not answer:
@@ -290,13 +290,13 @@ class GazeboRobot(SequenceNode):
             raise SceneError(f'Gazebo service {service}', 'refused', answer)
 
     def _gz(self, *arguments: str) -> Steps:
-        """Run Gazebo's command line; the value of the iteration is its output.
+        """Run Gazebo's command line; the generator returns its output.
 
-        That is empty if a service does not answer.
+        The output is empty if a service does not answer.
 
         Raises:
-            PeerTimeoutError: It does not end.
-            SceneError: It fails.
+            PeerTimeoutError: The command does not end in time.
+            SceneError: The command fails.
         """
         call, late = start_gz(arguments), False
         end = time.monotonic() + 2.0 * CALL_S
@@ -305,7 +305,7 @@ class GazeboRobot(SequenceNode):
                 yield
                 late = time.monotonic() > end
         finally:
-            kill_gz(call)  # if it still runs: too late, or nobody wants the answer any more
+            kill_gz(call)  # if it still runs: timed out, or the node is stopping
             output, errors = call.communicate()
         if late:
             raise PeerTimeoutError(f'gz {" ".join(arguments[:3])}', 'answer', 2.0 * CALL_S)

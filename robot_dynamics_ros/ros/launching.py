@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the launch files share: arguments with a sentence each, nodes, clear refusals.
+"""Shared parts of the launch files: documented arguments, nodes, supervision.
 
 A launch file lists its arguments, and a function that turns their values into actions::
 
-    ARGUMENTS = (Argument('robot', 'scara', 'Which shipped arm.', ('scara', 'four_dof')), ...)
+    ARGUMENTS = (Argument('robot', 'scara', 'Shipped arm.', ('scara', 'four_dof')), ...)
 
     def actions(chosen):
         return [package_node('controller', chosen, {'law': chosen.law})]
@@ -44,9 +44,9 @@ from robot_dynamics_ros.errors import ConfigurationError, MissingDependencyError
 from robot_dynamics_ros.ros.controller.parameters import in_lockstep
 
 SWITCH = ('true', 'false')
-#: Executables that a scene can do without.
+#: Executables whose end does not end the scene.
 _SPARE = ('monitor', 'rviz2', 'robot_state_publisher', 'view')
-SHUTDOWN_SECONDS = 10.0  # for the last safe command and for closing a bag
+SHUTDOWN_SECONDS = 10.0  # time to send the last safe command and to close a bag
 
 
 @dataclass(frozen=True)
@@ -54,10 +54,10 @@ class Argument:
     """One argument of a launch file.
 
     Attributes:
-        name: Its name.
-        default: Value if it is not given.
-        sentence: What it does, with the unit.
-        choices: Values it may have; any if empty. ``SWITCH`` makes it a bool.
+        name: Name of the argument.
+        default: Default value.
+        sentence: Description, with the unit.
+        choices: Allowed values; any if empty. ``SWITCH`` makes it a bool.
     """
 
     name: str
@@ -66,45 +66,46 @@ class Argument:
     choices: tuple[str, ...] = ()
 
 
-#: Arguments that several launch files have.
-ROBOT = Argument('robot', 'scara', 'Which shipped arm.', tuple(ROBOTS))
+#: Arguments shared by several launch files.
+ROBOT = Argument('robot', 'scara', 'Shipped arm.', tuple(ROBOTS))
 DESCRIPTION = Argument(
-    'description', '', 'URDF or xacro file of an arm of your own, or the parameter file that '
-    'new_robot wrote beside one; empty: the shipped arm robot.'
+    'description', '', 'URDF or xacro file of your own arm, or the parameter file that new_robot '
+    'wrote next to one; empty: the shipped arm given by robot.'
 )  # fmt: skip
 MAPPINGS = Argument(
-    'mappings', '', "Arguments of the description's xacro file: NAME:=VALUE, spaces between."
+    'mappings', '', "Arguments of the description's xacro file: NAME:=VALUE, separated by spaces."
 )
 LAW = Argument('law', 'computed_torque', 'Control law.', tuple(sorted(LAWS)))
 PROGRAM = Argument(
-    'program', '', 'Constraint program of law constraint_stabilization: a YAML file, or the name '
-    'of one in config/programs; empty: follow the motion.'
+    'program', '', 'Constraint program of the law constraint_stabilization: a YAML file, or the '
+    'name of one in config/programs; empty: follow the motion.'
 )  # fmt: skip
-PREFIX = Argument('prefix', '', "Put before the arm's link and joint names.")
+PREFIX = Argument('prefix', '', "Prefix of the arm's link and joint names.")
 NAMESPACE = Argument('namespace', '', 'Namespace of all nodes and topics.')
 PARAMS_FILE = Argument(
     'params_file', '', 'Parameter file of the nodes; empty: config/<robot>.yaml of this package.'
 )
-RECORD = Argument('record', 'false', 'Whether to record an mcap bag.', SWITCH)
-BAG = Argument('bag', '', 'Folder of the bag, which must not exist yet; empty: named by the time.')
+RECORD = Argument('record', 'false', 'Record an mcap bag.', SWITCH)
+BAG = Argument(
+    'bag', '', 'Folder of the bag, which must not exist yet; empty: named after date and time.'
+)
 MONITOR = Argument(
     'monitor',
     'false',
-    "Whether a second node computes the model's efforts live and compares them with the commanded "
-    'ones.',
+    'Start a second node that compares the commanded efforts with those of the model at run time.',
     SWITCH,
 )
 VIEW = Argument(
     'view',
     'false',
-    'Whether to show the arms in a browser on this machine; control: and let it command them.',
+    'Show the arms in a browser on this machine; control: also allow the page to command them.',
     ('false', 'true', 'control'),
 )
-RVIZ = Argument('rviz', 'false', 'Whether to show the arm in RViz.', SWITCH)
-GUI = Argument('gui', 'true', "Whether to show Gazebo's window.", SWITCH)
-GZ_ARGS = Argument('gz_args', '', 'Further arguments of gz sim, such as "-v 4".')
+RVIZ = Argument('rviz', 'false', 'Show the arm in RViz.', SWITCH)
+GUI = Argument('gui', 'true', "Show Gazebo's window.", SWITCH)
+GZ_ARGS = Argument('gz_args', '', 'Additional arguments of gz sim, such as "-v 4".')
 LOG_LEVEL = Argument(
-    'log_level', 'info', 'From which level on the nodes log.', ('debug', 'info', 'warn', 'error')
+    'log_level', 'info', 'Minimum level of log messages.', ('debug', 'info', 'warn', 'error')
 )
 
 
@@ -116,7 +117,7 @@ def description(
     Args:
         arguments: Shown by ``ros2 launch ... --show-args`` in this order.
         actions: Called with the values by name (bool for a ``SWITCH``, else text) when the launch
-            begins; returns what is to be done.
+            starts; returns the launch actions.
     """
 
     def begin(context: LaunchContext) -> list[Any]:
@@ -149,12 +150,12 @@ def package_node(
     parameters: Mapping[str, Any] | None = None,
     remappings: Sequence[tuple[str, str]] = (),
 ) -> Node:
-    """Return one of this package's nodes, named like its executable.
+    """Return one of this package's nodes, named after its executable.
 
     Args:
-        executable: Its executable.
-        chosen: Values with ``namespace``, ``params_file``, ``log_level`` and ``robot``.
-        parameters: What goes before the parameter file; text stays text.
+        executable: Name of the executable.
+        chosen: Launch arguments with ``namespace``, ``params_file``, ``log_level`` and ``robot``.
+        parameters: Parameters that override the parameter file; strings stay strings.
         remappings: Pairs of names.
     """
     own = {
@@ -175,10 +176,10 @@ def package_node(
 
 
 def parameter_file(chosen: SimpleNamespace) -> list[str]:
-    """Return the parameter file that was given, or that of the robot; none without either.
+    """Return the given parameter file, or that of the robot; an empty list without either.
 
     Raises:
-        ConfigurationError: It does not exist.
+        ConfigurationError: The file does not exist.
     """
     if not (chosen.params_file or chosen.robot):
         return []
@@ -191,15 +192,15 @@ def parameter_file(chosen: SimpleNamespace) -> list[str]:
 
 
 def require(packages: Iterable[str], purpose: str, bundle: str = '') -> None:
-    """Refuse to go on without other packages.
+    """Check that other packages are installed.
 
     Args:
         packages: Names of ROS packages.
-        purpose: What needs them.
-        bundle: Package that brings all of them; empty: each by itself.
+        purpose: The feature that requires them.
+        bundle: Package that installs all of them; empty: each is installed separately.
 
     Raises:
-        MissingDependencyError: One is not installed; tells the apt line.
+        MissingDependencyError: One is not installed; gives the apt command.
     """
     for package in packages:
         try:
@@ -219,7 +220,7 @@ def mappings(chosen: SimpleNamespace) -> dict[str, str]:
     """Return the arguments of the description's xacro file by name.
 
     Raises:
-        ConfigurationError: A word sets nothing, or the description is no xacro file.
+        ConfigurationError: A word is not NAME:=VALUE, or the description is not a xacro file.
     """
     if chosen.mappings and chosen.description.endswith(('.yaml', '.urdf')):
         problem = f'{chosen.mappings!r} are for a xacro file, not {chosen.description!r}'
@@ -232,11 +233,11 @@ def mappings(chosen: SimpleNamespace) -> dict[str, str]:
 
 
 def law(chosen: SimpleNamespace, in_step: Sequence[str] = ()) -> dict[str, Any]:
-    """Return the controller's parameters for the values ``law`` and ``program``.
+    """Return the controller parameters for the arguments ``law`` and ``program``.
 
     Args:
-        chosen: The values.
-        in_step: Topics of the commands, if time waits for every one of them, however long.
+        chosen: Launch arguments.
+        in_step: Topics of the commands if the simulation runs in lockstep with them.
     """
     space = f'/{chosen.namespace.strip("/")}'.rstrip('/')
     patient = in_lockstep(*(f'{space}/{topic}' for topic in in_step)) if in_step else {}
@@ -247,7 +248,7 @@ def follows_motion(chosen: SimpleNamespace) -> bool:
     """Return whether the law follows a joint reference: gravity compensation and programs do not.
 
     Args:
-        chosen: Values ``law`` and ``program``.
+        chosen: Launch arguments with ``law`` and ``program``.
     """
     own_way = chosen.program if chosen.law == 'constraint_stabilization' else False
     return not own_way and chosen.law != 'gravity_compensation'
@@ -258,10 +259,10 @@ def recorder(
     parameters: Mapping[str, Any] | None = None,
     remappings: Sequence[tuple[str, str]] = (),
 ) -> list[Node]:
-    """Return the recorder if it is wanted: values ``record`` and ``bag``.
+    """Return the recorder node if ``record`` is set; it writes to ``bag``.
 
     Raises:
-        ConfigurationError: The bag exists already.
+        ConfigurationError: The bag already exists.
     """
     if not chosen.record:
         return []
@@ -279,7 +280,7 @@ def monitor(
     parameters: Mapping[str, Any],
     remappings: Sequence[tuple[str, str]] = (),
 ) -> list[Node]:
-    """Return the monitor on the commands of the controller if it is wanted: value ``monitor``."""
+    """Return the monitor node, which compares the controller's commands, if ``monitor`` is set."""
     if not chosen.monitor:
         return []
     source = {'effort_source': 'reference', 'use_sim_time': True}
@@ -287,7 +288,7 @@ def monitor(
 
 
 def viewer(chosen: SimpleNamespace, **parameters: Any) -> list[Node]:
-    """Return the viewer if it is wanted: value ``view``.
+    """Return the viewer node unless ``view`` is 'false'.
 
     Raises:
         MissingDependencyError: viser is not installed.
@@ -308,14 +309,14 @@ def visualization(
     *,
     sim_time: bool = True,
 ) -> list[Node]:
-    """Return robot_state_publisher and RViz if they are wanted: value ``rviz``.
+    """Return robot_state_publisher and RViz if ``rviz`` is set.
 
     Args:
-        chosen: Values with ``rviz`` and ``namespace``.
+        chosen: Launch arguments with ``rviz`` and ``namespace``.
         robot_description: URDF text.
-        root: Its root link, which RViz holds still.
-        remappings: Pairs of names, for both.
-        sim_time: Whether time is that of the topic clock.
+        root: Its root link, the fixed frame of RViz.
+        remappings: Pairs of names, for both nodes.
+        sim_time: Whether to use the time of the topic clock.
 
     Raises:
         MissingDependencyError: One is not installed.
@@ -343,7 +344,7 @@ def state_publisher(
     *,
     sim_time: bool = True,
 ) -> Node:
-    """Return robot_state_publisher: tf, and the topic robot_description."""
+    """Return robot_state_publisher, which publishes tf and robot_description."""
     text = ParameterValue(robot_description, value_type=str)
     return Node(
         package='robot_state_publisher',
@@ -356,16 +357,16 @@ def state_publisher(
 
 
 def supervised(actions: Sequence[Any], *essential: Any, spare: Sequence[str] = ()) -> list[Any]:
-    """Return the actions of a scene, and what watches over their processes.
+    """Return the actions of a scene and the supervision of their processes.
 
-    A process that fails ends the scene, and ``ros2 launch`` returns 1 then; the others are told to
-    end, and the controller sends its last safe command.
+    If a process fails, the scene ends and ``ros2 launch`` returns 1. The other processes are shut
+    down, and the controller sends its last safe command.
 
     Args:
-        actions: Processes and others.
-        essential: Processes whose orderly end ends the scene as well.
-        spare: Executables whose end is announced and changes nothing; besides those that only
-            show or compare.
+        actions: Processes and other actions.
+        essential: Processes whose normal exit also ends the scene.
+        spare: Executables whose end is only logged, in addition to those that only display or
+            compare.
     """
     watched = [action for action in actions if isinstance(action, ExecuteProcess)]
 
@@ -384,10 +385,10 @@ def supervised(actions: Sequence[Any], *essential: Any, spare: Sequence[str] = (
 
 
 def _end_of_scene(reason: str, code: int) -> list[Any]:
-    """Return what ends a scene in order.
+    """Return the actions that end a scene normally.
 
     Raises:
-        SceneError: The code is that of a failure: launch ends the scene and returns 1.
+        SceneError: The exit code is not 0; launch then ends the scene and returns 1.
     """
     if code:
         raise SceneError('the scene ends:', reason, 'its last lines say why')
@@ -395,5 +396,5 @@ def _end_of_scene(reason: str, code: int) -> list[Any]:
 
 
 def own_clock(chosen: SimpleNamespace) -> list[tuple[str, str]]:
-    """Return remappings: in a namespace the clock is that of the namespace."""
+    """Return the remapping of /clock to the clock of the namespace, if there is one."""
     return [('/clock', 'clock')] if chosen.namespace else []

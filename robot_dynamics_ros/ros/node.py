@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What nodes share: declared parameters, a robot that may come by topic, steps, an orderly end."""
+"""Base classes of nodes: declared parameters, robot description by topic, step sequences."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from robot_dynamics_ros.parameters import Parameter
 from robot_dynamics_ros.ros.parameters import declare, values
 
 LATCHED = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
-#: Best effort, so that nobody waits for who only listens.
+#: For passive subscribers: best effort, so that no publisher waits for them.
 LISTENING = QoSProfile(depth=1000, reliability=ReliabilityPolicy.BEST_EFFORT)
 STEADY = Clock(clock_type=ClockType.STEADY_TIME)
 _TICK_S = 0.02
@@ -30,19 +30,19 @@ _ACTIVE = 3  # lifecycle_msgs/State.PRIMARY_STATE_ACTIVE
 
 _LEVELS = ('ok', 'warning', 'error')  # in the order of DiagnosticStatus
 
-#: Yields while it waits; its value is what came of it.
+#: A generator that yields while it waits and returns its result.
 Steps = Generator[None, None, Any]
 
 
 def diagnostic_array(
     node: Node, robot: str, reports: Mapping[str, tuple[str, str, Mapping[str, Any]]]
 ) -> DiagnosticArray:
-    """Return what a node publishes on /diagnostics (REP-107).
+    """Return the message of a node for /diagnostics (REP-107).
 
     Args:
-        node: Gives name and time.
+        node: The publishing node, which gives name and time.
         robot: Name of the robot.
-        reports: By what it is about: 'ok', 'warning' or 'error', a line of text, and figures.
+        reports: By subject: level ('ok', 'warning' or 'error'), message, and values.
     """
     name = node.get_fully_qualified_name().lstrip('/')
     statuses = [
@@ -61,17 +61,17 @@ def diagnostic_array(
 
 
 class PackageNode(Node):
-    """A node of this package.
+    """Base class of the nodes of this package.
 
     Attributes:
-        finished: Completes when the node is done, with the exit code, or when it has failed.
+        finished: Completes with the exit code when the node is done, or with the error.
 
     Args:
-        name: Of the node.
-        parameters: What it declares.
+        name: Name of the node.
+        parameters: The parameters that it declares.
 
     Raises:
-        RobotDynamicsError: A parameter is refused.
+        RobotDynamicsError: A parameter is invalid.
     """
 
     def __init__(self, name: str, parameters: Iterable[Parameter] = ()) -> None:
@@ -85,7 +85,7 @@ class PackageNode(Node):
         return values(self, self._declared)
 
     def _end(self, code: int = 0, error: RobotDynamicsError | None = None) -> None:
-        """Let the process end with an exit code or an error; what comes later changes nothing."""
+        """End the process with an exit code or an error; later calls have no effect."""
         if self.finished.done():
             return
         if error is None:
@@ -94,11 +94,11 @@ class PackageNode(Node):
             self.finished.set_exception(error)
 
     def _begin_with_robot(self, begin: Callable[[str], None]) -> None:
-        """Begin at once if the parameters name a robot, else once its description has come.
+        """Begin now if the parameters name a robot, otherwise once a description is received.
 
         Args:
-            begin: Gets the URDF text of the topic ``robot_description``; empty: the parameters
-                name the robot. What it refuses of a topic ends the node.
+            begin: Called with the URDF text of the topic ``robot_description``, or with an empty
+                text if the parameters name the robot. An error for a received text ends the node.
         """
         if self._settings['robot'] or self._settings['robot_description']:
             begin('')
@@ -112,34 +112,34 @@ class PackageNode(Node):
         if self._ready:
             return
         try:
-            self._settings = self._read_parameters()  # some may have been set meanwhile
+            self._settings = self._read_parameters()  # some may have changed in the meantime
             begin(msg.data)
             self._ready = True
         except RobotDynamicsError as error:
             self._end(error=error)
 
     def _publish_description(self, urdf: str) -> None:
-        """Publish, latched, ``robot_description``."""
+        """Publish ``robot_description`` (latched)."""
         self._description = self.create_publisher(String, 'robot_description', LATCHED)
         self._description.publish(String(data=urdf))
 
 
 class SequenceNode(PackageNode):
-    """A node that does one thing after the other; its parameter ``timeout_s`` bounds each wait."""
+    """A node that performs a sequence of steps; its parameter ``timeout_s`` bounds each wait."""
 
     def _begin_steps(self, steps: Steps, *, ends: bool) -> None:
-        """Go through steps, a tick apart at least.
+        """Start a sequence of steps, one per timer tick.
 
         Args:
-            steps: Errors of this package end the node.
-            ends: Whether the node ends after the last of them.
+            steps: The steps; errors of this package end the node.
+            ends: Whether the node ends after the last step.
         """
         self._steps, self._ends = steps, ends
         self._open: dict[str, Any] = {}
         self._timer = self.create_timer(_TICK_S, self._proceed, clock=STEADY)
 
     def _proceed(self) -> None:
-        """Go on with the steps as far as they can go now."""
+        """Continue the steps until their next yield."""
         try:
             next(self._steps)
         except StopIteration:
@@ -160,10 +160,10 @@ class SequenceNode(PackageNode):
         awaited: str,
         repeat: Callable[[], Any] = lambda: None,
     ) -> Steps:
-        """Wait until a condition holds; repeat something meanwhile, at once and every second.
+        """Wait until a condition holds; call ``repeat`` now and every second meanwhile.
 
         Raises:
-            PeerTimeoutError: It does not hold in time.
+            PeerTimeoutError: The condition does not hold in time.
         """
         begin, again = time.monotonic(), 0.0
         while not condition():
@@ -175,10 +175,10 @@ class SequenceNode(PackageNode):
             yield
 
     def _keep_waiting(self, begin: float, peer: str, awaited: str) -> None:
-        """Say each second for whom the node waits since a time of the monotonic clock, s.
+        """Log every second what the node has been waiting for since ``begin``, s, monotonic clock.
 
         Raises:
-            PeerTimeoutError: It does so for too long.
+            PeerTimeoutError: The wait exceeds ``timeout_s``.
         """
         waited, longest = time.monotonic() - begin, self._settings['timeout_s']
         if waited > longest:
@@ -187,16 +187,16 @@ class SequenceNode(PackageNode):
             self.get_logger().info(f'waiting for {peer}: {awaited}', throttle_duration_sec=_WORD_S)
 
     def _client(self, kind: Any, name: str) -> Any:
-        """Return the client of a service; it stays, for whoever looks what this node uses."""
+        """Return the client of a service; it is kept, so that it appears in the node's graph."""
         if name not in self._open:
             self._open[name] = self.create_client(kind, name)
         return self._open[name]
 
     def _call(self, kind: Any, name: str, request: Any) -> Steps:
-        """Call a service; the value of the iteration is the response.
+        """Call a service; the generator returns the response.
 
         A server drops its response if it has not discovered the client's end of the connection
-        yet, so the request is repeated; what is asked here may be done twice.
+        yet, so the request is repeated. Requests must therefore be safe to execute twice.
         """
         client = self._client(kind, name)
         calls: list[Any] = []
@@ -210,22 +210,22 @@ class SequenceNode(PackageNode):
         return next(call.result() for call in calls if call.done())
 
     def _ask_until(self, kind: Any, name: str, problem: Callable[[Any], str]) -> Steps:
-        """Call a service again and again until nothing is wrong with its response.
+        """Call a service repeatedly until its response is satisfactory.
 
         Args:
-            kind: Type of the service; its request says nothing.
-            name: Of the service.
-            problem: Says what is awaited, seen from a response; empty: nothing.
+            kind: Type of the service; its request is empty.
+            name: Name of the service.
+            problem: Returns what is still awaited, given a response; empty: nothing.
 
         Raises:
-            PeerTimeoutError: There is still something; names the node of a service of its state.
+            PeerTimeoutError: The wait exceeds ``timeout_s``; names the service or the node.
         """
         begin = time.monotonic()
         while awaited := problem((yield from self._call(kind, name, kind.Request()))):
             self._keep_waiting(begin, name.removesuffix('/get_state'), awaited)
 
     def _until_active(self, name: str, hint: str = '') -> Steps:
-        """Wait until a lifecycle node is active; the hint says what it may lack."""
+        """Wait until a lifecycle node is active; the hint is appended to timeout messages."""
 
         def problem(answer: GetState.Response) -> str:
             state = answer.current_state

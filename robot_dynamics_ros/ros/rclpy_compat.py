@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Everything that is used of rclpy without being promised by it, in one place.
+"""All uses of undocumented rclpy features, in one place.
 
-Tried with rclpy of Humble to Lyrical; what breaks with another one breaks here.
+Tested with rclpy of Humble to Lyrical.
 """
 
 from __future__ import annotations
@@ -21,16 +21,15 @@ from rclpy.impl.implementation_singleton import rclpy_implementation
 
 
 def start_lightly() -> None:
-    """Spare a process what rclpy does and no node needs; to be called before a node is made.
+    """Skip unnecessary work of rclpy; to be called before a node is created.
 
-    The first message imports a parser of interface files, which its package can do without. The
-    first line of log looks for source lines of every caller, through all modules: tens of
+    The first message would import a parser of interface files, which is not needed. The first log
+    line would look up the source lines of all callers in all modules, which takes tens of
     milliseconds in which no message is answered.
     """
     parser = 'rosidl_generator_py.generate_py_impl'
     if parser not in sys.modules:
-        # An import of it fails.
-        sys.modules[parser] = None  # type: ignore[assignment]
+        sys.modules[parser] = None  # type: ignore[assignment]  # makes its import fail
         with contextlib.suppress(ImportError):
             import_module('rosidl_generator_py')
         del sys.modules[parser]
@@ -42,14 +41,14 @@ def start_lightly() -> None:
 
 
 def take_message(subscription: Any) -> tuple[Any, Any] | None:
-    """Return a message that waits, and what is known of it, without an executor; None if none."""
+    """Take a pending message and its info without an executor; None if there is none."""
     with subscription.handle:
         taken = subscription.handle.take_message(subscription.msg_type, subscription.raw)
     return taken if taken is None else (taken[0], taken[1])
 
 
 def wait_for_message(subscription: Any, executor: Any, timeout_ns: int) -> None:
-    """Wait for a message of a subscription, or for what wakes an executor, and nothing else."""
+    """Wait only for a message of a subscription, or for the guard condition of an executor."""
     guard, context = executor._guard, executor.context
     with subscription.handle, guard.handle, context.handle:
         waiting = rclpy_implementation.WaitSet(1, 1, 0, 0, 0, 0, context.handle)
@@ -60,32 +59,32 @@ def wait_for_message(subscription: Any, executor: Any, timeout_ns: int) -> None:
 
 
 def lifecycle_state(node: Any) -> str:
-    """Return the name of the state of a lifecycle node, such as 'active'."""
+    """Return the state name of a lifecycle node, such as 'active'."""
     return str(node._state_machine.current_state[1])
 
 
 def possible_transitions(node: Any) -> dict[str, int]:
-    """Return the transitions that a lifecycle node can make now, by label."""
+    """Return the ids of the transitions that a lifecycle node can make now, by label."""
     return {label: number for number, label, *_ in node._state_machine.available_transitions}
 
 
 def wrap_service(node: Any, kind: Any, wrap: Callable[[Any], Any]) -> None:
-    """Put something around the callbacks of those services of a node that have a type."""
+    """Wrap the callbacks of all services of a node that have a given type."""
     for service in node.services:
         if service.srv_type is kind:
             service.callback = wrap(service.callback)
 
 
 def overridden_parameters(node: Any) -> Collection[str]:
-    """Return the names of the parameters that a node was given, declared or not."""
+    """Return the names of all parameter overrides of a node, declared or not."""
     return tuple(getattr(node, '_parameter_overrides', ()))
 
 
 def refuse_impossible_transitions(node: Any) -> None:
-    """Let the service ``~/change_state`` answer no where rclpy raises an error of its own.
+    """Make the service ``~/change_state`` refuse impossible transitions.
 
-    That error would end the process: a manager that asks an active controller to be configured
-    would stop the arm.
+    The error that rclpy raises for them would end the process: a manager that requests
+    ``configure`` of an active controller would stop the arm.
 
     Args:
         node: A lifecycle node.
@@ -113,7 +112,7 @@ def _refusing(node: Any, change_state: Any) -> Any:
 
 @contextlib.contextmanager
 def undone_by_errors(node: Any) -> Iterator[None]:
-    """Destroy what a block has created at a node if the block ends with an error."""
+    """Destroy the entities that a block has created in a node if the block raises."""
     before = _entities(node)
     try:
         yield

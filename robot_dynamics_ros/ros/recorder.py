@@ -289,7 +289,7 @@ class Recorder(PackageNode):
             if not stream.received and self._is_awaited(stream)
         ]
         response.success = not missing
-        response.message = f'nothing yet on {", ".join(missing)}' if missing else 'recording'
+        response.message = f'no message yet on {", ".join(missing)}' if missing else 'recording'
         return response
 
     def _is_awaited(self, stream: Stream) -> bool:
@@ -325,6 +325,6 @@ class Recorder(PackageNode):
         if self._stamper.jumps:
             log.warning(f'time went back {self._stamper.jumps} times')
         if not self._stamper.states:
-            log.warning(f'nothing came on {self._streams[0].name}')
+            log.warning(f'no message received on {self._streams[0].name}')
         log.info(f'closed {self._bag.path}')
         return lost

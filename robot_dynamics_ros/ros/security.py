@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Policies of SROS2: what each node of a scene may publish, hear, offer and call, and no more.
+"""Generate SROS2 policies that permit each node exactly the topics and services it uses.
 
-They are made of what the nodes of a run have::
+A policy is generated from a running scene::
 
-    ros2 launch robot_dynamics_ros simulation.launch.py ...       # let it run, and beside it:
+    ros2 launch robot_dynamics_ros simulation.launch.py ...       # in another terminal:
     python -m robot_dynamics_ros.ros.security policy.xml
 
-Those of the launch files are in ``config/security``. A keystore is made of one by
+``config/security`` contains the policies of the launch files. Create a keystore from a policy with
 ``ros2 security create_keystore``, ``create_enclave`` and ``create_permission``.
 """
 
@@ -35,7 +35,7 @@ PARTS = {
 
 
 class NodeUse(NamedTuple):
-    """Full names of what a node publishes, hears, offers as services and calls."""
+    """Full names of the topics that a node uses, and of the services that it serves and calls."""
 
     publish: frozenset[str]
     subscribe: frozenset[str]
@@ -44,10 +44,10 @@ class NodeUse(NamedTuple):
 
 
 def uses(observer: Any) -> dict[tuple[str, str], NodeUse]:
-    """Return what every node has that is known now, by name and namespace.
+    """Return the topics and services of all discovered nodes, by name and namespace.
 
     Args:
-        observer: The node that looks; left out.
+        observer: The observing node, which is left out.
     """
     ask = (
         observer.get_publisher_names_and_types_by_node,
@@ -65,7 +65,7 @@ def uses(observer: Any) -> dict[tuple[str, str], NodeUse]:
 
 
 def policy(nodes: dict[tuple[str, str], NodeUse]) -> str:
-    """Return the policy of nodes, as XML text: one enclave, a profile for each."""
+    """Return the policy of nodes as XML text: one enclave with a profile for each node."""
     root = ElementTree.Element('policy', version='0.2.0')
     enclave = ElementTree.SubElement(ElementTree.SubElement(root, 'enclaves'), 'enclave', path='/')
     profiles = ElementTree.SubElement(enclave, 'profiles')
@@ -82,10 +82,10 @@ def policy(nodes: dict[tuple[str, str], NodeUse]) -> str:
 
 
 def main(file: str) -> None:
-    """Write the policy of what runs in this domain.
+    """Write the policy of the nodes that run in this domain.
 
     Raises:
-        ConfigurationError: Nothing runs.
+        ConfigurationError: No node runs.
     """
     rclpy.init()
     observer = rclpy.create_node('policy_observer')

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run one node in this process: executor with the lower latency, orderly end on a signal."""
+"""Run one node in this process: low-latency executor, orderly shutdown on a signal."""
 
 from __future__ import annotations
 
@@ -38,19 +38,19 @@ from robot_dynamics_ros.yaml_reader.parsing import file_text
 #: Exit codes of :func:`run` besides 0.
 EXIT_FAILED, EXIT_REFUSED = 1, 2
 
-#: Name of the loggers that know nothing of ROS.
+#: Name of the Python logger of the modules without ROS.
 PACKAGE = __name__.partition('.')[0]
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _FLUSH_SECONDS = 0.5
-_LONG_WAIT_SECONDS = 1e6  # the EventsExecutor never delivers under a wait without a timeout
+_LONG_WAIT_SECONDS = 1e6  # without a timeout the EventsExecutor never delivers anything
 
 
 def make_executor() -> Executor:
-    """Return the executor with the lowest latency that this rclpy has.
+    """Return the executor with the lowest latency that this rclpy provides.
 
     The EventsExecutor (rclpy >= 7.1.4) answers a message in about 3/4 of the time of the
     SingleThreadedExecutor, with half the processor time (``benchmark/``). Humble has only the
-    latter, which is taught to answer states before all else.
+    latter; there :class:`StatesFirstExecutor` is used.
     """
     try:
         from rclpy.experimental import EventsExecutor
@@ -65,18 +65,18 @@ def run(
 ) -> int:
     """Build a node and spin it until SIGINT, SIGTERM or until it is finished.
 
-    A node may have a method ``on_stop()``: it is called while the context is still valid, so that
-    a last safe command can be sent; what it publishes reliably is flushed. A node may have a
-    future ``finished`` whose result, an exit code, or exception ends the process. It may have an
-    attribute ``make_executor`` if the general choice does not suit it.
+    Optional members of the node: ``on_stop()`` is called while the context is still valid, so that
+    a last safe command can be sent; reliable publishers are flushed after it. The future
+    ``finished`` ends the process with its result, an exit code, or its exception.
+    ``make_executor`` replaces the default executor.
 
     Args:
         make_node: Builds the node after ``rclpy.init``.
         args: Command line arguments; those of the process if None.
 
     Returns:
-        Exit code: 0 after a signal; the result of ``finished``; 2 if the node could not be built,
-        1 if it ended with an error of this package, either told in one line on stderr.
+        Exit code: 0 after a signal; the result of ``finished``; 2 if the node could not be built;
+        1 if it ended with an error of this package. Errors are printed in one line on stderr.
     """
     stop = Future()
     _pass_on_remarks()
@@ -98,10 +98,10 @@ def run(
 
 
 class RemarkHandler(logging.Handler):
-    """Passes on to ROS what the package without ROS remarks, such as what is being compiled."""
+    """Forwards log records of the modules without ROS to the ROS log."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Log a record under the name of the package."""
+        """Log a record with the package's ROS logger."""
         logger = get_logger(PACKAGE)
         if record.levelno >= logging.WARNING:
             logger.warning(record.getMessage())
@@ -121,7 +121,7 @@ def _initialize(args: Sequence[str]) -> None:
     """Initialize ROS.
 
     Raises:
-        ConfigurationError: A parameter file or another ROS argument cannot be read.
+        ConfigurationError: A parameter file or another ROS argument is invalid.
     """
     for option, file in pairwise(args):
         if option == '--params-file':
@@ -129,16 +129,16 @@ def _initialize(args: Sequence[str]) -> None:
     start_lightly()
     try:
         rclpy.init(args=list(args), signal_handler_options=SignalHandlerOptions.NO)
-    except RuntimeError as error:  # rclpy has no public name for its errors of arguments
+    except RuntimeError as error:  # rclpy has no public name for its argument errors
         problem = str(error).partition(', at /')[0].strip()
         raise ConfigurationError('ROS arguments', problem, 'correct them') from error
 
 
 def _made(make_node: Callable[[], Node]) -> Node:
-    """Return the node.
+    """Build the node.
 
     Raises:
-        ConfigurationError: rclpy refuses one of its own parameters, or a name.
+        ConfigurationError: rclpy rejects one of its own parameters, or a name.
     """
     try:
         return make_node()
@@ -147,11 +147,11 @@ def _made(make_node: Callable[[], Node]) -> Node:
 
 
 def spare_what_stays() -> None:
-    """Let garbage collection look only at what is made from now on.
+    """Exclude all existing objects from garbage collection.
 
-    What a node consists of stays: looking through all of it takes Python tens of milliseconds, in
-    which no message is answered. To be called when the node has been built, which is quick, or
-    built anew: then what was built before is looked through.
+    The objects of a node are permanent, and a collection of all of them takes tens of
+    milliseconds, in which no message is answered. To be called once the node has been built, which
+    is fast, and again after it has been rebuilt; then the previous objects are collected first.
     """
     if gc.get_freeze_count():
         gc.unfreeze()
@@ -160,7 +160,7 @@ def spare_what_stays() -> None:
 
 
 def _spin(node: Node, executor: Executor, stop: Future) -> int:
-    """Spin until stop or the node's ``finished``; whatever happens, stop the node in order."""
+    """Spin until ``stop`` or the node's ``finished``; always stop the node in order."""
     finished: Future | None = getattr(node, 'finished', None)
     if finished is not None:
         finished.add_done_callback(lambda _: _complete(stop))
@@ -192,10 +192,11 @@ def _stop(node: Node) -> None:
 
 @contextmanager
 def _completed_by_signals(stop: Future) -> Iterator[None]:
-    """Complete stop at the first signal, however long the main thread sits in C++ code.
+    """Complete ``stop`` at the first signal, even while the main thread is blocked in C++ code.
 
-    Python's C handler writes to a pipe at once, in whatever thread the signal arrives; a thread
-    of ours reads it. Further signals change nothing: Ctrl-C under ros2 launch arrives twice.
+    Python's C handler writes to a pipe immediately, in the thread that receives the signal; a
+    separate thread reads the pipe. Further signals are ignored: under ros2 launch, Ctrl-C arrives
+    twice.
     """
     receiving, sending = os.pipe()
     os.set_blocking(sending, False)
@@ -239,16 +240,16 @@ _SWITCH_S = 1e-4
 def run_in_background(
     work: Callable[[], T], tick: Callable[[], bool], watch: Callable[[], None], period: float
 ) -> T:
-    """Do work in a thread of its own; meanwhile tick in this one, as an executor would.
+    """Run slow work in a separate thread; meanwhile keep ticking in this one.
 
     Args:
-        work: What takes long; touches nothing that ticks touch.
-        tick: Answers a message that waits; returns whether there was one.
-        watch: Called every ``period`` seconds.
-        period: s.
+        work: The slow function; it shares no mutable state with the ticks.
+        tick: Answers a pending message; returns whether there was one.
+        watch: Called every ``period``.
+        period: Period of ``watch``, s.
 
     Returns:
-        What the work returns; raises what it raises.
+        The result of the work; its exceptions are re-raised.
     """
     usual = sys.getswitchinterval()
     sys.setswitchinterval(_SWITCH_S)

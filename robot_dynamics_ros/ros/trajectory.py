@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The trajectory node: plans one motion, hands it to the controller, and starts the simulation.
+"""Trajectory node: plan one motion, send it to the controller, start the simulation.
 
-The order is: robot and present state are known; the controller is active; whoever must be ready
-says so; the trajectory is sent and accepted; the simulator's end is set; the simulator runs. In a
-lockstep simulation that waits paused, with an absolute ``start_time_s``, the result therefore does
-not depend on when anything was started.
+Sequence: receive robot and current state; wait until the controller is active and the ready
+services succeed; send the trajectory and wait for its acceptance; set the simulator's end time;
+unpause the simulator. The result of a lockstep simulation that starts paused, with an absolute
+``start_time_s``, therefore does not depend on the start times of the processes.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ class TrajectorySender(SequenceNode):
     """Sends one trajectory on ``<controller>/joint_trajectory``.
 
     Attributes:
-        finished: Completes when all is sent (if the node ends then), or something failed.
+        finished: Completes once everything is sent (if ``exit_when_done``), or on failure.
 
     Raises:
-        RobotDynamicsError: A parameter or the description is refused.
+        RobotDynamicsError: A parameter or the description is invalid.
     """
 
     def __init__(self) -> None:
@@ -66,7 +66,7 @@ class TrajectorySender(SequenceNode):
     def _read_parameters(self) -> dict[str, Any]:
         return super()._read_parameters() | {'gravity': list(STANDARD_GRAVITY)}
 
-    # What is heard ------------------------------------------------------------------------------
+    # Subscriptions -------------------------------------------------------------------------------
 
     def _know(self, description: str) -> None:
         self._tree = robot_from_parameters(self._settings, description)
@@ -79,7 +79,7 @@ class TrajectorySender(SequenceNode):
     def _on_status(self, msg: String) -> None:
         self._statuses.append(msg.data)
 
-    # The order of things ------------------------------------------------------------------------
+    # Sequence ------------------------------------------------------------------------------------
 
     def _all_steps(self) -> Steps:
         plan = (yield from self._plan()) if self._moves else None
@@ -94,7 +94,7 @@ class TrajectorySender(SequenceNode):
             yield from self._unpause()
 
     def _plan(self) -> Steps:
-        """Plan the motion, once the robot and its present state are known."""
+        """Plan the motion once the robot and its current state are known."""
         yield from self._until(lambda: self._tree, 'robot_description', 'robot')
         yield from self._until(
             lambda: self._measured is not None, self._settings['state_topic'], 'state'
@@ -122,11 +122,11 @@ class TrajectorySender(SequenceNode):
         return name in listeners and self._publisher.get_subscription_count() >= len(listeners)
 
     def _deliver(self, message: JointTrajectory) -> Steps:
-        """Send; if the controller shall confirm, until it does.
+        """Send the trajectory; with ``confirm``, repeat until the controller has answered.
 
         Raises:
-            TrajectoryError: It was rejected; says why.
-            PeerTimeoutError: It was not answered.
+            TrajectoryError: The controller rejected it; gives the reason.
+            PeerTimeoutError: The controller did not answer.
         """
         if not self._settings['confirm']:
             self._publisher.publish(message)
@@ -169,7 +169,7 @@ class TrajectorySender(SequenceNode):
 
 
 def trajectory_message(joints: Sequence[str], plan: SampledTrajectory) -> JointTrajectory:
-    """Return a sampled trajectory as a message whose stamp is 0: it begins when it is taken."""
+    """Return the message of a sampled trajectory; its timestamp 0 means to start on receipt."""
     message = JointTrajectory(joint_names=list(joints))
     message.points = [
         JointTrajectoryPoint(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The viewer node: every arm whose topics there are, in a browser on this machine."""
+"""Viewer node: show all arms that have topics in a browser on this machine."""
 
 from __future__ import annotations
 
@@ -33,21 +33,21 @@ from robot_dynamics_ros.ros.view_topics import ArmTopics
 from robot_dynamics_ros.viewing.controls import Controls, Tell, add_stop
 from robot_dynamics_ros.viewing.page import ArmView, Page
 
-_UNLIMITED = 1e12  # N m or N, where a description has no effort limit
-_PEAK = 1.875  # of a quintic's velocity, times its mean
+_UNLIMITED = 1e12  # N m or N, if a description has no effort limit
+_PEAK = 1.875  # ratio of peak to mean velocity of a quintic
 _SHORTEST_S = 1.0
-_USUAL_SPEED = 1.0  # rad/s or m/s, where a description has no limit
+_USUAL_SPEED = 1.0  # rad/s or m/s, if a description has no velocity limit
 
 
 class ArmCommands:
-    """Asks the controller and the simulator of one arm; see ``viewing.commands.Commands``.
+    """Sends requests to the controller and simulator of an arm; see ``viewing.commands.Commands``.
 
-    Methods may be called from any thread: what they ask leaves with :meth:`pump`.
+    Methods may be called from any thread: they queue requests, which :meth:`pump` sends.
 
     Args:
         node: The viewer.
-        space: Namespace of the arm, with a slash at its end.
-        arm: What the page shows of it.
+        space: Namespace of the arm, with a trailing slash.
+        arm: The view of the arm on the page.
     """
 
     def __init__(self, node: Any, space: str, arm: ArmView) -> None:
@@ -72,7 +72,7 @@ class ArmCommands:
         return bool(self._set['simulator'].service_is_ready())
 
     def pump(self) -> None:
-        """Let leave what was asked; to be called by the thread that spins the node."""
+        """Send the queued requests; to be called by the thread that spins the node."""
         while not self._asked.empty():
             self._asked.get()()
         if self._pushing is not None:
@@ -108,11 +108,11 @@ class ArmCommands:
         self._asked.put(lambda: self._transition(number, 'inactive', tell))
 
     def stop(self, tell: Tell) -> None:
-        """Deactivate the controller; the request leaves in the thread that calls, at once."""
+        """Deactivate the controller; the request is sent immediately, in the calling thread."""
         self._transition(Transition.TRANSITION_DEACTIVATE, 'inactive', tell)
 
     def move_to(self, goal: Mapping[str, float], share: float, client: int, tell: Tell) -> None:
-        """Plan a way to a point, and send it."""
+        """Plan a point-to-point motion and send it."""
 
         def settings(tree: RobotTree, q: Any) -> dict[str, Any]:
             held = np.clip(q, tree.position_lower, tree.position_upper).tolist()
@@ -124,7 +124,7 @@ class ArmCommands:
         self._plan(settings, share, client, tell)
 
     def circle(self, radius: float, share: float, client: int, tell: Tell) -> None:
-        """Plan a circle from where the tool is, and send it."""
+        """Plan a circle that starts at the current tool position and send it."""
 
         def settings(tree: RobotTree, q: Any) -> dict[str, Any]:
             scene = self._arm.scene
@@ -140,11 +140,11 @@ class ArmCommands:
         self._plan(settings, share, client, tell)
 
     def push(self, link: str, force: tuple[float, float, float], client: int) -> None:
-        """Push a link of the simulated arm until told otherwise."""
+        """Push a link of the simulated arm until the next call."""
         self._asked.put(lambda: self._push(link, force, client))
 
     def lapse(self, client: int) -> None:
-        """Let go, and come to rest, if a page has asked otherwise that is gone."""
+        """Release the push and stop the motion that a closed page has requested."""
         self._asked.put(lambda: self._lapse(client))
 
     def _set_parameters(self, peer: str, changes: Mapping[str, Any], tell: Tell) -> None:
@@ -164,7 +164,7 @@ class ArmCommands:
 
         def done(future: Any) -> None:
             taken = bool(future.result().success)
-            tell(taken, label if taken else f'it does not become {label}; its log says why')
+            tell(taken, label if taken else f'the controller did not become {label}; see its log')
 
         self._call(self._change, request, done, tell)
 
@@ -172,12 +172,12 @@ class ArmCommands:
         if client.service_is_ready():
             client.call_async(request).add_done_callback(done)
         else:
-            tell(False, f'nobody answers {client.srv_name}')
+            tell(False, f'no service {client.srv_name}')
 
     def _plan(
         self, settings: Callable[..., dict[str, Any]], share: float, client: int, tell: Tell
     ) -> None:
-        """Plan in the thread of the page, which may wait; send with the next pump."""
+        """Plan in the thread of the page, which may block; send with the next pump."""
         defaults = {one.name: one.default for one in MOTION}
         try:
             tree = load_robot(self._arm.xml, effort_limit=_UNLIMITED)
@@ -196,13 +196,11 @@ class ArmCommands:
         self, tree: RobotTree, plan: SampledTrajectory, client: int, tell: Tell
     ) -> None:
         if not self._send.get_subscription_count():
-            tell(False, f'nobody listens on {self._send.topic_name}')
+            tell(False, f'no subscriber on {self._send.topic_name}')
             return
         self._send.publish(trajectory_message(tree.joint_names, plan))
         self._moving = (client, time.monotonic() + plan.duration)
-        tell(
-            True, f'a motion of {plan.duration:.1f} s was sent; the status says what became of it'
-        )
+        tell(True, f'sent a motion of {plan.duration:.1f} s; the status shows if it was accepted')
 
     def _push(self, link: str, force: tuple[float, float, float], client: int) -> None:
         message = WrenchStamped()
@@ -218,26 +216,26 @@ class ArmCommands:
         owner, end = self._moving
         if owner == client and time.monotonic() < end:
             self._moving = (-1, 0.0)
-            self._send.publish(JointTrajectory())  # come to rest and hold
+            self._send.publish(JointTrajectory())  # stop and hold
 
 
-_NICENESS = 5  # of all its threads; a third of the weight of a usual process
+_NICENESS = 5  # of all threads; a third of the scheduling weight of a normal process
 _LOOK_AROUND_S = 1.0
-_PATIENT_LOOKS = 3  # until an arm is announced that nobody publishes yet
-_WRITE_HZ = 8.0  # numbers, plots and trails; nobody reads faster
+_PATIENT_LOOKS = 3  # without any arm, until one is shown that is not published yet
+_WRITE_HZ = 8.0  # update rate of numbers, plots and trails
 _STATE = 'sensor_msgs/msg/JointState'
 _HEALTH_QOS = QoSProfile(depth=50, reliability=ReliabilityPolicy.BEST_EFFORT)
 
 
 class View(PackageNode):
-    """Shows arms from their topics only; touches no controller unless ``control`` is set.
+    """Shows arms from their topics; commands no controller unless ``control`` is set.
 
-    Topics are polled at ``rate_hz``, best effort; no message wakes the process, and its threads
-    make way for those of a controller on the same machine.
+    Topics are polled at ``rate_hz`` (best effort), so that no message wakes the process. Its
+    threads have a lower priority than those of a controller on the same machine.
 
     Raises:
         MissingDependencyError: viser is not installed.
-        RobotDynamicsError: A parameter or the description of ``robot`` is refused.
+        RobotDynamicsError: A parameter or the description of ``robot`` is invalid.
     """
 
     # The EventsExecutor would be woken by every message.
@@ -273,11 +271,11 @@ class View(PackageNode):
         print(f'viewer: open {self.page.address} in a browser on this machine', flush=True)
 
     def on_stop(self) -> None:
-        """End the server."""
+        """Stop the server."""
         self.page.close()
 
     def _look_around(self) -> None:
-        """Find arms: namespaces with joint states."""
+        """Find new arms: namespaces with joint states."""
         wanted = [name for name in self._settings['namespaces'] if name]
         spaces = {f'/{name.strip("/")}/'.replace('//', '/') for name in wanted}
         if not wanted:
@@ -294,17 +292,17 @@ class View(PackageNode):
             self._topics[space] = ArmTopics(self, space, self._states, self._group)
 
     def _stop_all(self) -> None:
-        """Deactivate every controller that the page shows."""
+        """Deactivate all controllers on the page."""
         for space, commands in self._commands.items():
             commands.stop(self._controls[space].tell)
 
     def _on_leave(self, client: Any) -> None:
-        """End what a page has begun: it is closed, or it answers no more."""
+        """End the actions of a page that was closed or no longer responds."""
         for commands in self._commands.values():
             commands.lapse(client.client_id)
 
     def _control(self, space: str, topics: ArmTopics, arm: ArmView) -> None:
-        """Bring the controls of an arm up to date."""
+        """Update the controls of an arm."""
         if space not in self._commands:
             self._commands[space] = ArmCommands(self, space, arm)
             self._controls[space] = Controls(self.page, arm, self._commands[space])
@@ -315,7 +313,7 @@ class View(PackageNode):
             controls.offer_simulator([link.name for link in arm.scene.tree.links])
 
     def _draw(self) -> None:
-        """Bring the page up to date, in one message for each browser."""
+        """Update the page, with one message to each browser."""
         self._ticks += 1
         for commands in self._commands.values():
             commands.pump()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is published of one arm, looked at when the viewer draws: no message wakes the process."""
+"""Topics of one arm, polled when the viewer draws, so that no message wakes the process."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ from robot_dynamics_ros.viewing.instant import (
 from robot_dynamics_ros.yaml_reader.parsing import yaml_mapping
 
 _NEWEST = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
-_SILENT_S = 1.0  # without states
-_PUSHED_S = 0.5  # without wrenches
-_STALE_S = 3.0  # without diagnostics, or without what the controller publishes with each tick
+_SILENT_S = 1.0  # maximum age of states
+_PUSHED_S = 0.5  # maximum age of wrenches
+_STALE_S = 3.0  # maximum age of diagnostics and of topics published in each tick
 
 
 class Polled:
-    """The newest message of a topic, and when it came."""
+    """The newest message of a topic and its time of arrival."""
 
     def __init__(self, node: Any, kind: Any, topic: str, qos: Any, group: Any) -> None:
         self.message: Any = None
@@ -44,7 +44,7 @@ class Polled:
         )
 
     def poll(self) -> bool:
-        """Take what has come; return whether something has."""
+        """Take all new messages; return whether there was one."""
         news = False
         while (taken := take_message(self.subscription)) is not None:
             self.message, news = taken[0], True
@@ -53,11 +53,11 @@ class Polled:
         return news
 
     def fresh(self, seconds: float) -> Any:
-        """Return the newest message if it came in the last seconds, else None."""
+        """Return the newest message if it is younger than ``seconds``, else None."""
         return self.message if time.monotonic() - self.came < seconds else None
 
     def destroy(self) -> None:
-        """Free the subscription."""
+        """Destroy the subscription."""
         self._node.destroy_subscription(self.subscription)
 
 
@@ -65,15 +65,15 @@ class ArmTopics:
     """The topics of one arm and its controller.
 
     Attributes:
-        description: URDF text; empty while none has come.
-        parameters: Of the controller, by name; empty while none have come.
-        status: What became of the last trajectory.
+        description: URDF text; empty until received.
+        parameters: Parameters of the controller, by name; empty until received.
+        status: Status of the last trajectory.
 
     Args:
         node: The viewer.
-        space: Namespace of the arm, with a slash at its end.
+        space: Namespace of the arm, with a trailing slash.
         states: Topic of the joint states within it.
-        group: Of subscriptions that are polled.
+        group: Callback group of polled subscriptions.
     """
 
     def __init__(self, node: Any, space: str, states: str, group: PolledGroup) -> None:
@@ -108,7 +108,7 @@ class ArmTopics:
         self._heard = -math.inf
 
     def take_health(self, message: DiagnosticArray) -> None:
-        """Take what the arm's controller tells of itself out of a message of /diagnostics."""
+        """Extract the status of the arm's controller from a /diagnostics message."""
         for status in message.status:
             if status.name == f'{self._controller}: control loop':
                 self._health = diagnostic_status(status)
@@ -121,7 +121,7 @@ class ArmTopics:
         return [topic.poll() for topic in self._fast][0]
 
     def destroy(self) -> None:
-        """Free the subscriptions."""
+        """Destroy the subscriptions."""
         for topic in (*self._fast, self._description, self._parameters, self._status):
             topic.destroy()
 
@@ -134,7 +134,7 @@ class ArmTopics:
             self.parameters = yaml_mapping(self._parameters.message.data)
 
     def instant(self) -> ArmInstant:
-        """Return the arm as the newest messages have it, and what is missing."""
+        """Return the state of the arm in the newest messages, and what is missing."""
         state = self._states.message or JointState()
         reference = self._reference.fresh(_STALE_S) or JointState()
         constraint = self._constraint.fresh(_STALE_S) or JointState()
@@ -168,7 +168,7 @@ class ArmTopics:
             seconds = '' if math.isinf(waited) else f' for {waited:.0f} s'
             return f'no joint states on {self._states.subscription.topic_name}{seconds}'
         unknown = [name for name, x in position.items() if not math.isfinite(x)]
-        return f'positions that are no numbers: {", ".join(unknown)}' if unknown else ''
+        return f'non-finite positions: {", ".join(unknown)}' if unknown else ''
 
     def _latest_health(self) -> dict[str, str]:
         waited = time.monotonic() - self._heard
@@ -176,7 +176,7 @@ class ArmTopics:
         if math.isinf(waited):
             return trajectory
         if waited > _STALE_S:
-            message = f'nothing heard of {self._controller} for {waited:.0f} s'
+            message = f'no diagnostics from {self._controller} for {waited:.0f} s'
             return {'level': 'error', 'message': message, **trajectory}
         return {**self._health, **trajectory}
 

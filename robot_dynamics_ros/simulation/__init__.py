@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Simulated robots behind one contract: MuJoCo, drives, imperfections, delays."""
+"""Simulated robots with a common interface: MuJoCo, drives, imperfections, delays."""

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-r"""What real drives add to an effort: their own compensation, torque ripple, cogging, stiction.
+r"""Model of real drives: internal compensation, torque ripple, cogging, stiction.
 
 .. math::
 
    \tau = (\tau_c + \tau_{driver})\,(1 + r \sin N q) + c \sin(N q + 1)
 
-with the command :math:`\tau_c`, what the driver compensates by itself
-:math:`\tau_{driver} = g(q) + b v + \tau_d \tanh(v/v_s)` as far as it does, ripple r, cogging c and
-N periods per rad or m. Coulomb friction is larger at rest (Stribeck),
+with the command :math:`\tau_c`, the enabled terms of the driver's internal compensation
+:math:`\tau_{driver} = g(q) + b v + \tau_d \tanh(v/v_s)`, ripple r, cogging c and spatial angular
+frequency N. Coulomb friction is larger at rest (Stribeck),
 :math:`\tau_d\,(1 + (s - 1)\,e^{-(v/v_b)^2})` with the breakaway factor s.
 """
 
@@ -29,20 +29,20 @@ from robot_dynamics_ros.symbolic.kernel import compile_kernel
 
 COMPENSATIONS = ('gravity', 'friction')
 _BREAKAWAY_VELOCITY = 0.01  # rad/s or m/s
-_COGGING_PHASE = 1.0  # rad, so that ripple and cogging do not fall together
+_COGGING_PHASE = 1.0  # rad, so that ripple and cogging are out of phase
 
 
 @dataclass(frozen=True, eq=False)
 class Drives:
-    """The drives of one robot; one number for all joints, or an array (n,).
+    """The drives of one robot; one number for all joints, or an array of shape (n,).
 
     Attributes:
-        ripple: r, part of the effort.
+        ripple: r, fraction of the effort.
         cogging: c, N m or N.
-        periods: N, per rad or m.
+        periods: N, spatial angular frequency, rad per rad or m.
         breakaway: s, at least 1.
-        compensates: Any of ``COMPENSATIONS``.
-        payload_known: Whether the driver's gravity includes the payload.
+        compensates: Terms that the driver compensates internally; any of ``COMPENSATIONS``.
+        payload_known: Whether its gravity compensation includes the payload.
     """
 
     ripple: Any = 0.0
@@ -54,19 +54,19 @@ class Drives:
 
 
 class DrivenPlant(WrappedPlant):
-    """A plant behind imperfect drives that may compensate something by themselves.
+    """A plant with imperfect drives that may compensate some terms internally.
 
     Attributes:
         plant: The plant inside.
-        share: What the driver gave by itself during the last step, shape (n,), N m or N.
+        share: Internal compensation during the last step, shape (n,), N m or N.
 
     Args:
         plant: The plant.
         drives: Its drives.
-        model: The robot as the driver believes it is; the plant's own at the start if None.
+        model: The robot model of the driver; the initial robot of the plant if None.
 
     Raises:
-        ParameterError: A value is refused.
+        ParameterError: A value is invalid.
     """
 
     plant: MujocoPlant
@@ -93,7 +93,7 @@ class DrivenPlant(WrappedPlant):
         self.share.fill(0.0)
 
     def step(self, effort: Array) -> None:
-        """Advance by one period under a command; see the contract."""
+        """Advance by one period with a command; see :meth:`Plant.step`."""
         q, v = self._q, self._v
         wanted = self._checked('effort', effort)
         self.plant.read(q, v)
@@ -108,7 +108,7 @@ class DrivenPlant(WrappedPlant):
         self._advance(acting)
 
     def set_payload(self, payload: Payload | None) -> None:
-        """Attach a payload in place of the present one; see the contract."""
+        """Replace the payload; see :meth:`Plant.set_payload`."""
         super().set_payload(payload)
         if self._drives.payload_known and payload is not None:
             self._know(with_payload(self._bare, payload))
@@ -116,7 +116,7 @@ class DrivenPlant(WrappedPlant):
             self._know(self._bare)
 
     def _know(self, model: RobotTree) -> None:
-        """Let the driver compensate the gravity of a model."""
+        """Set the model of the driver's gravity compensation."""
         self._gravity = None
         if 'gravity' in self._drives.compensates:
             self._gravity = compile_kernel(model, outputs=('gravity_forces',)).gravity_forces

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What makes a plant other than its model: noise, encoder steps, delays, wrong parameters.
+"""Differences between a plant and its model: noise, encoder steps, delays, parameter errors.
 
-A network between a robot and its controller: late at random, and with losses.
+Also a network link between robot and controller with random delays and losses.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ PerJoint = float | Array
 
 @dataclass(frozen=True, eq=False)
 class Imperfections:
-    """Measurement and transport of one robot; one number for all joints, or an array (n,).
+    """Measurement errors and delays of one robot; one number for all joints, or an array (n,).
 
-    The chain of a measurement: position and velocity, encoder steps, noise, delay.
+    They apply to a measurement in this order: encoder resolution, noise, delay.
 
     Attributes:
-        position_resolution: Size of an encoder step, rad or m; 0 is exact.
-        velocity_from_encoder: Whether velocity is the difference of two encoder readings over the
-            period, as in many drives; else it is measured by itself.
+        position_resolution: Encoder resolution, rad or m; 0 is exact.
+        velocity_from_encoder: Whether velocity is the difference of two encoder readings divided
+            by the period, as in many drives; otherwise it is measured separately.
         position_noise: Standard deviation, rad or m.
         velocity_noise: Standard deviation, rad/s or m/s.
-        measurement_delay: Periods by which the measured state is late.
-        command_delay: Periods by which an effort acts late; zero effort acts until then.
+        measurement_delay: Delay of the measured state, periods.
+        command_delay: Delay of the applied effort, periods; until then the effort is zero.
         seed: Seed of the noise.
     """
 
@@ -46,7 +46,7 @@ class Imperfections:
 
     @property
     def perfect(self) -> bool:
-        """Whether a plant would be seen and driven as it is."""
+        """Whether there are no imperfections."""
         changing = (
             self.position_resolution,
             self.velocity_from_encoder,
@@ -59,17 +59,17 @@ class Imperfections:
 
 
 class ImperfectPlant(WrappedPlant):
-    """A plant seen and driven through imperfections; itself a plant.
+    """A plant with imperfect measurement and delayed actuation.
 
     Attributes:
         plant: The plant inside; its ``read`` gives the true state.
 
     Args:
         plant: The plant, at its initial state.
-        imperfections: What is between it and the controller.
+        imperfections: The imperfections.
 
     Raises:
-        ParameterError: A value is negative or of a wrong length.
+        ParameterError: A value is negative or has the wrong length.
     """
 
     def __init__(self, plant: Plant, imperfections: Imperfections) -> None:
@@ -85,17 +85,17 @@ class ImperfectPlant(WrappedPlant):
         self._begin()
 
     def step(self, effort: Array) -> None:
-        """Advance by one period under the effort that is due by now; see the contract."""
+        """Advance by one period with the effort that is due now; see :meth:`Plant.step`."""
         self._commands.append(np.array(self._checked('effort', effort)))
         self._advance(self._commands.popleft())
         self._measurements.append(self._measure())
 
     def read(self, q: Array, v: Array) -> None:
-        """Write the measured state; the same one until the next step."""
+        """Write the measured state, which is constant until the next step."""
         q[:], v[:] = self._measurements[0]
 
     def _begin(self) -> None:
-        """Fill the delays: the first measurement was always there, and no effort was."""
+        """Fill the delay lines with the initial measurement and zero efforts."""
         self._rng = np.random.default_rng(self._imperfections.seed)
         self.plant.read(*self._state)
         self._encoder = self._quantized(self._state[0])
@@ -105,7 +105,7 @@ class ImperfectPlant(WrappedPlant):
         self._commands = deque(np.zeros((slow, self.tree.n)))
 
     def _measure(self, *, moved: bool = True) -> Array:
-        """Return position and velocity as the controller will see them, new array (2, n)."""
+        """Return the measured position and velocity before the delay, new array (2, n)."""
         self.plant.read(*self._state)
         encoder = self._quantized(self._state[0])
         velocity = self._state[1]
@@ -135,10 +135,10 @@ class Mismatch:
     """Factors on the described values; one number for all joints, or an array of shape (n,).
 
     Attributes:
-        mass: Factor on mass and inertia alike, as of another density.
+        mass: Factor on mass and inertia, like a change of density.
         damping: Factor on the viscous friction.
         coulomb_friction: Factor on the Coulomb friction.
-        armature: Factor on the drive inertia.
+        armature: Factor on the armature.
         com_shift: Displacement of every centre of mass along its link's axes, shape (3,), m.
     """
 
@@ -157,7 +157,7 @@ def with_mismatch(tree: RobotTree, mismatch: Mismatch) -> RobotTree:
         mismatch: How the real one differs.
 
     Raises:
-        ParameterError: A factor is negative, not finite, or of a wrong length; a mass factor is 0.
+        ParameterError: A factor is negative, non-finite or of wrong length; a mass factor is 0.
     """
 
     def factor(name: str) -> Array:
@@ -185,13 +185,13 @@ def _shift(value: tuple[float, float, float]) -> Array:
 
 @dataclass(frozen=True)
 class LinkBehavior:
-    """What the network does to commands and states.
+    """Delays and losses of commands and states on a network.
 
     Attributes:
-        command_jitter, state_jitter: Most periods by which one is late; each number of periods
-            from 0 to that is as likely. What is overtaken is lost.
-        command_loss, state_loss: Probability that one does not arrive, below 1.
-        seed: Seed of it all.
+        command_jitter, state_jitter: Maximum delay, periods; delays from 0 to it are equally
+            likely. Overtaken messages are lost.
+        command_loss, state_loss: Probability of a loss, below 1.
+        seed: Seed of the random numbers.
     """
 
     command_jitter: int = 0
@@ -202,18 +202,18 @@ class LinkBehavior:
 
 
 class LinkedPlant(WrappedPlant):
-    """A plant at the other end of a link: the last command that has arrived is held.
+    """A plant at the remote end of a network link, which holds the last received command.
 
     Attributes:
         plant: The plant inside.
-        silent: Whether the state of the last step did not arrive: ``read`` gives the one before.
+        silent: Whether no state arrived in the last step: ``read`` gives the previous one.
 
     Args:
         plant: The plant, at its initial state.
         link: The link.
 
     Raises:
-        ParameterError: A value is refused.
+        ParameterError: A value is invalid.
     """
 
     _commands: _DelayLine
@@ -231,7 +231,7 @@ class LinkedPlant(WrappedPlant):
         self._begin()
 
     def step(self, effort: Array) -> None:
-        """Advance by one period under the last command that has arrived; see the contract."""
+        """Advance by one period with the last received command; see :meth:`Plant.step`."""
         command = np.array(self._checked('effort', effort))
         self._advance(self._commands.delayed(command))
         before = self._states.arrived
@@ -239,7 +239,7 @@ class LinkedPlant(WrappedPlant):
         self.silent = self._states.arrived == before
 
     def read(self, q: Array, v: Array) -> None:
-        """Write the last state that has arrived; see the contract."""
+        """Write the last received state; see :meth:`Plant.read`."""
         q[:], v[:] = self._state
 
     def _begin(self) -> None:
@@ -257,10 +257,10 @@ class LinkedPlant(WrappedPlant):
 
 
 class _DelayLine:
-    """Carries one message per period; nobody waits.
+    """A link that transports one message per period with random delays and losses.
 
     Attributes:
-        arrived: Messages that have arrived.
+        arrived: Number of messages that have arrived and were not overtaken.
     """
 
     def __init__(self, jitter: int, loss: float, rng: np.random.Generator, first: Array) -> None:
@@ -270,7 +270,7 @@ class _DelayLine:
         self._now = self.arrived = 0
 
     def delayed(self, message: Array) -> Array:
-        """Send a message; return the newest that has arrived by now."""
+        """Send a message; return the newest one that has arrived."""
         if not (self._loss and self._rng.random() < self._loss):
             late = int(self._rng.integers(0, self._jitter + 1)) if self._jitter else 0
             self._on_the_way.append((self._now + late, message))

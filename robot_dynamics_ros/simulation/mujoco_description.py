@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A tree as MuJoCo's description of a model: bodies, joints, motors, followers, pins, a board.
+"""Build MuJoCo model specifications from robot trees.
 
-A board that an arm may press on: a body of stated mass on a spring of stated stiffness.
+A specification has bodies, joints, motors, mimic joints, pins and an optional board on a spring
+that the arm can press on.
 """
 
 from __future__ import annotations
@@ -24,18 +25,19 @@ from robot_dynamics_ros.spatial.scalar import Array
 class Board:
     """A flat body that slides along its normal on a spring; the arm touches it with a small ball.
 
-    Its surface is where the plane through ``origin`` across ``normal`` is while nobody presses.
+    Unloaded, its surface is the plane through ``origin`` perpendicular to ``normal``.
 
     Attributes:
-        frame: Link whose origin touches it.
-        origin: A point of the surface in the base, m.
-        normal: Out of the board, in the base; of any length.
-        mass: kg.
-        stiffness: Of the spring, N/m.
-        damping: Of the spring, N s/m.
-        friction: Coefficient between board and arm.
-        size: Half of its length along the surface, m.
-        motion: How far the spring's foot is along the normal at a time, m; None: at rest.
+        frame: Link whose origin touches the board.
+        origin: A point of the surface in the base frame, m.
+        normal: Outward normal in the base frame; of any length.
+        mass: Mass of the board, kg.
+        stiffness: Stiffness of the spring, N/m.
+        damping: Damping of the spring, N s/m.
+        friction: Friction coefficient between board and arm.
+        size: Half of its edge length along the surface, m.
+        motion: Displacement of the spring's foot along the normal as a function of time (s), m;
+            None: at rest.
     """
 
     frame: str = 'tool'
@@ -58,15 +60,15 @@ class Board:
 
     @classmethod
     def expected_by(cls, program: Program, *, offset: float = 0.0, **properties: float) -> Board:
-        """Return the board on which a program presses, where and as the program expects it.
+        """Return the board at the location at which a program expects it.
 
         Args:
-            program: It has a plane with a contact, of a normal that does not turn.
-            offset: How far along the normal the surface is beyond where it is expected, m.
+            program: A program with a contact on a plane whose normal is constant.
+            offset: Displacement of the surface along the normal from this plane, m.
             properties: ``mass``, ``stiffness``, ``damping``, ``friction``, ``size``.
 
         Raises:
-            ParameterError: The program presses on no such plane.
+            ParameterError: The program has no contact on such a plane.
         """
         plane = _pressed_plane(program)
         axes, begin = plane.reference.pose(0.0)
@@ -82,7 +84,7 @@ class Board:
 
 
 def _pressed_plane(program: Program) -> Plane:
-    """Return the plane on which a program presses."""
+    """Return the plane of a program's contact."""
     pressed, first = {row for row, _ in program.contacts}, 0
     for part in program.stack.constraints:
         if first in pressed and isinstance(part, Plane) and _is_simple(part):
@@ -93,31 +95,31 @@ def _pressed_plane(program: Program) -> Plane:
 
 
 def _is_simple(plane: Plane) -> bool:
-    """Return whether a plane does not turn, and is met at a frame's origin."""
+    """Return whether a plane does not rotate and the contact point is the frame's origin."""
     return isinstance(plane.reference.angle, Constant) and not np.any(plane.point)
 
 
 BOARD = 'board'
 _TIP = 'tip of the robot'
-_HARD = (0.9999, 0.9999, 0.001, 0.5, 2.0)  # impedance: the most that MuJoCo accepts
-_TOUCH_TIME = 1e-3  # of a contact, s: stiffer than any board
-_LIMIT_TIME = 0.01  # a joint limit brings the joint back with this time constant, s
+_HARD = (0.9999, 0.9999, 0.001, 0.5, 2.0)  # impedance: the maximum that MuJoCo accepts
+_TOUCH_TIME = 1e-3  # time constant of a contact, s: stiffer than any board
+_LIMIT_TIME = 0.01  # time constant of a joint limit, s
 _SOLVER_TOLERANCE = 1e-14
-_STIFF = 0.1  # period times damping by inertia
+_STIFF = 0.1  # period times damping divided by inertia
 _BALL, _HALF = 0.005, 0.02  # radius of the tip, half of the board's thickness, m
 
 
 class MujocoDescription:
-    """MuJoCo's description of a tree: body i + 1 is the tree's body i.
+    """MuJoCo model specification of a tree: body i + 1 is the tree's body i.
 
     Attributes:
-        spec: MuJoCo's own, to be compiled.
+        spec: The ``MjSpec``, to be compiled.
 
     Args:
         mujoco: The library.
         tree: The robot.
-        timestep: Of the integration, s.
-        joint_limits: Whether the joints end at their position limits.
+        timestep: Integration step, s.
+        joint_limits: Whether to enforce the position limits.
     """
 
     def __init__(self, mujoco: Any, tree: RobotTree, timestep: float, joint_limits: bool) -> None:
@@ -146,7 +148,7 @@ class MujocoDescription:
             body.add_site(name=name, pos=frame.p_BF, quat=self._quaternion(frame.R_BF))
 
     def add_board(self, board: Board) -> None:
-        """Add a board on a spring, and the ball by which the robot touches it; both hard."""
+        """Add a board on a spring, and the ball with which the robot touches it; both rigid."""
         mujoco, spec, tree = self._mujoco, self.spec, self._tree
         spec.option.disableflags = mujoco.mjtDisableBit.mjDSBL_AUTORESET
         normal = np.array(board.normal) / np.linalg.norm(board.normal)
@@ -176,7 +178,7 @@ class MujocoDescription:
         body.add_geom(name=_TIP, type=ball, size=(_BALL, 0.0, 0.0), pos=frame.p_BF, **hard)
 
     def add_pin(self, pair: tuple[str, str]) -> None:
-        """Pin the origins of two sites together, as hard as MuJoCo can."""
+        """Pin the origins of two sites together, as rigidly as MuJoCo allows."""
         pin = self.spec.add_equality(
             name=f'{pair[0]} - {pair[1]}',
             type=self._mujoco.mjtEq.mjEQ_CONNECT,
@@ -187,7 +189,7 @@ class MujocoDescription:
         self._harden(pin)
 
     def _add_follower(self, i: int) -> None:
-        """Let the joint of body i follow its leader, as hard as MuJoCo can."""
+        """Couple the joint of body i to its leader, as rigidly as MuJoCo allows."""
         coupling = self._tree.coupling
         assert coupling is not None  # otherwise all joints are independent
         [leader] = np.flatnonzero(coupling.rate[i])
@@ -201,7 +203,7 @@ class MujocoDescription:
         self._harden(gear)
 
     def _harden(self, equality: Any) -> None:
-        """Make a condition as hard as MuJoCo can."""
+        """Make an equality constraint as rigid as MuJoCo allows."""
         equality.solref[:2] = (2.0 * self._timestep, 1.0)
         equality.solimp[:] = _HARD
 
@@ -212,7 +214,7 @@ class MujocoDescription:
             name=tree.link_names[i],
             pos=tree.p_PJ[i],
             quat=self._quaternion(tree.R_PJ[i]),
-            mass=1.0,  # what is meant is set in the compiled model, whatever it is
+            mass=1.0,  # the actual value is set in the compiled model, see set_inertias
             ipos=tree.com[i],
             iquat=self._quaternion(R_BA),
             inertia=np.ones(3),
@@ -231,7 +233,7 @@ class MujocoDescription:
             solref_friction=(
                 2.0 * self._timestep,
                 1.0,
-            ),  # the least that is stable: stops within a step
+            ),  # the smallest stable time constant: stops within a step
             solimp_limit=_HARD,
             solref_limit=(_LIMIT_TIME, 1.0),
             limited=False,
@@ -259,13 +261,13 @@ class MujocoDescription:
 
 
 def _principal_inertia(tree: RobotTree, i: int) -> tuple[Array, Array]:
-    """Return the principal moments of body i, kg m^2, and their axes in it, right-handed."""
+    """Return the principal moments of body i, kg m^2, and its right-handed principal axes."""
     moments, R_BA = np.linalg.eigh(np.asarray(tree.inertia[i], dtype=float))
     return moments, R_BA * np.sign(np.linalg.det(R_BA))
 
 
 def set_inertias(mujoco: Any, model: Any, data: Any, tree: RobotTree) -> None:
-    """Write masses and inertias past the compiler, which refuses those of no real body."""
+    """Set masses and inertias in the compiled model; the compiler rejects unphysical ones."""
     for i, name in enumerate(tree.link_names):
         body = model.body(name)
         body.mass[:], body.inertia[:] = tree.mass[i], _principal_inertia(tree, i)[0]
@@ -273,11 +275,12 @@ def set_inertias(mujoco: Any, model: Any, data: Any, tree: RobotTree) -> None:
 
 
 def solve_with_damping(mujoco: Any, model: Any, data: Any) -> None:
-    """Let friction and joint limits feel the damping at the end of the step where it is stiff.
+    """Include stiff damping in the computation of friction and joint limit forces.
 
-    MuJoCo finds their forces with the inertia alone, and takes ``period damping`` to it
-    afterwards. A joint without inertia to speak of creeps then although it sticks. As armature and
-    explicit damping the step is the same, and the forces are found with all of it.
+    MuJoCo computes these forces with the inertia alone and adds ``period damping`` to it only
+    afterwards; a sticking joint with negligible inertia then creeps. With ``period damping`` as
+    armature and explicit damping, the step is the same, but the forces take the damping into
+    account.
     """
     taken = model.opt.timestep * model.dof_damping
     if (taken * model.dof_invweight0 > _STIFF).any():

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The robot simulated by MuJoCo: the only importer of it.
+"""MuJoCo plant, built from the arrays of a robot tree.
 
-The model is built from the tree's arrays, so that the plant and the controller's model cannot
-differ by a second reading of the URDF, and a mismatch or a payload is a change of arrays.
+Plant and controller model therefore cannot differ by a second parser of the URDF, and a mismatch
+or a payload is a change of arrays.
 
 Equation of motion
     ``(M + armature) a + c + g = effort - damping v - Coulomb friction - joint limit force``,
@@ -10,12 +10,13 @@ Equation of motion
     takes the damping at the end of the step, which is stable for any damping; over one step
     ``(M + armature + period damping) (v_next - v) / period = effort - c - g - damping v - ...``.
 
-Friction beyond the description's (see ``dynamics.joint_terms``) is Coulomb friction whose level
-follows velocity and load; the load is that of the last integration step. It never drives a joint.
+Identified friction that the description cannot express (see ``dynamics.joint_terms``) is applied
+as Coulomb friction with a level that depends on velocity and load; the load is that of the last
+integration step. It never drives a joint.
 
-Joints that follow others (mimic joints) have MuJoCo's joint equality; the friction of both acts at
-the leader. Coulomb friction, followers and joint limits are MuJoCo's soft constraints, made nearly
-hard: a joint that sticks creeps by about 1e-6 rad/s or m/s.
+Mimic joints are modelled with MuJoCo's joint equality; the friction of follower and leader acts at
+the leader. Coulomb friction, mimic joints and joint limits are soft constraints of MuJoCo with
+nearly rigid settings: a sticking joint creeps by about 1e-6 rad/s or m/s.
 
 Contacts are modelled with one :class:`Board` only. Not modelled: link flexibility, motor currents.
 """
@@ -47,22 +48,22 @@ from robot_dynamics_ros.simulation.mujoco_description import (
 from robot_dynamics_ros.simulation.plant import Plant
 from robot_dynamics_ros.spatial.scalar import Array
 
-#: MuJoCo's integrators by the name used here.
+#: MuJoCo's integrators by their names in this package.
 INTEGRATORS = {
     'euler': 'mjINT_EULER',
     'implicitfast': 'mjINT_IMPLICITFAST',
     'rk4': 'mjINT_RK4',
 }
 
-_SLOWEST_SLIP = 1e-3  # m/s: below, friction grows with it
-_REST = 1e-200  # rad/s or m/s: what a decay leaves before it underflows
+_SLOWEST_SLIP = 1e-3  # m/s: below it, friction is proportional to the slip
+_REST = 1e-200  # rad/s or m/s: smaller velocities are set to zero before they underflow
 
 
 class MujocoPlant(Plant):
-    """A robot in MuJoCo, without contacts.
+    """A robot in MuJoCo, without contacts except with a board.
 
     Attributes:
-        model, data: MuJoCo's own, for viewers and tests; a payload replaces them.
+        model, data: The MuJoCo objects, for viewers and tests; a new payload replaces them.
         board: As given.
         board_force: Mean force of the board on the robot in the last period, base axes, (3,), N.
 
@@ -71,18 +72,18 @@ class MujocoPlant(Plant):
         period: Duration of a step, s.
         substeps: Integration steps per period; the effort is held.
         integrator: One of ``INTEGRATORS``.
-        joint_limits: Whether the joints end at their position limits.
-        pins: Pairs of frames whose origins are pinned together: the closed loops of a mechanism
-            whose spanning tree the robot is.
-        board: What the robot may press on; None: nothing.
+        joint_limits: Whether to enforce the position limits.
+        pins: Pairs of frames whose origins are pinned together, which close the loops of a
+            mechanism with this spanning tree.
+        board: A board that the robot can press on, or None.
 
     Raises:
         MissingDependencyError: MuJoCo is not installed.
-        ParameterError: An option has a wrong value.
-        UnknownNameError: A pin, or the board, names no frame.
-        ModelError: MuJoCo refuses the model; its reason is given.
+        ParameterError: An option is invalid.
+        UnknownNameError: A pin or the board refers to an unknown frame.
+        ModelError: MuJoCo rejects the model; gives its reason.
 
-    Cost: about 10 us a step for a four-joint arm.
+    Cost: about 10 us per step for a four-joint arm.
     """
 
     def __init__(
@@ -117,7 +118,7 @@ class MujocoPlant(Plant):
         self._rebuild()
 
     def reset(self, q: Array | None = None, v: Array | None = None) -> None:
-        """Return to time 0 at a given state; see the contract."""
+        """Return to time 0 at a given state; see :meth:`Plant.reset`."""
         zero = np.zeros(self.tree.n)
         q = zero if q is None else self._checked('q', q)
         v = zero if v is None else self._checked('v', v)
@@ -129,7 +130,7 @@ class MujocoPlant(Plant):
         self._push, self._load_unknown = None, True
 
     def step(self, effort: Array) -> None:
-        """Advance by one period; see the contract."""
+        """Advance by one period; see :meth:`Plant.step`."""
         self.data.ctrl[:] = self._checked('effort', effort)
         if self._push is not None:
             self._apply_push(*self._push)
@@ -149,7 +150,7 @@ class MujocoPlant(Plant):
         v[np.abs(v) < _REST] = 0.0
 
     def _step_singly(self) -> None:
-        """Advance by one period with friction of its own in every step; take the board's mean."""
+        """Advance by one period, with friction and board forces updated in every substep."""
         self.board_force.fill(0.0)
         for _ in range(self._substeps):
             if self._further.further:
@@ -162,7 +163,7 @@ class MujocoPlant(Plant):
                 self.board_force += (pressed + rubbed) / self._substeps
 
     def _rub(self) -> None:
-        """Let the friction beyond the description's act in the coming step."""
+        """Apply the friction that the description cannot express to the next step."""
         data, at = self.data, self._at
         if self._load_unknown:
             self._mujoco.mj_forward(self.model, data)
@@ -180,17 +181,18 @@ class MujocoPlant(Plant):
         data.qfrc_applied[self._dofs] += np.sign(data.qvel[at]) * less - offset
 
     def board_wrench(self) -> Array:
-        """Return what a force sensor tells of the last period; see the contract."""
+        """Return the mean wrench of the last period; see :meth:`Plant.board_wrench`."""
         if self.board is None:
             return super().board_wrench()
         axes = self.data.site(self.board.frame).xmat.reshape(3, 3)
         return np.concatenate([axes.T @ self.board_force, np.zeros(3)])
 
     def _contact(self) -> tuple[Array, Array]:
-        """Return force across the board on the robot, and friction for the coming step, N.
+        """Return the normal force on the robot, and the friction force for the next step, N.
 
-        Friction is Coulomb's at the present slip. MuJoCo's own would lift a body that slides off
-        the surface with the coefficient times the speed of the slip, its relaxation's price.
+        Both have shape (3,), base axes. The friction is Coulomb friction at the current slip
+        velocity. MuJoCo's own friction would, by its constraint relaxation, lift a sliding body
+        off the surface at the coefficient times the slip speed.
         """
         mujoco, model, data = self._mujoco, self.model, self.data
         wrench, pressed = np.zeros(6), np.zeros(3)
@@ -201,13 +203,13 @@ class MujocoPlant(Plant):
             return pressed, np.zeros(3)
         J = self._tip_jacobian
         mujoco.mj_jacSite(model, data, J, None, model.site(self.board.frame).id)
-        slip = J[:, :-1] @ data.qvel[:-1]  # the last is the board's own motion
+        slip = J[:, :-1] @ data.qvel[:-1]  # the last entry is the velocity of the board
         slip -= (slip @ self._normal) * self._normal
         size = max(float(np.linalg.norm(slip)), _SLOWEST_SLIP)
         return pressed, -self.board.friction * float(np.linalg.norm(pressed)) / size * slip
 
     def push(self, frame: str, wrench: Array) -> None:
-        """Let a hand act on the robot; see the contract."""
+        """Apply an external wrench to the robot; see :meth:`Plant.push`."""
         body = self.tree.frame(frame).body
         if np.shape(wrench) != (6,):
             raise ShapeError('wrench', np.shape(wrench), (6,))
@@ -218,7 +220,7 @@ class MujocoPlant(Plant):
         self._push = (frame, np.array(wrench, dtype=float)) if acts else None
 
     def _apply_push(self, frame: str, wrench: Array) -> None:
-        """Turn the push into MuJoCo's wrench: base axes, about the body's centre of mass."""
+        """Convert the push to MuJoCo's convention: base axes, about the body's centre of mass."""
         self._mujoco.mj_kinematics(self.model, self.data)
         site = self.data.site(frame)
         body = self.data.body(self.tree.link_names[self.tree.frame(frame).body])
@@ -227,23 +229,23 @@ class MujocoPlant(Plant):
         body.xfrc_applied[:] = *force, *moment
 
     def set_payload(self, payload: Payload | None) -> None:
-        """Attach a payload in place of the present one; see the contract."""
+        """Replace the payload; see :meth:`Plant.set_payload`."""
         self.tree = self._bare if payload is None else with_payload(self._bare, payload)
         self._payload = payload
         self._rebuild(self.data)
 
     def set_robot(self, tree: RobotTree) -> None:
-        """Become a robot of other masses and friction; see the contract."""
+        """Change masses and friction; see :meth:`Plant.set_robot`."""
         self._bare, self._friction = tree, None
         self.set_payload(self._payload)
 
     def set_coulomb_friction(self, level: Array) -> None:
-        """Replace every Coulomb friction, shape (n,), N m or N; a payload does not restore it."""
+        """Replace the Coulomb friction, shape (n,), N m or N; a payload does not restore it."""
         self._friction = level
         self.model.dof_frictionloss[self._dofs] = level
 
     def _rebuild(self, previous: Any = None) -> None:
-        """Compile the tree; carry the state over."""
+        """Compile the MuJoCo model and copy the previous state."""
         mujoco = self._mujoco
         integrator = getattr(mujoco.mjtIntegrator, INTEGRATORS[self._integrator])
         try:
@@ -271,7 +273,7 @@ class MujocoPlant(Plant):
         every = [self.model.joint(name) for name in self.tree.open.joint_names]
         self._every: Array = np.array([joint.qposadr[0] for joint in every])
         joints = [self.model.joint(name) for name in self.tree.joint_names]
-        self._at = np.array([joint.qposadr[0] for joint in joints])  # MuJoCo goes depth first
+        self._at = np.array([joint.qposadr[0] for joint in joints])  # MuJoCo orders depth first
         self._dofs = np.array([joint.dofadr[0] for joint in joints])
         if self._friction is not None:
             self.model.dof_frictionloss[self._dofs] = self._friction
@@ -289,9 +291,9 @@ def _import_mujoco() -> Any:
             'mujoco', 'the MuJoCo plant', "install it (pip 'mujoco'), or simulate with Gazebo"
         ) from error
     if mujoco.get_mju_user_warning() is None:
-        mujoco.set_mju_user_warning(_ignore)  # a diverged state raises; no MUJOCO_LOG.TXT as well
+        mujoco.set_mju_user_warning(_ignore)  # no MUJOCO_LOG.TXT: a diverged state raises
     return mujoco
 
 
 def _ignore(_: str) -> None:
-    """Drop a warning of MuJoCo's C code."""
+    """Ignore a warning of MuJoCo's C code."""

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The contract of a simulated robot, and one run of it.
+"""Interface of a simulated robot, and a simulation run.
 
-A plant takes efforts, one period a step, and shows its state. A run has integer time, a first
-state to return to, and takes a payload on time.
+A plant applies efforts for one period per step and provides its state. A run adds integer time, an
+initial state for restarts, a scheduled payload and pushes.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from robot_dynamics_ros.spatial.scalar import Array
 
 
 class Plant(ABC):
-    """A robot that moves under joint efforts, held constant over each period.
+    """A robot that moves under joint efforts held constant over each period.
 
-    A plant is deterministic: the same calls give the same numbers, bit for bit.
+    A plant is deterministic: the same calls give bitwise identical results.
 
     Attributes:
-        tree: The robot as it is simulated, payload and model error included.
+        tree: The simulated robot, including payload and model error.
         period: Duration of a step, s.
-        steps: Steps since the last reset.
-        effort: Efforts that acted during the last step, limits applied, shape (n,), N m or N.
-        board_frame: The link that touches a board; empty: there is no board.
+        steps: Number of steps since the last reset.
+        effort: Efforts applied during the last step, saturated, shape (n,), N m or N.
+        board_frame: The link that touches a board; empty: no board.
 
     Args:
         tree: The robot to simulate.
@@ -54,28 +54,28 @@ class Plant(ABC):
 
     @abstractmethod
     def reset(self, q: Array | None = None, v: Array | None = None) -> None:
-        """Return to time 0 at a given state, at zero where none is given.
+        """Return to time 0 at a given state.
 
         Args:
-            q: Joint positions, shape (n,), rad or m.
-            v: Joint velocities, shape (n,), rad/s or m/s.
+            q: Joint positions, shape (n,), rad or m; zero if None.
+            v: Joint velocities, shape (n,), rad/s or m/s; zero if None.
 
         Raises:
-            ShapeError: An argument has not the shape (n,).
+            ShapeError: An argument does not have shape (n,).
             NonFiniteError: An argument is NaN or infinite.
         """
 
     @abstractmethod
     def step(self, effort: Array) -> None:
-        """Advance by one period under constant efforts, which saturate at the effort limits.
+        """Advance by one period with constant efforts, which saturate at the effort limits.
 
         Args:
             effort: Shape (n,), N m or N.
 
         Raises:
-            ShapeError: The effort has not the shape (n,).
-            NonFiniteError: The effort is NaN or infinite; nothing has moved then.
-            DivergenceError: The state left the range of finite numbers.
+            ShapeError: The effort does not have shape (n,).
+            NonFiniteError: The effort is NaN or infinite; the state is unchanged.
+            DivergenceError: The state is no longer finite.
         """
 
     @abstractmethod
@@ -84,7 +84,7 @@ class Plant(ABC):
 
     @abstractmethod
     def set_payload(self, payload: Payload | None) -> None:
-        """Attach a payload in place of the present one, or none; the state stays as it is.
+        """Replace the payload, or remove it if None; the state is kept.
 
         Raises:
             UnknownNameError: The payload's frame does not exist.
@@ -93,32 +93,32 @@ class Plant(ABC):
 
     @abstractmethod
     def set_robot(self, tree: RobotTree) -> None:
-        """Become a robot of other masses and friction; state and payload stay as they are.
+        """Change masses and friction; state and payload are kept.
 
         Args:
-            tree: A robot with the joints and frames of the present one, without the payload.
+            tree: A robot with the same joints and frames, without the payload.
         """
 
     @abstractmethod
     def push(self, frame: str, wrench: Array) -> None:
-        """Let a hand act on the robot from the next step on; one push at a time, until a reset.
+        """Apply an external wrench to the robot from the next step on, until replaced or reset.
 
         Args:
-            frame: Where it acts; one in the base moves nothing.
-            wrench: Force and moment about the frame's origin, ``[F; M]``, in its axes, which it
-                turns with, shape (6,), N and N m; zero: the hand lets go.
+            frame: Frame at which it acts; a wrench on a base frame has no effect.
+            wrench: Force and moment ``[F; M]`` about the frame's origin, in its moving axes, shape
+                (6,), N and N m; zero ends the push.
 
         Raises:
             UnknownNameError: There is no such frame.
-            ShapeError: The wrench has not the shape (6,).
+            ShapeError: The wrench does not have shape (6,).
             NonFiniteError: The wrench is NaN or infinite.
         """
 
     def board_wrench(self) -> Array:
-        """Return what a board does to the robot, shape (6,).
+        """Return the wrench of a board on the robot, shape (6,).
 
-        Force (N) and moment (N m) of the board on the robot, in the axes and about the origin of
-        ``board_frame``; zero without a board.
+        Force (N) and moment (N m) in the axes and about the origin of ``board_frame``; zero
+        without a board.
         """
         return np.zeros(6)
 
@@ -138,7 +138,7 @@ NANO = 1_000_000_000
 
 
 class WrappedPlant(Plant):
-    """A plant behind something through which it is seen or driven; itself a plant.
+    """Base class of plants that wrap another plant, to change its inputs or measurements.
 
     Attributes:
         plant: The plant inside; its ``read`` gives the true state.
@@ -152,50 +152,50 @@ class WrappedPlant(Plant):
         self.plant, self.board_frame = plant, plant.board_frame
 
     def reset(self, q: Array | None = None, v: Array | None = None) -> None:
-        """Return to time 0 at a given state, what is between as it was then; see the contract."""
+        """Return to time 0 at a given state and reset the wrapper; see :meth:`Plant.reset`."""
         self.plant.reset(q, v)
         self.effort = np.zeros(self.tree.n)
         self.steps = 0
         self._begin()
 
     def read(self, q: Array, v: Array) -> None:
-        """Write the state of the plant; see the contract."""
+        """Write the state of the plant; see :meth:`Plant.read`."""
         self.plant.read(q, v)
 
     def board_wrench(self) -> Array:
-        """Return what a board does to the robot; see the contract."""
+        """Return the wrench of a board; see :meth:`Plant.board_wrench`."""
         return self.plant.board_wrench()
 
     def set_payload(self, payload: Payload | None) -> None:
-        """Attach a payload in place of the present one; see the contract."""
+        """Replace the payload; see :meth:`Plant.set_payload`."""
         self.plant.set_payload(payload)
         self.tree = self.plant.tree
 
     def set_robot(self, tree: RobotTree) -> None:
-        """Let the plant inside become a robot of other masses and friction; see the contract."""
+        """Change masses and friction of the plant inside; see :meth:`Plant.set_robot`."""
         self.plant.set_robot(tree)
         self.tree = self.plant.tree
 
     def push(self, frame: str, wrench: Array) -> None:
-        """Let a hand act on the plant inside; see the contract."""
+        """Apply an external wrench to the plant inside; see :meth:`Plant.push`."""
         self.plant.push(frame, wrench)
 
     @abstractmethod
     def _begin(self) -> None:
-        """Bring what is between into its state at time 0."""
+        """Set the state of the wrapper at time 0."""
 
     def _advance(self, effort: Array) -> None:
-        """Advance the plant by one period."""
+        """Advance the plant inside by one period."""
         self.plant.step(effort)
         self.steps += 1
         self.effort[:] = self.plant.effort
 
 
 def per_joint(name: str, value: float | Array, n: int) -> Array:
-    """Return one number for all joints, or one for each, as an array of shape (n,).
+    """Return one number for all joints, or one per joint, as an array of shape (n,).
 
     Raises:
-        ParameterError: A number is negative or not finite, or there are not 1 or n of them.
+        ParameterError: A number is negative or non-finite, or their count is neither 1 nor n.
     """
     array = np.asarray(value, dtype=float)
     if array.shape not in ((), (1,), (n,)):
@@ -206,7 +206,7 @@ def per_joint(name: str, value: float | Array, n: int) -> Array:
 
 
 class SimulationRun:
-    """A plant with its time in ns, which does not drift however long the run.
+    """A run of a plant, with integer time in ns that does not drift.
 
     Attributes:
         plant: The plant.
@@ -214,9 +214,9 @@ class SimulationRun:
 
     Args:
         plant: The plant.
-        q: First positions, shape (n,), rad or m.
-        v: First velocities, shape (n,), rad/s or m/s.
-        end_s: Time at which the run is over, s; 0: never.
+        q: Initial positions, shape (n,), rad or m.
+        v: Initial velocities, shape (n,), rad/s or m/s.
+        end_s: Time at which the run ends, s; 0: never.
     """
 
     def __init__(self, plant: Plant, q: Array, v: Array, end_s: float = 0.0) -> None:
@@ -238,22 +238,22 @@ class SimulationRun:
         return self.time_ns / NANO
 
     def end_at(self, time_s: float) -> None:
-        """Let the run end at another simulated time, s; 0: never."""
+        """Set the simulated time at which the run ends, s; 0: never."""
         self._end_ns = round(time_s * NANO)
 
     def restart(self) -> None:
-        """Return to the first state, at time 0, with the payload to be taken again."""
+        """Return to the initial state at time 0, with the payload scheduled again."""
         self.plant.set_payload(None)
         self.plant.reset(*self._first)
         self.time_ns, self._let_go = 0, None
         self._payload_due = True
 
     def schedule_payload(self, payload: Payload | None, time_s: float) -> None:
-        """Carry another payload, or none, from a simulated time on.
+        """Schedule a payload, or its removal, for a simulated time.
 
         Args:
-            payload: What is carried; it replaces what was.
-            time_s: When, s; a time gone by means with the next step.
+            payload: The new payload, or None; it replaces the current one.
+            time_s: Simulated time, s; a time in the past means the next step.
 
         Raises:
             UnknownNameError: The payload's frame does not exist.
@@ -264,28 +264,28 @@ class SimulationRun:
         self._payload_due = True
 
     def set_robot(self, tree: RobotTree) -> None:
-        """Go on with a robot of other masses and friction; see ``Plant.set_robot``."""
+        """Change masses and friction; see ``Plant.set_robot``."""
         self._bare = tree
         self.plant.set_robot(tree)
 
     def check_payload(self, payload: Payload | None) -> None:
-        """Refuse a payload that could not be carried; errors as in ``schedule_payload``."""
+        """Check a payload; errors as in ``schedule_payload``."""
         if payload is not None:
             with_payload(self._bare, payload)
 
     def push(self, frame: str, wrench: Array, duration_s: float) -> None:
-        """Let a hand push for a time, s, or until the next push; see ``Plant.push``."""
+        """Apply a push for a duration, s, or until the next push; see ``Plant.push``."""
         self.plant.push(frame, wrench)
         self._let_go = self.time_ns + round(duration_s * NANO), frame
 
     def advance(self, effort: Array) -> bool:
-        """Step once under an effort, shape (n,), N m or N.
+        """Step once with an effort, shape (n,), N m or N.
 
         Returns:
             Whether this step reached the end of the run.
 
         Raises:
-            DivergenceError: The state left the range of finite numbers.
+            DivergenceError: The state is no longer finite.
         """
         if self._payload_due and self.time_ns >= self._payload_ns:
             self._payload_due = False
@@ -299,15 +299,15 @@ class SimulationRun:
 
 
 class Pace:
-    """A fixed rate of steps on a steady clock.
+    """Schedules steps at a fixed rate on a steady clock.
 
     Attributes:
         period: As given.
-        lost: Steps that were given up because too many were late at once.
+        lost: Number of steps dropped because too many were late at once.
 
     Args:
         period: Wall time of one step, s.
-        most: How many steps may be made up for at once.
+        most: Maximum number of steps to catch up on at once.
     """
 
     def __init__(self, period: float, most: int) -> None:
@@ -316,11 +316,11 @@ class Pace:
         self.restart(0.0)
 
     def restart(self, now: float) -> None:
-        """Count from now on, s; what is late is forgotten."""
+        """Restart the schedule at a time, s; late steps are discarded."""
         self._start, self._steps = now, 0
 
     def due(self, now: float) -> int:
-        """Return how many steps are to be made now, s; they count as made."""
+        """Return the number of steps to execute at time ``now``, s; they count as executed."""
         late = int((now - self._start) / self.period) - self._steps
         made = min(late, self._most)
         self._steps += late

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The one reader of YAML: what users write, safe by construction, refused with place and line.
+"""Safe reader of user-written YAML files, with errors that name the location and the line.
 
-``parsing`` makes plain values of a file; :class:`Section` reads a mapping key by key, so that
-every refusal names the place and what is known there; the functions below read single values.
+``parsing`` converts a file to plain values. :class:`Section` reads a mapping key by key, so that
+every error names the location and the keys known there. The functions below read single values.
 
-Everything here raises ``ConfigurationError``; :func:`reported_as` makes the error of a kind of
-file of it.
+All errors are ``ConfigurationError``; :func:`reported_as` converts them to the error class of a
+type of file.
 """
 
 from __future__ import annotations
@@ -29,22 +29,22 @@ from robot_dynamics_ros.errors import (
 )
 
 T = TypeVar('T')
-#: How the values of keys are read: ``(place, value) -> result`` by key.
+#: Readers of values, ``(place, value) -> result``, by key.
 Readers = Mapping[str, Callable[[str, Any], Any]]
 
-#: No quantity of a robot is larger; squares and products of accepted numbers stay finite.
+#: Largest accepted number; squares and products of accepted numbers are finite.
 LARGEST = 1e50
-#: Sign, whole part, fraction, sign and digits of the exponent.
+#: Sign, integer part, fraction, sign and digits of the exponent.
 _EXPONENT = re.compile(r'([-+]?)(?=\.?[0-9])([0-9]*)(\.[0-9]*)?[eE]([-+]?)([0-9]+)')
 
 
 @contextmanager
 def reported_as(kind: type[DescriptionError], before: str = '') -> Iterator[None]:
-    """Make the error of a kind of file of what this module raises.
+    """Convert the errors of this module to those of a type of file.
 
     Args:
-        kind: Its class.
-        before: What the culprit is a part of.
+        kind: The error class.
+        before: Prefix of the culprit in the message.
     """
     try:
         yield
@@ -56,11 +56,11 @@ class Section:
     """A mapping of a file, read key by key.
 
     Args:
-        place: Where it stands, for errors: "constraint 'circle'".
-        data: What was read.
+        place: Its location, for errors, such as "constraint 'circle'".
+        data: The value from the file.
 
     Raises:
-        ConfigurationError: It is no mapping, or a key is no text.
+        ConfigurationError: The value is not a mapping, or a key is not a string.
     """
 
     def __init__(self, place: str, data: Any) -> None:
@@ -76,15 +76,15 @@ class Section:
         return self._data.get(key) is not None
 
     def take(self, key: str, read: Callable[[str, Any], T], default: T | None = None) -> T:
-        """Return the value of a key, read and checked.
+        """Return the checked value of a key.
 
         Args:
-            key: The key; it counts as known from now on.
+            key: The key, which is added to the known keys.
             read: ``(place, value) -> result``; raises ConfigurationError.
             default: Result if the key is absent.
 
         Raises:
-            ConfigurationError: The key is missing and has no default, or its value is wrong.
+            ConfigurationError: The key is missing and has no default, or its value is invalid.
         """
         self._known.append(key)
         place = self._at(key)
@@ -103,26 +103,26 @@ class Section:
     def build(
         self, make: Callable[..., T], required: Readers, optional: Readers | None = None
     ) -> T:
-        """Return what a constructor makes of the values of keys.
+        """Return the object that a constructor builds from the values of keys.
 
         Args:
             make: The constructor.
-            required: How each key that must be given is read, in the constructor's order.
-            optional: How each other key is read, by the constructor's own names; where one is
-                absent, the constructor's default counts.
+            required: Readers of the required keys, in the order of the positional arguments.
+            optional: Readers of the optional keys, which are keyword arguments of the constructor;
+                absent keys use its defaults.
 
         Raises:
-            ConfigurationError: A required key is missing, or a value is wrong.
+            ConfigurationError: A required key is missing, or a value is invalid.
         """
         values = [self.take(key, read) for key, read in required.items()]
         chosen = {key: self.maybe(key, read) for key, read in (optional or {}).items()}
         return make(*values, **{key: value for key, value in chosen.items() if key in self})
 
     def one_of(self, keys: Sequence[str]) -> str:
-        """Return which of several keys is given.
+        """Return which one of several keys is present.
 
         Raises:
-            ConfigurationError: None is, or more than one.
+            ConfigurationError: None or more than one is present.
         """
         self._known += keys
         present = [key for key in keys if key in self]
@@ -132,10 +132,10 @@ class Section:
         return present[0]
 
     def close(self) -> None:
-        """Refuse keys that nobody has asked for.
+        """Check that the mapping has no unknown keys, after all known ones were read.
 
         Raises:
-            ConfigurationError: There is one; lists those that are known here.
+            ConfigurationError: A key is unknown; lists the known keys.
         """
         for key in self._data:
             if key not in self._known:
@@ -145,7 +145,7 @@ class Section:
                 )
 
     def _at(self, key: str) -> str:
-        """Return the place of a key."""
+        """Return the location of a key."""
         return f'{self.place}, {key}{self._line(key)}'
 
     def _line(self, key: str) -> str:
@@ -155,12 +155,12 @@ class Section:
 def built(
     make: Callable[..., T], required: Readers, optional: Readers | None = None
 ) -> Callable[[str, Any], T]:
-    """Return the reader of a mapping whose keys are arguments of a constructor.
+    """Return a reader of a mapping whose keys are arguments of a constructor.
 
     Args:
         make: The constructor.
-        required: Its arguments that must be given; see :meth:`Section.build`.
-        optional: Its other arguments; every other key is refused.
+        required: Readers of its required arguments; see :meth:`Section.build`.
+        optional: Readers of its optional arguments; all other keys are rejected.
     """
 
     def read(place: str, value: Any) -> T:
@@ -174,7 +174,7 @@ def built(
 
 @contextmanager
 def blaming(place: str) -> Iterator[None]:
-    """Turn errors of constructors into errors that name the place in the file."""
+    """Convert errors of constructors into errors that name the location in the file."""
     try:
         yield
     except (ConfigurationError, ProgramError):
@@ -195,13 +195,13 @@ def blaming(place: str) -> Iterator[None]:
 
 
 def number(place: str, value: Any) -> float:
-    """Return a finite number, of at most LARGEST."""
+    """Return a finite number of absolute value up to LARGEST."""
     if isinstance(value, str) and (parts := _EXPONENT.fullmatch(value)):
         sign, whole, fraction, way, digits = parts.groups()
         better = f'{sign}{whole or 0}{fraction or ".0"}e{way or "+"}{digits}'
         remedy = f'YAML wants a point and a sign of the exponent in such a number: {better}'
         raise ConfigurationError(place, f'is the text {value!r}', remedy)
-    number = isinstance(value, Real) and not isinstance(value, bool)  # numpy's are real too
+    number = isinstance(value, Real) and not isinstance(value, bool)  # includes NumPy scalars
     if not number or not abs(value) <= LARGEST:
         raise ConfigurationError(place, f'is {shown(value)}', 'give a finite number')
     return float(value)
@@ -215,7 +215,7 @@ def positive(place: str, value: Any) -> float:
 
 
 def not_negative(place: str, value: Any) -> float:
-    """Return a number that is not negative."""
+    """Return a non-negative number."""
     if number(place, value) < 0.0:
         raise ConfigurationError(place, f'is {value!r}', 'must not be negative')
     return float(value)
@@ -243,7 +243,7 @@ def vector3(place: str, value: Any) -> list[float]:
 
 
 def rows(place: str, value: Any) -> list[list[float]]:
-    """Return rows of finite numbers, all of one length; a number counts as a row of one."""
+    """Return rows of finite numbers of equal length; a number counts as a row of one."""
     if not isinstance(value, list) or not value:
         raise ConfigurationError(place, f'is {shown(value)}', 'give a list of rows')
     table = [numbers(f'{place}, row {i}', row) for i, row in enumerate(value)]
@@ -253,21 +253,21 @@ def rows(place: str, value: Any) -> list[list[float]]:
 
 
 def text(place: str, value: Any) -> str:
-    """Return a text that is not empty."""
+    """Return a non-empty string."""
     if not isinstance(value, str) or not value:
         raise ConfigurationError(place, f'is {shown(value)}', 'give a text')
     return value
 
 
 def names(place: str, value: Any) -> list[str]:
-    """Return a list of texts."""
+    """Return a non-empty list of non-empty strings."""
     if not isinstance(value, list) or not value:
         raise ConfigurationError(place, f'is {shown(value)}', 'give a list of names')
     return [text(place, name) for name in value]
 
 
 def mappings(place: str, value: Any) -> list[dict[str, float]]:
-    """Return mappings from name to number; a single one counts as a list of one."""
+    """Return mappings from name to number; a single mapping counts as a list of one."""
     entries = value if isinstance(value, list) else [value]
     if not entries or not all(isinstance(row, Mapping) and row for row in entries):
         raise ConfigurationError(
@@ -279,7 +279,7 @@ def mappings(place: str, value: Any) -> list[dict[str, float]]:
 
 
 def switch(place: str, value: Any) -> bool:
-    """Return true or false."""
+    """Return a Boolean."""
     if not isinstance(value, bool):
         raise ConfigurationError(place, f'is {shown(value)}', 'give true or false')
     return value

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From a file to plain values: YAML of a bounded size, without tags, with unique names.
+"""Parse YAML of bounded size, without tags and with unique keys, to plain values.
 
-Values are mappings, lists, texts, numbers, true, false and null; what looks like a date stays a
-text. Depth, number of values and what aliases repeat are bounded.
+Values are mappings, lists, strings, numbers, true, false and null; dates stay strings. Nesting
+depth and number of values, including those repeated by aliases, are bounded.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from yaml.resolver import Resolver
 
 from robot_dynamics_ros.errors import ConfigurationError, shown
 
-#: Bounds of what is read: bytes of a file, its values (aliases written out), levels, digits.
+#: Limits: bytes of a file, values (with aliases expanded), nesting levels, digits of an integer.
 MOST_BYTES, MOST_VALUES, MOST_LEVELS, MOST_DIGITS = 20_000_000, 1_000_000, 64, 100
 _LONGEST_PATH = 4096
 _Parser = getattr(yaml, 'CSafeLoader', yaml.SafeLoader)
@@ -31,16 +31,16 @@ _BUILD: dict[str, Callable[[Any], Any]] = {
 
 
 def read_yaml(source: Any, what: str, shipped: Mapping[str, Path] | None = None) -> Any:
-    """Return what a YAML file or text says.
+    """Return the content of a YAML file or text.
 
     Args:
-        source: Path of a file, name of a shipped one, or the text itself: what has a line break or
-            ``: `` in it, or begins with ``{``.
-        what: What it is, for errors: 'program'.
-        shipped: Files that ship with the package, by name.
+        source: Path of a file, name of a shipped file, or YAML text, which contains a line break
+            or ``: ``, ends with ``:`` or begins with ``{``.
+        what: Type of the content, for errors, such as 'program'.
+        shipped: Shipped files, by name.
 
     Raises:
-        ConfigurationError: It cannot be read; says what and where, and what would be right.
+        ConfigurationError: The source cannot be read; gives location, problem and remedy.
     """
     if not isinstance(source, (str, os.PathLike)):
         raise ConfigurationError(what, f'is {shown(source)}', 'give YAML text or a path')
@@ -51,15 +51,15 @@ def read_yaml(source: Any, what: str, shipped: Mapping[str, Path] | None = None)
 
 
 def file_text(word: str, what: str, shipped: Mapping[str, Path] | None = None) -> str:
-    """Return the text of the file that a user names.
+    """Return the text of a file given by the user.
 
     Args:
-        word: Its path; ``~`` and ``~user`` are understood; or a name of ``shipped``.
-        what: What it is, for errors.
-        shipped: Files that ship with the package, by name.
+        word: Path, in which ``~`` and ``~user`` are expanded, or a name of ``shipped``.
+        what: Type of the content, for errors.
+        shipped: Shipped files, by name.
 
     Raises:
-        ConfigurationError: It is no file, cannot be read, is too large or no UTF-8 text.
+        ConfigurationError: The file does not exist, cannot be read, is too large or not UTF-8.
     """
     culprit = f'{what} {shown(word)}'
     path = (shipped or {}).get(word.removesuffix('.yaml')) or _path(word)
@@ -83,18 +83,18 @@ def file_text(word: str, what: str, shipped: Mapping[str, Path] | None = None) -
 
 
 def _path(word: str) -> Path | None:
-    """Return the path of a file that exists, or None; whatever the word is."""
+    """Return the path of an existing file, or None; accepts any string."""
     if len(word) > _LONGEST_PATH:
         return None
     try:
         path = Path(word).expanduser()
         return path if path.is_file() else None
-    except (OSError, ValueError, RuntimeError):  # too long a name, a null byte, no such user
+    except (OSError, ValueError, RuntimeError):  # name too long, null byte, unknown user
         return None
 
 
 class Lined(dict[str, Any]):
-    """A mapping of a file that knows the line of each key, counted from 1."""
+    """A mapping of a file with the line number of each key, counted from 1."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -105,14 +105,14 @@ yaml.SafeDumper.add_representer(Lined, yaml.SafeDumper.represent_dict)
 
 
 def parse_yaml(text: str, what: str) -> Any:
-    """Return what a YAML text says; mappings as :class:`Lined`, an empty text as None.
+    """Return the content of a YAML text; mappings as :class:`Lined`, None for an empty text.
 
     Args:
         text: The text.
-        what: What it is, for errors.
+        what: Type of the content, for errors.
 
     Raises:
-        ConfigurationError: It is no YAML of the kind that is allowed; says where.
+        ConfigurationError: The text is not valid YAML within the limits; gives the line.
 
     Cost: about a second for a million values with libyaml, twenty times that without.
     """
@@ -131,7 +131,7 @@ def parse_yaml(text: str, what: str) -> Any:
 
 
 def yaml_mapping(text: str) -> dict[str, Any]:
-    """Return the mapping that a text holds; empty if it is none: it may be any text."""
+    """Return the mapping in a YAML text; empty if the text is anything else."""
     try:
         content = parse_yaml(text, 'text')
     except ConfigurationError:
@@ -140,7 +140,7 @@ def yaml_mapping(text: str) -> dict[str, Any]:
 
 
 class _Open:
-    """A list or mapping that is being read, and which values its aliases stand for."""
+    """A list or mapping under construction, with its anchor and the value count before it."""
 
     def __init__(self, value: Any, anchor: str | None, before: int) -> None:
         self.value, self.anchor, self.before = value, anchor, before
@@ -148,7 +148,7 @@ class _Open:
 
 
 class _Builder:
-    """Builds plain values from the events of a parser, one level of Python for any depth."""
+    """Builds plain values from parser events without recursion."""
 
     def __init__(self, what: str) -> None:
         self.result: Any = None
@@ -158,7 +158,7 @@ class _Builder:
         self._resolver = Resolver()
 
     def take(self, event: Any) -> None:
-        """Take the next event of the parser."""
+        """Process the next event of the parser."""
         line = event.start_mark.line + 1 if event.start_mark else 0
         if isinstance(event, yaml.ScalarEvent):
             self._refuse_tag(event, line)
@@ -187,7 +187,7 @@ class _Builder:
             self._refuse(line, 'is nested too deeply', f'use at most {MOST_LEVELS} levels')
 
     def _add(self, value: Any, line: int, size: int) -> None:
-        """Put a value where it belongs: into a list, as a key, or as the value of one."""
+        """Add a value to the open list, or to the open mapping as a key or a value."""
         self._count += size
         if self._count > MOST_VALUES:
             self._refuse(line, 'has too many values', f'give at most {MOST_VALUES}')
@@ -217,7 +217,7 @@ class _Builder:
             return text
         tag = self._resolver.resolve(yaml.ScalarNode, text, (True, False))
         if tag not in _BUILD:
-            return text  # also what looks like a date
+            return text  # includes dates
         if len(text) > MOST_DIGITS and tag.endswith('int'):
             self._refuse(line, f'has a number of {len(text)} digits', 'give a finite number')
         try:

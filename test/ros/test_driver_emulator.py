@@ -242,7 +242,7 @@ def test_efforts_over_positions_far_from_the_arm_end_in_a_reflex(processes, peer
     driver = processes.start('driver_emulator', emulator)
     peer.spin_until(lambda: states and below.get_subscription_count(), 60.0, 'a state')
     below.publish(Float64MultiArray(data=[0.5, 0.6, 0.1, -0.3]))
-    peer.spin_until(lambda: 'reflex: positions below' in driver.output, 60.0, 'the reflex')
+    peer.spin_until(lambda: 'reflex: the positions sent' in driver.output, 60.0, 'the reflex')
 
 
 def test_a_spline_whose_two_motors_move_the_quill_is_driven_through_its_motors(

@@ -516,4 +516,4 @@ def test_an_installed_package_finds_its_own_files(workspace):
 
 def test_an_installed_launch_file_shows_its_arguments(workspace):
     shown = in_workspace(workspace, f'ros2 launch {PACKAGE} simulation.launch.py --show-args')
-    assert 'Which shipped arm.' in shown
+    assert 'Shipped arm.' in shown

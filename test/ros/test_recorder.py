@@ -278,7 +278,7 @@ def test_latched_messages_from_before_the_recording_are_in_the_bag(processes, pe
     peer.spin_until(publisher.get_subscription_count, 30, 'the recorder')
     peer.delivered(publisher)
     assert recorder.stop() == 0
-    assert 'nothing came on /joint_states' in recorder.output
+    assert 'no message received on /joint_states' in recorder.output
     (message,) = decoded(tmp_path / 'bag', '/controller/parameters')
     assert message.data == 'law: computed_torque'
     metadata = (tmp_path / 'bag' / 'metadata.yaml').read_text()

@@ -56,7 +56,7 @@ def test_the_page_says_what_is_missing_and_shows_what_comes(processes, peer, bro
         tab.reads('0.300 rad', publish)
         tab.reads('no controller heard yet')
         position[1] = math.nan
-        tab.reads('positions that are no numbers: joint2', publish)
+        tab.reads('non-finite positions: joint2', publish)
         tab.reads('no joint states on /joint_states for')
         position[:] = [-0.4, 0.5, 0.05, 0.0]
         tab.reads('-0.400 rad', publish)
@@ -77,7 +77,7 @@ def test_a_controller_that_dies_and_returns_is_seen(processes, browser):
         tab.reads('active: computed_torque')
         tab.reads('gravity')  # an origin of the efforts
         controller.kill()
-        tab.reads('nothing heard of controller for')
+        tab.reads('no diagnostics from controller for')
         processes.start('controller', given | {'share_command_topic': True})
         tab.reads('active: computed_torque')
         assert tab.errors == []

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Takes effort commands the way a drive must: complete, finite, of the right size, or not."""
+"""Buffer of the effort commands of a drive, which accepts only complete and finite ones."""
 
 from __future__ import annotations
 
@@ -12,20 +12,22 @@ from robot_dynamics_ros.model import RobotTree
 
 
 class CommandBuffer:
-    """The latest command that answers the present state.
+    """The latest command that answers the current state.
 
     Attributes:
-        effort: Its efforts in the order of the model, shape (n,), N m or N; zero before the first.
+        effort: Efforts in the order of the model, shape (n,), N m or N; zero before the first
+            command.
         joints: Joint names in the order of a command.
-        accepted, refused: Counts: commands taken; of a wrong size or not finite.
-        last_refusal: Why the last one was refused.
+        accepted: Number of accepted commands.
+        refused: Number of commands that were non-finite or of the wrong size.
+        last_refusal: Reason of the last refusal.
 
     Args:
         tree: The robot.
         joints: Order of the efforts in a command; the order of the model if empty.
 
     Raises:
-        UnknownNameError: A joint is not of this robot.
+        UnknownNameError: The robot does not have such a joint.
         ParameterError: A joint is missing or named twice.
     """
 
@@ -42,17 +44,17 @@ class CommandBuffer:
         self._missing = set(range(tree.n))
 
     def expect(self) -> None:
-        """A new state is published: efforts by joint that came before do not answer it."""
+        """Expect a command for a new state; earlier efforts of single joints do not answer it."""
         self._missing = set(range(len(self.joints)))
 
     def take(self, values: Sequence[float]) -> bool:
-        """Take a command for all joints.
+        """Store a command for all joints.
 
         Args:
             values: Efforts in the order of ``joints``, N m or N.
 
         Returns:
-            Whether it was taken.
+            Whether it was accepted.
         """
         if len(values) != len(self.joints):
             return self._refuse(
@@ -65,10 +67,10 @@ class CommandBuffer:
         return True
 
     def take_one(self, index: int, value: float) -> bool:
-        """Take a command for one joint, by its place in ``joints``.
+        """Store a command for one joint, given by its index in ``joints``.
 
         Returns:
-            Whether every joint now has an effort that answers the present state.
+            Whether every joint now has an effort that answers the current state.
         """
         if not np.isfinite(value):
             return self._refuse(f'not finite: {value} for joint {self.joints[index]!r}')
@@ -80,7 +82,7 @@ class CommandBuffer:
         return True
 
     def clear(self) -> None:
-        """Forget the last efforts: zero from now on."""
+        """Set all efforts to zero."""
         self.effort[:] = 0.0
 
     def _refuse(self, reason: str) -> bool:

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The driver emulator: an arm with real drives behind the topics, units and habits of a driver.
+"""Driver emulator: an arm with realistic drives and the topics, units and behaviour of a driver.
 
-What the simulator does in SI and at once, a driver does in its own units and signs, in its own
-order, with encoders, late and lossy links, ripple and breakaway, and perhaps with its own gravity
-compensation. Until the first command, and after the last, its own controller holds the arm, as
-that of a real robot would. All of it is driven by a profile, so that every profile can be tried
-without its arm. Lockstep and real time are those of the simulator.
+Unlike the simulator, which uses SI units and has no delays, a driver has its own units, signs and
+joint order, encoders, delayed and lossy links, ripple and breakaway, and possibly its own gravity
+compensation. Before the first command and after the last one, an internal controller holds the
+arm, as that of a real robot does. A driver profile defines this behaviour, so that every profile
+can be tested without its arm. Lockstep and real time work as in the simulator.
 """
 
 from __future__ import annotations
@@ -30,25 +30,24 @@ from robot_dynamics_ros.ros.simulator.node import COMMAND_QOS, STATE_QOS, Simula
 from robot_dynamics_ros.simulation.plant import Plant
 from robot_dynamics_ros.spatial.scalar import Array
 
-_OWN_FREQUENCY = 30.0  # rad/s, of the driver's own position controller
-_ROUNDING = 1e-9  # relative, that a rate limit forgives
-_FAR = 0.1  # rad or m: so far the positions below efforts may be from the arm
+_OWN_FREQUENCY = 30.0  # natural frequency of the internal position controller, rad/s
+_ROUNDING = 1e-9  # relative tolerance of the rate limit
+_FAR = 0.1  # largest deviation of the overlaid positions from the arm, rad or m
 
 
 class DriverEmulator(Simulator):
-    """A simulated robot behind a driver profile.
+    """A simulated robot with the topics of a driver profile.
 
-    Publishes and subscribes what the profile says, with the services of the simulator and
-    ``~/recover`` (after a reflex).
+    Serves the services of the simulator and ``~/recover`` (after a reflex).
 
     Raises:
-        RobotDynamicsError: A parameter, the profile or the description is refused.
+        RobotDynamicsError: A parameter, the profile or the description is invalid.
     """
 
     NAME = 'driver_emulator'
     PARAMETERS = declared.EMULATOR
 
-    # Building -----------------------------------------------------------------------------------
+    # Building ------------------------------------------------------------------------------------
 
     def _read_parameters(self) -> dict[str, Any]:
         settings = super()._read_parameters()
@@ -81,10 +80,10 @@ class DriverEmulator(Simulator):
             self.create_subscription(Float64MultiArray, topic, self._on_overlaid, COMMAND_QOS)
         self.create_service(Trigger, '~/recover', self._on_recover)
 
-    # Commands -----------------------------------------------------------------------------------
+    # Commands ------------------------------------------------------------------------------------
 
     def _on_command(self, efforts: Sequence[float], names: Sequence[str]) -> None:
-        """Take a command for all joints, in the driver's units; without names in its order."""
+        """Store a command for all joints in the driver's units, and its order unless named."""
         driver, command = self._driver, np.array(efforts)
         if self._profile.command.form == 'joint_state':
             own = driver.command_names
@@ -104,13 +103,13 @@ class DriverEmulator(Simulator):
         self._received(self._buffer.take_one(i, float(effort)))
 
     def _on_overlaid(self, message: Float64MultiArray) -> None:
-        """Stop with a reflex if efforts are laid over positions that are not where the arm is."""
+        """Stop with a reflex if the positions sent with the efforts are far from the arm's."""
         self._driven.read(self._q, self._v)
         commanded = np.full(len(self._q), np.nan)
         if len(message.data) == len(commanded):
             commanded[self._driver.order] = message.data
         if not (np.abs(self._driver.position(commanded) - self._q) < _FAR).all():
-            self._react('positions below the efforts are not where the arm is')
+            self._react('the positions sent with the efforts are far from those of the arm')
 
     def _received(self, complete: bool) -> None:
         if complete and self._reflex:
@@ -135,7 +134,7 @@ class DriverEmulator(Simulator):
             )
 
     def _react(self, reason: str) -> None:
-        """Hold the arm until ~/recover."""
+        """Hold the arm until ``~/recover`` is called."""
         self._reflex = reason
         self.get_logger().error(f'reflex: {reason}; holding until ~/recover')
         self._hold_here()
@@ -146,7 +145,7 @@ class DriverEmulator(Simulator):
         self._reflex = ''
         return response
 
-    # The driver's own controller ----------------------------------------------------------------
+    # Internal controller of the driver -----------------------------------------------------------
 
     def _hold_here(self) -> None:
         self._driven.read(self._q, self._v)
@@ -181,7 +180,7 @@ class DriverEmulator(Simulator):
             )
             self._hold_here()
 
-    # States -------------------------------------------------------------------------------------
+    # States --------------------------------------------------------------------------------------
 
     def _to_first_state(self) -> None:
         super()._to_first_state()
@@ -197,7 +196,7 @@ class DriverEmulator(Simulator):
     def _advance(self) -> None:
         super()._advance()
         while self._lockstep and self._linked.silent and not self._paused:
-            super()._advance()  # nobody can answer a state that was lost
+            super()._advance()  # a lost state cannot be answered
 
     def _write_state(self, now: int) -> None:
         driver, state, order = self._driver, self._state, self._driver.order
@@ -219,7 +218,7 @@ class DriverEmulator(Simulator):
         if not self._lockstep:
             self._origin_ns = self.get_clock().now().nanoseconds - self._run.time_ns
 
-    # Parameters ---------------------------------------------------------------------------------
+    # Parameters ----------------------------------------------------------------------------------
 
     def _check_change(self, changes: Mapping[str, Any]) -> None:
         super()._check_change(changes)

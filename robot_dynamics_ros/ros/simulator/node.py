@@ -1,22 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The simulator node: a plant behind the topics of a real robot.
+"""Simulator node: a plant with the topics of a real robot.
 
 Lockstep protocol
-    State k is published with stamp ``k * period``. The simulator waits for exactly one command
-    that answers it, applies it over one period, publishes state k + 1, and so on, as fast as it
-    can: the result depends on no clock and no machine. A command answers a state if it comes after
-    the state was published; what waits in the queue before is superfluous (a stop action, say) and
-    dropped. A command that is not finite or of a wrong size is refused, counted and never applied.
-    A state that is not answered is published again, with the same stamp, every
-    ``republish_period_s`` of wall time, so that a peer that starts late or anew can go on; after
-    ``lockstep_timeout_s`` the missing peer is named.
+    State k is published with timestamp ``k * period``. The simulator waits for exactly one command
+    that answers it, applies it for one period, publishes state k + 1, and so on, as fast as
+    possible; the result depends neither on clocks nor on the machine. A command answers a state if
+    it arrives after the state was published; commands already in the queue (of a stop action, for
+    example) are superfluous and dropped. Non-finite commands and commands of the wrong size are
+    rejected and counted. An unanswered state is published again with the same timestamp every
+    ``republish_period_s`` of wall time, so that a peer that starts late or restarts can continue;
+    after ``lockstep_timeout_s`` the missing peer is named.
 
-    While paused, the last command that answers the present state is kept: unpausing begins with
-    it, so that the moment of unpausing changes nothing.
+    While paused, the last command that answers the current state is kept and applied first after
+    unpausing, so that the time of unpausing does not matter.
 
 Real time
-    Steps at a fixed rate of wall time and holds the last command, as a drive does; late steps are
-    made up for, up to ``_CATCH_UP`` at once, and time that is lost beyond is counted.
+    The simulator steps at a fixed rate of wall time and holds the last command, as a drive does.
+    It catches up on up to ``_CATCH_UP`` late steps at once and counts the others as lost.
 """
 
 from __future__ import annotations
@@ -51,27 +51,28 @@ from robot_dynamics_ros.ros.simulator.command_buffer import CommandBuffer
 from robot_dynamics_ros.simulation.plant import Pace, Plant, SimulationRun
 from robot_dynamics_ros.spatial.scalar import Array
 
-STATE_QOS = QoSProfile(depth=2000)  # reliable and deep: a recorder that falls behind loses nothing
+STATE_QOS = QoSProfile(depth=2000)  # reliable and deep: a delayed recorder loses no messages
 COMMAND_QOS = QoSProfile(depth=10)
 _CATCH_UP = 10
-_QUIET_S = 1.0  # least time between two warnings of a kind
+_QUIET_S = 1.0  # minimum time between two warnings of the same kind
 
 
 class Simulator(PackageNode):
-    """A simulated robot on topics.
+    """A simulated robot with ROS topics.
 
-    Publishes ``joint_states`` (effort: what acted during the step before), ``/clock``, latched
-    ``robot_description``, and on ``wrench_topic`` what a board does to the robot. Subscribes
-    ``effort_controller/commands`` or ``<joint>/cmd_force``, and ``simulator/push``
-    (WrenchStamped, in the axes and about the origin of the link ``header.frame_id``): a hand on
-    the robot, whatever the node is called. Services ``~/pause`` (SetBool), ``~/reset`` (to the
-    first state, paused) and ``~/step`` (one step while paused).
+    Publishes ``joint_states`` (with the efforts applied during the previous step), ``/clock``,
+    ``robot_description`` (latched), and the wrench of a board on the robot on ``wrench_topic``.
+    Subscribes to ``effort_controller/commands`` or ``<joint>/cmd_force``, and to
+    ``simulator/push``, independent of the node name: an external wrench on the robot
+    (WrenchStamped, in the axes and about the origin of the link ``header.frame_id``). Serves
+    ``~/pause`` (SetBool), ``~/reset`` (to the initial state, paused) and ``~/step`` (one step
+    while paused).
 
     Attributes:
-        finished: Completes when the run is over: end of time, missing peer, divergence.
+        finished: Completes when the run is over: end time, missing peer or divergence.
 
     Raises:
-        RobotDynamicsError: A parameter or the description is refused.
+        RobotDynamicsError: A parameter or the description is invalid.
     """
 
     NAME = 'simulator'
@@ -83,12 +84,12 @@ class Simulator(PackageNode):
         self._begin_with_robot(self._begin)
 
     def on_stop(self) -> None:
-        """Say what happened."""
+        """Log a summary."""
         if self._ready:
             self._sum_up()
 
     def _sum_up(self) -> None:
-        """Say what happened since the first state; count anew."""
+        """Log a summary since the initial state and reset the counters."""
         buffer, run = self._buffer, self._run
         self.get_logger().info(
             f'{run.plant.steps} steps to t = {run.time:.6f} s; commands: {buffer.accepted} '
@@ -97,7 +98,7 @@ class Simulator(PackageNode):
         )
         buffer.accepted = buffer.refused = self._superfluous = self._pace.lost = 0
 
-    # Building -----------------------------------------------------------------------------------
+    # Building ------------------------------------------------------------------------------------
 
     def _robot(self, description: str) -> RobotTree:
         return robot_from_parameters(self._settings, description)
@@ -117,7 +118,7 @@ class Simulator(PackageNode):
         self._paused = settings['start_paused']
         self._pace = Pace(settings['period'] / settings['real_time_factor'], _CATCH_UP)
         self._create_topics(tree)
-        # A process's first line of log takes rclpy tens of milliseconds: none may wait for them.
+        # The first log line of a process takes rclpy tens of milliseconds: log before the start.
         self.get_logger().info(
             f'{tree.name}: {settings["mode"]}, steps of {settings["period"]:g} s'
         )
@@ -160,13 +161,13 @@ class Simulator(PackageNode):
         )
 
     def _publish_wrench(self) -> None:
-        """Publish what the board does to the robot."""
+        """Publish the wrench of the board on the robot."""
         plant, stamp = self._run.plant, self._state.message.header.stamp
         if self._sensor is not None and plant.board_frame:
             wrench = wrench_message(plant.board_frame, plant.board_wrench(), stamp)
             self._sensor.publish(wrench)
 
-    # Commands -----------------------------------------------------------------------------------
+    # Commands ------------------------------------------------------------------------------------
 
     def _on_command(self, efforts: Sequence[float], _: Sequence[str]) -> None:
         self._received(self._buffer.take(efforts))
@@ -188,23 +189,23 @@ class Simulator(PackageNode):
             )
 
     def _drop_superfluous(self) -> None:
-        """Empty the queues: what came before a state is published does not answer it."""
+        """Drop all queued commands: those sent before a state is published do not answer it."""
         self._buffer.expect()
         for subscription in self._commands:
             while take_message(subscription) is not None:
                 self._superfluous += 1
 
     def _on_push(self, msg: WrenchStamped) -> None:
-        """Let a hand push until the next message, at most for ``push_timeout_s``."""
+        """Apply a push until the next message, at most for ``push_timeout_s``."""
         try:
             self._run.push(msg.header.frame_id, wrench_of(msg), self._settings['push_timeout_s'])
         except RobotDynamicsError as error:
             self.get_logger().warning(f'push refused: {error}', throttle_duration_sec=_QUIET_S)
 
-    # Time ---------------------------------------------------------------------------------------
+    # Time ----------------------------------------------------------------------------------------
 
     def _advance(self) -> None:
-        """Step under the command at hand and publish the next state."""
+        """Step with the current command and publish the next state."""
         try:
             ended = self._run.advance(self._effort())
         except RobotDynamicsError as error:
@@ -218,7 +219,7 @@ class Simulator(PackageNode):
                 self._end()
 
     def _effort(self) -> Array:
-        """Return the efforts of the coming step, shape (n,), N m or N."""
+        """Return the efforts of the next step, shape (n,), N m or N."""
         return self._buffer.effort
 
     def _to_first_state(self) -> None:
@@ -245,14 +246,14 @@ class Simulator(PackageNode):
             self._clock_publisher.publish(self._clock_message)
 
     def _write_state(self, now: int) -> None:
-        """Write the present state, of the time now in ns, into the message."""
+        """Write the current state with the timestamp ``now``, ns, into the message."""
         state, plant = self._state, self._run.plant
         plant.read(state.position, state.velocity)
         state.effort[:] = plant.effort
         state.message.header.stamp = ns_to_stamp(now)
 
     def _on_idle(self) -> None:
-        """Send an unanswered or paused state again; name a peer that does not answer."""
+        """Publish an unanswered or paused state again; check for a missing peer."""
         now = time.monotonic()
         waiting = self._paused or self._lockstep
         if not waiting or now - self._sent_at < self._settings['republish_period_s']:
@@ -283,7 +284,7 @@ class Simulator(PackageNode):
             self._advance()
 
     def _peer(self) -> str:
-        """Name who should have sent the command."""
+        """Return the names of the command publishers, for messages."""
         topic = self._commands[0].topic_name
         senders = sorted(
             f'{info.node_namespace.rstrip("/")}/{info.node_name}'
@@ -294,7 +295,7 @@ class Simulator(PackageNode):
         return f'no publisher of {topic}'
 
     def _on_rate(self) -> None:
-        """Make the steps that are due by wall time."""
+        """Execute the steps that are due by wall time."""
         if self._paused:
             self._restart_wall_clock()
             return
@@ -322,7 +323,7 @@ class Simulator(PackageNode):
         self._paused = True
         super()._end(code, error)
 
-    # Services and parameters --------------------------------------------------------------------
+    # Services and parameters ---------------------------------------------------------------------
 
     def _on_pause(self, request: SetBool.Request, response: SetBool.Response) -> SetBool.Response:
         self._paused = request.data
