@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Gains, margins, and the set-up of an arm of one's own."""
+"""Gain design, stability margins, and the files for a new arm."""

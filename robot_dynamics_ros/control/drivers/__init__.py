@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What stands between the model and an arm's driver: units, signs, order, compensation."""
+"""Conversion between model and driver: units, signs, order, gears, compensation."""

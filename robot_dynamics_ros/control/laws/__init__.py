@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Control laws, one file each behind one contract; the registry knows them by name."""
+"""Control laws, one per file with one base class; the registry finds them by name."""

@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-r"""Computed torque: the model turns a commanded acceleration into efforts.
+r"""Computed torque: inverse dynamics of a commanded acceleration.
 
 .. math::
 
    a_c &= \ddot q_r + K_d\,(\dot q_r - v) + K_p\,(q_r - q) \\
    \tau &= M(q)\,a_c + c(q, v) + g(q) + J_a\,a_c + \tau_f(v + h a_c, \tanh(v_f / v_s))
 
-With the friction :math:`\tau_f` of ``dynamics.joint_terms``, :math:`b\,(v + h a_c)` above all,
-and an exact model the error obeys :math:`\ddot e + K_d\dot e + K_p e = 0`, joint by joint.
+With the friction :math:`\tau_f` of ``dynamics.joint_terms``, mainly :math:`b\,(v + h a_c)`, and an
+exact model, the error of each joint obeys :math:`\ddot e + K_d\dot e + K_p e = 0`.
 
-However stiff the damping is: a plant that takes it at the end of the step gives
-:math:`(M + J_a + h b)\,a = \tau - c - g - b v`, so an effort computed with :math:`b v` alone acts
-scaled by :math:`(M + h b)^{-1} M`, a 250th where :math:`h b / M = 250`. With
+This holds for stiff damping too. A plant that applies damping at the end of the step gives
+:math:`(M + J_a + h b)\,a = \tau - c - g - b v`, so an effort computed with :math:`b v` alone is
+scaled by :math:`(M + h b)^{-1} M`, about 1/250 where :math:`h b / M = 250`. With
 :math:`b\,(v + h a_c)` the right side is :math:`(M + J_a + h b)\,a_c`, hence :math:`a = a_c`.
 """
 
@@ -34,21 +34,21 @@ from robot_dynamics_ros.symbolic.kernel import KernelSet, compile_function, comp
 class ComputedTorque(ControlLaw):
     r"""Inverse dynamics of the reference plus feedback, with drive inertia and friction.
 
-    Both friction velocities are those at the *end* of the coming period h, when a plant that
-    steps implicitly applies them: :math:`v + h a_c` for viscous friction, which makes the
-    compensation exact for MuJoCo and DART, and for the direction either that (``measured``) or
-    the reference's, :math:`\dot q_r + h \ddot q_r`, which does not chatter around standstill
-    (``desired``). Take the reference from a ``ReferenceSampler`` with the same period.
+    Friction is compensated at velocities at the *end* of the coming period h, where a plant with
+    implicit steps applies it. Viscous friction is computed at :math:`v + h a_c`, which makes the
+    compensation exact for MuJoCo and DART. The direction of Coulomb friction is that of the same
+    velocity (``measured``) or of the reference, :math:`\dot q_r + h \ddot q_r`, which does not
+    chatter at standstill (``desired``). Use a ``ReferenceSampler`` with the same period.
 
     The gains are ``Kp = w0^2`` and ``Kd = 2 zeta w0``.
 
     Args:
-        tree: The robot as the law shall believe it is, payload included.
+        tree: The model of the robot, payload included.
         kernels: With ``inverse_dynamics``; compiled from the tree if None.
-        parameters: Of ``declared``.
+        parameters: By name, see ``declared``.
 
     Raises:
-        ParameterError: A parameter is refused.
+        ParameterError: A parameter is rejected.
 
     Cost: one inverse dynamics and about 0.5 us; allocates no array.
     """
@@ -80,22 +80,22 @@ class ComputedTorque(ControlLaw):
         self.set_parameters(parameters)
 
     def configure(self, parameters: Mapping[str, Any]) -> None:
-        """Take over gains and friction, see :class:`ControlLaw`."""
+        """Apply gains and friction parameters; see :class:`ControlLaw`."""
         self._gains[:] = np.ravel(check.gains_of(parameters, self.tree.n))
         self._settings[:] = check.drive_settings(parameters['period'], parameters)
 
     def effort(self, t: float, q: Array, v: Array, reference: Reference, out: Array) -> None:
-        """Write the efforts for the coming period, see :class:`ControlLaw`."""
+        """Compute the efforts for the coming period; see :class:`ControlLaw`."""
         a, v_r, a_r = self._acceleration, reference.velocity, reference.acceleration
         self._feedback(q, v, reference.position, v_r, a_r, self._gains, a)
         self._inverse_dynamics(q, v, a, self._model)
         self._add_drives(self._model, v, a, v_r, a_r, self._settings, out)
 
     def decompose(self, t: float, q: Array, v: Array, reference: Reference) -> dict[str, Array]:
-        """Return inertia, coriolis, gravity, friction and feedback, see :class:`ControlLaw`.
+        """Return inertia, coriolis, gravity, friction and feedback, each shape (n,), N m or N.
 
-        Inertia and feedback are mass matrix and armature times the reference's acceleration and
-        times the feedback's; each shape (n,), N m or N.
+        Inertia and feedback are the mass matrix with armature times the acceleration of the
+        reference and of the feedback. See :class:`ControlLaw`.
         """
         Kp, Kd = self._gains.reshape(2, -1)
         a_f = Kd * (reference.velocity - v) + Kp * (reference.position - q)
@@ -118,7 +118,7 @@ class ComputedTorque(ControlLaw):
 
 
 def feedback(q: Array, v: Array, q_r: Array, v_r: Array, a_r: Array, gains: Array) -> list[Array]:
-    """Return the commanded acceleration, over numbers or symbols; ``gains``: Kp, then Kd."""
+    """Return the commanded acceleration, for numbers or symbols; ``gains``: Kp, then Kd."""
     Kp, Kd = gains.reshape(2, -1)
     return [a_r + Kd * (v_r - v) + Kp * (q_r - q)]
 
@@ -126,17 +126,17 @@ def feedback(q: Array, v: Array, q_r: Array, v_r: Array, a_r: Array, gains: Arra
 def drives(
     tree: RobotTree, model: Array, v: Array, a: Array, v_r: Array, a_r: Array, settings: Any
 ) -> Array:
-    """Return the model's efforts with those of the drives, over numbers or symbols.
+    """Return efforts of the model plus those of the drives, for numbers or symbols.
 
     Args:
         tree: The robot, for rotor inertia and friction.
         model: Efforts of the model, shape (n,), N m or N.
-        v: Measured velocities, shape (n,).
-        a: Commanded accelerations, shape (n,).
+        v: Measured velocities, shape (n,), rad/s or m/s.
+        a: Commanded accelerations, shape (n,), rad/s^2 or m/s^2.
         v_r: Velocities of the reference, shape (n,).
-        a_r: Its accelerations, shape (n,).
-        settings: h, v_s, the part of the friction, and whether its direction is that of the
-            reference's velocity.
+        a_r: Accelerations of the reference, shape (n,).
+        settings: h, v_s, factor of the friction, and 1 if its direction is that of the reference
+            velocity, else 0; see ``drive_settings``.
     """
     h, v_s, part, follow = settings
     end, planned = v + h * a, v_r + h * a_r

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-r"""Zaremba's control law: any program f(q, t) = 0, held as designed.
+r"""Zaremba's control law, which stabilizes any constraint program f(q, t) = 0.
 
 .. math::
 
@@ -7,7 +7,7 @@ r"""Zaremba's control law: any program f(q, t) = 0, held as designed.
       u = -(\beta+\Gamma_1\dot f+\Gamma_0f) \\
    \tau &= M(q)\,\ddot q_c + c(q,\dot q) + g(q) + J_a\ddot q_c + \text{friction}
 
-For :math:`m\le n` and full rank f decays by :math:`\ddot f+\Gamma_1\dot f+\Gamma_0f=0`.
+For :math:`m\le n` and full rank, :math:`\ddot f+\Gamma_1\dot f+\Gamma_0f=0`.
 
 Source: A. T. Zaremba 1990, (3.1)-(3.5); constraint-stabilization, sections 3 to 5.
 """
@@ -42,54 +42,54 @@ from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.symbolic.kernel import KernelSet, compile_kernel
 
 PROGRAM = Parameter(
-    'program', '', 'Constraint program of law constraint_stabilization: YAML file, text, or name '
-    'of a shipped one; empty: follow joint trajectories.',
+    'program', '', 'Constraint program of law constraint_stabilization: YAML file, YAML text, or '
+    'name of a shipped one; empty: follow joint trajectories.',
 )  # fmt: skip
 LIMIT_EFFORT = Parameter(
-    'limit_effort', True, 'Whether law constraint_stabilization scales efforts into the limits '
-    'with their direction kept, before the safe shell clips each joint by itself.',
+    'limit_effort', True, 'Whether law constraint_stabilization scales the acceleration to meet '
+    'the effort limits, which keeps its direction; otherwise efforts are clipped joint by joint.',
 )  # fmt: skip
 LEAD_IN = Parameter(
-    'lead_in', 0.0, 'Share of the velocity limits at which law constraint_stabilization first '
-    'leads the joints to the start of a program that begins at a singularity, or with efforts '
-    'beyond the limits, from where the arm is; 0: never.', 0.0, 1.0,
+    'lead_in', 0.0, 'Fraction of the velocity limits at which law constraint_stabilization first '
+    'moves the joints to the start of the program, if the program cannot start at the measured '
+    'position because of a singularity or the effort limits; 0: never.', 0.0, 1.0,
 )  # fmt: skip
-_LED_BLEND_S = 0.3  # over which what is left of an error after that is faded out
+_LED_BLEND_S = 0.3  # time over which the remaining error after a lead-in is blended out
 
 
 class ConstraintStabilization(ControlLaw):
-    r"""Holds the constraints of a program; its null-space task moves what they leave free.
+    r"""Stabilizes the constraints of a program; its null-space task controls the free motion.
 
-    The program's clock starts at :meth:`reset`, or at the first tick. An error that is there at
-    the start decays by the program's gains; with ``blend`` the target is led away from the
-    measured f instead, and the effort starts without a demand. Where the arm stands so that the
-    program could not begin, all joints are led to its start first, see ``lead_in``.
+    The program's clock starts at :meth:`reset`, or at the first tick. An initial error decays by
+    the program's gains. With ``blend``, the target starts at the measured f and moves to the
+    program instead, so that the initial feedback is zero. If the program cannot start at the
+    measured position, all joints are first moved to its start, see ``lead_in``.
 
-    Effort limits: the commanded acceleration is scaled by the largest s in [0, 1] that fits, so
-    its direction stays; gravity, Coriolis forces and friction are kept. Where those alone pass a
-    limit, gravity is kept and they are scaled.
+    Effort limits: the commanded acceleration is scaled by the largest feasible s in [0, 1], which
+    keeps its direction; gravity, Coriolis forces and friction are kept. If these alone exceed a
+    limit, the acceleration is 0, and all except gravity are scaled.
 
-    The desired friction velocity is, where a joint sticks, the one that the program asks for, so
-    that the joint breaks away; else the measured one.
+    The desired friction velocity is that of the program where a joint sticks, so that the joint
+    breaks away, and the measured one elsewhere.
 
     Attributes:
         program: The program.
         f: Constraint value at the last tick, shape (m,), m or rad.
-        f_dot: Its rate, shape (m,).
+        f_dot: Its rate, shape (m,), m/s or rad/s.
         Gamma: Its Jacobian, shape (m, n).
-        acceleration: Commanded joint acceleration of the last tick, shape (n,).
-        scale: s of the last tick; 1 if no effort limit was met.
+        acceleration: Commanded joint acceleration of the last tick, shape (n,), rad/s^2 or m/s^2.
+        scale: s of the last tick; 1 within the effort limits.
 
     Args:
-        tree: The robot as the law shall believe it is, payload included.
+        tree: The model of the robot, payload included.
         kernels: With ``inverse_dynamics``; compiled from the tree if None.
-        program: A program, or what ``load_program`` takes. If None or empty: all joints follow the
-            joint reference (:math:`\Gamma = E`), which is computed torque at 10 rad/s.
-        parameters: The others of ``declared``.
+        program: A program, or an argument of ``load_program``. If None or empty: all joints follow
+            the joint reference (:math:`\Gamma = E`), which is computed torque at 10 rad/s.
+        parameters: Other parameters by name, see ``declared``.
 
     Raises:
         ProgramError: The program cannot be used.
-        ParameterError: A parameter is refused, or the gains are unstable at the period.
+        ParameterError: A parameter is rejected, or the gains are unstable at the period.
 
     Cost: one and a half times computed torque, in every configuration; allocates no array.
     """
@@ -135,7 +135,7 @@ class ConstraintStabilization(ControlLaw):
         self.set_parameters(parameters)
 
     def configure(self, parameters: Mapping[str, Any]) -> None:
-        """Take over all but the program, see :class:`ControlLaw`."""
+        """Apply all parameters except the program; see :class:`ControlLaw`."""
         if parameters['program'] != self.parameters['program']:
             raise ParameterError(
                 'program', parameters['program'], 'make a law with it, and switch to that'
@@ -152,12 +152,12 @@ class ConstraintStabilization(ControlLaw):
 
     @property
     def follows_reference(self) -> bool:
-        """Whether a part of the program does."""
+        """Whether a part of the program follows the joint reference."""
         return bool(self._followed)
 
     @classmethod
     def check(cls, tree: RobotTree, values: Mapping[str, Any]) -> None:
-        """Refuse, besides what is out of range, a program that cannot be used."""
+        """Check ranges, and that the program can be loaded."""
         super().check(tree, values)
         if values.get('program'):
             load_program(values['program'], tree)
@@ -174,10 +174,10 @@ class ConstraintStabilization(ControlLaw):
                 )
 
     def reset(self, t: float, q: Array, v: Array) -> None:
-        """Start the program's clock at a measured state, see :class:`ControlLaw`.
+        """Start the program's clock at a measured state; see :class:`ControlLaw`.
 
         Args:
-            t: The program's time 0, on the loop's clock, s.
+            t: Time on the loop's clock at which the program's clock is 0, s.
             q: Measured positions, shape (n,), rad or m.
             v: Measured velocities, shape (n,), rad/s or m/s.
         """
@@ -188,7 +188,7 @@ class ConstraintStabilization(ControlLaw):
             self._start, self._leading = t + self._lead.duration, True
 
     def _begin_program(self, q: Array, v: Array, blend: float) -> None:
-        """Take the error at a state for the initial one, to be faded out over a time, s."""
+        """Start the program at a state; blend its initial error out over ``blend`` s."""
         self.acceleration[:], self._blend = 0.0, blend
         zero = np.zeros(self.program.m)
         self._kernel.set_offset(zero, zero, zero)
@@ -199,7 +199,7 @@ class ConstraintStabilization(ControlLaw):
             self._initial = self.f.copy(), self.f_dot.copy()
 
     def _can_begin(self, q: Array, v: Array) -> bool:
-        """Return whether the program's first demand is regular and within the effort limits."""
+        """Return whether the program starts at a regular state within the effort limits."""
         if self._blend > 0.0:
             self._kernel.set_offset(*quintic_offset(*self._initial, self._blend, 0.0))
         self._kernel.run(0.0, q, v)
@@ -208,7 +208,7 @@ class ConstraintStabilization(ControlLaw):
         return within and not self._kernel.damped
 
     def effort(self, t: float, q: Array, v: Array, reference: Reference, out: Array) -> None:
-        """Write the efforts for the coming period, see :class:`ControlLaw`."""
+        """Compute the efforts for the coming period; see :class:`ControlLaw`."""
         if self._start is None:
             self.reset(t, q, v)
         if self._leading:
@@ -227,7 +227,7 @@ class ConstraintStabilization(ControlLaw):
             self._press.add(out)
 
     def _go_to_start(self, t: float, q: Array, v: Array, out: Array) -> None:
-        """Write the efforts of the way to where the program begins."""
+        """Compute the efforts of the motion to the start of the program."""
         lead, kernel = self._lead, self._kernel
         assert lead is not None
         assert self._start is not None
@@ -242,7 +242,7 @@ class ConstraintStabilization(ControlLaw):
             self._begin_program(q, v, max(self.program.blend, _LED_BLEND_S))
 
     def _meet_limits(self, q: Array, v: Array, out: Array) -> None:
-        """Scale efforts beyond their limits; forget an acceleration that is no number."""
+        """Scale efforts into their limits; discard the acceleration if it is not finite."""
         if not math.isfinite(sum(out.tolist())):
             self.acceleration.fill(0.0)
         elif not self._unlimited:
@@ -250,7 +250,7 @@ class ConstraintStabilization(ControlLaw):
             self.acceleration *= self.scale
 
     def _evaluate(self, t: float, q: Array, v: Array, reference: Reference) -> None:
-        """Evaluate the program at the state and time that the coming effort is for."""
+        """Evaluate the program at the state and time for which the effort is computed."""
         look = self._look
         time = t - (self._start or 0.0) + look.time
         if self._followed:
@@ -273,16 +273,16 @@ class ConstraintStabilization(ControlLaw):
 
     @property
     def answers_force(self) -> bool:
-        """Whether a row of the program is pressed on."""
+        """Whether the program has a contact."""
         return self._press is not None
 
     def decompose(self, t: float, q: Array, v: Array, reference: Reference) -> dict[str, Array]:
-        """Return the efforts of the last tick by origin, see :class:`ControlLaw`.
+        """Return the efforts of the last tick by term; see :class:`ControlLaw`.
 
-        Call it with the arguments of that tick. ``inertia``: what the program's own motion needs;
-        ``task``: what corrects f; ``null_space``: what moves the free joints; ``saturation``: what
-        the effort limits took away; besides ``coriolis``, ``gravity``, ``friction``. Each of
-        shape (n,), N m or N.
+        Call it with the arguments of that tick. The terms are ``inertia`` (feed-forward of the
+        program's motion), ``task`` (feedback of f), ``null_space``, ``saturation`` (removed by the
+        effort limits), ``coriolis``, ``gravity``, ``friction`` and, with contacts, ``contact``;
+        each shape (n,), N m or N.
         """
         if self._start is None:
             self.reset(t, q, v)
@@ -308,10 +308,10 @@ class ConstraintStabilization(ControlLaw):
         return parts
 
     def constraints(self) -> ConstraintSnapshot:
-        """Return what there is to see of the last tick. Allocates; not for the tick."""
+        """Return the state of the constraints in the last tick. Allocates; not for the tick."""
         kernel, solution = self._kernel, self._kernel.inverse()
         A = self._effort.inertia_matrix(kernel.q)
-        # Reactions under which the drives carry no more than the bias: Q = b in (2.19).
+        # Reactions if the drives provide only the bias force: Q = b in (2.19).
         none = np.zeros(self.tree.n)
         _, multipliers = constraint_force(A, none, none, kernel.Gamma, -kernel.u)
         return ConstraintSnapshot(
@@ -326,7 +326,7 @@ class ConstraintStabilization(ControlLaw):
         )
 
     def status(self) -> dict[str, str]:
-        """Return the program, its largest error and how well it is conditioned."""
+        """Return the program's name, largest error, conditioning and contacts as texts."""
         seen = self.constraints()
         worst = int(np.argmax(np.abs(seen.f)))
         return {
@@ -346,7 +346,7 @@ class ConstraintStabilization(ControlLaw):
 
 
 def followed_signals(program: Program) -> list[tuple[Followed, list[int]]]:
-    """Return the signals that follow the joint reference, with their joints."""
+    """Return the signals that follow the joint reference, with their joint indices."""
     followed = []
     for part in program.stack.constraints:
         if isinstance(part, JointProgram) and isinstance(part.signals[0], Followed):

@@ -1,22 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-r"""The contract of a control law, and the reference it follows.
+r"""Base class of control laws, joint reference, and prediction of states.
 
-The state for which an effort is computed that a plant holds for a whole period.
-
-An effort computed for the state at the *start* of a period h, and held, is on average half a
-period late; the error is proportional to h. With the acceleration a commanded last:
+A plant holds an effort for a whole period h. If the effort is computed for the state at the
+*start* of the period, it is late by h/2 on average, and the error is proportional to h. It is
+therefore computed for a predicted state, with the last commanded acceleration a:
 
 ``zero_order``
     The effort acts in the middle of the period on average, so it is computed for the state
     :math:`q+\tfrac h2\dot q+\tfrac{h^2}8a,\ \dot q+\tfrac h2a` at the time :math:`t+\tfrac h2`.
 ``semi_implicit``
     The plant steps :math:`\dot q_{k+1}=\dot q_k+ha_k,\ q_{k+1}=q_k+h\dot q_{k+1}` (MuJoCo, DART,
-    most game engines): its velocity is that of half a period ago. The program is evaluated for
+    most game engines): its velocity lags by half a period. The program is evaluated for
     :math:`\dot q+\tfrac h2a`, the dynamics for the velocity that the plant uses.
 ``continuous``
-    The state as it is.
+    The measured state is used.
 
-What is left in the first two cases is proportional to :math:`h^2`.
+The remaining error of the first two is proportional to :math:`h^2`.
 """
 
 from __future__ import annotations
@@ -34,13 +33,13 @@ from robot_dynamics_ros.spatial.scalar import Array
 
 
 class Reference:
-    """Where the joints shall be now: preallocated arrays that trajectories write into.
+    """Joint reference of one instant: preallocated arrays that trajectories write into.
 
     Attributes:
-        rows: The three below, one after the other, shape (3, n).
+        rows: Position, velocity and acceleration, shape (3, n).
         position: Shape (n,), rad or m.
         velocity: Shape (n,), rad/s or m/s.
-        acceleration: Shape (n,), rad/s^2 or m/s^2, to hold during the coming period.
+        acceleration: Shape (n,), rad/s^2 or m/s^2; held during the coming period.
     """
 
     __slots__ = ('acceleration', 'position', 'rows', 'velocity')
@@ -51,12 +50,12 @@ class Reference:
 
 
 class ExternalEffort:
-    """What the world does to the joints, for laws that answer it.
+    """External effort on the joints, for laws that use it.
 
     Attributes:
-        effort: Shape (n,), N m or N; 0 where nothing is known.
-        measured: Whether a sensor tells it; else it is observed.
-        known: Whether anything does.
+        effort: Shape (n,), N m or N; 0 if unknown.
+        measured: Whether it comes from a force-torque sensor; else from the observer.
+        known: Whether it is measured or observed.
     """
 
     __slots__ = ('effort', 'known', 'measured')
@@ -67,18 +66,18 @@ class ExternalEffort:
 
 
 class ConstraintSnapshot(NamedTuple):
-    r"""What there is to see of constraints in the last tick; new arrays.
+    r"""State of the constraints in the last tick; new arrays.
 
     Attributes:
         rows: Name of each row of f.
         f: Constraint value, shape (m,), m or rad.
-        f_dot: Its rate, shape (m,).
-        multipliers: :math:`D^{-1}u`, shape (m,): the reactions (2.19) by which ideal constraints
-            would do what the program asks; N where a row is in metres, N m where it is in rad.
+        f_dot: Its rate, shape (m,), m/s or rad/s.
+        multipliers: :math:`D^{-1}u`, shape (m,): the reactions (2.19) of ideal constraints with
+            the same motion; N where a row is in metres, N m where it is in rad.
         sigma_min: Smallest singular value of the constraint Jacobian.
-        condition: Largest by smallest singular value.
+        condition: Condition number of the constraint Jacobian.
         damped: Whether the inverse was damped.
-        scale: Part of the commanded acceleration that the effort limits let through.
+        scale: Fraction of the commanded acceleration that the effort limits permit.
     """
 
     rows: tuple[str, ...]
@@ -92,44 +91,45 @@ class ConstraintSnapshot(NamedTuple):
 
 
 class ControlLaw(ABC):
-    """Computes efforts from a measured state and a reference; knows neither ROS nor limits.
+    """Base class of control laws: computes efforts from a measured state and a reference.
 
-    ``effort`` allocates nothing. The safe shell (limits, ramp, watchdog) is around it, not in it.
+    A law is independent of ROS. ``effort`` allocates nothing; limits, ramp and timeouts are
+    applied around the law, not in it.
 
-    A law is made with a robot, compiled dynamics of it (or None) and values of its parameters; its
-    constructor ends with :meth:`set_parameters`. One that lives in another package is found by the
+    A law is constructed with a robot, its compiled dynamics (or None) and parameter values; the
+    constructor ends with :meth:`set_parameters`. Laws of other packages are found by the
     entry-point group ``robot_dynamics_ros.laws``.
 
     Attributes:
-        tree: The robot as the law shall believe it is, payload included.
-        external: What the world does to the joints; kept up to date where ``answers_force``.
-        parameters: The values in use by name, lists with one entry for all joints or n.
+        tree: The model of the robot, payload included.
+        external: External effort on the joints; updated by the loop if ``answers_force``.
+        parameters: The present values by name, lists with one entry for all joints or n.
 
     Args:
-        tree: As above.
+        tree: The model of the robot, payload included.
     """
 
     name: ClassVar[str]
-    #: What may be set. ``period`` and ``discretization`` are set by the loop that runs the law;
-    #: a name that another law declares too must be declared alike.
+    #: Parameters of the law. ``period`` and ``discretization`` are set by the loop; a parameter
+    #: that another law declares too must have the same declaration.
     declared: ClassVar[tuple[Parameter, ...]] = ()
-    #: Whether it gives way to a force, so that one that is added moves the arm.
+    #: Whether the law is compliant, so that an added effort moves the arm.
     yields: ClassVar[bool] = False
     #: Whether it acts only while an enabling switch is pressed.
     needs_enabling: ClassVar[bool] = False
-    #: What an effort that is added to the law's counts by; not 1 where the mass is shaped.
+    #: Factor of efforts that are added to those of the law; not 1 if the law shapes the mass.
     force_gain: float = 1.0
-    #: Names of those that need another law to be made when they change.
+    #: Names of parameters whose change requires a new law.
     structural: ClassVar[frozenset[str]] = frozenset()
 
     @property
     def follows_reference(self) -> bool:
-        """Whether the joint reference matters to this law."""
+        """Whether the law uses the joint reference."""
         return True
 
     @property
     def answers_force(self) -> bool:
-        """Whether external efforts matter to this law."""
+        """Whether the law uses external efforts."""
         return False
 
     def __init__(self, tree: RobotTree) -> None:
@@ -138,32 +138,33 @@ class ControlLaw(ABC):
 
     @abstractmethod
     def effort(self, t: float, q: Array, v: Array, reference: Reference, out: Array) -> None:
-        """Write the efforts for the coming period.
+        """Compute the efforts for the coming period.
 
         Args:
-            t: Time of the state on the program's clock, s.
+            t: Time of the state on the loop's clock, s.
             q: Measured positions, shape (n,), rad or m.
             v: Measured velocities, shape (n,), rad/s or m/s.
-            reference: The joint reference of this instant; a law with its own program ignores it.
-            out: Written, shape (n,), N m or N.
+            reference: The present joint reference; ignored unless ``follows_reference``.
+            out: Receives the efforts, shape (n,), N m or N.
         """
 
     @abstractmethod
     def decompose(self, t: float, q: Array, v: Array, reference: Reference) -> dict[str, Array]:
-        """Return the efforts by origin (inertia, coriolis, gravity, friction, feedback, ...).
+        """Return the efforts by term (inertia, coriolis, gravity, friction, feedback, ...).
 
-        They add up to what ``effort`` writes for the same arguments. Allocates; not for the tick.
+        They add up to the result of ``effort`` for the same arguments. Allocates, so not for the
+        tick.
         """
 
     def reset(self, t: float, q: Array, v: Array) -> None:  # noqa: B027
-        """Start, or start anew, from a measured state at time t; stateless laws do nothing."""
+        """Start or restart at a measured state at time t, s; stateless laws do nothing."""
 
     def set_parameters(self, values: Mapping[str, Any]) -> None:
         """Change parameters such as gains between two ticks.
 
         Raises:
             UnknownNameError: The law has no such parameter, or a parameter no such value.
-            ParameterError: A value is refused; nothing has changed then.
+            ParameterError: A value is rejected; nothing has changed.
         """
         require_known(self.declared, values, f'parameter of law {self.name!r}')
         new = checked(self.declared, {**self.parameters, **values}, self.tree.n)
@@ -171,37 +172,37 @@ class ControlLaw(ABC):
         self.parameters = new
 
     def configure(self, parameters: Mapping[str, Any]) -> None:  # noqa: B027
-        """Take over parameters whose types and ranges are right.
+        """Apply parameters whose types and ranges have been checked.
 
         Raises:
-            ParameterError: They do not go together; nothing has changed then.
+            ParameterError: They are incompatible; nothing has changed.
         """
 
     @classmethod
     def check(cls, tree: RobotTree, values: Mapping[str, Any]) -> None:
-        """Refuse values that no law of this kind could be made with, whether it runs or not.
+        """Check parameter values without constructing the law.
 
         Args:
             tree: The robot.
-            values: Parameters by name; of other names than ``declared`` nothing is said.
+            values: Parameters by name; names that are not in ``declared`` are ignored.
 
         Raises:
-            RobotDynamicsError: A value is refused.
+            RobotDynamicsError: A value is rejected.
         """
         checked(cls.declared, values, tree.n)
 
-    # What there is to see -----------------------------------------------------------------------
+    # Diagnostics --------------------------------------------------------------------------------
 
     def constraints(self) -> ConstraintSnapshot | None:
-        """Return what there is to see of constraints; None if the law holds none. Allocates."""
+        """Return the state of the constraints; None if the law has none. Allocates."""
         return None
 
     def status(self) -> dict[str, str]:
-        """Return what diagnostics say of the law, a few words by name. Allocates."""
+        """Return the law's diagnostics, short texts by name. Allocates."""
         return {}
 
     def remarks(self) -> tuple[str, ...]:
-        """Return what is legal in the law's parameters but may surprise, one sentence each."""
+        """Return remarks on valid but unusual parameters, one sentence each."""
         return ()
 
 
@@ -212,12 +213,12 @@ class LookAhead:
     """Predicts states; allocates nothing.
 
     Attributes:
-        time: How far the program's time is ahead of the state's, s.
-        lead: How far the velocity is ahead of the measured one, s.
-        end: Time from the velocity that the dynamics are computed with to the one at which the
-            plant applies its friction, s.
-        q: Positions at the instant looked at, shape (n,), rad or m; written by :meth:`see`.
-        v: Velocities, likewise.
+        time: Prediction time of positions and of the program's time, s.
+        lead: Prediction time of velocities, s.
+        end: Time from the velocity used in the dynamics to the one at which the plant applies its
+            friction, s.
+        q: Predicted positions, shape (n,), rad or m; written by :meth:`see`.
+        v: Predicted velocities, shape (n,), rad/s or m/s; written by :meth:`see`.
 
     Args:
         n: Number of joints.
@@ -238,7 +239,7 @@ class LookAhead:
         self.v = np.zeros(n)
 
     def see(self, q: Array, v: Array, a: Array) -> None:
-        """Write the state at the instant looked at, from one now and its acceleration.
+        """Predict the state from the present one and its acceleration.
 
         Args:
             q: Positions, shape (n,), rad or m.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-r"""Gravity compensation: the arm floats and can be led by hand, :math:`\tau = g(q) - D v`."""
+r"""Gravity compensation :math:`\tau = g(q) - D v`: the arm floats and can be moved by hand."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from robot_dynamics_ros.symbolic.kernel import KernelSet, compile_kernel
 
 
 class GravityLaw(ControlLaw):
-    """A law that adds something to gravity.
+    """Base class of laws that add terms to gravity compensation.
 
     Args:
-        tree: The robot as the law shall believe it is, payload included.
+        tree: The model of the robot, payload included.
         kernels: With ``gravity_forces``; compiled from the tree if None.
-        parameters: Of ``declared``.
+        parameters: By name, see ``declared``.
     """
 
     def __init__(
@@ -40,15 +40,15 @@ class GravityLaw(ControlLaw):
 
 
 class GravityCompensation(GravityLaw):
-    """Efforts that balance gravity, with damping if wanted; the reference is ignored.
+    """Gravity compensation with optional damping; ignores the reference.
 
     Args:
-        tree: The robot as the law shall believe it is, payload included.
+        tree: The model of the robot, payload included.
         kernels: With ``gravity_forces``; compiled from the tree if None.
-        parameters: Of ``declared``.
+        parameters: By name, see ``declared``.
 
     Raises:
-        ParameterError: A parameter is refused.
+        ParameterError: A parameter is rejected.
 
     Cost: one gravity kernel and about 1 us; allocates no array.
     """
@@ -61,21 +61,21 @@ class GravityCompensation(GravityLaw):
     )  # fmt: skip
 
     def configure(self, parameters: Mapping[str, Any]) -> None:
-        """Take over the damping, see :class:`ControlLaw`."""
+        """Apply the damping; see :class:`ControlLaw`."""
         self._damping = spread(parameters['damping'], self.tree.n)
 
     @property
     def follows_reference(self) -> bool:
-        """It does not: the arm is led by hand."""
+        """False: the arm is moved by hand."""
         return False
 
     def effort(self, t: float, q: Array, v: Array, reference: Reference, out: Array) -> None:
-        """Write the efforts for the coming period, see :class:`ControlLaw`."""
+        """Compute the efforts for the coming period; see :class:`ControlLaw`."""
         self._gravity_forces(q, out)
         speeds = v.tolist()
         for i, (g, d) in enumerate(zip(out.tolist(), self._damping, strict=True)):
             out[i] = g - d * speeds[i]
 
     def decompose(self, t: float, q: Array, v: Array, reference: Reference) -> dict[str, Array]:
-        """Return gravity and damping, see :class:`ControlLaw`; shape (n,), N m or N."""
+        """Return gravity and damping, shape (n,), N m or N; see :class:`ControlLaw`."""
         return {'gravity': self.gravity(q), 'damping': -np.array(self._damping) * v}

@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-r"""Guiding by hand: the arm is weightless, heavy to hurry, and ends at walls.
+r"""Hand guiding: compensated gravity and friction, damping, reduced speed, and virtual walls.
 
 .. math:: \tau = g + \sigma\,\tau_{friction}(\dot q) - m\,(d\,\dot q + \kappa\,e(\dot q))
           + \tau_{wall}
 
-with the smallest inertia m of each joint, the others free; :math:`e` is what of a speed is beyond
-the reduced one. A wall at depth x > 0, reached at the rate :math:`\dot x`, pushes with
+with the smallest inertia m of each joint, all other joints free; :math:`e` is the part of a speed
+above the reduced speed. A wall with penetration x > 0 and its rate :math:`\dot x` pushes with
 
-.. math:: k\,x\,\max(0, 1 + \dot x / v_0):
+.. math:: k\,x\,\max(0, 1 + \dot x / v_0),
 
-no step where it begins, and it never pulls. As long as the friction of the description is no
-more than that of the arm, :math:`\tfrac12\dot q^TM\dot q` and the energy :math:`\tfrac12kx^2` of
-the walls grow by no more than the work of the hand.
+which is continuous at x = 0 and never pulls. If the modelled friction does not exceed that of the
+arm, the sum of :math:`\tfrac12\dot q^TM\dot q` and the energy :math:`\tfrac12kx^2` of the walls
+grows by no more than the work of the hand.
 
 Source: K. H. Hunt, F. R. E. Crossley, Coefficient of restitution interpreted as damping in
 vibroimpact, J. Appl. Mech. 42, 1975, (2) with exponent 1.
@@ -38,28 +38,28 @@ from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.symbolic.kernel import KernelSet
 
 P = Parameter
-_BRAKE = 100.0  # 1/s, kappa, where the period allows it
-_SAMPLED = 0.25  # largest part of a speed that one period may take
-_WIDEST = 0.25  # of a joint's range, for each of its walls
+_BRAKE = 100.0  # 1/s, kappa, unless the period requires less
+_SAMPLED = 0.25  # largest fraction of a speed that is removed in one period
+_WIDEST = 0.25  # largest width of a wall, as a fraction of the joint's range
 _SURFACE_SPEED = 0.25  # m/s, v_0 of surfaces: the reduced speed of ISO 10218-1
-_UNLIMITED = 1.0  # rad/s or m/s: what counts where a joint has no velocity limit
+_UNLIMITED = 1.0  # rad/s or m/s: assumed velocity limit of a joint without one
 
 
 class HandGuiding(GravityLaw):
-    """Gravity and friction compensated, damped, at reduced speed, between walls.
+    """Compensated gravity and friction with damping, reduced speed and virtual walls.
 
     A joint's wall begins where its spring can stop the joint from the reduced speed before the
     position limit. The rows with ``contact`` of ``guiding_program`` are walls too: their surfaces
-    as they are at the program's start, kept on the side of their outward normals.
+    at time 0 of the program keep the arm on the side of their outward normals.
 
     Args:
-        tree: The robot as the law shall believe it is, payload included.
+        tree: The model of the robot, payload included.
         kernels: With ``gravity_forces``; compiled from the tree if None.
-        parameters: Of ``declared``.
+        parameters: By name, see ``declared``.
 
     Raises:
         ProgramError: The program cannot be used.
-        ParameterError: A parameter is refused.
+        ParameterError: A parameter is rejected.
 
     Cost: one gravity kernel, that of the program if there is one, and about 5 us for four joints.
     """
@@ -69,18 +69,18 @@ class HandGuiding(GravityLaw):
     needs_enabling: ClassVar[bool] = True
     structural: ClassVar[frozenset[str]] = frozenset({'guiding_program'})
     declared: ClassVar[tuple[Parameter, ...]] = (
-        P('guiding_damping', 5.0, 'Damping of law hand_guiding, by the inertia of each joint.',
+        P('guiding_damping', 5.0, 'Damping of law hand_guiding, per inertia of each joint.',
           0.0, 100.0, unit='1/s'),
-        P('guiding_friction_share', 0.8, "Part of the robot's joint friction that law "
-          'hand_guiding compensates.', 0.0, 1.0),
-        P('guiding_speed_share', 0.25, 'Part of the velocity limits beyond which law hand_guiding '
-          'brakes.', 0.001, 1.0),
-        P('guiding_wall_frequency', 30.0, 'Natural frequency of a joint at its walls.', 0.0,
-          1000.0, unit='rad/s'),
-        P('guiding_wall_stiffness', 2000.0, "Stiffness of a program's surfaces under law "
+        P('guiding_friction_share', 0.8, 'Fraction of the joint friction that law hand_guiding '
+          'compensates.', 0.0, 1.0),
+        P('guiding_speed_share', 0.25, 'Fraction of the velocity limits above which law '
+          'hand_guiding brakes.', 0.001, 1.0),
+        P('guiding_wall_frequency', 30.0, 'Natural frequency of a joint at the walls of law '
+          'hand_guiding.', 0.0, 1000.0, unit='rad/s'),
+        P('guiding_wall_stiffness', 2000.0, "Stiffness of the program's surfaces in law "
           'hand_guiding.', 0.0, 1e6, unit='N/m'),
         P('guiding_program', '', 'Constraint program whose rows with contact are walls of law '
-          'hand_guiding; empty: joint limits alone.'),
+          'hand_guiding; empty: joint limits only.'),
         check.FRICTION[2],
         check.PERIOD,
     )  # fmt: skip
@@ -97,7 +97,7 @@ class HandGuiding(GravityLaw):
         super().__init__(tree, kernels, **parameters)
 
     def configure(self, parameters: Mapping[str, Any]) -> None:
-        """Take over all but the program, see :class:`ControlLaw`."""
+        """Apply all parameters except the program; see :class:`ControlLaw`."""
         if parameters['guiding_program'] != self._path:
             raise ParameterError(
                 'guiding_program', parameters['guiding_program'], 'make a law with it'
@@ -122,7 +122,7 @@ class HandGuiding(GravityLaw):
 
     @staticmethod
     def _bounded_frequency(frequency: float, period: float) -> float:
-        """Refuse a frequency that one effort per period cannot hold."""
+        """Return the frequency; raise ParameterError if it is unstable at the period."""
         if frequency * period > 1.0:
             raise ParameterError(
                 'guiding_wall_frequency',
@@ -133,18 +133,18 @@ class HandGuiding(GravityLaw):
 
     @property
     def follows_reference(self) -> bool:
-        """It does not: the arm is led by hand."""
+        """False: the arm is moved by hand."""
         return False
 
     @classmethod
     def check(cls, tree: RobotTree, values: Mapping[str, Any]) -> None:
-        """Refuse, besides what is out of range, a program without surfaces."""
+        """Check ranges, and that the program has a row with ``contact``."""
         super().check(tree, values)
         if values.get('guiding_program'):
             surfaces_of(tree, values['guiding_program'])
 
     def effort(self, t: float, q: Array, v: Array, reference: Reference, out: Array) -> None:
-        """Write the efforts for the coming period, see :class:`ControlLaw`."""
+        """Compute the efforts for the coming period; see :class:`ControlLaw`."""
         self._gravity_forces(q, out)
         out += self._friction.at(v, out)
         if self._surfaces is not None:
@@ -154,7 +154,7 @@ class HandGuiding(GravityLaw):
             out[i] = effort + _moving(w, joint) + _walls(x, w, joint)
 
     def _add_surfaces(self, q: Array, v: Array, out: Array) -> None:
-        """Add what the surfaces push with, N m or N."""
+        """Add the efforts of the surfaces, N m or N."""
         kernel = self._surfaces
         assert kernel is not None
         kernel.run(0.0, q, v)
@@ -201,11 +201,11 @@ def _moving(w: float, joint: list[float]) -> float:
 
 
 def _walls(x: float, w: float, joint: list[float]) -> float:
-    """Return what both walls of a joint push with, N m or N."""
+    """Return the effort of both walls of a joint, N m or N."""
     _, speed, _, stiffness, lower, upper = joint
     return _push(stiffness, lower - x, -w, speed) - _push(stiffness, x - upper, w, speed)
 
 
 def _push(stiffness: float, depth: float, rate: float, speed: float) -> float:
-    """Return with what a wall pushes at a depth that grows at a rate; never negative."""
+    """Return the force of a wall at a penetration depth and its rate; never negative."""
     return stiffness * max(depth, 0.0) * max(1.0 + rate / speed, 0.0)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-r"""Impedance: the arm answers a push like a spring with a damper, in its joints or at a frame.
+r"""Impedance control: the arm acts as a spring and a damper, in its joints or at a frame.
 
-With the error :math:`e = q - q_r` and, at a frame, :math:`f(q, q_r)` of its pose from the pose at
-the reference (in the reference's axes: position, rotation vector),
+With the error :math:`e = q - q_r` and, at a frame, the deviation :math:`f(q, q_r)` of its pose
+from the reference pose (in the reference's axes: position, rotation vector),
 :math:`\Gamma = \partial f/\partial q`:
 
 .. math::
@@ -10,24 +10,25 @@ the reference (in the reference's axes: position, rotation vector),
    \tau = M\ddot q_r + C(q,\dot q)\,\dot q_r + g - \Gamma^TKf - D\dot e - LPL^T(2\zeta_0\omega_0
    \dot e + \omega_0^2e) + \text{friction}
 
-The mass stays the arm's own:
-:math:`M\ddot e + C\dot e + D\dot e + \Gamma^TKf = \tau_{ext}`. With a mass factor s the arm
-answers :math:`\tau_{ext}`, measured or observed, too: stiffness and damping as of K/s and
-:math:`(1/s-1)\,\tau_{ext}` besides give s times that mass, :math:`sM\ddot e+sC\dot e+D\dot
-e+\Gamma^TKf=\tau_{ext}` with the same damping ratios; C goes with M, so that it does no work
-then either. For a reference at rest
-:math:`\tfrac12\dot q^TM\dot q + \tfrac12f^TKf` grows by no more than the work of the push: C,
-being that of Christoffel's symbols, does none, and D only takes. With
-:math:`M = LL^T` and :math:`A = L^{-1}\Gamma^TK^{1/2}`
+By default the mass is that of the arm:
+:math:`M\ddot e + C\dot e + D\dot e + \Gamma^TKf = \tau_{ext}`. A mass factor s uses the measured
+or observed :math:`\tau_{ext}`: with K/s in stiffness and damping and the additional effort
+:math:`(1/s-1)\,\tau_{ext}`, the arm has s times its mass, :math:`sM\ddot e+sC\dot e+D\dot
+e+\Gamma^TKf=\tau_{ext}`, with the same damping ratios. C is scaled with M, so it does no work.
+
+For a reference at rest, :math:`\tfrac12\dot q^TM\dot q + \tfrac12f^TKf` grows by no more than the
+work of the external force: C, formed from Christoffel symbols, does no work, and D is dissipative.
+With :math:`M = LL^T` and :math:`A = L^{-1}\Gamma^TK^{1/2}`,
 
 .. math:: D = 2\zeta\,L\,(AA^T)^{1/2}\,L^T
 
 gives every mode of :math:`(M, \Gamma^TK\Gamma)` the damping ratio :math:`\zeta`, in every
-configuration and without an inverse of the Jacobian. P projects on what A does not reach, so that
-the null space accelerates no direction that has a stiffness: :math:`\Gamma M^{-1}LP = 0`.
+configuration and without an inverse of the Jacobian. P projects on the orthogonal complement of
+the range of A, so that null-space efforts do not accelerate directions that have a stiffness:
+:math:`\Gamma M^{-1}LP = 0`.
 
 Source: A. Albu-Schäffer, C. Ott, U. Frese, G. Hirzinger, Cartesian impedance control of redundant
-robots, ICRA 2003 (damping design); C of Christoffel's symbols is bilinear and symmetric:
+robots, ICRA 2003 (damping design). C of Christoffel symbols is bilinear and symmetric:
 :math:`C(q,v)w = c(\tfrac{v+w}2) - c(\tfrac{v-w}2)` with :math:`c(v) = C(q,v)v`.
 """
 
@@ -59,31 +60,31 @@ from robot_dynamics_ros.symbolic.kernel import KernelSet, compile_function, comp
 
 P = Parameter
 FRAME = P(
-    'impedance_frame', '', 'Frame at which law impedance has its stiffness; empty: in the joints.'
+    'impedance_frame', '', 'Frame of the stiffness of law impedance; empty: joint stiffness.'
 )
 _OUTPUTS = ('inverse_dynamics', 'gravity_forces', 'mass_matrix')
-_TINY = 1e-150  # no square of a number that counts
-_LOST = 1e-12  # of the sum of squared singular values: no stiffness in that direction
+_TINY = 1e-150  # avoids division by zero; below the square of any relevant number
+_LOST = 1e-12  # relative to the sum of squared singular values: below it, no stiffness
 _AXES = ((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0))
 
 
 class Impedance(ControlLaw):
-    """A spring and a damper of known size around the reference, and a part of the arm's mass.
+    """Stiffness and damping around the reference, with an optional scaling of the arm's mass.
 
-    The acceleration of the last period is taken from the velocities, so that stiffness and damping
-    are those that were asked for at any period, under any push; see :class:`LookAhead`. Joint
-    friction is compensated at the measured velocity. Where no external effort is known, the mass
-    is the arm's own, and ``status`` says so.
+    The state is predicted with the acceleration of the last period, computed from the velocities,
+    so that stiffness and damping have their set values at any period; see :class:`LookAhead`.
+    Joint friction is compensated at the measured velocity. If the external effort is unknown, the
+    mass is not scaled, and ``status`` reports it.
 
     Args:
-        tree: The robot as the law shall believe it is, payload included.
+        tree: The model of the robot, payload included.
         kernels: With ``inverse_dynamics``, ``gravity_forces`` and ``mass_matrix``; compiled from
             the tree if None.
-        parameters: Of ``declared``.
+        parameters: By name, see ``declared``.
 
     Raises:
         UnknownNameError: The robot has no such frame.
-        ParameterError: A parameter is refused, or the stiffness is unstable at the period.
+        ParameterError: A parameter is rejected, or the stiffness is unstable at the period.
 
     Cost: two inverse dynamics and about 10 us for four joints; allocates no array.
     """
@@ -93,18 +94,19 @@ class Impedance(ControlLaw):
     structural: ClassVar[frozenset[str]] = frozenset({FRAME.name})
     declared: ClassVar[tuple[Parameter, ...]] = (
         FRAME,
-        P('joint_stiffness', [100.0], 'Stiffness of law impedance in the joints.', 0.0,
+        P('joint_stiffness', [100.0], 'Joint stiffness of law impedance, without a frame.', 0.0,
           unit='N m/rad or N/m', per_joint=True),
         P('frame_stiffness', [500.0, 500.0, 500.0, 20.0, 20.0, 20.0], 'Stiffness of law impedance '
-          'at its frame, in the axes that it shall have.', 0.0, unit='N/m and N m/rad', size=6,
-          entries='along x, y, z, about x, y, z'),
-        P('impedance_damping_ratio', 0.7, 'Damping ratio of every motion that law impedance gives '
-          'a stiffness.', 0.0, 10.0),
-        P('impedance_mass_factor', 1.0, "Mass that law impedance lets be felt, by the arm's own; "
-          'other than 1 it answers external efforts, measured or observed.', 0.2, 5.0),
-        P('null_space_frequency', 5.0, 'Natural frequency with which law impedance draws to the '
-          'reference what its frame leaves free.', 0.0, unit='rad/s'),
-        P('null_space_damping_ratio', 1.0, 'Damping ratio of the same.', 0.0),
+          'at impedance_frame, in the axes of its reference pose.', 0.0, unit='N/m and N m/rad',
+          size=6, entries='along x, y, z, about x, y, z'),
+        P('impedance_damping_ratio', 0.7, 'Damping ratio of all modes with stiffness in law '
+          'impedance.', 0.0, 10.0),
+        P('impedance_mass_factor', 1.0, "Apparent mass in law impedance, relative to the arm's "
+          'mass; values other than 1 use measured or observed external efforts.', 0.2, 5.0),
+        P('null_space_frequency', 5.0, 'Natural frequency of the null-space motion towards the '
+          'reference in law impedance.', 0.0, unit='rad/s'),
+        P('null_space_damping_ratio', 1.0, 'Damping ratio of the null-space motion in law '
+          'impedance.', 0.0),
         check.FRICTION[0],
         check.FRICTION[2],
         check.PERIOD,
@@ -132,7 +134,7 @@ class Impedance(ControlLaw):
         self.set_parameters(parameters)
 
     def configure(self, parameters: Mapping[str, Any]) -> None:
-        """Take over all but the frame, see :class:`ControlLaw`."""
+        """Apply all parameters except the frame; see :class:`ControlLaw`."""
         n = self.tree.n
         if parameters['impedance_frame'] != self._frame:
             raise ParameterError(
@@ -153,9 +155,9 @@ class Impedance(ControlLaw):
     def _require_sampled_stability(
         self, name: str, stiffness: Array, ratio: float, period: float
     ) -> None:
-        """Refuse a stiffness whose fastest mode, in the middle of the limits, is too fast."""
+        """Raise ParameterError if the fastest mode in the middle of the limits is unstable."""
         q, still = check.middle_of_limits(self.tree), np.zeros(self.tree.n)
-        M = make_formulation('newton_euler', self.tree).mass_matrix(q)  # in the background
+        M = make_formulation('newton_euler', self.tree).mass_matrix(q)  # runs in the background
         L = np.linalg.cholesky(M + np.diag(self.tree.armature))
         J = np.array(_error(self.tree, self._frame, q, still, q, still).J, dtype=float)
         A = np.linalg.solve(L, J.T * np.sqrt(stiffness))
@@ -168,16 +170,16 @@ class Impedance(ControlLaw):
             )
 
     def reset(self, t: float, q: Array, v: Array) -> None:
-        """Forget the last velocity, see :class:`ControlLaw`."""
+        """Discard the previous velocity; see :class:`ControlLaw`."""
         self._time = math.nan
 
     @property
     def answers_force(self) -> bool:
-        """Whether the mass is another one than the arm's own."""
+        """Whether the mass is scaled."""
         return self._factor != 1.0
 
     def status(self) -> dict[str, str]:
-        """Return whose mass is felt, see :class:`ControlLaw`."""
+        """Return the apparent mass; see :class:`ControlLaw`."""
         if not self.answers_force:
             return {}
         source = 'measured' if self.external.measured else 'observed'
@@ -185,7 +187,7 @@ class Impedance(ControlLaw):
         return {'felt_mass': shaped if self.external.known else 'its own: nothing tells a force'}
 
     def effort(self, t: float, q: Array, v: Array, reference: Reference, out: Array) -> None:
-        """Write the efforts for the coming period, see :class:`ControlLaw`."""
+        """Compute the efforts for the coming period; see :class:`ControlLaw`."""
         self._see_acceleration(t, v)
         self._write(q, v, reference, out)
         for part in (self._spring, self._damper, self._free, self._shaping):
@@ -193,7 +195,7 @@ class Impedance(ControlLaw):
         out += self._friction_at(v, reference.acceleration, out)
 
     def _see_acceleration(self, t: float, v: Array) -> None:
-        """Take the acceleration from the last velocity; none after a gap of two periods."""
+        """Compute the acceleration from the last two velocities; 0 after a gap of two periods."""
         elapsed, a = t - self._time, self._acceleration
         period = self.parameters['period']
         recent = 0.0 < elapsed < 2.5 * period
@@ -203,7 +205,7 @@ class Impedance(ControlLaw):
         self._time = t
 
     def _write(self, q: Array, v: Array, reference: Reference, out: Array) -> None:
-        """Write what moves the reference, and spring, damper and free motion beside it."""
+        """Compute the effort of the reference's motion, spring, damper and null-space motion."""
         kernels, look, external = self._kernels, self._look, self.external
         self.force_gain = 1.0 / self._factor if external.known else 1.0
         np.multiply(self._stiffness, self.force_gain, out=self._numbers[: self._rows])
@@ -238,9 +240,9 @@ class Impedance(ControlLaw):
         )
 
     def _friction_at(self, v: Array, a_r: Array, motor: Array) -> Array:
-        """Return the friction at the velocity that the plant applies it at, N m or N.
+        """Return the friction at the velocity where the plant applies it, (n,), N m or N.
 
-        Gears are loaded by what motors give beyond their own inertia's share.
+        The load of the gears is the motor effort without the share of the armature.
         """
         np.multiply(self._acceleration, self._look.end, out=self._sliding)
         self._sliding += v
@@ -249,10 +251,11 @@ class Impedance(ControlLaw):
         return self._friction.at(self._sliding, self._load)
 
     def decompose(self, t: float, q: Array, v: Array, reference: Reference) -> dict[str, Array]:
-        """Return the efforts of the last tick by origin, see :class:`ControlLaw`.
+        """Return the efforts of the last tick by term; see :class:`ControlLaw`.
 
-        Call it with the arguments of that tick: gravity, inertia and coriolis of the reference's
-        motion, stiffness, damping, null_space, shaping, friction; each shape (n,), N m or N.
+        Call it with the arguments of that tick. The terms are gravity, inertia and coriolis of the
+        reference's motion, stiffness, damping, null_space, shaping and friction, each shape (n,),
+        N m or N.
         """
         n, whole, inertia = self.tree.n, np.zeros(self.tree.n), np.zeros(self.tree.n)
         self._write(q, v, reference, whole)
@@ -273,11 +276,11 @@ class Impedance(ControlLaw):
 
 
 def compile_springs(tree: RobotTree, frame: str) -> Any:
-    """Return the compiled function that writes spring, damper and free motion, each (n,).
+    """Compile :func:`spring_formulas`.
 
     Args:
         tree: The robot.
-        frame: Where the stiffness is; empty: in the joints.
+        frame: Frame of the stiffness; empty: joint stiffness.
 
     Raises:
         UnknownNameError: The robot has no such frame.
@@ -304,18 +307,18 @@ def spring_formulas(
     mass: Array,
     numbers: Array,
 ) -> tuple[Array, Array, Array]:
-    """Return the efforts of spring, damper and free motion; over numbers or symbols.
+    """Return efforts of spring, damper and null-space motion, each (n,); traceable.
 
     Args:
         tree: The robot.
-        frame: Where the stiffness is; empty: in the joints.
+        frame: Frame of the stiffness; empty: joint stiffness.
         q: Joint positions, shape (n,), rad or m.
-        v: Joint velocities, shape (n,).
+        v: Joint velocities, shape (n,), rad/s or m/s.
         q_r: Positions of the reference, shape (n,).
         v_r: Velocities of the reference, shape (n,).
         mass: Mass matrix with armature, row by row, shape (n * n,).
-        numbers: Stiffness of each row, damping ratio, damping (1/s) and stiffness (1/s^2) of the
-            free motion.
+        numbers: Stiffness of each row, damping ratio, and damping (1/s) and stiffness (1/s^2) of
+            the null-space motion.
     """
     n, f = tree.n, _error(tree, frame, q, v, q_r, v_r)
     stiffness, (ratio, free_damping, free_stiffness) = numbers[:-3], numbers[-3:]
@@ -332,7 +335,7 @@ def spring_formulas(
 
 
 def _modes(A: Array) -> tuple[Array, Array]:
-    """Return singular values and left singular vectors of a matrix; zero where there is none."""
+    """Return singular values and left singular vectors of a matrix, padded with zeros."""
     n, rows = A.shape
     if rows >= n:
         B, U = singular_value_decomposition(A.T)
@@ -343,7 +346,7 @@ def _modes(A: Array) -> tuple[Array, Array]:
 
 
 def _error(tree: RobotTree, frame: str, q: Array, v: Array, q_r: Array, v_r: Array) -> Jet:
-    """Return how far the joints, or the frame, are from the reference; its axes count."""
+    """Return the deviation of joints or frame from the reference, in the reference's axes."""
     motion = Motion(tree, q, v)
     if not frame:
         return motion.joints(np.eye(tree.n)) - timed(q_r, v_r, np.zeros(tree.n), tree.n)
@@ -356,5 +359,5 @@ def _error(tree: RobotTree, frame: str, q: Array, v: Array, q_r: Array, v_r: Arr
 
 
 def _as_input(jet: Jet) -> Jet:
-    """Return what the reference moves as a quantity that is given in time."""
+    """Return a quantity of the reference as a given function of time, independent of q."""
     return timed(jet.value, jet.rate, np.zeros(len(jet.value)), len(jet.J[0]))

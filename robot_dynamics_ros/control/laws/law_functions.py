@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whole laws as functions of time and state, for C: formulas free of branches.
+"""Complete laws as branch-free functions of time and state, for C export.
 
-What the laws of the control tick compute in several compiled parts with decisions between them,
-from the time to efforts within their limits.
+They compute efforts within their limits in one function, while the laws of the control tick use
+several compiled functions with branches between them.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from robot_dynamics_ros.spatial.scalar import Array, Scalar, maximum, minimum, s
 from robot_dynamics_ros.symbolic.c_function import CFunction
 from robot_dynamics_ros.symbolic.straight_line import Shape, trace_function
 
-#: States for the self-test are drawn until the constraint Jacobian is no worse conditioned.
+#: Largest condition number of the constraint Jacobian at the states of the self-test.
 _CONDITION = 100.0
 _DRAWS = 200
 
@@ -53,12 +53,11 @@ def constraint_law_function(
 ) -> CFunction:
     """Return a law with its parameters and program as a function for ``c_source``.
 
-    Its inputs are those that the law needs: ``t, q, v``, the previous acceleration if the law
-    looks ahead, the joint reference if the program follows one, and the initial error if the
-    program blends it out.
+    Its inputs are ``t, q, v``, the previous acceleration if the law predicts states, the joint
+    reference if the program follows one, and the initial error if the program blends it out.
 
     Raises:
-        ParameterError: A curve of the program has no end and no formula, or a row is pressed on.
+        ParameterError: A curve of the program has no end and no formula, or a row has a contact.
     """
     if law.program.contacts:
         raise ParameterError('program', law.program.name, 'has a contact, which has a memory')
@@ -75,8 +74,8 @@ def computed_torque_function(
 
     Args:
         law: The law; see :class:`ComputedTorque` for its equation.
-        ramp: T, s; with 0 the function needs neither time nor :math:`\tau_0`.
-        formulation: Whose inverse dynamics.
+        ramp: T, s; with 0 the function has neither input time nor :math:`\tau_0`.
+        formulation: Formulation of the inverse dynamics.
     """
     tree, n, parameters = law.tree, law.tree.n, law.parameters
     Kp, Kd = (np.array(gain) for gain in gains_of(parameters, n))
@@ -111,7 +110,7 @@ def computed_torque_function(
 
 
 def _random_state(tree: RobotTree, rng: np.random.Generator) -> Array:
-    """Return joint positions within the limits, within one turn if there are none."""
+    """Return random joint positions within the limits and within one turn, shape (n,)."""
     lower = np.maximum(tree.position_lower, -np.pi)
     return rng.uniform(lower, np.minimum(tree.position_upper, np.pi))
 
@@ -160,7 +159,7 @@ class _LawFunction:
         return tau, a * scale, f, f_dot
 
     def _numbers(self, time: Scalar, inputs: dict[str, Array]) -> list[Scalar]:
-        """Return the numbers of the program's signals, those that never change left out."""
+        """Return the values of the program's time-dependent signals."""
         numbers: list[Scalar] = []
         for signal in self._program.stack.signals:
             if isinstance(signal, Followed) and signal in self._followed:
@@ -184,9 +183,9 @@ class _LawFunction:
     def _within_limits(
         self, q: Array, v: Array, a: Array, towards: Array, transmission: Array
     ) -> tuple[Array, Scalar]:
-        """Return efforts, and the part of the acceleration that they let through.
+        """Return efforts within the limits, and the scale of the acceleration.
 
-        See :meth:`ProgramEffort.confine`: the acceleration is scaled first, then all but gravity.
+        See :meth:`ProgramEffort.confine`.
         """
         limit, still = self._tree.effort_limit, np.zeros(self._tree.n, dtype=int)
 
@@ -216,7 +215,7 @@ class _LawFunction:
         return np.array(out, dtype=object), left
 
     def _carried(self, effort: Array, transmission: Array) -> Array:
-        """Return efforts moved from joints without a drive to the drives, see the law."""
+        """Return efforts transferred from passive joints to the drives, see ``ProgramEffort``."""
         passive = list(self._program.passive)
         driven = [i for i in range(self._tree.n) if i not in passive]
         out = np.zeros(self._tree.n, dtype=object)
@@ -226,7 +225,7 @@ class _LawFunction:
         return out
 
     def _draw(self, rng: np.random.Generator) -> list[Array]:
-        """Return time and state where the constraints are well conditioned, if there are any."""
+        """Return random inputs with well-conditioned constraints, if such a state is found."""
         tree, program = self._tree, self._program
         for _ in range(_DRAWS):
             t = rng.uniform(0.0, 10.0, 1)
@@ -238,7 +237,7 @@ class _LawFunction:
 
 
 def _excess(effort: Array, limit: Array) -> Scalar:
-    """Return how far the effort that is farthest beyond its limit is beyond it; or negative."""
+    """Return the largest excess of an effort over its limit; negative if all are within."""
     worst: Scalar = -np.inf
     for tau, most in zip(effort, limit, strict=True):
         worst = maximum(worst, maximum(tau, -tau) - most)
@@ -251,12 +250,12 @@ def _clipped(effort: Array, limit: Array) -> list[Scalar]:
 
 
 def _largest_scale(keep: Array, task: Array, limit: Array) -> Scalar:
-    """Return what :func:`stabilization.largest_scale` does, over symbols."""
+    """Return the result of :func:`stabilization.largest_scale`, for symbols."""
     scale: Scalar = 1.0
     for kept, wanted, most in zip(keep, task, limit.tolist(), strict=True):
         size = maximum(wanted, -wanted)
         room = select(0.0, wanted, most - kept, most + kept)
-        # Where nothing is wanted nothing needs to be scaled; 1 keeps the quotient a number.
+        # Where the task effort is 0, no scaling is needed; 1 avoids a division by 0.
         part = maximum(room, 0.0) / select(0.0, size, size, 1.0)
         smaller = select(room, size * scale, part, scale)
         scale = select(0.0, size, smaller, scale)

@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The parameters that laws share: declarations, checks, and the gains that they make.
-
-The friction of a robot's drives in a tick: compiled, without a new array.
-"""
+"""Shared parameters of laws: declarations, checks and gains; compiled joint friction."""
 
 from __future__ import annotations
 
@@ -22,39 +19,39 @@ from robot_dynamics_ros.symbolic.kernel import compile_function
 
 P = Parameter
 
-#: Feedback of joint errors.
+#: Parameters of the feedback of joint errors.
 FEEDBACK = (
-    P('natural_frequency', [10.0], 'Natural frequency of the error.', 0.0, unit='rad/s',
+    P('natural_frequency', [10.0], 'Natural frequency of the error dynamics.', 0.0, unit='rad/s',
       per_joint=True),
-    P('damping_ratio', [1.0], 'Damping ratio of the error.', 0.0, per_joint=True),
+    P('damping_ratio', [1.0], 'Damping ratio of the error dynamics.', 0.0, per_joint=True),
 )  # fmt: skip
-#: Compensation of the robot's joint friction, identified terms included.
+#: Parameters of the compensation of joint friction, identified terms included.
 FRICTION = (
-    P('friction_compensation', True, "Whether the robot's joint friction is compensated."),
-    P('friction_velocity', 'desired', 'Velocity of the Coulomb friction that is compensated: '
-      'desired (of the reference or the program, which does not chatter at rest) or measured.',
-      choices=('desired', 'measured')),
-    P('stiction_velocity', 1e-3, 'Width of the smooth sign of Coulomb friction.', 1e-9,
+    P('friction_compensation', True, 'Whether joint friction is compensated.'),
+    P('friction_velocity', 'desired', 'Velocity that gives the direction of the compensated '
+      'Coulomb friction: desired (of the reference or the program; does not chatter at rest) or '
+      'measured.', choices=('desired', 'measured')),
+    P('stiction_velocity', 1e-3, 'Velocity scale of the smooth sign of Coulomb friction.', 1e-9,
       unit='rad/s or m/s'),
 )  # fmt: skip
-#: What a law learns of the loop that runs it; alone, it counts as continuous.
-PERIOD = P('period', 0.0, 'Time between two commands; 0: the loop counts as continuous.', 0.0,
+#: Parameters that the loop sets; the defaults are those of a continuous loop.
+PERIOD = P('period', 0.0, 'Time between two commands; 0: continuous.', 0.0,
            unit='s')  # fmt: skip
-DISCRETIZATION = P('discretization', 'continuous', 'How the plant holds an effort over a period.',
+DISCRETIZATION = P('discretization', 'continuous', 'Time discretization of the plant.',
                    choices=DISCRETIZATIONS)  # fmt: skip
 
 
 def per_joint(name: str, value: Any, n: int, *, zero_allowed: bool = True) -> list[float]:
-    """Return one finite number per joint, none negative.
+    """Return one finite, non-negative number per joint.
 
     Args:
         name: The parameter's name.
         value: One number for all joints or n of them.
         n: Number of joints.
-        zero_allowed: Whether 0 is a good value.
+        zero_allowed: Whether 0 is valid.
 
     Raises:
-        ParameterError: Says what is wrong with which joint's value.
+        ParameterError: A value is invalid; names the joint.
     """
     numbers = finite_vector(name, value, n)
     for i, number in enumerate(numbers):
@@ -68,7 +65,7 @@ def finite_vector(name: str, value: Any, n: int) -> list[float]:
     """Return n finite numbers from one number or n of them.
 
     Raises:
-        ParameterError: It is something else.
+        ParameterError: The value is something else.
     """
     try:
         array = np.asarray(value, dtype=float)
@@ -84,10 +81,10 @@ def finite_vector(name: str, value: Any, n: int) -> list[float]:
 
 
 def number(name: str, value: Any, *, positive: bool = False) -> float:
-    """Return a finite number that is not negative, or positive.
+    """Return a finite number that is non-negative, or positive if ``positive``.
 
     Raises:
-        ParameterError: It is something else.
+        ParameterError: The value is something else.
     """
     wanted = 'positive' if positive else 'zero or positive'
     if isinstance(value, bool) or not isinstance(value, (int, float, np.number)):
@@ -98,21 +95,21 @@ def number(name: str, value: Any, *, positive: bool = False) -> float:
 
 
 def gains_of(parameters: Mapping[str, Any], n: int) -> tuple[list[float], list[float]]:
-    """Return the gains of the parameters of ``FEEDBACK`` and the period, see ``feedback_gains``.
+    """Return Kp and Kd from the parameters of ``FEEDBACK`` and the period, see ``feedback_gains``.
 
     Raises:
-        ParameterError: The loop closed once per period would be unstable.
+        ParameterError: The sampled loop would be unstable.
     """
     w, zeta = (spread(parameters[one.name], n) for one in FEEDBACK)
     return feedback_gains(w, zeta, parameters['period'])
 
 
 def drive_settings(end: float, parameters: Mapping[str, Any]) -> tuple[float, ...]:
-    """Return the parameters of ``FRICTION`` as the numbers that compiled efforts of drives take.
+    """Return the parameters of ``FRICTION`` as inputs of compiled functions such as ``drives``.
 
     Args:
-        end: Time from the velocity of the dynamics to the one of the friction, s.
-        parameters: The law's.
+        end: Time from the velocity of the dynamics to that of the friction, s.
+        parameters: Parameters of the law by name.
     """
     return (
         end,
@@ -130,12 +127,12 @@ def feedback_gains(
     Args:
         natural_frequency: rad/s.
         damping_ratio: Dimensionless.
-        period: Time between two commands, s; 0 if the loop counts as continuous.
+        period: Time between two commands h, s; 0 for a continuous loop.
 
     Raises:
-        ParameterError: The loop closed once per period would be unstable. With
-            :math:`x = \omega_0 h` it is stable for :math:`x^2 + 4\zeta x < 4` (semi-implicit
-            plant) and :math:`x < 4\zeta` (effort held on a continuous plant, in addition).
+        ParameterError: The sampled loop would be unstable. With :math:`x = \omega_0 h` it is
+            stable for :math:`x^2 + 4\zeta x < 4` (semi-implicit plant) and, in addition,
+            :math:`x < 4\zeta` (effort held on a continuous plant).
     """
     for i, (w, zeta) in enumerate(zip(natural_frequency, damping_ratio, strict=True)):
         x = w * period
@@ -151,7 +148,7 @@ def feedback_gains(
 
 
 def middle_of_limits(tree: RobotTree) -> Array:
-    """Return the middle of every joint's range, 0 for a joint without limits, shape (n,)."""
+    """Return the middle of each joint's range, shape (n,), rad or m; 0 without limits."""
     lower, upper = tree.position_lower, tree.position_upper
     bounded = np.isfinite(lower) & np.isfinite(upper)
     middle = np.zeros(tree.n)
@@ -160,7 +157,7 @@ def middle_of_limits(tree: RobotTree) -> Array:
 
 
 class DriveFriction:
-    """Friction of ``JointTerms`` at a velocity.
+    """Compiled friction of ``JointTerms``.
 
     Args:
         tree: The robot.
@@ -182,10 +179,10 @@ class DriveFriction:
         self.configure(terms.stiction_velocity)
 
     def configure(self, stiction_velocity: float, share: float = 1.0) -> None:
-        """Set the width of the smooth sign, rad/s or m/s, and the part that is wanted."""
+        """Set the velocity scale of the smooth sign, rad/s or m/s, and a factor of the result."""
         self._settings[:] = stiction_velocity, share
 
     def at(self, v: Array, load: Array) -> Array:
-        """Return ``effort`` at velocities under efforts of the rigid bodies, shape (n,) each."""
+        """Return the friction at velocities and rigid-body efforts, shape (n,) each."""
         self._write(v, load, self._settings, self.effort)
         return self.effort

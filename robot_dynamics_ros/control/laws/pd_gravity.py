@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-r"""PD control with gravity compensation, at gains that compare with computed torque.
+r"""PD control with gravity compensation, with gains comparable to computed torque.
 
 .. math:: \tau = g(q) + \bar M\,\{K_p\,(q_r - q) + K_d\,(\dot q_r - v)\}
 
-:math:`\bar M` is the constant diagonal of the mass matrix plus armature at a home position, so
-the same natural frequency and damping ratio mean the same stiffness as in computed torque there.
+:math:`\bar M` is the diagonal of the mass matrix plus armature at a constant home position. There,
+the same natural frequency and damping ratio give the same stiffness as computed torque.
 """
 
 from __future__ import annotations
@@ -25,31 +25,31 @@ from robot_dynamics_ros.spatial.scalar import Array
 
 
 def joint_inertia(tree: RobotTree, home: Array) -> Array:
-    """Return the diagonal of the mass matrix plus armature at a position, new array, (n,)."""
+    """Return the diagonal of the mass matrix plus armature at a position, (n,), kg m^2 or kg."""
     return _joint_inertia(tree, np.asarray(home, dtype=float).tobytes()).copy()
 
 
-@lru_cache(maxsize=8)  # the parts of a controller ask for the same
+@lru_cache(maxsize=8)  # several parts of a controller need the same result
 def _joint_inertia(tree: RobotTree, home: bytes) -> Array:
     q = np.frombuffer(home)
     return np.diag(make_formulation('newton_euler', tree).mass_matrix(q)) + tree.armature
 
 
 class PdGravity(GravityLaw):
-    """Proportional-derivative feedback plus gravity; knows nothing of the reference's motion.
+    """Proportional-derivative feedback plus gravity compensation.
 
-    Globally stable at a constant reference for any positive gains; a moving one it follows with a
-    lag, since neither inertia, Coriolis forces nor friction are fed forward.
+    Globally stable at a constant reference for any positive gains. It follows a moving reference
+    with a lag, since inertia, Coriolis forces and friction are not fed forward.
 
-    The gains are ``Kp = w0^2`` and ``Kd = 2 zeta w0``; the period is used to refuse unstable ones.
+    The gains are ``Kp = w0^2`` and ``Kd = 2 zeta w0``; unstable gains at the period are rejected.
 
     Args:
-        tree: The robot as the law shall believe it is, payload included.
+        tree: The model of the robot, payload included.
         kernels: With ``gravity_forces``; compiled from the tree if None.
-        parameters: Of ``declared``.
+        parameters: By name, see ``declared``.
 
     Raises:
-        ParameterError: A parameter is refused.
+        ParameterError: A parameter is rejected.
 
     Cost: one gravity kernel and about 3 us for four joints; allocates no array.
     """
@@ -57,14 +57,14 @@ class PdGravity(GravityLaw):
     name: ClassVar[str] = 'pd_gravity'
     declared: ClassVar[tuple[Parameter, ...]] = (
         *check.FEEDBACK,
-        Parameter('home', [0.0], 'Position at which law pd_gravity takes the inertia, one per '
-                  'joint; a single number: the middle of the joint limits.', unit='rad or m',
-                  per_joint=True),
+        Parameter('home', [0.0], 'Position, one entry per joint, at which law pd_gravity computes '
+                  'the inertia; a single number: the middle of the joint limits.',
+                  unit='rad or m', per_joint=True),
         check.PERIOD,
     )  # fmt: skip
 
     def configure(self, parameters: Mapping[str, Any]) -> None:
-        """Take over gains and home, see :class:`ControlLaw`."""
+        """Apply gains and home position; see :class:`ControlLaw`."""
         Kp, Kd = check.gains_of(parameters, self.tree.n)
         home = np.array(parameters['home'])
         if home.size < self.tree.n:
@@ -73,7 +73,7 @@ class PdGravity(GravityLaw):
         self._gains = tuple((m * p, m * d) for m, p, d in zip(inertia, Kp, Kd, strict=True))
 
     def effort(self, t: float, q: Array, v: Array, reference: Reference, out: Array) -> None:
-        """Write the efforts for the coming period, see :class:`ControlLaw`."""
+        """Compute the efforts for the coming period; see :class:`ControlLaw`."""
         self._gravity_forces(q, out)
         q_m, v_m, p_r = q.tolist(), v.tolist(), reference.position.tolist()
         v_r = reference.velocity.tolist()
@@ -81,7 +81,7 @@ class PdGravity(GravityLaw):
             out[i] = g + stiffness * (p_r[i] - q_m[i]) + damping * (v_r[i] - v_m[i])
 
     def decompose(self, t: float, q: Array, v: Array, reference: Reference) -> dict[str, Array]:
-        """Return gravity and feedback, see :class:`ControlLaw`; shape (n,), N m or N."""
+        """Return gravity and feedback, shape (n,), N m or N; see :class:`ControlLaw`."""
         stiffness, damping = np.array(self._gains).T
         error, rate = reference.position - q, reference.velocity - v
         return {'gravity': self.gravity(q), 'feedback': stiffness * error + damping * rate}

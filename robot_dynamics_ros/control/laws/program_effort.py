@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-r"""Efforts for the acceleration that a program commands: drives, loops, limits.
+r"""Efforts for the acceleration commanded by a program, for its contacts, and its lead-in.
 
-The efforts with which a program's contacts are pressed on.
+``ProgramEffort`` handles drives, kinematic loops and effort limits.
 
-The reaction's feed-forward :math:`-\Gamma_c^TF` is corrected by the measured force; what the
-external efforts hold besides, friction along the surface above all, is fed forward through a low
-pass, no more of it than the force across times ``FRICTION``.
+``ContactPress`` feeds the contact force forward, :math:`-\Gamma_c^TF`, corrected by the measured
+force. The remaining external effort, mainly friction along the surface, is fed forward through a
+low pass, limited to ``FRICTION`` times the normal force.
 
-The way to the start of a program, in joint space: for an arm that it could not begin from.
+``LeadIn`` moves all joints to the start of a program that cannot start at the present position.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ from robot_dynamics_ros.symbolic.kernel import Kernel, compile_function
 
 
 class ProgramEffort:
-    """Inverse dynamics with armature and friction, through a mechanism's loops, within limits.
+    """Inverse dynamics with armature, friction and kinematic loops, within effort limits.
 
     Args:
         tree: The robot.
         inverse_dynamics: Its kernel.
-        kernel: The program, evaluated at the state that the efforts are for.
+        kernel: The program, evaluated at the state of the efforts.
     """
 
     def __init__(self, tree: RobotTree, inverse_dynamics: Kernel, kernel: ProgramKernel) -> None:
@@ -58,22 +58,22 @@ class ProgramEffort:
         )
 
     def configure(self, end: float, parameters: Mapping[str, Any]) -> None:
-        """Take over the law's parameters.
+        """Apply the law's parameters.
 
         Args:
-            end: Time from the velocity of the dynamics to the one of the friction, s.
-            parameters: The law's.
+            end: Time from the velocity of the dynamics to that of the friction, s.
+            parameters: Parameters of the law by name.
         """
         self._settings[:] = check.drive_settings(end, parameters)
 
     def write(self, q: Array, v: Array, a: Array, out: Array) -> bool:
-        r"""Write :math:`M a + c + g + J_aa` and friction at the end of the coming period.
+        r"""Compute :math:`M a + c + g + J_aa` plus friction at the end of the coming period.
 
-        Its direction is :math:`\tanh\{[\dot q+ha+w/(1+\dot q^2/v_s^2)]/v_s\}`, with w the velocity
-        that the program asks for: it counts where the joint sticks.
+        The direction of friction is :math:`\tanh\{[\dot q+ha+w/(1+\dot q^2/v_s^2)]/v_s\}` with the
+        velocity w of the program, which dominates where the joint sticks.
 
         Returns:
-            Whether every effort is within its limit; false if one is not a number.
+            Whether every effort is within its limit; False if one is NaN.
         """
         self._inverse_dynamics(q, v, a, out)
         towards = self._kernel.program_velocity
@@ -84,12 +84,12 @@ class ProgramEffort:
         return self._excess.item() <= 0.0
 
     def write_gravity(self, q: Array, out: Array) -> None:
-        """Write the efforts that hold the robot at rest."""
+        """Compute the efforts that hold the robot at rest."""
         self._inverse_dynamics(q, self._zeros, self._zeros, out)
         self.let_the_loop_carry(out)
 
     def let_the_loop_carry(self, out: Array) -> None:
-        r"""Move efforts from joints without a drive to the drives, through the loop's reaction.
+        r"""Transfer efforts of passive joints to the drives through the reactions of the loop.
 
         The passive rows of :math:`Q = \tau + \Gamma^TN` give :math:`\Gamma_d^TN = Q_d`, the
         driven ones :math:`\tau = Q_a - \Gamma_a^TN`.
@@ -102,15 +102,15 @@ class ProgramEffort:
             out[d] = 0.0
 
     def confine(self, q: Array, v: Array, out: Array) -> float:
-        """Scale efforts into the limits: the acceleration first, then all but gravity.
+        """Scale efforts into the limits: the acceleration first, then all terms except gravity.
 
         Args:
             q: Positions, shape (n,), rad or m.
             v: Velocities, shape (n,), rad/s or m/s.
-            out: The efforts, finite; changed.
+            out: Finite efforts, shape (n,), N m or N; changed in place.
 
         Returns:
-            The part s in [0, 1] of the acceleration that is left.
+            The scale s in [0, 1] of the acceleration.
         """
         limit, keep, rest = self._tree.effort_limit, self._keep, self._rest
         within = self.write(q, v, self._zeros, keep)
@@ -129,12 +129,12 @@ class ProgramEffort:
         return s
 
     def split(self, q: Array, v: Array, accelerations: dict[str, Array]) -> dict[str, Array]:
-        """Return efforts by origin for accelerations by origin; they add up to :meth:`write`.
+        """Return efforts by term, which add up to the result of :meth:`write`.
 
         Args:
             q: Positions, shape (n,), rad or m.
             v: Velocities, shape (n,), rad/s or m/s.
-            accelerations: What adds up to the commanded acceleration, each of shape (n,).
+            accelerations: Terms of the commanded acceleration by name, each of shape (n,).
         """
         n = self._tree.n
         gravity, moving, whole = np.zeros(n), np.zeros(n), np.zeros(n)
@@ -152,7 +152,7 @@ class ProgramEffort:
         return parts
 
     def inertia_matrix(self, q: Array) -> Array:
-        """Return mass matrix plus armature, new array of shape (n, n)."""
+        """Return the mass matrix plus armature, new array of shape (n, n)."""
         n = self._tree.n
         A, gravity = np.zeros((n, n)), np.zeros(n)
         self._inverse_dynamics(q, self._zeros, self._zeros, gravity)
@@ -164,7 +164,7 @@ class ProgramEffort:
 def drive_effort(
     tree: RobotTree, model: Array, v: Array, a: Array, towards: Array, settings: Array
 ) -> tuple[Array, Array]:
-    """Return efforts with armature and friction, and how far beyond their limits they are."""
+    """Return efforts with armature and friction, and the sum of their excess over the limits."""
     end, v_s, part, break_away = settings
     x, later = v / v_s, v + end * a
     direction = smooth_direction(later + break_away * towards / (1 + x * x), v_s)
@@ -176,20 +176,20 @@ def drive_effort(
     return efforts, np.array([excess])
 
 
-#: Largest coefficient of friction that is believed.
+#: Largest plausible friction coefficient of a surface.
 FRICTION = 1.0
-#: What a force without a sensor may be off by besides the joints' friction, N.
+#: Uncertainty of an observed force in addition to that of joint friction, N.
 UNSURE = 0.5
-_LOW_PASS = 200.0  # 1/s, of the friction along the surface
-_LONGEST = 0.02  # s: steps beyond count as that long
+_LOW_PASS = 200.0  # 1/s, bandwidth of the friction along the surface
+_LONGEST = 0.02  # s: longer steps are clamped to it
 
 
 class ContactPress:
-    """The contacts of a program between two ticks.
+    """Force control of the contacts of a program.
 
     Args:
-        kernel: Of the program.
-        external: What the world does to the joints.
+        kernel: Kernel of the program.
+        external: External effort on the joints.
 
     Attributes:
         controls: One per contact.
@@ -205,14 +205,14 @@ class ContactPress:
         self._time, self._step = math.nan, 0.0
 
     def reset(self, external: ExternalEffort) -> None:
-        """Begin above the surfaces."""
+        """Restart with all contacts in their initial phase, above the surfaces."""
         self._external, self._time = external, math.nan
         self._friction.fill(0.0)
         for control in self.controls:
             control.reset()
 
     def begin(self, t: float) -> None:
-        """Tell the program what is wanted across the surfaces at a time, s."""
+        """Set the program's targets normal to the surfaces at a time, s."""
         self._step = min(max(t - self._time, 0.0), _LONGEST) if t > self._time else 0.0
         self._time = t
         kernel = self._kernel
@@ -222,7 +222,7 @@ class ContactPress:
         kernel.external[:] = self._external.effort
 
     def decide(self) -> None:
-        """Choose the forces of the coming period, after the program was evaluated."""
+        """Update the forces for the coming period, after the program was evaluated."""
         kernel, h, sensed = self._kernel, self._step, self._external.measured
         f, rate, reaction = kernel.f.tolist(), kernel.f_dot.tolist(), kernel.reaction.tolist()
         across = 0.0
@@ -238,17 +238,17 @@ class ContactPress:
             self._friction[row] = control.force
 
     def add(self, out: Array) -> None:
-        """Add the efforts that press, and those against friction, to others, shape (n,)."""
+        """Add the efforts of contact forces and surface friction to ``out``, shape (n,)."""
         np.dot(self._friction, self._kernel.Gamma, out=self._effort)
         out -= self._effort
 
     def reactions(self, multipliers: Array) -> Array:
-        """Return reactions with those of the contacts as they are measured or observed, (m,)."""
+        """Return multipliers, shape (m,), with the measured or observed reactions of contacts."""
         multipliers[self._rows] = self._kernel.reaction[self._rows]
         return multipliers
 
     def status(self) -> dict[str, str]:
-        """Return what each contact is doing."""
+        """Return phase and forces of each contact as texts."""
         words, unsure = {}, self.uncertainty()
         for row, control in zip(self._rows, self.controls, strict=True):
             name = self._kernel.program.stack.rows[row]
@@ -259,10 +259,11 @@ class ContactPress:
         return words
 
     def uncertainty(self) -> Array:
-        r"""Return by what the reactions may be off, shape (m,): 0 with a sensor.
+        r"""Return the uncertainty of the reactions, shape (m,): 0 with a sensor.
 
-        Without one nothing tells a joint that sticks from a contact: the Coulomb friction of all
-        joints, mapped to the rows, :math:`|\Gamma^{\#T}|\,\tau_c`, and ``UNSURE`` besides.
+        Without a sensor, static friction of a joint cannot be distinguished from a contact: the
+        uncertainty is the Coulomb friction of all joints, mapped to the rows,
+        :math:`|\Gamma^{\#T}|\,\tau_c`, plus ``UNSURE``.
         """
         if self._external.measured:
             return np.zeros(len(self._friction))
@@ -270,21 +271,21 @@ class ContactPress:
         return np.abs(matrix).T @ tree.coulomb_friction + UNSURE
 
 
-_FREQUENCY = 10.0  # rad/s, critically damped: as a program without a file follows its reference
-_STEEPEST = 1.875  # largest speed of a quintic over its mean
+_FREQUENCY = 10.0  # rad/s, critically damped: the gains of a law without a program
+_STEEPEST = 1.875  # ratio of peak to mean speed of a quintic
 _SHORTEST_S = 0.5
-_STEPS = 5  # of Newton, over millimetres
+_STEPS = 5  # Newton steps, over distances of millimetres
 
 
 class LeadIn:
-    """A smooth motion of all joints to where a program begins.
+    """Smooth motion of all joints to the start of a program.
 
     Attributes:
-        duration: Of the way that was begun last, s.
-        velocity: Of the last tick, shape (n,), rad/s or m/s.
+        duration: Duration of the motion, s.
+        velocity: Target velocity of the last tick, shape (n,), rad/s or m/s.
 
     Args:
-        goal: Where the program begins, shape (n,), rad or m.
+        goal: Start of the program, shape (n,), rad or m.
         speed: Largest joint velocities, shape (n,), rad/s or m/s.
     """
 
@@ -295,11 +296,11 @@ class LeadIn:
 
     @classmethod
     def to(cls, program: Program, share: float) -> LeadIn | None:
-        """Return the way to a program; None if no start of it is found.
+        """Return the motion to the start of a program; None if no start is found.
 
         Args:
             program: The program.
-            share: Of the velocity limits.
+            share: Fraction of the velocity limits.
         """
         try:
             goal = _above(program, starting_configuration(program))
@@ -308,13 +309,13 @@ class LeadIn:
         return cls(goal, share * program.tree.speeds())
 
     def begin(self, q: Array, v: Array) -> None:
-        """Begin at a state, each of shape (n,)."""
+        """Start the motion at a state, each of shape (n,)."""
         self._distance[:], self._rate[:] = q - self._goal, v
         longest = float((_STEEPEST * np.abs(self._distance) / self._speed).max())
         self.duration = max(longest, _SHORTEST_S)
 
     def acceleration(self, time: float, q: Array, v: Array) -> Array:
-        """Return the joint acceleration, new array of shape (n,), at a time since the start, s."""
+        """Return the joint acceleration, new array of shape (n,), at a time since start, s."""
         offset, rate, acceleration = quintic_offset(
             self._distance, self._rate, self.duration, time
         )
@@ -324,7 +325,7 @@ class LeadIn:
 
 
 def _above(program: Program, q: Array) -> Array:
-    """Return a start with the rows that are pressed on at their clearance, shape (n,)."""
+    """Return a start with the rows of contacts at their clearance, shape (n,), rad or m."""
     wanted = np.zeros(program.m)
     for row, contact in program.contacts:
         wanted[row] = contact.clearance

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The control laws by name: those of this package, and those that others bring.
+"""Registry of the control laws of this package and of others.
 
-A package brings one by an entry point of the group ``robot_dynamics_ros.laws``, the law's name as
-its name, the class as its object.
+Another package registers a law by an entry point of the group ``robot_dynamics_ros.laws`` with the
+law's name as its name and the class as its object.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _GROUP = 'robot_dynamics_ros.laws'
 
 @cache
 def known_laws() -> dict[str, type[ControlLaw]]:
-    """Return all laws by name. One that cannot be loaded is left out, with a warning."""
+    """Return all laws by name; a law that cannot be loaded is omitted with a warning."""
     laws = dict(LAWS)
     if not _are_brought():
         return laws
@@ -54,13 +54,13 @@ def known_laws() -> dict[str, type[ControlLaw]]:
     for entry in entry_points(group=_GROUP):
         try:
             laws[entry.name] = _loaded(entry, laws)
-        except Exception as error:  # whatever the code of others does
+        except Exception as error:  # third-party code may raise anything
             warnings.warn(f'law {entry.name!r} ({entry.value}) is left out: {error}', stacklevel=2)
     return laws
 
 
 def _are_brought() -> bool:
-    """Return whether an installed package may name the group; to read them all takes longer."""
+    """Return whether an installed package mentions the group; faster than reading all of them."""
     for folder in (one or '.' for one in sys.path):
         try:
             packages = [name for name in os.listdir(folder) if name.endswith('-info')]
@@ -79,7 +79,7 @@ def _loaded(entry: EntryPoint, known: Mapping[str, type[ControlLaw]]) -> type[Co
     """Return the law of an entry point.
 
     Raises:
-        ConfigurationError: It is none, or its name or a parameter is another law's.
+        ConfigurationError: It is not a law, or its name or a parameter conflicts with another law.
     """
     place, law = f'law {entry.name!r}', entry.load()
     if not (isinstance(law, type) and issubclass(law, ControlLaw)):
@@ -107,11 +107,11 @@ def law_class(name: str) -> type[ControlLaw]:
 
 
 def law_declared() -> tuple[Parameter, ...]:
-    """Return the parameters of all laws, each name once, after the one that chooses the law."""
+    """Return parameter ``law`` and the parameters of all laws, each name once."""
     chooser = Parameter(
         'law',
         'computed_torque',
-        'Control law; a change is blended in, without a jump.',
+        'Control law; a new one is blended in without a jump.',
         choices=tuple(known_laws()),
     )
     own = {one.name: one for law in known_laws().values() for one in law.declared}
@@ -125,13 +125,13 @@ def make_law(
 
     Args:
         name: One of ``known_laws``.
-        tree: The robot as the law shall believe it is, payload included.
-        kernels: Compiled dynamics of that robot; made by the law itself if None.
+        tree: The model of the robot, payload included.
+        kernels: Its compiled dynamics; compiled by the law if None.
         parameters: The law's parameters, see its class.
 
     Raises:
         UnknownNameError: There is no such law; lists those that exist.
-        RobotDynamicsError: A parameter is unknown or its value refused.
+        RobotDynamicsError: A parameter is unknown or its value is rejected.
     """
     law: Any = law_class(name)
     return law(tree, kernels, **parameters)

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The safe shell around a law, in pure pieces; times are passed in, no clock is read.
+"""Safety functions around a law; times are passed as arguments, no clock is read.
 
-A tick of a node that composes them::
+A tick composed of them::
 
-    verdict = monitor.accept(stamp, q, v)           # is this state to be believed?
-    law.effort(t, q, v, reference, effort)          # or braking, or stop.effort
+    verdict = validator.accept(stamp, q, v)          # is the state valid?
+    law.effort(t, q, v, reference, effort)           # or braking, or stop action
     effort = start + ramp.share(t) (effort - start)  # after activation, or between laws
-    guard.confine(q, v, gravity, effort)            # near the joint limits
-    limiter.limit(effort, dt, fallback, command)    # last of all: finite, within limit and rate
+    guard.confine(q, v, gravity, effort)             # near the joint limits
+    limiter.limit(effort, dt, fallback, command)     # finite, within effort and rate limits
 
-``shell.run`` does the last three at once, compiled.
+``shell.run`` does the last three in one compiled function.
 """
 
 from robot_dynamics_ros.control.safety.effort_limiter import EffortLimiter

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The last gate before the motors: finite, within limit, no faster than the rate."""
+"""Limiter of effort and effort rate, the last step before the driver."""
 
 from __future__ import annotations
 
@@ -14,38 +14,37 @@ from robot_dynamics_ros.spatial.scalar import Array, Scalar, maximum, minimum, s
 
 
 class EffortLimiter:
-    r"""Makes a safe command of whatever arrives, and counts what it had to change.
+    r"""Converts any effort into a safe command, and counts the changes.
 
-    * A command with any non-finite entry is not trusted as a whole. The fallback (the stop
-      action's effort) takes its place; if that is missing or not finite either, the last command
-      decayed, :math:`\tau_{last}\,e^{-dt/T}`.
+    * If any entry is non-finite, the whole effort is replaced by the fallback (the effort of the
+      stop action). If the fallback is missing or non-finite, the last command decays by
+      :math:`\tau_{last}\,e^{-dt/T}`.
     * Each joint is clipped to its limit.
-    * Each joint changes by at most ``rate * dt`` since the last command. A dt that is not
-      positive and finite allows no change; one above ``longest_step`` counts as that.
-    * After ``soften`` each joint changes slowly until it has caught up with what is wanted.
-    * Where a driver adds a share of its own, the sum is clipped to the limit, after the rate.
+    * Each joint changes by at most ``rate * dt`` since the last command. A non-positive or NaN dt
+      permits no change; dt is clamped to ``longest_step``.
+    * After ``soften``, each joint changes at a lower rate until it has reached the wanted effort.
+    * If a driver adds its own share, the sum is clipped to the motor's limit, after the rate.
 
-    Whatever arrives, the written command is finite and within the limits. The order (rate after
-    limit) loses nothing, for the last command is within the limits too, unless they have just been
-    lowered.
+    For any input, the command is finite and within the limits. The order (rate after limit) is
+    safe because the last command is within the limits too, unless they have just been lowered.
 
     Attributes:
-        non_finite: Ticks in which each joint's effort was not finite, shape (n,).
-        ticks: Commands written.
-        table: The rows of ``state``, one after the other; may be replaced.
-        bounds: A column of ``LimiterBounds`` for each joint, shape (3, n); the motor's, which are
-            of command and driver's share together, are those of the constructor.
-        bounds_table: Its rows, one after the other.
-        slew: Of ``soften``.
+        non_finite: Number of ticks in which each joint's effort was non-finite, shape (n,).
+        ticks: Number of commands.
+        table: The rows of ``state``, concatenated; may be replaced.
+        bounds: A column of ``LimiterBounds`` per joint, shape (3, n); the motor limits, for the
+            sum of command and driver's share, are those of the constructor.
+        bounds_table: The rows of ``bounds``, concatenated.
+        slew: Rate set by ``soften``, as a multiple of each limit per s.
 
     Args:
         limit: Largest magnitude, shape (n,), N m or N; positive and finite.
-        rate: Largest change, one number or shape (n,), N m/s or N/s; infinite by default.
-        longest_step: Longest step that the rate limit counts, s.
+        rate: Largest rate of change, one number or shape (n,), N m/s or N/s; infinite by default.
+        longest_step: Largest dt of the rate limit, s.
         decay_time: Time constant T of the decay, s.
 
     Raises:
-        ParameterError: A limit or rate is not positive, or a limit not finite.
+        ParameterError: A limit or rate is not positive, or a limit is not finite.
     """
 
     def __init__(
@@ -70,27 +69,27 @@ class EffortLimiter:
 
     @property
     def state(self) -> Array:
-        """A column of ``LimiterState`` for each joint, shape (4, n): a view of ``table``."""
+        """A column of ``LimiterState`` per joint, shape (4, n): a view of ``table``."""
         return self.table.reshape(len(LimiterState._fields), -1)
 
     @property
     def last(self) -> Array:
-        """The last command, shape (n,), N m or N; read only for callers."""
+        """The last command, shape (n,), N m or N; read only."""
         return self.state[0]
 
     @property
     def saturated(self) -> Array:
-        """Ticks in which each joint's effort was clipped, shape (n,)."""
+        """Number of ticks in which each joint's effort was clipped, shape (n,)."""
         return self.state[2]
 
     @property
     def rate_limited(self) -> Array:
-        """Ticks in which each joint's change was clipped, shape (n,)."""
+        """Number of ticks in which each joint's rate was limited, shape (n,)."""
         return self.state[3]
 
     @property
     def limits(self) -> Array:
-        """The largest magnitude of each joint, shape (n,), N m or N."""
+        """Effort limit of each joint, shape (n,), N m or N."""
         return self.bounds[0]
 
     def set_limit(self, limit: Any) -> None:
@@ -99,7 +98,7 @@ class EffortLimiter:
         self.bounds[0] = per_joint('effort_limit', limit, n, zero_allowed=False)
 
     def set_rate(self, rate: Any) -> None:
-        """Change the rate limit, see the constructor; infinite entries mean none."""
+        """Change the rate limit, see the constructor; infinite entries mean no limit."""
         n = self.bounds.shape[1]
         try:
             values = np.broadcast_to(np.asarray(rate, dtype=float), (n,))
@@ -110,19 +109,19 @@ class EffortLimiter:
         self.bounds[1] = values
 
     def soften(self, slew: float) -> None:
-        """Let what comes now come gently: no faster than ``slew`` until it has been reached.
+        """Limit the rate to ``slew`` until each joint has reached the wanted effort.
 
         Args:
-            slew: In parts of each limit per s.
+            slew: Rate, as a multiple of each limit per s.
         """
         self.slew = slew
         self.state[1] = 1.0
 
     def reset(self, effort: Array | None = None) -> None:
-        """Set the last command, from which the rate counts: clipped to the limits, 0 if None.
+        """Set the last command for the rate limit, clipped to the effort limits.
 
         Args:
-            effort: Shape (n,), N m or N; entries that are not finite count as 0.
+            effort: Shape (n,), N m or N; non-finite entries are replaced by 0; None: 0.
         """
         start = np.zeros_like(self.last) if effort is None else effort
         self.state[0] = np.clip(
@@ -130,7 +129,7 @@ class EffortLimiter:
         )
 
     def step(self, dt: float) -> float:
-        """Return the time that counts of a time since the last command, s."""
+        """Return the time since the last command, s, clamped to 0 and ``longest_step``."""
         return min(dt, self.longest_step) if dt > 0.0 else 0.0
 
     def limit(
@@ -141,14 +140,14 @@ class EffortLimiter:
         out: Array,
         share: Array | None = None,
     ) -> bool:
-        """Write a safe command.
+        """Compute a safe command.
 
         Args:
-            effort: What the law wants, shape (n,), N m or N; anything may be in it.
+            effort: Wanted effort, shape (n,), N m or N; may contain any values.
             dt: Time since the last command, s.
-            fallback: Used if an effort is not finite, shape (n,); may be None or not finite.
-            out: Written, shape (n,), N m or N; may be ``effort`` itself.
-            share: What the driver adds by itself, shape (n,), N m or N; None: nothing.
+            fallback: Used if an effort is non-finite, shape (n,); may be None or non-finite.
+            out: Receives the command, shape (n,), N m or N; may be ``effort`` itself.
+            share: Effort added by the driver, shape (n,), N m or N; None: none.
 
         Returns:
             Whether all efforts were finite.
@@ -180,7 +179,7 @@ class EffortLimiter:
 
 
 class LimiterBounds(NamedTuple):
-    """Bounds of a joint, numbers or symbols: effort, its rate, and effort of the motor."""
+    """Limits of a joint, numbers or symbols: command, its rate, and effort of the motor."""
 
     limit: Scalar
     rate: Scalar
@@ -188,12 +187,12 @@ class LimiterBounds(NamedTuple):
 
 
 class LimiterState(NamedTuple):
-    """What the limiter remembers of a joint: numbers, or symbols.
+    """State of the limiter for one joint: numbers or symbols.
 
     Attributes:
         last: The last command, N m or N.
-        soft: 1 until what is wanted has been reached, else 0.
-        saturated, rate_limited: Counts.
+        soft: 1 after ``soften`` until the wanted effort has been reached, else 0.
+        saturated, rate_limited: Numbers of ticks.
     """
 
     last: Scalar
@@ -210,15 +209,15 @@ def limited_effort(
     step: Scalar,
     share: Scalar | None,
 ) -> LimiterState:
-    """Return the state of a joint after a command, whose ``last`` is the command.
+    """Return the state of a joint after a tick; its ``last`` is the command.
 
     Args:
-        x: What is wanted, N m or N; what is not a number gives no numbers.
-        state: Before.
-        bounds: Of the joint.
-        slew: In parts of the limit per s, while it is soft.
+        x: Wanted effort, N m or N; NaN gives NaN.
+        state: State before the tick.
+        bounds: Limits of the joint.
+        slew: Rate while ``soft``, as a multiple of the limit per s.
         step: Time since the last command, s; not negative.
-        share: What the driver adds by itself, N m or N; None: nothing.
+        share: Effort added by the driver, N m or N; None: none.
     """
     limit, last = bounds.limit, state.last
     clipped = minimum(maximum(x, -limit), limit)
@@ -244,6 +243,6 @@ def limited_effort(
 
 
 def within_sum(x: Scalar, bounds: LimiterBounds, share: Scalar) -> Scalar:
-    """Return a command that, with the driver's share, is within the motor's limit."""
+    """Clamp a command so that its sum with the driver's share is within the motor's limit."""
     x = minimum(maximum(x, -bounds.motor - share), bounds.motor - share)
     return minimum(maximum(x, -bounds.limit), bounds.limit)

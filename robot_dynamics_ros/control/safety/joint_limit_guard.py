@@ -1,23 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-r"""Brakes a joint in time before its position limit, and pushes it back from beyond.
+r"""Guard that brakes a joint before its position limit, and returns it from beyond the limit.
 
-With d the distance to the limit, w the speed towards it and :math:`a_b` the deceleration that
-the guard may use, the speed from which the joint can still stop is
+With the distance d to the limit, the speed w towards it and the deceleration :math:`a_b` that
+the guard may use, the largest speed from which the joint can stop is
 
 .. math:: w_{max}(d) = \begin{cases}\gamma d & d \le a_b/\gamma^2\\
           \sqrt{2 a_b\,(d - a_b/2\gamma^2)} & \text{else}\end{cases}
 
-(the last stretch is linear, so that it ends without a shock; both pieces meet with one slope).
-The acceleration towards the limit is confined to what leads onto this curve,
+(linear in the last part, so that the joint stops without a jerk; both parts meet with one slope).
+The acceleration towards the limit is bounded so that the speed converges to this curve,
 
 .. math:: a \le \gamma\,(w_{max} - w) - w\,\frac{dw_{max}}{dd},
 
-and the effort to :math:`g + \bar m` times that bound, with gravity g and the joint's constant
-inertia :math:`\bar m`. Elsewhere the effort is left as it is. What friction
-takes may be given besides, less and less of it the nearer the speed is to :math:`w_{max}`: for a
-light joint with much friction it is most of the effort. Beyond the limit (d < 0) the bound
-points inward until the joint returns at :math:`w_{max} = \max(\gamma d, -w_{back})`, slowly, so
-that the guard does not throw the arm; it never pushes harder than :math:`a_b` allows.
+and the effort by :math:`g + \bar m` times that bound, with gravity g and the joint's constant
+inertia :math:`\bar m`. Efforts within the bound are not changed. The bound is extended by the
+friction of the joint, less so the nearer the speed is to :math:`w_{max}`: for a light joint with
+high friction, friction takes most of the effort. Beyond the limit (d < 0) the joint returns with
+:math:`w_{max} = \max(\gamma d, -w_{back})`, at low speed so that the guard does not throw the
+arm, and with no more than :math:`a_b`.
 """
 
 from __future__ import annotations
@@ -31,31 +31,32 @@ from robot_dynamics_ros.errors import ParameterError
 from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.spatial.scalar import Array, Scalar, maximum, minimum, select, sqrt
 
-#: Speed of the return from beyond a limit, as a part of the joint's velocity limit.
+#: Speed of the return from beyond a limit, as a fraction of the joint's velocity limit.
 RETURN_SPEED = 0.05
 
 
 class JointLimitGuard:
-    """Confines efforts near the position limits of the joints.
+    """Bounds efforts near the position limits of the joints.
 
-    Validity: joint by joint, with a constant inertia; coupling and friction are ignored, so under
-    violent motion of other joints a limit may be passed by a little. A margin takes care of that.
-    Friction that is given besides is viscous and Coulomb's only: what load or Stribeck's effect
-    add brakes by itself, so that such a joint is slower near its limit, never faster.
+    Validity: each joint is treated separately with a constant inertia. Dynamic coupling is
+    ignored, so a limit may be exceeded slightly under fast motion of other joints; use a margin to
+    allow for that. Only viscous and Coulomb friction extend the bound; load-dependent and Stribeck
+    friction are additional braking.
 
     Attributes:
-        bounds: A column of ``GuardBounds`` for each joint, shape (9, n); ``table``: row after row.
-        active: Ticks in which each joint's effort was confined, shape (n,).
+        bounds: A column of ``GuardBounds`` per joint, shape (9, n).
+        table: The rows of ``bounds``, concatenated, shape (9 n,).
+        active: Number of ticks in which each joint's effort was changed, shape (n,).
 
     Args:
-        tree: Gives position limits (joints without are left alone) and effort limits.
+        tree: The robot with position limits (joints without are not guarded) and effort limits.
         inertia: Effective inertia of each joint, shape (n,), kg m^2 or kg; positive.
-        margin: How far inside the limits the guarded range ends, rad or m; one number or (n,).
-        rate: gamma, 1/s; the last stretch is braked with time constant 1/gamma.
-        braking: Part of the effort limit that the guard may use to brake, in (0, 1].
+        margin: Distance from the guarded range to the limits, rad or m; one number or (n,).
+        rate: gamma, 1/s; the last part is braked with time constant 1/gamma.
+        braking: Fraction of the effort limit that the guard may use to brake, in (0, 1].
 
     Raises:
-        ParameterError: A value is out of its range, or the margins leave no room.
+        ParameterError: A value is out of its range, or the margins leave no range.
     """
 
     def __init__(
@@ -88,13 +89,13 @@ class JointLimitGuard:
         self.active = np.zeros(tree.n)
 
     def confine(self, q: Array, v: Array, gravity: Array, effort: Array) -> bool:
-        """Confine efforts in place; entries that are not finite are left to the limiter.
+        """Bound efforts in place; non-finite entries are handled by the limiter.
 
         Args:
             q: Measured positions, shape (n,), rad or m.
             v: Measured velocities, shape (n,), rad/s or m/s.
             gravity: Gravity forces at q, shape (n,), N m or N.
-            effort: Changed where the guard must, shape (n,), N m or N.
+            effort: Efforts, shape (n,), N m or N; changed in place.
 
         Returns:
             Whether any joint's effort was changed.
@@ -112,14 +113,14 @@ class JointLimitGuard:
 
 
 class GuardBounds(NamedTuple):
-    """What the guard knows of a joint: numbers, or symbols.
+    """Parameters of the guard for one joint: numbers or symbols.
 
     Attributes:
         mass: Effective inertia, kg m^2 or kg.
-        lower, upper: Ends of the guarded range, rad or m; infinite where there are none.
-        brake: Deceleration that may be used, rad/s^2 or m/s^2.
-        stretch: Length of the linear stretch, brake / rate^2, rad or m.
-        back: Speed of the return from beyond, rad/s or m/s.
+        lower, upper: Ends of the guarded range, rad or m; infinite without a limit.
+        brake: Largest deceleration a_b, rad/s^2 or m/s^2.
+        stretch: Length of the linear part, brake / rate^2, rad or m.
+        back: Speed of the return from beyond the limit, rad/s or m/s.
         damping, dry: Viscous and Coulomb friction, N m s and N m, or N s/m and N.
         rate: gamma, 1/s.
     """
@@ -138,20 +139,20 @@ class GuardBounds(NamedTuple):
 def confined_effort(
     x: Scalar, w: Scalar, g: Scalar, tau: Scalar, joint: GuardBounds
 ) -> tuple[Scalar, Scalar]:
-    """Return a joint's confined effort, and 1 if that is another one, else 0.
+    """Return a joint's bounded effort, and 1 if it differs from ``tau``, else 0.
 
     Args:
         x: Position, rad or m.
         w: Velocity, rad/s or m/s.
         g: Gravity force, N m or N.
-        tau: Effort, N m or N; what is not a number gives no numbers.
-        joint: As above.
+        tau: Effort, N m or N; NaN is returned as NaN.
+        joint: Parameters of the joint.
     """
     rubbing = joint.damping * w
     most = g + joint.mass * acceleration_bound(joint.upper - x, w, joint)
     spare = _spare(joint.upper - x, w, joint, rubbing + joint.dry)
     lowered = select(most, tau, minimum(tau, most + spare), tau)
-    # A bound is positive while the joint is inside and not on its way there.
+    # The bound is positive while the joint is inside and does not move towards the limit.
     confined = select(
         g, tau, lowered, select(0.0, w, lowered, select(joint.upper, x, lowered, tau))
     )
@@ -164,7 +165,7 @@ def confined_effort(
 
 
 def acceleration_bound(d: Scalar, w: Scalar, joint: GuardBounds) -> Scalar:
-    """Return the largest acceleration towards a limit at distance d and speed w."""
+    """Return the largest acceleration towards a limit, at distance d and speed w towards it."""
     most, slope = _fastest(d, joint)
     returning = -joint.back
     slope = select(returning, most, slope, 0.0)
@@ -173,10 +174,10 @@ def acceleration_bound(d: Scalar, w: Scalar, joint: GuardBounds) -> Scalar:
 
 
 def _spare(d: Scalar, w: Scalar, joint: GuardBounds, friction: Scalar) -> Scalar:
-    """Return what may be given to overcome friction, which takes it, N m or N.
+    """Return the extension of the bound by friction, N m or N.
 
-    All of it up to half of the largest speed, nothing at that or beyond the limit. A joint that
-    creeps away from the limit is no different from one at rest: friction holds it.
+    The full friction up to half of the largest speed, decreasing to 0 at the largest speed, and 0
+    beyond the limit. A joint that creeps away from the limit is treated as one at rest.
     """
     most, _ = _fastest(d, joint)
     share = 2.0 - 2.0 * w / select(0.0, most, most, 1.0)
@@ -185,10 +186,10 @@ def _spare(d: Scalar, w: Scalar, joint: GuardBounds, friction: Scalar) -> Scalar
 
 
 def _fastest(d: Scalar, joint: GuardBounds) -> tuple[Scalar, Scalar]:
-    """Return the speed from which a joint can still stop within d, and its slope by d."""
+    """Return the largest speed from which a joint can stop within d, and its derivative by d."""
     square = 2.0 * joint.brake * (d - 0.5 * joint.stretch)
     root = sqrt(maximum(square, 0.0))
-    # Below the smallest number the root is 0.
+    # The root is 0 where the square underflows.
     steep = minimum(joint.rate, joint.brake / select(0.0, root, root, 1.0))
     slope = select(0.0, root, steep, joint.rate)
     near = joint.stretch

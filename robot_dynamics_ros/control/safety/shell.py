@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Ramp, joint-limit guard, driver's share and limiter as one compiled function.
 
-Each is written once, over scalars, in its own module. Here they are run once on recording scalars,
-joint by joint, and what that leaves is compiled, without a rounding saved: the commands are those
-of the same formulas on floats, to the last bit. What is not a number has no place in code without
-branches; then nothing is taken over, and the caller goes on with the pieces.
+The formulas of each step are in its own module, written for scalars. Here they are traced joint by
+joint and compiled without fused operations, so that the commands equal those of the interpreted
+formulas to the last bit. Branch-free code cannot handle NaN: for non-finite inputs nothing is
+changed, and the caller uses the interpreted version.
 """
 
 from __future__ import annotations
@@ -32,19 +32,19 @@ _GUARD, _STATE, _BOUNDS = (len(row._fields) for row in (GuardBounds, LimiterStat
 
 
 class SafeShell:
-    """Leads what a law wants to a command that is safe; allocates nothing.
+    """Computes a safe command from the effort of a law; allocates nothing.
 
     Attributes:
-        guard: Confines efforts near the joint limits; may be replaced.
+        guard: Joint-limit guard; may be replaced.
 
     Args:
-        states: Positions, velocities, and gravity forces there, each of shape (n,); kept, and read
-            in every tick, as are the efforts.
-        efforts: Those of the law, and what the ramp goes over from, N m or N, each of shape (n,);
-            the latter is not looked at after the ramp.
-        limiter: Holds bounds, last command and counts.
-        guard: As above.
-        driven: Whether a driver adds a share of its own.
+        states: Positions, velocities and gravity forces, each of shape (n,); the arrays are stored
+            and read in every tick.
+        efforts: Effort of the law and effort before the ramp, each of shape (n,), N m or N; the
+            arrays are stored and read in every tick, the latter only during the ramp.
+        limiter: Limiter with limits, last command and counts.
+        guard: Joint-limit guard.
+        driven: Whether a driver adds its own share.
     """
 
     def __init__(
@@ -71,16 +71,16 @@ class SafeShell:
         )
 
     def run(self, ramp: float, share: Array, dt: float, out: Array) -> bool:
-        """Write a safe command.
+        """Compute a safe command.
 
         Args:
-            ramp: Part of the law that acts.
-            share: What the driver adds by itself, shape (n,); not looked at if nothing.
+            ramp: Weight of the law, 0 to 1.
+            share: Effort added by the driver, shape (n,), N m or N; only read if ``driven``.
             dt: Time since the last command, s.
-            out: Written, shape (n,), N m or N.
+            out: Receives the command, shape (n,), N m or N.
 
         Returns:
-            Whether all was finite. If not, nothing but ``out`` has changed, which is of no use.
+            Whether all inputs were finite. If not, ``out`` is invalid and the rest is unchanged.
         """
         numbers, limiter, guard, active = self._numbers, self._limiter, self.guard, self._active
         numbers[0], numbers[1], numbers[2] = ramp, limiter.slew, limiter.step(dt)
@@ -99,14 +99,14 @@ class SafeShell:
     def interpret(
         self, ramp: float, share: Array, dt: float, out: Array, fallback: Array | None = None
     ) -> None:
-        """Do the same piece by piece, whatever is in the efforts; those of the law are changed.
+        """Compute a safe command from any efforts, step by step; changes the law's effort.
 
         Args:
-            ramp: See :meth:`run`, as the others.
-            share: As above.
-            dt: As above.
-            out: As above.
-            fallback: Commanded if an effort is not finite, see :class:`EffortLimiter`.
+            ramp: See :meth:`run`.
+            share: See :meth:`run`.
+            dt: See :meth:`run`.
+            out: See :meth:`run`.
+            fallback: Used if an effort is non-finite, see :class:`EffortLimiter`.
         """
         (wanted, before), limiter = self._efforts, self._limiter
         for i, pair in enumerate(zip(before.tolist(), wanted.tolist(), strict=True)):
@@ -118,12 +118,12 @@ class SafeShell:
 
 
 def leave_to_driver(effort: Array, share: Array, limiter: EffortLimiter) -> None:
-    """Turn what the motors shall give, within their limits, into the command of the driver.
+    """Convert the wanted motor effort, clipped to the motor limits, into the driver's command.
 
     Args:
-        effort: Changed, shape (n,), N m or N.
-        share: What the driver adds by itself, likewise.
-        limiter: Holds the motors' limits, and counts what is cut.
+        effort: Motor effort, shape (n,), N m or N; changed in place.
+        share: Effort added by the driver, shape (n,), N m or N.
+        limiter: Limiter with the motor limits and the counts of saturation.
     """
     motor = limiter.bounds[2].tolist()
     for i, row in enumerate(zip(effort.tolist(), share.tolist(), motor, strict=True)):
@@ -146,20 +146,20 @@ def shell_formulas(
     *,
     driven: bool,
 ) -> tuple[Array, Array, Array, Array]:
-    """Return command, state and counts after it, and the sum of what was wanted: see above.
+    """Return command, limiter state, guard counts, and the sum of efforts as a test for NaN.
 
     Args:
         q: Positions, shape (n,).
-        v: Velocities.
-        gravity: Gravity forces.
-        wanted: Efforts of the law.
-        before: What the ramp goes over from.
-        share: What the driver adds.
-        numbers: Part of the law, slew while soft, time since the last command.
-        guard: Table of the guard.
-        active: Its counts.
+        v: Velocities, shape (n,).
+        gravity: Gravity forces, shape (n,).
+        wanted: Efforts of the law, shape (n,).
+        before: Efforts before the ramp, shape (n,).
+        share: Efforts added by the driver, shape (n,).
+        numbers: Weight of the law, slew while soft, time since the last command.
+        guard: Table of the guard's bounds.
+        active: Counts of the guard, shape (n,).
         state: Table of the limiter's state.
-        bounds: Table of its bounds.
+        bounds: Table of the limiter's bounds.
         driven: Whether a driver adds ``share``.
     """
     n = len(q)
@@ -190,11 +190,11 @@ def _array(values: Sequence[object]) -> Array:
 
 
 def blended(before: Scalar, wanted: Scalar, ramp: Scalar) -> Scalar:
-    """Return what acts of two efforts while a part of the second one does."""
+    """Return the blend of two efforts with weight ``ramp`` of the second."""
     return select(ramp, 1.0, before + ramp * (wanted - before), wanted)
 
 
 def left_to_driver(tau: Scalar, share: Scalar, motor: Scalar) -> tuple[Scalar, Scalar]:
-    """Return what is left to be commanded of an effort within the motor's limit, and 1 if cut."""
+    """Return the clipped motor effort less the driver's share, and 1 if it was clipped, else 0."""
     within = minimum(maximum(tau, -motor), motor)
     return within - share, select(tau, -motor, 1.0, select(motor, tau, 1.0, 0.0))

@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Decides whether a measured state is to be believed, and whether it is still fresh.
-
-The last measured state that was believed, on a clock that begins with the first one.
-"""
+"""Validation of measured states, and the last valid state on a clock that starts at 0."""
 
 from __future__ import annotations
 
@@ -18,17 +15,17 @@ from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.spatial.scalar import Array, Scalar, maximum
 from robot_dynamics_ros.symbolic.kernel import Kernel, compile_function
 
-#: No joint of any arm is beyond this, in rad or m: what is, such as 1e300, is a broken message.
+#: Largest plausible position, rad or m; larger values, such as 1e300, are invalid.
 FARTHEST = 1e6
-#: No joint goes from its greatest plausible speed to the opposite in less, s.
+#: Shortest plausible time to reverse a joint from its greatest plausible speed, s.
 REVERSAL_TIME = 0.2
 
 
 class StateVerdict(str, Enum):
-    """What the monitor says of a state; only the first two let it into the law."""
+    """Verdict on a state; only the first two permit its use in the law."""
 
     ACCEPTED = 'accepted'
-    #: Accepted after a gap, a restart of time or a jump: start the law anew from this state.
+    #: Accepted after a gap, a restart of the time or a jump: the law must restart at this state.
     RESTARTED = 'restarted'
     NON_FINITE = 'not finite'
     IMPLAUSIBLE = 'implausible'
@@ -42,30 +39,36 @@ class StateVerdict(str, Enum):
 
 
 class StateValidator:
-    """Watches the stream of joint states of one robot.
+    """Validates the joint states of one robot.
 
-    A state is refused if a number is not finite; if a position is beyond
-    1e6 or a velocity beyond ``velocity_factor`` times the joint's limit (1e6 where there is
-    none); if its stamp is the last one's; or if a joint is farther from the last plausible state
-    than that velocity, or than the measured ones, allow in the time between (plus ``slack``). One
-    that agrees with the last believed state goes on from that, whatever came between. Else a jump
-    is refused once: if the next state agrees with it, the arm really is there, and the motion
-    restarts from it. In the same way one state older than the last is refused as out of order, and
-    a second one in a row restarts (a simulation was reset). A gap longer than ``longest_gap``
-    restarts too.
+    A state is rejected if
+
+    * a number is non-finite;
+    * a position exceeds 1e6, or a velocity exceeds ``velocity_factor`` times the joint's limit
+      (1e6 without a limit);
+    * its timestamp equals the last one;
+    * a joint has moved farther from the last plausible state than that velocity, or the measured
+      velocities, permit in the elapsed time, plus ``slack``.
+
+    A state that is consistent with the last accepted one is accepted regardless of states in
+    between. A jump is rejected once: if the next state is consistent with it, that state is
+    accepted as a restart. A single state older than the last is rejected as out of order; a second
+    one in a row is a restart (the simulation was reset). A gap longer than ``longest_gap`` is a
+    restart too.
 
     Attributes:
-        time: Stamp of the last accepted state, s; NaN before the first.
-        dt: Time between the stamps of the last two accepted states, s; 0 after a restart.
-        counts: How often each verdict was given.
+        time: Timestamp of the last accepted state, s; NaN before the first.
+        dt: Time between the timestamps of the last two accepted states, s; 0 after a restart.
+        counts: Number of states by verdict.
 
     Args:
-        tree: Gives the number of joints and the velocity limits.
-        timeout: Longest time between two stamps of one motion, s, unless ``longest_gap`` is given.
-        longest_gap: That time, s; the timeout by default.
-        velocity_factor: How many times its limit a velocity may be.
-        slack: Jump that is always allowed (a coarse encoder), rad or m.
-        measured_velocity: Whether velocities are measured; if not, they say nothing of a jump.
+        tree: The robot with the velocity limits.
+        timeout: Timeout of states, s; default of ``longest_gap``.
+        longest_gap: Longest time between two states of one motion, s; None: ``timeout``.
+        velocity_factor: Largest permitted velocity as a multiple of the velocity limit.
+        slack: Jump that is always permitted (coarse encoders), rad or m.
+        measured_velocity: Whether velocities are measured; if not, they are not used to detect
+            jumps.
 
     Raises:
         ParameterError: A number is not positive.
@@ -92,28 +95,28 @@ class StateValidator:
         self.forget()
 
     def set_timeout(self, timeout: float) -> None:
-        """Change the timeout, s, and with it the longest gap if that was not given."""
+        """Change the timeout, s, and the longest gap if it was not given."""
         self.timeout = number('state_timeout_s', timeout, positive=True)
         gap = self.timeout if self._gap is None else self._gap
         self.longest_gap = number('longest_gap', gap, positive=True)
 
     def forget(self) -> None:
-        """Start anew, as if no state had been seen; the counts stay."""
+        """Discard all states; the counts are kept."""
         self.time, self.dt = math.nan, 0.0
         self._plausible_time = self._late_time = math.nan
         self._jumped = self._again = False
 
     def begin(self) -> None:
-        """Take the next state even if it is the last one again; what it must agree with stays."""
+        """Accept the next state even if it repeats the last timestamp; other checks remain."""
         self._again = True
 
     def accept(self, stamp: float, q: Array, v: Array) -> StateVerdict:
-        """Validate a state, and remember it if it is usable.
+        """Validate a state, and store it if it is usable.
 
         Args:
-            stamp: Time of the state, s.
-            q: Positions, shape (n,), rad or m; anything may be in it.
-            v: Velocities, shape (n,), rad/s or m/s; likewise.
+            stamp: Timestamp of the state, s.
+            q: Positions, shape (n,), rad or m; may contain invalid values.
+            v: Velocities, shape (n,), rad/s or m/s; may contain invalid values.
         """
         verdict = self._evaluate(stamp, q, v)
         if verdict.usable:
@@ -143,7 +146,7 @@ class StateValidator:
         follows = 0.0 < since <= self.longest_gap and from_believed <= 0.0
         restarted = not (
             again or 0.0 < step <= self.longest_gap
-        )  # also before the first, when it is NaN
+        )  # True before the first state, where ``step`` is NaN
         far = not follows and not restarted and from_plausible > 0.0
         self._plausible[:] = self._state
         self._plausible_time, self._late_time = stamp, math.nan
@@ -158,7 +161,7 @@ class StateValidator:
 
 @cache
 def excess_function(n: int, measured_velocity: bool) -> Kernel:
-    """Return :func:`state_excess` of n joints, compiled."""
+    """Compile :func:`state_excess` for n joints."""
     states = {'q': n, 'v': n, 'believed': 2 * n, 'plausible': 2 * n}
     return compile_function(
         'state_excess',
@@ -179,20 +182,22 @@ def state_excess(
     *,
     measured_velocity: bool,
 ) -> tuple[Array, Array]:
-    """Return a state, shape (2n,), and by how much it is more than is believed, shape (3,).
+    """Return a state and its largest excess over the plausible ranges.
 
     Args:
         q: Positions, shape (n,), rad or m.
         v: Velocities, shape (n,), rad/s or m/s.
-        believed: The last believed state, shape (2n,).
-        plausible: The last plausible one.
-        fastest: Greatest plausible speeds, shape (n,).
-        numbers: Time since either of them, s, and the jump that is always allowed, rad or m.
-        measured_velocity: Whether velocities say something of a jump.
+        believed: The last accepted state, shape (2n,).
+        plausible: The last plausible state, shape (2n,).
+        fastest: Greatest plausible speeds, shape (n,), rad/s or m/s.
+        numbers: Times since the accepted and the plausible state, s, and the jump that is always
+            permitted, rad or m.
+        measured_velocity: Whether velocities are used to detect jumps.
 
     Returns:
-        As above; of the three the greatest excess over the range of any number, and over the way
-        from either state, positive where there is one, NaN where a number is none.
+        The state, shape (2n,), and three excesses, shape (3,): of any number over its range, and
+        of the distance to the accepted and to the plausible state; positive if exceeded, NaN if a
+        number is NaN.
     """
     since, step, slack = numbers
     n = len(q)
@@ -223,30 +228,31 @@ _SECOND_NS = 1_000_000_000
 
 
 class Observation(Enum):
-    """What became of a measured state."""
+    """Result of the validation of a measured state."""
 
-    #: New and believed: the loop may be run.
+    #: New and valid: the loop may run.
     NEW = 'new'
-    #: The stamp has not advanced: already answered.
+    #: The timestamp has not advanced: already answered, or out of order.
     REPEATED = 'repeated'
-    #: Not believed (not finite, implausible, a jump); ``last_refusal`` says why.
+    #: Rejected (non-finite, implausible, a jump); ``last_refusal`` holds the reason.
     REFUSED = 'refused'
 
 
 class MeasuredState:
-    """What was measured last and believed.
+    """The last valid measured state.
 
     Attributes:
         q, v: Positions and velocities, shape (n,), rad or m and rad/s or m/s.
-        stamp_ns: Their time, ns.
-        dt: Since the last ones, s, exact however far the stamps have jumped; 0 after a restart.
-        validator: Decides what is believed.
-        restarted: Whether it began anew, after a jump of time or a gap.
-        last_refusal: Why the last refused state was refused; empty if none was.
+        stamp_ns: Their timestamp, ns.
+        dt: Time since the previous valid state, s, without rounding errors of large timestamps; 0
+            after a restart.
+        validator: Validator of the states.
+        restarted: Whether the state is a restart, after a jump or a gap of the time.
+        last_refusal: Reason of the last rejection; empty if no state was rejected.
 
     Args:
         tree: The robot.
-        derivative: What makes velocities of believed positions, if they are not measured.
+        derivative: Filter that differentiates valid positions; None: velocities are measured.
     """
 
     def __init__(self, tree: RobotTree, derivative: FilteredDerivative | None) -> None:
@@ -263,7 +269,7 @@ class MeasuredState:
         return (self.stamp_ns - (self._origin_ns or 0)) / _SECOND_NS
 
     def take(self, stamp_ns: int, q: Array, v: Array) -> Observation:
-        """Take over a state if it is to be believed; arguments as of ``ControlLoop.observe``."""
+        """Validate and store a state; see ``ControlLoop.observe``."""
         if self._origin_ns is None:
             self._origin_ns = stamp_ns
         elapsed = (stamp_ns - self._origin_ns) / _SECOND_NS
@@ -279,6 +285,6 @@ class MeasuredState:
         self.dt = (stamp_ns - self.stamp_ns) / _SECOND_NS if goes_on else 0.0
         self.stamp_ns, self.restarted = stamp_ns, verdict is StateVerdict.RESTARTED
         self.q[:], self.v[:] = q, v
-        if self._derivative is not None:  # of believed positions only
+        if self._derivative is not None:  # of valid positions only
             self.v[:] = self._derivative.update(elapsed, q)
         return Observation.NEW

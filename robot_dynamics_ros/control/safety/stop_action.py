@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the arm does when the law must not act: on timeout, deactivation, shutdown.
-
-The stop action of a loop: what is commanded while its law does not act.
-"""
+"""Stop actions on timeout, deactivation, shutdown and errors, and braking of a motion."""
 
 from __future__ import annotations
 
@@ -26,12 +23,12 @@ from robot_dynamics_ros.symbolic.kernel import KernelSet, compile_kernel
 
 
 class StopRule(NamedTuple):
-    """What a stop action does; without a fresh state there is no velocity to rely on.
+    """Terms of a stop action; velocities are only used while the state is fresh.
 
     Attributes:
-        gravity: Whether it balances gravity at the last known position.
-        damping: Whether it brakes while the state is fresh, by ``D v``.
-        stiffness: Whether it then stays where it began, by ``K (q_0 - q)``, having braked before.
+        gravity: Whether it compensates gravity at the last known position.
+        damping: Whether it damps by ``D v`` while the state is fresh.
+        stiffness: Whether it holds its initial position by ``K (q_0 - q)``, after braking.
     """
 
     gravity: bool
@@ -42,22 +39,22 @@ class StopRule(NamedTuple):
 STOP_ACTIONS = {
     #: Gravity and damping, ``g(q) - D v`` with ``D = 2 zeta w0 m``.
     'damping': StopRule(gravity=True, damping=True),
-    #: The arm coasts to rest by its own friction.
+    #: Gravity compensation; the arm comes to rest by its own friction.
     'gravity': StopRule(gravity=True),
-    #: Stay where it began: ``g(q) + K (q_0 - q) - D v``, ``K = w0^2 m``.
+    #: Hold the initial position: ``g(q) + K (q_0 - q) - D v``, ``K = w0^2 m``.
     'hold': StopRule(gravity=True, damping=True, stiffness=True),
-    #: No effort is commanded: for arms with brakes, or whose driver holds them.
+    #: Zero effort: for arms with brakes, or whose driver holds them.
     'zero': StopRule(gravity=False),
 }
 
 
 class StopAction:
-    """A declared, simple behaviour that needs little: at best a fresh state, at worst an old one.
+    """Simple control rule for a stop, which also works without a fresh state.
 
     Attributes:
-        of_motors: Whether the effort is all that the motors shall give, gravity included, or, if
-            not, what a driver that compensates something by itself is told.
-        holds: Whether it begins to act where the arm has come to rest, having been braked before.
+        of_motors: Whether the effort is the total motor effort, gravity included; if not, it is
+            the command of the driver, without the terms that the driver compensates.
+        holds: Whether it holds the position where the arm comes to rest after braking.
         stiffness, damping: K and D, shape (n,).
 
     Args:
@@ -65,11 +62,11 @@ class StopAction:
         tree: The robot.
         kernels: With ``gravity_forces``; compiled from the tree if None.
         natural_frequency: w0 of the feedback, one number or one per joint, rad/s.
-        damping_ratio: zeta of the feedback, likewise.
+        damping_ratio: zeta of the feedback, one number or one per joint.
 
     Raises:
         UnknownNameError: There is no such action; lists those that exist.
-        ParameterError: A gain is refused.
+        ParameterError: A gain is rejected.
     """
 
     def __init__(
@@ -94,17 +91,17 @@ class StopAction:
         self._anchor = np.zeros(tree.n)
 
     def begin(self, q: Array) -> None:
-        """Start to act at a position, shape (n,), rad or m, the last one known; copied."""
+        """Set the position to hold, shape (n,), rad or m, the last known one; copied."""
         self._anchor[:] = q
 
     def effort(self, q: Array, v: Array, fresh: bool, out: Array) -> None:
-        """Write the efforts.
+        """Compute the efforts.
 
         Args:
             q: Last known positions, shape (n,), rad or m.
-            v: Last known velocities, shape (n,), rad/s or m/s; not used unless fresh.
+            v: Last known velocities, shape (n,), rad/s or m/s; only used if fresh.
             fresh: Whether the state is recent enough for feedback.
-            out: Written, shape (n,), N m or N.
+            out: Receives the efforts, shape (n,), N m or N.
         """
         out.fill(0.0)
         if self.rule.gravity:
@@ -116,27 +113,28 @@ class StopAction:
 
 
 FASTEST_RATE, RATE_PER_PERIOD = 100.0, 0.1
-#: Part of the speed at which the arm counts as being at rest.
+#: Fraction of the initial speed below which the arm is at rest.
 _REST = 0.01
 
 
 class Braking:
-    """Computes braking efforts, and says when the arm is at rest.
+    """Computes braking efforts, and detects when the arm is at rest.
 
     Attributes:
-        delay: Time from a command to the states that show it, besides the period, s, as far as it
-            is known: gravity, inertia and momentum are those that the arm will have by then. The
-            late ones push joints that hardly move, where the mass matrix is nearly singular.
-        acting: Returns what motors and world will give until then, shape (n,), N m or N; None: not
-            known, and the momentum is the present one.
+        delay: Delay from a command to the states that show its effect, in addition to the period,
+            s; 0 if unknown. Gravity, inertia and momentum are predicted by this time. Without the
+            prediction, joints that hardly move are pushed where the mass matrix is nearly
+            singular.
+        acting: Returns the motor plus external effort during the delay, shape (n,), N m or N;
+            None: unknown, and the present momentum is used.
 
     Args:
-        tree: Gives effort limits and rotor inertia.
+        tree: The robot with effort limits and rotor inertia.
         kernels: With ``inverse_dynamics`` and ``gravity_forces``; compiled from the tree if None.
-        share: s, part of the effort that gravity leaves, in (0, 1].
+        share: s, fraction of the effort not needed for gravity, in (0, 1].
         period: Nominal control period, s.
 
-    Cost: one inverse dynamics and some 15 us; allocates, for it lasts a fraction of a second.
+    Cost: one inverse dynamics and about 15 us; allocates, since it acts only briefly.
     """
 
     def __init__(
@@ -156,37 +154,38 @@ class Braking:
         self.acting: Callable[[], Array | None] = lambda: None
 
     def begin(self, t: float, q: Array, v: Array, limit: Array) -> None:
-        """Start at a state.
+        """Start to brake at a state.
 
         Args:
             t: Time, s.
             q: Positions, shape (n,), rad or m.
             v: Velocities, shape (n,), rad/s or m/s.
-            limit: L, shape (n,), N m or N.
+            limit: Effort limits L, shape (n,), N m or N.
         """
         alpha = self._strength(q, v, limit)
         self._slow = _REST * float(np.abs(v).max())
-        # At constant effort the speed falls to 0 within 1/alpha; twice that bears all but a push.
+        # At constant effort, the speed reaches 0 within 1/alpha; twice that suffices unless the
+        # arm is pushed.
         self._end = t + 2.0 * (1.0 / alpha - math.log(_REST) / self._rate)
 
     def over(self, t: float, v: Array) -> bool:
-        """Return whether the arm is at rest, or should be by now."""
+        """Return whether the arm is at rest, or the time for braking has elapsed."""
         return t >= self._end or float(np.abs(v).max()) <= self._slow
 
     def effort(self, q: Array, v: Array, limit: Array, out: Array) -> None:
-        """Write the efforts.
+        """Compute the efforts.
 
         Args:
             q: Positions, shape (n,), rad or m.
             v: Velocities, shape (n,), rad/s or m/s.
-            limit: L, shape (n,), N m or N.
-            out: Written, shape (n,), N m or N.
+            limit: Effort limits L, shape (n,), N m or N.
+            out: Receives the efforts, shape (n,), N m or N.
         """
         alpha = self._strength(q, v, limit)
         out[:] = self._gravity - alpha * self._impulse
 
     def _strength(self, q: Array, v: Array, limit: Array) -> float:
-        """Return alpha, 1/s; leaves gravity and momentum behind."""
+        """Return alpha, 1/s; updates gravity and momentum."""
         gravity, impulse, ahead = self._gravity, self._impulse, self._ahead
         np.multiply(v, self.delay, out=ahead)
         ahead += q
@@ -197,7 +196,7 @@ class Braking:
         acting = self.acting()
         if acting is not None:
             impulse += self.delay * (acting - gravity - self._terms.friction(v, gravity))
-        # Where gravity alone needs nearly all of it, a tenth of the limit must do.
+        # Where gravity needs almost the whole limit, a tenth of the limit is used.
         room = np.maximum(limit - np.abs(gravity), 0.1 * limit)
         moving = np.abs(impulse) > 1e-12 * limit
         if not moving.any():
@@ -206,14 +205,14 @@ class Braking:
 
 
 class Stopping:
-    """Computes the efforts of a stop action; one that holds brakes the arm first.
+    """Computes the efforts of a stop action; a holding action brakes the arm first.
 
     Attributes:
-        active: Whether it has begun and the law has not taken over again.
+        active: Whether the stop action acts instead of the law.
 
     Args:
         state: The last measured state.
-        limiter: Holds the motors' limits, and counts what is cut.
+        limiter: Limiter with the motor limits and the counts of saturation.
     """
 
     def __init__(self, state: MeasuredState, limiter: EffortLimiter) -> None:
@@ -224,30 +223,30 @@ class Stopping:
     def configure(
         self, action: StopAction, brake: Braking, driver: DriverCompensation | None
     ) -> None:
-        """Take over the action, how it brakes before, and what a driver compensates by itself.
+        """Set the action, its brake, and the terms that a driver compensates.
 
-        An action that has begun begins anew where the arm is.
+        An active action restarts at the present position.
         """
         self.action, self.brake, self._driver = action, brake, driver
         if self.active:
             self.begin()
 
     def begin(self) -> None:
-        """Begin where the arm is."""
+        """Start the action at the present position."""
         self.active, self._held = True, False
         self.action.begin(self._state.q)
         self.begin_braking()
 
     def begin_braking(self) -> None:
-        """Begin to brake the present motion."""
+        """Start to brake the present motion."""
         self.brake.begin(self._state.time, self._state.q, self._state.v, self._limiter.limits)
 
     def write(self, out: Array, *, fresh: bool) -> None:
-        """Write what the driver is commanded, shape (n,), N m or N.
+        """Compute the command of the driver.
 
         Args:
-            out: Written.
-            fresh: Whether the state has just come, so that feedback may be used.
+            out: Receives the command, shape (n,), N m or N.
+            fresh: Whether the state is current, so that feedback may be used.
         """
         state, brake = self._state, self.brake
         if fresh and self.action.holds and not self._held:

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Joint references over time, one file each behind one contract, and how they are sampled."""
+"""Joint references over time with one interface, their sampling, and their tolerances."""
