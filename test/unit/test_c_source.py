@@ -313,7 +313,8 @@ def test_the_header_says_what_it_is_of():
     header = files('scara')['arm.h']
     for words in ('0  joint1: revolute, rad, N m', '2  joint3: prismatic, m, N',
                   'Gravity 0 0 -9.81', 'Source: course notes "Dynamics" [N], sections 3.1',
-                  'rad/s^2 or m/s^2', '/* tau = M(q) a + c(q, v) + g(q)', 'robot_dynamics_ros 0.'):  # fmt: skip
+                  'rad/s^2 or m/s^2', '/* tau = M(q) a + c(q, v) + g(q)',
+                  'robot_dynamics_ros 0.'):  # fmt: skip
         assert words in header
     tree = robot('scara')
     heavier = c_source(tree.with_changes(mass=2 * tree.mass), ('mass_matrix',), name='arm')
