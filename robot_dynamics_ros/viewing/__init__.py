@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arms, programs, efforts and plots in a browser, fed with plain data from topics or bags."""
+"""Browser viewer for arms, programs, efforts and plots, with plain data from topics or bags."""

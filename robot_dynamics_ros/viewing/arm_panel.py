@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Numbers of one arm beside the scene: state, joints against their limits, running plots."""
+"""Panel of one arm: controller state, joint positions and efforts with limits, live plots."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from robot_dynamics_ros.description.robot_description import Joint
 from robot_dynamics_ros.spatial.scalar import Array
 from robot_dynamics_ros.viewing.instant import ArmInstant, Numbers, PlotHistory
 
-#: Colours of curves and parts of an effort.
+#: Colours of curves and of effort components.
 PALETTE = ('#2a6fb0', '#d9822b', '#2e9e5b', '#c0392b', '#7d5ba6', '#8c6239', '#d65db1', '#5f6b73')
 _LEVELS = {'ok': '#2e9e5b', 'warning': '#d9822b', 'error': '#c0392b', '': '#8a949c'}
-#: What is shown of the controller's diagnostics first: its key, in the words of a person.
+#: Labels of the diagnostics shown in the summary, by key.
 _LABELS = {
     'following': 'follows',
     'program': 'program',
@@ -30,24 +30,24 @@ _LABELS = {
 }
 _BLOCK = 'font-size:.8em;padding:.25em .9em;font-variant-numeric:tabular-nums'
 _FAINT = 'opacity:.6'
-#: Curves of a plot; more could not be told apart.
+#: Largest number of curves in a plot.
 MOST_CURVES = 8
-_ROWS = 400  # of a running plot
+_ROWS = 400  # samples of a live plot
 _PADDING = (10, 10, 0, 0)  # pixels: top, right, bottom, left
-#: Gives a table of time and columns, and their names, by the key of a plot.
+#: Returns a table of time and columns, and the column names, by the key of a plot.
 Tables = Callable[[str], tuple[Array, list[str]]]
-#: Keys of the status whose change is an event, and how many of them are kept.
+#: Status keys whose changes are listed as events, and the number of events kept.
 _EVENTS = ('message', 'trajectory', 'alarm', 'saturated', 'last_contact')
 _MOST_EVENTS = 8
 
 
 class Plot:
-    """Quantities over time; its curves are named when the first values come.
+    """A plot of quantities over time, whose curves are named by the first values.
 
     Args:
-        gui: Of viser, or a container of it in use.
-        title: With the unit.
-        scale: Units that make one of the quantity.
+        gui: The viser GUI.
+        title: Title with the unit.
+        scale: Factor from SI units to the plotted unit.
     """
 
     def __init__(self, gui: Any, title: str, scale: float = 1.0) -> None:
@@ -57,7 +57,7 @@ class Plot:
         self._drawn: tuple[str, ...] = ()
 
     def append(self, time: float, values: Numbers) -> None:
-        """Take values of an instant; other names than before begin anew."""
+        """Add values at a time, s; names that differ from before restart the plot."""
         names = tuple(values)[:MOST_CURVES]
         if names and (self._trace is None or names != self._trace.names):
             self._trace = PlotHistory(names, _ROWS)
@@ -66,7 +66,7 @@ class Plot:
             self._trace.append(time, scaled)
 
     def show(self, container: Any, table: Array | None = None, names: Sequence[str] = ()) -> None:
-        """Draw what was taken, or a table of time and named columns."""
+        """Draw the added values, or a table of time and named columns."""
         if table is None:
             if self._trace is None:
                 return
@@ -80,7 +80,7 @@ class Plot:
             self._add(container, data, names)
 
     def remove(self) -> None:
-        """Take the plot off the page."""
+        """Remove the plot from the page."""
         if self._handle is not None:
             self._handle.remove()
 
@@ -108,10 +108,10 @@ class ArmPanel:
     """State, joints and plots of one arm.
 
     Args:
-        gui: Of viser.
-        status: Where state and joints are written.
-        plots: Where the plots are drawn.
-        joints: The arm's, by name.
+        gui: The viser GUI.
+        status: Container of state and joints.
+        plots: Container of the plots.
+        joints: Joints of the arm by name.
     """
 
     def __init__(self, gui: Any, status: Any, plots: Any, joints: dict[str, Joint]) -> None:
@@ -126,19 +126,19 @@ class ArmPanel:
         self._events: deque[str] = deque(maxlen=_MOST_EVENTS)
         self._plots = {
             'error': Plot(gui, 'tracking error (mrad or mm)', 1e3),
-            'f': Plot(gui, 'f of the program (1/1000 of m or rad)', 1e3),
+            'f': Plot(gui, 'f of the program (mm or mrad)', 1e3),
             'effort': Plot(gui, 'effort (% of the limit)', 100.0),
             'sigma_min': Plot(gui, 'smallest singular value'),
         }
 
     def remove(self) -> None:
-        """Take all of it off the page."""
+        """Remove the panel from the page."""
         shown = (self._state, self._bars, self._history, self._more)
         for handle in (*shown, *self._plots.values()):
             handle.remove()
 
     def take(self, now: ArmInstant) -> None:
-        """Take an instant into the running plots."""
+        """Add an instant to the live plots."""
         error, joints = now.error, self._joints
         rows: dict[str, Numbers] = {
             'error': {name: error[name] for name in joints if name in error},
@@ -150,7 +150,7 @@ class ArmPanel:
             plot.append(now.time, rows[key])
 
     def show(self, now: ArmInstant) -> None:
-        """Write state, joints and what has happened."""
+        """Write state, joints and events."""
         for key, text in {**now.status, 'alarm': now.alarm}.items():
             if key in _EVENTS and text not in ('', 'none') and self._last_status.get(key) != text:
                 time = '' if math.isnan(now.time) else f'{now.time:.2f} s: '
@@ -162,7 +162,7 @@ class ArmPanel:
         self._bars.content = joints_html(self._joints, now)
 
     def draw(self, tables: Tables | None = None) -> None:
-        """Draw the running plots, or tables of the same quantities."""
+        """Draw the live plots, or tables of the same quantities."""
         for key, plot in self._plots.items():
             if tables is None:
                 plot.show(self._plots_in)
@@ -174,7 +174,7 @@ class ArmPanel:
             plot.show(self._plots_in, scaled[:, : 1 + MOST_CURVES], names[:MOST_CURVES])
 
     def _as_shares(self, table: Array, names: Sequence[str]) -> tuple[Array, list[str]]:
-        """Return efforts as shares of their limits, of the joints that have one."""
+        """Return efforts as fractions of their limits, for the joints with limits."""
         limits = [effort_limit(self._joints[x]) if x in self._joints else 0.0 for x in names]
         known = [k for k, limit in enumerate(limits) if limit]
         columns = [table[:, 1 + k] / limits[k] for k in known]
@@ -182,7 +182,7 @@ class ArmPanel:
 
 
 def shares(efforts: Numbers, joints: dict[str, Joint]) -> dict[str, float]:
-    """Return efforts as shares of their limits, of the joints that have one."""
+    """Return efforts as fractions of their limits, for the joints with limits."""
     limits = {name: effort_limit(joint) for name, joint in joints.items()}
     return {
         name: efforts[name] / limit for name, limit in limits.items() if limit and name in efforts
@@ -190,9 +190,9 @@ def shares(efforts: Numbers, joints: dict[str, Joint]) -> dict[str, float]:
 
 
 def state_html(now: ArmInstant) -> str:
-    """Return what a person wants to know of the controller first."""
+    """Return a summary of the controller state as HTML."""
     status = now.status
-    message = status.get('message', 'no controller heard yet')
+    message = status.get('message', 'no controller status received yet')
     colour = _LEVELS.get(status.get('level', ''), _LEVELS[''])
     alarm = f'<div style="color:#c0392b;font-weight:600">{escape(now.alarm)}</div>'
     time = '' if math.isnan(now.time) else f'<span style="float:right">t = {now.time:.2f} s</span>'
@@ -204,12 +204,12 @@ def state_html(now: ArmInstant) -> str:
 
 
 def diagnostics_html(status: Mapping[str, str]) -> str:
-    """Return all that the controller tells of itself, by its own keys."""
+    """Return all diagnostics of the controller as HTML, by key."""
     return f'<div style="{_BLOCK}">{_table(status.items())}</div>'
 
 
 def _summary(status: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Yield labels and values of what is told first."""
+    """Yield labels and values of the summary."""
     for key, label in _LABELS.items():
         yield label, status.get(key, '')
     if 'rate_hz' in status:
@@ -219,7 +219,7 @@ def _summary(status: Mapping[str, str]) -> Iterator[tuple[str, str]]:
         yield 'latency', f'{median} \u00b5s, 99 % below {late} \u00b5s'
     if 'state_timeouts' in status:
         late = status['state_timeouts']
-        yield 'watchdog', 'states in time' if late == '0' else f'{late} times without states'
+        yield 'watchdog', 'states in time' if late == '0' else f'{late} timeouts of the states'
 
 
 def _table(rows: Iterable[tuple[str, str]]) -> str:
@@ -233,7 +233,7 @@ def _table(rows: Iterable[tuple[str, str]]) -> str:
 
 
 def events_html(events: Iterable[str]) -> str:
-    """Return what has happened, the newest first."""
+    """Return events as HTML, newest first."""
     lines = ''.join(f'<div>{escape(text)}</div>' for text in reversed(list(events)))
     return (
         f'<div style="{_BLOCK}"><div style="{_FAINT}">events</div>{lines}</div>' if lines else ''
@@ -241,7 +241,7 @@ def events_html(events: Iterable[str]) -> str:
 
 
 def effort_limit(joint: Joint) -> float:
-    """Return the largest effort of a joint, N m or N; 0 where the description has none."""
+    """Return the effort limit of a joint, N m or N; 0 if the description has none."""
     limit = joint.limit.effort if joint.limit is not None else None
     return limit if limit is not None and math.isfinite(limit) else 0.0
 
@@ -250,7 +250,7 @@ _HEAD = (('joint', ''), ('position in its range', ''), ('effort', ';padding-left
 
 
 def joints_html(joints: dict[str, Joint], now: ArmInstant) -> str:
-    """Return position and effort of every joint as bars against their limits."""
+    """Return position and effort of every joint as HTML, with bars relative to their limits."""
     origins = {origin: PALETTE[k % len(PALETTE)] for k, origin in enumerate(now.components)}
     rows = ''.join(_joint_rows(joint, now, origins) for joint in joints.values())
     legend = ''.join(
@@ -266,7 +266,7 @@ def joints_html(joints: dict[str, Joint], now: ArmInstant) -> str:
 
 
 def _joint_rows(joint: Joint, now: ArmInstant, origins: dict[str, str]) -> str:
-    """Return the row of a joint: name, place within its range, effort and its parts."""
+    """Return the table row of a joint: name, position in its range, effort and its components."""
     position = now.position.get(joint.name, math.nan)
     effort, most = now.effort.get(joint.name, math.nan), effort_limit(joint)
     unit, force = ('m', 'N') if joint.kind == 'prismatic' else ('rad', 'N m')
@@ -279,7 +279,7 @@ def _joint_rows(joint: Joint, now: ArmInstant, origins: dict[str, str]) -> str:
     bars = _bar(effort, most, '#2a6fb0', 6)
     bars += ''.join(_bar(value, most, colour, 2) for colour, value in parts.items())
     amount = '' if math.isnan(effort) else f'{effort:.2f} of {most:g} {force}'
-    place = 'no number' if math.isnan(position) else f'{position:.3f} {unit}'
+    place = 'unknown' if math.isnan(position) else f'{position:.3f} {unit}'
     return (
         f'<tr><td style="width:24%">{escape(joint.name)}</td>'
         f'<td style="width:31%">{marker}<span style="opacity:.7">{place}</span></td>'
@@ -291,7 +291,7 @@ _TRACK = 'position:relative;background:rgba(128,128,128,.22);border-radius:2px;h
 
 
 def _marker(share: float) -> str:
-    """Return a mark at a share of a track; its ends are the limits."""
+    """Return a marker at a fraction of a track, whose ends are the limits."""
     if not math.isfinite(share):
         return ''
     near = min(share, 1.0 - share)
@@ -304,7 +304,7 @@ def _marker(share: float) -> str:
 
 
 def _bar(value: float, most: float, colour: str, height: int) -> str:
-    """Return a bar from the middle of a track, whose ends are the limits."""
+    """Return a bar from the centre of a track, whose ends are the limits."""
     share = value / most if most > 0.0 and math.isfinite(value) else 0.0
     wide = 50.0 * min(abs(share), 1.0)
     left = 50.0 - wide if share < 0.0 else 50.0

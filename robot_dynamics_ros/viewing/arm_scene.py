@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One arm in the scene: its links, its reference as a ghost, its ways, what acts on it."""
+"""One arm in the scene: its links, its reference as a ghost, tool paths and forces."""
 
 from __future__ import annotations
 
@@ -20,41 +20,41 @@ from robot_dynamics_ros.viewing.link_tree import LinkTree
 Rgb = tuple[int, int, int]
 
 TOOL_COLOUR: Rgb = (230, 20, 140)
-#: Of what is wanted: the ghost and its way.
+#: Colour of the reference: the ghost and its tool path.
 REFERENCE_COLOUR: Rgb = (30, 130, 230)
 _GHOST_OPACITY = 0.3
 _NEAR: Rgb = (245, 170, 30)
 _AT_LIMIT: Rgb = (215, 40, 40)
 _UNKNOWN: Rgb = (150, 70, 200)
 _TOUCHED: Rgb = (255, 225, 0)
-#: Colours of the forces on an arm, by what they are.
+#: Colours of the forces on an arm, by kind.
 FORCE_COLOURS: dict[str, Rgb] = {'external': (200, 60, 30), 'push': (240, 150, 20)}
-#: Shares of a joint's range that are left when its link changes colour.
+#: Remaining fractions of a joint's range at which its link changes colour.
 NEAR_SHARE, AT_SHARE = 0.1, 0.02
-_SAME = 2e-3  # rad or m: the ghost is not worth showing
-_MOVED = 1e-6  # of a quaternion or in m: less is not worth a message
-_TRAIL = 400  # points
-_LEAST_STEP = 5e-4  # m between two of them
-_LEAST_FORCE = 0.5  # N: less is not shown
-_HALF_FORCE = 30.0  # N that make an arrow half as long as the longest
-_CHANGED = 1e-3  # m, of an arrow: less is not worth a message
+_SAME = 2e-3  # rad or m; error up to which the ghost is hidden
+_MOVED = 1e-6  # quaternion or m; smaller changes are not sent
+_TRAIL = 400  # points of a path
+_LEAST_STEP = 5e-4  # m; least distance between points of a path
+_LEAST_FORCE = 0.5  # N; smaller forces are not shown
+_HALF_FORCE = 30.0  # N; force at half the maximum arrow length
+_CHANGED = 1e-3  # m; smaller changes of an arrow are not sent
 
 
 class ArmScene:
-    """An arm, its ghost, its tool, both trails and the forces on it.
+    """An arm with its ghost, tool, tool paths and forces.
 
     Attributes:
-        tree: Its links.
-        tool: Place of the link whose way is drawn.
-        trail_grows: Whether each instant lengthens the trails.
-        radius: Of a sphere about it whose joints are at 0, m.
+        tree: Links of the arm.
+        tool: Index of the link whose path is drawn.
+        trail_grows: Whether each instant extends the paths.
+        radius: Radius of the bounding sphere with all joints at 0, m.
 
     Args:
-        scene: Of viser.
-        name: Of the arm, part of a path.
-        tree: As above.
+        scene: The viser scene.
+        name: Name of the arm, used in scene paths.
+        tree: Links of the arm.
         shapes: Surfaces of the links.
-        offset: Where its base is put, shape (3,), m.
+        offset: Position of the base, shape (3,), m.
     """
 
     def __init__(
@@ -88,9 +88,9 @@ class ArmScene:
         self.trail_grows = True
 
     def show(self, now: ArmInstant) -> None:
-        """Move arm, ghost and tool to an instant; positions that are no numbers stay as they were.
+        """Move arm, ghost and tool to an instant; joints with non-finite positions do not move.
 
-        What is wrong with a joint is told by the colour of its link.
+        The colour of a link shows a warning of its joint.
         """
         self._known |= {name: x for name, x in now.position.items() if np.isfinite(x)}
         relative = self.tree.relative(self._known)
@@ -110,20 +110,20 @@ class ArmScene:
                 arrow.hide()
 
     def tip(self, positions: Mapping[str, float]) -> Array:
-        """Return where the tool is in the base, shape (3,), m."""
+        """Return the tool position in the base frame, shape (3,), m."""
         return self.tree.poses(self.tree.relative(positions))[self.tool].p_WF
 
     def surroundings(self) -> tuple[Array, float]:
-        """Return centre, shape (3,), and radius of a sphere about the arm as it stands, m."""
+        """Return centre, shape (3,), and radius of the arm's current bounding sphere, m."""
         return surroundings(self.tree, self._shapes, self._known)
 
     def send_trails(self) -> None:
-        """Send what is new of the trails."""
+        """Send changed paths to the browsers."""
         self.trail.send()
         self.reference_trail.send()
 
     def remove(self) -> None:
-        """Take all of it out of the scene."""
+        """Remove the arm from the scene."""
         self._root.remove()
 
     def _follow(self, now: ArmInstant) -> None:
@@ -140,7 +140,7 @@ class ArmScene:
                 self._ghost.move(relative)
 
     def _warn(self, now: ArmInstant) -> None:
-        """Colour the links: a contact that begins, else what is wrong with the joint."""
+        """Colour the links: a new contact, else the warning of the joint."""
         for place, link in enumerate(self.tree.links):
             name = '' if link.joint is None else link.joint.name
             if link.joint is not None and name in now.position:
@@ -150,7 +150,7 @@ class ArmScene:
 
 
 def limit_colour(position: float, limit: Limit | None) -> Rgb | None:
-    """Return the colour of a link whose joint is near a limit or unknown; None: its own."""
+    """Return the warning colour of a joint near a limit or unknown; None for no warning."""
     if not np.isfinite(position):
         return _UNKNOWN
     if limit is None or limit.range is None:
@@ -165,7 +165,7 @@ def limit_colour(position: float, limit: Limit | None) -> Rgb | None:
 def surroundings(
     tree: LinkTree, shapes: tuple[LinkShape, ...], positions: Mapping[str, float]
 ) -> tuple[Array, float]:
-    """Return centre, shape (3,), and radius of a sphere about an arm in a posture, m."""
+    """Return centre, shape (3,), and radius of an arm's bounding sphere, m."""
     poses = tree.poses(tree.relative(positions))
     places = {link.name: pose for link, pose in zip(tree.links, poses, strict=True)}
     points = [pose.p_WF[np.newaxis] for pose in poses]
@@ -180,14 +180,14 @@ def surroundings(
 
 
 class LinkNodes:
-    """Links as nested nodes of the scene; only poses that changed are sent.
+    """Links as nested scene nodes; only changed poses are sent.
 
     Args:
-        scene: Of viser.
-        root: Name of the node below which they are.
+        scene: The viser scene.
+        root: Name of the parent node.
         tree: The links.
-        shapes: Their surfaces.
-        ghost: Whether they are translucent, in one colour, and only those that can move.
+        shapes: Surfaces of the links.
+        ghost: Whether to show movable links only, translucent and in one colour.
     """
 
     def __init__(
@@ -215,12 +215,12 @@ class LinkNodes:
             self._surfaces.append(_add_surfaces(scene, paths[k], of_link, ghost))
 
     def move(self, relative: list[FramePose]) -> None:
-        """Place every link in its parent."""
+        """Set the pose of every link in its parent."""
         for frame, (R, p) in zip(self._frames, relative, strict=True):
             place(frame, p, R)
 
     def warn(self, place: int, colour: Rgb | None) -> None:
-        """Show a link in the colour of a warning; None: in its own."""
+        """Show a link in a warning colour; None for its own colour."""
         if self._warnings[place] != colour:
             self._warnings[place] = colour
             for handle, own in self._surfaces[place]:
@@ -230,7 +230,7 @@ class LinkNodes:
 def _add_surfaces(
     scene: Any, path: str, shapes: list[LinkShape], ghost: bool
 ) -> list[tuple[Any, Rgb]]:
-    """Add the surfaces of a link, one mesh for each colour; return them with their colours."""
+    """Add the surfaces of a link, one mesh per colour; return them with their colours."""
     by_colour: dict[tuple[float, ...], list[LinkShape]] = {}
     for shape in shapes:
         by_colour.setdefault(shape.colour, []).append(shape)
@@ -256,7 +256,7 @@ def _add_surfaces(
 
 
 def quaternion(R: Array) -> Array:
-    """Return a rotation as a unit quaternion (w, x, y, z)."""
+    """Convert a rotation matrix to a unit quaternion (w, x, y, z)."""
     phi = rotation_vector(R)
     angle = float(np.sqrt(phi @ phi))
     half = np.sinc(angle / (2.0 * np.pi)) / 2.0
@@ -264,7 +264,7 @@ def quaternion(R: Array) -> Array:
 
 
 def place(node: Any, position: Array, R: Array | None = None) -> None:
-    """Move a node, and turn it if a rotation is given, where that changes anything."""
+    """Set position and, if given, rotation of a node, if they changed."""
     if np.abs(node.position - position).max() > _MOVED:
         node.position = position
     if R is not None and np.abs(node.wxyz - (wxyz := quaternion(R))).max() > _MOVED:
@@ -272,7 +272,7 @@ def place(node: Any, position: Array, R: Array | None = None) -> None:
 
 
 class Trail:
-    """The last points of a way, as a line."""
+    """The last points of a path, drawn as a line."""
 
     def __init__(self, scene: Any, path: str, colour: Rgb, thickness: float) -> None:
         self._points: list[Array] = []
@@ -283,13 +283,13 @@ class Trail:
         self._sent = 0
 
     def add(self, point: Array) -> None:
-        """Take a point if it is away from the last one."""
+        """Append a point if it differs from the last one."""
         if not self._points or np.abs(point - self._points[-1]).max() > _LEAST_STEP:
             self._points = [*self._points[-_TRAIL:], point]
             self._sent = -1
 
     def replace(self, points: Array) -> None:
-        """Show a whole way, thinned; shape (k, 3), m."""
+        """Show a whole path, decimated; shape (k, 3), m."""
         chosen = np.unique(np.linspace(0, len(points) - 1, _TRAIL + 1).astype(int))
         self._points, self._sent = list(points[chosen]) if len(points) else [], -1
 
@@ -306,14 +306,16 @@ class Trail:
 
 
 class ForceArrow:
-    """A force on a link as an arrow that grows with it, and its size in N beside.
+    """A force on a link as an arrow with a label in N.
+
+    The arrow's length increases with the force and saturates at ``longest``.
 
     Args:
-        scene: Of viser.
-        path: Name of its node.
-        name: What the force is, in a word; a push ends at its link, another force begins there.
-        colour: Of the arrow.
-        longest: Length that no force reaches, m.
+        scene: The viser scene.
+        path: Name of the node.
+        name: Kind of force; a 'push' ends at the link, other forces start there.
+        colour: Colour of the arrow.
+        longest: Upper bound of the length, m.
     """
 
     def __init__(self, scene: Any, path: str, name: str, colour: Rgb, longest: float) -> None:
@@ -328,7 +330,7 @@ class ForceArrow:
         self._label = scene.add_label(f'{path}/label', '', anchor='bottom-center', visible=False)
 
     def show(self, pose: FramePose, force: Array) -> None:
-        """Show a force in the axes of a link, shape (3,), N, which stands in a pose."""
+        """Show a force, shape (3,), N, in the axes of a link with the given pose."""
         size = float(np.linalg.norm(force))
         visible = bool(_LEAST_FORCE < size < np.inf)
         if visible:
@@ -337,7 +339,7 @@ class ForceArrow:
             self._arrow.visible = self._label.visible = visible
 
     def hide(self) -> None:
-        """Show nothing."""
+        """Hide arrow and label."""
         if self._arrow.visible:
             self._arrow.visible = self._label.visible = False
 

@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a page may ask of an arm: buttons, sliders and menus before an interface of commands.
-
-The interface by which a page commands an arm.
-"""
+"""Buttons, sliders and menus to command an arm, and the interface of the commands."""
 
 from __future__ import annotations
 
@@ -15,12 +12,12 @@ from robot_dynamics_ros.control.laws.registry import LAWS
 from robot_dynamics_ros.description.robot_description import Joint
 from robot_dynamics_ros.viewing.page import ArmView, Page
 
-#: Says what became of a command: whether it was taken, and the reason or what is.
+#: Reports the result of a command: whether it was accepted, and a message.
 Tell = Callable[[bool, str], None]
 
 
 class Commands(Protocol):
-    """What an arm can be asked; every method returns at once and tells later."""
+    """Commands to an arm; methods return immediately and report results by ``tell`` later."""
 
     def set_controller(self, changes: Mapping[str, Any], tell: Tell) -> None:
         """Change parameters of the controller."""
@@ -35,10 +32,10 @@ class Commands(Protocol):
         """Deactivate the controller."""
 
     def move_to(self, goal: Mapping[str, float], share: float, client: int, tell: Tell) -> None:
-        """Move the joints to a point, rad or m, at a share of the velocity limits."""
+        """Move the joints to positions, rad or m, at a fraction of the velocity limits."""
 
     def circle(self, radius: float, share: float, client: int, tell: Tell) -> None:
-        """Lead the tool once around a circle from where it is, m, at a share of the speed."""
+        """Move the tool once around a circle of a radius, m, at a fraction of the limits."""
 
     def read_simulator(
         self, names: Sequence[str], take: Callable[[Mapping[str, Any]], None]
@@ -46,26 +43,26 @@ class Commands(Protocol):
         """Read parameters of the simulator."""
 
     def push(self, link: str, force: tuple[float, float, float], client: int) -> None:
-        """Push a link of a simulated arm, N in its axes, until told otherwise; zero: let go."""
+        """Apply a force, N in the link's axes, to a simulated link until changed; zero ends it."""
 
     def lapse(self, client: int) -> None:
-        """End what a page has begun, which is gone."""
+        """End all commands of a browser that has disconnected."""
 
 
 _RED, _GREEN = '#c0392b', '#2e9e5b'
-_FIRST_SPEED = 0.25  # share, until a person says otherwise
+_FIRST_SPEED = 0.25  # initial fraction of the limits
 _FASTEST_GAIN = 60.0  # rad/s
 _HEAVIEST_KG = 10.0
 _STRONGEST_N = 100.0
 _FACTORS = (0.0, 3.0, 0.05)
-#: Parameters of the controller that a slider sets: label; least and greatest value, and step.
+#: Controller parameters with sliders: label; minimum, maximum and step.
 _GAINS = {
     'natural_frequency': ('natural frequency, s\u207b\u00b9', (0.0, _FASTEST_GAIN, 0.5)),
     'damping_ratio': ('damping ratio', (0.0, 3.0, 0.05)),
     'effort_scale': ('share of the effort limits', (0.0, 1.0, 0.01)),
     'payload_mass': ('payload, kg', (0.0, _HEAVIEST_KG, 0.05)),
 }
-#: The same of the simulator.
+#: Simulator parameters with sliders.
 _PLANT = {
     'payload_mass': ('load, kg', (0.0, _HEAVIEST_KG, 0.05)),
     'mass_factor': ('masses', (0.1, 3.0, 0.05)),
@@ -74,14 +71,14 @@ _PLANT = {
     'coulomb_friction_factor': ('Coulomb friction', _FACTORS),
 }
 _CENTRES = 'com_shift'
-#: Those that have a value for each joint or link; a slider sets all alike.
+#: Parameters with a value per joint or link; a slider sets all of them.
 _PER_JOINT = (
     *('natural_frequency', 'damping_ratio'),
     *(name for name in _PLANT if name.endswith('factor')),
 )
 _MODEL_ERROR = (
     '<div style="font-size:.8em;padding:.5em .9em .1em;opacity:.6">'
-    'model error: factors on what the description says</div>'
+    'model error: factors on the values of the description</div>'
 )
 _STYLE = """<style>button[style*="mantine-color-red"]{height:4.2em!important}
 button[style*="mantine-color-red"] span{font-size:1.15em;font-weight:800!important}</style>
@@ -90,13 +87,13 @@ controller. <b>It is no emergency stop</b>: keep that of the arm in reach.</div>
 
 
 class ParameterSliders:
-    """Sliders for parameters of a node; after a refusal they show what holds.
+    """Sliders for parameters of a node; reset to the node's values if a change is rejected.
 
     Args:
-        gui: Of viser.
-        ask: Changes parameters of the node, and tells.
-        tell: Says what became of a change.
-        refresh: Called after a refusal; shows what the node has.
+        gui: The viser GUI.
+        ask: Changes parameters of the node, and reports the result.
+        tell: Displays the result of a change.
+        refresh: Called after a rejected change; shows the values of the node.
     """
 
     def __init__(
@@ -110,13 +107,13 @@ class ParameterSliders:
         self._sliders: dict[str, Any] = {}
 
     def add(self, name: str, label: str, extent: tuple[float, float, float], first: float) -> None:
-        """Add a slider of a parameter.
+        """Add a slider for a parameter.
 
         Args:
-            name: Of the parameter.
-            label: Beside it, with the unit.
-            extent: Least and greatest value, and step.
-            first: Value at the beginning.
+            name: Name of the parameter.
+            label: Label with the unit.
+            extent: Minimum, maximum and step.
+            first: Initial value.
         """
         low, high, step = extent
         slider = self._gui.add_slider(label, min=low, max=high, step=step, initial_value=first)
@@ -129,11 +126,11 @@ class ParameterSliders:
         self._sliders[name] = slider
 
     def change(self, changes: Mapping[str, Any]) -> None:
-        """Ask for other parameters."""
+        """Request changes of parameters."""
         self._ask(changes, self._answered)
 
     def show(self, parameters: Mapping[str, Any]) -> None:
-        """Set the sliders to what the node has."""
+        """Set the sliders to the values of the node."""
         for name in self._sliders.keys() & parameters.keys():
             slider = self._sliders[name]
             slider.value = min(max(first_number(parameters[name]), slider.min), slider.max)
@@ -145,12 +142,12 @@ class ParameterSliders:
 
 
 class Controls:
-    """The controls of one arm.
+    """Controls of one arm.
 
     Args:
-        page: Where they are.
+        page: The page to add them to.
         arm: The arm.
-        commands: What they ask.
+        commands: Receiver of the commands.
     """
 
     def __init__(self, page: Page, arm: ArmView, commands: Commands) -> None:
@@ -171,7 +168,7 @@ class Controls:
             self._add_motion()
 
     def tell(self, taken: bool, text: str) -> None:
-        """Say what became of a command."""
+        """Display the result of a command."""
         colour, mark = (_GREEN, '&#10003;') if taken else (_RED, 'refused:')
         self._said.content = (
             f'<div style="font-size:.85em;padding:.2em .9em;color:{colour}">'
@@ -179,13 +176,13 @@ class Controls:
         )
 
     def show_parameters(self, parameters: Mapping[str, Any]) -> None:
-        """Set sliders and menus to what the controller has."""
+        """Set sliders and menus to the parameters of the controller."""
         if parameters != self._parameters:
             self._parameters = parameters
             self._show_again()
 
     def offer_joints(self) -> None:
-        """Offer a slider for each joint of the arm, once they are known."""
+        """Add a slider for each joint of the arm, once the joints are known."""
         joints = self._arm.joints
         if self._goal or not joints or self._arm.scene is None:
             return
@@ -198,7 +195,7 @@ class Controls:
                 )  # fmt: skip
 
     def offer_simulator(self, links: list[str]) -> None:
-        """Offer what can be done to a simulated arm, once."""
+        """Add the controls of a simulated arm, once."""
         if self._simulator is None:
             with self._folder:
                 self._simulator = SimulatorControls(self._gui, links, self._commands, self.tell)
@@ -222,12 +219,12 @@ class Controls:
     def _set_law(self) -> None:
         changes = {'law': self._law.value, 'program': self._program.value}
         if changes['law'] == 'constraint_stabilization' and not changes['program']:
-            self.tell(False, 'law constraint_stabilization needs a program: name one first')
+            self.tell(False, 'law constraint_stabilization requires a program: enter one first')
             return
         self._sliders.change(changes)
 
     def _show_again(self) -> None:
-        """Set sliders and menus to what the controller was last heard to have."""
+        """Set sliders and menus to the last received parameters of the controller."""
         parameters = self._parameters
         if parameters.get('law') in LAWS:
             self._law.value = parameters['law']
@@ -241,7 +238,7 @@ class Controls:
             initial_value=_FIRST_SPEED,
         )  # fmt: skip
         circle, radius = gui.add_button('circle with the tool'), gui.add_number('radius, m', 0.05)
-        here, go = gui.add_button('take the present posture'), gui.add_button('move there')
+        here, go = gui.add_button('take the current position'), gui.add_button('move there')
         here.on_click(lambda _: self._take_posture())
         go.on_click(self._go)
         circle.on_click(
@@ -260,9 +257,9 @@ class Controls:
 
 
 def add_stop(page: Page, stop: Callable[[], None]) -> None:
-    """Add the large button that deactivates every controller, to each browser once it is heard.
+    """Add the large STOP button that deactivates all controllers to each connected browser.
 
-    What is clicked before a browser has drawn its first picture is lost, without a word.
+    It is added once the browser has connected, as clicks before its first frame are lost silently.
     """
 
     def add(client: Any) -> None:
@@ -275,19 +272,19 @@ def add_stop(page: Page, stop: Callable[[], None]) -> None:
 
 
 def _range(joint: Joint) -> tuple[float, float]:
-    """Return the ends of a joint's range; a turn to either side where it has none."""
+    """Return the range of a joint, rad or m; (-pi, pi) if it has none."""
     span = joint.limit.range if joint.limit else None
     return span or (-math.pi, math.pi)
 
 
 class SimulatorControls:
-    """Push, load and model error of a simulated arm, in the container that is in use.
+    """Push, load and model error of a simulated arm, added to the current GUI container.
 
     Args:
-        gui: Of viser.
-        links: That may be pushed.
-        commands: What is asked.
-        tell: Says what became of it.
+        gui: The viser GUI.
+        links: Links that can be pushed.
+        commands: Receiver of the commands.
+        tell: Displays the result of a command.
     """
 
     def __init__(self, gui: Any, links: list[str], commands: Commands, tell: Tell) -> None:
@@ -319,7 +316,7 @@ class SimulatorControls:
             handle.on_update(from_page(act))
 
     def _add_centres(self) -> None:
-        """Add the displacement of the centres of mass."""
+        """Add the control to displace the centres of mass."""
         self._shift = self._gui.add_vector3(
             'centres of mass, m', (0.0, 0.0, 0.0), min=(-0.1,) * 3, max=(0.1,) * 3, step=0.001,
             hint='displaced along the axes of every link',
@@ -335,14 +332,14 @@ class SimulatorControls:
         self._commands.read_simulator([*_PLANT, _CENTRES], self._show)
 
     def _show(self, parameters: Mapping[str, Any]) -> None:
-        """Set the widgets to what the simulator has."""
+        """Set the controls to the parameters of the simulator."""
         self._sliders.show(parameters)
         if len(parameters.get(_CENTRES, ())) == 3:
             self._shift.value = tuple(parameters[_CENTRES])
 
 
 def from_page(act: Callable[[Any], None]) -> Callable[[Any], None]:
-    """Return a callback that acts if a browser caused the event, not this program."""
+    """Return a callback that ignores events not caused by a browser."""
 
     def on_update(event: Any) -> None:
         if getattr(event, 'client', None) is not None:
@@ -352,12 +349,12 @@ def from_page(act: Callable[[Any], None]) -> Callable[[Any], None]:
 
 
 def client_of(event: Any) -> int:
-    """Return the number of the browser that caused an event; -1 if none did."""
+    """Return the id of the browser that caused an event; -1 if none."""
     client = getattr(event, 'client', None)
     return -1 if client is None else int(client.client_id)
 
 
 def first_number(value: Any) -> float:
-    """Return a number of a parameter, the first of a list."""
+    """Return the value of a numeric parameter, the first if it is a list, else 0."""
     first = value[0] if isinstance(value, list) and value else value
     return float(first) if isinstance(first, (int, float)) else 0.0

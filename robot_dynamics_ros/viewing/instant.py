@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the viewer is fed with: an arm at an instant, and how quantities ran until then."""
+"""Input data of the viewer: state of an arm at an instant, and histories for plots."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ from robot_dynamics_ros.spatial.scalar import Array
 
 Numbers = Mapping[str, float]
 
-#: How long a link that was touched is shown so, s.
+#: How long a touched link is highlighted, s.
 FLASH_S = 1.0
 
 
 @dataclass(frozen=True)
 class ArmInstant:
-    """What is known of an arm at an instant; empty or NaN where nothing is.
+    """State of an arm at an instant; empty or NaN where unknown.
 
     Attributes:
-        time: Of the state, s.
-        position: Measured, by joint, rad or m.
-        reference: By joint, rad or m.
-        effort: Commanded, by joint, N m or N.
-        components: Its parts, by origin and joint.
-        f: Rows of the constraint program.
-        sigma_min: Smallest singular value of its Jacobian.
-        wrenches: What acts on the arm, ``external`` as observed or the ``push`` of a simulated
-            hand: a link, and force and moment at its origin in its axes, shape (6,), N, N m.
-        touched: Link whose contact has just begun; empty: none.
-        program_time: On the clock of the program, s.
-        status: What the controller tells of itself, and what the viewer notices.
-        alarm: Why the arm is not shown as it is; empty: it is.
+        time: Time of the state, s.
+        position: Measured position by joint, rad or m.
+        reference: Reference position by joint, rad or m.
+        effort: Commanded effort by joint, N m or N.
+        components: Components of the effort, by origin and joint, N m or N.
+        f: Values of the constraint program by row, m or rad.
+        sigma_min: Smallest singular value of the constraint Jacobian.
+        wrenches: Wrenches on the arm by kind, ``external`` as observed or the simulated ``push``:
+            a link, and force and moment at its origin in its axes, shape (6,), N, N m.
+        touched: Link with a new contact, or empty.
+        program_time: Time on the clock of the program, s.
+        status: Diagnostics of the controller and the viewer, by key.
+        alarm: Why the arm is not shown in its actual state; empty if it is.
     """
 
     time: float = math.nan
@@ -53,7 +53,7 @@ class ArmInstant:
 
     @property
     def error(self) -> dict[str, float]:
-        """Reference minus position by joint, rad or m; nothing under a law that follows none."""
+        """Reference minus position by joint, rad or m; empty if the law follows no reference."""
         if self.status.get('law') == 'constraint_stabilization':
             return {}
         known = self.reference.keys() & self.position.keys()
@@ -61,13 +61,13 @@ class ArmInstant:
 
 
 class ContactFlash:
-    """For a second tells the link whose contact has begun, from what the controller counts."""
+    """Detects new contacts by the controller's contact count, and reports their link for 1 s."""
 
     def __init__(self) -> None:
         self._count, self._begun = '', -math.inf
 
     def begins(self, status: Mapping[str, str], time: float) -> bool:
-        """Take a status of a time, s; return whether another contact has begun since the last."""
+        """Process the status at a time, s; return whether there is a new contact."""
         before, self._count = self._count, status.get('contacts', '')
         begins = before not in ('', self._count) and self._count not in ('', '0')
         if begins:
@@ -75,17 +75,17 @@ class ContactFlash:
         return begins
 
     def link(self, status: Mapping[str, str], time: float) -> str:
-        """Return the link that is touched at a time, s, if that has just begun; else nothing."""
+        """Return the link with a new contact at a time, s; empty if there is none."""
         fresh = 0.0 <= time - self._begun < FLASH_S
         return status.get('touched_link', '') if fresh else ''
 
 
 class PlotHistory:
-    """The last rows of some quantities over time.
+    """Ring buffer of the last values of some quantities over time.
 
     Args:
-        names: Of the quantities.
-        rows: How many are kept.
+        names: Names of the quantities.
+        rows: Number of rows to keep.
     """
 
     def __init__(self, names: Sequence[str], rows: int) -> None:
@@ -94,7 +94,7 @@ class PlotHistory:
         self._count = 0
 
     def append(self, time: float, values: Numbers) -> None:
-        """Take a row; what came of a later time is forgotten: the clock went back."""
+        """Append a row; clear the buffer first if time, s, went back."""
         if not math.isfinite(time):
             return
         last = self._rows[(self._count - 1) % len(self._rows), 0]
@@ -106,13 +106,13 @@ class PlotHistory:
         self._count += 1
 
     def table(self) -> Array:
-        """Return time and quantities, oldest first, shape (k, 1 + names)."""
+        """Return time and quantities, oldest first, shape (k, 1 + number of names)."""
         kept = min(self._count, len(self._rows))
         return np.roll(self._rows, -self._count, axis=0)[len(self._rows) - kept :]
 
 
 def grouped(names: Sequence[str], values: Sequence[float]) -> dict[str, dict[str, float]]:
-    """Return values named ``JOINT/ORIGIN`` by origin and joint."""
+    """Group values named ``JOINT/ORIGIN`` by origin and joint."""
     result: dict[str, dict[str, float]] = {}
     for name, value in zip(names, values, strict=False):
         joint, _, origin = name.rpartition('/')
@@ -121,7 +121,7 @@ def grouped(names: Sequence[str], values: Sequence[float]) -> dict[str, dict[str
 
 
 def diagnostic_status(status: Any) -> dict[str, str]:
-    """Return a DiagnosticStatus as texts: its level, its message and its values by key."""
+    """Convert a DiagnosticStatus to strings: level, message and values by key."""
     level = status.level
     number = int.from_bytes(level, 'little') if isinstance(level, bytes) else int(level)
     return {

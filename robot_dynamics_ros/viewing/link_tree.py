@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the links of any description stand, whether or not it is a model: nothing is refused."""
+"""Link poses of any description, including those that are not valid models."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ _TURNING, _SLIDING = ('revolute', 'continuous'), ('prismatic',)
 
 @dataclass(frozen=True, eq=False)
 class PlacedLink:
-    """A link in its parent.
+    """A link and its pose in its parent.
 
     Attributes:
-        name: Its name.
-        parent: Place of the parent in the tree's links; -1 for a root.
-        joint: The joint between them; None for a root.
-        R, p: Pose of the joint's frame in the parent, shapes (3, 3) and (3,), m.
+        name: Name of the link.
+        parent: Index of the parent in the tree's links; -1 for a root.
+        joint: The joint to the parent; None for a root.
+        R, p: Pose of the joint frame in the parent, shapes (3, 3) and (3,), m.
         axis: Unit axis of the joint, shape (3,).
     """
 
@@ -38,7 +38,7 @@ class PlacedLink:
 
     @property
     def moves(self) -> bool:
-        """Whether it moves in its parent."""
+        """Whether it can move in its parent."""
         return self.joint is not None and self.joint.kind in (*_TURNING, *_SLIDING)
 
     def pose(self, position: float) -> FramePose:
@@ -55,12 +55,12 @@ class LinkTree:
     """The links of a description, parents first.
 
     Attributes:
-        name: Of the robot.
-        links: All that hang on a root.
-        joints: Joints that move on their own, in the order of the links, by name.
+        name: Name of the robot.
+        links: All links connected to a root.
+        joints: Movable joints except mimic joints, in the order of the links, by name.
 
     Raises:
-        DescriptionError: The text is no URDF.
+        DescriptionError: The text is not a URDF.
     """
 
     def __init__(self, xml: str) -> None:
@@ -72,7 +72,7 @@ class LinkTree:
         self.joints = {joint.name: joint for joint in moving if joint.kind in kinds}
 
     def position(self, joint: Joint, positions: Mapping[str, float]) -> float:
-        """Return the position of a joint, a follower's from its leader; 0 if it is not known."""
+        """Return a joint position, of a mimic joint from its leader; 0 if unknown."""
         value = positions.get(joint.name, 0.0)
         if joint.mimic is not None:
             leader = positions.get(joint.mimic.leader, 0.0)
@@ -87,7 +87,7 @@ class LinkTree:
         ]
 
     def poses(self, relative: list[FramePose]) -> list[FramePose]:
-        """Return the pose of every link in the base, from those in the parents."""
+        """Return the pose of every link in the base frame, from the poses in their parents."""
         poses: list[FramePose] = []
         for link, (R, p) in zip(self.links, relative, strict=True):
             if link.parent >= 0:
@@ -97,7 +97,7 @@ class LinkTree:
         return poses
 
     def tool(self, name: str = 'tool') -> int:
-        """Return the place of the tool: the link of a name or ending so, else the last one."""
+        """Return the index of the tool: the first link whose name ends so, else the deepest."""
         for place, link in enumerate(self.links):
             if link.name == name or link.name.endswith(name):
                 return place
@@ -108,7 +108,7 @@ class LinkTree:
 
 
 def _placed(description: RobotDescription) -> Iterator[PlacedLink]:
-    """Yield the links, parents first; what hangs on no root is left out."""
+    """Yield the links, parents first, except those not connected to a root."""
     children: dict[str, list[Joint]] = {}
     for each in description.joints:
         children.setdefault(each.parent, []).append(each)
@@ -129,7 +129,7 @@ def _placed(description: RobotDescription) -> Iterator[PlacedLink]:
 
 
 def _origin(joint: Joint) -> tuple[Array, Array, Array]:
-    """Return rotation, position and unit axis of a joint; of what is no number, the usual one."""
+    """Return rotation, position and unit axis of a joint; defaults for non-finite values."""
     axis = np.array(joint.axis, dtype=float)
     length = float(np.linalg.norm(axis))
     axis = axis / length if length > 0.0 else np.array([1.0, 0.0, 0.0])

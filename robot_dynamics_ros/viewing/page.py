@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The page of the viewer: a scene with one or more arms, their numbers and plots.
+"""The page of the viewer, a scene with arms, their numbers and plots; and its web server.
 
-The web server of the viewer: this machine only, no foreign page, no tunnel to elsewhere.
+The server accepts connections from this machine and from its own pages only, without tunnels.
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ from robot_dynamics_ros.viewing.link_tree import LinkTree
 from robot_dynamics_ros.viewing.program_scene import ProgramScene, read_program
 
 _MOST_REMARKS = 5
-_FROM = (0.6, -0.65, 0.45)  # from an arm towards who looks at it
+_FROM = (0.6, -0.65, 0.45)  # direction from an arm to the camera
 
 
 class ArmView:
     """One arm on the page.
 
     Attributes:
-        name: Its name on the page.
-        xml: Its description; empty while there is none.
-        joints: As far as they are known, by name.
-        position: The last of each joint that is a number, rad or m.
+        name: Name on the page.
+        xml: Description of the arm; empty if not yet known.
+        joints: Known joints by name.
+        position: Last finite position by joint, rad or m.
     """
 
     def __init__(self, page: Page, name: str, place: int) -> None:
@@ -66,12 +66,12 @@ class ArmView:
         self.tell('waiting for the description of the arm')
 
     def tell(self, text: str) -> None:
-        """Say something above the numbers; empty: nothing is to be said."""
+        """Show a message above the numbers; empty for none."""
         self._message.content = '  \n'.join(f'*{plain(line)}*' for line in text.splitlines())
         self._message.visible = bool(text)
 
     def describe(self, xml: str) -> None:
-        """Show the arm of a description; what cannot be shown is said on the page."""
+        """Show the arm of a description, and problems as messages on the page."""
         if xml == self.xml:
             return
         self.xml = xml
@@ -81,7 +81,7 @@ class ArmView:
             self.tell(f'the description cannot be shown: {error}')
             return
         if not tree.links:
-            self.tell('the description cannot be shown: it has no link that hangs on a root')
+            self.tell('the description cannot be shown: it has no link connected to a root')
             return
         server = self._page.server
         with server.atomic():
@@ -95,7 +95,7 @@ class ArmView:
         self._looked_at = False
 
     def name_joints(self, names: Iterable[str]) -> None:
-        """Show the numbers of joints of which no description tells, until one does."""
+        """Show the numbers of joints until a description is received."""
         if self.panel is None:
             self._add_panel({name: Joint(name, 'unknown', '', '') for name in names})
 
@@ -108,7 +108,7 @@ class ArmView:
         self.panel.show(ArmInstant())
 
     def draw_program(self, parameters: Mapping[str, Any]) -> None:
-        """Draw the program of a controller's parameters; what cannot be drawn is said."""
+        """Draw the program in the controller's parameters; show errors on the page."""
         named = (parameters.get('law'), parameters.get('program'), self.xml)
         if self.scene is None or named == self._drawn:
             return
@@ -139,14 +139,14 @@ class ArmView:
             self.panel.take(now)
 
     def surroundings(self) -> tuple[Array, float] | None:
-        """Return centre, shape (3,), and radius of a sphere about the arm, m; None: not known."""
+        """Return centre, shape (3,), and radius of the bounding sphere, m; None if unknown."""
         if self.scene is None or not self._looked_at:
             return None
         centre, radius = self.scene.surroundings()
         return centre + self._offset, radius
 
     def write(self, now: ArmInstant, tables: Tables | None = None) -> None:
-        """Write numbers, draw trails and plots (of tables, if given); seldomer than ``show``."""
+        """Update numbers, paths and plots (of tables, if given); less often than ``show``."""
         if self.scene is not None:
             self.scene.send_trails()
         if self.panel is not None:
@@ -155,18 +155,18 @@ class ArmView:
 
 
 class Page:
-    """What a browser shows.
+    """The page of the viewer.
 
     Attributes:
-        server: Of viser.
-        arms: By name.
+        server: The viser server.
+        arms: Arms by name.
         plots: Panel with a tab for each arm.
-        spacing: Distance between the bases of two arms, m.
+        spacing: Distance between the bases of adjacent arms, m.
 
     Args:
-        port: The first that is tried; 0: any.
-        title: Above the controls.
-        spacing: As above.
+        port: First port to try; 0 for any free one.
+        title: Title above the controls.
+        spacing: Distance between the bases of adjacent arms, m.
 
     Raises:
         MissingDependencyError: viser is not installed.
@@ -193,17 +193,17 @@ class Page:
 
     @property
     def address(self) -> str:
-        """What to open in a browser."""
+        """URL of the page."""
         return address(self.server)
 
     def arm(self, name: str) -> ArmView:
-        """Return an arm by name, a new one if there is none."""
+        """Return an arm by name; create it if needed."""
         if name not in self.arms:
             self.arms[name] = ArmView(self, _path(name), len(self.arms))
         return self.arms[name]
 
     def look_at_arms(self) -> None:
-        """Let every browser see all arms that have shown where they stand."""
+        """Point the camera of every browser at all arms with known positions."""
         spheres = [x for arm in self.arms.values() if (x := arm.surroundings()) is not None]
         lowest = np.min([centre - radius for centre, radius in spheres], axis=0)
         highest = np.max([centre + radius for centre, radius in spheres], axis=0)
@@ -211,7 +211,7 @@ class Page:
         self.look_at((lowest + highest) / 2.0, radius)
 
     def look_at(self, centre: Array, radius: float) -> None:
-        """Let every browser look at a sphere, centre of shape (3,), m."""
+        """Point the camera of every browser at a sphere; centre of shape (3,), m."""
         eye = centre + 3.0 * radius * np.array(_FROM)
         clients = self.server.get_clients().values()
         for camera in (self.server.initial_camera, *(x.camera for x in clients)):
@@ -219,49 +219,48 @@ class Page:
         self._views.append(eye)
 
     def _catch_up(self, client: Any) -> None:
-        """Let a browser that is heard for the first time look where all others do.
+        """Set the camera of a newly connected browser, which missed calls of :meth:`look_at`.
 
-        Until then :meth:`look_at` does not reach it. One whose user chose a view keeps it.
+        A view chosen by the user is kept.
         """
         camera, initial = client.camera, self.server.initial_camera
         if any(np.allclose(camera.position, eye, atol=1e-3) for eye in self._views):
             camera.position, camera.look_at = initial.position, initial.look_at
 
     def close(self) -> None:
-        """End the server."""
+        """Stop the server."""
         self.server.stop()
 
 
 def _path(name: str) -> str:
-    """Return a name as part of a path in the scene."""
+    """Convert a name to a component of a scene path."""
     return re.sub(r'[^\w.-]+', '_', name.strip('/')) or 'arm'
 
 
 def plain(text: str) -> str:
-    """Return a text in which no character means anything to Markdown."""
+    """Escape all Markdown characters of a text."""
     return re.sub(r'([\\`*_{}\[\]()<>#+\-.!|~$&])', r'\\\1', text)
 
 
 HOST = '127.0.0.1'
 _LOOPBACK = (HOST, 'localhost', '::1')
-#: A page that does not answer a ping within this time is gone, s.
+#: Interval of pings, and time without a response after which a page is disconnected, s.
 PING_INTERVAL_S, PING_TIMEOUT_S = 0.5, 1.5
 
 
 def open_server(port: int, title: str) -> Any:
-    """Return a running ``viser.ViserServer`` on the loopback interface.
+    """Start a ``viser.ViserServer`` on the loopback interface.
 
-    It refuses every request with a foreign ``Origin`` or ``Host`` (so that no page from elsewhere
-    reaches it, not even by a name that was made to point here), drops pages that no longer answer,
-    and opens no tunnel.
+    It rejects requests with a foreign ``Origin`` or ``Host`` (so that other web pages cannot reach
+    it, not even by DNS rebinding), disconnects pages that do not respond, and opens no tunnel.
 
     Args:
-        port: The first that is tried; 0: any that is free.
-        title: Shown above the controls.
+        port: First port to try; 0 for any free one.
+        title: Title above the controls.
 
     Raises:
         MissingDependencyError: viser is not installed.
-        ConfigurationError: The port is none.
+        ConfigurationError: The port is out of range.
     """
     try:
         import viser
@@ -283,15 +282,15 @@ def open_server(port: int, title: str) -> Any:
 
 
 def address(server: Any) -> str:
-    """Return what to open in a browser."""
+    """Return the URL of a server's page."""
     return f'http://{HOST}:{server.get_port()}'
 
 
 def refusal(headers: Mapping[str, str]) -> str:
-    """Return why a request is refused; empty: it is not.
+    """Return why a request is rejected; empty if it is accepted.
 
-    A browser names the page that asks in ``Origin``: it must be the one that this server has
-    given out, under whatever port a tunnel gives it. Programs other than browsers send none.
+    Browsers send the requesting page in ``Origin``, which must match ``Host`` (whose port may
+    differ behind a tunnel). Other programs send no ``Origin``.
     """
     host, origin = headers.get('Host', ''), headers.get('Origin')
     if urlsplit(f'//{host}').hostname not in _LOOPBACK:
@@ -303,7 +302,7 @@ def refusal(headers: Mapping[str, str]) -> str:
 
 @contextlib.contextmanager
 def _guarded(websocket_server: Any) -> Iterator[None]:
-    """Let a server that is started meanwhile refuse requests, see :func:`open_server`."""
+    """Add request checks to servers started in this context, see :func:`open_server`."""
     serve = websocket_server.serve
 
     def guarded(*args: Any, process_request: Callable[..., Any], **options: Any) -> Any:

@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Play recorded runs on the page: a slider of time, plots that move along, jumps to instants.
-
-A recorded run of one arm, asked for what was known at any instant.
-"""
+"""Play recorded runs on the page, with a time slider, plots, and jumps to notable instants."""
 
 from __future__ import annotations
 
@@ -35,25 +32,25 @@ from robot_dynamics_ros.viewing.page import ArmView, Page
 
 _NANO = 1e9
 _HEALTH, _ANSWER, _COMPONENTS = '/diagnostics', '/trajectory_status', '/effort_components'
-_MOST_PARTS = 4000  # instants whose parts of the efforts are kept
+_MOST_PARTS = 4000  # instants at which effort components are kept
 
 
 class BagRun:
-    """States, references, efforts, constraints and events of a bag over time.
+    """States, references, efforts, constraints and events of a recorded run over time.
 
     Attributes:
-        name: The bag's.
-        time: Stamps of the states from the first on, shape (N,), s.
-        joints: Names.
+        name: Name of the bag.
+        time: Times of the states since the first, shape (N,), s.
+        joints: Joint names.
         description: URDF text; empty if the bag has none.
-        parameters: Of the controller, by name.
-        program: What was recorded of the constraints; None if nothing was.
-        events: Time from the first state, s, and what happened.
-        notes: What was unusual in the bag.
+        parameters: Parameters of the controller, by name.
+        program: Recorded constraint data; None if there is none.
+        events: Time since the first state, s, and text of each event.
+        notes: Remarks about the bag.
 
     Args:
         path: The bag's folder, or one of its files.
-        choices: As of :class:`RecordingReader`, such as ``namespace``.
+        choices: Keyword arguments of :class:`RecordingReader`, such as ``namespace``.
 
     Raises:
         RecordingError: The bag cannot be read, or has no states.
@@ -83,11 +80,11 @@ class BagRun:
 
     @property
     def duration(self) -> float:
-        """Time of the last state, s."""
+        """Time of the last state since the first, s."""
         return float(self.time[-1])
 
     def at(self, t: float) -> ArmInstant:
-        """Return what was known at a time from the first state, s."""
+        """Return the state of the arm at a time since the first state, s."""
         k = int(np.clip(np.searchsorted(self.time, t, side='right') - 1, 0, len(self.time) - 1))
         run = self._run
         reference, effort = run.reference_position[k], run.effort[k]
@@ -109,7 +106,7 @@ class BagRun:
         )
 
     def instants(self) -> Iterator[tuple[str, float]]:
-        """Yield instants that are worth a look, as names and times, s: the worst, the first."""
+        """Yield names and times, s, of the largest tracking error and of all events."""
         error = np.abs(self._run.reference_position - self._run.position)
         if self.at(self.duration).error and np.isfinite(error).any():
             worst = np.unravel_index(int(np.nanargmax(error)), error.shape)
@@ -117,10 +114,10 @@ class BagRun:
         yield from ((text, t) for t, text in self.events)
 
     def saturation(self, limits: Mapping[str, float]) -> float:
-        """Return the first time at which an effort is at its limit, s; NaN if none is.
+        """Return the first time at which an effort is at its limit, s; NaN if there is none.
 
         Args:
-            limits: Largest efforts by joint, N m or N; 0: not known.
+            limits: Effort limits by joint, N m or N; 0 if unknown.
         """
         most = np.array([limits.get(name, 0.0) or math.inf for name in self.joints])
         with np.errstate(invalid='ignore'):
@@ -128,13 +125,13 @@ class BagRun:
         return float(self.time[rows[0]]) if len(rows) else math.nan
 
     def table(self, key: str, start: float, end: float, most: int) -> tuple[Array, list[str]]:
-        """Return rows of time and quantities between two times, thinned, and their names.
+        """Return a decimated table of time and quantities between two times, and their names.
 
         Args:
             key: ``error``, ``effort``, ``f`` or ``sigma_min``.
-            start: From the first state, s.
-            end: Likewise.
-            most: Rows.
+            start: First time, s since the first state.
+            end: Last time, s since the first state.
+            most: Largest number of rows.
         """
         run, names, time = self._run, list(self.joints), self.time
         if key == 'error' and not self.at(end).error:
@@ -156,7 +153,7 @@ class BagRun:
         return np.column_stack([time[rows], values[rows]]), names
 
     def path(self) -> Array:
-        """Return some hundred positions over the run, in the order of the joints, shape (k, n)."""
+        """Return up to 400 positions over the run, in the order of the joints, shape (k, n)."""
         rows = np.unique(np.linspace(0, len(self.time) - 1, 400).astype(int))
         return self._run.position[rows]
 
@@ -180,7 +177,7 @@ class BagRun:
         return {**status, **({'trajectory': said[-1]} if said else {})}
 
     def _components(self, t: float) -> dict[str, dict[str, float]]:
-        """Return the parts of the efforts at a time, s; none if none were recorded about then."""
+        """Return the effort components at a time, s; empty if none were recorded just before."""
         k = bisect_right(self._parts, t, key=lambda part: part[0]) - 1
         if k < 0 or t - self._parts[k][0] > FLASH_S:
             return {}
@@ -188,7 +185,7 @@ class BagRun:
         return grouped(message.name, message.effort)
 
     def _read_components(self, bag: BagReader) -> None:
-        """Take the parts of the efforts at some thousand instants."""
+        """Read the effort components at up to 4000 instants."""
         topics = [x for x in bag.topics if x.startswith(self._space) and x.endswith(_COMPONENTS)]
         due, step = 0.0, self.duration * _NANO / _MOST_PARTS
         try:
@@ -204,7 +201,7 @@ class BagRun:
             self.notes = (*self.notes, str(error))
 
     def _read_events(self, bag: BagReader) -> None:
-        """Take what the controller told of itself; what cannot be read is left out."""
+        """Read diagnostics and trajectory responses of the controller, up to a damaged message."""
         answers = [x for x in bag.topics if x.startswith(self._space) and x.endswith(_ANSWER)]
         flash, last = ContactFlash(), ''
         try:
@@ -231,33 +228,33 @@ class BagRun:
 
 
 def _program(path: str | os.PathLike[str]) -> ProgramRun | None:
-    """Return what a bag tells of a program; None if it tells nothing."""
+    """Return the constraint data of a bag; None if there is none."""
     try:
         return read_program_run(path)
     except RecordingError:
         return None
 
 
-_WINDOW_S = 10.0  # of the plots
-_ROWS = 400
-_RATE_HZ = 30.0
-_WRITE_S = 0.15
+_WINDOW_S = 10.0  # time window of the plots
+_ROWS = 400  # samples of a plot
+_RATE_HZ = 30.0  # of the poses
+_WRITE_S = 0.15  # between updates of numbers and plots
 _MOST_INSTANTS = 60
 _SPEEDS = {'1/10': 0.1, '1/4': 0.25, '1': 1.0, '2': 2.0, '4': 4.0}
 
 
 class Playback:
-    """Runs on a page, at one time.
+    """Synchronous playback of runs on a page.
 
     Attributes:
-        time: From the first state of each run, s.
-        playing: Whether time goes on.
+        time: Current time since the first state of each run, s.
+        playing: Whether the playback is running.
 
     Args:
-        page: Where they are shown.
-        runs: One or two.
-        robot: URDF text where a bag has none; empty: there is none.
-        overlay: Whether the second run is the ghost of the first.
+        page: The page.
+        runs: The runs to show.
+        robot: URDF text for bags without a description, or empty.
+        overlay: Whether to show the second of two runs as the ghost of the first.
     """
 
     def __init__(
@@ -280,7 +277,7 @@ class Playback:
         if xml:
             arm.describe(xml)
         else:
-            arm.tell('the bag has no description of the arm: name one with --robot')
+            arm.tell('the bag has no description of the arm: give one with --robot')
         arm.draw_program(run.parameters)
         if arm.scene is not None:
             rows = [dict(zip(run.joints, q, strict=True)) for q in run.path().tolist()]
@@ -305,7 +302,7 @@ class Playback:
         jump.on_update(from_page(lambda _: self.go_to(instants.get(jump.value, self.time))))
 
     def _instants(self) -> dict[str, float]:
-        """Return the instants that are worth a look, by a unique name."""
+        """Return the notable instants of all runs, s, by unique name."""
         by_name: dict[str, float] = {}
         for arm, run in zip(self._arms, self._runs, strict=True):
             instants = list(run.instants())
@@ -324,14 +321,14 @@ class Playback:
         self.show(force=True)
 
     def play(self, on: bool) -> None:
-        """Let time go on, from the beginning if it was at the end, or stop it."""
+        """Start the playback, from the beginning if it is at the end, or pause it."""
         if on and self.time >= self._duration:
             self.time = 0.0
         self.playing = on
         self._button.label = 'pause' if on else 'play'
 
     def advance(self, seconds: float) -> None:
-        """Let time go on by so many seconds of the clock on the wall."""
+        """Advance the playback by a wall-clock time, s."""
         if self.playing:
             self.time = min(self.time + _SPEEDS[self._speed.value] * seconds, self._duration)
             self.show()
@@ -339,7 +336,7 @@ class Playback:
                 self.play(False)
 
     def show(self, *, force: bool = False) -> None:
-        """Show the present time: poses always, numbers and plots some times a second."""
+        """Show the current time: poses always, numbers and plots at a lower rate."""
         now = time.monotonic()
         write = force or now - self._written > _WRITE_S
         with self._page.server.atomic():
@@ -361,7 +358,7 @@ class Playback:
         return run.table(key, self.time - _WINDOW_S, self.time, _ROWS)
 
     def run(self) -> None:
-        """Play until an interrupt."""
+        """Run the playback until interrupted."""
         last = time.monotonic()
         while True:
             time.sleep(1.0 / _RATE_HZ)

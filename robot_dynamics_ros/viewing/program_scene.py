@@ -38,17 +38,17 @@ _COLOUR = (20, 150, 90)
 _SURFACE_OPACITY = 0.22
 _ROD = 5.0  # pixels
 _SAMPLES = 160  # of a path
-_MOVED = 1e-6  # of a quaternion or in m
+_MOVED = 1e-6  # m; smaller changes are not sent
 
-#: Puts something where it is at a time of the program, for joint positions q.
+#: Updates a drawn object for a program time, s, and joint positions q.
 Mover = Callable[[float, Array], None]
 
 
 def read_program(parameters: Mapping[str, Any], xml: str) -> Program | None:
-    """Return the program that a controller's parameters name; None if its law has none.
+    """Load the program given by the controller's parameters; None if its law has none.
 
     Raises:
-        RobotDynamicsError: It cannot be read here, or does not fit the description.
+        RobotDynamicsError: The program cannot be read, or does not fit the description.
     """
     source = parameters.get('program')
     if parameters.get('law') != 'constraint_stabilization' or not source:
@@ -57,13 +57,13 @@ def read_program(parameters: Mapping[str, Any], xml: str) -> Program | None:
 
 
 class ProgramScene:
-    """What a program asks of an arm, drawn as what it is.
+    """The geometry of a program's constraints.
 
     Args:
-        scene: Of viser.
-        root: Name of the arm's node, below which it is drawn.
+        scene: The viser scene.
+        root: Name of the arm's node, the parent of the geometry.
         program: The program.
-        size: Of what has no end, m.
+        size: Size at which to draw unbounded geometry, m.
     """
 
     def __init__(self, scene: Any, root: str, program: Program, size: float) -> None:
@@ -74,7 +74,7 @@ class ProgramScene:
             self._add(f'{root}/program/{k}', constraint)
 
     def show(self, t: float, positions: Mapping[str, float]) -> None:
-        """Put everything where it is at a time of the program, s; NaN: its beginning."""
+        """Update the geometry for a program time, s; NaN for its start."""
         tree = self._program.tree
         q = np.array([positions.get(name, 0.0) for name in tree.joint_names])
         t = max(t, 0.0) if math.isfinite(t) else 0.0
@@ -82,7 +82,7 @@ class ProgramScene:
             move(t, np.nan_to_num(q))
 
     def remove(self) -> None:
-        """Take it out of the scene."""
+        """Remove the geometry from the scene."""
         self._root.remove()
 
     def _add(self, path: str, constraint: Constraint) -> None:
@@ -105,7 +105,7 @@ class ProgramScene:
             self._add_pair(path, constraint)
 
     def _moving(self, path: str, frame: MovingFrame, *, axes: bool = False) -> None:
-        """Add a node that moves with a frame; its axes are drawn if they turn or are asked for."""
+        """Add a node that moves with a frame; draw its axes if ``axes`` or the frame moves."""
         turns = any(math.isfinite(signal.horizon) and signal.horizon for signal in frame.signals)
         node = self._scene.add_frame(
             path,
@@ -121,7 +121,7 @@ class ProgramScene:
         self._movers.append(move)
 
     def _add_flat(self, path: str, constraint: Plane | StraightLine) -> None:
-        """Add a plane, at its distance, or a line, both along the axes of a node."""
+        """Add a plane at its distance, or a line, in the axes of their parent node."""
         if isinstance(constraint, StraightLine):
             ends = np.array([[[0.0, 0.0, -self._size], [0.0, 0.0, self._size]]])
             self._line(f'{path}/line', ends)
@@ -148,7 +148,7 @@ class ProgramScene:
         self._movers.append(move)
 
     def _add_target(self, path: str, constraint: Point) -> None:
-        """Add the path of a target and the target itself; what it leaves free is the tool's."""
+        """Add a target and its path; its free coordinates follow the tool."""
         signal: Signal = constraint.signals[0]
         axes = [0, 1, 2]
         if signal.size != 3:
@@ -176,7 +176,7 @@ class ProgramScene:
         self._movers.append(move)
 
     def _add_path(self, path: str, signal: Signal, axes: list[int] | None = None) -> None:
-        """Add the way of a signal if it moves."""
+        """Add the path of a signal, if it moves."""
         if not signal.horizon:
             return
         times = instants([signal], signal.horizon, _SAMPLES)
@@ -185,7 +185,7 @@ class ProgramScene:
         self._line(path, np.stack([points[:-1], points[1:]], axis=1))
 
     def _add_direction(self, path: str, constraint: AxisAngle | AxisAlignment) -> None:
-        """Add the direction that an axis of the tool is held to, at the tool."""
+        """Add the reference direction of an axis of the tool, at the tool."""
         ends = np.array([[[0.0, 0.0, 0.0], [0.0, 0.0, 0.4 * self._size]]])
         node = self._line(path, ends)
 
@@ -196,7 +196,7 @@ class ProgramScene:
         self._movers.append(move)
 
     def _add_pair(self, path: str, constraint: Distance | Coincidence) -> None:
-        """Add two points and what is between them: a rod of the wanted length, or a gap."""
+        """Add two points and their connection: a rod of the specified length, or the gap."""
         ball = 0.015 * self._size
         balls = [self._scene.add_icosphere(f'{path}/{k}', ball, _COLOUR) for k in range(2)]
         rod = self._line(f'{path}/rod', np.zeros((1, 2, 3)), _ROD)
@@ -219,7 +219,7 @@ class ProgramScene:
         self._movers.append(move)
 
     def _point(self, frame: str, point: tuple[float, ...], q: Array) -> Array:
-        """Return where a point of a link is in the base, shape (3,), m."""
+        """Return the position of a point of a frame in the base frame, shape (3,), m."""
         R, p = frame_pose(self._program.tree, q, frame)
         return p + R @ np.array(point)
 

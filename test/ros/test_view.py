@@ -54,7 +54,7 @@ def test_the_page_says_what_is_missing_and_shows_what_comes(processes, peer, bro
         described = peer.node.create_publisher(String, 'robot_description', LATCHED)
         described.publish(String(data=read_description(shipped_robot('scara')).xml))
         tab.reads('0.300 rad', publish)
-        tab.reads('no controller heard yet')
+        tab.reads('no controller status received yet')
         position[1] = math.nan
         tab.reads('non-finite positions: joint2', publish)
         tab.reads('no joint states on /joint_states for')

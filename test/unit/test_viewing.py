@@ -140,7 +140,7 @@ def test_what_cannot_be_shown_is_said(page, browser):
             "package 'nowhere' is not installed",
             'it has no link',
             'j59',
-            'no number',
+            'unknown',
         ):
             tab.reads(text)
         assert tab.errors == []
