@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Formulations of robot dynamics, one paper a file, behind one contract; energy and momentum.
+"""Formulations of robot dynamics with a common interface; energy and momentum.
 
-Index order everywhere: first what is differentiated, last the joint it is differentiated by, so
-``mass_matrix_derivatives(q)[i, j, s]`` is the derivative of M[i, j] by q[s].
+Index order of derivatives: the differentiated quantity first, the joint last, so
+``mass_matrix_derivatives(q)[i, j, s]`` is the derivative of M[i, j] with respect to q[s].
 """
 
 from robot_dynamics_ros.dynamics.energy import (

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Energy, momentum and power of a tree, from the motion of its bodies; numbers or symbols."""
+"""Energy, momentum and power of a tree, computed from body motions; numbers or symbols."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from robot_dynamics_ros.spatial.scalar import (
 
 
 class BodyMotion(NamedTuple):
-    """Motion of one body in base axes.
+    """Mass, inertia and motion of one body, in base axes.
 
     Attributes:
         mass: kg.
         inertia: Tensor about the centre of mass, shape (3, 3), kg m^2.
-        p_C: Centre of mass, shape (3,), m.
-        v_C: Its velocity, shape (3,), m/s.
+        p_C: Position of the centre of mass, shape (3,), m.
+        v_C: Velocity of the centre of mass, shape (3,), m/s.
         w: Angular velocity, shape (3,), rad/s.
     """
 
@@ -39,7 +39,7 @@ class BodyMotion(NamedTuple):
 
 
 def body_motions(tree: RobotTree, q: Array, v: Array) -> list[BodyMotion]:
-    """Return the motion of every body, in the order of the tree.
+    """Return the motion of every body, in tree order.
 
     Args:
         tree: The robot.
@@ -71,8 +71,8 @@ def body_motions(tree: RobotTree, q: Array, v: Array) -> list[BodyMotion]:
 def kinetic_energy(tree: RobotTree, q: Array, v: Array) -> Scalar:
     r"""Return :math:`K = \sum_i \tfrac12 m_i v_C^Tv_C + \tfrac12\omega^T R I R^T\omega`, J.
 
-    The velocities of the centres of mass are vectors; added as numbers, as one of the sources
-    prints, they are right for stretched arms only (erratum S1).
+    The velocity of a centre of mass is a vector sum; summing magnitudes, as printed in one of the
+    sources, is correct for stretched arms only (erratum S1).
 
     Source: newton-euler-lagrange, section 4.1.
     """
@@ -84,7 +84,7 @@ def kinetic_energy(tree: RobotTree, q: Array, v: Array) -> Scalar:
 
 
 def potential_energy(tree: RobotTree, q: Array) -> Scalar:
-    r"""Return :math:`U = -\sum_i m_i g^T p_{C_i}`, J; zero for all mass at the base origin.
+    r"""Return :math:`U = -\sum_i m_i g^T p_{C_i}`, J; zero if all mass is at the base origin.
 
     Source: newton-euler-lagrange, section 4.1.
     """
@@ -95,12 +95,12 @@ def potential_energy(tree: RobotTree, q: Array) -> Scalar:
 
 
 def total_energy(tree: RobotTree, q: Array, v: Array) -> Scalar:
-    """Return kinetic plus potential energy, J; constant in free motion."""
+    """Return the sum of kinetic and potential energy, J; constant in free motion."""
     return kinetic_energy(tree, q, v) + potential_energy(tree, q)
 
 
 def centre_of_mass(tree: RobotTree, q: Array) -> Array:
-    """Return the centre of mass of all moving bodies in the base, shape (3,), m."""
+    """Return the centre of mass of all moving bodies in the base frame, shape (3,), m."""
     poses = body_poses(tree, q)
     moments = [tree.mass[i] * (p + R @ tree.com[i]) for i, (R, p) in enumerate(poses)]
     return sum(moments[1:], moments[0]) / tree.mass.sum()
@@ -123,7 +123,7 @@ def momentum(tree: RobotTree, q: Array, v: Array) -> Array:
 def power(
     tree: RobotTree, q: Array, v: Array, tau: Array, wrenches: Wrenches | None = None
 ) -> Scalar:
-    r"""Return the power that drives and environment feed in, W.
+    r"""Return the power supplied by the drives and the environment, W.
 
     .. math:: \frac{d}{dt}(K + U) = v^T\tau + \sum_i V_i^T F_i
 

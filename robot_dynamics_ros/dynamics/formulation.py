@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The contract that every formulation of the dynamics keeps."""
+"""The common interface of all formulations of the dynamics."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ Wrenches = Array | Mapping[str, Array]
 
 
 class InverseDynamicsDerivatives(NamedTuple):
-    """Derivatives of ``tau = M(q) a + b(q, v)``, each of shape (n, n), row = effort.
+    """Derivatives of ``tau = M(q) a + b(q, v)``, each of shape (n, n), rows for efforts.
 
     Attributes:
-        dtau_dq: By the positions, N m/rad (revolute rows and columns).
-        dtau_dv: By the velocities, N m s/rad.
-        M: By the accelerations: the mass matrix, kg m^2.
+        dtau_dq: With respect to positions, N m/rad (revolute rows and columns).
+        dtau_dv: With respect to velocities, N m s/rad.
+        M: With respect to accelerations: the mass matrix, kg m^2.
     """
 
     dtau_dq: Array
@@ -55,24 +55,24 @@ class Formulation(ABC):
 
     .. math:: M(q)\,a + c(q, v) + g(q) = \tau + \sum_i J_i^T F_i
 
-    One method is abstract; the others follow from it by identities, and a formulation overrides
-    those that its paper obtains in another way. Joint friction and drive inertia are not included
-    (see ``joint_terms``). All methods take arrays of shape (n,) over numbers or symbols, leave
-    them unchanged, and return new arrays.
+    Only ``inverse_dynamics`` is abstract; the other methods are derived from it, and a formulation
+    overrides those that its paper computes differently. Joint friction and armature are not
+    included (see ``joint_terms``). All methods take arrays of shape (n,) of numbers or symbols,
+    leave them unchanged, and return new arrays.
 
     ``wrenches`` are applied by the environment to the robot: an array of shape (n, 6), row i the
     ``[F; M]`` on body i in body axes about the body's origin; or a mapping from frame name to the
     ``[F; M]`` of shape (6,) in that frame's axes about its origin.
 
     Attributes:
-        name: Its key in the registry.
-        numbers_only: Whether it calls a library that computes on floats, and runs on no symbols.
+        name: Key of the formulation in the registry.
+        numbers_only: Whether it is based on a library that accepts floats but not symbols.
 
-    Validity: fixed base, rigid bodies, open tree of one-degree-of-freedom joints. Robots with
-    followers (mimic joints) are wrapped once for all formulations, see ``coupled``.
+    Validity: fixed base, rigid bodies, open tree of one-degree-of-freedom joints. For robots with
+    followers (mimic joints), ``make_formulation`` wraps any formulation, see ``registry``.
 
     Raises:
-        ModelError: The tree has followers; ``make_formulation`` takes it.
+        ModelError: The tree has followers; use ``make_formulation``.
     """
 
     name: ClassVar[str]
@@ -95,14 +95,14 @@ class Formulation(ABC):
             q: Joint positions, shape (n,), rad or m.
             v: Joint velocities, shape (n,), rad/s or m/s.
             a: Joint accelerations, shape (n,), rad/s^2 or m/s^2.
-            wrenches: Wrenches on the bodies, see the class; none if None.
+            wrenches: External wrenches, see the class; none if None.
 
         Returns:
             New array, shape (n,), N m or N.
 
         Raises:
-            ShapeError: An argument has not the shape (n,).
-            UnknownNameError: A wrench names no frame of the robot.
+            ShapeError: An argument does not have the shape (n,).
+            UnknownNameError: A wrench refers to an unknown frame.
         """
 
     def mass_matrix(self, q: Array) -> Array:
@@ -125,7 +125,7 @@ class Formulation(ABC):
         return self.inverse_dynamics(q, v, zeros(self.tree.n, self._dtype(q, v)), wrenches)
 
     def coriolis_matrix(self, q: Array, v: Array) -> Array:
-        r"""Return the Christoffel matrix C(q, v), shape (n, n), with ``C v = c``.
+        r"""Return the Coriolis matrix C(q, v) in Christoffel form, shape (n, n), ``C v = c``.
 
         c is a quadratic form in v whose symmetric coefficients are the Christoffel symbols, so
         the polarization :math:`C_{\cdot j} = \tfrac12[c(v + e_j) - c(v) - c(e_j)]` is exact and
@@ -154,26 +154,26 @@ class Formulation(ABC):
     def derivatives(
         self, q: Array, v: Array, a: Array, wrenches: Wrenches | None = None
     ) -> InverseDynamicsDerivatives:
-        """Return the exact derivatives of inverse dynamics by q, v and a.
+        """Return the exact derivatives of inverse dynamics with respect to q, v and a.
 
-        The recursion is run on complex or dual numbers, see ``spatial.scalar``; a
-        formulation whose paper gives derivatives in closed form overrides this.
+        The recursion is evaluated on complex or dual numbers, see ``spatial.scalar``; a
+        formulation whose paper gives closed-form derivatives overrides this method.
 
         Args:
             q: Joint positions, shape (n,), rad or m.
             v: Joint velocities, shape (n,), rad/s or m/s.
             a: Joint accelerations, shape (n,), rad/s^2 or m/s^2.
-            wrenches: Wrenches on the bodies, see the class, constant in the axes they are given
-                in (they turn with the body); none if None.
+            wrenches: External wrenches, see the class, constant in their body-fixed axes; none if
+                None.
 
         Returns:
             New arrays, see :class:`InverseDynamicsDerivatives`.
 
         Raises:
-            ShapeError: An argument has not the shape (n,).
-            UnknownNameError: A wrench names no frame of the robot.
+            ShapeError: An argument does not have the shape (n,).
+            UnknownNameError: A wrench refers to an unknown frame.
 
-        Cost: 2 n inverse dynamics over complex numbers and a mass matrix.
+        Cost: 2 n inverse dynamics on complex numbers and one mass matrix.
         """
         self._check(q=q, v=v, a=a)
         return InverseDynamicsDerivatives(
@@ -185,7 +185,7 @@ class Formulation(ABC):
     def linearize(
         self, q: Array, v: Array, tau: Array, wrenches: Wrenches | None = None
     ) -> StateSpace:
-        r"""Return the exact linear state space about a state, for controller design.
+        r"""Return the exact linearization about a state, as a state space for controller design.
 
         .. math::
             A = \begin{pmatrix}0 & E\\
@@ -193,7 +193,7 @@ class Formulation(ABC):
             \qquad B = \begin{pmatrix}0\\ M^{-1}\end{pmatrix}
 
         with the derivatives of inverse dynamics at :math:`a = a(q, v, \tau)`. The state need not
-        be an equilibrium: then the model describes the difference from the motion through it.
+        be an equilibrium; the model describes deviations from the motion through that state.
 
         Args:
             q: Joint positions, shape (n,), rad or m.
@@ -204,8 +204,8 @@ class Formulation(ABC):
         Returns:
             New arrays, see :class:`StateSpace`.
 
-        Validity: rigid bodies alone, in continuous time; friction and armature are in
-        ``joint_terms.linearize_driven``.
+        Validity: rigid bodies in continuous time, without friction and armature, which
+        ``joint_terms.linearize_driven`` includes.
 
         Source: Zaremba 1990, (4.1), solved for the acceleration.
         """
@@ -219,11 +219,11 @@ class Formulation(ABC):
         return StateSpace(rows[:, : 2 * n], rows[:, 2 * n :])
 
     def _effort_inertia(self, q: Array) -> Array:
-        """Return the derivative of the efforts by the accelerations, shape (n, n)."""
+        """Return the derivative of efforts with respect to accelerations, shape (n, n)."""
         return self.mass_matrix(q)
 
     def _solve(self, inertia: Array, right: Array) -> Array:
-        """Solve equations with that derivative."""
+        """Solve linear equations with the matrix of ``_effort_inertia``."""
         return solve_positive_definite(inertia, right)
 
     @property
@@ -242,7 +242,7 @@ class Formulation(ABC):
                 raise ShapeError(name, shape, (self._n,))
 
     def _body_wrenches(self, wrenches: Wrenches | None) -> Array | None:
-        """Return wrenches as rows per body, body axes, about the body origins."""
+        """Return wrenches as one row per body, in body axes about the body origins."""
         if wrenches is None:
             return None
         n = self.tree.n

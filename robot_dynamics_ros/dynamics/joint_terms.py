@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-r"""What a joint's drive adds to the rigid-body dynamics: friction and armature.
+r"""Joint terms added to the rigid-body dynamics by the drives: friction and armature.
 
 .. math:: \tau_{motor} = \tau_l + J_a\,a + \tau_f
 
 .. math:: \tau_f = b\,v + \tau_c\,d + \tau_0 + \mu\,|\tau_l|\,d + k_{1/2}\sqrt{|v|}\,d
     + k_2\,v|v| + k_3\,v^3 + \tau_s\,e^{-(v/v_s)^2}\,d
 
-with the effort :math:`\tau_l` of the rigid bodies, which loads the gear, and the direction d of
-the motion, ``sign v`` or :math:`\tanh(v/w)`. Laws, plant, observer, monitor, metrics and
-identification all have their friction from here. A URDF gives b and :math:`\tau_c`; the others
-come from the file that command ``identify`` writes, see ``model.identified``.
+with the rigid-body effort :math:`\tau_l`, which loads the gear, and the direction of motion d,
+``sign v`` or :math:`\tanh(v/w)`. This is the friction model of control laws, plant, observer,
+monitor, metrics and identification. A URDF gives b and :math:`\tau_c`; the other coefficients come
+from the file written by the command ``identify``, see ``model.identified``.
 
 Source: Bittencourt and Gunnarsson 2012 (load, speed, Stribeck effect).
 """
@@ -30,7 +30,7 @@ from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.model.identified import STRIBECK_VELOCITY
 from robot_dynamics_ros.spatial.scalar import Array, Scalar, tanh
 
-_TINY = 1e-30  # step of complex differentiation, exact to rounding
+_TINY = 1e-30  # complex step, exact to rounding error
 
 
 def _size(v: Array) -> Array:
@@ -38,12 +38,12 @@ def _size(v: Array) -> Array:
 
 
 def _decay(x: Array) -> Array:
-    """Return exp(-x), of symbols too, which have no other function for it."""
+    """Return exp(-x) in terms of tanh, which symbols support."""
     half = np.tanh(0.5 * x)
     return (1.0 - half) / (1.0 + half)
 
 
-#: Effort by a unit of each term: of velocity, its direction, load and Stribeck velocity.
+#: Effort per unit of each term, as a function of velocity, direction, load, Stribeck velocity.
 FRICTION_TERMS: dict[str, Callable[[Array, Array, Array, Array], Array]] = {
     'damping': lambda v, d, load, vs: v,
     'coulomb_friction': lambda v, d, load, vs: d,
@@ -58,14 +58,14 @@ FRICTION_TERMS: dict[str, Callable[[Array, Array, Array, Array], Array]] = {
 
 @dataclass(frozen=True, eq=False)
 class JointTerms:
-    """Friction and armature of every joint; a term that is switched off is an array of zeros.
+    """Friction and armature of every joint; disabled terms are arrays of zeros.
 
     Attributes:
         damping: Viscous coefficient, shape (n,), N m s/rad or N s/m.
         coulomb_friction: Coulomb level, shape (n,), N m or N.
         armature: Reflected drive inertia, shape (n,), kg m^2 or kg.
-        stiction_velocity: Width w of the smooth sign, rad/s or m/s; the level is 76 % reached.
-        further: The other terms by name, as of ``RobotTree.drive_friction``.
+        stiction_velocity: Width w of the smooth sign, rad/s or m/s, at which it reaches 76 %.
+        further: Other friction terms by name, as in ``RobotTree.drive_friction``.
     """
 
     damping: Array
@@ -87,7 +87,7 @@ class JointTerms:
         armature: bool = True,
         stiction_velocity: float = 1e-3,
     ) -> JointTerms:
-        """Return the terms of a robot, or zeros where switched off."""
+        """Return the joint terms of a robot; zeros for disabled terms."""
         none = np.zeros(tree.n)
         return cls(
             tree.damping if friction else none,
@@ -101,9 +101,9 @@ class JointTerms:
         r"""Return the friction, new array of the shape of v, N m or N; numbers or symbols.
 
         Args:
-            v: Velocities, shape (..., n), rad/s or m/s.
-            load: Efforts of the rigid bodies, same shape, N m or N; counts where gears do.
-            direction: d, same shape; by default the smooth sign of v.
+            v: Joint velocities, shape (..., n), rad/s or m/s.
+            load: Rigid-body efforts, same shape, N m or N; used by load-dependent friction only.
+            direction: d, same shape; the smooth sign of v if None.
         """
         d = np.tanh(v / self.stiction_velocity) if direction is None else direction
         speed = self.further.get(STRIBECK_VELOCITY, v)
@@ -115,41 +115,42 @@ class JointTerms:
 
     @property
     def offset(self) -> Any:
-        """What acts at rest too, shape (n,), N m or N; 0 without any."""
+        """Constant effort offset, shape (n,), N m or N; 0 if there is none."""
         return self.further.get('offset', 0.0)
 
     def breakaway(self, load: Array) -> Array:
-        """Return the friction at which joints begin to slide, shape of the load, N m or N."""
+        """Return the breakaway friction of the joints, shape of ``load``, N m or N."""
         none = np.zeros(load.shape)
         return self.friction(none, load, none + 1.0) - self.offset
 
     def effort(self, v: Array, a: Array, load: Any = 0.0) -> Array:
-        """Return armature times acceleration plus friction, new array of shape (n,)."""
+        """Return armature times acceleration plus friction, new array, shape (n,), N m or N."""
         return self.armature * a + self.friction(v, load)
 
 
 def smooth_direction(v: Array, width: Scalar) -> Array:
-    """Return tanh(v / width) of velocities, shape (n,), numbers or symbols."""
+    """Return tanh(v / width) of velocities, shape (n,); numbers or symbols."""
     return np.array([tanh(x / width) for x in v])
 
 
 def linearize_driven(model: Formulation, q: Array, v: Array, a: Array) -> StateSpace:
-    r"""Return the exact linear state space of rigid bodies with their drives about a motion.
+    r"""Return the exact linearization of rigid bodies with friction and armature about a motion.
 
     .. math:: (S M + J_a)\,\delta a = \delta\tau - S\,\partial_q\tau_l\,\delta q -
         (S\,\partial_v\tau_l + \partial_v\tau_f)\,\delta v, \quad
         S = E + \partial\tau_f/\partial\tau_l
 
     Args:
-        model: The rigid bodies; drives as their tree has them.
+        model: The rigid-body dynamics; friction and armature are those of its tree.
         q: Joint positions, shape (n,), rad or m.
         v: Joint velocities, shape (n,), rad/s or m/s.
         a: Joint accelerations, shape (n,), rad/s^2 or m/s^2.
 
     Returns:
-        By efforts of the motors, see :class:`StateSpace`.
+        State space with the motor efforts as input, see :class:`StateSpace`.
 
-    Validity: at rest the slope of the smooth sign, for a joint that sticks has none.
+    Validity: at rest, Coulomb friction has the slope of the smooth sign; a joint in stiction has
+    no linearization.
     """
     terms, load = JointTerms.of(model.tree), model.inverse_dynamics(q, v, a)
     by_v = np.imag(terms.friction(v + 1j * _TINY, load)) / _TINY
@@ -163,12 +164,12 @@ def linearize_driven(model: Formulation, q: Array, v: Array, a: Array) -> StateS
 
 
 def largest_gravity_forces(tree: RobotTree, samples: int = 500) -> Array:
-    """Return the largest effort that gravity was found to need at each joint.
+    """Return the largest gravity effort at each joint over sampled positions.
 
     Args:
         tree: The robot.
-        samples: Number of random positions within the joint limits (one turn where endless); the
-            same ones in every call.
+        samples: Number of random positions within the joint limits (one turn if unlimited), with
+            a fixed seed.
 
     Returns:
         New array, shape (n,), N m or N: a lower bound of the true maximum, close to it for arms.

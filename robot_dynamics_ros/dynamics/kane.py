@@ -1,20 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-r"""Kane's equation as one forward sweep over the links, without a backward pass.
+r"""Kane's equations as one forward recursion over the links, without a backward pass.
 
-Generalized speeds are the joint rates. Link i carries, in its own axes, its motion
-:math:`\omega_i,\dot\omega_i,\dot v_i` and, for every speed j that moves it, the partial
-velocities :math:`\omega_{i,j}=\partial\omega_i/\partial\dot\theta_j` and
-:math:`v_{i,j}=\partial v_i/\partial\dot\theta_j`. What link i contributes to the effort of joint j
-is then a sum of dot products in the axes of link i (j), and the effort is the sum over the links
-(k): joint reactions never appear.
+The generalized speeds are the joint rates. For every link i, in link axes, the recursion computes
+the motion :math:`\omega_i,\dot\omega_i,\dot v_i` and, for every speed j that moves the link, the
+partial velocities :math:`\omega_{i,j}=\partial\omega_i/\partial\dot\theta_j` and
+:math:`v_{i,j}=\partial v_i/\partial\dot\theta_j`. The contribution of link i to the effort of
+joint j is a sum of dot products in the axes of link i (j); the effort is the sum over the links
+(k). Joint reactions do not appear.
 
 Source: Ma, Xu, Li, "A recursive algorithm of robot dynamics based on Kane's dynamical equation",
 Journal of Beijing University of Iron and Steel Technology 10(2), 1988; equations (a) to (k) and
-(6). Its letters are kept: ``l`` from joint to joint, ``d`` from joint to centre of mass, ``k`` the
-joint axis. With the errata K5 (source of the partial velocities is :math:`A_{ij}k`, which is
-:math:`\delta_{ij}k` on an open chain only), K6 (the base has the acceleration :math:`-g`), K10
-(in (f) the rotation comes before the cross product) and K11 (``l`` and ``d`` are vectors).
-Extended from revolute chains along z to trees, prismatic joints, any unit axis.
+(6). Notation of the paper: ``l`` from joint to joint, ``d`` from joint to centre of mass, ``k``
+the joint axis. Errata corrected: K5 (the source of the partial velocities is :math:`A_{ij}k`,
+which is :math:`\delta_{ij}k` for an open chain only), K6 (the base has the acceleration
+:math:`-g`), K10 (in (f) the rotation precedes the cross product) and K11 (``l`` and ``d`` are
+vectors). Extended from revolute chains along z to trees, prismatic joints and any unit axis.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from robot_dynamics_ros.dynamics.formulation import Formulation, Wrenches
 from robot_dynamics_ros.model import RobotTree
 from robot_dynamics_ros.spatial.scalar import Array, Scalar, cross, zeros
 
-#: Row i says how the rate of joint i depends on the generalized speeds: ``{j: A_ij}``.
+#: Row i is the dependence ``{j: A_ij}`` of the rate of joint i on the generalized speeds.
 Rates = Sequence[Mapping[int, Scalar]]
 
 
 class Partials(NamedTuple):
-    """Partial velocities of a link by the number of the speed, shape (3,) each, link axes.
+    """Partial velocities of a link by index of the speed, shape (3,) each, link axes.
 
     Attributes:
         w: Partial angular velocities; rad/s (or 1/m) per unit of speed.
@@ -43,7 +43,7 @@ class Partials(NamedTuple):
 
 
 class LinkMotion(NamedTuple):
-    """Angular velocity, angular acceleration, acceleration of the origin less g; link axes."""
+    """Angular velocity, angular acceleration, acceleration of the origin minus g; link axes."""
 
     w: Array
     dw: Array
@@ -51,12 +51,12 @@ class LinkMotion(NamedTuple):
 
 
 class Kane(Formulation):
-    """Kane's recursion for open trees; closed loops are in ``kane_loops``.
+    """Kane's recursion for open trees; see ``kane_loops`` for closed loops.
 
-    Cost: the sweep is over all pairs of a link and a speed that moves it, O(n^2): for a chain of
-    n revolute joints ``18 n^2 + 102 n`` multiplications beside the placement of the frames, more
-    than Newton-Euler's ``138 n - 24`` for every n. What it saves is the backward pass, the
-    inverse rotations and the cutting of loops, not arithmetic (erratum K7).
+    Cost: O(n^2), one step per pair of a link and a speed that moves it. For a chain of n revolute
+    joints, ``18 n^2 + 102 n`` multiplications plus the link placements, more than Newton-Euler's
+    ``138 n - 24`` for every n. It avoids the backward pass, the inverse rotations and the cutting
+    of loops, but does not save arithmetic (erratum K7).
     """
 
     name: ClassVar[str] = 'kane'
@@ -70,14 +70,14 @@ class Kane(Formulation):
     ) -> Array:
         r"""Return the joint efforts of a motion, :math:`\tau_j = \sum_i M_i^{(j)}`.
 
-        Source: [Ma, Xu, Li], (k), and (6) with external loads. See the contract for arguments.
+        Source: [Ma, Xu, Li], (k), and (6) with external loads. Arguments: see the base class.
         """
         return self.contributions(q, v, a, wrenches).sum(axis=0)
 
     def contributions(
         self, q: Array, v: Array, a: Array, wrenches: Wrenches | None = None
     ) -> Array:
-        r"""Return what each link contributes to each effort.
+        r"""Return the contribution of each link to each joint effort.
 
         :math:`M_i^{(j)} = (m_i\dot v_{ci}-F_i)\cdot v_{ci,j} + (N_i-M_i)\cdot\omega_{i,j}`
 
@@ -85,15 +85,15 @@ class Kane(Formulation):
             q: Joint positions, shape (n,), rad or m.
             v: Joint velocities, shape (n,), rad/s or m/s.
             a: Joint accelerations, shape (n,), rad/s^2 or m/s^2.
-            wrenches: Wrenches on the bodies, see the contract; none if None.
+            wrenches: External wrenches, see the base class; none if None.
 
         Returns:
-            New array, shape (n, n): row link, column joint; N m or N. Zero where the joint does
-            not move the link.
+            New array, shape (n, n), rows for links, columns for joints, N m or N. Zero if the
+            joint does not move the link.
 
         Raises:
-            ShapeError: An argument has not the shape (n,).
-            UnknownNameError: A wrench names no frame of the robot.
+            ShapeError: An argument does not have the shape (n,).
+            UnknownNameError: A wrench refers to an unknown frame.
 
         Source: [Ma, Xu, Li], (j).
         """
@@ -104,7 +104,7 @@ class Kane(Formulation):
         return link_contributions(self.tree, q, v, a, external, self._rates, zeros(shape, dtype))
 
     def mass_matrix(self, q: Array) -> Array:
-        r"""Return M(q) from the partial velocities alone, shape (n, n), kg m^2, kg m or kg.
+        r"""Return M(q) from the partial velocities, shape (n, n), kg m^2, kg m or kg.
 
         :math:`M_{jk}=\sum_i[m_i\,v_{ci,j}\cdot v_{ci,k}+\omega_{i,j}\cdot I_i\omega_{i,k}]`
 
@@ -124,19 +124,19 @@ def link_contributions(
     rates: Rates,
     out: Array,
 ) -> Array:
-    r"""Sweep once from the base to the tips; write and return :math:`M_i^{(j)}`.
+    r"""Recurse from the base to the tips; write :math:`M_i^{(j)}` to ``out`` and return it.
 
     Args:
         tree: The robot, or the spanning tree of a mechanism; n joints.
         q: Joint positions, shape (n,), rad or m.
-        v: Joint velocities, shape (n,); of a mechanism those that its loops allow.
-        a: Joint accelerations, shape (n,), likewise.
+        v: Joint velocities, shape (n,), rad/s or m/s, consistent with the loops of a mechanism.
+        a: Joint accelerations, shape (n,), rad/s^2 or m/s^2, consistent with the loops.
         external: ``[F; M]`` on each body about its origin, body axes, shape (n, 6), or None.
-        rates: How the rate of each joint depends on the N generalized speeds.
+        rates: Dependence of the joint rates on the N generalized speeds.
         out: Array of zeros, shape (n, N), of the dtype of the result.
 
     Returns:
-        out: row link i, column speed j.
+        ``out``: row i for the link, column j for the speed.
 
     Source: [Ma, Xu, Li], (a) to (j).
     """
@@ -166,7 +166,7 @@ def link_contributions(
 
 
 def mass_from_partials(tree: RobotTree, q: Array, rates: Rates, out: Array) -> Array:
-    """Write the mass matrix in the N generalized speeds into zeros of shape (N, N); return it."""
+    """Write the mass matrix of the N speeds to ``out``, zeros of shape (N, N), and return it."""
     partials: list[Partials] = []
     for i, p in enumerate(tree.parent):
         R_PB, l = tree.placement(i, q[i])
@@ -193,12 +193,12 @@ def move_link(
 
     Args:
         tree: The robot.
-        i: The link, moved by joint i.
+        i: Index of the link, moved by joint i.
         R: Rotation from parent to link components, shape (3, 3).
-        l: Origin of the link frame in the parent's, shape (3,), m.
-        parent: Motion of the parent, in its own axes.
-        v_i: Rate of the joint, rad/s or m/s.
-        a_i: Its acceleration, rad/s^2 or m/s^2.
+        l: Origin of the link frame in the parent frame, shape (3,), m.
+        parent: Motion of the parent, in parent axes.
+        v_i: Joint velocity, rad/s or m/s.
+        a_i: Joint acceleration, rad/s^2 or m/s^2.
 
     Source: [Ma, Xu, Li], (a), (f), (g); (f) with erratum K10; prismatic joints: extension.
     """
@@ -218,11 +218,11 @@ def _partials(
     parent: Partials,
     rates: Mapping[int, Scalar],
 ) -> Partials:
-    r"""Return the partial velocities of link i from those of its parent, numeric recursion.
+    r"""Return the partial velocities of link i from those of its parent.
 
     :math:`\omega_{i,j}=R_i\omega_{i-1,j}+A_{ij}k`,
-    :math:`v_{i,j}=R_i(\omega_{i-1,j}\times l_{i-1}+v_{i-1,j})` for a revolute joint; a prismatic
-    joint has its source :math:`A_{ij}k` in :math:`v_{i,j}`.
+    :math:`v_{i,j}=R_i(\omega_{i-1,j}\times l_{i-1}+v_{i-1,j})` for a revolute joint; for a
+    prismatic joint the source :math:`A_{ij}k` is added to :math:`v_{i,j}` instead.
 
     Source: [Ma, Xu, Li], section 1, with erratum K5.
     """

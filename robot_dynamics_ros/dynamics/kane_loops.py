@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-r"""Kane's recursion on closed loops, without cutting them.
+r"""Kane's recursion for closed loops, without cutting them.
 
 The rates of all joints follow from those of the independent coordinates,
 :math:`\dot\theta_i=\sum_jA_{ij}\dot u_j`, :math:`\ddot\theta_i=\sum_jA_{ij}\ddot u_j+\gamma_i`.
-The sweep of ``kane`` runs over the links with these rates and with the sources :math:`A_{ij}k` in
-the partial velocities; pin forces do no work on such motions and never appear. What the sum (k)
-gives are the generalized forces of the coordinates; drives that turn
-:math:`\sigma=B\dot u` supply them with the efforts :math:`\tau = B^{-T}\sum_iM_i^{(\cdot)}`.
+The recursion of ``kane`` is evaluated with these rates and with the sources :math:`A_{ij}k` of the
+partial velocities; pin forces do no work on such motions and do not appear. The sum (k) yields the
+generalized forces of the coordinates; drives with the rates :math:`\sigma=B\dot u` generate them
+by the efforts :math:`\tau = B^{-T}\sum_iM_i^{(\cdot)}`.
 
-Source: Ma, Xu, Li 1988, sections 1 and 3; kane-recursion, section 4.1. With the errata K5 (the
-numeric partial velocities of the paper have the source :math:`\delta_{ij}k`, wrong on a loop), K8
+Source: Ma, Xu, Li 1988, sections 1 and 3; kane-recursion, section 4.1. Errata corrected: K5 (the
+numeric partial velocities of the paper have the source :math:`\delta_{ij}k`, wrong for a loop), K8
 (the placement of the drives, B) and K9 (a link reached by two paths counts once).
 """
 
@@ -40,19 +40,19 @@ _DRIVE_SINGULAR_BELOW = 1e-6
 
 
 class KaneMechanism(Formulation):
-    r"""Dynamics of a closed-loop mechanism in its independent coordinates u, N of them.
+    r"""Dynamics of a closed-loop mechanism in its N independent coordinates u.
 
     .. math:: M(u)\,\ddot u + c(u, \dot u) + g(u) = B^T\tau + \sum_i J_i^T F_i
 
     ``mass_matrix``, ``bias_forces``, ``gravity_forces`` and ``coriolis_matrix`` are the terms of
-    this equation, forces of the coordinates; ``inverse_dynamics`` and ``forward_dynamics`` take
-    and return the efforts :math:`\tau` of the drives. With one drive on each coordinate, B is the
-    identity and both are the same. All arrays q, v, a of the contract are u and its
-    derivatives here, of shape (N,). Row i of ``wrenches`` belongs to body i of the tree, (n, 6).
+    this equation, generalized forces of the coordinates; ``inverse_dynamics`` and
+    ``forward_dynamics`` use the efforts :math:`\tau` of the drives. With one drive per coordinate,
+    B is the identity and both are the same. The arguments q, v, a of the base class are u and its
+    derivatives here, of shape (N,). Row i of ``wrenches`` is for body i of the tree, shape (n, 6).
 
     Validity: loops of rigid bodies away from singular configurations; as many drives as degrees
-    of freedom. Symbols need a mechanism with a closed form, or a tree state of your own.
-    Cost: one sweep over n links and N coordinates, after the loops are solved.
+    of freedom. Symbols require a mechanism with a closed form, or an explicit tree state.
+    Cost: one recursion over n links and N coordinates, after the loops are solved.
     """
 
     name: ClassVar[str] = 'kane'
@@ -62,7 +62,7 @@ class KaneMechanism(Formulation):
         self.mechanism = mechanism
 
     def tree_state(self, u: Array, ud: Array, udd: Array) -> TreeState:
-        """Return the motion of all joints that belongs to a motion of the coordinates.
+        """Return the motion of all joints for a motion of the coordinates.
 
         See :meth:`Mechanism.tree_state` for arguments and errors.
         """
@@ -75,18 +75,18 @@ class KaneMechanism(Formulation):
 
         Args:
             q: Coordinates u, shape (N,), rad or m.
-            v: Their rates, shape (N,), rad/s or m/s.
-            a: Their accelerations, shape (N,), rad/s^2 or m/s^2.
-            wrenches: Wrenches on the bodies, see the class; none if None.
+            v: Coordinate rates, shape (N,), rad/s or m/s.
+            a: Coordinate accelerations, shape (N,), rad/s^2 or m/s^2.
+            wrenches: External wrenches, see the class; none if None.
 
         Returns:
             New array, N m or N, in the order of ``Mechanism.actuator_names``.
 
         Raises:
-            ShapeError: An argument has not the shape (N,).
+            ShapeError: An argument does not have the shape (N,).
             MechanismError: The loops cannot be closed at u.
-            SingularityError: The loops, or B, are (nearly) singular at u.
-            UnknownNameError: A wrench names no frame of the robot.
+            SingularityError: The loops or B are (nearly) singular at u.
+            UnknownNameError: A wrench refers to an unknown frame.
 
         Source: [Ma, Xu, Li], (k), with erratum K8.
         """
@@ -97,9 +97,9 @@ class KaneMechanism(Formulation):
     def contributions(
         self, u: Array, ud: Array, udd: Array, wrenches: Wrenches | None = None
     ) -> Array:
-        """Return what each link contributes to the force of each coordinate, shape (n, N).
+        """Return the contribution of each link to each generalized force, shape (n, N).
 
-        The columns add up to the generalized forces, before the placement of the drives.
+        The column sums are the generalized forces of the coordinates, not the drive efforts.
         Arguments and errors as for ``inverse_dynamics``.
 
         Source: [Ma, Xu, Li], (j).
@@ -107,7 +107,7 @@ class KaneMechanism(Formulation):
         return self.contributions_at(self.tree_state(u, ud, udd), wrenches)
 
     def contributions_at(self, state: TreeState, wrenches: Wrenches | None = None) -> Array:
-        """Return the same at a state of the tree that the loops allow, numbers or symbols."""
+        """Return ``contributions`` at a tree state consistent with the loops; symbols allowed."""
         external = self._body_wrenches(wrenches)
         arrays = (state.q, state.v, state.a, state.A)
         dtype = self._dtype(*arrays) if external is None else self._dtype(*arrays, external)
@@ -116,22 +116,22 @@ class KaneMechanism(Formulation):
         return link_contributions(self.tree, state.q, state.v, state.a, external, rates, out)
 
     def mass_matrix(self, q: Array) -> Array:
-        """Return M(u) from the partial velocities, shape (N, N)."""
+        """Return M(u) computed from the partial velocities, shape (N, N)."""
         return self._mass_matrix_at(self._still(q))
 
     def gravity_forces(self, q: Array) -> Array:
-        """Return g(u), forces of the coordinates, shape (N,)."""
+        """Return g(u), generalized forces, shape (N,)."""
         return self.contributions_at(self._still(q)).sum(axis=0)
 
     def bias_forces(self, q: Array, v: Array, wrenches: Wrenches | None = None) -> Array:
-        """Return c(u, ud) + g(u) - J^T F, forces of the coordinates, shape (N,)."""
+        """Return c(u, ud) + g(u) - J^T F, generalized forces, shape (N,)."""
         self._check(q=q, v=v)
         return self.contributions(q, v, zeros(self.mechanism.n, common_dtype(q, v)), wrenches).sum(
             axis=0
         )
 
     def coriolis_matrix(self, q: Array, v: Array) -> Array:
-        """Return the Christoffel matrix C(u, ud), shape (N, N); see the contract."""
+        """Return the Coriolis matrix C(u, ud), shape (N, N); see the base class."""
         self._check(q=q, v=v)
         positions, still = self.mechanism.positions(q), zeros(len(v), common_dtype(v))
         unit = identity(len(v), common_dtype(v))
@@ -147,7 +147,7 @@ class KaneMechanism(Formulation):
     def forward_dynamics(
         self, q: Array, v: Array, tau: Array, wrenches: Wrenches | None = None
     ) -> Array:
-        """Return the accelerations of the coordinates under the efforts of the drives, (N,)."""
+        """Return the coordinate accelerations for given drive efforts, shape (N,)."""
         self._check(q=q, v=v, tau=tau)
         state = self.tree_state(q, v, zeros(len(q), common_dtype(q, v)))
         bias = self.contributions_at(state, wrenches).sum(axis=0)
@@ -155,10 +155,10 @@ class KaneMechanism(Formulation):
         return solve_positive_definite(self._mass_matrix_at(state), force - bias)
 
     def project(self, u: Array, efforts: Array) -> Array:
-        r"""Return the drive efforts of the same power as efforts at all joints of the tree.
+        r"""Return the drive efforts equivalent in power to efforts at all joints of the tree.
 
-        :math:`\tau = B^{-T}A^T\tau_{tree}`: how joint friction, armature or a spring at any pin
-        (``joint_terms``) reaches the drives.
+        :math:`\tau = B^{-T}A^T\tau_{tree}` maps joint friction, armature (``joint_terms``) or a
+        spring at any pin to the drives.
 
         Args:
             u: Coordinates, shape (N,), rad or m.
@@ -175,7 +175,7 @@ class KaneMechanism(Formulation):
     def loop_forces(
         self, u: Array, ud: Array, udd: Array, wrenches: Wrenches | None = None
     ) -> dict[str, PinForce]:
-        """Return the force in the joint of each loop, by the loop's name.
+        """Return the force in the joint that closes each loop, by loop name.
 
         See :class:`PinForce`; arguments and errors as for ``inverse_dynamics``.
         """
@@ -184,11 +184,11 @@ class KaneMechanism(Formulation):
     def joint_forces(
         self, u: Array, ud: Array, udd: Array, wrenches: Wrenches | None = None
     ) -> Array:
-        """Return the wrench by which each joint of the tree holds its link, drive included.
+        """Return the wrench that each joint of the tree exerts on its link, including the drive.
 
         Returns:
             New array, shape (n, 6): row i is ``[F; M]`` exerted at joint i by the parent on link
-            i, in the axes of link i, about its origin; N, N m. NaN in components that rigid-body
+            i, in axes of link i, about its origin; N, N m. NaN for components that rigid-body
             mechanics does not determine, see :class:`PinForce`.
         """
         return self._pin_forces(u, ud, udd, wrenches)[1]
@@ -207,7 +207,7 @@ class KaneMechanism(Formulation):
         return self.mechanism.n
 
     def _effort_inertia(self, q: Array) -> Array:
-        r"""Return :math:`B^{-T}M`, which is symmetric only if B is the identity."""
+        r"""Return :math:`B^{-T}M`, symmetric in general only if B is the identity."""
         state = self._still(q)
         return self._efforts(state, self._mass_matrix_at(state))
 
@@ -224,7 +224,7 @@ class KaneMechanism(Formulation):
         return mass_from_partials(self.tree, state.q, self._rates(state.A), out)
 
     def _rates(self, A: Array) -> Rates:
-        """Return the sources of the partial velocities: of an independent joint its own."""
+        """Return the sources of the partial velocities; an independent joint has only its own."""
         own = {i: j for j, i in enumerate(self.mechanism.equations.coordinates)}
         everything = range(self.mechanism.n)
         return tuple(
@@ -233,7 +233,7 @@ class KaneMechanism(Formulation):
         )
 
     def _efforts(self, state: TreeState, forces: Array) -> Array:
-        """Return the drive efforts that amount to forces of the coordinates, shape as forces."""
+        """Return the drive efforts equivalent to generalized forces, shape of ``forces``."""
         if self.mechanism.drives_coordinates:
             return forces
         rates = real_values(state.A)

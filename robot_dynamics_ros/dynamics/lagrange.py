@@ -1,24 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-r"""Lagrange's equations in matrix form, and Hamilton's: every term of the dynamics by itself.
+r"""Lagrange's equations in matrix form and Hamilton's equations, each term separately.
 
 .. math:: M(q)\,a + C(q, v)\,v + B\,v + G(q) = \tau + J^T F
 
-Source: course notes "Dynamics" [N], section 4 of the rebuilt text. Where the notes err: N8 and N9
-(the last index of a Christoffel symbol is the row of C), N10 (the separated matrices depend on q
-alone and are not the C and B of the equation above), N13 (the rotation in M is that of the link),
-N21 (the canonical equations lack the forces). Extended from a chain to a tree.
+Source: course notes "Dynamics" [N], section 4 of the rebuilt text, extended from a chain to a
+tree. Errata corrected: N8 and N9 (the last index of a Christoffel symbol is the row of C), N10
+(the separated matrices depend only on q and are not the C and B of the equation above), N13 (the
+rotation in M is that of the link), N21 (the canonical equations lack the forces).
 
-Jacobians of the centres of mass and their analytic derivatives, in the base frame.
-
-Source: course notes "Dynamics" [N], section 4.2 of the rebuilt text, extended from a chain to a
-tree. The notes differentiate positions by hand; here the derivatives follow from the rule that
-a joint turns everything behind it: for joints j and k on the way to a link, j nearer the base,
+The derivatives of the Jacobians of the centres of mass are analytic ([N] 4.2 differentiates
+positions by hand). In the base frame, for joints j and k on the path to a link, j proximal to k,
 
 .. math:: \frac{\partial z_k}{\partial q_j} = z_j\times z_k,\qquad
     \frac{\partial J_{P,k}}{\partial q_j} = \frac{\partial J_{P,j}}{\partial q_k}
     = z_j\times J_{P,k}
 
-if joint j turns, and zero if it slides.
+if joint j is revolute, and zero if it is prismatic.
 """
 
 from __future__ import annotations
@@ -45,7 +42,7 @@ from robot_dynamics_ros.spatial.scalar import (
 
 
 class SeparatedForm(NamedTuple):
-    r"""Velocity forces as ``centrifugal @ v**2 + coriolis @ products``, matrices of q alone.
+    r"""Velocity forces ``centrifugal @ v**2 + coriolis @ products`` with matrices of q only.
 
     Attributes:
         centrifugal: Shape (n, n), :math:`c_{jji}` in row i, column j.
@@ -64,9 +61,9 @@ class SeparatedForm(NamedTuple):
 
 
 class Lagrange(Formulation):
-    """The equations of motion by the Jacobians of the links and their derivatives.
+    """Equations of motion from the link Jacobians and their derivatives.
 
-    Cost: O(n^4) for C of a chain; meant for insight, derivation and checking, not for a tick.
+    Cost: O(n^4) for C of a chain; intended for derivation and verification, not for real time.
     """
 
     name: ClassVar[str] = 'lagrange'
@@ -74,7 +71,7 @@ class Lagrange(Formulation):
     def inverse_dynamics(
         self, q: Array, v: Array, a: Array, wrenches: Wrenches | None = None
     ) -> Array:
-        """Return the joint efforts of a motion; see the contract."""
+        """Return the joint efforts of a motion; see the base class."""
         self._check(q=q, v=v, a=a)
         return self.mass_matrix(q) @ a + self.bias_forces(q, v, wrenches)
 
@@ -98,7 +95,7 @@ class Lagrange(Formulation):
     def mass_matrix_derivatives(self, q: Array) -> Array:
         r"""Return :math:`\partial m_{ij}/\partial q_s` at [i, j, s], shape (n, n, n).
 
-        Source: differentiation of [N] 4.2 by the rule of ``link_jacobians``.
+        Source: differentiation of [N] 4.2 by the rules in the module docstring.
         """
         self._check(q=q)
         n = self.tree.n
@@ -132,9 +129,9 @@ class Lagrange(Formulation):
         return self.christoffel_symbols(q) @ v
 
     def separated_form(self, q: Array) -> SeparatedForm:
-        """Return the centrifugal and the Coriolis matrix.
+        """Return the centrifugal and Coriolis matrices, which depend on q only.
 
-        Source: [N] 4.2 ("V"), where they are called C and B as well (erratum N10).
+        Source: [N] 4.2 ("V"), where they are also called C and B (erratum N10).
         """
         n, c = self.tree.n, self.christoffel_symbols(q)
         pairs = tuple(combinations(range(n), 2))
@@ -160,9 +157,9 @@ class Lagrange(Formulation):
         return G
 
     def viscous_matrix(self) -> Array:
-        """Return B, the diagonal matrix of the robot's viscous coefficients, shape (n, n).
+        """Return B, the diagonal matrix of viscous coefficients, shape (n, n).
 
-        It is not part of ``inverse_dynamics``: friction is a separate term (``joint_terms``).
+        Not included in ``inverse_dynamics``: friction is a separate term (``joint_terms``).
         """
         return np.diag(self.tree.damping)
 
@@ -172,13 +169,13 @@ class Lagrange(Formulation):
         return self.mass_matrix(q) @ v
 
     def hamiltonian(self, q: Array, p: Array) -> Scalar:
-        r"""Return :math:`H = \tfrac12 p^T M^{-1} p + U`, the energy of the arm, J.
+        r"""Return the Hamiltonian :math:`H = \tfrac12 p^T M^{-1} p + U`, the total energy, J.
 
         Args:
             q: Joint positions, shape (n,), rad or m.
             p: Generalized momentum, shape (n,), kg m^2/s or kg m/s.
 
-        Source: [N] 4.4; U is zero at the base origin.
+        Source: [N] 4.4; U is zero for mass at the base origin.
         """
         self._check(q=q, p=p)
         return p @ solve_positive_definite(self.mass_matrix(q), p) / 2 + potential_energy(
@@ -188,7 +185,7 @@ class Lagrange(Formulation):
     def hamilton_equations(
         self, q: Array, p: Array, tau: Array, damping: Array | None = None
     ) -> tuple[Array, Array]:
-        r"""Return the canonical equations of motion with their forces.
+        r"""Return the right-hand sides of Hamilton's canonical equations with forces.
 
         .. math:: \dot q = M^{-1}p,\qquad
             \dot p_i = \tfrac12\dot q^T\frac{\partial M}{\partial q_i}\dot q - g_i
@@ -212,7 +209,7 @@ class Lagrange(Formulation):
         return dq, dp if damping is None else dp - damping * dq
 
     def _joint_forces(self, q: Array, rows: Array) -> Array:
-        """Return the joint efforts ``J^T F`` that wrenches on the bodies are worth, (n,)."""
+        """Return the joint efforts ``J^T F`` of wrenches on the bodies, shape (n,)."""
         dtype, poses = self._dtype(q, rows), body_poses(self.tree, q)
         efforts = zeros(self.tree.n, dtype)
         for i, (R, p) in enumerate(poses):
@@ -225,22 +222,22 @@ class Lagrange(Formulation):
 
 
 def _add(total: Any, link: LinkJacobians, share: Array) -> None:
-    """Add a link's (k, k) share to the rows and columns of its joints, in place."""
+    """Add a link's (k, k) contribution to the rows and columns of its joints, in place."""
     at = np.ix_(link.path, link.path)
     total[at] = total[at] + share
 
 
 class LinkJacobians(NamedTuple):
-    """What moves one link, in base axes; columns for the k joints on its path only.
+    """Inertia and Jacobians of one link in base axes; columns for the k joints on its path.
 
     Attributes:
-        path: Indices of the joints between base and link, base first, k of them.
-        prismatic: Whether each of them slides.
+        path: Indices of the k joints from the base to the link, base first.
+        prismatic: Whether each of these joints is prismatic.
         mass: kg.
-        p_C: Centre of mass, shape (3,), m.
+        p_C: Position of the centre of mass, shape (3,), m.
         inertia: Tensor about the centre of mass, shape (3, 3), kg m^2.
-        J_P: Jacobian of the centre of mass, shape (3, k).
-        J_O: Jacobian of the rotation, shape (3, k): the axis of a turning joint, 0 of a slider.
+        J_P: Linear Jacobian of the centre of mass, shape (3, k).
+        J_O: Angular Jacobian, shape (3, k): the axis of a revolute joint, 0 for a prismatic one.
     """
 
     path: tuple[int, ...]
@@ -252,11 +249,11 @@ class LinkJacobians(NamedTuple):
     J_O: Array
 
     def mass_matrix(self) -> Array:
-        r"""Return the link's share :math:`m J_P^TJ_P + J_O^T I J_O`, shape (k, k)."""
+        r"""Return the link's contribution :math:`m J_P^TJ_P + J_O^T I J_O`, shape (k, k)."""
         return self.mass * (self.J_P.T @ self.J_P) + self.J_O.T @ self.inertia @ self.J_O
 
     def mass_matrix_derivative(self, s: int) -> Array:
-        """Return the derivative of the share by the coordinate of joint ``path[s]``, (k, k)."""
+        """Return the derivative of ``mass_matrix`` with respect to joint ``path[s]``, (k, k)."""
         dJ_P, dJ_O = self._jacobian_derivatives(s)
         W = cross_matrix(self.J_O[:, s])
         turned = W @ self.inertia - self.inertia @ W
@@ -275,7 +272,7 @@ class LinkJacobians(NamedTuple):
 
 
 def link_jacobians(tree: RobotTree, q: Array) -> list[LinkJacobians]:
-    """Return the Jacobians of all links, in the order of the tree.
+    """Return the Jacobians of all links, in tree order.
 
     Args:
         tree: The robot.
@@ -296,17 +293,17 @@ def link_jacobians(tree: RobotTree, q: Array) -> list[LinkJacobians]:
 def point_jacobian(
     tree: RobotTree, poses: list[FramePose], path: tuple[int, ...], point: Array, dtype: object
 ) -> tuple[Array, Array]:
-    r"""Return :math:`J_P, J_O` of a point of the last body of a path, both of shape (3, k).
+    r"""Return :math:`J_P, J_O` of a point on the last body of a path, both of shape (3, k).
 
-    Column of a turning joint: :math:`z_j\times(p-p_j)` and :math:`z_j`; of a slider: :math:`z_j`
-    and 0.
+    The columns are :math:`z_j\times(p-p_j)` and :math:`z_j` for a revolute joint, :math:`z_j` and
+    0 for a prismatic joint.
 
     Args:
         tree: The robot.
-        poses: Poses of all bodies.
-        path: Joints from the base to the body that carries the point, k of them.
+        poses: Poses of all bodies in the base frame.
+        path: Indices of the k joints from the base to the body that carries the point.
         point: The point in base axes, shape (3,), m.
-        dtype: Of the result.
+        dtype: dtype of the result.
     """
     J_P, J_O = zeros((3, len(path)), dtype), zeros((3, len(path)), dtype)
     for column, j in enumerate(path):

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-r"""Newton-Euler recursion: velocities and accelerations outward, forces and moments inward.
+r"""Recursive Newton-Euler algorithm: motion outward, forces and moments inward.
 
-Source: course notes "Dynamics" [N], sections 3.1 and 3.2 of the rebuilt text, with the errata
-N1 (the start value is the acceleration :math:`{}^0\dot v_0 = -{}^0g`, not a velocity),
+Source: course notes "Dynamics" [N], sections 3.1 and 3.2 of the rebuilt text. Errata corrected:
+N1 (the initial value is the acceleration :math:`{}^0\dot v_0 = -{}^0g`, not a velocity),
 N2 (left indices) and N3 (:math:`(R\omega)\times(\dot\theta\hat Z)`, not
-:math:`R(\omega\times\dot\theta\hat Z)`). Extended from a chain along :math:`\hat Z` to a tree with
-any unit axis, and to wrenches on every body.
+:math:`R(\omega\times\dot\theta\hat Z)`). Extended from chains with axes along :math:`\hat Z` to
+trees with any unit axes, and to wrenches on every body.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class NewtonEuler(Formulation):
     def inverse_dynamics(
         self, q: Array, v: Array, a: Array, wrenches: Wrenches | None = None
     ) -> Array:
-        """Return the joint efforts of a motion; see the contract."""
+        """Return the joint efforts of a motion; see the base class."""
         self._check(q=q, v=v, a=a)
         tree, external = self.tree, self._body_wrenches(wrenches)
         dtype = self._dtype(q, v, a) if external is None else self._dtype(q, v, a, external)
@@ -41,7 +41,7 @@ class NewtonEuler(Formulation):
     def _outward(
         self, poses: list[tuple[Array, Array]], v: Array, a: Array, dtype: object
     ) -> tuple[list[Array], list[Array]]:
-        """Return the force of each body's motion and its moment about the body's origin."""
+        """Return the inertial force of each body and its moment about the body origin."""
         tree = self.tree
         forces: list[Array] = []
         moments: list[Array] = []
@@ -57,10 +57,9 @@ class NewtonEuler(Formulation):
     def _motions(
         self, poses: list[tuple[Array, Array]], v: Array, a: Array, dtype: object
     ) -> list[tuple[Array, Array, Array]]:
-        """Return the motion of each body in its own axes.
+        """Return the motion of each body in body axes.
 
-        Angular velocity, angular acceleration, and acceleration of the origin less that of free
-        fall.
+        Angular velocity, angular acceleration, and acceleration of the origin minus gravity.
         """
         tree = self.tree
         motions: list[tuple[Array, Array, Array]] = []
@@ -82,10 +81,10 @@ class NewtonEuler(Formulation):
         return motions
 
     def regressor(self, q: Array, v: Array, a: Array) -> Array:
-        r"""Return Y of :math:`\tau=Y\pi`: efforts are linear in the bodies' inertial parameters.
+        r"""Return the regressor Y of :math:`\tau=Y\pi` for the inertial parameters of the bodies.
 
-        The ten of a body are :math:`m,\ mc_x,\ mc_y,\ mc_z,\ I_{xx},\ I_{xy},\ I_{xz},\ I_{yy},\
-        I_{yz},\ I_{zz}`, the tensor about the body's origin. With them
+        The ten parameters of a body are :math:`m,\ mc_x,\ mc_y,\ mc_z,\ I_{xx},\ I_{xy},\ I_{xz},\
+        I_{yy},\ I_{yz},\ I_{zz}`, the tensor about the body's origin. The wrench of a body is
 
         .. math::
             F = m\,\dot v + (\langle\dot\omega\rangle+\langle\omega\rangle^2)\,mc, \qquad
@@ -97,9 +96,9 @@ class NewtonEuler(Formulation):
             a: Joint accelerations, shape (n,), rad/s^2 or m/s^2.
 
         Returns:
-            New array, shape (n, 10 n); the robot's own inertias do not enter.
+            New array, shape (n, 10 n), independent of the robot's own inertias.
 
-        Source: Atkeson, An, Hollerbach 1986, section 2, by the recursion of this file.
+        Source: Atkeson, An, Hollerbach 1986, section 2, computed by the recursion of this file.
         """
         self._check(q=q, v=v, a=a)
         tree, dtype = self.tree, common_dtype(q, v, a, self.tree.p_PJ, self.tree.gravity)
@@ -121,7 +120,7 @@ class NewtonEuler(Formulation):
         n: list[Array],
         dtype: object,
     ) -> Array:
-        """Pass forces and moments to the parents; return their components along the axes."""
+        """Propagate forces and moments to the parents; return the components along the axes."""
         tree = self.tree
         tau = zeros(tree.n, dtype)
         for i in reversed(range(tree.n)):
@@ -136,7 +135,7 @@ class NewtonEuler(Formulation):
 
 
 def _wrench_columns(w: Array, dw: Array, dv: Array, dtype: object) -> tuple[Array, Array]:
-    """Return force and moment by each inertial parameter of a body, shape (3, 10) each."""
+    """Return force and moment per unit of each inertial parameter of a body, each (3, 10)."""
     f, n, W = zeros((3, 10), dtype), zeros((3, 10), dtype), cross_matrix(w)
     f[:, 0] = dv
     f[:, 1:4] = cross_matrix(dw) + W @ W

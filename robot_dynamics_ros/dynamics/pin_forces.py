@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-r"""Forces in the joints of a mechanism, on request: they take no part in its dynamics.
+r"""Constraint forces in the joints of a mechanism, which its dynamics does not require.
 
-The joints of the spanning tree need :math:`\tau_{tree}` for a motion; the drives supply
-:math:`D^T\tau` of it, the loops the rest,
+A motion requires the efforts :math:`\tau_{tree}` at the joints of the spanning tree. The drives
+supply :math:`D^T\tau`, the loops the remainder,
 
 .. math:: \Phi_\varphi^T\lambda = \tau_{tree,\varphi} - (D^T\tau)_\varphi .
 
-With the loops' forces known, each link is a free body, from the tips to the base.
+Given the loop forces, the wrench on each link follows from its equilibrium, from the tips to the
+base.
 
-A mechanism whose loop equations depend on each other (a planar loop of pins in space) is
-statically indeterminate: some components depend on the elasticity and the play of the parts.
-Those are reported as NaN, never as a number.
+A mechanism with linearly dependent loop equations (a planar loop of spatial pins) is statically
+indeterminate: some components depend on the elasticity and play of the parts. They are NaN.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from robot_dynamics_ros.model.kinematics import FramePose, body_poses
 from robot_dynamics_ros.model.loops import Loop, LoopEquations, rotation_gradient
 from robot_dynamics_ros.spatial.scalar import Array, cross
 
-_DEPENDENT_BELOW = 1e-9  # of scaled loop equations, of order 1 where independent
+_DEPENDENT_BELOW = 1e-9  # of scaled loop equations, of order 1 if independent
 
 
 class PinForce(NamedTuple):
-    """What the first link of a loop exerts on the second, at the origin of the second frame.
+    """Wrench that the first link of a loop exerts on the second, at the second frame's origin.
 
     Attributes:
-        wrench: ``[F; M]`` in the axes of the first frame, about the origin of the second, shape
-            (6,), N and N m. Zero in components that the loop leaves free; NaN in those that
-            rigid-body mechanics does not determine.
-        determinate: Which components are determined, shape (6,).
+        wrench: ``[F; M]`` in axes of the first frame, about the origin of the second, shape (6,),
+            N and N m. Zero for unconstrained components; NaN for components that rigid-body
+            mechanics does not determine.
+        determinate: Whether each component is determined, shape (6,).
     """
 
     wrench: Array
@@ -43,7 +43,7 @@ class PinForce(NamedTuple):
 
 
 class _Multipliers(NamedTuple):
-    """Multipliers of all loop equations, and those combinations that change no motion, columns."""
+    """Multipliers of all loop equations; columns of ``free``: those without effect on motion."""
 
     value: Array
     free: Array
@@ -52,17 +52,17 @@ class _Multipliers(NamedTuple):
 def pin_forces(
     equations: LoopEquations, state: TreeState, driven: Array, external: Array | None
 ) -> tuple[dict[str, PinForce], Array]:
-    r"""Return the forces of the loops by name, and the wrench of each tree joint on its link.
+    r"""Return the loop forces by loop name, and the wrench of each tree joint on its link.
 
     Args:
-        equations: The loops and their tree, n joints; numbers.
-        state: Its motion.
+        equations: The loops and their tree, n joints; numbers only.
+        state: Motion of the tree.
         driven: Efforts of the drives at the joints of the tree, :math:`D^T\tau`, shape (n,).
         external: ``[F; M]`` on each body about its origin, body axes, shape (n, 6), or None.
 
     Returns:
-        The forces, and a new array of shape (n, 6), ``[F; M]`` by the parent on link i at its
-        origin, link axes; N, N m; NaN where undetermined.
+        The loop forces, and a new array of shape (n, 6): ``[F; M]`` exerted by the parent on link
+        i about its origin, link axes; N, N m; NaN if not determined.
     """
     tree, poses = equations.tree, body_poses(equations.tree, state.q)
     needed = _inertial(tree, state)
@@ -79,7 +79,7 @@ def pin_forces(
 
 
 def _inertial(tree: RobotTree, state: TreeState) -> Array:
-    """Return the ``[F; M]`` about its origin that each link's motion and weight take."""
+    """Return the ``[F; M]`` that the motion and weight of each link require, about its origin."""
     motions: list[LinkMotion] = []
     rows = np.empty((tree.n, 6))
     for i, p in enumerate(tree.parent):
@@ -97,7 +97,7 @@ def _inertial(tree: RobotTree, state: TreeState) -> Array:
 
 
 def _inward(tree: RobotTree, q: Array, needed: Array) -> Array:
-    """Return what the parent must exert on each link if every link needs the given wrench."""
+    """Return the wrench of the parent on each link if every link requires a given wrench."""
     held = np.array(needed, dtype=float)
     for i in reversed(range(tree.n)):
         p = tree.parent[i]
@@ -115,7 +115,7 @@ def _along_axes(tree: RobotTree, held: Array) -> Array:
 
 
 def _multipliers(equations: LoopEquations, q: Array, needed: Array) -> _Multipliers:
-    """Return the multipliers that supply the efforts, those of redundant equations zero."""
+    """Return the multipliers that supply the efforts; zero for redundant equations."""
     J, rows = equations.motion(q, 0.0 * q).J, list(equations.rows or ())
     dependent = list(equations.dependent)
     value = np.zeros(len(J))
@@ -133,7 +133,7 @@ def _slices(loops: tuple[Loop, ...]) -> list[slice]:
 
 
 def _frames(tree: RobotTree, loop: Loop, poses: list[FramePose]) -> tuple[FramePose, FramePose]:
-    """Return the two frames of a loop in the base."""
+    """Return the poses of the two frames of a loop in the base frame."""
 
     def pose(name: str) -> FramePose:
         F = tree.frame(name)
@@ -146,7 +146,7 @@ def _frames(tree: RobotTree, loop: Loop, poses: list[FramePose]) -> tuple[FrameP
 
 
 def _wrench(tree: RobotTree, loop: Loop, poses: list[FramePose], multipliers: Array) -> Array:
-    """Return the ``[F; M]`` on the second link at its frame, in the axes of the first."""
+    """Return the ``[F; M]`` on the second link at its loop frame, in axes of the first frame."""
     one, two = _frames(tree, loop, poses)
     count = len(loop.position)
     wrench = np.zeros(6)
@@ -157,7 +157,7 @@ def _wrench(tree: RobotTree, loop: Loop, poses: list[FramePose], multipliers: Ar
 
 
 def _on_links(equations: LoopEquations, poses: list[FramePose], multipliers: Array) -> Array:
-    """Return the loops' ``[F; M]`` on every link, about its origin in its axes, (n, 6)."""
+    """Return the ``[F; M]`` of the loops on every link, about its origin, link axes, (n, 6)."""
     tree = equations.tree
     rows = np.zeros((tree.n, 6))
     for loop, part in zip(equations.loops, _slices(equations.loops), strict=True):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pinocchio behind the same contract: the oracle, and the only importer of it."""
+"""The Pinocchio library as a formulation, the reference in tests; its only importer."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from robot_dynamics_ros.spatial.scalar import Array
 
 
 class PinocchioReference(Formulation):
-    """Rigid-body algorithms of the Pinocchio library on the same tree.
+    """Rigid-body algorithms of the Pinocchio library for the same tree.
 
     The model is built from the tree's arrays, so that a continuous joint keeps its single
-    coordinate. ``model`` and ``data`` are Pinocchio's own. Several of its algorithms take the
-    bodies of a subtree to have successive numbers (silently: its mass matrix is wrong otherwise),
-    so the joints stand there depth first.
+    coordinate. ``model`` and ``data`` are Pinocchio's. Several of its algorithms assume, without
+    a check, that the bodies of a subtree have consecutive indices (the mass matrix is wrong
+    otherwise), so the joints of the model are in depth-first order.
 
     Attributes:
-        library: The module, for calls that bypass the contract.
+        library: The module ``pinocchio``, for direct calls.
         order: Index in the tree of each joint of the model, without the universe.
 
     Validity: numbers only.
@@ -72,12 +72,12 @@ class PinocchioReference(Formulation):
     def inverse_dynamics(
         self, q: Array, v: Array, a: Array, wrenches: Wrenches | None = None
     ) -> Array:
-        """Return the joint efforts of a motion; see the contract."""
+        """Return the joint efforts of a motion; see the base class."""
         arguments = self._arguments(q=q, v=v, a=a)
         return self._vector(self.library.rnea(*arguments, *self._forces(wrenches)))
 
     def mass_matrix(self, q: Array) -> Array:
-        """Return M(q), shape (n, n); the library fills the upper triangle only."""
+        """Return M(q), shape (n, n); the library computes the upper triangle only."""
         return self._symmetric(self.library.crba(*self._arguments(q=q)))
 
     def gravity_forces(self, q: Array) -> Array:
@@ -91,18 +91,18 @@ class PinocchioReference(Formulation):
     def derivatives(
         self, q: Array, v: Array, a: Array, wrenches: Wrenches | None = None
     ) -> InverseDynamicsDerivatives:
-        """Return the derivatives of inverse dynamics by the library's analytic recursion."""
+        """Return the derivatives of inverse dynamics, from the library's analytic recursion."""
         arguments = self._arguments(q=q, v=v, a=a)
         dq, dv, da = self.library.computeRNEADerivatives(*arguments, *self._forces(wrenches))
         return InverseDynamicsDerivatives(self._matrix(dq), self._matrix(dv), self._symmetric(da))
 
     def _arguments(self, **arrays: Array) -> tuple[Any, ...]:
-        """Return model, data and the checked arrays in the model's order."""
+        """Return model, data and the checked arrays in model order."""
         self._check(**arrays)
         return (self.model, self.data, *(array[self.order] for array in arrays.values()))
 
     def _forces(self, wrenches: Wrenches | None) -> tuple[Any, ...]:
-        """Return nothing, or the wrenches as the library's vector, the universe first."""
+        """Return the wrenches as the library's vector, universe first, in a tuple; () if None."""
         rows = self._body_wrenches(wrenches)
         if rows is None:
             return ()
@@ -113,7 +113,7 @@ class PinocchioReference(Formulation):
         return (forces,)
 
     def _vector(self, values: Array) -> Array:
-        """Return a copy of the library's vector in the order of the tree."""
+        """Return a copy of a vector of the library in tree order."""
         return values[self._place]
 
     def _matrix(self, values: Array) -> Array:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-r"""The formulations by name, also of robots with followers (mimic joints), and their agreement.
+r"""Formulations by name, also for robots with followers (mimic joints), and their comparison.
 
 A robot with followers is reduced to its independent joints. Every joint of the robot is an affine
 function of the n independent ones, so that
@@ -7,8 +7,8 @@ function of the n independent ones, so that
 .. math::
     \dot q_b = G\,v, \qquad \ddot q_b = G\,a, \qquad \tau = G^T\tau_b .
 
-A constant G leaves the structure of every term as it is: :math:`M = G^TM_bG`,
-:math:`C = G^TC_bG`, and :math:`\dot M - 2C` stays skew-symmetric.
+A constant G preserves the structure of every term: :math:`M = G^TM_bG`, :math:`C = G^TC_bG`, and
+:math:`\dot M - 2C` remains skew-symmetric.
 
 Source: Kane's equation with the rates :math:`A = G`, Ma, Xu, Li 1988, sections 1 and 3; the same
 elimination as in Featherstone 2008, *Rigid Body Dynamics Algorithms*, chapter 10 (gears).
@@ -54,7 +54,7 @@ FORMULATION = Parameter(
     fixed=True,
 )
 
-#: Those that take a closed-loop mechanism, in its independent coordinates.
+#: Formulations of closed-loop mechanisms, in their independent coordinates.
 MECHANISM_FORMULATIONS: dict[str, type[KaneMechanism]] = {
     'kane': KaneMechanism,
 }
@@ -67,15 +67,15 @@ def make_formulation(name: str, tree: Mechanism) -> KaneMechanism: ...
 
 
 def make_formulation(name: str, tree: RobotTree | Mechanism) -> Formulation:
-    """Return a formulation of the dynamics of a robot.
+    """Create a formulation of the dynamics of a robot or mechanism.
 
     Args:
-        name: One of ``FORMULATIONS``; of a mechanism one of ``MECHANISM_FORMULATIONS``.
+        name: A key of ``FORMULATIONS``; for a mechanism, of ``MECHANISM_FORMULATIONS``.
         tree: The robot, which may have followers (mimic joints), or a closed-loop mechanism.
 
     Raises:
-        UnknownNameError: There is no such formulation; lists those that exist.
-        MissingDependencyError: 'pinocchio' was asked for and is not installed.
+        UnknownNameError: There is no such formulation; the message lists the known ones.
+        MissingDependencyError: The name is 'pinocchio', which is not installed.
     """
     if isinstance(tree, Mechanism):
         if name not in MECHANISM_FORMULATIONS:
@@ -89,22 +89,22 @@ def make_formulation(name: str, tree: RobotTree | Mechanism) -> Formulation:
 
 
 class CoupledFormulation(Formulation):
-    """A formulation over the open tree, reduced to the independent joints.
+    """A formulation of the open tree, reduced to the independent joints.
 
-    Row i of ``wrenches`` belongs to body i, so that an array of them has the shape (bodies, 6).
+    Row i of ``wrenches`` is for body i, so that an array has the shape (bodies, 6).
 
     Attributes:
-        open: The formulation in which every joint is independent; what a paper offers beyond the
-            contract is found there.
+        open: The wrapped formulation, in which every joint is independent; it has the methods of
+            its paper beyond the common interface.
 
     Args:
         make: The formulation to wrap.
         tree: A robot with followers.
 
     Raises:
-        ModelError: The robot has none.
+        ModelError: The robot has no followers.
 
-    Cost: that of the open tree, and two products with G, most of which is 0 and 1.
+    Cost: that of the open tree plus two products with G, whose entries are mostly 0 and 1.
     """
 
     def __init__(self, make: Callable[[RobotTree], Formulation], tree: RobotTree) -> None:
@@ -119,7 +119,7 @@ class CoupledFormulation(Formulation):
     def inverse_dynamics(
         self, q: Array, v: Array, a: Array, wrenches: Wrenches | None = None
     ) -> Array:
-        """Return the efforts at the independent joints; see the contract."""
+        """Return the efforts at the independent joints; see the base class."""
         q_b, v_b, a_b = self._motion(q, v, a)
         return self._G.T @ self.open.inverse_dynamics(q_b, v_b, a_b, wrenches)
 
@@ -137,13 +137,13 @@ class CoupledFormulation(Formulation):
         return self._G.T @ self.open.bias_forces(q_b, v_b, wrenches)
 
     def coriolis_matrix(self, q: Array, v: Array) -> Array:
-        """Return the Christoffel matrix C(q, v), shape (n, n)."""
+        """Return the Coriolis matrix C(q, v), shape (n, n)."""
         return self._reduced(self.open.coriolis_matrix(*self._motion(q, v)))
 
     def derivatives(
         self, q: Array, v: Array, a: Array, wrenches: Wrenches | None = None
     ) -> InverseDynamicsDerivatives:
-        """Return the derivatives of inverse dynamics; see the contract."""
+        """Return the derivatives of inverse dynamics; see the base class."""
         q_b, v_b, a_b = self._motion(q, v, a)
         matrices = self.open.derivatives(q_b, v_b, a_b, wrenches)
         return InverseDynamicsDerivatives(*(self._reduced(matrix) for matrix in matrices))
@@ -157,10 +157,10 @@ class CoupledFormulation(Formulation):
         return self._G.T @ matrix @ self._G
 
 
-#: What is compared, in the symbols of ``conventions``.
+#: Quantities compared, in the symbols of ``conventions``.
 QUANTITIES = ('tau', 'M', 'C v', 'g', 'dtau/dq', 'dtau/dv')
 
-#: Deviations are relative to the largest entry; smaller ones than this count as it.
+#: Lower bound of the largest entry, to which deviations are relative.
 _FLOOR = 1e-3
 
 
@@ -168,15 +168,15 @@ class Agreement(NamedTuple):
     """Largest relative deviations over random states.
 
     Attributes:
-        names: The formulations, m of them.
-        deviation: By quantity, shape (m, m): between two formulations.
+        names: Names of the m formulations.
+        deviation: Deviations between each two formulations, shape (m, m), by quantity.
     """
 
     names: tuple[str, ...]
     deviation: dict[str, Array]
 
     def worst(self) -> Array:
-        """Return the largest deviation of any quantity, shape (m, m)."""
+        """Return the largest deviation over all quantities, shape (m, m)."""
         return np.max(list(self.deviation.values()), axis=0)
 
 
@@ -187,12 +187,12 @@ def agreement(tree: RobotTree, names: Sequence[str], states: int, seed: int = 0)
         tree: The robot.
         names: Formulations to compare.
         states: Number of states.
-        seed: Of the random states.
+        seed: Seed of the random states.
 
     Raises:
-        UnknownNameError: There is no such formulation; lists those that exist.
-        MissingDependencyError: A formulation's library is not installed.
-        ParameterError: No state would be compared, or the seed is negative.
+        UnknownNameError: There is no such formulation; the message lists the known ones.
+        MissingDependencyError: The library of a formulation is not installed.
+        ParameterError: The number of states is not positive, or the seed is negative.
     """
     if states < 1:
         raise ParameterError('states', states, 'compare at least one')

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-r"""Zaremba's screw recursion: the equations of motion from axes, transforms and cross products.
+r"""Zaremba's screw recursion: equations of motion from axes, transforms and cross products.
 
-Source: A. T. Zaremba 1990, sections 1, 2 and 4. Everything follows from two families of vectors,
-the axes :math:`l_k^i` of the inner joints and :math:`g_k^i` of the outer joints seen from each
-body, and from composite inertias :math:`\Theta_i^{s*}`; three theorems give their derivatives of
-any order. Of the paper's text, errata Z1 to Z22 are corrected; each is named where it matters.
-Extended from a chain with six kinds of axes to a tree with any axis (``screw_terms``).
+Source: A. T. Zaremba 1990, sections 1, 2 and 4. The equations are composed of two families of
+vectors, the axes :math:`l_k^i` of the inboard joints and :math:`g_k^i` of the outboard joints
+expressed in each body, and of composite inertias :math:`\Theta_i^{s*}`; three theorems give their
+derivatives of any order. Errata Z1 to Z22 of the paper are corrected, and cited where they apply.
+Extended from a chain with six types of axes to a tree with arbitrary axes (``screw_terms``).
 """
 
 from __future__ import annotations
@@ -34,13 +34,12 @@ from robot_dynamics_ros.spatial.scalar import Array, zeros
 
 
 class Screw(Formulation):
-    """Mass matrix by effective inertias, velocity terms by symbols, loads by wrenches.
+    """Mass matrix from composite inertias, velocity terms from Christoffel symbols, wrenches.
 
-    There are two independent ways to the efforts of a motion, and they must agree. The paper's
+    The efforts of a motion are computed in two independent ways, which must agree. The paper's
     (2.15), ``A a + b``, is ``mass_matrix`` and ``bias_forces``, with b from the coefficients
-    :math:`d_{sj}^i`, O(n^3). ``inverse_dynamics`` takes the recursion of wrenches from the last
-    links inward, O(n): control needs the efforts only, not the coefficients, and the same pass
-    gives the loads of joints and sections.
+    :math:`d_{sj}^i`, O(n^3). ``inverse_dynamics`` uses the inward recursion of wrenches, O(n),
+    which does not need the coefficients and also yields the loads of joints and sections.
     """
 
     name: ClassVar[str] = 'screw'
@@ -50,9 +49,9 @@ class Screw(Formulation):
         self.model = ScrewModel(tree)
 
     def geometry(self, q: Array) -> ScrewGeometry:
-        """Return the paper's vectors, transforms and inertias at a position, shape (n,).
+        """Return the paper's vectors, transforms and inertias at joint positions q, shape (n,).
 
-        It is what theorems 1 to 3 (``screw_derivatives``) are asked for.
+        It is the argument of theorems 1 to 3 (``screw_derivatives``).
         """
         self._check(q=q)
         return ScrewGeometry(self.model, q)
@@ -60,11 +59,11 @@ class Screw(Formulation):
     # ---- the equation of motion A a + b = Q ----------------------------------------------------
 
     def mass_matrix(self, q: Array) -> Array:
-        """Return A(q) by effective inertias, (2.9) and (2.10), shape (n, n)."""
+        """Return A(q) from composite inertias, (2.9) and (2.10), shape (n, n)."""
         return screw_terms.mass_matrix(self.geometry(q))
 
     def coriolis_matrix(self, q: Array, v: Array) -> Array:
-        r"""Return :math:`C_{ij} = \sum_s d_{sj}^i v_s`, shape (n, n), by the symbols (2.14)."""
+        r"""Return :math:`C_{ij} = \sum_s d_{sj}^i v_s`, shape (n, n), from the symbols (2.14)."""
         self._check(v=v)
         return screw_terms.christoffel_symbols(self.geometry(q)) @ v
 
@@ -75,7 +74,7 @@ class Screw(Formulation):
     def bias_forces(self, q: Array, v: Array, wrenches: Wrenches | None = None) -> Array:
         r"""Return b(q, v), shape (n,), with :math:`b_i = \sum d_{sj}^iv_sv_j - f_{gi} - f_{ei}`.
 
-        Source: Zaremba 1990, (2.15); the force is f_e in (2.5) too (Z13).
+        Source: Zaremba 1990, (2.15); the force is f_e also in (2.5) (Z13).
         """
         self._check(v=v)
         x, external = self.geometry(q), self._body_wrenches(wrenches)
@@ -86,7 +85,7 @@ class Screw(Formulation):
     def inverse_dynamics(
         self, q: Array, v: Array, a: Array, wrenches: Wrenches | None = None
     ) -> Array:
-        r"""Return the joint efforts of a motion, :math:`Q_i = f^{iT}W_i`; see the contract."""
+        r"""Return the joint efforts of a motion, :math:`Q_i = f^{iT}W_i`; see base class."""
         W = self.joint_wrenches(q, v, a, wrenches)
         return np.array([self.model.f[i] @ W[i] for i in range(self.tree.n)])
 
@@ -103,9 +102,9 @@ class Screw(Formulation):
     def derivatives(
         self, q: Array, v: Array, a: Array, wrenches: Wrenches | None = None
     ) -> InverseDynamicsDerivatives:
-        """Return the derivatives of the efforts by the corrected (4.2); see the contract.
+        """Return the derivatives of the efforts from the corrected (4.2); see the base class.
 
-        Cost: O(n^4), in closed form: it runs over symbols as it does over numbers.
+        Cost: O(n^4). In closed form, for numbers or symbols.
         """
         self._check(q=q, v=v, a=a)
         external = self._body_wrenches(wrenches)
@@ -118,21 +117,21 @@ class Screw(Formulation):
     ) -> Array:
         """Return the wrench that each joint transmits to its body, shape (n, 6), N and N m.
 
-        Row i is ``[F; M]`` in the axes of body i about its origin. Its component along the joint
-        axis is the effort of the drive, the rest loads the bearing.
+        Row i is ``[F; M]`` in axes of body i about its origin. The component along the joint axis
+        is the drive effort; the others load the bearing.
 
         Args:
             q: Joint positions, shape (n,), rad or m.
             v: Joint velocities, shape (n,), rad/s or m/s.
             a: Joint accelerations, shape (n,), rad/s^2 or m/s^2.
-            wrenches: Wrenches of the environment on the bodies, see the class.
+            wrenches: External wrenches, see the base class; none if None.
 
         Returns:
             New array.
 
         Raises:
-            ShapeError: An argument has not the shape (n,).
-            UnknownNameError: A wrench names no frame of the robot.
+            ShapeError: An argument does not have the shape (n,).
+            UnknownNameError: A wrench refers to an unknown frame.
         """
         self._check(q=q, v=v, a=a)
         x, external = self.geometry(q), self._body_wrenches(wrenches)
@@ -153,7 +152,7 @@ class Screw(Formulation):
             New arrays in base axes, see :class:`SectionMotion`.
 
         Raises:
-            ShapeError: An argument has not the shape (n,).
+            ShapeError: An argument does not have the shape (n,).
             UnknownNameError: The robot has no such frame or body.
         """
         self._check(q=q, v=v, a=a)
@@ -173,28 +172,27 @@ class Screw(Formulation):
         """Return the dynamic and static load of an arbitrary section of any link.
 
         The link is cut at the section. The load is the wrench that the proximal side transmits to
-        the part beyond the cut, which consists of the distal piece of the link and of everything
-        that hangs on it.
+        the distal side, which consists of the distal part of the link and all bodies it carries.
 
         Args:
             q: Joint positions, shape (n,), rad or m.
             v: Joint velocities, shape (n,), rad/s or m/s.
             a: Joint accelerations, shape (n,), rad/s^2 or m/s^2.
-            frame: The section: name of a link, or any frame fixed in a body. In a frame of the
-                base the load is what the foundation carries.
-            distal: Mass, centre of mass and tensor of the piece of the link beyond the cut, in
-                the body's frame; None if the whole link lies beyond it: then the load is the joint
-                wrench, seen from the section. (Of the base nothing is known: None is massless.)
-            wrenches: Wrenches of the environment, see the class. One on the cut link counts as
-                acting beyond the cut; leave out what acts on the proximal side, it loads only the
-                sections before.
-            carried: Names of those joints on the cut link that lie beyond the cut; all if None.
+            frame: The section: name of a link, or any frame fixed in a body. For a frame of the
+                base, the load is that on the foundation.
+            distal: Mass, centre of mass and tensor of the distal part of the cut link, in the body
+                frame; None if the whole link is distal, then the load is the joint wrench
+                expressed at the section. (The base has no inertia: None is massless.)
+            wrenches: External wrenches, see the base class; none if None. A wrench on the cut link
+                is assumed to act on the distal part; omit wrenches on the proximal part, which
+                load only more proximal sections.
+            carried: Names of the joints on the cut link that are distal; all if None.
 
         Returns:
-            New arrays in the section's axes about its origin, see :class:`SectionLoad`.
+            New arrays in section axes about the section's origin, see :class:`SectionLoad`.
 
         Raises:
-            ShapeError: An argument has not the shape (n,).
+            ShapeError: An argument does not have the shape (n,).
             UnknownNameError: The robot has no such frame or body, or the cut link no such joint.
 
         Source: the recursion of :meth:`joint_wrenches`, stopped at the cut.

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-r"""Theorems 1 to 3 of Zaremba 1990: derivatives of any order by cross products alone.
+r"""Theorems 1 to 3 of Zaremba 1990: derivatives of any order from cross products only.
 
-The indices may come in any order and may repeat; an index that the quantity does not depend on
-gives exactly zero. Each theorem is stated for the chain; on a tree, "between i and k" means on
+The indices may be in any order and may repeat; an index that the quantity does not depend on
+gives exactly zero. The theorems are stated for a chain; on a tree, "between i and k" means on
 the path from i to k.
 """
 
@@ -24,19 +24,19 @@ def l_derivative(x: ScrewGeometry, k: int, i: int, indices: Sequence[int] = ()) 
     .. math::
         (l_k^i)^{t_1\dots t_p} = \langle l_k^{t_p}\rangle^T\cdots\langle l_k^{t_1}\rangle^T l_k^i
 
-    with the smallest index next to :math:`l_k^i`; zero if *some* index is outside.
+    with the smallest index adjacent to :math:`l_k^i`; zero if *any* index is out of range.
 
     Args:
-        x: The robot at a position.
-        k: Body in whose axes the column is written.
+        x: Geometry of the robot at given joint positions.
+        k: Body in whose axes the column is expressed.
         i: Joint of the column; -1 for the gravity column :math:`l_k^0`.
-        indices: Joints to differentiate by, none or several, in any order.
+        indices: Joints to differentiate with respect to, any number, in any order.
 
     Returns:
         New array, shape (6,).
 
     Raises:
-        UnknownNameError: An index is no joint of the robot.
+        UnknownNameError: An index is not a joint of the robot.
 
     Source: Zaremba 1990, theorem 1, (1.14) to (1.16); range by erratum Z8, superscripts by Z6.
     """
@@ -51,7 +51,7 @@ def l_derivative(x: ScrewGeometry, k: int, i: int, indices: Sequence[int] = ()) 
 
 
 def g_derivative(x: ScrewGeometry, k: int, i: int, indices: Sequence[int] = ()) -> Array:
-    r"""Return a derivative of :math:`g_k^i`, the axis of joint i as seen from body k.
+    r"""Return a derivative of :math:`g_k^i`, the axis of joint i expressed in body k.
 
     For sorted indices :math:`t_1\le\dots\le t_p`, all in :math:`[k+1, i-1]`,
 
@@ -59,20 +59,21 @@ def g_derivative(x: ScrewGeometry, k: int, i: int, indices: Sequence[int] = ()) 
         (g_k^i)^{t_1\dots t_p} =
         (-1)^p\langle g_k^{t_1}\rangle^T\cdots\langle g_k^{t_p}\rangle^T g_k^i
 
-    with the largest index next to :math:`g_k^i`; zero if some index is outside. An index equal to
-    k is outside, though the formula would not vanish there: the axis moves with k (erratum Z10).
+    with the largest index adjacent to :math:`g_k^i`; zero if any index is out of range. An index
+    equal to k is out of range, because the axis moves with k, although the formula does not vanish
+    there (erratum Z10).
 
     Args:
-        x: The robot at a position.
-        k: Body in whose axes the vector is written.
+        x: Geometry of the robot at given joint positions.
+        k: Body in whose axes the vector is expressed.
         i: The joint.
-        indices: Joints to differentiate by, none or several, in any order.
+        indices: Joints to differentiate with respect to, any number, in any order.
 
     Returns:
         New array, shape (6,).
 
     Raises:
-        UnknownNameError: An index is no joint of the robot.
+        UnknownNameError: An index is not a joint of the robot.
 
     Source: Zaremba 1990, theorem 2, (1.22) and (1.23), errata Z6 and Z10.
     """
@@ -87,25 +88,25 @@ def g_derivative(x: ScrewGeometry, k: int, i: int, indices: Sequence[int] = ()) 
 
 
 def composite_inertia_derivative(x: ScrewGeometry, i: int, indices: Sequence[int] = ()) -> Array:
-    r"""Return a derivative of :math:`\Theta_i^{i*}`, the inertia of all that joint i carries.
+    r"""Return a derivative of :math:`\Theta_i^{i*}`, the composite inertia carried by joint i.
 
     For sorted indices :math:`i<t_1\le\dots\le t_p`, starting from :math:`\Theta_i^{t_p*}`, apply
 
     .. math:: M \mapsto \langle g_i^{t}\rangle M + M\langle g_i^{t}\rangle^T
 
-    for :math:`t = t_p, t_{p-1}, \dots, t_1`. Zero if some index is not beyond i, or if two indices
-    lie on different branches: no body moves with both.
+    for :math:`t = t_p, t_{p-1}, \dots, t_1`. Zero if any index is not outboard of i, or if two
+    indices are on different branches, since no body moves with both.
 
     Args:
-        x: The robot at a position.
-        i: The joint, and the body in whose frame the inertia is written.
-        indices: Joints to differentiate by, none or several, in any order.
+        x: Geometry of the robot at given joint positions.
+        i: The joint, and the body in whose frame the inertia is expressed.
+        indices: Joints to differentiate with respect to, any number, in any order.
 
     Returns:
         New array, shape (6, 6), symmetric.
 
     Raises:
-        UnknownNameError: An index is no joint of the robot.
+        UnknownNameError: An index is not a joint of the robot.
 
     Source: Zaremba 1990, theorem 3, (2.11) and (2.13); range by erratum Z15.
     """
@@ -127,7 +128,7 @@ def _carries(model: ScrewModel, i: int, k: int) -> bool:
 
 
 def _between(model: ScrewModel, i: int, t: int, k: int) -> bool:
-    """Say whether i < t <= k on the path from i to k."""
+    """Return whether i < t <= k on the path from i to k."""
     return t != i and _carries(model, i, t) and bool(model.carries[t, k])
 
 

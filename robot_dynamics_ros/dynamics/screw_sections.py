@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 r"""Motion and load of an arbitrary section of any link, and the wrenches in the joints.
 
-A section is a frame fixed in a link, not only at a joint. Its motion is that of the link seen
-from there; its load is what the part of the link on the proximal side of a cut must transmit to
-the part beyond it.
+A section is any frame fixed in a link. Its motion is that of the link at this frame; its load is
+the wrench that the proximal side of a cut at this frame transmits to the distal side.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ class SectionMotion(NamedTuple):
 
     Attributes:
         R_WF: Rotation, shape (3, 3): maps section to base components.
-        p_WF: Origin of the section in the base, shape (3,), m.
+        p_WF: Origin of the section in the base frame, shape (3,), m.
         velocity: ``[velocity of the origin; angular velocity]``, shape (6,), m/s and rad/s.
         acceleration: ``[classical acceleration of the origin; angular acceleration]``, shape
             (6,), m/s^2 and rad/s^2; gravity is not included.
@@ -44,14 +43,15 @@ class SectionMotion(NamedTuple):
 
 
 class SectionLoad(NamedTuple):
-    """Wrench that the proximal side of a section transmits to the part beyond it.
+    """Wrench that the proximal side of a section transmits to the distal side.
 
-    Both are ``[F; M]`` of shape (6,), N and N m, in the section's axes about its origin. Along the
-    section's normal they are axial force and torque, across it shear forces and bending moments.
+    Both are ``[F; M]`` of shape (6,), N and N m, in section axes about the section's origin. The
+    components along the section normal are axial force and torque, those normal to it are shear
+    forces and bending moments.
 
     Attributes:
-        dynamic: The full load of the motion.
-        static: The load in the same position at rest.
+        dynamic: The total load during the motion.
+        static: The load at rest in the same position.
     """
 
     dynamic: Array
@@ -59,16 +59,16 @@ class SectionLoad(NamedTuple):
 
     @property
     def inertial(self) -> Array:
-        """What the motion adds to the static load, shape (6,)."""
+        """Inertial part of the load: dynamic minus static, shape (6,)."""
         return self.dynamic - self.static
 
 
 class Twists(NamedTuple):
-    r"""Motion of every body in its own axes, pole at its origin.
+    r"""Twist of every body and its derivative, in body axes, pole at the body origin.
 
     Attributes:
         V: :math:`V_k^{0k}` = ``[v; w]``, shape (n, 6).
-        dV: :math:`V_k^{0k*}`, its component-wise derivative, shape (n, 6); without gravity.
+        dV: :math:`V_k^{0k*}`, its componentwise derivative, shape (n, 6), without gravity.
     """
 
     V: Array
@@ -76,14 +76,14 @@ class Twists(NamedTuple):
 
 
 def twists(x: ScrewGeometry, v: Array, a: Array, dtype: object) -> Twists:
-    r"""Return velocities and their component-wise derivatives of all bodies.
+    r"""Return the twists of all bodies and their componentwise derivatives.
 
     .. math::
         V_k = L_k^{k-1\,T}V_{k-1} + f^k v_k, \qquad
         V_k^* = L_k^{k-1\,T}V_{k-1}^* + f^k a_k + \langle f^k v_k\rangle^T V_k
 
-    Source: Zaremba 1990, (1.8) and (1.9) as recursions; errata Z1, Z4: the derivative holds
-    :math:`l_k^k a_k`, and every :math:`l_k^i a_i` once.
+    Source: Zaremba 1990, (1.8) and (1.9) as recursions; errata Z1, Z4: the derivative contains
+    :math:`l_k^k a_k`, and each :math:`l_k^i a_i` once.
     """
     model = x.model
     V, dV = zeros((model.tree.n, 6), dtype), zeros((model.tree.n, 6), dtype)
@@ -97,13 +97,13 @@ def twists(x: ScrewGeometry, v: Array, a: Array, dtype: object) -> Twists:
 
 
 def joint_wrenches(x: ScrewGeometry, motion: Twists, external: Array | None) -> Array:
-    r"""Return :math:`W_i`, transmitted through joint i to its body, in its axes, shape (n, 6).
+    r"""Return the wrenches :math:`W_i` that joint i transmits to body i, body axes, (n, 6).
 
     .. math::
         W_i = \Theta_i^iV_i^* + \langle V_i\rangle\Theta_i^iV_i - F_{gi}^i - F_{ei}^i
         + \sum_c L_c^iW_c, \qquad F_{gi}^i = \Theta_i^i l_i^0
 
-    The sum is over the children c of i. :math:`f^{iT}W_i` is the effort of the drive; the other
+    The sum is over the children c of i. :math:`f^{iT}W_i` is the drive effort; the other
     components load the bearing.
     """
     model = x.model
@@ -121,15 +121,15 @@ def joint_wrenches(x: ScrewGeometry, motion: Twists, external: Array | None) -> 
 
 
 def body_wrench(Theta: Array, V: Array, dV: Array, l0: Array) -> Array:
-    r"""Return the wrench that moves a body against gravity, shape (6,).
+    r"""Return the wrench required to move a body under gravity, shape (6,).
 
     :math:`\Theta(V^* - l^0) + \langle V\rangle\Theta V`
 
     Args:
-        Theta: Mises matrix, shape (6, 6).
-        V: Velocity of the body, shape (6,).
-        dV: Its component-wise derivative, shape (6,).
-        l0: Free fall in the axes of the body, shape (6,).
+        Theta: Spatial inertia (Mises matrix), shape (6, 6).
+        V: Twist of the body, shape (6,).
+        dV: Componentwise derivative of the twist, shape (6,).
+        l0: Free-fall acceleration in body axes, shape (6,).
     """
     return Theta @ (dV - l0) + bracket(V) @ (Theta @ V)
 
@@ -138,7 +138,7 @@ def section_motion(x: ScrewGeometry, motion: Twists, section: BodyFrame) -> Sect
     r"""Return the motion of a section.
 
     With :math:`V_\sigma = L_\sigma^{kT}V_k` and :math:`V_\sigma^* = L_\sigma^{kT}V_k^*`, both in
-    section axes, the classical acceleration is :math:`C(v^* + \omega\times v)`.
+    section axes, the classical acceleration in base axes is :math:`C(v^* + \omega\times v)`.
     """
     pose = frame_pose(x.model.tree, x.q, section)
     V, dV, _ = _seen_from_body(x, motion, section.body)
@@ -161,14 +161,14 @@ def section_wrench(
     carried: Collection[str] | None,
     external: Array | None,
 ) -> Array:
-    r"""Return the wrench in a section, in its axes about its origin, shape (6,).
+    r"""Return the wrench in a section, in section axes about its origin, shape (6,).
 
     .. math::
         W_\sigma = L_k^\sigma\Big(\Theta V_k^* + \langle V_k\rangle\Theta V_k - \Theta l_k^0
         - F_{ek}^k + \sum_c L_c^k W_c\Big)
 
-    with the inertia :math:`\Theta` of the part of link k beyond the cut, and the sum over the
-    joints c beyond it.
+    with the inertia :math:`\Theta` of the distal part of link k, and the sum over the distal
+    joints c.
     """
     model, k = x.model, section.body
     V, dV, l0 = _seen_from_body(x, motion, k)
@@ -186,7 +186,7 @@ def section_wrench(
 
 
 def _seen_from_body(x: ScrewGeometry, motion: Twists, k: int) -> tuple[Array, Array, Array]:
-    """Return velocity, its derivative and the free fall of a body; -1 is the base."""
+    """Return twist, its derivative and free-fall acceleration of a body; -1 is the base."""
     if k >= 0:
         return motion.V[k], motion.dV[k], x.l0[k]
     still = zeros(6, x.dtype)
@@ -194,7 +194,7 @@ def _seen_from_body(x: ScrewGeometry, motion: Twists, k: int) -> tuple[Array, Ar
 
 
 def _beyond(x: ScrewGeometry, k: int, carried: Collection[str] | None) -> list[int]:
-    """Return the joints on body k that lie beyond the cut."""
+    """Return the joints on body k that are distal to the cut."""
     tree = x.model.tree
     on_body = [c for c in range(tree.n) if tree.parent[c] == k]
     if carried is None:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-r"""The terms of the equation of motion: mass matrix, gravity, external wrenches, and derivatives.
+r"""Terms of the equation of motion: mass matrix, gravity, external wrenches, and derivatives.
 
-One column times one vector gives every element, and theorems 1 and 3 move onto the vector:
+Every element is the product of a column and a vector; theorems 1 and 3 apply to the vector:
 
 .. math::
     a_{ij} = l_i^{j\,T} D_i, \qquad a_{ij}^{(s)} = l_i^{j\,T} D_{is}, \qquad
@@ -10,22 +10,21 @@ One column times one vector gives every element, and theorems 1 and 3 move onto 
 with :math:`D_i = \Theta_i^{i*}f^i`; the derivatives vanish unless :math:`s, t > j`. This compact
 form of (2.14) needs n^2 (n^3) six-vectors instead of n^3 (n^4) products of 6x6 matrices.
 
-The paper's linearization (4.2) holds :math:`\sum_k (l_k^{iT})^j F_k` alone. A force that turns or
-not with its link changes too, :math:`\sum_k l_k^{iT}(F_k)^j`: without it a pendulum would have no
-stiffness (erratum Z21).
+The paper's linearization (4.2) contains only :math:`\sum_k (l_k^{iT})^j F_k`. For forces that are
+not constant in link axes, such as gravity, :math:`\sum_k l_k^{iT}(F_k)^j` must be added; without
+it a pendulum would have no stiffness (erratum Z21).
 
-The quantities of Zaremba's screw recursion at one position of a tree of bodies.
-
-From the chain to the tree
+Extension from chains to trees
     The paper numbers the bodies of a chain, so ``i <= k`` means that joint i carries body k. On a
-    tree that is "i is an ancestor of k or k itself", and every condition of the paper is read so;
-    a pair of bodies on different branches counts as out of range. Body numbers are those of
-    :class:`RobotTree`, from 0, and the base (the paper's 0) is -1.
+    tree, every such condition means that i is k or an ancestor of k; a pair of bodies on different
+    branches is out of range. Body indices are those of :class:`RobotTree`, starting at 0; the base
+    (0 in the paper) is -1.
 
-From six axis numbers to any axis
+Extension from six axis numbers to any axis
     The paper's :math:`f^i` has a single 1 in row :math:`n_i`. Here it is ``[axis; 0]`` or
-    ``[0; axis]`` with any unit axis, and the constant rotation before the joint is free (erratum
-    Z18). All results need only :math:`V_i^{i-1,i} = f^i\dot q_i`, which holds in these frames.
+    ``[0; axis]`` with any unit axis, and the constant rotation before the joint is arbitrary
+    (erratum Z18). All results require only :math:`V_i^{i-1,i} = f^i\dot q_i`, which holds in these
+    frames.
 """
 
 from __future__ import annotations
@@ -47,14 +46,14 @@ from robot_dynamics_ros.spatial.screw import (
 
 
 class ScrewModel:
-    r"""What does not depend on the position.
+    r"""Quantities that do not depend on the joint positions.
 
     Attributes:
         tree: The robot.
         f: Joint axes :math:`f^i`, shape (n, 6).
-        inertia: Mises matrices :math:`\Theta_k^k` (2.2), shape (n, 6, 6).
+        inertia: Spatial inertias (Mises matrices) :math:`\Theta_k^k` (2.2), shape (n, 6, 6).
         carries: ``carries[i, k]``: i is k or an ancestor of k (the paper's ``i <= k``).
-        above: ``above[k]``: k and its ancestors, from the base on.
+        above: ``above[k]``: k and its ancestors, starting from the base.
         below: ``below[i]``: the proper descendants of i, parents first.
     """
 
@@ -72,7 +71,7 @@ class ScrewModel:
 
 
 class ScrewGeometry:
-    r"""What depends on the position alone; computed when first asked for.
+    r"""Quantities that depend on the joint positions only, evaluated lazily.
 
     Attributes:
         model: The robot.
@@ -90,7 +89,7 @@ class ScrewGeometry:
     def l(self) -> Array:  # noqa: E743 (the paper's letter)
         r"""``l[k, i]`` = :math:`l_k^i = L_k^{iT}f^i` if i carries k, else 0; shape (n, n, 6).
 
-        Column i of the body Jacobian of body k: its motion at unit speed of joint i, in its axes.
+        Column i of the body Jacobian of body k: its twist at unit rate of joint i, body axes.
 
         Source: Zaremba 1990, (1.5) and algorithm step 2,
         :math:`l_k^i = L_k^{k-1\,T} l_{k-1}^i`, :math:`l_k^k = f^k`.
@@ -107,8 +106,8 @@ class ScrewGeometry:
     def l0(self) -> Array:
         r"""Gravity as a column, ``l0[k]`` = :math:`l_k^0 = L_k^{0T}[g z_0; 0]`, shape (n, 6).
 
-        The free fall of the base seen from body k, so that the gravity wrench (2.4) on a body is
-        :math:`F_{gk}^k = \Theta_k^k l_k^0`, and theorem 1 holds for it with the base as i.
+        The free-fall acceleration expressed in body k, so that the gravity wrench (2.4) on a body
+        is :math:`F_{gk}^k = \Theta_k^k l_k^0`, and theorem 1 holds for it with the base as i.
         """
         tree = self.model.tree
         l0 = zeros((tree.n, 6), self.dtype)
@@ -118,7 +117,7 @@ class ScrewGeometry:
 
     @cached_property
     def l0_base(self) -> Array:
-        """Free fall in the base frame, ``[gravity; 0]``, shape (6,)."""
+        """Free-fall acceleration in the base frame, ``[gravity; 0]``, shape (6,)."""
         l0 = zeros(6, self.dtype)
         l0[:3] = self.model.tree.gravity
         return l0
@@ -127,7 +126,7 @@ class ScrewGeometry:
     def g(self) -> Array:
         r"""``g[k, i]`` = :math:`g_k^i = L_k^{iT}f^i` if k carries i, else 0; shape (n, n, 6).
 
-        The axis of a joint further out as seen from body k.
+        The axis of an outboard joint expressed in body k.
 
         Source: Zaremba 1990, (1.5) and algorithm step 5,
         :math:`g_i^k = G L_{i+1}^i G\,g_{i+1}^k`, where :math:`G L_{i+1}^i G = L_i^{i+1\,T}`.
@@ -146,7 +145,7 @@ class ScrewGeometry:
 
     @cached_property
     def composite(self) -> list[Array]:
-        r"""``composite[i]`` = :math:`\Theta_i^{i*}`: inertia of all that joint i carries, in i.
+        r"""``composite[i]`` = :math:`\Theta_i^{i*}`: composite inertia carried by joint i, in i.
 
         Source: Zaremba 1990, (2.10), algorithm steps 6 to 8 in the shorter form
         :math:`\Theta_i^{i*} = \Theta_i^i + \sum_c L_c^i\Theta_c^{c*}L_c^{iT}` over the children c.
@@ -161,9 +160,9 @@ class ScrewGeometry:
 
     @cached_property
     def composite_seen(self) -> dict[tuple[int, int], Array]:
-        r"""``composite_seen[i, s]`` = :math:`\Theta_i^{s*}`: all that s carries, written in i.
+        r"""``composite_seen[i, s]`` = :math:`\Theta_i^{s*}`: composite inertia of s, in frame i.
 
-        For i = s and every s that i carries.
+        For i = s and every descendant s of i.
 
         Source: Zaremba 1990, (2.12), :math:`\Theta_i^{s*} = L_s^i\Theta_s^{s*}L_s^{iT}`.
         """
@@ -178,9 +177,9 @@ class ScrewGeometry:
 
 
 def mass_matrix(x: ScrewGeometry) -> Array:
-    r"""Return A(q), shape (n, n).
+    r"""Return the mass matrix A(q), shape (n, n).
 
-    :math:`a_{ij} = f^{iT}\Theta_i^{i*}l_i^j` where j carries i, and :math:`a_{ji} = a_{ij}`.
+    :math:`a_{ij} = f^{iT}\Theta_i^{i*}l_i^j` if j carries i, and :math:`a_{ji} = a_{ij}`.
 
     Source: Zaremba 1990, (2.9) with (2.10), correct as printed (Z14).
 
@@ -204,7 +203,7 @@ def effective_inertia_rates(x: ScrewGeometry) -> Array:
         (\langle g_i^s\rangle\Theta_i^{s*} + \Theta_i^{s*}\langle g_i^s\rangle^T) f^i & s > i
         \end{cases}
 
-    Source: Zaremba 1990, (2.14), compact; index errata Z16, range Z15.
+    Source: Zaremba 1990, (2.14) in compact form; index errata Z16, range Z15.
     """
     model = x.model
     D = zeros((model.tree.n, model.tree.n, 6), x.dtype)
@@ -237,7 +236,7 @@ def christoffel_symbols(x: ScrewGeometry) -> Array:
     r"""Return :math:`d_{sj}^i` at [i, s, j], shape (n, n, n), symmetric in s and j.
 
     :math:`d_{sj}^i = \tfrac12(a_{ij}^{(s)} + a_{is}^{(j)} - a_{sj}^{(i)})`; at most two of the
-    three terms differ from zero (Z17: the paper says three).
+    three terms are nonzero (Z17: the paper states three).
 
     Source: Zaremba 1990, (2.7) with the compact form of (2.14), errata Z15 to Z17.
     """
@@ -254,7 +253,7 @@ def mass_matrix_second_derivatives(x: ScrewGeometry) -> Array:
         D_{ist} = \begin{cases}\langle l_i^s\rangle\,D_{it} & s \le i\\
         (\Theta_i^{i*})^{s,t} f^i & s > i\end{cases}
 
-    Source: Zaremba 1990, theorems 1 and 3 on (2.9), as (4.2) needs it (errata Z15, Z20).
+    Source: Zaremba 1990, theorems 1 and 3 applied to (2.9), required by (4.2) (errata Z15, Z20).
 
     Cost: n^3 six-vectors and O(n^4) dot products.
     """
@@ -292,18 +291,18 @@ def _moved(x: ScrewGeometry, i: int, t: int, M: Array) -> Array:
 def gravity_forces(x: ScrewGeometry) -> Array:
     r"""Return :math:`f_{gi} = f^{iT}\Theta_i^{i*}l_i^0`, shape (n,), N m or N.
 
-    It is the force that gravity exerts: minus the g(q) of the contract.
+    The force exerted by gravity, the negative of g(q) in :class:`Formulation`.
 
-    Source: Zaremba 1990, (2.8) with the gravity wrench (2.4) summed by composite inertias.
+    Source: Zaremba 1990, (2.8) with the gravity wrench (2.4) summed over composite inertias.
     """
     f = x.model.f
     return np.array([f[i] @ (x.composite[i] @ x.l0[i]) for i in range(len(f))])
 
 
 def gravity_derivatives(x: ScrewGeometry) -> Array:
-    r"""Return :math:`f_{gi}^{(j)}`, shape (n, n), symmetric: minus the Hessian of the potential.
+    r"""Return :math:`f_{gi}^{(j)}`, shape (n, n), symmetric: negative Hessian of the potential.
 
-    :math:`f_{gi}` is made like an element of A, with :math:`l_i^0` for the column, so
+    :math:`f_{gi}` has the form of an element of A with :math:`l_i^0` as the column, so
 
     .. math::
         f_{gi}^{(j)} = \sum_k\big[(l_k^{iT})^j F_{gk}^k + l_k^{iT}(F_{gk}^k)^j\big]
@@ -317,8 +316,8 @@ def external_forces(x: ScrewGeometry, wrenches: Array) -> Array:
     r"""Return :math:`f_{ei} = \sum_{k\ge i} l_k^{iT}F_{ek}^k`, shape (n,), N m or N.
 
     Args:
-        x: The robot at a position.
-        wrenches: ``[F; M]`` on each body in its axes about its origin, shape (n, 6).
+        x: Geometry of the robot at given joint positions.
+        wrenches: ``[F; M]`` on each body in body axes about its origin, shape (n, 6).
 
     Source: Zaremba 1990, (2.3) and (2.8).
     """
@@ -327,7 +326,7 @@ def external_forces(x: ScrewGeometry, wrenches: Array) -> Array:
 
 
 def external_derivatives(x: ScrewGeometry, wrenches: Array) -> Array:
-    r"""Return :math:`f_{ei}^{(j)}`, shape (n, n), for wrenches constant in the axes of the bodies.
+    r"""Return :math:`f_{ei}^{(j)}`, shape (n, n), for wrenches that are constant in body axes.
 
     .. math::
         f_{ei}^{(j)} = \sum_{k\ge j}(l_k^{iT})^jF_{ek}^k = l_j^{iT}\langle f^j\rangle P_j,
@@ -336,8 +335,8 @@ def external_derivatives(x: ScrewGeometry, wrenches: Array) -> Array:
     by theorem 1 and :math:`\langle l_k^j\rangle = L_j^k\langle f^j\rangle L_k^j` (1.7).
 
     Args:
-        x: The robot at a position.
-        wrenches: ``[F; M]`` on each body in its axes about its origin, shape (n, 6).
+        x: Geometry of the robot at given joint positions.
+        wrenches: ``[F; M]`` on each body in body axes about its origin, shape (n, 6).
     """
     model, P = x.model, _carried_wrenches(x, wrenches)
     derivative = zeros((len(P), len(P)), common_dtype(x.l, wrenches))
@@ -349,7 +348,7 @@ def external_derivatives(x: ScrewGeometry, wrenches: Array) -> Array:
 
 
 def _carried_wrenches(x: ScrewGeometry, wrenches: Array) -> list[Array]:
-    """Return for each body the sum of the wrenches on all that it carries, in its axes."""
+    """Return for each body the sum of the wrenches on it and its descendants, in body axes."""
     total = list(wrenches)
     for c in reversed(range(x.model.tree.n)):
         p = x.model.tree.parent[c]
@@ -361,7 +360,7 @@ def _carried_wrenches(x: ScrewGeometry, wrenches: Array) -> list[Array]:
 def inverse_dynamics_derivatives(
     x: ScrewGeometry, v: Array, a: Array, wrenches: Array | None
 ) -> InverseDynamicsDerivatives:
-    r"""Return the coefficients of the linearization at a motion.
+    r"""Return the coefficients of the linearization about a motion.
 
     .. math::
         \Big(\frac{\partial b}{\partial v}\Big)_{ij} &= 2\sum_s d_{sj}^i v_s\\
@@ -371,10 +370,11 @@ def inverse_dynamics_derivatives(
         \Big(\frac{\partial A}{\partial q}a\Big)_{ij} &= \sum_s a_{is}^{(j)}a_s
 
     Args:
-        x: The robot at a position.
+        x: Geometry of the robot at given joint positions.
         v: Joint velocities, shape (n,), rad/s or m/s.
         a: Joint accelerations, shape (n,), rad/s^2 or m/s^2.
-        wrenches: ``[F; M]`` on each body, constant in its axes, shape (n, 6); or None.
+        wrenches: ``[F; M]`` on each body about its origin, constant in body axes, shape (n, 6), or
+            None.
 
     Returns:
         New arrays, see :class:`InverseDynamicsDerivatives`.

@@ -22,7 +22,7 @@ from robot_dynamics_ros.model import RobotTree, frame_motion, frame_pose
 from robot_dynamics_ros.spatial.rotation import rotation_vector
 from robot_dynamics_ros.spatial.scalar import Array
 
-#: Smallest singular value of the task Jacobian, m/rad or 1, that is still inverted.
+#: Task Jacobians with a smaller singular value (m/rad or 1) are treated as singular.
 SMALLEST_SINGULAR_VALUE = 1e-4
 _ITERATIONS, _SOLVED = 50, 1e-11  # m or rad: accumulated rounding error at a scale of 1 m
 _REACHED = 1e-9  # m, also in directions in which the arm cannot move
@@ -77,7 +77,7 @@ class ToolTask(ABC):
         return v, np.linalg.solve(J, self._conditions(ddp) - drift)
 
     def _nearest(self, solutions: list[Solution], near: Array) -> Array:
-        """Return the joint positions of the solution nearest to ``near``, modulo whole turns."""
+        """Return the joint positions of the nearest solution, shifted by whole turns if nearer."""
         tree = self.tree
         turns, limits = np.logical_not(tree.prismatic), (tree.position_lower, tree.position_upper)
         return nearest(solutions, near, revolute=turns.tolist(), limits=limits).q

@@ -3,8 +3,8 @@ r"""Check the mass and inertia of every link and the mass matrix of a tree.
 
 Warnings are based on physical bounds. The *equivalent box* of a link has the link's mass and
 principal moments; its edge lengths show the size that the tensor implies. The *least density* is
-that of the homogeneous ellipsoid of the same mass and moments. A body with these cannot be less
-dense throughout, so a link denser than lead has too much mass or too little inertia.
+that of the homogeneous ellipsoid of the same mass and moments. No body with these is less dense
+everywhere, so a link denser than lead has too much mass or too little inertia.
 
 Eliminating the joints from the tips to the base, :math:`M = L^TDL`, yields for every joint the
 pivot :math:`D_i = s_i^TI^A_is_i`: the inertia about the joint axis with all outboard joints free.
@@ -39,7 +39,7 @@ FULL_TURN = 2.0 * math.pi
 
 
 class LinkReport(NamedTuple):
-    """Inertial properties of one link; NaN where the file gives no usable number.
+    """Inertial properties of one link; NaN if the file has no valid number.
 
     Attributes:
         name: Name of the link.

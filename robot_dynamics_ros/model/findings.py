@@ -29,7 +29,7 @@ class Finding(NamedTuple):
         problem: What is wrong with it.
         remedy: How to correct it.
         fault: The exception of an error, for callers that reject errors.
-        fatal: Whether the error rejects the robot even where others are only remarked.
+        fatal: Whether ``load_robot`` rejects the robot for this error even without ``strict``.
     """
 
     severity: Severity

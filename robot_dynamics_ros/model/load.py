@@ -63,8 +63,8 @@ def load_robot(
             are locked and their links lumped.
         base: With ``tip``, control the joints between two links as well; the root if empty.
         tip: Link at the end of that chain.
-        locked: Positions of locked joints, rad or m; 0 or the nearest limit for those not given.
-            So is 'measured', until a controller replaces it by the measured position at its
+        locked: Positions of locked joints by name, rad or m; by default 0 or the nearest limit.
+            For 'measured', a controller replaces the default by the measured position at its
             activation.
         mimic: 'couple': followers are coupled to their leaders, which take over their inertia and
             friction. 'lock': followers are locked.
