@@ -164,8 +164,8 @@ def _distance(point: Array, joints: list[Array]) -> float:
 
 _SAMPLES = 8  # configurations
 _ROUNDS = 50  # iterations; each at least halves the error of the root
-#: Smallest ratio of a pivot to the inertia about the joint with the outboard joints locked:
-#: about 1e-16 by rounding error, more than 1e-6 for real arms.
+#: Threshold of the ratio of a pivot to the inertia with the outboard joints locked; the ratio is
+#: about 1e-16 (rounding error) if the matrix is singular, more than 1e-6 for real arms.
 _SMALLEST = 1e-10
 _LEAST_INERTIA = 1e-19  # kg m^2 or kg; smaller values are treated as zero
 _MOST_LINKS = 6  # maximum number of links in a message
