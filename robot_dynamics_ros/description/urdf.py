@@ -251,7 +251,7 @@ class _Reader:
         if abs(value) < _LARGEST:
             return value
         if math.isfinite(value):
-            self._fault(culprit, f'{value:g} is beyond all measure', 'give SI units')
+            self._fault(culprit, f'{value:g} is too large', 'give SI units')
             return math.nan
         self._fault(culprit, f'{_shortened(text)} is not a finite number', 'give one number')
         return math.nan

@@ -141,8 +141,8 @@ class CollisionChecker:
                 what,
                 f'leaves {1e3 * max(near.distance, 0.0):.1f} mm between {near.first!r} and '
                 f'{near.second!r} at q = {np.round(q, 3).tolist()}',
-                f'{1e3 * BETWEEN_LINKS:g} mm are kept between links, {1e3 * CLEARANCE:g} mm '
-                'elsewhere; move it, or start from another posture',
+                f'{1e3 * BETWEEN_LINKS:g} mm are required between links, {1e3 * CLEARANCE:g} mm '
+                'elsewhere; change the motion, or start from another posture',
             )
 
     def is_free(self, positions: Iterable[Array]) -> bool:
@@ -253,7 +253,7 @@ def make_checker(
     try:
         checker = CollisionChecker(tree, obstacles)
     except MissingDependencyError as error:
-        return None, (f'collisions are not looked for: {error}',)
+        return None, (f'collisions are not checked: {error}',)
     return checker, checker.remarks
 
 

@@ -170,7 +170,7 @@ def _geometry(element: Element) -> list[Triangles]:
     if element.tag in ('cylinder', 'capsule'):
         radius, length = (_numbers(element, key, '', 1)[0] for key in ('radius', 'length'))
         return [cylinder(radius, length) if element.tag == 'cylinder' else capsule(radius, length)]
-    raise DescriptionError(f'<{element.tag}>', 'no known geometry', 'box, cylinder, sphere, mesh')
+    raise DescriptionError(f'<{element.tag}>', 'unknown geometry', 'box, cylinder, sphere, mesh')
 
 
 def mesh_path(element: Element) -> Path:
@@ -221,5 +221,5 @@ def _numbers(element: Element | None, key: str, default: str, count: int = 3) ->
     text = default if element is None else element.get(key, default)
     values = np.array(text.split(), dtype=float)
     if values.shape != (count,) or not np.isfinite(values).all():
-        raise ValueError(f'{key}="{text}": {count} finite numbers are needed')
+        raise ValueError(f'{key}="{text}": expected {count} finite numbers')
     return values

@@ -191,10 +191,10 @@ def read_mesh(path: Path) -> list[Triangles]:
         problem = f'cannot be read ({error.strerror})'
         raise DescriptionError(culprit, problem, 'give a readable file') from error
     except (ValueError, KeyError, IndexError, TypeError, struct.error) as error:
-        raise DescriptionError(culprit, f'malformed ({error})', 'export it anew') from error
+        raise DescriptionError(culprit, f'malformed ({error})', 'export it again') from error
     if faulty or not parts:
-        problem = 'has vertices that are none' if faulty else 'has no triangles'
-        raise DescriptionError(culprit, problem, 'export it anew')
+        problem = 'has invalid vertices' if faulty else 'has no triangles'
+        raise DescriptionError(culprit, problem, 'export it again')
     return parts
 
 

@@ -181,7 +181,7 @@ class SteppedWorld:
             SceneError: A request was refused; the output before this error names it.
         """
         if self._requests.poll() is not None:
-            raise SceneError('Gazebo', 'refused a request', 'it is named above')
+            raise SceneError('Gazebo', 'refused a request', 'see the message above')
 
     def close(self) -> None:
         """End the process that sends the requests."""

@@ -391,7 +391,7 @@ def _end_of_scene(reason: str, code: int) -> list[Any]:
         SceneError: The exit code is not 0; launch then ends the scene and returns 1.
     """
     if code:
-        raise SceneError('the scene ends:', reason, 'its last lines say why')
+        raise SceneError('the scene ends:', reason, 'see its last log lines')
     return [LogInfo(msg=f'the scene ends: {reason}'), EmitEvent(event=Shutdown(reason=reason))]
 
 

@@ -176,13 +176,13 @@ def _waypoints(tree: RobotTree, settings: Mapping[str, Any], q: Array) -> Trajec
     times, flat = settings['waypoint_times'], settings['waypoints']
     if len(flat) != len(times) * tree.n:
         raise ParameterError(
-            'waypoints', f'{len(flat)} numbers', f'{len(times)} times of {tree.n} joints are due'
+            'waypoints', f'{len(flat)} numbers', f'{len(times)} times {tree.n} numbers are needed'
         )
     points = [q, *np.array(flat, dtype=float).reshape(len(times), tree.n)]
     spans = np.diff([0.0, *times])
     if not (spans > _BRIEFEST).all():
         raise ParameterError(
-            'waypoint_times', list(times), 'they increase strictly, by 1 ns at least, from above 0'
+            'waypoint_times', list(times), 'must increase strictly, by at least 1 ns, from above 0'
         )
     return Chain([Quintic(points[k], points[k + 1], spans[k]) for k in range(len(times))])
 

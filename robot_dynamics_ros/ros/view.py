@@ -129,7 +129,7 @@ class ArmCommands:
         def settings(tree: RobotTree, q: Any) -> dict[str, Any]:
             scene = self._arm.scene
             if scene is None:
-                raise ConfigurationError('circle', 'has no tool', 'describe an arm that is shown')
+                raise ConfigurationError('circle', 'has no tool', 'publish robot_description')
             frame = scene.tree.links[scene.tool].name
             p = frame_pose(tree, q, frame).p_WF
             outward = np.array([p[0], p[1], 0.0]) / max(float(np.hypot(p[0], p[1])), 1e-9)
@@ -185,7 +185,7 @@ class ArmCommands:
             motion = defaults | settings(tree, q) | {'speed_scale': share}
             plan = make_plan(tree, motion, q)
         except KeyError as error:
-            tell(False, f'joint {error} is not known yet')
+            tell(False, f'joint {error} has no position yet')
             return
         except RobotDynamicsError as error:
             tell(False, str(error))
@@ -334,7 +334,7 @@ class View(PackageNode):
         if xml:
             arm.describe(xml)
         else:
-            arm.tell(f'waiting for an URDF on {space}robot_description')
+            arm.tell(f'waiting for a URDF on {space}robot_description')
         now = topics.instant()
         if not xml:
             arm.name_joints(now.position)

@@ -82,7 +82,7 @@ class DrivenPlant(WrappedPlant):
             for name in ('ripple', 'cogging', 'periods', 'breakaway')
         )
         if (self._breakaway < 1.0).any():
-            raise ParameterError('breakaway', drives.breakaway, 'is at least 1')
+            raise ParameterError('breakaway', drives.breakaway, 'must be at least 1')
         self._friction = JointTerms.of(self._bare.with_changes(drive_friction={}))
         self._know(self._bare)
         n = self.tree.n

@@ -165,7 +165,7 @@ def with_mismatch(tree: RobotTree, mismatch: Mismatch) -> RobotTree:
 
     mass = factor('mass')
     if not mass.all():
-        raise ParameterError('mismatch mass', mismatch.mass, 'a factor on masses is positive')
+        raise ParameterError('mismatch mass', mismatch.mass, 'a mass factor must be positive')
     return tree.with_changes(
         mass=tree.mass * mass,
         inertia=tree.inertia * mass[:, np.newaxis, np.newaxis],

@@ -99,7 +99,7 @@ class MujocoPlant(Plant):
     ) -> None:
         super().__init__(tree, period)
         if substeps < 1:
-            raise ParameterError('substeps', substeps, 'at least one integration step a period')
+            raise ParameterError('substeps', substeps, 'at least one integration step per period')
         if integrator not in INTEGRATORS:
             known = ', '.join(sorted(INTEGRATORS))
             raise ParameterError('integrator', integrator, f'known: {known}')

@@ -41,7 +41,7 @@ class Plant(ABC):
 
     def __init__(self, tree: RobotTree, period: float) -> None:
         if not 0.0 < period < np.inf:
-            raise ParameterError('period', period, 'the period of a step is positive, in s')
+            raise ParameterError('period', period, 'the period of a step must be positive, in s')
         self.tree = tree
         self.period = period
         self.steps = 0
@@ -201,7 +201,7 @@ def per_joint(name: str, value: float | Array, n: int) -> Array:
     if array.shape not in ((), (1,), (n,)):
         raise ParameterError(name, value, f'give one value or {n}, one per joint')
     if not (np.isfinite(array) & (array >= 0.0)).all():
-        raise ParameterError(name, value, 'values are finite and not negative')
+        raise ParameterError(name, value, 'values must be finite and not negative')
     return np.broadcast_to(array, (n,))
 
 

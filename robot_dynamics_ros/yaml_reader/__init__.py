@@ -199,7 +199,7 @@ def number(place: str, value: Any) -> float:
     if isinstance(value, str) and (parts := _EXPONENT.fullmatch(value)):
         sign, whole, fraction, way, digits = parts.groups()
         better = f'{sign}{whole or 0}{fraction or ".0"}e{way or "+"}{digits}'
-        remedy = f'YAML wants a point and a sign of the exponent in such a number: {better}'
+        remedy = f'YAML needs a decimal point and a sign of the exponent: {better}'
         raise ConfigurationError(place, f'is the text {value!r}', remedy)
     number = isinstance(value, Real) and not isinstance(value, bool)  # includes NumPy scalars
     if not number or not abs(value) <= LARGEST:

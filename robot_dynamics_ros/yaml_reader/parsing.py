@@ -65,20 +65,20 @@ def file_text(word: str, what: str, shipped: Mapping[str, Path] | None = None) -
     path = (shipped or {}).get(word.removesuffix('.yaml')) or _path(word)
     if path is None:
         known = f', or one of those that ship: {", ".join(shipped)}' if shipped else ''
-        raise ConfigurationError(culprit, 'is no file', f'give a path{known}')
+        raise ConfigurationError(culprit, 'is not a file', f'give a path{known}')
     try:
         with path.open('rb') as file:
             content = file.read(MOST_BYTES + 1)
     except OSError as error:
         raise ConfigurationError(
-            culprit, f'cannot be read: {error.strerror}', 'give a file that can be'
+            culprit, f'cannot be read: {error.strerror}', 'give a readable file'
         ) from error
     if len(content) > MOST_BYTES:
         raise ConfigurationError(culprit, 'is too large', f'give at most {MOST_BYTES} bytes')
     try:
         return content.decode('utf-8-sig')
     except UnicodeDecodeError as error:
-        problem = f'is no UTF-8 text (byte {content[error.start]:#x} at {error.start})'
+        problem = f'is not UTF-8 text (byte {content[error.start]:#x} at {error.start})'
         raise ConfigurationError(culprit, problem, 'save it as UTF-8') from None
 
 
@@ -126,7 +126,7 @@ def parse_yaml(text: str, what: str) -> Any:
         mark = getattr(error, 'problem_mark', None)
         place = what if mark is None else f'{what}, line {mark.line + 1}'
         reason = getattr(error, 'problem', None) or ' '.join(str(error).split())
-        raise ConfigurationError(place, f'is no YAML: {reason}', 'correct it') from error
+        raise ConfigurationError(place, f'is not valid YAML: {reason}', 'correct it') from error
     return builder.result
 
 
@@ -223,11 +223,13 @@ class _Builder:
         try:
             return _BUILD[tag](yaml.ScalarNode(tag, text))
         except (ValueError, IndexError, OverflowError):
-            self._refuse(line, f'{shown(text)} is no number', 'write a number, or quote the text')
+            self._refuse(
+                line, f'{shown(text)} is not a number', 'give a number, or quote the text'
+            )
 
     def _repeat(self, anchor: str | None, line: int) -> None:
         if anchor is None or anchor not in self._anchors:
-            self._refuse(line, f'*{anchor} stands for nothing', f'name it before: &{anchor}')
+            self._refuse(line, f'*{anchor} is undefined', f'define it first: &{anchor}')
         self._add(self._anchors[anchor][0], line, self._anchors[anchor][1])
 
     def _name(self, anchor: str | None, value: Any, size: int) -> None:

@@ -261,7 +261,7 @@ def test_without_efforts_it_says_so(processes, peer):
         ({'effort_source': 'guess'}, "unknown effort source 'guess'; known: command, measured"),
         ({'acceleration': 'guess'}, "unknown acceleration 'guess'; known: filtered, semi_im"),
         ({'residual_warn': [1.0, 2.0]}, 'give 1 or 4 numbers'),
-        ({'driver_profile': 'nobody'}, "driver profile 'nobody': is no file; give a path"),
+        ({'driver_profile': 'nobody'}, "driver profile 'nobody': is not a file; give a path"),
     ],
 )
 def test_a_wrong_parameter_ends_the_start_with_one_clear_line(processes, parameters, text):

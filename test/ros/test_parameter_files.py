@@ -4,7 +4,7 @@
 import pytest
 
 CONTENTS = {
-    'is no UTF-8 text': 'name: k\xf6rper'.encode('latin-1'),
+    'is not UTF-8 text': 'name: k\xf6rper'.encode('latin-1'),
     "Couldn't parse params file": b'/**:\n  ros__parameters:\n    x: [1, a]\n',
 }
 
@@ -24,7 +24,7 @@ def test_a_parameter_file_that_cannot_be_read_is_told_in_one_line(processes, tmp
     ('arguments', 'reason'),
     [
         (['--params-file', '/proc/self/mem'], 'cannot be read'),
-        (['--params-file', 'x' * 5000], 'is no file'),
+        (['--params-file', 'x' * 5000], 'is not a file'),
         (['-p', 'bag'], "Couldn't parse parameter override rule"),
         (['--nonsense'], 'nonsense'),
     ],

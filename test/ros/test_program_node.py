@@ -132,12 +132,12 @@ def test_a_hostile_program_is_refused_with_its_reason_whichever_law_runs(
     latin.write_bytes('name: k\xf6rper'.encode('latin-1'))
     hostile = {
         'a: !!bool x': 'tag',
-        'a: 0b_': 'is no number',
+        'a: 0b_': 'is not a number',
         'a: 2001-99-99': "unknown key 'a'|is missing",
-        str(latin): 'no UTF-8 text',
-        'x' * 5000: 'is no file',
+        str(latin): 'not UTF-8 text',
+        'x' * 5000: 'is not a file',
         '/proc/self/mem': 'cannot be read',
-        '~nosuchuser/program': 'is no file',
+        '~nosuchuser/program': 'is not a file',
         'a: ' + '[' * 900: 'no YAML|nested too deeply',
     }
     for program, reason in hostile.items():

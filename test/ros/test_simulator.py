@@ -396,7 +396,7 @@ def test_parameters_are_checked_while_running(processes, peer):
     assert set_parameter('mass_factor', [1.3]).successful
     refused = set_parameter('mass_factor', [1.0, 0.0, 1.0, 1.0])
     assert not refused.successful
-    assert 'a factor on masses is positive' in refused.reason
+    assert 'a mass factor must be positive' in refused.reason
 
 
 def test_a_parameter_that_does_not_exist_is_told(processes):
@@ -415,7 +415,7 @@ def test_a_parameter_that_does_not_exist_is_told(processes):
         ({'robot': 'scara', 'initial_position': [0.0, 1.0]}, 'give 1 or 4 finite numbers'),
         ({'robot': 'scara', 'joints': ['joint1', 'joint2', 'joint2']}, 'must name each of'),
         ({'robot': 'scara', 'joints': ['elbow']}, "unknown joint 'elbow'"),
-        ({'robot': 'scara', 'mass_factor': [0.0]}, 'a factor on masses is positive'),
+        ({'robot': 'scara', 'mass_factor': [0.0]}, 'a mass factor must be positive'),
         ({'robot': 'scara', 'position_noise': [-1.0]}, 'of at least 0'),
         (
             {'robot': 'scara', 'payload_mass': 1.0, 'payload_com': [0.0]},

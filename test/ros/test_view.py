@@ -50,7 +50,7 @@ def test_the_page_says_what_is_missing_and_shows_what_comes(processes, peer, bro
         peer.spin_for(0.02)
 
     with Tab(browser, address(viewer)) as tab:
-        tab.reads('waiting for an URDF on /robot_description', publish)
+        tab.reads('waiting for a URDF on /robot_description', publish)
         described = peer.node.create_publisher(String, 'robot_description', LATCHED)
         described.publish(String(data=read_description(shipped_robot('scara')).xml))
         tab.reads('0.300 rad', publish)

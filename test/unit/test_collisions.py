@@ -146,7 +146,7 @@ def test_without_a_library_it_is_said(monkeypatch):
         monkeypatch.setitem(sys.modules, name, None)
     checker, remarks = make_checker(load_robot(ELBOW))
     assert checker is None
-    assert 'collisions are not looked for' in remarks[0]
+    assert 'collisions are not checked' in remarks[0]
 
 
 # ---- what is planned ----------------------------------------------------------------------------

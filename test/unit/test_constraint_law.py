@@ -285,7 +285,7 @@ def test_gains_that_the_period_cannot_carry_are_refused(robot):
 
 
 def test_a_program_that_cannot_be_used_is_refused(robot):
-    with pytest.raises(ProgramError, match="'nowhere' is no file|is no file"):
+    with pytest.raises(ProgramError, match="'nowhere' is not a file|is not a file"):
         make_law(NAME, robot.tree, program='nowhere')
     bad = {'constraints': [{'kind': 'point', 'frame': 'hand', 'target': [0, 0, 0]}]}
     with pytest.raises(ProgramError, match='unknown frame'):

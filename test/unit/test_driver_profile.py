@@ -164,13 +164,13 @@ def test_a_wrong_profile_is_refused_by_the_name_of_the_culprit(keys, texts):
 def test_a_profile_without_a_name_or_that_does_not_exist_is_refused():
     with pytest.raises(ConfigurationError, match="'name' is missing"):
         load_driver_profile({})
-    with pytest.raises(ConfigurationError, match='is no file; .* those that ship: .*franka'):
+    with pytest.raises(ConfigurationError, match='is not a file; .* those that ship: .*franka'):
         load_driver_profile('nobody')
 
 
 @pytest.mark.parametrize(
     ('text', 'problem'),
-    [('- 1\n- 2\n', 'give a mapping'), ('name: [\n', 'is no YAML'), ('', 'give a mapping')],
+    [('- 1\n- 2\n', 'give a mapping'), ('name: [\n', 'is not valid YAML'), ('', 'give a mapping')],
 )
 def test_a_file_that_is_no_profile_is_refused(tmp_path, text, problem):
     path = tmp_path / 'own.yaml'

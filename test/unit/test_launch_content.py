@@ -377,7 +377,7 @@ def test_a_profile_without_efforts_is_compared_by_its_commands(monkeypatch, tmp_
 @pytest.mark.parametrize(
     ('given', 'told'),
     [
-        ({'driver_profile': 'nobody'}, 'is no file; give a path, or one of those that ship'),
+        ({'driver_profile': 'nobody'}, 'is not a file; give a path, or one of those that ship'),
         ({'description': 'no.urdf'}, 'no.urdf'),
         ({'mappings': 'left'}, "'left' sets nothing; write NAME:=VALUE"),
         ({'stage': 'slow', 'effort_scale': 'half'}, "is 'half'; give a number"),

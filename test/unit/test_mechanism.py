@@ -436,8 +436,8 @@ PIN = 'loops: {pin: {frames: [arm_pin, rod_pin], position: xy}}\n'
 U = 'coordinates: [lower_arm_joint, crank_joint]\n'
 
 REFUSED = {
-    'no file': ('nowhere.yaml', "mechanism file 'nowhere.yaml': is no file"),
-    'syntax': ('loops: [\n', 'mechanism file, line 2: is no YAML'),
+    'no file': ('nowhere.yaml', "mechanism file 'nowhere.yaml': is not a file"),
+    'syntax': ('loops: [\n', 'mechanism file, line 2: is not valid YAML'),
     'no mapping': ('- a\n- b\n', 'mechanism file: is .* give a mapping'),
     'unknown key': (PIN + U + 'loop: {}\n', "line 3.: unknown key 'loop'; known: .*coordinates"),
     'key twice': (PIN + U + U, "line 3: key 'coordinates' is given twice"),

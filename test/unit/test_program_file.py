@@ -101,12 +101,12 @@ def test_text_file_and_mapping_are_the_same(tree, tmp_path):
         (('singularity', 'threshold'), 0, 'threshold: is 0; must be positive'),
         (('singularity', 'lambda'), 0.1, "unknown key 'lambda'; known: damping, refuse_below"),
         (('blend',), -1.0, 'blend: is -1.0; must not be negative'),
-        (('blend',), '1e-3', "blend: is the text '1e-3'; YAML wants a point .*: 1.0e-3"),
-        (('blend',), '2E+5', "blend: is the text '2E.5'; YAML wants a point .*: 2.0e.5"),
-        (('blend',), '1.5e3', "blend: is the text '1.5e3'; YAML wants .* a sign .*: 1.5e.3$"),
-        (('blend',), '.5e1', "blend: is the text '.5e1'; YAML wants .*: 0.5e.1$"),
-        (('blend',), '-.5E+1', "blend: is the text '-.5E.1'; YAML wants .*: -0.5e.1$"),
-        (('blend',), '1.e3', "blend: is the text '1.e3'; YAML wants .*: 1.e.3$"),
+        (('blend',), '1e-3', "blend: is the text '1e-3'; YAML needs a decimal point .*: 1.0e-3"),
+        (('blend',), '2E+5', "blend: is the text '2E.5'; YAML needs a decimal point .*: 2.0e.5"),
+        (('blend',), '1.5e3', "blend: is the text '1.5e3'; YAML needs .* a sign .*: 1.5e.3$"),
+        (('blend',), '.5e1', "blend: is the text '.5e1'; YAML needs .*: 0.5e.1$"),
+        (('blend',), '-.5E+1', "blend: is the text '-.5E.1'; YAML needs .*: -0.5e.1$"),
+        (('blend',), '1.e3', "blend: is the text '1.e3'; YAML needs .*: 1.e.3$"),
         (('blend',), '.e3', "blend: is '.e3'; give a finite number"),
         (('blend',), 10**400, 'blend: is 1000.*; give a finite number'),
         (('constraints', 1, 'natural_frequency'), 1e200, r'is 1e\+200; give a finite number'),
@@ -125,9 +125,10 @@ def test_what_is_wrong_in_a_file_is_named(path, value, message, tree):
 
 @pytest.mark.slow
 def test_what_is_no_program_is_refused(tree, tmp_path):
-    with pytest.raises(ProgramError, match="'nowhere.yaml': is no file; give a path, or one of"):
+    missing = "'nowhere.yaml': is not a file; give a path, or one of"
+    with pytest.raises(ProgramError, match=missing):
         load_program('nowhere.yaml', tree)
-    with pytest.raises(ProgramError, match='is no YAML'):
+    with pytest.raises(ProgramError, match='is not valid YAML'):
         load_program('constraints: [\n', tree)
     with pytest.raises(ProgramError, match=r"is \['a'\]; give a mapping"):
         load_program('- a\n', tree)

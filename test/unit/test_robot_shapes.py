@@ -163,8 +163,8 @@ def test_an_stl_may_be_written_as_text(tmp_path):
     [
         ('a.stl', b'', 'has no triangles'),
         ('a.stl', b'solid\nvertex 1 2\n', 'malformed'),
-        ('a.stl', b'vertex 0 0 0\nvertex 1 0 0\nvertex nan 1 0\n', 'vertices that are none'),
-        ('a.obj', b'v 0 0 0\nf 1 2 3\n', 'vertices that are none'),
+        ('a.stl', b'vertex 0 0 0\nvertex 1 0 0\nvertex nan 1 0\n', 'invalid vertices'),
+        ('a.obj', b'v 0 0 0\nf 1 2 3\n', 'invalid vertices'),
         ('a.obj', b'f one\n', 'malformed'),
         ('a.dae', b'<COLLADA>', 'malformed'),
         ('a.dae', b'<COLLADA/>', 'has no triangles'),

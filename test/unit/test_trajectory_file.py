@@ -96,7 +96,7 @@ def test_joints_are_matched_by_name(tmp_path):
 @pytest.mark.parametrize(
     ('text', 'message'),
     [
-        ('joint_names: [shoulder', 'line 2: is no YAML'),
+        ('joint_names: [shoulder', 'line 2: is not valid YAML'),
         ('hello', "is 'hello'; give a mapping"),
         ('joint_names: [shoulder]\npoints: []', 'moves shoulder'),
         ('joint_names: [shoulder, elbow]\npoints: [{positions: [1.0, 2.0]}]', 'time_from_start'),
@@ -120,7 +120,7 @@ def test_a_file_that_is_no_trajectory_is_refused_with_its_reason(tmp_path, text,
 
 
 def test_a_file_that_is_not_there_is_refused(tmp_path):
-    with pytest.raises(TrajectoryError, match=r"gone\.yaml': is no file"):
+    with pytest.raises(TrajectoryError, match=r"gone\.yaml': is not a file"):
         trajectory_of_file(tmp_path / 'gone.yaml', NAMES)
 
 

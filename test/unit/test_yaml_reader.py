@@ -34,19 +34,19 @@ from robot_dynamics_ros.yaml_reader.parsing import (
 
 #: Texts, what is wrong with them, and in which line.
 HOSTILE = {
-    'a: 0b_': "line 1: '0b_' is no number",
-    'a: 1\nb: 0x_\n': "line 2: '0x_' is no number",
+    'a: 0b_': "line 1: '0b_' is not a number",
+    'a: 1\nb: 0x_\n': "line 2: '0x_' is not a number",
     'a: !!int ""': "line 1: has the tag '!!int'",
     'a: !!timestamp x': "line 1: has the tag '!!timestamp'",
     'a: !!bool x': "line 1: has the tag '!!bool'",
     'a: !!python/object:os.system x': "has the tag '!!python/object:os.system'",
     'a: !mine x': "has the tag '!mine'",
-    'a: "\\U00110000"': 'line 1: is no YAML: found invalid Unicode',
-    'a: "\\ud800"': 'is no YAML',
-    'a: \ud800': 'is no YAML',
-    'a: \x00': 'is no YAML',
-    'a: [': 'is no YAML',
-    'a: b: c': 'is no YAML',
+    'a: "\\U00110000"': 'line 1: is not valid YAML: found invalid Unicode',
+    'a: "\\ud800"': 'is not valid YAML',
+    'a: \ud800': 'is not valid YAML',
+    'a: \x00': 'is not valid YAML',
+    'a: [': 'is not valid YAML',
+    'a: b: c': 'is not valid YAML',
     'a: ' + '9' * 400: 'line 1: has a number of 400 digits',
     'a: ' + '9' * 10_000: 'line 1: has a number of 10000 digits',
     'a: ' + '[' * 900 + ']' * 900: 'line 1: is nested too deeply',
@@ -55,8 +55,8 @@ HOSTILE = {
     'a:\n  b: 1\n  "b": 2': "line 3: key 'b' is given twice",
     '1: 2': 'line 1: key 1 is not a name',
     '? [1]\n: 2': 'key of several values is not a name',
-    'a: *b': r'\*b stands for nothing',
-    'a: &a [*a]': r'\*a stands for nothing',
+    'a: *b': r'\*b is undefined',
+    'a: &a [*a]': r'\*a is undefined',
     'a: 1\n---\nb: 2': 'line 2: has a second document',
 }
 
@@ -125,16 +125,16 @@ def test_a_place_in_a_file_has_its_line():
 
 
 WORDS = {
-    'x' * 5000: 'is no file',
-    'a/' * 2500: 'is no file',
-    'y' * 300: 'is no file',
-    '~nosuchuser/program': 'is no file',
-    'nul\0byte': 'is no file',
+    'x' * 5000: 'is not a file',
+    'a/' * 2500: 'is not a file',
+    'y' * 300: 'is not a file',
+    '~nosuchuser/program': 'is not a file',
+    'nul\0byte': 'is not a file',
     '/proc/self/mem': 'cannot be read: ',
-    '/dev/zero': 'is no file',
-    '/': 'is no file',
-    '': 'is no file',
-    'nowhere.yaml': 'is no file',
+    '/dev/zero': 'is not a file',
+    '/': 'is not a file',
+    '': 'is not a file',
+    'nowhere.yaml': 'is not a file',
 }
 
 
@@ -157,15 +157,15 @@ def test_a_word_that_names_no_readable_text_is_refused(word):
 def test_a_file_in_another_encoding_too_large_or_forbidden_is_refused(tmp_path):
     path = tmp_path / 'program.yaml'
     path.write_bytes('name: k\xf6rper'.encode('latin-1'))
-    with pytest.raises(ConfigurationError, match=r'no UTF-8 text \(byte 0xf6 at 7\); save it as'):
+    with pytest.raises(ConfigurationError, match=r'not UTF-8 text \(byte 0xf6 at 7\); save it as'):
         file_text(str(path), 'program')
-    with pytest.raises(ProgramError, match='program .*no UTF-8 text'):
+    with pytest.raises(ProgramError, match='program .*not UTF-8 text'):
         load_program(path, sample('scara').tree)
     path.write_bytes(b'#' * (MOST_BYTES + 1))
     with pytest.raises(ConfigurationError, match='is too large'):
         file_text(str(path), 'program')
     os.mkfifo(tmp_path / 'pipe')
-    with pytest.raises(ConfigurationError, match='is no file'):
+    with pytest.raises(ConfigurationError, match='is not a file'):
         file_text(str(tmp_path / 'pipe'), 'program')
 
 

@@ -26,8 +26,8 @@ from robot_dynamics_ros.ros.rclpy_compat import (
 from robot_dynamics_ros.ros.spinning import spare_what_stays
 
 _AUTOSTART_PERIOD_S = 0.02
-_WAITS_FOR_CONFIGURE = 'it waits for the transition configure'
-_WAITS_FOR_ACTIVATE = 'it waits for the transition activate'
+_WAITS_FOR_CONFIGURE = 'waiting for the transition configure'
+_WAITS_FOR_ACTIVATE = 'waiting for the transition activate'
 _WORD_EVERY = 250  # autostart periods between two warnings: 5 s
 
 

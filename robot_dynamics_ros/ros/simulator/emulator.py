@@ -3,8 +3,8 @@
 
 Unlike the simulator, which uses SI units and has no delays, a driver has its own units, signs and
 joint order, encoders, delayed and lossy links, ripple and breakaway, and possibly its own gravity
-compensation. Before the first command and after the last one, an internal controller holds the
-arm, as that of a real robot does. A driver profile defines this behaviour, so that every profile
+compensation. Before the first command and after the last one, its own controller holds the arm,
+as that of a real robot does. A driver profile defines this behaviour, so that every profile
 can be tested without its arm. Lockstep and real time work as in the simulator.
 """
 
@@ -30,7 +30,7 @@ from robot_dynamics_ros.ros.simulator.node import COMMAND_QOS, STATE_QOS, Simula
 from robot_dynamics_ros.simulation.plant import Plant
 from robot_dynamics_ros.spatial.scalar import Array
 
-_OWN_FREQUENCY = 30.0  # natural frequency of the internal position controller, rad/s
+_OWN_FREQUENCY = 30.0  # natural frequency of the driver's own controller, rad/s
 _ROUNDING = 1e-9  # relative tolerance of the rate limit
 _FAR = 0.1  # largest deviation of the overlaid positions from the arm, rad or m
 
@@ -145,7 +145,7 @@ class DriverEmulator(Simulator):
         self._reflex = ''
         return response
 
-    # Internal controller of the driver -----------------------------------------------------------
+    # The driver's own controller -----------------------------------------------------------------
 
     def _hold_here(self) -> None:
         self._driven.read(self._q, self._v)

@@ -251,12 +251,12 @@ _DEFAULTS = {
 DRIVER = (
     P('driver_profile', 'generic_ros2_control', 'Driver profile to emulate: YAML file or name of '
       'a shipped profile. It defines topics, names, units and the period.', fixed=True),
-    P('own_controller', 'hold', 'Mode real_time: internal controller of the driver, active before '
-      'the first and after the last command: hold (a stiff position controller) or none.',
+    P('own_controller', 'hold', "Mode real_time: the driver's own controller, active before the "
+      'first and after the last command: hold (a stiff position controller) or none.',
       choices=OWN_CONTROLLERS, fixed=True),
-    P('own_position', [0.0], 'Setpoint of the internal controller, rad or m, one per joint; a '
+    P('own_position', [0.0], "Setpoint of the driver's own controller, rad or m, one per joint; a "
       'single number: the current position of the arm.', per_joint=True),
-    P('own_speed', 0.5, 'Speed at which the internal controller moves to own_position.', 0.001,
+    P('own_speed', 0.5, "Speed at which the driver's own controller moves to own_position.", 0.001,
       10.0, unit='rad/s or m/s'),
     P('rate_check', True, 'Stop with a reflex, until ~/recover is called, if a command changes '
       'faster than the profile allows.', fixed=True),
@@ -317,7 +317,7 @@ def emulated_plant(
 
 
 def own_position(tree: RobotTree, settings: Mapping[str, Any]) -> Array | None:
-    """Return the setpoint of the driver's internal controller; None for the current position.
+    """Return the setpoint of the driver's own controller; None for the current position.
 
     Raises:
         ParameterError: The list has neither 1 nor n entries, or a position is outside its limits.
