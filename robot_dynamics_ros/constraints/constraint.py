@@ -72,7 +72,7 @@ class Constraint(ABC):
 
     @property
     def horizon(self) -> float:
-        """Time until which the signals must be watched to have seen all of them, s."""
+        """Time that covers every signal once, s."""
         return max((signal.horizon for signal in self.signals), default=0.0)
 
     @abstractmethod

@@ -186,7 +186,10 @@ class Lissajous(Curve):
 
     @property
     def lap(self) -> float:
-        """Period of the slowest component, s; of the curve if all frequencies are multiples."""
+        """Period of the slowest component, s, at most the length.
+
+        It is the period of the curve if the other frequencies are integer multiples.
+        """
         return min(self._lap, self.length)
 
     def grain(self, s: float) -> float:

@@ -21,7 +21,7 @@ FOLLOW = 'reference'
 
 
 class JointProgram(Constraint):
-    r"""Tracking of a program by some or all joints: :math:`f = q - q_p(t)`, :math:`\Gamma = E`.
+    r"""Tracking of a joint program by selected joints: :math:`f=q-q_p(t)`, :math:`\Gamma=E`.
 
     For all joints, the control law becomes computed torque.
 

@@ -252,7 +252,7 @@ def _per_joint(tree: RobotTree, check: Callable[[str, Any], float]) -> Callable[
                 tree.joint_index(joint)
         missing = [joint for joint in tree.joint_names if joint not in value]
         if missing:
-            raise ProgramError(place, f'has nothing for {", ".join(missing)}', 'name every joint')
+            raise ProgramError(place, f'has no value for {", ".join(missing)}', 'name every joint')
         return listed(place, [value[joint] for joint in tree.joint_names])
 
     return reader

@@ -186,7 +186,7 @@ def _independent(X: Array) -> tuple[Array, Array]:
             'D = Gamma A^-1 Gamma^T',
             ratio,
             SMALLEST_RATIO,
-            'the constraints depend on each other; use constraint_force',
+            'the constraints are linearly dependent; use constraint_force',
         )
     return factor, R
 

@@ -83,7 +83,7 @@ class Timing:
         return self._rising(since)
 
     def formula(self, t: Scalar) -> Rates:
-        """Return the same without branches, for symbols, as the sum of both ramps."""
+        """Return the same for a symbol t: the sum of both ramps and the constant-rate part."""
         T, steady = self.ramp, self.duration - 2 * self.ramp
         since = t - self.start
         x = clamped(since / T, 1.0)
@@ -144,7 +144,7 @@ class Clock:
         return (since, 1.0, 0.0) if 0 < since < self.duration else self._rest(since)
 
     def formula(self, t: Scalar) -> Rates:
-        """Return the same over symbols."""
+        """Return the same for a symbol t."""
         since = t - self.start
         runs = select(0.0, since, select(since, self.duration, 1.0, 0.0), 0.0)
         return clamped(since, self.duration), runs, 0.0
@@ -230,7 +230,7 @@ class Signal(ABC):
         """Return the same numbers as branch-free expressions in a symbol t.
 
         Raises:
-            ParameterError: There is no such formula.
+            ParameterError: The signal has no such expression.
         """
         return self.numbers(t)
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 r"""Equations of motion of a robot in closed form, by running a formulation on symbols.
 
-Scalars in canonical form are converted to short expressions. Waves are combined to products
-wherever that saves a term:
+Scalars in canonical form are converted to short expressions. Sums of sines and cosines become
+products wherever that saves a term:
 
 .. math::
     \cos(a + b) + \cos(a - b) &= 2\cos a\cos b, &

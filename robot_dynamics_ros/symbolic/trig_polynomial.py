@@ -47,7 +47,7 @@ class Algebra:
         return Angle(self, tuple(int(name == other) for other in self.angles))
 
     def quarter_turns(self, count: int) -> Angle:
-        """Return a fixed angle as a count of quarter turns."""
+        """Return the fixed angle of ``count`` quarter turns."""
         return Angle(self, (0,) * len(self.angles), count)
 
     def symbol(self, name: str) -> TrigPolynomial:
@@ -133,7 +133,7 @@ class Angle:
 def _quarter_turns(angle: float | Fraction) -> int:
     turns = float(angle) / (math.pi / 2)
     if abs(turns - round(turns)) > 1e-9:
-        raise TypeError(f'{angle} rad is no multiple of a quarter turn; give it a name')
+        raise TypeError(f'{angle} rad is not a multiple of a quarter turn; give it a name')
     return round(turns)
 
 

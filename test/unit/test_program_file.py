@@ -95,7 +95,7 @@ def test_text_file_and_mapping_are_the_same(tree, tmp_path):
         (('inverse',), 'moore', "inverse is 'moore'; must be one of euclidean, inertia"),
         (('inverse',), {'metric': [1, 1, 1]}, 'has 3 numbers; give one, or 4, one per joint'),
         (('null_space', 'posture'), {'joint9': 0}, "posture: unknown joint 'joint9'; known: "),
-        (('null_space', 'posture'), {'joint1': 0}, 'has nothing for joint2, joint3, joint4'),
+        (('null_space', 'posture'), {'joint1': 0}, 'has no value for joint2, joint3, joint4'),
         (('null_space', 'damping'), -1.0, 'damping: is -1.0; must not be negative'),
         (('null_space', 'limit_margin'), 0.9, 'limit_margin: is 0.9; give at most 0.5'),
         (('singularity', 'threshold'), 0, 'threshold: is 0; must be positive'),

@@ -108,7 +108,7 @@ def test_quarter_turns_are_exact(quarters):
 def test_an_angle_is_no_scalar():
     with pytest.raises(TypeError):
         A * X
-    with pytest.raises(TypeError, match='no multiple of a quarter turn'):
+    with pytest.raises(TypeError, match='not a multiple of a quarter turn'):
         A + 0.3
     with pytest.raises(TypeError, match='no sine in closed form'):
         0.5 * A
