@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A recursion compiled for one robot: one state at a time, and many thousands at once."""
+"""Compile a recursion for one robot and run it on one state and on a large batch."""
 
 import time
 
@@ -15,7 +15,7 @@ rng = np.random.default_rng(0)
 q, v, a = rng.normal(size=(3, 100_000, arm.n))
 
 tau = np.empty(arm.n)
-kernels.inverse_dynamics(q[0], v[0], a[0], tau)  # writes in place, allocates nothing
+kernels.inverse_dynamics(q[0], v[0], a[0], tau)  # in place, without allocation
 print('one state: ', tau)
 
 begin = time.perf_counter()

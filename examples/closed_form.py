@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The equations of motion as formulas: the same recursion, run on symbols."""
+"""Print the equations of motion as formulas, derived by running a recursion on symbols."""
 
 from robot_dynamics_ros import load_robot
 from robot_dynamics_ros.description.shipped import shipped_robot

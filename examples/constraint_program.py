@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A task f(q, t) = 0 written as YAML, held by the constraint-stabilization law in MuJoCo."""
+"""Run a task f(q, t) = 0 given as YAML under the constraint-stabilization law in MuJoCo."""
 
 import numpy as np
 
@@ -26,7 +26,7 @@ null_space: {damping: 6, stiffness: 9, limit_gain: 40}
 PERIOD = 1e-3  # s
 
 arm = load_robot(shipped_robot('scara'))
-program = load_program(TRAY, arm)  # walked along its whole path, or refused with the reason
+program = load_program(TRAY, arm)  # checked along its whole path
 law = make_law('constraint_stabilization', arm, program=program, period=PERIOD)
 plant = MujocoPlant(arm, PERIOD)
 plant.reset(np.array([-0.4, 1.4, 0.1, 0.0]))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Inverse dynamics of one motion by every formulation: they agree to rounding."""
+"""Compute the inverse dynamics of one motion by every formulation; they agree to rounding."""
 
 import numpy as np
 

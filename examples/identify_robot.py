@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A better model from a recording; of a bag if one is given, else of a simulated run.
+"""Identify a robot from a recording: a bag if one is given, else a simulated run.
 
 python examples/identify_robot.py [BAG]
 """
@@ -19,7 +19,7 @@ PERIOD = 2e-3  # s
 
 
 def simulated_run(arm: RobotTree) -> Recording:
-    """Return 8 s of an arm that is heavier than its model, led by PD + gravity of the model."""
+    """Return 8 s of an arm heavier than its model, controlled by PD + gravity of the model."""
     plant = MujocoPlant(arm.with_changes(mass=1.15 * arm.mass), PERIOD)
     law, reference = make_law('pd_gravity', arm, natural_frequency=15.0), Reference(arm.n)
     middle, swing = np.array([0.2, 0.9, 0.08, 0.0]), np.array([0.5, 0.6, 0.03, 1.2])

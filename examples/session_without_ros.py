@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The whole controller without ROS: a session drives a simulated arm, and the states fall silent.
+"""Run the complete controller without ROS: a session controls a simulated arm, then states stop.
 
-Two clocks go in: the state's stamp, and the steady time of its arrival.
+It needs two times in ns: the state's timestamp, and the steady time of its arrival.
 """
 
 import numpy as np
@@ -21,7 +21,7 @@ q, v, clock = np.empty(arm.n), np.empty(arm.n), 0
 
 
 def run(seconds: float) -> float:
-    """Answer states for a while; return the largest error of a joint, rad or m."""
+    """Answer states for some time in s; return the largest joint error, rad or m."""
     global clock
     worst = 0.0
     for _ in range(round(1e9 * seconds / PERIOD_NS)):
@@ -49,7 +49,7 @@ run(0.5)
 for law in ('pd_gravity', 'computed_torque'):
     print(session.perform(ParameterChange(session, {'law': law})))
     there_and_back()
-    run(1.0)  # there; what the law before has left decays
+    run(1.0)  # to the goal; the error of the previous law decays
     print(f'{law}: largest error on the way back {1e3 * run(1.2):.3g} mrad or mm,', end=' ')
     print(f'then {session.mode.value}')
 

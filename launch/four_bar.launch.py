@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Simulate a driven parallelogram in Gazebo: the loop is closed there, and cut in the controller.
+"""Simulate a driven parallelogram in Gazebo: closed loop in Gazebo, cut loop in the controller.
 
-The controller knows the open tree and the condition that its ends meet; the law of constraint
-stabilization holds that condition and leads the tool. The two joints without a drive get no
-effort.
+The controller uses the open tree and a loop-closure constraint; the constraint-stabilization law
+enforces it and moves the tool. The two joints without a drive receive no effort.
 """
 
 from robot_dynamics_ros.description.shipped import share_directory, shipped_mechanism
@@ -37,7 +36,7 @@ ARGUMENTS = (
 
 
 def actions(chosen):
-    """Return Gazebo, bridge and nodes; the scene ends with Gazebo or the controller."""
+    """Return Gazebo, bridge and nodes; the launch ends with Gazebo or the controller."""
     gazebo_launching.require_gazebo()
     file, _ = shipped_mechanism(ROBOT)
     tree, closed = (read_description(file, {'gazebo': kind}).xml for kind in ('none', 'native'))
@@ -57,5 +56,5 @@ def actions(chosen):
 
 
 def generate_launch_description():
-    """Declare the arguments and defer to them."""
+    """Declare the arguments and the actions that use them."""
     return launching.description(ARGUMENTS, actions)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Simulate any arm in Gazebo under a control law, with a motion for it to follow.
+"""Simulate any arm in Gazebo under a control law that follows a motion.
 
-Gazebo starts paused; the arm is inserted, its controller becomes active, then time runs. Native:
+Gazebo starts paused; the arm is inserted, its controller is activated, then time starts. Native:
 Gazebo's own systems behind ros_gz_bridge. ros2_control: gz_ros2_control with effort commands.
-With ``lockstep`` gazebo_robot carries the forces, and each command makes one step.
+With ``lockstep`` gazebo_robot forwards the forces, and each command triggers one step.
 """
 
 from launch.actions import RegisterEventHandler
@@ -39,13 +39,13 @@ ARGUMENTS = (
     Argument(
         'interface',
         'native',
-        "Who carries states and efforts: Gazebo's own systems, or gz_ros2_control.",
+        "Interface for states and efforts: Gazebo's own systems, or gz_ros2_control.",
         ('native', 'ros2_control'),
     ),
     Argument(
         'coulomb_friction',
         'true',
-        'Whether the joints have Coulomb friction; DART lets it act stronger than the URDF says.',
+        'Whether the joints have Coulomb friction; DART makes it stronger than in the URDF.',
         SWITCH,
     ),
     Argument('motion', 'true', 'Whether to send the motion of the parameter file.', SWITCH),
@@ -57,35 +57,35 @@ ARGUMENTS = (
     launching.BAG,
     launching.NAMESPACE,
     launching.PREFIX,
-    Argument('x', '0.0', 'Where the arm stands in the world, m.'),
-    Argument('y', '0.0', 'Where the arm stands in the world, m.'),
-    Argument('z', '0.0', 'Where the arm stands in the world, m.'),
-    Argument('yaw', '0.0', 'How the arm is turned about the vertical, rad.'),
+    Argument('x', '0.0', 'Position of the arm in the world, m.'),
+    Argument('y', '0.0', 'Position of the arm in the world, m.'),
+    Argument('z', '0.0', 'Position of the arm in the world, m.'),
+    Argument('yaw', '0.0', 'Rotation of the arm about the vertical, rad.'),
     Argument('world', str(SHARE / 'worlds' / 'arm.sdf'), 'SDF file of the world.'),
     Argument(
         'start_world',
         'true',
-        'Whether to start Gazebo; false: it runs already, and its time stands still until the arm '
-        'is held.',
+        'Whether to start Gazebo; false: use a running Gazebo, paused until the controller '
+        'holds the arm.',
         SWITCH,
     ),
     Argument(
         'clock',
         'true',
-        "Whether to carry Gazebo's clock, in a namespace to its own; false: somebody does it.",
+        "Whether to bridge Gazebo's clock, in a namespace to its own; false: already bridged.",
         SWITCH,
     ),
     Argument(
         'wait_for',
         'controller',
-        'Controllers, with commas between, that must be active before time runs; empty: this '
-        'launch does not let it run.',
+        'Controllers, separated by commas, that must be active before time starts; empty: this '
+        'launch does not start it.',
     ),
     Argument(
         'lockstep',
         'false',
-        'Whether each command makes one step of the world, so that a busy machine changes no '
-        'figure; the real-time factor that is reached is printed.',
+        'Whether each command triggers one step of the world, so that results do not depend on '
+        'the load; prints the real-time factor.',
         SWITCH,
     ),
     launching.GZ_ARGS,
@@ -95,7 +95,7 @@ ARGUMENTS = (
 
 
 def actions(chosen):
-    """Return Gazebo, bridge and nodes; the scene ends with Gazebo or the controller."""
+    """Return Gazebo, bridge and nodes; the launch ends with Gazebo or the controller."""
     gazebo_launching.require_gazebo()
     _choose_robot(chosen)
     native = chosen.interface == 'native'
@@ -129,10 +129,10 @@ def actions(chosen):
 
 
 def _choose_robot(chosen):
-    """Add who the robot is: its own tree (None: shipped), folder, bridge file, name in the world.
+    """Set the robot's tree (None: shipped), folder, bridge file and model name in the world.
 
     Raises:
-        ConfigurationError: A prefix is given for a description, which has its names.
+        ConfigurationError: A prefix is given with a description, which defines its own names.
     """
     chosen.tree, chosen.folder, chosen.bridge = None, None, chosen.robot
     if not chosen.description:
@@ -147,24 +147,24 @@ def _choose_robot(chosen):
 
 
 def _require_lockstep(chosen):
-    """Refuse lockstep where it cannot be.
+    """Check that lockstep is possible.
 
     Raises:
-        ConfigurationError: Somebody else lets time run, or nobody is waited for.
+        ConfigurationError: Another process controls time, or ``wait_for`` is empty.
         MissingDependencyError: Gazebo's Python bindings are not installed.
     """
     needed = {'interface': 'native', 'start_world': True}
     for name, value in needed.items():
         if getattr(chosen, name) != value:
             problem = f'needs {name}:={str(value).lower()}'
-            raise ConfigurationError('lockstep', problem, 'somebody else lets time run')
+            raise ConfigurationError('lockstep', problem, 'another process controls time')
     if not chosen.wait_for:
         raise ConfigurationError('lockstep', 'needs wait_for', 'name the controllers')
     gazebo_lockstep.bindings()
 
 
 def _description(chosen):
-    """Return the URDF text that Gazebo simulates and the controller computes with."""
+    """Return the URDF text for Gazebo and the controller."""
     mappings = {
         'prefix': chosen.prefix,
         'gazebo': chosen.interface,
@@ -191,7 +191,7 @@ def _controllers_file(chosen):
 
 
 def _robot_parameters(urdf):
-    """Return what makes a node take this description and no shipped robot."""
+    """Return the parameters that make a node use this description instead of a shipped robot."""
     return {'robot': '', 'limits_profile': '', 'robot_description': urdf}
 
 
@@ -203,7 +203,7 @@ def _controller(chosen, urdf):
 
 
 def _place(chosen):
-    """Return name and pose of the arm in the world, and whose activation is waited for."""
+    """Return name and pose of the arm in the world, and the controllers to wait for."""
     return {
         'model': f'{chosen.prefix}{chosen.robot}',
         'pose': [float(x) for x in (chosen.x, chosen.y, chosen.z, 0.0, 0.0, chosen.yaw)],
@@ -212,7 +212,7 @@ def _place(chosen):
 
 
 def _native(chosen, urdf):
-    """Return the arm in the world, which stays to leave no force behind, and RViz."""
+    """Return RViz and the node that inserts the arm and resets its forces at the end."""
     robot = gazebo_launching.robot_in_world(
         chosen,
         urdf,
@@ -228,10 +228,10 @@ def _native(chosen, urdf):
 
 
 def _ros2_control(chosen, urdf):
-    """Return the arm in the world and the spawners.
+    """Return the node that inserts the arm, and the spawners.
 
-    The controller manager lives on simulated time, so time runs at once and gz_ros2_control holds
-    the joints: states are spawned first, efforts once the controller node commands.
+    The controller manager uses simulated time, so time starts at once and gz_ros2_control holds
+    the joints: the state broadcaster is spawned first, the effort controller after ``robot`` ends.
     """
     launching.require(ROS2_CONTROL, 'interface:=ros2_control')
     if chosen.prefix:
@@ -277,7 +277,7 @@ def _moves(chosen):
 
 
 def _motion(chosen, urdf):
-    """Return the node that sends the motion, for the laws that follow one."""
+    """Return the node that sends the motion, for laws that follow one."""
     if not _moves(chosen):
         return []
     frame = {} if chosen.tree else {'tool_frame': f'{chosen.prefix}tool'}
@@ -286,12 +286,12 @@ def _motion(chosen, urdf):
 
 
 def _forces(chosen):
-    """Return what carries the commands, which is recorded besides the usual: types by topic."""
+    """Return the message types of the command topics, which are recorded too, by topic."""
     entries = bridge_entries(chosen.bridge, chosen.prefix)
     sent = [entry for entry in entries if entry['direction'] == 'ROS_TO_GZ']
     return {entry['ros_topic_name']: entry['ros_type_name'] for entry in sent}
 
 
 def generate_launch_description():
-    """Declare the arguments and defer to them."""
+    """Declare the arguments and the actions that use them."""
     return launching.description(ARGUMENTS, actions)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Control a real arm through its driver, in the stages of its commissioning.
+"""Control a real arm through its driver, in commissioning stages.
 
-monitor listens only; gravity compensates gravity at 30 % of the effort limits; slow runs the law
-at half of them, and motions at a quarter of their speed; full takes all. With emulator:=true an
-emulated driver stands in for the arm, so that the very same launch can be tried without it.
+monitor commands nothing; gravity compensates gravity at 30 % of the effort limits; slow runs the
+law at half of them, and motions at a quarter of their speed; full has no such limits. With
+emulator:=true an emulated driver replaces the arm, so that the same launch works without it.
 """
 
 from launch.actions import LogInfo
@@ -20,20 +20,20 @@ from robot_dynamics_ros.model import load_robot
 from robot_dynamics_ros.ros import launching
 from robot_dynamics_ros.ros.launching import SWITCH, Argument, package_node
 
-#: Part of the effort limits, and of a motion's speed; None: nothing is commanded.
+#: Share of the effort limits, and of a motion's speed; None: nothing is commanded.
 STAGES = {'monitor': None, 'gravity': (0.3, 0.0), 'slow': (0.5, 0.25), 'full': (1.0, 1.0)}
-#: What a real arm wants otherwise than a simulation, unless a parameter file is given.
+#: Parameters of a real arm that differ from a simulation, unless a parameter file is given.
 REAL = {'discretization': 'zero_order', 'activation_ramp_s': 1.0, 'lead_in': 0.1}
-#: Points of a motion per second, Hz, likewise: a message of few is read sooner, and the shipped
-#: motions come to within 2e-7 rad of what they are at more (docs/hardware.md).
+#: Points of a motion per second, Hz, also without a parameter file: short messages are read
+#: faster, and the shipped motions stay within 2e-7 rad of the exact ones (docs/hardware.md).
 REAL_SAMPLE_RATE = 25.0
 
 ARGUMENTS = (
     Argument(
         'stage',
         'monitor',
-        'Stage of the commissioning: monitor commands nothing, gravity holds weight at 30 % of '
-        'the effort limits, slow moves at 25 % of the speed and 50 % of the limits, full has all.',
+        'Commissioning stage: monitor commands nothing, gravity compensates gravity at 30 % of '
+        'the effort limits, slow has 50 % of the limits and 25 % of the speed, full has all.',
         tuple(STAGES),
     ),
     Argument(
@@ -51,15 +51,13 @@ ARGUMENTS = (
     Argument(
         'motion',
         'false',
-        'Whether to send the motion of the parameter file, stages slow and full; false: hold.',
+        'Whether to send the motion of the parameter file in stages slow and full; false: hold.',
         SWITCH,
     ),
     Argument(
-        'effort_scale', '', "Part of the effort limits, above 0, at most 1; empty: the stage's."
+        'effort_scale', '', "Share of the effort limits, above 0, at most 1; empty: the stage's."
     ),
-    Argument(
-        'emulator', 'false', 'Whether an emulated driver stands in for the real arm.', SWITCH
-    ),
+    Argument('emulator', 'false', 'Whether an emulated driver replaces the real arm.', SWITCH),
     Argument(
         'monitor',
         'false',
@@ -69,7 +67,7 @@ ARGUMENTS = (
     Argument(
         'rviz',
         'false',
-        'Whether to show the arm in RViz, as the monitor reads it, which is started then.',
+        'Whether to show the arm in RViz, in the state of the monitor, which is then started.',
         SWITCH,
     ),
     launching.VIEW,
@@ -79,17 +77,17 @@ ARGUMENTS = (
     Argument(
         'params_file',
         '',
-        'Parameter file of the nodes; empty: config/<robot>.yaml of this package, as a real arm '
-        'wants it, or none with a description.',
+        'Parameter file of the nodes; empty: config/<robot>.yaml of this package, adapted to a '
+        'real arm, or none with a description.',
     ),
     launching.LOG_LEVEL,
 )
 
 
 def actions(chosen):
-    """Return the nodes of a stage; the scene ends with the controller, or with what listens.
+    """Return the nodes of a stage; the launch ends with the controller, or with the monitor.
 
-    All that could be refused is refused before anything is started.
+    All errors in the arguments are raised before anything is started.
     """
     chosen.tuned = bool(chosen.params_file)  # by its owner, for the real arm
     if chosen.description.endswith('.yaml'):
@@ -137,7 +135,7 @@ def _description(chosen):
 
 
 def _stage(chosen, profile, tree):
-    """Return what is said of the stage, and the controller's parameters; None: no controller."""
+    """Return the log text of the stage, and the controller's parameters (None: no controller)."""
     if STAGES[chosen.stage] is None:
         return 'stage monitor: nothing is commanded', None
     part, speed = STAGES[chosen.stage]
@@ -166,7 +164,7 @@ def _number(name, text):
 
 
 def _check_weight(tree, part):
-    """Refuse a part of the limits at which the arm would sink."""
+    """Reject a share of the limits that cannot support the arm against gravity."""
     needed = largest_gravity_forces(tree) / tree.effort_limit
     joint = int(needed.argmax())
     if needed[joint] > part:
@@ -179,14 +177,14 @@ def _check_weight(tree, part):
 
 
 def _emulator(chosen, robot):
-    """Return the driver that stands in for the arm, in real time, which holds it at first."""
+    """Return the emulated driver, in real time, which holds the arm at first."""
     if not chosen.emulator:
         return []
     return [package_node('driver_emulator', chosen, {**robot, 'mode': 'real_time'})]
 
 
 def _monitor(chosen, profile, robot):
-    """Return the monitor in its stage, where it is wanted, and where its readings are shown."""
+    """Return the monitor in its stage, on request, and where its values are displayed."""
     chosen.monitor = (
         chosen.monitor or chosen.rviz or chosen.view != 'false' or chosen.stage == 'monitor'
     )
@@ -199,7 +197,7 @@ def _monitor(chosen, profile, robot):
 
 
 def _recorded(driver):
-    """Return the recorder's parameters and remappings: the driver's topics, whatever their form.
+    """Return the recorder's parameters and remappings for the driver's topics, of any form.
 
     Topics keep their names in the bag.
     """
@@ -217,9 +215,9 @@ def _recorded(driver):
 
 
 def _motion(chosen, robot):
-    """Return what sends the motion of the parameter file, at the speed of the stage.
+    """Return the node that sends the motion of the parameter file, at the speed of the stage.
 
-    It begins where the controller holds the arm, in the names and units of the model.
+    It begins at the position held by the controller, in the names and units of the model.
     """
     speed = STAGES[chosen.stage][1]
     if not (chosen.motion and speed and launching.follows_motion(chosen)):
@@ -233,5 +231,5 @@ def _motion(chosen, robot):
 
 
 def generate_launch_description():
-    """Declare the arguments and defer to them."""
+    """Declare the arguments and the actions that use them."""
     return launching.description(ARGUMENTS, actions)

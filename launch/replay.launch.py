@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Play a bag and let the monitor compare its efforts with those of the model."""
+"""Play a bag while the monitor compares its efforts with those of the model."""
 
 from launch.actions import ExecuteProcess
 
@@ -11,22 +11,22 @@ from robot_dynamics_ros.ros import launching
 from robot_dynamics_ros.ros.launching import Argument, package_node
 
 ARGUMENTS = (
-    Argument('bag', '', 'The bag: its folder.'),
+    Argument('bag', '', 'Folder of the bag.'),
     Argument(
         'robot',
         '',
-        'Shipped arm that was recorded; empty: the description in the bag.',
+        'Recorded arm, if shipped; empty: the description in the bag.',
         ('', *ROBOTS),
     ),
     Argument(
         'effort_source',
         'reference',
-        "Efforts that are compared: the controller's own record of its commands, the command "
-        'topic, or those of the joint states.',
+        "Efforts to compare: those of the controller's reference topic, of the command topic, "
+        'or of the joint states.',
         ('reference', 'command', 'measured'),
     ),
     Argument('gravity', '-9.81', 'Free-fall acceleration along z of the base, m/s^2.'),
-    Argument('rate', '1.0', 'Played seconds per second.'),
+    Argument('rate', '1.0', 'Playback rate: recorded seconds per second.'),
     launching.VIEW,
     launching.RVIZ,
     launching.NAMESPACE,
@@ -35,7 +35,7 @@ ARGUMENTS = (
 
 
 def actions(chosen):
-    """Return player, monitor and RViz; the scene ends with the bag."""
+    """Return player, monitor and RViz; the launch ends with the bag."""
     if not chosen.bag:
         raise ConfigurationError('bag', 'none is given', 'write bag:=FOLDER')
     urdf = _description(chosen)
@@ -61,7 +61,7 @@ def actions(chosen):
 
 
 def _description(chosen):
-    """Return the URDF text of the arm that was recorded."""
+    """Return the URDF text of the recorded arm."""
     if chosen.robot:
         return read_description(shipped_robot(chosen.robot), {'limits_profile': 'wide'}).xml
     with BagReader(chosen.bag) as bag:
@@ -75,5 +75,5 @@ def _description(chosen):
 
 
 def generate_launch_description():
-    """Declare the arguments and defer to them."""
+    """Declare the arguments and the actions that use them."""
     return launching.description(ARGUMENTS, actions)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Simulate any arm in MuJoCo under a control law, with a motion for it to follow."""
+"""Simulate any arm in MuJoCo under a control law that follows a motion."""
 
 from functools import partial
 
@@ -20,7 +20,7 @@ ARGUMENTS = (
     Argument(
         'mode',
         'real_time',
-        'How time passes: at the rate of the wall clock, or in lockstep, as fast as the nodes '
+        'Simulated time: at the rate of the wall clock, or in lockstep, as fast as the nodes '
         'can, with the same result on any machine.',
         ('real_time', 'lockstep'),
     ),
@@ -37,7 +37,7 @@ ARGUMENTS = (
 
 
 def actions(chosen):
-    """Return the nodes of the scene; it ends with its simulator or its controller.
+    """Return the nodes; the launch ends with the simulator or the controller.
 
     In a namespace the clock is that of the namespace: every simulation has its own time.
     """
@@ -68,7 +68,7 @@ def actions(chosen):
 
 
 def _motion(chosen):
-    """Return what the trajectory node does, besides the motion of the parameter file."""
+    """Return the parameters of the trajectory node, in addition to those of the file."""
     return {
         **({} if launching.follows_motion(chosen) else {'kind': 'none'}),
         **({} if chosen.description else {'tool_frame': f'{chosen.prefix}tool'}),
@@ -78,7 +78,7 @@ def _motion(chosen):
 
 
 def _shown(chosen, named):
-    """Return what RViz shows: the URDF text, and its root."""
+    """Return the URDF text that RViz shows, and its root link."""
     if chosen.description:
         tree = load_robot(chosen.robot)
         return tree.xml, tree.base_link
@@ -87,5 +87,5 @@ def _shown(chosen, named):
 
 
 def generate_launch_description():
-    """Declare the arguments and defer to them."""
+    """Declare the arguments and the actions that use them."""
     return launching.description(ARGUMENTS, actions)

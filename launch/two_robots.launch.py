@@ -11,10 +11,10 @@ from robot_dynamics_ros.ros import launching
 from robot_dynamics_ros.ros.launching import SWITCH, Argument
 
 HERE = Path(__file__).resolve().parent
-SIDES = {'left': 0.5, 'right': -0.5}  # where each stands in the world of Gazebo: y, m
+SIDES = {'left': 0.5, 'right': -0.5}  # position in Gazebo's world: y, m
 
 ARGUMENTS = (
-    Argument('simulator', 'mujoco', 'Which simulator: MuJoCo, one each, or one Gazebo for both.',
+    Argument('simulator', 'mujoco', 'Simulator: MuJoCo, one each, or one Gazebo for both.',
              ('mujoco', 'gazebo')),
     Argument('left', 'scara', 'Arm in namespace left, with prefix left_.', tuple(ROBOTS)),
     Argument('right', 'four_dof', 'Arm in namespace right, with prefix right_.', tuple(ROBOTS)),
@@ -26,13 +26,13 @@ ARGUMENTS = (
     Argument('params_file', '', 'Parameter file of all nodes, with sections such as '
              '/left/controller; empty: config/<robot>.yaml for each arm.'),
     Argument('record', 'false', 'Whether to record an mcap bag of each arm.', SWITCH),
-    Argument('bag', 'bag', 'Folder of the bags is this, with _left and _right.'),
+    Argument('bag', 'bag', 'Prefix of the folders of the bags; _left and _right are appended.'),
     launching.LOG_LEVEL,
 )  # fmt: skip
 
 
 def actions(chosen):
-    """Return both arms and the viewer; in Gazebo time runs once both controllers are active."""
+    """Return both arms and the viewer; in Gazebo time starts once both controllers are active."""
     chosen.namespace = chosen.robot = ''
     return [*(_arm(chosen, side) for side in SIDES), *launching.viewer(chosen)]
 
@@ -64,5 +64,5 @@ def _arm(chosen, side):
 
 
 def generate_launch_description():
-    """Declare the arguments and defer to them."""
+    """Declare the arguments and the actions that use them."""
     return launching.description(ARGUMENTS, actions)

@@ -20,19 +20,19 @@ from robot_dynamics_ros.model import RobotTree
 
 _BRIDGE = """\
 # SPDX-License-Identifier: Apache-2.0
-# What ros_gz_bridge carries between Gazebo and ROS for the robot inserted as model "{model}".
-# Relative ROS names: they follow the namespace of the bridge. Queues of 1: what counts is the
-# newest state and the newest force, never an old one.
+# Topics of ros_gz_bridge between Gazebo and ROS for the robot inserted as model "{model}".
+# Relative ROS names are in the namespace of the bridge. Queues of 1: only the newest state and
+# the newest force are used.
 """
 _STATES = ('sensor_msgs/msg/JointState', 'gz.msgs.Model', 'GZ_TO_ROS')
 _CLOCK = ('rosgraph_msgs/msg/Clock', 'gz.msgs.Clock', 'GZ_TO_ROS')
 _FORCE = ('std_msgs/msg/Float64', 'gz.msgs.Double', 'ROS_TO_GZ')
 _ROS2_CONTROL = """\
 # SPDX-License-Identifier: Apache-2.0
-# Controllers that gz_ros2_control runs for the robot "{model}": states out, efforts through,
-# nothing else. The order of joints must equal that of the controller node's parameter joints (its
-# default is the order of the description). JointGroupEffortController, the older name of the
-# same, is gone from Lyrical.
+# Controllers of gz_ros2_control for the robot "{model}": a state broadcaster and an effort
+# forwarder. The joint order must equal that of the controller node's parameter joints (default:
+# the order of the description). JointGroupEffortController, the older name, was removed in
+# Lyrical.
 
 /**/controller_manager:
   ros__parameters:
