@@ -283,8 +283,8 @@ MOTION = (
       'tool_angle.'),
     P('tool_angle', 0.0, 'circle, line: yaw of the tool (SCARA) or its pitch (four-joint arm).',
       unit='rad'),
-    P('avoid_collisions', True, 'Reject a motion that comes closer than 5 mm to the arm itself, '
-      'the ground or a box; requires coal (installed with Pinocchio) or MuJoCo.'),
+    P('avoid_collisions', True, 'Reject a motion with less than 5 mm distance to the ground or a '
+      'box, or 0.5 mm between links; requires coal (installed with Pinocchio) or MuJoCo.'),
     P('boxes', [0.0], 'Obstacle boxes: centre and size of each in the base frame, six numbers '
       'per box; a single number: none.', unit='m'),
     P('ground_below', 0.0, 'Distance of the ground below the base frame and below all fixed '
