@@ -43,6 +43,8 @@ TEST = [
     'playwright',
     'psutil',
     'example-robot-data',
+    'colcon-ros',  # with colcon-bash: builds the package as users do
+    'colcon-bash',
 ]
 DOCS = ['mkdocs-material', 'mkdocstrings[python]', 'latex2mathml']
 

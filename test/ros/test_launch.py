@@ -8,10 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import signal
-import subprocess
-import sys
 import time
 import urllib.request
 from pathlib import Path
@@ -461,59 +458,3 @@ def test_a_replayed_bag_is_compared_with_the_model_in_it(tmp_path, gravity, verd
             )
         launch.wait(40.0)
         assert 'the scene ends: player' in launch.output
-
-
-# Installation ------------------------------------------------------------------------------------
-
-
-@pytest.fixture(scope='module')
-def workspace(tmp_path_factory) -> Path:
-    """Return a workspace in which colcon has built and installed a copy of the package."""
-    pytest.importorskip('colcon_core', reason='colcon is not installed')
-    folder = tmp_path_factory.mktemp('workspace')
-    left_out = ('.git', '.venv', 'out', '__pycache__', '.*_cache', 'test', 'benchmark')
-    shutil.copytree(PROJECT, folder / 'src' / PACKAGE, ignore=shutil.ignore_patterns(*left_out))
-    found = subprocess.run(
-        ['colcon', 'build'], cwd=folder, capture_output=True, text=True, timeout=270
-    )
-    assert found.returncode == 0, found.stdout + found.stderr
-    return folder
-
-
-def in_workspace(workspace: Path, command: str) -> str:
-    """Return the output of a command in a shell that has sourced the workspace."""
-    found = subprocess.run(
-        ['bash', '-c', f'source install/setup.bash && {command}'],
-        cwd=workspace, capture_output=True, text=True, timeout=180,
-    )  # fmt: skip
-    assert found.returncode == 0, found.stdout + found.stderr
-    return found.stdout
-
-
-def test_colcon_installs_every_node(workspace):
-    listed = in_workspace(workspace, f'ros2 pkg executables {PACKAGE}').split()
-    setup = (PROJECT / 'setup.py').read_text(encoding='utf-8')
-    declared = [
-        line.split("'")[1].split(' =')[0] for line in setup.splitlines() if ':main' in line
-    ]
-    assert sorted(set(listed) - {PACKAGE}) == sorted(declared)
-    assert {'controller', 'simulator', 'trajectory', 'recorder', 'gazebo_robot'} <= set(listed)
-
-
-def test_an_installed_package_finds_its_own_files(workspace):
-    code = (
-        'from robot_dynamics_ros.constraints.program_file import shipped_programs; '
-        'from robot_dynamics_ros.description.shipped import share_directory; '
-        'print(share_directory(), len(shipped_programs()))'
-    )
-    share, programs = in_workspace(workspace, f'cd / && {sys.executable} -c "{code}"').split()
-    assert Path(share) == workspace / 'install' / PACKAGE / 'share' / PACKAGE
-    assert int(programs) == len(list((PROJECT / 'config' / 'programs').glob('*.yaml')))
-    for folder in ('config', 'launch', 'urdf', 'worlds'):
-        mine = {path.name for path in (PROJECT / folder).glob('*.*')}
-        assert {path.name for path in (Path(share) / folder).glob('*.*')} == mine
-
-
-def test_an_installed_launch_file_shows_its_arguments(workspace):
-    shown = in_workspace(workspace, f'ros2 launch {PACKAGE} simulation.launch.py --show-args')
-    assert 'Shipped arm.' in shown

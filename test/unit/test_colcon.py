@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What colcon builds of a copy of the package, and what a shell that sources it finds."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PROJECT = Path(__file__).resolve().parents[2]
+PACKAGE = 'robot_dynamics_ros'
+LEFT_OUT = ('.*', 'out', '__pycache__', 'test', 'benchmark')
+
+
+@pytest.fixture(scope='module')
+def workspace(tmp_path_factory) -> Path:
+    """Return a workspace in which colcon has built and installed the package."""
+    folder = tmp_path_factory.mktemp('workspace')
+    shutil.copytree(PROJECT, folder / 'src' / PACKAGE, ignore=shutil.ignore_patterns(*LEFT_OUT))
+    run([sys.executable, '-m', 'colcon', 'build'], folder)
+    return folder
+
+
+def run(command: list[str], folder: Path) -> str:
+    found = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=270)
+    assert found.returncode == 0, found.stdout + found.stderr
+    return found.stdout
+
+
+def sourced(workspace: Path, command: str) -> str:
+    return run(['bash', '-c', f'source install/setup.bash && {command}'], workspace)
+
+
+def test_ros2_run_finds_every_node(workspace):
+    # `ros2 pkg executables` lists what is executable here.
+    folder = workspace / 'install' / PACKAGE / 'lib' / PACKAGE
+    assert {path.name for path in folder.iterdir()} == {
+        'robot-dynamics', 'controller', 'simulator', 'trajectory', 'recorder', 'monitor',
+        'driver_emulator', 'gazebo_robot', 'view',
+    }  # fmt: skip
+    assert 'usage: robot-dynamics' in sourced(workspace, f'{folder}/robot-dynamics --help')
+    index = 'share/ament_index/resource_index/packages'
+    assert (workspace / 'install' / PACKAGE / index / PACKAGE).is_file()
+
+
+def test_the_installed_package_is_whole_and_finds_its_own_files(workspace):
+    code = (
+        'import robot_dynamics_ros; '
+        'from robot_dynamics_ros.constraints.program_file import shipped_programs; '
+        'from robot_dynamics_ros.description.shipped import share_directory; '
+        'print(robot_dynamics_ros.__file__, share_directory(), len(shipped_programs()))'
+    )
+    found = sourced(workspace, f'cd / && {sys.executable} -c "{code}"').split()
+    module, share, programs = Path(found[0]), Path(found[1]), found[2]
+    install = workspace / 'install' / PACKAGE
+    assert install in module.parents
+    assert share == install / 'share' / PACKAGE
+    assert int(programs) == len(list((PROJECT / 'config' / 'programs').glob('*.yaml')))
+    for folder in ('config', 'launch', 'urdf', 'worlds'):
+        mine = {path.name for path in (PROJECT / folder).rglob('*.*')}
+        assert {path.name for path in (share / folder).rglob('*.*')} == mine
+    modules = {path.relative_to(module.parent) for path in module.parent.rglob('*.py')}
+    source = PROJECT / PACKAGE
+    assert modules == {path.relative_to(source) for path in source.rglob('*.py')}
+
+
+@pytest.mark.skipif(shutil.which('ros2') is None, reason='ros2cli is not installed')
+def test_ros2_lists_the_nodes_and_shows_the_arguments_of_a_launch_file(workspace):
+    listed = sourced(workspace, f'ros2 pkg executables {PACKAGE}').split()
+    assert {'controller', 'simulator', 'trajectory', 'recorder', 'gazebo_robot'} <= set(listed)
+    shown = sourced(workspace, f'ros2 launch {PACKAGE} simulation.launch.py --show-args')
+    assert "'robot':" in shown
